@@ -1,0 +1,86 @@
+"""Settings of the road and its roles, grouped; meaning, unit and default stand at each field.
+
+Every role reads them from environment variables ``SURESCALE_<FIELD>`` (upper case); command-line options win over them.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import TypeVar, get_type_hints
+
+from contracts.errors import SettingsError
+
+S = TypeVar("S", bound="RoadSettings")
+
+
+@dataclass(frozen=True, slots=True)
+class RoadSettings:
+    """What every role of one road shares."""
+
+    bootstrap: str = "127.0.0.1:9092"
+    """Kafka bootstrap servers, host:port separated by commas."""
+    topic_prefix: str = ""
+    """Stands before every topic name; a replay has its own."""
+    redis_url: str = "redis://127.0.0.1:6379/0"
+    """Where the views live."""
+    cluster: str = "sim"
+    """Cluster whose jobs this rescaler and monitor serve."""
+    road: str = "main"
+    """Name of the road; key of its clock."""
+    engine_url: str = "http://127.0.0.1:8090"
+    """Engine API: the monitor's source and the rescaler's actuator are its only clients."""
+    window_minutes: int = 60
+    """L: snapshots in a window."""
+    allowed_lateness_ms: int = 5_000
+    """How far behind a job's highest event time its minute stays open when no marker closes it."""
+    ahead_of_clock_ms_max: int = 120_000
+    """Records further ahead of the road's clock than this go to dead letters."""
+    policy_folder: str = ""
+    """Folder with one policy package per name; empty: the packages that ship with surescale."""
+    policy: str = "sure"
+    """Policy asked when a job's settings name none."""
+    seed: int = 0
+    """Seed of every decision."""
+    health_port: int = 0
+    """Loopback port of this role's health endpoint; 0: none."""
+    road_clock: bool = False
+    """True: wait for and follow the topic ``clock``; false: the wall clock."""
+
+
+def from_environment(kind: type[S], environment: Mapping[str, str] | None = None, **options: object) -> S:
+    """Build settings from defaults, then environment, then options that are not None.
+
+    Raises:
+        SettingsError: a variable does not parse; the message names it.
+    """
+    variables = os.environ if environment is None else environment
+    hints = get_type_hints(kind)
+    found: dict[str, object] = {}
+    for item in fields(kind):
+        name = f"SURESCALE_{item.name.upper()}"
+        if name in variables:
+            found[item.name] = _parse(name, variables[name], hints[item.name])
+    found |= {key: value for key, value in options.items() if value is not None}
+    return kind(**found)  # type: ignore[arg-type]  # each value was parsed by the field's own type
+
+
+def to_environment(settings: RoadSettings) -> dict[str, str]:
+    """Return the variables that make a child process read the same settings."""
+    return {f"SURESCALE_{item.name.upper()}": _text(getattr(settings, item.name)) for item in fields(settings)}
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _parse(name: str, text: str, kind: object) -> object:
+    try:
+        if kind is bool:
+            return {"true": True, "1": True, "false": False, "0": False}[text.strip().lower()]
+        if kind is int:
+            return int(text)
+        if kind is float:
+            return float(text)
+    except (KeyError, ValueError):
+        raise SettingsError(f"{name}: {text!r} is not a valid {getattr(kind, '__name__', kind)}; set it or unset it") from None
+    return text

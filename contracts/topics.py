@@ -1,0 +1,107 @@
+"""The one table of topics. ``surescale topics create`` alone creates them, from this table."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+WINDOW_BYTES_MAX = 16 * 1024 * 1024
+RECORD_BYTES_MAX = WINDOW_BYTES_MAX + 64 * 1024  # a window and its record overhead
+
+Key = Literal["job", "cluster", "road", "cluster/kind/id", "as the record's"]
+Kept = Literal["by time", "compacted", "forever"]
+
+_HOUR_MS = 3_600_000
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """One topic: what it is keyed by, how long it is kept, who alone writes it, what it carries."""
+
+    name: str
+    key: Key
+    kept: Kept
+    written_by: tuple[str, ...]
+    carries: str
+    partitions: int
+    retention_ms: int = 7 * 24 * _HOUR_MS
+
+    def config(self) -> dict[str, str]:
+        """Return the broker's settings for this topic.
+
+        Append time is the broker's: event time travels inside the records, and freshness is measured between append times.
+        """
+        settings = {"message.timestamp.type": "LogAppendTime", "max.message.bytes": str(RECORD_BYTES_MAX)}
+        if self.kept == "compacted":
+            settings |= {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.1"}
+        elif self.kept == "forever":
+            settings |= {"cleanup.policy": "delete", "retention.ms": "-1"}
+        else:
+            settings |= {"cleanup.policy": "delete", "retention.ms": str(self.retention_ms)}
+        return settings
+
+
+JOB_PARTITIONS = 4
+CLUSTER_PARTITIONS = 2  # equal for every cluster-keyed topic: the rescaler's assignment is co-partitioned
+
+TASK_METRICS = "task-metrics"
+SNAPSHOTS = "snapshots"
+JOB_TOPOLOGY = "job-topology"
+CLUSTER_TOPOLOGY = "cluster-topology"
+ENGINE_EVENTS = "engine-events"
+JOB_SETTINGS = "job-settings"
+POLICY_RELEASES = "policy-releases"
+CLOCK = "clock"
+DECISIONS = "decisions"
+RESCHEDULE_COMMANDS = "reschedule-commands"
+RESCHEDULE_EVENTS = "reschedule-events"
+RESCALER_STATE = "rescaler-state"
+DEAD_LETTERS = "dead-letters"
+
+_TABLE = (
+    Topic(TASK_METRICS, "job", "by time", ("monitor",), "TaskSample, MinuteMarker", JOB_PARTITIONS),
+    Topic(SNAPSHOTS, "job", "by time", ("spark_streaming",), "windows (binary, contracts.windows)", JOB_PARTITIONS),
+    Topic(JOB_TOPOLOGY, "job", "compacted", ("monitor",), "JobTopology", JOB_PARTITIONS),
+    Topic(JOB_SETTINGS, "job", "forever", ("command line", "API"), "JobSettings", JOB_PARTITIONS),
+    Topic(CLUSTER_TOPOLOGY, "cluster", "compacted", ("monitor",), "ClusterTopology", CLUSTER_PARTITIONS),
+    Topic(ENGINE_EVENTS, "cluster", "by time", ("monitor",), "EngineEvent", CLUSTER_PARTITIONS),
+    Topic(POLICY_RELEASES, "cluster", "forever", ("command line",), "PolicyRelease", CLUSTER_PARTITIONS),
+    Topic(DECISIONS, "cluster", "by time", ("agent",), "Decision", CLUSTER_PARTITIONS),
+    Topic(RESCHEDULE_COMMANDS, "cluster", "by time", ("rescaler",), "RescheduleCommand", CLUSTER_PARTITIONS),
+    Topic(RESCHEDULE_EVENTS, "cluster", "by time", ("rescaler", "actuators"), "Outcome, Progress", CLUSTER_PARTITIONS),
+    Topic(RESCALER_STATE, "cluster/kind/id", "compacted", ("rescaler",), "RescalerRecord", CLUSTER_PARTITIONS),
+    Topic(CLOCK, "road", "compacted", ("simulated engine",), "ClockSegment", 1),
+    Topic(DEAD_LETTERS, "as the record's", "by time", ("whoever refused it",), "DeadLetter", CLUSTER_PARTITIONS),
+)
+
+TOPICS: dict[str, Topic] = {topic.name: topic for topic in _TABLE}
+
+
+@dataclass(frozen=True, slots=True)
+class TopicNames:
+    """Topic names under a prefix; a replay has its own prefix so that it never meets the live road."""
+
+    prefix: str = ""
+
+    def __call__(self, name: str) -> str:
+        """Return the full name of a topic of the table."""
+        assert name in TOPICS, name
+        return f"{self.prefix}{name}"
+
+    def bare(self, full_name: str) -> str:
+        """Return the table's name of a full topic name."""
+        return full_name.removeprefix(self.prefix)
+
+
+# librdkafka hashes keys by CRC32 unless told otherwise; the JVM and aiokafka use murmur2. One key must mean one partition.
+LIBRDKAFKA_PRODUCER = {
+    "partitioner": "murmur2_random",
+    "enable.idempotence": True,
+    "acks": "all",
+    "message.max.bytes": RECORD_BYTES_MAX,
+    "linger.ms": 5,
+}
+LIBRDKAFKA_CONSUMER = {
+    "enable.auto.commit": False,
+    "isolation.level": "read_committed",
+    "auto.offset.reset": "earliest",
+    "fetch.message.max.bytes": RECORD_BYTES_MAX,
+}

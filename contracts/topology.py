@@ -1,0 +1,67 @@
+"""Checks on a job's graph, and its order."""
+
+from collections.abc import Sequence
+
+from contracts.errors import RecordRejected
+from contracts.messages import JobTopology, TaskSpec
+
+
+def check_topology(topology: JobTopology) -> None:
+    """Refuse a graph with repeated tasks, unknown upstreams or a cycle.
+
+    Raises:
+        RecordRejected: ``invalid_field`` or ``cyclic_topology``, naming the field.
+    """
+    names = [spec.task for spec in topology.tasks]
+    known = set(names)
+    if len(known) != len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise RecordRejected("invalid_field", "tasks", f"task {twice!r} is listed twice")
+    for index, spec in enumerate(topology.tasks):
+        for upstream in spec.upstream:
+            if upstream not in known:
+                raise RecordRejected(
+                    "invalid_field", f"tasks[{index}].upstream", f"{upstream!r} is no task of job {topology.job}"
+                )
+        if spec.units and len(spec.units) != spec.parallelism:
+            raise RecordRejected(
+                "invalid_field", f"tasks[{index}].units", f"{len(spec.units)} units for parallelism {spec.parallelism}"
+            )
+    topological_order(topology.tasks)
+
+
+def topological_order(tasks: Sequence[TaskSpec]) -> list[int]:
+    """Return task indices so that every task comes after its upstreams; ties keep the listed order (Kahn 1962).
+
+    Raises:
+        RecordRejected: ``cyclic_topology``, naming the tasks on or behind the cycle.
+    """
+    index = {spec.task: i for i, spec in enumerate(tasks)}
+    waiting_for = [len(set(spec.upstream)) for spec in tasks]
+    downstream: list[list[int]] = [[] for _ in tasks]
+    for i, spec in enumerate(tasks):
+        for upstream in sorted(set(spec.upstream), key=index.__getitem__):
+            downstream[index[upstream]].append(i)
+    ready = [i for i, count in enumerate(waiting_for) if count == 0]
+    order: list[int] = []
+    while ready:
+        current = ready.pop(0)
+        order.append(current)
+        for follower in downstream[current]:
+            waiting_for[follower] -= 1
+            if waiting_for[follower] == 0:
+                ready.append(follower)
+        ready.sort()
+    if len(order) != len(tasks):
+        stuck = [tasks[i].task for i, count in enumerate(waiting_for) if count > 0]
+        raise RecordRejected("cyclic_topology", "tasks", f"the graph has a cycle through or before {', '.join(stuck[:8])}")
+    return order
+
+
+def levels(tasks: Sequence[TaskSpec]) -> list[int]:
+    """Return each task's level: 0 for sources, else one more than its highest upstream."""
+    index = {spec.task: i for i, spec in enumerate(tasks)}
+    level = [0] * len(tasks)
+    for i in topological_order(tasks):
+        level[i] = max((level[index[name]] + 1 for name in tasks[i].upstream), default=0)
+    return level

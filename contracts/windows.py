@@ -1,0 +1,287 @@
+"""Windows: the last L minutes of one job, their binary form, and the history they are cut from. Knows no Kafka and no clock.
+
+A window is what the topic ``snapshots`` carries. Bytes: magic ``SSW``, layout version (1 byte), header length (4 bytes, big
+endian), header (JSON), then the figures as float32 with their bytes shuffled (all first bytes, all second bytes, ...) under zstd.
+"""
+
+import math
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import zstandard
+
+from contracts.clock import MINUTE_MS
+from contracts.errors import RecordRejected
+from contracts.ids import window_id
+from contracts.messages import Count, HourlyLoad, JobTopology, Text, TimeMs
+from contracts.topics import WINDOW_BYTES_MAX
+
+LAYOUT = 1
+HOURS = 192  # eight days
+HOUR_MS = 60 * MINUTE_MS
+
+FIGURES = (
+    "records_in",  # in this minute, all subtasks
+    "records_out",
+    "bytes_in",
+    "bytes_out",
+    "busy_ms",
+    "idle_ms",
+    "backpressured_ms",
+    "queued_records_mean",  # mean over the minute's samples of the sum over subtasks
+    "queued_records_last",
+    "parallelism",  # at the end of the minute
+    "state_bytes",
+    "queue_wait_record_ms",  # NaN where the engine has no such figure
+    "latency_record_ms",
+    "restarts",  # attempts that began in this minute
+    "coverage",  # share of the task's subtasks that reported at the end of the minute
+)
+FIGURE = {name: index for index, name in enumerate(FIGURES)}
+
+Float32 = npt.NDArray[np.float32]
+
+_MAGIC = b"SSW"
+_PREFIX = struct.Struct(">3sBI")
+
+
+class WindowCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """What was counted for the job in the minute that the window ends with."""
+
+    samples: Count = 0
+    late: Count = 0
+    duplicates: Count = 0
+
+
+NO_COUNTS = WindowCounts()
+
+
+class _Header(msgspec.Struct, frozen=True, kw_only=True):
+    job: Text
+    window_end_ms: TimeMs
+    window_minutes: Count
+    figures: tuple[str, ...]
+    topology: JobTopology
+    counts: WindowCounts
+    hourly_load: tuple[float | None, ...]
+    closed_append_ms: TimeMs | None
+    reached_wall_ms: TimeMs | None
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The last ``window_minutes`` snapshots of one job.
+
+    Attributes:
+        figures: float32 [L, N, F]; axis 0 from the oldest minute to the newest, axis 1 in the order of ``topology.tasks``,
+            axis 2 as ``FIGURES``. A task-minute that was not reported is NaN throughout.
+        hourly_load: float32 [192], mean records per minute that entered the job, oldest hour first; the last entry is the hour
+            (possibly unfinished) that the window ends in. NaN where unknown.
+        closed_append_ms: broker's append time of the record that closed the newest minute.
+    """
+
+    job: str
+    window_end_ms: int
+    figures: Float32
+    topology: JobTopology
+    hourly_load: Float32
+    counts: WindowCounts = NO_COUNTS
+    closed_append_ms: int | None = None
+    reached_wall_ms: int | None = None
+
+    @property
+    def window_minutes(self) -> int:
+        """Return L."""
+        return int(self.figures.shape[0])
+
+    @property
+    def id(self) -> str:
+        """Return the window's identity."""
+        return window_id(self.job, self.window_end_ms, self.window_minutes, LAYOUT)
+
+    @property
+    def reported(self) -> npt.NDArray[np.bool_]:
+        """Return bool [L, N]: which task-minutes were reported."""
+        return ~np.isnan(self.figures[:, :, FIGURE["coverage"]])
+
+    @property
+    def completeness(self) -> float:
+        """Return the share of the window's task-minutes that were reported."""
+        reported = self.reported
+        return float(reported.mean()) if reported.size else 0.0
+
+    @property
+    def minutes_known(self) -> int:
+        """Return in how many minutes at least one task was reported."""
+        return int(self.reported.any(axis=1).sum())
+
+    def figure(self, name: str) -> Float32:
+        """Return one figure, float32 [L, N]."""
+        view: Float32 = self.figures[:, :, FIGURE[name]]
+        return view
+
+
+def encode_window(window: Window) -> bytes:
+    """Return the window's bytes; the same window gives the same bytes.
+
+    Raises:
+        RecordRejected: ``too_large``, when it would pass the topic's limit of 16 MiB.
+    """
+    header = _Header(
+        job=window.job,
+        window_end_ms=window.window_end_ms,
+        window_minutes=window.window_minutes,
+        figures=FIGURES,
+        topology=window.topology,
+        counts=window.counts,
+        hourly_load=tuple(None if math.isnan(load) else float(load) for load in window.hourly_load),
+        closed_append_ms=window.closed_append_ms,
+        reached_wall_ms=window.reached_wall_ms,
+    )
+    head = msgspec.json.encode(header, order="deterministic")
+    values = np.ascontiguousarray(window.figures, dtype="<f4")
+    shuffled = values.view(np.uint8).reshape(-1, 4).T.tobytes()
+    raw = _PREFIX.pack(_MAGIC, LAYOUT, len(head)) + head + zstandard.ZstdCompressor(level=1).compress(shuffled)
+    if len(raw) > WINDOW_BYTES_MAX:
+        raise RecordRejected("too_large", "figures", f"window {window.id} has {len(raw)} bytes, {WINDOW_BYTES_MAX} allowed")
+    return raw
+
+
+def decode_window(raw: bytes | None) -> Window:
+    """Parse a window.
+
+    Raises:
+        RecordRejected: ``unknown_layout`` for another magic or version, ``invalid_field`` for anything else that does not fit.
+    """
+    if raw is None or len(raw) < _PREFIX.size or not raw.startswith(_MAGIC):
+        raise RecordRejected("unknown_layout", "", "not a window: the magic bytes are missing")
+    _, layout, head_bytes = _PREFIX.unpack_from(raw)
+    if layout != LAYOUT:
+        raise RecordRejected("unknown_layout", "layout", f"window layout {layout}; this version reads layout {LAYOUT}")
+    body_at = _PREFIX.size + head_bytes
+    try:
+        header = msgspec.json.decode(raw[_PREFIX.size : body_at], type=_Header)
+    except msgspec.DecodeError as error:
+        raise RecordRejected("invalid_field", "header", str(error)) from None
+    if header.figures != FIGURES:
+        raise RecordRejected("unknown_layout", "figures", "the window lists other figures than this version knows")
+    shape = (header.window_minutes, len(header.topology.tasks), len(FIGURES))
+    return Window(
+        job=header.job,
+        window_end_ms=header.window_end_ms,
+        figures=_figures(raw[body_at:], shape),
+        topology=header.topology,
+        hourly_load=np.array([np.nan if load is None else load for load in header.hourly_load], dtype=np.float32),
+        counts=header.counts,
+        closed_append_ms=header.closed_append_ms,
+        reached_wall_ms=header.reached_wall_ms,
+    )
+
+
+def _figures(body: bytes, shape: tuple[int, int, int]) -> Float32:
+    expected = math.prod(shape) * 4
+    try:
+        shuffled = zstandard.ZstdDecompressor().decompress(body, max_output_size=expected)
+    except zstandard.ZstdError as error:
+        raise RecordRejected("invalid_field", "figures", f"cannot decompress: {error}") from None
+    if len(shuffled) != expected:
+        raise RecordRejected("invalid_field", "figures", f"{len(shuffled)} bytes of figures, {expected} expected")
+    plain = np.frombuffer(shuffled, dtype=np.uint8).reshape(4, -1).T
+    return np.ascontiguousarray(plain).view("<f4").reshape(shape).astype(np.float32, copy=False)
+
+
+@dataclass(slots=True)
+class WindowHistory:
+    """What is kept of one job between minutes: rows of the last L minutes per task, and the hourly load.
+
+    ``rows`` maps a minute's end to the rows of that minute (task -> float32 [F]); absent task = not reported.
+    ``hours`` maps an hour's start to (records, known minutes).
+    """
+
+    job: str
+    window_minutes: int
+    rows: dict[int, dict[str, Float32]] = field(default_factory=dict)
+    hours: dict[int, tuple[float, int]] = field(default_factory=dict)
+
+    def add_load_history(self, history: tuple[HourlyLoad, ...]) -> None:
+        """Take over hours that the engine knew before the road watched; hours seen by the road itself are kept."""
+        for hour in history:
+            self.hours.setdefault(hour.hour_start_ms, (float(hour.records), hour.minutes))
+
+    def close(
+        self,
+        minute_end_ms: int,
+        rows: Mapping[str, Float32],
+        topology: JobTopology,
+        *,
+        counts: WindowCounts = NO_COUNTS,
+        closed_append_ms: int | None = None,
+        reached_wall_ms: int | None = None,
+    ) -> Window:
+        """Add one finished minute and return the window that ends with it.
+
+        Minutes may be skipped (they stay masked) but never go back.
+        """
+        assert minute_end_ms % MINUTE_MS == 0, minute_end_ms
+        assert not self.rows or minute_end_ms > max(self.rows), "a closed minute cannot be closed again"
+        self.rows[minute_end_ms] = dict(rows)
+        self._add_hour(minute_end_ms, rows, topology)
+        first = minute_end_ms - self.window_minutes * MINUTE_MS
+        for old in [end for end in self.rows if end <= first]:
+            del self.rows[old]
+        return Window(
+            job=self.job,
+            window_end_ms=minute_end_ms,
+            figures=self._stack(minute_end_ms, topology),
+            topology=topology,
+            hourly_load=self._hourly(minute_end_ms),
+            counts=counts,
+            closed_append_ms=closed_append_ms,
+            reached_wall_ms=reached_wall_ms,
+        )
+
+    def _stack(self, minute_end_ms: int, topology: JobTopology) -> Float32:
+        figures = np.full((self.window_minutes, len(topology.tasks), len(FIGURES)), np.nan, dtype=np.float32)
+        position = {spec.task: i for i, spec in enumerate(topology.tasks)}
+        for end, rows in self.rows.items():
+            back = (minute_end_ms - end) // MINUTE_MS
+            for task, row in rows.items():
+                if task in position:
+                    figures[self.window_minutes - 1 - back, position[task]] = row
+        return figures
+
+    def _add_hour(self, minute_end_ms: int, rows: Mapping[str, Float32], topology: JobTopology) -> None:
+        load = source_load(rows, topology)
+        if math.isnan(load):
+            return
+        hour = (minute_end_ms - 1) // HOUR_MS * HOUR_MS
+        records, minutes = self.hours.get(hour, (0.0, 0))
+        self.hours[hour] = (records + load, minutes + 1)
+
+    def _hourly(self, minute_end_ms: int) -> Float32:
+        last = (minute_end_ms - 1) // HOUR_MS * HOUR_MS
+        first = last - (HOURS - 1) * HOUR_MS
+        for old in [hour for hour in self.hours if hour < first]:
+            del self.hours[old]
+        loads = np.full(HOURS, np.nan, dtype=np.float32)
+        for hour, (records, minutes) in self.hours.items():
+            if hour <= last:
+                loads[(hour - first) // HOUR_MS] = records / minutes
+        return loads
+
+
+def source_load(rows: Mapping[str, Float32], topology: JobTopology) -> float:
+    """Return the records that entered the job in one minute, NaN when no source reported.
+
+    A source may count what it reads (a simulated engine) or only what it emits (Flink), hence the larger of the two.
+    """
+    loads = [
+        max(float(rows[spec.task][FIGURE["records_in"]]), float(rows[spec.task][FIGURE["records_out"]]))
+        for spec in topology.tasks
+        if not spec.upstream and spec.task in rows
+    ]
+    return sum(loads) if loads else math.nan

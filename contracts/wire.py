@@ -1,0 +1,53 @@
+"""Bytes <-> messages. Encoding is deterministic: the same message gives the same bytes on every machine."""
+
+import re
+from typing import TypeVar
+
+import msgspec
+
+from contracts.errors import RecordRejected
+
+T = TypeVar("T")
+
+_encoder = msgspec.json.Encoder(order="deterministic")
+_decoders: dict[object, msgspec.json.Decoder[object]] = {}
+_PATH = re.compile(r" - at `\$\.?(.*)`$")
+
+
+def encode(message: msgspec.Struct) -> bytes:
+    """Return the message as UTF-8 JSON: declared field order, dictionary keys sorted, no white space."""
+    return _encoder.encode(message)
+
+
+def decode(raw: bytes | str | None, kind: type[T]) -> T:
+    """Parse and validate one record as ``kind`` (a message class or a union of them).
+
+    Raises:
+        RecordRejected: with the reason (``not_json``, ``unknown_type``, ``invalid_field``) and the path of the field.
+    """
+    if raw is None:
+        raise RecordRejected("not_json", "", "the record has no value")
+    try:
+        return _decoder(kind).decode(raw)
+    except msgspec.ValidationError as error:
+        raise _rejected(str(error)) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise RecordRejected("not_json", "", f"not a JSON document: {error}") from None
+
+
+def _decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
+    decoder = _decoders.get(kind)
+    if decoder is None:
+        decoder = _decoders[kind] = msgspec.json.Decoder(kind)
+    return decoder  # type: ignore[return-value]
+
+
+def _rejected(text: str) -> RecordRejected:
+    found = _PATH.search(text)
+    path = found.group(1) if found else ""
+    message = _PATH.sub("", text)
+    missing = re.search(r"missing required field `(.+?)`", message)
+    if missing:
+        path = f"{path}.{missing.group(1)}" if path else missing.group(1)
+    reason = "unknown_type" if path == "type" else "invalid_field"
+    return RecordRejected(reason, path, message[:1].lower() + message[1:])

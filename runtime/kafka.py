@@ -1,0 +1,156 @@
+"""Kafka clients with the road's settings. Every role gets its clients here, so that all hash keys and read transactions alike."""
+
+import logging
+import threading
+import time
+from collections.abc import Mapping, Sequence
+
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+
+from contracts.settings import RoadSettings
+from contracts.topics import LIBRDKAFKA_CONSUMER, LIBRDKAFKA_PRODUCER, TOPICS, TopicNames
+from runtime.backoff import wait_for
+
+REQUEST_TIMEOUT_S = 10.0
+
+
+def producer(settings: RoadSettings, **overrides: object) -> Producer:
+    """Return an idempotent producer that partitions by murmur2."""
+    return Producer(_quiet({"bootstrap.servers": settings.bootstrap, **LIBRDKAFKA_PRODUCER, **overrides}))
+
+
+def consumer(settings: RoadSettings, group: str, **overrides: object) -> Consumer:
+    """Return a read-committed consumer; ``group`` matters only to those that subscribe."""
+    base = {"bootstrap.servers": settings.bootstrap, "group.id": group, **LIBRDKAFKA_CONSUMER}
+    return Consumer(_quiet({**base, **overrides}))
+
+
+def _quiet(config: Mapping[str, object]) -> dict[str, object]:
+    # A broker that is away is said by wait_for, not by librdkafka's own stderr.
+    return {"logger": logging.getLogger("surescale.librdkafka"), **config}
+
+
+def wait_for_topics(settings: RoadSettings, names: Sequence[str], *, stop: threading.Event, log: logging.Logger) -> None:
+    """Wait until the broker answers and every topic named (bare names) exists.
+
+    Raises:
+        runtime.backoff.Stopped: ``stop`` was set meanwhile.
+    """
+    full = TopicNames(settings.topic_prefix)
+    admin = AdminClient(_quiet({"bootstrap.servers": settings.bootstrap}))
+
+    def attempt() -> None:
+        present = admin.list_topics(timeout=3.0).topics
+        missing = [full(name) for name in names if full(name) not in present]
+        if missing:
+            raise LookupError(f"topics missing: {', '.join(missing)} (create them with `surescale topics create`)")
+
+    wait_for(f"Kafka at {settings.bootstrap}", attempt, expected=(KafkaException, LookupError), stop=stop, log=log)
+
+
+def create_topics(settings: RoadSettings) -> list[str]:
+    """Create every topic of the table that does not exist yet and return the new names, waiting until all are visible.
+
+    Raises:
+        KafkaException: the broker refused, or did not answer in time.
+    """
+    full = TopicNames(settings.topic_prefix)
+    admin = AdminClient(_quiet({"bootstrap.servers": settings.bootstrap}))
+    wanted = [
+        NewTopic(full(topic.name), num_partitions=topic.partitions, replication_factor=-1, config=topic.config())
+        for topic in TOPICS.values()
+    ]
+    created: list[str] = []
+    for name, future in admin.create_topics(wanted, operation_timeout=REQUEST_TIMEOUT_S).items():
+        try:
+            future.result()
+            created.append(name)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise
+    return created
+
+
+class LogReader:
+    """Reads topics from their beginning, by plain assignment, always up to an end: what was committed when the call began.
+
+    Used for views (settings, topologies, clock) and wherever "everything acknowledged before now" must have been seen.
+    """
+
+    def __init__(self, settings: RoadSettings, names: Sequence[str], *, from_end: bool = False) -> None:
+        """Take every partition of the topics (bare names); ``from_end`` starts with what comes after this call.
+
+        Raises:
+            KafkaException: a topic does not exist or the broker does not answer.
+        """
+        full = TopicNames(settings.topic_prefix)
+        self._admin = AdminClient(_quiet({"bootstrap.servers": settings.bootstrap}))
+        self._client = consumer(settings, "surescale-reader", **{"enable.partition.eof": True})
+        self._partitions = [
+            TopicPartition(full(name), partition) for name in names for partition in partitions_of(self._client, full(name))
+        ]
+        self._reached: dict[tuple[str, int], int] = {}
+        starts = self._offsets(OffsetSpec.latest() if from_end else OffsetSpec.earliest())
+        self._client.assign([TopicPartition(topic, partition, at) for (topic, partition), at in starts.items()])
+        self._reached.update(starts)
+
+    def read_to_end(self, timeout_s: float = 30.0) -> list[Message]:
+        """Return the records between the last call and the end of what is committed now, in order within each partition.
+
+        Raises:
+            TimeoutError: the end was not reached in time.
+            KafkaException: the broker refused.
+        """
+        ends = self._offsets(OffsetSpec.latest())
+        deadline = time.monotonic() + timeout_s
+        records: list[Message] = []
+        while any(self._reached[key] < end for key, end in ends.items()):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"Kafka did not deliver up to the end of {sorted({topic for topic, _ in ends})}")
+            records += self._consume()
+        return records
+
+    def poll(self, timeout_s: float) -> list[Message]:
+        """Return what has arrived, waiting at most ``timeout_s`` for the first record."""
+        return self._consume(timeout_s)
+
+    def close(self) -> None:
+        """Leave the broker."""
+        self._client.close()
+
+    def _consume(self, timeout_s: float = 0.05) -> list[Message]:
+        records = []
+        first = self._client.poll(timeout_s)
+        for record in [] if first is None else [first, *self._client.consume(num_messages=2000, timeout=0)]:
+            key = (record.topic(), record.partition())
+            error = record.error()
+            if error is None:
+                records.append(record)
+                self._reached[key] = record.offset() + 1
+            elif error.code() == KafkaError._PARTITION_EOF:
+                # The end lies behind transaction markers, which are never delivered as records.
+                self._reached[key] = max(self._reached[key], record.offset())
+            elif not error.retriable():
+                raise KafkaException(error)
+        return records
+
+    def _offsets(self, spec: OffsetSpec) -> dict[tuple[str, int], int]:
+        futures = self._admin.list_offsets(
+            dict.fromkeys(self._partitions, spec),
+            isolation_level=IsolationLevel.READ_COMMITTED,
+            request_timeout=REQUEST_TIMEOUT_S,
+        )
+        return {(partition.topic, partition.partition): future.result().offset for partition, future in futures.items()}
+
+
+def partitions_of(client: Consumer, topic: str) -> list[int]:
+    """Return the partition numbers of a topic (full name).
+
+    Raises:
+        KafkaException: the topic does not exist or the broker does not answer.
+    """
+    metadata = client.list_topics(topic, timeout=REQUEST_TIMEOUT_S).topics[topic]
+    if metadata.error is not None:
+        raise KafkaException(metadata.error)
+    return sorted(metadata.partitions)

@@ -1,0 +1,59 @@
+"""The walls between the rooms."""
+
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[2]
+RUN_TIME_ROOMS = ("contracts", "policies", "simulation", "runtime", "monitor", "spark_streaming", "services", "rescaler")
+
+
+def test_imports_follow_the_contracts() -> None:
+    """The layers and the forbidden imports of ``.importlinter`` hold."""
+    lint = Path(sysconfig.get_path("scripts")) / "lint-imports"
+    done = subprocess.run([lint, "--no-logo", "--no-cache"], cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+def import_all(rooms: tuple[str, ...], blocked: str) -> subprocess.CompletedProcess[str]:
+    """Import every module of the rooms in a fresh interpreter in which one package cannot be imported."""
+    script = f"""
+import importlib, pkgutil, sys
+sys.modules[{blocked!r}] = None
+for room in {rooms!r}:
+    package = importlib.import_module(room)
+    for module in pkgutil.walk_packages(package.__path__, room + "."):
+        importlib.import_module(module.name)
+"""
+    return subprocess.run([sys.executable, "-c", script], cwd=REPOSITORY, capture_output=True, text=True, check=False)
+
+
+def test_no_run_time_room_needs_torch() -> None:
+    """Every module of every room but model_export imports with torch blocked."""
+    done = import_all(RUN_TIME_ROOMS, "torch")
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+def test_the_block_works() -> None:
+    """The same script fails when it blocks something that the rooms do need."""
+    assert import_all(("contracts",), "numpy").returncode != 0
+
+
+@pytest.mark.parametrize("argument", ["--help", "--version"])
+def test_the_command_line_imports_no_room_before_a_command_is_called(argument: str) -> None:
+    """``surescale --help`` loads neither a role nor numpy."""
+    script = f"""
+import sys
+from services.cli import cli
+try:
+    cli.main(args=[{argument!r}], prog_name="surescale")
+except SystemExit:
+    pass
+loaded = set(sys.modules) & {{"numpy", "confluent_kafka", "pyspark", "faust", "policies", "simulation", "rescaler", "monitor"}}
+assert not loaded, loaded
+"""
+    done = subprocess.run([sys.executable, "-c", script], cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,91 @@
+"""Identities, the rounding function and the road's clock."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from contracts.clock import ManualClock, minute_end_ms, road_time_ms, wall_time_ms
+from contracts.errors import RecordRejected
+from contracts.ids import cluster_of, command_id, decision_id, job_id, split_job, window_id
+from contracts.messages import ClockSegment
+from contracts.rounding import round_half_up
+
+SEGMENT = ClockSegment(road="main", sequence=3, e0_ms=1_000_000, w0_ms=50_000, speed=10.0, until_ms=1_600_000)
+
+
+@pytest.mark.parametrize(("value", "rounded"), [(0.5, 1), (1.5, 2), (2.5, 3), (2.4999, 2), (0.49999999999999994, 0), (-0.5, 0)])
+def test_a_half_rounds_up_and_everything_else_to_the_nearest(value: float, rounded: int) -> None:
+    """A half goes up whatever the parity of its neighbours."""
+    assert round_half_up(value) == rounded
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_rounding_refuses_what_is_not_finite(value: float) -> None:
+    """NaN and infinity are errors, never a parallelism."""
+    with pytest.raises(ValueError, match="finite"):
+        round_half_up(value)
+
+
+@given(st.floats(min_value=-1e9, max_value=1e9))
+def test_rounding_is_never_off_by_more_than_a_half(value: float) -> None:
+    """The result is the nearest integer."""
+    assert abs(round_half_up(value) - value) <= 0.5
+
+
+def test_a_job_id_is_cluster_and_name() -> None:
+    """Joining and splitting are inverse."""
+    assert split_job(job_id("sim", "clicks")) == ("sim", "clicks")
+    assert cluster_of("sim/clicks") == "sim"
+
+
+@pytest.mark.parametrize("job", ["", "sim", "/clicks", "sim/", "a/b/c"])
+def test_a_malformed_job_id_is_refused_by_field(job: str) -> None:
+    """The error names the field ``job``."""
+    with pytest.raises(RecordRejected) as refused:
+        split_job(job)
+    assert (refused.value.reason, refused.value.field) == ("invalid_field", "job")
+
+
+def test_identities_are_readable_and_distinct() -> None:
+    """Identity of window, decision and command, as other programs see them."""
+    assert window_id("sim/a", 60_000, 60, 1) == "sim/a@60000/60m/v1"
+    assert decision_id("sim/a", 60_000, "sure") == "sim/a@60000/sure"
+    assert command_id("sim/a", 7, 0) == "sim/a#7.0"
+
+
+def test_the_roads_clock_runs_at_its_speed_and_stops_at_until() -> None:
+    """now = min(e0 + speed x (wall - w0), until)."""
+    assert road_time_ms(SEGMENT, 50_000) == 1_000_000
+    assert road_time_ms(SEGMENT, 51_000) == 1_010_000
+    assert road_time_ms(SEGMENT, 999_000) == 1_600_000
+
+
+def test_before_its_segment_the_clock_stands() -> None:
+    """A reader whose wall clock is a little behind does not see time before e0."""
+    assert road_time_ms(SEGMENT, 40_000) == 1_000_000
+
+
+def test_a_live_road_has_the_wall_clock() -> None:
+    """Without a segment the clock is the identity, both ways."""
+    assert road_time_ms(None, 123) == 123
+    assert wall_time_ms(None, 123) == 123
+
+
+def test_wall_time_is_the_inverse_of_road_time() -> None:
+    """The wall time at which an event time is reached."""
+    assert wall_time_ms(SEGMENT, road_time_ms(SEGMENT, 52_500)) == 52_500
+
+
+@pytest.mark.parametrize(("at_ms", "end_ms"), [(0, 0), (1, 60_000), (60_000, 60_000), (60_001, 120_000)])
+def test_a_sample_at_a_minutes_end_belongs_to_that_minute(at_ms: int, end_ms: int) -> None:
+    """Minutes are open at their start and closed at their end."""
+    assert minute_end_ms(at_ms) == end_ms
+
+
+def test_a_manual_clock_moves_only_when_told() -> None:
+    """Time is an argument."""
+    clock = ManualClock(5)
+    assert clock.now_ms() == 5
+    assert clock.advance(10) == 15 == clock.now_ms()

@@ -1,0 +1,66 @@
+"""The table of topics and the settings' defaults."""
+
+import pytest
+
+from contracts.errors import SettingsError
+from contracts.settings import RoadSettings, from_environment, to_environment
+from contracts.topics import CLUSTER_PARTITIONS, RECORD_BYTES_MAX, TOPICS, TopicNames
+
+
+def test_cluster_keyed_topics_have_equal_partition_counts() -> None:
+    """The rescaler's assignment is co-partitioned: one cluster is one partition number everywhere."""
+    keyed = [topic for topic in TOPICS.values() if topic.key.startswith("cluster")]
+    assert len(keyed) == 7
+    assert {topic.partitions for topic in keyed} == {CLUSTER_PARTITIONS}
+
+
+def test_settings_and_releases_never_expire() -> None:
+    """What users said must be found years later."""
+    for name in ("job-settings", "policy-releases"):
+        assert TOPICS[name].config()["retention.ms"] == "-1"
+
+
+def test_compacted_topics_are_compacted_and_all_carry_append_time() -> None:
+    """Freshness is measured between append times of the broker."""
+    assert [name for name, topic in TOPICS.items() if topic.config()["cleanup.policy"] == "compact"] == [
+        "job-topology",
+        "cluster-topology",
+        "rescaler-state",
+        "clock",
+    ]
+    assert {topic.config()["message.timestamp.type"] for topic in TOPICS.values()} == {"LogAppendTime"}
+    assert {topic.config()["max.message.bytes"] for topic in TOPICS.values()} == {str(RECORD_BYTES_MAX)}
+
+
+def test_a_prefix_stands_before_every_name_and_comes_off_again() -> None:
+    """A replay's topics never meet the live road's."""
+    names = TopicNames("replay-")
+    assert names("decisions") == "replay-decisions"
+    assert names.bare("replay-decisions") == "decisions"
+
+
+def test_promised_defaults() -> None:
+    """Each default that the documents promise."""
+    road = RoadSettings()
+    assert (road.window_minutes, road.allowed_lateness_ms, road.ahead_of_clock_ms_max) == (60, 5_000, 120_000)
+    assert (road.policy, road.seed, road.topic_prefix, road.road_clock) == ("sure", 0, "", False)
+
+
+def test_options_win_over_environment_over_defaults() -> None:
+    """None means: not given."""
+    variables = {"SURESCALE_WINDOW_MINUTES": "30", "SURESCALE_SEED": "7", "SURESCALE_ROAD_CLOCK": "true"}
+    road = from_environment(RoadSettings, variables, seed=9, bootstrap=None)
+    assert (road.window_minutes, road.seed, road.bootstrap, road.road_clock) == (30, 9, "127.0.0.1:9092", True)
+
+
+def test_a_child_process_reads_the_same_settings() -> None:
+    """Settings survive the way through the environment."""
+    road = RoadSettings(seed=3, topic_prefix="x-", road_clock=True)
+    assert from_environment(RoadSettings, to_environment(road)) == road
+
+
+@pytest.mark.parametrize("variable", ["SURESCALE_SEED", "SURESCALE_ROAD_CLOCK"])
+def test_a_variable_that_does_not_parse_is_named(variable: str) -> None:
+    """The message names the variable and shows the value."""
+    with pytest.raises(SettingsError, match=f"{variable}.*'maybe'"):
+        from_environment(RoadSettings, {variable: "maybe"})

@@ -1,0 +1,106 @@
+"""Windows: their bytes, and the history they are cut from."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from contracts.clock import MINUTE_MS
+from contracts.errors import RecordRejected
+from contracts.messages import HourlyLoad
+from contracts.windows import HOUR_MS, HOURS, LAYOUT, WindowCounts, WindowHistory, decode_window, encode_window
+from tests.builders import JOB, row, topology
+
+
+def history(length: int = 3) -> WindowHistory:
+    """Return an empty history of windows of ``length`` minutes."""
+    return WindowHistory(job=JOB, window_minutes=length)
+
+
+def test_a_window_survives_its_bytes_with_masks() -> None:
+    """Decoding gives the same figures bit for bit, NaN included, and the same header."""
+    kept = history()
+    kept.close(MINUTE_MS, {"map": row(records_in=7.25)}, topology())
+    window = kept.close(
+        3 * MINUTE_MS, {"source": row(records_in=9)}, topology(2), counts=WindowCounts(late=2), closed_append_ms=5
+    )
+    back = decode_window(encode_window(window))
+    assert back.figures.tobytes() == window.figures.tobytes()
+    assert back.hourly_load.tobytes() == window.hourly_load.tobytes()
+    assert (back.topology, back.counts, back.closed_append_ms, back.id) == (topology(2), WindowCounts(late=2), 5, window.id)
+
+
+def test_missing_task_minutes_are_masked_and_counted() -> None:
+    """Two of nine task-minutes were reported, in two of three minutes."""
+    kept = history()
+    kept.close(MINUTE_MS, {"map": row()}, topology())
+    window = kept.close(3 * MINUTE_MS, {"map": row()}, topology())
+    assert window.reported.tolist() == [[False, True, False], [False, False, False], [False, True, False]]
+    assert window.completeness == pytest.approx(2 / 9)
+    assert window.minutes_known == 2
+
+
+def test_a_window_moves_on_and_forgets() -> None:
+    """Minutes older than L are gone."""
+    kept = history()
+    for minute in range(1, 6):
+        window = kept.close(minute * MINUTE_MS, {"map": row(records_in=minute)}, topology())
+    assert window.figure("records_in")[:, 1].tolist() == [3, 4, 5]
+    assert len(kept.rows) == 3
+
+
+def test_hourly_load_counts_known_minutes_only_and_takes_over_history() -> None:
+    """Mean per known minute of the hour; hours before the road watched come from the engine; others are NaN."""
+    kept = history()
+    kept.add_load_history((HourlyLoad(hour_start_ms=0, records=600, minutes=60),))
+    kept.close(HOUR_MS + MINUTE_MS, {"source": row(records_in=30)}, topology())
+    window = kept.close(HOUR_MS + 3 * MINUTE_MS, {"source": row(records_in=50)}, topology())
+    assert window.hourly_load.shape == (HOURS,)
+    assert window.hourly_load[-2:].tolist() == [10, 40]
+    assert np.isnan(window.hourly_load[:-2]).all()
+
+
+def test_an_hour_that_the_road_saw_itself_is_not_overwritten() -> None:
+    """A restarted monitor sends its history again; what was measured stays."""
+    kept = history()
+    kept.close(MINUTE_MS, {"source": row(records_in=30)}, topology())
+    kept.add_load_history((HourlyLoad(hour_start_ms=0, records=9_999, minutes=60),))
+    assert kept.close(2 * MINUTE_MS, {"source": row(records_in=30)}, topology()).hourly_load[-1] == 30
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        (lambda raw: None, "unknown_layout"),
+        (lambda raw: b"{}", "unknown_layout"),
+        (lambda raw: raw[:3] + bytes([LAYOUT + 1]) + raw[4:], "unknown_layout"),
+        (lambda raw: raw[:-4], "invalid_field"),
+        (lambda raw: raw.replace(b'"window_minutes":3', b'"window_minutes":4'), "invalid_field"),
+        (lambda raw: raw.replace(b'"job"', b'"jab"'), "invalid_field"),
+        (lambda raw: raw.replace(b"records_in", b"records_on"), "unknown_layout"),
+    ],
+)
+def test_a_damaged_window_is_refused(damage, reason: str) -> None:
+    """Another magic, another version, a cut tail, a header that does not fit: each is refused by name."""
+    raw = encode_window(history().close(MINUTE_MS, {"map": row()}, topology()))
+    with pytest.raises(RecordRejected) as refused:
+        decode_window(damage(raw))
+    assert refused.value.reason == reason
+
+
+def test_a_window_beyond_the_limit_is_refused_by_name() -> None:
+    """A window that would pass the topic's limit is an error of its job, not of the broker."""
+    window = history().close(MINUTE_MS, {"map": row()}, topology())
+    noise = np.random.default_rng(0).random((2000, 3000, 1)).astype(np.float32)
+    with pytest.raises(RecordRejected, match="16777216 allowed"):
+        encode_window(type(window)(**{**{f: getattr(window, f) for f in window.__slots__}, "figures": noise}))
+
+
+@settings(max_examples=50)
+@given(st.lists(st.sets(st.sampled_from(["source", "map", "sink"])), min_size=1, max_size=8))
+def test_completeness_is_the_share_of_reported_task_minutes(minutes: list[set[str]]) -> None:
+    """Whatever was reported, completeness counts it within the last L minutes."""
+    kept = history()
+    for index, reported in enumerate(minutes, start=1):
+        window = kept.close(index * MINUTE_MS, {task: row() for task in reported}, topology())
+    assert window.completeness == pytest.approx(sum(len(m) for m in minutes[-3:]) / 9)

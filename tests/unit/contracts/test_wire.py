@@ -1,0 +1,104 @@
+"""Bytes to messages: what is refused, why, and at which field."""
+
+import pytest
+
+from contracts.errors import RecordRejected
+from contracts.messages import JobSettings, JobTopology, MinuteMarker, TaskSample, TaskSpec
+from contracts.topology import check_topology, levels, topological_order
+from contracts.wire import decode, encode
+from tests.builders import sample, topology
+
+
+def refused(raw: bytes | None, kind: object = TaskSample | MinuteMarker) -> RecordRejected:
+    """Return the refusal of a record."""
+    with pytest.raises(RecordRejected) as caught:
+        decode(raw, kind)
+    return caught.value
+
+
+def test_a_message_survives_the_wire() -> None:
+    """Decoding what was encoded gives the same message."""
+    assert decode(encode(sample()), TaskSample | MinuteMarker) == sample()
+
+
+def test_a_tombstone_and_text_are_not_json() -> None:
+    """A record without a value, and one that is not JSON, are refused as such."""
+    assert refused(None).reason == "not_json"
+    assert refused(b"{broken").reason == "not_json"
+    assert refused(b"\xff\xfe").reason == "not_json"
+
+
+def test_an_unknown_type_is_named() -> None:
+    """A record of a later schema version is refused by its type."""
+    assert refused(b'{"type":"sample/99"}').reason == "unknown_type"
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"records_in": -1}, "records_in"),
+        ({"records_in": 1.5}, "records_in"),
+        ({"parallelism": 0}, "parallelism"),
+        ({"job": ""}, "job"),
+        ({"busy_ms": "many"}, "busy_ms"),
+        ({"sampled_at_ms": 2**60}, "sampled_at_ms"),
+    ],
+)
+def test_a_wrong_field_is_named(change: dict[str, object], field: str) -> None:
+    """Wrong type or range: the reason is invalid_field and the path is the field's."""
+    import msgspec
+
+    body = msgspec.to_builtins(sample()) | change
+    error = refused(msgspec.json.encode(body))
+    assert (error.reason, error.field) == ("invalid_field", field)
+
+
+def test_a_missing_field_is_named() -> None:
+    """The path of a field that is not there is told too."""
+    assert refused(b'{"type":"sample/1","job":"sim/a"}').field == "task"
+
+
+def test_a_field_inside_a_list_is_named_by_its_path() -> None:
+    """The path goes down into lists."""
+    raw = encode(topology()).replace(b'"parallelism":2', b'"parallelism":"two"')
+    assert refused(raw, JobTopology).field == "tasks[1].parallelism"
+
+
+def test_unknown_fields_are_let_through() -> None:
+    """A field added within a schema version does not break an older reader."""
+    raw = encode(JobSettings(job="sim/a"))[:-1] + b',"later":1}'
+    assert decode(raw, JobSettings) == JobSettings(job="sim/a")
+
+
+def tasks(**upstream: str) -> tuple[TaskSpec, ...]:
+    """Return task specs from name -> upstream names."""
+    return tuple(TaskSpec(task=name, upstream=tuple(names.split())) for name, names in upstream.items())
+
+
+def test_levels_and_order_follow_the_edges() -> None:
+    """Every task comes after its upstreams; a level is one more than the highest upstream's."""
+    diamond = tasks(d="b c", b="a", c="b", a="")
+    assert [diamond[i].task for i in topological_order(diamond)] == ["a", "b", "c", "d"]
+    assert levels(diamond) == [3, 1, 2, 0]
+
+
+def test_a_cycle_is_refused_naming_its_tasks() -> None:
+    """A graph with a cycle has no order."""
+    with pytest.raises(RecordRejected, match="b, c") as caught:
+        topological_order(tasks(a="", b="a c", c="b"))
+    assert caught.value.reason == "cyclic_topology"
+
+
+@pytest.mark.parametrize(
+    ("specs", "field"),
+    [
+        (tasks(a="nowhere"), "tasks[0].upstream"),
+        ((TaskSpec(task="a"), TaskSpec(task="a")), "tasks"),
+        ((TaskSpec(task="a", parallelism=2, units=(1,)),), "tasks[0].units"),
+    ],
+)
+def test_a_broken_topology_is_refused_by_field(specs: tuple[TaskSpec, ...], field: str) -> None:
+    """Unknown upstreams, repeated tasks and a wrong number of units are named."""
+    with pytest.raises(RecordRejected) as caught:
+        check_topology(JobTopology(job="sim/a", version=1, at_ms=0, tasks=specs))
+    assert caught.value.field == field
