@@ -1,4 +1,4 @@
-"""The command ``surescale``. It finds its commands by the entry-point group ``surescale.commands`` and imports one when called."""
+"""The command ``surescale``: finds its commands by the entry-point group ``surescale.commands``, imports one when called."""
 
 import sys
 from importlib.metadata import entry_points
@@ -46,3 +46,7 @@ def main() -> None:
         sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The processes around the policy: agent, state projector, simulated engine, local stack, and the command line."""

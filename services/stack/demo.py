@@ -1,0 +1,114 @@
+"""``surescale demo``: the whole road on this machine, from nothing to a summary, and nothing left behind."""
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from services.stack.local_road import LocalRoad
+
+SAY_EVERY_S = 3.0
+
+
+@click.command("demo")
+@click.option("--workload", default="clarknet", show_default=True, help="Name of a trace, or a CSV with columns minute,requests.")
+@click.option("--job", "jobs", multiple=True, help="Job by name, or a CSV file of a graph; repeatable.")
+@click.option("--minutes", type=click.IntRange(10, 20_160), default=240, show_default=True, help="Minutes of the trace.")
+@click.option("--start-minute", type=click.IntRange(0), help="Minute of the trace to start at (default: a morning ramp).")
+@click.option("--pace", type=click.Choice(["lockstep", "free"]), default="lockstep", show_default=True)
+@click.option("--speed", type=click.FloatRange(0.1, 100_000), help="Event seconds per second.")
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--policy", default="sure", show_default=True, help="sure, target-utilisation, static, hold or a package's name.")
+@click.option(
+    "--load-parallelism",
+    type=click.FloatRange(0.1, 100),
+    default=7.0,
+    show_default=True,
+    help="Instances that the heaviest task needs at P99 load.",
+)
+@click.option("--report", "report_file", type=click.Path(path_type=Path, dir_okay=False), help="Write the report as JSON.")
+@click.option("--keep", is_flag=True, help="Stay up after the trace, until Ctrl-C.")
+def command(*, report_file: Path | None, keep: bool, **given: Any) -> None:
+    """Run the whole road here: Kafka, Redis, Spark, Faust, rescaler and a simulated engine under a real trace."""
+    from services.stack.local_road import LocalRoad, RoadOptions
+    from services.stack.report import write_report
+    from services.stack.supervisor import StopRequested
+
+    if not given["jobs"]:
+        del given["jobs"]
+    say = _Lines()
+    try:
+        with LocalRoad(RoadOptions(**given), say) as road:
+            road.start()
+            say(f"trace starts; {road.http_url} serves the state")
+            _follow(road, say)
+            say("trace ended; counting what went over the topics")
+            report = road.report()
+            if report_file:
+                write_report(report_file, report)
+            _print_summary(report)
+            if keep:
+                say(f"the road stays up until Ctrl-C; {road.http_url}")
+                road.supervisor.wait(lambda: False)
+    except StopRequested as asked:
+        click.echo("stopped; nothing is left running", err=True)
+        sys.exit(asked.exit_code)
+
+
+class _Lines:
+    """Progress as lines with the seconds since the start, on standard error."""
+
+    def __init__(self) -> None:
+        self._began_s = time.monotonic()
+
+    def __call__(self, line: str) -> None:
+        click.echo(f"[{time.monotonic() - self._began_s:6.1f} s] {line}", err=True)
+
+
+def _follow(road: "LocalRoad", say: _Lines) -> None:
+    """Show the trace go by until its end."""
+    next_line_s = 0.0
+    while not (seen := road.engine_report())["finished"]:
+        if time.monotonic() >= next_line_s:
+            say(_progress_line(seen))
+            next_line_s = time.monotonic() + SAY_EVERY_S
+        time.sleep(0.25)
+
+
+def _progress_line(report: dict[str, Any]) -> str:
+    jobs = [
+        f"{job}: {figures['load_records_per_minute']:.0f} records/min on {figures['parallelism'][-1]} subtasks"
+        for job, figures in sorted(report["jobs"].items())
+        if figures["parallelism"]
+    ]
+    return f"minute {report['minutes_done']:>4} of {report['minutes']}  " + "   ".join(jobs)
+
+
+def _print_summary(report: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from services.stack.local_road import FIGURES
+
+    console = Console()
+    for job, policies in report["jobs"].items():
+        table = Table("policy", *FIGURES, title=f"{job}, {report['minutes']} minutes", title_justify="left")
+        for policy, figures in policies.items():
+            table.add_row(policy, *(_cell(figures[name]) for name in FIGURES))
+        console.print(table)
+    counts, fresh = report["counts"], report["freshness_s"]["pipeline"]
+    console.print(
+        f"{counts['metrics']} samples → {counts['windows']} windows → {counts['decisions']['act']} act, "
+        f"{counts['decisions']['hold']} hold → {counts['commands']} commands; "
+        f"late {counts['late']}, duplicates {counts['duplicates']}, dead letters {counts['dead_letters']}"
+    )
+    console.print(
+        f"freshness p50 {fresh['p50']} s, p99 {fresh['p99']} s over {fresh['samples']} decisions; {report['wall_s']} s in all"
+    )
+
+
+def _cell(value: float) -> str:
+    return f"{value:.3f}" if isinstance(value, float) else str(value)

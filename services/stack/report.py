@@ -1,0 +1,168 @@
+"""What happened on a road, counted from Kafka itself by distinct identity, and written whole. Decides nothing."""
+
+import json
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from contracts import topics
+from contracts.clock import MINUTE_MS
+from contracts.messages import DeadLetter, Decision, EventRecord, MinuteMarker, Outcome, Progress, RescheduleCommand, TaskSample
+from contracts.settings import RoadSettings
+from contracts.topics import TopicNames
+from contracts.windows import decode_window
+from contracts.wire import decode
+
+WARM_UP_MINUTES = 5
+
+Identity = tuple[object, ...]
+
+
+@dataclass(slots=True)
+class RoadFigures:
+    """Distinct identities seen on the topics of one road.
+
+    ``decisions`` maps a decision's id to (record, append time in ms); ``outcomes`` to its latest outcome.
+    """
+
+    samples: set[Identity] = field(default_factory=set)
+    windows: set[str] = field(default_factory=set)
+    decisions: dict[str, tuple[Decision, int]] = field(default_factory=dict)
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    commands: set[str] = field(default_factory=set)
+    events: set[Identity] = field(default_factory=set)
+    dead_letters: set[Identity] = field(default_factory=set)
+    late: int = 0
+    duplicates: int = 0
+
+    def take(self, topic: str, raw: bytes, append_ms: int) -> None:
+        """Count one record of a topic (bare name)."""
+        _TAKE[topic](self, raw, append_ms)
+
+    def counts(self) -> dict[str, Any]:
+        """Return the report's ``counts``: an act counts once, by its latest outcome."""
+        kinds = Counter(decision.action for decision, _ in self.decisions.values())
+        acts = {key for key, (decision, _) in self.decisions.items() if decision.action == "act"}
+        latest = Counter(outcome.status for key, outcome in self.outcomes.items() if key in acts)
+        return {
+            "metrics": len(self.samples),
+            "windows": len(self.windows),
+            "decisions": {kind: kinds[kind] for kind in ("act", "hold")},
+            "outcomes": {status: latest[status] for status in ("commanded", "superseded", "refused", "pending")},
+            "commands": len(self.commands),
+            "events": len(self.events),
+            "late": self.late,
+            "duplicates": self.duplicates,
+            "dead_letters": len(self.dead_letters),
+        }
+
+    def freshness_s(self, first_minute_ms: int) -> dict[str, dict[str, float | int | None]]:
+        """Return seconds from the record that closed the minute (``pipeline``), and from the moment the clock reached the
+        minute's end (``live``), to the append of the decision. The first five minutes after ``first_minute_ms`` do not count.
+        """
+        counted = [
+            (decision, append_ms)
+            for decision, append_ms in self.decisions.values()
+            if decision.span_end_ms > first_minute_ms + WARM_UP_MINUTES * MINUTE_MS
+        ]
+        return {
+            "pipeline": _percentiles(at - decision.closed_append_ms for decision, at in counted if decision.closed_append_ms),
+            "live": _percentiles(at - decision.reached_wall_ms for decision, at in counted if decision.reached_wall_ms),
+        }
+
+
+def _take_metric(figures: RoadFigures, raw: bytes, _append_ms: int) -> None:
+    record = decode(raw, TaskSample | MinuteMarker)
+    if isinstance(record, TaskSample):
+        figures.samples.add((record.job, record.task, record.subtask, record.attempt, record.sampled_at_ms))
+
+
+def _take_window(figures: RoadFigures, raw: bytes, _append_ms: int) -> None:
+    window = decode_window(raw)
+    if window.id not in figures.windows:
+        figures.windows.add(window.id)
+        figures.late += window.counts.late
+        figures.duplicates += window.counts.duplicates
+
+
+def _take_decision(figures: RoadFigures, raw: bytes, append_ms: int) -> None:
+    decision = decode(raw, Decision)
+    figures.decisions.setdefault(decision.decision_id, (decision, append_ms))
+
+
+def _take_command(figures: RoadFigures, raw: bytes, _append_ms: int) -> None:
+    figures.commands.add(decode(raw, RescheduleCommand).command_id)
+
+
+def _take_event(figures: RoadFigures, raw: bytes, _append_ms: int) -> None:
+    record: EventRecord = decode(raw, Outcome | Progress)
+    if isinstance(record, Progress):
+        figures.events.add((record.command_id, record.status))
+        return
+    figures.events.add((record.decision_id, record.sequence))
+    known = figures.outcomes.get(record.decision_id)
+    if known is None or record.sequence > known.sequence:
+        figures.outcomes[record.decision_id] = record
+
+
+def _take_dead_letter(figures: RoadFigures, raw: bytes, _append_ms: int) -> None:
+    letter = decode(raw, DeadLetter)
+    figures.dead_letters.add((letter.topic, letter.partition, letter.offset))
+
+
+_TAKE: dict[str, Callable[[RoadFigures, bytes, int], None]] = {
+    topics.TASK_METRICS: _take_metric,
+    topics.SNAPSHOTS: _take_window,
+    topics.DECISIONS: _take_decision,
+    topics.RESCHEDULE_COMMANDS: _take_command,
+    topics.RESCHEDULE_EVENTS: _take_event,
+    topics.DEAD_LETTERS: _take_dead_letter,
+}
+
+
+def read_figures(settings: RoadSettings, names: Sequence[str] = tuple(_TAKE)) -> RoadFigures:
+    """Read the topics named (bare) to the end of what is committed and count."""
+    from contracts.errors import RecordRejected
+    from runtime.kafka import LogReader
+
+    figures, bare = RoadFigures(), TopicNames(settings.topic_prefix).bare
+    reader = LogReader(settings, names)
+    try:
+        for record in reader.read_to_end():
+            try:
+                figures.take(bare(record.topic()), record.value(), record.timestamp()[1])
+            except RecordRejected:
+                continue  # it is counted where its dead letter is
+    finally:
+        reader.close()
+    return figures
+
+
+def write_report(path: Path, report: dict[str, Any]) -> None:
+    """Write the report whole: a reader sees the former file or this one, never a part."""
+    path = path.absolute()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    try:
+        with os.fdopen(handle, "w") as file:
+            json.dump(report, file, indent=1)
+            file.write("\n")
+        Path(temporary).chmod(0o644)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def _percentiles(durations_ms: Iterable[int]) -> dict[str, float | int | None]:
+    found = [duration / 1000 for duration in durations_ms]
+    if not found:
+        return {"p50": None, "p99": None, "samples": 0}
+    p50, p99 = np.percentile(found, [50, 99])
+    return {"p50": round(float(p50), 3), "p99": round(float(p99), 3), "samples": len(found)}

@@ -1,0 +1,20 @@
+"""Waiting for a condition instead of sleeping for a while."""
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+_POLL_S = 0.05
+
+
+def wait_until(condition: Callable[[], T], timeout_s: float = 30.0, what: str = "the condition") -> T:
+    """Return the first true value of the condition; fail, naming what was awaited, when there is none in time."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited {timeout_s:.0f} s in vain for {what}")
+        time.sleep(_POLL_S)
