@@ -1,7 +1,8 @@
 """Bytes <-> messages. Encoding is deterministic: the same message gives the same bytes on every machine."""
 
 import re
-from typing import TypeVar
+from types import UnionType
+from typing import Any, TypeVar, overload
 
 import msgspec
 
@@ -10,7 +11,7 @@ from contracts.errors import RecordRejected
 T = TypeVar("T")
 
 _encoder = msgspec.json.Encoder(order="deterministic")
-_decoders: dict[object, msgspec.json.Decoder[object]] = {}
+_decoders: dict[object, msgspec.json.Decoder[Any]] = {}
 _PATH = re.compile(r" - at `\$\.?(.*)`$")
 
 
@@ -19,7 +20,15 @@ def encode(message: msgspec.Struct) -> bytes:
     return _encoder.encode(message)
 
 
-def decode(raw: bytes | str | None, kind: type[T]) -> T:
+@overload
+def decode(raw: bytes | str | None, kind: type[T]) -> T: ...
+
+
+@overload
+def decode(raw: bytes | str | None, kind: UnionType) -> Any: ...
+
+
+def decode(raw: bytes | str | None, kind: type[T] | UnionType) -> Any:
     """Parse and validate one record as ``kind`` (a message class or a union of them).
 
     Raises:
@@ -27,19 +36,15 @@ def decode(raw: bytes | str | None, kind: type[T]) -> T:
     """
     if raw is None:
         raise RecordRejected("not_json", "", "the record has no value")
+    decoder = _decoders.get(kind)
+    if decoder is None:
+        decoder = _decoders[kind] = msgspec.json.Decoder(kind)
     try:
-        return _decoder(kind).decode(raw)
+        return decoder.decode(raw)
     except msgspec.ValidationError as error:
         raise _rejected(str(error)) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RecordRejected("not_json", "", f"not a JSON document: {error}") from None
-
-
-def _decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
-    decoder = _decoders.get(kind)
-    if decoder is None:
-        decoder = _decoders[kind] = msgspec.json.Decoder(kind)
-    return decoder  # type: ignore[return-value]
 
 
 def _rejected(text: str) -> RecordRejected:

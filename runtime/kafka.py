@@ -123,19 +123,30 @@ class LogReader:
         records = []
         first = self._client.poll(timeout_s)
         for record in [] if first is None else [first, *self._client.consume(num_messages=2000, timeout=0)]:
-            key = (record.topic(), record.partition())
+            key = (str(record.topic()), int(record.partition() or 0))
             error = record.error()
             if error is None:
                 records.append(record)
-                self._reached[key] = record.offset() + 1
+                self._reached[key] = int(record.offset() or 0) + 1
             elif error.code() == KafkaError._PARTITION_EOF:
                 # The end lies behind transaction markers, which are never delivered as records.
-                self._reached[key] = max(self._reached[key], record.offset())
+                self._reached[key] = max(self._reached[key], int(record.offset() or 0))
             elif not error.retriable():
                 raise KafkaException(error)
         return records
 
     def _offsets(self, spec: OffsetSpec) -> dict[tuple[str, int], int]:
+        deadline = time.monotonic() + REQUEST_TIMEOUT_S
+        while True:
+            try:
+                return self._offsets_now(spec)
+            except KafkaException as error:
+                # A partition that was just created, or whose leader just moved, is known to the broker a moment later.
+                if not error.args[0].retriable() or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.05)
+
+    def _offsets_now(self, spec: OffsetSpec) -> dict[tuple[str, int], int]:
         futures = self._admin.list_offsets(
             dict.fromkeys(self._partitions, spec),
             isolation_level=IsolationLevel.READ_COMMITTED,

@@ -136,7 +136,7 @@ def read_figures(settings: RoadSettings, names: Sequence[str] = tuple(_TAKE)) ->
     try:
         for record in reader.read_to_end():
             try:
-                figures.take(bare(record.topic()), record.value(), record.timestamp()[1])
+                figures.take(bare(str(record.topic())), record.value() or b"", record.timestamp()[1])
             except RecordRejected:
                 continue  # it is counted where its dead letter is
     finally:

@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -23,7 +24,7 @@ def command(
     http_port: int,
     spark_master: str,
     checkpoint: Path | None,
-    **given: str | bool | None,
+    **given: Any,
 ) -> None:
     """Run monitor, Spark job, agent, rescaler and state projector against a Kafka, a Redis and an engine that are there."""
     from services.stack.ports import LOOPBACK

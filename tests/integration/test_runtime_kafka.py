@@ -1,0 +1,116 @@
+"""The Kafka edge that all roles share, against a real broker."""
+
+import asyncio
+import logging
+import threading
+
+import pytest
+from aiokafka import AIOKafkaProducer
+from confluent_kafka import Producer
+
+from contracts import topics
+from contracts.settings import RoadSettings
+from contracts.topics import TOPICS, TopicNames
+from runtime.backoff import Stopped
+from runtime.kafka import LogReader, create_topics, producer, wait_for_topics
+from tests.conftest import KafkaForTests
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.integration
+LOG = logging.getLogger("test")
+
+
+@pytest.fixture
+def road(kafka: KafkaForTests) -> RoadSettings:
+    """Settings of a road of its own, whose topics exist."""
+    settings = RoadSettings(bootstrap=kafka.bootstrap, topic_prefix=kafka.topic_prefix())
+    create_topics(settings)
+    wait_for_topics(settings, list(TOPICS), stop=threading.Event(), log=LOG)
+    return settings
+
+
+def send(client: Producer, road: RoadSettings, *values: bytes, key: str = "sim") -> None:
+    """Produce values to ``decisions`` and wait until they are acknowledged."""
+    for value in values:
+        client.produce(TopicNames(road.topic_prefix)(topics.DECISIONS), key=key, value=value)
+    assert client.flush(30) == 0
+
+
+def values(reader: LogReader) -> list[bytes | None]:
+    """Return the values up to the end."""
+    return [record.value() for record in reader.read_to_end()]
+
+
+def test_creating_topics_twice_creates_nothing_the_second_time(road: RoadSettings) -> None:
+    """The command may run at every start."""
+    assert create_topics(road) == []
+
+
+def test_a_reader_sees_everything_acknowledged_before_it_looked(road: RoadSettings) -> None:
+    """Each call returns what was committed since the last one, once."""
+    client, reader = producer(road), LogReader(road, [topics.DECISIONS])
+    assert values(reader) == []
+    send(client, road, b"1", b"2")
+    assert values(reader) == [b"1", b"2"]
+    assert values(reader) == []
+    send(client, road, b"3")
+    assert values(reader) == [b"3"]
+
+
+def test_a_reader_from_the_end_skips_what_was_there(road: RoadSettings) -> None:
+    """Only records after the reader was made."""
+    client = producer(road)
+    send(client, road, b"old")
+    reader = LogReader(road, [topics.DECISIONS], from_end=True)
+    send(client, road, b"new")
+    assert values(reader) == [b"new"]
+
+
+def test_a_reader_passes_transaction_markers_and_aborted_records(road: RoadSettings) -> None:
+    """The end behind a commit marker is reached; what was aborted is never seen; an open transaction holds nobody up."""
+    client = producer(road, **{"transactional.id": f"{road.topic_prefix}x"})
+    client.init_transactions(30)
+    reader = LogReader(road, [topics.DECISIONS])
+    client.begin_transaction()
+    send(client, road, b"aborted")
+    client.abort_transaction(30)
+    client.begin_transaction()
+    send(client, road, b"committed")
+    client.commit_transaction(30)
+    wait_until(lambda: values(reader) == [b"committed"], 10.0, "the committed record")
+    client.begin_transaction()
+    send(client, road, b"open")
+    assert values(reader) == []
+    client.commit_transaction(30)
+    # The commit is durable when the call returns; its markers reach the partitions a moment later.
+    wait_until(lambda: values(reader) == [b"open"], 10.0, "the committed record")
+
+
+@pytest.mark.parametrize("key", ["sim", "sim/j_1351665", "prod-eu/clicks", "ü/ß"])
+def test_one_key_is_one_partition_in_every_client(road: RoadSettings, key: str) -> None:
+    """librdkafka as we set it up and aiokafka (which Faust produces with) hash alike."""
+    topic = TopicNames(road.topic_prefix)(topics.TASK_METRICS)
+
+    async def by_aiokafka() -> int:
+        client = AIOKafkaProducer(bootstrap_servers=road.bootstrap)
+        await client.start()
+        try:
+            return (await client.send_and_wait(topic, b"x", key=key.encode())).partition
+        finally:
+            await client.stop()
+
+    client, partitions = producer(road), []
+    client.produce(topic, key=key, value=b"x", on_delivery=lambda _error, record: partitions.append(record.partition()))
+    client.flush(30)
+    assert partitions == [asyncio.run(by_aiokafka())]
+
+
+def test_waiting_for_a_broker_that_is_away_says_so_and_stops_when_told(caplog: pytest.LogCaptureFixture) -> None:
+    """One line names what is waited for; the stop event ends the wait."""
+    stop = threading.Event()
+    nowhere = RoadSettings(bootstrap="127.0.0.1:1")
+    timer = threading.Timer(4.0, stop.set)
+    timer.start()
+    with caplog.at_level(logging.WARNING), pytest.raises(Stopped):
+        wait_for_topics(nowhere, [topics.DECISIONS], stop=stop, log=LOG)
+    assert "waiting for Kafka at 127.0.0.1:1" in caplog.text
