@@ -78,8 +78,8 @@ class LogReader:
     Used for views (settings, topologies, clock) and wherever "everything acknowledged before now" must have been seen.
     """
 
-    def __init__(self, settings: RoadSettings, names: Sequence[str], *, from_end: bool = False) -> None:
-        """Take every partition of the topics (bare names); ``from_end`` starts with what comes after this call.
+    def __init__(self, settings: RoadSettings, names: Sequence[str], *, last: int | None = None) -> None:
+        """Take every partition of the topics (bare names), from the beginning or only its ``last`` offsets (0: what comes next).
 
         Raises:
             KafkaException: a topic does not exist or the broker does not answer.
@@ -91,7 +91,11 @@ class LogReader:
             TopicPartition(full(name), partition) for name in names for partition in partitions_of(self._client, full(name))
         ]
         self._reached: dict[tuple[str, int], int] = {}
-        starts = self._offsets(OffsetSpec.latest() if from_end else OffsetSpec.earliest())
+        beginnings = self._offsets(OffsetSpec.earliest())
+        starts = beginnings
+        if last is not None:
+            starts = {key: max(beginnings[key], end - last) for key, end in self._offsets(OffsetSpec.latest()).items()}
+        self.began_at_beginning = starts == beginnings
         self._client.assign([TopicPartition(topic, partition, at) for (topic, partition), at in starts.items()])
         self._reached.update(starts)
 

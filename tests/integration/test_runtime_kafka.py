@@ -61,7 +61,7 @@ def test_a_reader_from_the_end_skips_what_was_there(road: RoadSettings) -> None:
     """Only records after the reader was made."""
     client = producer(road)
     send(client, road, b"old")
-    reader = LogReader(road, [topics.DECISIONS], from_end=True)
+    reader = LogReader(road, [topics.DECISIONS], last=0)
     send(client, road, b"new")
     assert values(reader) == [b"new"]
 

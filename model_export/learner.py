@@ -1,0 +1,121 @@
+"""SURE as one torch module, and the step from an observation to network inputs. The sampling itself is serving's numpy code."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from contracts.windows import Float32
+from model_export.gnn import PolicyNet
+from model_export.objective import Information, Weights, cross_entropy, kl_to_prior, negative_log_density
+from model_export.sampler import Sampler, node_weights
+from policies.features import Encoded
+from policies.graph import JobGraph
+from policies.package import SamplingCard, Statistics
+from policies.sampling import MASKED, Looked, adjacency, look, neighbours_sampled, newest_minute, node_index
+
+
+class Sure(nn.Module):
+    """Sampler, policy network and the information term's bilinear form (training only)."""
+
+    def __init__(self, statistics: Statistics, hidden: int, sampling: SamplingCard) -> None:
+        super().__init__()
+        self.hidden, self.sampling, self.statistics = hidden, sampling, statistics
+        self.sampler = Sampler(torch.tensor(statistics.mean), torch.tensor(statistics.std), hidden)
+        self.policy = PolicyNet(hidden)
+        self.information = Information(len(self.policy.norms) * hidden)
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """One sampled state of B rows: inputs, logit noise, chosen nodes and their subgraphs."""
+
+    x: Tensor  # [B, L, N, D]
+    mask: Tensor  # [B, L, N]
+    eps: Tensor  # [B, L, N, 2]
+    looked: Looked
+    linked: Tensor  # [B, N, m, m]
+    known: Tensor  # [B, N, m]
+
+
+@torch.no_grad()
+def choose(model: Sure, encoded: Encoded, graph: JobGraph, generator: np.random.Generator | None) -> Chosen:
+    """Run the sampler and choose nodes; without a generator the best are taken, as serving does."""
+    x, mask = torch.from_numpy(encoded.x), torch.from_numpy(encoded.mask.astype(np.float32))
+    _, mu, std = model.sampler(x, mask)
+    eps = torch.zeros_like(mu)
+    gumbel: tuple[Float32, Float32] | None = None
+    if generator is not None:
+        eps = torch.from_numpy(generator.standard_normal(mu.shape, dtype=np.float32))
+        rows, minutes, tasks, _ = mu.shape
+        width = graph.neighbours.index.shape[1]
+        uniform = generator.random((rows, tasks, minutes, 1 + width), dtype=np.float32)
+        noise = -np.log(-np.log(uniform + 1e-9) + 1e-9)
+        gumbel = (noise[..., 0], noise[..., 1:])
+    width = neighbours_sampled(graph, model.sampling.neighbours_share, model.sampling.neighbours_max)
+    looked = look((mu + eps * std).numpy(), encoded.mask, graph, model.sampling.anchors, width, gumbel)
+    linked, known = adjacency(looked, graph)
+    return Chosen(x, mask, eps, looked, torch.from_numpy(linked), torch.from_numpy(known))
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """What one forward pass gives: outputs [B, N, 2], embeddings f(g) [B, N, E], and what the auxiliary losses need."""
+
+    outputs: Tensor
+    embedded: Tensor
+    z: Tensor
+    mu: Tensor
+    std: Tensor
+
+
+def forward(model: Sure, chosen: Chosen, graph: JobGraph, tau: float | None) -> Passed:
+    """Run both graphs on chosen nodes; with a temperature the choice itself gets a straight-through gradient."""
+    z, mu, std = model.sampler(chosen.x, chosen.mask)
+    rows, _, tasks, hidden = z.shape
+    index = torch.from_numpy(node_index(chosen.looked, graph)).reshape(rows, -1, 1).expand(-1, -1, hidden)
+    sub_x = z.reshape(rows, -1, hidden).gather(1, index).reshape(rows * tasks, -1, hidden)
+    nodes = sub_x.shape[1]
+    known = chosen.known.reshape(rows * tasks, nodes)
+    weight = known
+    if tau is not None:
+        theta, phi = logits(mu + chosen.eps * std, chosen.mask, graph)
+        minutes, slots = (torch.from_numpy(part) for part in (chosen.looked.minutes, chosen.looked.slots))
+        weight = known * node_weights(theta, phi, minutes, slots, tau).reshape(rows * tasks, nodes)
+    newest = torch.from_numpy(newest_minute(chosen.mask.numpy() > 0))
+    now = z.gather(1, newest[:, None, :, None].expand(-1, 1, -1, hidden)).reshape(rows * tasks, hidden)
+    linked = chosen.linked.reshape(rows * tasks, nodes, nodes)
+    embedded = model.policy.embed(sub_x * weight.unsqueeze(-1), linked, known)
+    outputs = model.policy.outputs(embedded, now)
+    return Passed(outputs.reshape(rows, tasks, -1), embedded.reshape(rows, tasks, -1), z, mu, std)
+
+
+def logits(omega: Tensor, mask: Tensor, graph: JobGraph) -> tuple[Tensor, Tensor]:
+    """Return theta [B, N, L] and phi [B, N, L, K] as ``policies.sampling`` forms them, with gradients."""
+    there = torch.where(mask.unsqueeze(-1) > 0, omega, torch.full_like(omega, MASKED))
+    theta = there[..., 0].transpose(-1, -2)
+    table = torch.from_numpy(graph.neighbours.index)
+    near = there[..., 1][..., table]
+    phi = torch.where(torch.from_numpy(graph.neighbours.known), near, torch.full_like(near, MASKED)).transpose(-2, -3)
+    return theta, phi
+
+
+def auxiliary_loss(model: Sure, chosen: Chosen, passed: Passed, graph: JobGraph, weights: Weights) -> Tensor:
+    """Return w_kl KL + w_nl (density + CE) - w_mi I for one forward pass."""
+    omega = passed.mu + chosen.eps * passed.std
+    theta, phi = logits(omega, chosen.mask, graph)
+    looked = chosen.looked
+    minutes, slots = torch.from_numpy(looked.minutes), torch.from_numpy(looked.slots)
+    at_anchor = phi.gather(-2, minutes.unsqueeze(-1).expand(*minutes.shape, phi.shape[-1]))
+    entropy = cross_entropy(theta, minutes, torch.from_numpy(looked.minutes_known))
+    entropy = entropy + cross_entropy(at_anchor, slots, torch.from_numpy(looked.neighbours_known))
+    density = negative_log_density(omega, passed.mu, passed.std, chosen.mask)
+    whole = model.policy.embed_whole(passed.z, chosen.mask, torch.from_numpy(graph.linked.astype(np.float32)))
+    real = torch.from_numpy(graph.scalable.astype(np.float32)).expand(len(whole), -1)
+    information = model.information(passed.embedded, whole, real)
+    return (
+        weights.kl * kl_to_prior(passed.mu, passed.std, chosen.mask)
+        + weights.likelihood * (density + entropy)
+        - weights.information * information
+    )

@@ -1,0 +1,69 @@
+"""SURE's mutual-information objective with the signs that maximise it (the paper prints +CE, which would repel the drawn nodes).
+
+Per task Y = -KL(q || prior) - 1/2 [log |Sigma| + (omega - mu)^T Sigma^-1 (omega - mu)] - CE(drawn, omega) + I(f(g), f(G));
+the training loss adds w_kl KL + w_nl (1/2 [..] + CE) - w_mi I. All terms are means over states and tasks.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import softplus
+
+PRIOR_VARIANCE = 0.995
+MASKED = -1e8  # logits below belong to what is not there
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """Weights of the auxiliary losses beside the policy's own."""
+
+    kl: float = 1e-3
+    likelihood: float = 1e-2
+    information: float = 1e-2
+
+
+def kl_to_prior(mu: Tensor, std: Tensor, mask: Tensor) -> Tensor:
+    """Return KL(N(mu, std^2) || N(0, 0.995)), mean over reported entries; mu and std [.., L, N, 2], mask [.., L, N]."""
+    variance = std.square()
+    entry = 0.5 * ((variance + mu.square()) / PRIOR_VARIANCE + torch.log(PRIOR_VARIANCE / variance) - 1.0)
+    return _mean(entry.mean(dim=-1), mask)
+
+
+def negative_log_density(omega: Tensor, mu: Tensor, std: Tensor, mask: Tensor) -> Tensor:
+    """Return 1/2 [log variance + (omega - mu)^2 / variance], mean over reported entries."""
+    entry = 0.5 * (2.0 * torch.log(std) + ((omega - mu) / std).square())
+    return _mean(entry.mean(dim=-1), mask)
+
+
+def cross_entropy(logits: Tensor, chosen: Tensor, known: Tensor) -> Tensor:
+    """Return -mean log softmax(logits [.., n]) at the drawn indices chosen [.., k]; ``known`` [.., k] leaves padding out."""
+    return _mean(-torch.log_softmax(logits, dim=-1).gather(-1, chosen), known)
+
+
+class Information(nn.Module):
+    """Jensen-Shannon bound on the mutual information of subgraph and whole-graph embeddings, D = f(g)^T W f(G).
+
+    W starts at zero, where matching and other pairs score alike.
+    """
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(width, width))
+
+    def forward(self, parts: Tensor, wholes: Tensor, known: Tensor) -> Tensor:
+        """Return I: mean of -softplus(-D) over pairs that belong together minus mean of softplus(D) over all others.
+
+        Args:
+            parts: f(g) [B, N, E]. wholes: f(G) [B, E], B >= 2. known: [B, N], real tasks.
+        """
+        assert len(wholes) >= 2, "information needs at least two states: one to match, one not to"
+        score = torch.einsum("bne,ef,cf->bnc", parts, self.weight, wholes)
+        own = torch.eye(len(wholes), device=score.device).unsqueeze(1) * known.unsqueeze(-1)
+        other = known.unsqueeze(-1) * (1.0 - torch.eye(len(wholes), device=score.device)).unsqueeze(1)
+        return _mean(-softplus(-score), own) - _mean(softplus(score), other)
+
+
+def _mean(values: Tensor, weight: Tensor) -> Tensor:
+    weight = weight.to(values.dtype).expand_as(values)
+    return (values * weight).sum() / weight.sum().clamp(min=1.0)

@@ -1,0 +1,1 @@
+"""Carries what engines measure onto Kafka: samples, minute markers, topologies, events. Decides nothing."""

@@ -1,0 +1,65 @@
+"""Records on their way to Kafka, and the knowledge that they arrived."""
+
+import logging
+import threading
+
+import msgspec
+from confluent_kafka import KafkaError, Message, Producer
+
+from contracts.topics import TopicNames
+from contracts.wire import encode
+
+SAY_EVERY_S = 5.0
+
+
+class Outbox:
+    """Sends through a shared producer and waits until its own records are acknowledged. For one thread.
+
+    A broker that is away is waited for: the producer keeps trying, and nothing is given up.
+    """
+
+    def __init__(self, producer: Producer, names: TopicNames, *, stop: threading.Event, log: logging.Logger) -> None:
+        self.producer = producer
+        self._names = names
+        self._stop = stop
+        self._log = log
+        self._lock = threading.Lock()
+        self._waiting = 0
+        self._failed: KafkaError | None = None
+
+    def send(self, topic: str, key: str, message: msgspec.Struct) -> None:
+        """Hand one message over (bare topic name)."""
+        with self._lock:
+            self._waiting += 1
+        raw = encode(message)
+        while True:
+            try:
+                self.producer.produce(self._names(topic), key=key, value=raw, on_delivery=self._delivered)
+                return
+            except BufferError:  # the producer's queue is full: let it send
+                self.producer.poll(0.1)
+
+    def await_acknowledged(self) -> bool:
+        """Wait until everything sent is acknowledged; False when told to stop first.
+
+        Raises:
+            DeliveryFailed: the broker refused a record for good.
+        """
+        waited_s = 0.0
+        while self._waiting and not self._stop.is_set():
+            self.producer.flush(SAY_EVERY_S)
+            waited_s += SAY_EVERY_S
+            if self._waiting:
+                self._log.warning("Kafka has not acknowledged %d records for %.0f s; still trying", self._waiting, waited_s)
+        if self._failed is not None:
+            raise DeliveryFailed(str(self._failed))
+        return not self._waiting
+
+    def _delivered(self, error: KafkaError | None, _record: Message) -> None:
+        with self._lock:
+            self._waiting -= 1
+            self._failed = self._failed or error
+
+
+class DeliveryFailed(Exception):
+    """The broker refused a record for good; the minute is sent again after a restart of the watcher."""

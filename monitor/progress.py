@@ -1,0 +1,44 @@
+"""How far each job's minutes have come, read from the topic itself: the monitor keeps no state of its own."""
+
+from collections.abc import Sequence
+
+from contracts.errors import RecordRejected
+from contracts.messages import MinuteMarker, TaskSample
+from contracts.settings import RoadSettings
+from contracts.topics import TASK_METRICS
+from contracts.wire import decode
+from runtime.kafka import LogReader
+
+TAIL_RECORDS = 20_000
+GROWTH = 8
+
+
+def last_markers(settings: RoadSettings, jobs: Sequence[str]) -> dict[str, int]:
+    """Return the end of the last marked minute of each job that has one, reading back as far as needed.
+
+    Raises:
+        KafkaException: the broker does not answer.
+    """
+    tail = TAIL_RECORDS
+    while True:
+        reader = LogReader(settings, [TASK_METRICS], last=tail)
+        try:
+            found = _markers([record.value() for record in reader.read_to_end()])
+            if set(jobs) <= set(found) or reader.began_at_beginning:
+                return found
+        finally:
+            reader.close()
+        tail *= GROWTH
+
+
+def _markers(values: Sequence[bytes | None]) -> dict[str, int]:
+    ends: dict[str, int] = {}
+    for raw in values:
+        if raw is None or b'"minute/1"' not in raw[:64]:
+            continue
+        try:
+            record = decode(raw, TaskSample | MinuteMarker)
+        except RecordRejected:
+            continue  # the snapshot stage refuses it with its coordinates
+        ends[record.job] = max(ends.get(record.job, 0), record.minute_end_ms)
+    return ends

@@ -1,0 +1,180 @@
+"""The monitor's loop: one watcher per job, so that a slow or failing job holds nobody else up.
+
+Order within a job is a promise: topologies and events, then a minute's samples, acknowledged, then its marker. Whoever acts on
+the marker finds everything that belongs to the minute.
+"""
+
+import logging
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from confluent_kafka import KafkaException, Producer
+
+from contracts.errors import RecordRejected
+from contracts.messages import HourlyLoad, MinuteMarker
+from contracts.settings import RoadSettings
+from contracts.topics import CLUSTER_TOPOLOGY, ENGINE_EVENTS, JOB_TOPOLOGY, TASK_METRICS, TopicNames
+from contracts.topology import check_topology
+from monitor.outbox import DeliveryFailed, Outbox
+from monitor.progress import last_markers
+from monitor.sources.base import FinishedMinute, Source, SourceAway, UnknownJob
+from runtime.backoff import Stopped, wait_for
+from runtime.kafka import producer, wait_for_topics
+
+LOOK_FOR_JOBS_EVERY_S = 2.0
+RETRY_AFTER_S = 1.0
+TOPICS_USED = (TASK_METRICS, JOB_TOPOLOGY, CLUSTER_TOPOLOGY, ENGINE_EVENTS)
+
+
+class Monitor:
+    """Watches every job of one source."""
+
+    def __init__(self, settings: RoadSettings, source: Source, *, stop: threading.Event, log: logging.Logger) -> None:
+        self._settings = settings
+        self._source = source
+        self._stop = stop
+        self._log = log
+        self._watchers: dict[str, threading.Thread] = {}
+        self._jobs: dict[str, JobWatcher] = {}
+        self._ready = False
+
+    def run(self) -> None:
+        """Run until told to stop."""
+        try:
+            wait_for_topics(self._settings, TOPICS_USED, stop=self._stop, log=self._log)
+            shared = producer(self._settings)
+            cluster = ClusterWatcher(self._source, self._outbox(shared))
+            jobs = self._await_source()
+            markers = wait_for(
+                "the last markers",
+                lambda: last_markers(self._settings, jobs),
+                expected=(KafkaException, TimeoutError),
+                stop=self._stop,
+                log=self._log,
+            )
+            self._ready = True
+            while not self._stop.is_set():
+                for job in jobs:
+                    self._watch(job, markers.get(job, 0), shared, cluster)
+                self._stop.wait(LOOK_FOR_JOBS_EVERY_S)
+                jobs = self._await_source()
+        except Stopped:
+            pass
+        for thread in self._watchers.values():
+            thread.join(timeout=5.0)
+
+    def report(self) -> Mapping[str, Any]:
+        """Return the health."""
+        jobs = {name: watcher.after_ms for name, watcher in self._jobs.items()}
+        return {"role": "monitor", "ready": self._ready, "jobs": jobs}
+
+    def _await_source(self) -> list[str]:
+        return wait_for("the engine", self._source.jobs, expected=(SourceAway,), stop=self._stop, log=self._log)
+
+    def _watch(self, job: str, after_ms: int, shared: Producer, cluster: "ClusterWatcher") -> None:
+        thread = self._watchers.get(job)
+        if thread is not None and thread.is_alive():
+            return
+        watcher = self._jobs.get(job) or JobWatcher(job, self._source, self._outbox(shared), cluster, after_ms)
+        self._jobs[job] = watcher
+        self._watchers[job] = threading.Thread(target=self._run_watcher, args=(watcher,), name=job, daemon=True)
+        self._watchers[job].start()
+        self._log.info("watching %s from %d", job, watcher.after_ms)
+
+    def _run_watcher(self, watcher: "JobWatcher") -> None:
+        """Step until the job is gone; the main loop starts a watcher again for a job that is still listed."""
+        while not self._stop.is_set():
+            try:
+                watcher.step()
+            except SourceAway as away:
+                self._log.warning("%s: %s", watcher.job, away)
+                self._stop.wait(RETRY_AFTER_S)
+            except (UnknownJob, DeliveryFailed) as ended:
+                self._log.warning("%s: watching ends: %s", watcher.job, ended)
+                watcher.outbox = self._outbox(watcher.outbox.producer)
+                return
+
+    def _outbox(self, shared: Producer) -> Outbox:
+        return Outbox(shared, TopicNames(self._settings.topic_prefix), stop=self._stop, log=self._log)
+
+
+class ClusterWatcher:
+    """Publishes hosts and events when they change. Shared by the job watchers, which call it before they mark a minute."""
+
+    def __init__(self, source: Source, outbox: Outbox) -> None:
+        self._source = source
+        self._outbox = outbox
+        self._lock = threading.Lock()
+        self._version: int | None = None
+        self._events_sent = 0
+
+    def publish_changes(self) -> None:
+        """Send what changed and wait until it is acknowledged."""
+        with self._lock:
+            topology = self._source.cluster_topology()
+            if topology.version != self._version:
+                self._outbox.send(CLUSTER_TOPOLOGY, topology.cluster, topology)
+            events = self._source.events(self._events_sent)
+            for event in events:
+                self._outbox.send(ENGINE_EVENTS, event.cluster, event)
+            if self._outbox.await_acknowledged():
+                self._version = topology.version
+                self._events_sent += len(events)
+
+
+class JobWatcher:
+    """Carries one job's finished minutes over, one after the other."""
+
+    def __init__(self, job: str, source: Source, outbox: Outbox, cluster: ClusterWatcher, after_ms: int) -> None:
+        self.job = job
+        self.outbox = outbox
+        self.after_ms = after_ms
+        self._source = source
+        self._cluster = cluster
+        self._topology_version: int | None = None
+        self._history: tuple[HourlyLoad, ...] | None = None
+
+    def step(self) -> None:
+        """Fetch what is finished and send it.
+
+        Raises:
+            SourceAway, UnknownJob: nothing was sent that would have to be undone.
+        """
+        minutes = self._source.minutes(self.job, self.after_ms)
+        if not minutes:
+            return
+        if self._history is None:
+            self._history = self._source.load_history(self.job)
+        self._cluster.publish_changes()
+        for minute in minutes:
+            if not self._send(minute):
+                return
+        self.outbox.await_acknowledged()
+
+    def _send(self, minute: FinishedMinute) -> bool:
+        if minute.topology.version != self._topology_version and _is_sound(minute):
+            self.outbox.send(JOB_TOPOLOGY, self.job, minute.topology)
+        for sample in minute.samples:
+            self.outbox.send(TASK_METRICS, self.job, sample)
+        if not self.outbox.await_acknowledged():
+            return False
+        marker = MinuteMarker(
+            job=self.job,
+            minute_end_ms=minute.minute_end_ms,
+            topology=minute.topology,
+            reached_wall_ms=minute.reached_wall_ms,
+            load_history=self._history or (),
+        )
+        self.outbox.send(TASK_METRICS, self.job, marker)
+        self._topology_version, self._history, self.after_ms = minute.topology.version, (), minute.minute_end_ms
+        return True
+
+
+def _is_sound(minute: FinishedMinute) -> bool:
+    """A graph that cannot be used goes into the marker only, where the snapshot stage refuses it with its coordinates."""
+    try:
+        check_topology(minute.topology)
+    except RecordRejected:
+        return False
+    return True

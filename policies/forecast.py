@@ -1,0 +1,81 @@
+"""The expected load of the next minutes from a window: short trend, yesterday and the days before. A frozen linear model.
+
+The daily rhythm comes from the job's own hourly load of the last eight days, not from learned hours of the day, so that a model
+trained on one workload does not carry that workload's day into another.
+"""
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from contracts.clock import MINUTE_MS
+from contracts.windows import HOUR_MS, HOURS
+from policies.measure import mean_of_last
+from policies.proposal import Float64
+
+DAYS = 7
+TRENDS = 3  # the first inputs, known without any history
+INPUTS = ("log 5/60", "log 15/60", "log 30/60", "yesterday next/last", "days next/last", "yesterday/now", "days/now")
+LOG_MAX = 1.5  # an input says at most "4.5 times"
+CHANGE_MAX = 0.7  # a forecast says at most "twice the last hour"
+_TINY = 1e-3  # records per minute; keeps the logarithm of an idle hour finite
+
+
+class Forecast(msgspec.Struct, frozen=True, kw_only=True):
+    """log(mean of the next ``horizon_minutes`` / mean of the last hour) as a linear function of ``INPUTS``.
+
+    ``with_history`` has one weight per input and an intercept; ``trend_only`` the first three and an intercept, for jobs
+    whose yesterday is unknown.
+    """
+
+    horizon_minutes: int
+    with_history: tuple[float, ...]
+    trend_only: tuple[float, ...]
+
+    def load(self, load: Float64, hourly_load: npt.NDArray[np.floating], window_end_ms: npt.NDArray[np.int64]) -> Float64:
+        """Return the expected mean load [..] in records per minute; NaN where no minute of load [.., L] is known."""
+        inputs, known = forecast_inputs(load, hourly_load, window_end_ms)
+        full = inputs @ np.array(self.with_history[:-1]) + self.with_history[-1]
+        trend = inputs[..., :TRENDS] @ np.array(self.trend_only[:-1]) + self.trend_only[-1]
+        change = np.clip(np.where(known, full, trend), -CHANGE_MAX, CHANGE_MAX)
+        expected: Float64 = mean_of_last(load, 60) * np.exp(change)
+        return expected
+
+
+def forecast_inputs(
+    load: Float64, hourly_load: npt.NDArray[np.floating], window_end_ms: npt.NDArray[np.int64]
+) -> tuple[Float64, npt.NDArray[np.bool_]]:
+    """Return inputs float64 [.., 7] in the order of ``INPUTS``, and bool [..] whether yesterday is known.
+
+    ``load`` [.., L], ``hourly_load`` [.., 192], ``window_end_ms`` [..]. Hours are those of ``Window.hourly_load``.
+    """
+    hour = mean_of_last(load, 60)
+    trends = [_log_ratio(mean_of_last(load, minutes), hour) for minutes in (5, 15, 30)]
+    into_hour = ((window_end_ms - 1) % HOUR_MS + 1) / MINUTE_MS / 60.0  # (0, 1]: share of the present hour that is over
+    back = 24 * np.arange(1, DAYS + 1)
+    hours = hourly_load.astype(np.float64)
+    this, after, before = hours[..., HOURS - 1 - back], hours[..., HOURS - back], hours[..., HOURS - 2 - back]
+    share = into_hour[..., None]
+    coming = (1 - share) * this + share * after
+    past = share * this + (1 - share) * before
+    growth, level = _log_ratio(coming, past), _log_ratio(past, hour[..., None])
+    known = ~np.isnan(coming + past)
+    columns = [
+        *trends,
+        np.where(known[..., 0], growth[..., 0], 0.0),
+        _mean_known(growth, known),
+        np.where(known[..., 0], level[..., 0], 0.0),
+        _mean_known(level, known),
+    ]
+    inputs = np.clip(np.nan_to_num(np.stack(columns, axis=-1)), -LOG_MAX, LOG_MAX)
+    return inputs, known[..., 0]
+
+
+def _log_ratio(top: Float64, bottom: Float64) -> Float64:
+    ratio: Float64 = np.log(np.maximum(top, _TINY) / np.maximum(bottom, _TINY))
+    return ratio
+
+
+def _mean_known(values: Float64, known: npt.NDArray[np.bool_]) -> Float64:
+    mean: Float64 = np.where(known, values, 0.0).sum(axis=-1) / np.maximum(known.sum(axis=-1), 1)
+    return mean

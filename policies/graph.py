@@ -1,0 +1,114 @@
+"""A job's graph as index tables: parents, children, levels and the neighbours within a few hops. Knows no figures."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from contracts.messages import TaskSpec
+from contracts.topology import levels
+
+Int64 = npt.NDArray[np.int64]
+Bool = npt.NDArray[np.bool_]
+
+NEIGHBOURS_MAX = 64  # nearest hops first
+HOPS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Padded:
+    """Rows of unequal length: ``index`` [N, K] (a missing entry points at the row itself) and ``known`` [N, K]."""
+
+    index: Int64
+    known: Bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JobGraph:
+    """Index tables of one job, in the order of its topology's tasks.
+
+    Attributes:
+        tasks: names, [N].
+        scalable: bool [N]; false for the virtual source and sink.
+        parallelism_max: int64 [N], the engine's own maximum per task.
+        level: int64 [N], 0 for sources, else one more than the highest parent.
+        by_level: task indices of level 0, 1, ...
+        parents, children: padded tables [N, P], [N, C].
+        neighbours: tasks within ``HOPS`` hops in either direction, nearest first, at most ``NEIGHBOURS_MAX``, [N, K]; the virtual
+            source and sink are neighbours but no bridges, or every task would be near every other.
+        linked: bool [N, N], linked[i, j] = an edge joins i and j in either direction.
+    """
+
+    tasks: tuple[str, ...]
+    scalable: Bool
+    parallelism_max: Int64
+    level: Int64
+    by_level: tuple[Int64, ...]
+    parents: Padded
+    children: Padded
+    neighbours: Padded
+    linked: Bool
+
+
+@lru_cache(maxsize=256)
+def _build(shape: tuple[tuple[str, tuple[str, ...], bool, int], ...]) -> JobGraph:
+    specs = [
+        TaskSpec(task=task, upstream=upstream, scalable=scalable, max_parallelism=most)
+        for task, upstream, scalable, most in shape
+    ]
+    count = len(specs)
+    position = {spec.task: i for i, spec in enumerate(specs)}
+    up = [sorted({position[name] for name in spec.upstream}) for spec in specs]
+    down: list[list[int]] = [[] for _ in specs]
+    linked = np.zeros((count, count), dtype=np.bool_)
+    for child, parents in enumerate(up):
+        for parent in parents:
+            down[parent].append(child)
+            linked[parent, child] = linked[child, parent] = True
+    level = np.array(levels(specs), dtype=np.int64)
+    scalable = np.array([spec.scalable for spec in specs], dtype=np.bool_)
+    return JobGraph(
+        tasks=tuple(spec.task for spec in specs),
+        scalable=scalable,
+        parallelism_max=np.array([spec.max_parallelism for spec in specs], dtype=np.int64),
+        level=level,
+        by_level=tuple(np.flatnonzero(level == at) for at in range(int(level.max()) + 1)),
+        parents=_padded(up),
+        children=_padded(down),
+        neighbours=_padded([_within_hops(i, linked, scalable) for i in range(count)]),
+        linked=linked,
+    )
+
+
+def job_graph(tasks: Sequence[TaskSpec]) -> JobGraph:
+    """Return the tables of a graph; equal graphs share one object whatever their parallelism.
+
+    Raises:
+        RecordRejected: the graph has a cycle.
+    """
+    return _build(tuple((spec.task, spec.upstream, spec.scalable, spec.max_parallelism) for spec in tasks))
+
+
+def _within_hops(start: int, linked: Bool, bridges: Bool) -> list[int]:
+    seen = np.zeros(len(linked), dtype=np.bool_)
+    seen[start] = True
+    border = seen.copy()
+    found: list[int] = []
+    for _ in range(HOPS):
+        border = linked[border].any(axis=0) & ~seen
+        found.extend(np.flatnonzero(border).tolist())
+        seen |= border
+        border &= bridges
+    return found[:NEIGHBOURS_MAX]
+
+
+def _padded(rows: Sequence[Sequence[int]]) -> Padded:
+    width = max(1, max(len(row) for row in rows))
+    index = np.repeat(np.arange(len(rows), dtype=np.int64)[:, None], width, axis=1)
+    known = np.zeros((len(rows), width), dtype=np.bool_)
+    for i, row in enumerate(rows):
+        index[i, : len(row)] = row
+        known[i, : len(row)] = True
+    return Padded(index=index, known=known)

@@ -1,0 +1,130 @@
+"""What a window says about load, demand and backlog, without any model. Works on any number of leading batch axes.
+
+The demand of a task follows DS2 (Kalavri et al., OSDI 2018): true service time = busy time over records processed, and rates
+are carried along the graph by selectivity, so that a slow task does not hide the demand of those behind it.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from contracts.windows import FIGURE, Float32
+from policies.graph import JobGraph
+from policies.proposal import Float64
+
+Bool = npt.NDArray[np.bool_]
+
+MINUTE_MS = 60_000.0
+JOIN_SLACK = 1.05  # measured arrivals may pass the largest parent by this factor before the inputs count as added up
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Figures of a job over its window; leading batch axes stand for ``..``.
+
+    Attributes:
+        reported: bool [.., L, N], task-minutes with figures.
+        load: float64 [.., L], records that entered the job per minute; NaN where no source reported.
+        service_minutes: float64 [.., N], busy instance-minutes per record; NaN while a task has processed nothing.
+        visits: float64 [.., N], records that reach a task per record that enters the job.
+        backlog_records: float64 [.., N], records waiting at the last reported minute; 0 where never reported.
+    """
+
+    reported: Bool
+    load: Float64
+    service_minutes: Float64
+    visits: Float64
+    backlog_records: Float64
+
+    def demand(self, load: Float64) -> Float64:
+        """Return busy instances [.., N] that a load [..] in records per minute needs; NaN where the service time is unknown."""
+        return load[..., None] * self.visits * self.service_minutes
+
+    def backlog_minutes(self, parallelism: npt.NDArray[np.int64]) -> Float64:
+        """Return minutes that parallelism [.., N] needs to work off what waits, were nothing to arrive; 0 where unknown."""
+        drain: Float64 = np.nan_to_num(self.backlog_records * self.service_minutes) / parallelism
+        return drain
+
+
+def measure(figures: Float32, graph: JobGraph) -> Measured:
+    """Measure figures [.., L, N, F] (axis 3 as ``contracts.windows.FIGURES``)."""
+    reported = ~np.isnan(figures[..., FIGURE["coverage"]])
+    records_in = _known(figures, "records_in")
+    records_out = _known(figures, "records_out")
+    busy = _known(figures, "busy_ms").sum(axis=-2)
+    into = records_in.sum(axis=-2)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        service = np.where(into > 0, busy / into / MINUTE_MS, np.nan)
+    waiting = _known(figures, "queued_records_last")
+    last = _newest(waiting, reported)
+    first = _newest(waiting[..., ::-1, :], reported[..., ::-1, :])
+    return Measured(
+        reported=reported,
+        load=_load(records_in, records_out, reported, graph),
+        service_minutes=np.where(graph.scalable, service, 0.0),
+        visits=_visits(records_in, records_out, last - first, graph),
+        backlog_records=last,
+    )
+
+
+def mean_of_last(load: Float64, minutes: int) -> Float64:
+    """Return the mean [..] of the last ``minutes`` known minutes of load [.., L]; NaN when none is known."""
+    known = ~np.isnan(load)
+    from_end = np.cumsum(known[..., ::-1], axis=-1)[..., ::-1]
+    taken = known & (from_end <= minutes)
+    count = taken.sum(axis=-1)
+    total = np.where(taken, load, 0.0).sum(axis=-1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean: Float64 = np.where(count > 0, total / count, np.nan)
+    return mean
+
+
+def _known(figures: Float32, name: str) -> Float64:
+    values: Float64 = np.nan_to_num(figures[..., FIGURE[name]].astype(np.float64))
+    return values
+
+
+def _load(records_in: Float64, records_out: Float64, reported: Bool, graph: JobGraph) -> Float64:
+    # A source may count what it reads or only what it emits, hence the larger of the two.
+    sources = graph.by_level[0]
+    entered = np.maximum(records_in[..., sources], records_out[..., sources])
+    known = reported[..., sources].any(axis=-1)
+    load: Float64 = np.where(known, np.where(reported[..., sources], entered, 0.0).sum(axis=-1), np.nan)
+    return load
+
+
+def _newest(values: Float64, reported: Bool) -> Float64:
+    back = np.argmax(reported[..., ::-1, :], axis=-2)
+    at = values.shape[-2] - 1 - back
+    newest: Float64 = np.take_along_axis(values, at[..., None, :], axis=-2)[..., 0, :]
+    seen: Float64 = np.where(reported.any(axis=-2), newest, 0.0)
+    return seen
+
+
+def _visits(records_in: Float64, records_out: Float64, queue_growth: Float64, graph: JobGraph) -> Float64:
+    """Carry one entering record along the graph by the selectivity (records out over in) of each task.
+
+    Where several parents meet, their records may add up (union) or be matched (join): arrivals that never pass the largest
+    parent mean a join, and then the largest contribution counts.
+    """
+    into, out = records_in.sum(axis=-2), records_out.sum(axis=-2)
+    arrived = into + np.maximum(0.0, queue_growth)
+    entered = np.maximum(into, out)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        selectivity = np.where(into > 0, out / into, 1.0)
+    visits: Float64 = np.ones_like(into)
+    sources = graph.by_level[0]
+    total = entered[..., sources].sum(axis=-1, keepdims=True)
+    visits[..., sources] = np.where(total > 0, entered[..., sources] / np.where(total > 0, total, 1.0), 1.0)
+    # A source's visits count records entering; it may report them as out only, so nothing is multiplied twice.
+    passed = np.array(selectivity)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        passed[..., sources] = np.where(entered[..., sources] > 0, out[..., sources] / entered[..., sources], 1.0)
+    for members in graph.by_level[1:]:
+        parents, known = graph.parents.index[members], graph.parents.known[members]
+        offered = np.where(known, (visits * passed)[..., parents], 0.0)
+        emitted = np.where(known, out[..., parents], 0.0)
+        added_up = arrived[..., members] > JOIN_SLACK * emitted.max(axis=-1)
+        visits[..., members] = np.where(added_up, offered.sum(axis=-1), offered.max(axis=-1))
+    return visits

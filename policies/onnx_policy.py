@@ -1,0 +1,215 @@
+"""The learned policy at serving time: encode, sampler graph, numpy sampling, policy graph, sizes. One thread, no torch.
+
+Whatever looks wrong (stale figures, a runtime error, NaN) is an answer of its own, and the rule takes over.
+"""
+
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+
+from contracts.clock import MINUTE_MS
+from contracts.messages import JobSettings, LookedAt
+from contracts.windows import Float32, Window
+from policies.features import WIDTH, Encoded, encode
+from policies.graph import Int64, JobGraph, job_graph
+from policies.learned import LearnedWish, job_mean, learned_wish, mixed
+from policies.measure import Measured, measure
+from policies.package import Card, Package, PackageRejected
+from policies.proposal import Answer, NotReady, PolicyFailed, RawAnswer, ratios_of
+from policies.rules.target_utilisation import MINUTES_KNOWN_MIN
+from policies.sampling import Looked, Subgraphs, look, neighbour_logits, neighbours_sampled, newest_minute, subgraphs
+
+CHUNK_TASKS = 256  # wider jobs go through the policy graph in pieces, which bounds the memory
+LOOKED_AT_MAX = 1_000  # snapshots kept in one decision's explanation
+
+
+@dataclass(frozen=True, slots=True)
+class Draws:
+    """Noise of one stochastic answer: ``eps`` [L, N, 2] on logits, Gumbel noise for minutes [N, L], neighbours [N, L, K]."""
+
+    eps: Float32
+    gumbel_minutes: Float32
+    gumbel_neighbours: Float32
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OnnxPolicy:
+    """SURE as a model package: forecast -> sizes -> learned residual -> restart gate."""
+
+    package: Package
+    sampler: Any  # onnxruntime.InferenceSession, imported only when a package is loaded
+    policy: Any
+    runtime_errors: tuple[type[Exception], ...]
+    stochastic: bool = False  # draws instead of taking the best; the draws come from the decision's seed
+    floor_applies: bool = field(default=True, init=False)
+
+    @property
+    def name(self) -> str:
+        """Return the package's name."""
+        return self.card.name
+
+    @property
+    def sha256(self) -> str:
+        """Return the hash of the card, which covers the hashes of both graphs."""
+        return self.package.sha256
+
+    @property
+    def span_minutes(self) -> int:
+        """Return the span that the policy was trained with."""
+        return self.card.span_minutes
+
+    @property
+    def card(self) -> Card:
+        """Return the package's card."""
+        return self.package.card
+
+    def answer(self, window: Window, settings: JobSettings, seed: int) -> Answer:
+        """Return ratios with what was looked at, or why there are none."""
+        if window.minutes_known < MINUTES_KNOWN_MIN:
+            return NotReady(missing_minutes=MINUTES_KNOWN_MIN - window.minutes_known)
+        figures = window.figures[-self.card.window_minutes :]
+        graph = job_graph(window.topology.tasks)
+        measured = measure(figures, graph)
+        age = int(np.argmax(np.flip(measured.reported.any(axis=1))))
+        if age > self.card.stale_minutes or bool(np.isnan(measured.load[-1 - self.card.stale_minutes :]).all()):
+            return PolicyFailed(f"the figures are stale: nothing new for {max(age, self.card.stale_minutes)} minutes")
+        current = np.array([spec.parallelism for spec in window.topology.tasks], dtype=np.int64)
+        end = np.array(window.window_end_ms, dtype=np.int64)
+        encoded = encode(figures, graph, end, window.hourly_load, measured)
+        try:
+            looked, mu, outputs = self._run(encoded, graph, _draws(seed, window, encoded, graph) if self.stochastic else None)
+        except self.runtime_errors as error:
+            return PolicyFailed(f"the model cannot be run: {str(error).splitlines()[0][:160]}")
+        if not np.isfinite(outputs).all():
+            return PolicyFailed("the model answered a value that is not a number")
+        load = self.card.base.forecast.load(measured.load, window.hourly_load, end)
+        wished = self._wish(measured, load, current, graph, outputs)
+        explained = _explain(window, looked, mu, encoded, graph)
+        if not bool(wished.opened):
+            words = f"For {load:.0f} records a minute expected, a change would not be worth a restart."
+            return RawAnswer(np.ones(len(current)), words, explained)
+        words = f"Sized for {load:.0f} records a minute expected over the next {self.card.base.forecast.horizon_minutes} minutes."
+        return RawAnswer(ratios_of(wished.sizes.wanted, current), words, explained)
+
+    def _wish(self, measured: Measured, load: Any, current: Int64, graph: JobGraph, outputs: Float32) -> LearnedWish:
+        own, ease = outputs[:, 0].astype(np.float64), outputs[:, 1].astype(np.float64)
+        return learned_wish(self.card.base, measured, load, current, graph, mixed(own, graph), job_mean(ease, graph))
+
+    def _run(self, encoded: Encoded, graph: JobGraph, draws: Draws | None) -> tuple[Looked, Float32, Float32]:
+        """Return what was looked at, the logits omega [L, N, 2] and the outputs [N, 2]."""
+        z, mu, std = self.sampler.run(None, {"x": encoded.x[None], "mask": encoded.mask[None].astype(np.float32)})
+        omega = mu[0] if draws is None else mu[0] + draws.eps * std[0]
+        card = self.card.sampling
+        width = neighbours_sampled(graph, card.neighbours_share, card.neighbours_max)
+        gumbel = None if draws is None else (draws.gumbel_minutes, draws.gumbel_neighbours)
+        looked = look(omega, encoded.mask, graph, card.anchors, width, gumbel)
+        parts = subgraphs(z[0], looked, graph)
+        now = z[0][newest_minute(encoded.mask), np.arange(len(graph.tasks))]
+        return looked, omega, run_in_chunks(self.policy, parts, now)
+
+
+def run_in_chunks(policy: Any, parts: Subgraphs, now: Float32) -> Float32:
+    """Run the policy graph over subgraphs of [N, ..] in chunks of tasks and return its outputs [N, 2]."""
+    outputs = [
+        policy.run(
+            None,
+            {
+                "sub_x": parts.x[at : at + CHUNK_TASKS],
+                "sub_linked": parts.linked[at : at + CHUNK_TASKS],
+                "sub_known": parts.known[at : at + CHUNK_TASKS],
+                "now": now[at : at + CHUNK_TASKS],
+            },
+        )[0]
+        for at in range(0, len(now), CHUNK_TASKS)
+    ]
+    joined: Float32 = np.concatenate(outputs)
+    return joined
+
+
+def load_onnx_policy(package: Package) -> OnnxPolicy:
+    """Open both graphs on one thread and try them on a blank window of two tasks.
+
+    Raises:
+        PackageRejected: onnxruntime is not installed, or a graph does not load or run.
+    """
+    try:
+        import onnxruntime
+        from onnxruntime.capi import onnxruntime_pybind11_state as state
+    except ImportError:
+        raise PackageRejected("onnxruntime is not installed: pip install 'surescale[onnx]'") from None
+    errors: tuple[type[Exception], ...] = tuple(
+        kind for kind in vars(state).values() if isinstance(kind, type) and issubclass(kind, Exception)
+    )
+    known: tuple[type[Exception], ...] = (*errors, ValueError)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.use_deterministic_compute = True
+    options.log_severity_level = 3
+    providers = ["CPUExecutionProvider"]
+    try:
+        sampler = onnxruntime.InferenceSession(package.sampler, options, providers=providers)
+        policy = onnxruntime.InferenceSession(package.policy, options, providers=providers)
+        opened = OnnxPolicy(package=package, sampler=sampler, policy=policy, runtime_errors=known)
+        _try(opened)
+    except known as error:
+        raise PackageRejected(f"{package.card.name}: the model cannot be run: {str(error).splitlines()[0][:160]}") from None
+    return opened
+
+
+def _try(opened: OnnxPolicy) -> None:
+    from contracts.messages import TaskSpec
+
+    graph = job_graph([TaskSpec(task="a"), TaskSpec(task="b", upstream=("a",))])
+    shape = (opened.card.window_minutes, 2)
+    blank = Encoded(x=np.zeros((*shape, WIDTH), dtype=np.float32), mask=np.ones(shape, dtype=np.bool_))
+    _, _, outputs = opened._run(blank, graph, None)
+    if outputs.shape != (2, 2) or not np.isfinite(outputs).all():
+        raise ValueError(f"a blank window gives outputs of shape {outputs.shape}, or not numbers")
+
+
+def _draws(seed: int, window: Window, encoded: Encoded, graph: JobGraph) -> Draws:
+    name = int.from_bytes(sha256(window.job.encode()).digest()[:8], "big")
+    generator = np.random.default_rng([abs(seed), window.window_end_ms, name])
+    minutes, tasks = encoded.mask.shape
+    width = graph.neighbours.index.shape[1]
+    return Draws(
+        eps=generator.standard_normal(size=(minutes, tasks, 2)).astype(np.float32),
+        gumbel_minutes=generator.gumbel(size=(tasks, minutes)).astype(np.float32),
+        gumbel_neighbours=generator.gumbel(size=(tasks, minutes, width)).astype(np.float32),
+    )
+
+
+def _explain(window: Window, looked: Looked, mu: Float32, encoded: Encoded, graph: JobGraph) -> tuple[tuple[LookedAt, ...], ...]:
+    """Say per scalable task which minutes and neighbours were looked at, with their share of the attention (softmax)."""
+    theta = _softmax(np.where(encoded.mask, mu[..., 0], -1e9).T)
+    phi = _softmax(neighbour_logits(mu, encoded.mask, graph))
+    minutes = encoded.mask.shape[0]
+    kept = max(1, min(looked.minutes.shape[1], LOOKED_AT_MAX // len(graph.tasks)))
+    explained: list[tuple[LookedAt, ...]] = []
+    for task in range(len(graph.tasks)):
+        anchors = [k for k in range(looked.minutes.shape[1]) if looked.minutes_known[task, k]] if graph.scalable[task] else []
+        weight = theta[task, looked.minutes[task]]
+        anchors = sorted(sorted(anchors, key=lambda k: (-weight[k], k))[:kept])
+        explained.append(
+            tuple(
+                LookedAt(
+                    minute_end_ms=window.window_end_ms - (minutes - 1 - int(looked.minutes[task, k])) * MINUTE_MS,
+                    weight=round(float(weight[k]), 6),
+                    neighbours=tuple(graph.tasks[j] for j in looked.neighbours[task, k][looked.neighbours_known[task, k]]),
+                    neighbour_weights=tuple(
+                        round(float(phi[task, looked.minutes[task, k], s]), 6)
+                        for s in looked.slots[task, k][looked.neighbours_known[task, k]]
+                    ),
+                )
+                for k in anchors
+            )
+        )
+    return tuple(explained)
+
+
+def _softmax(keys: Float32) -> Float32:
+    raised = np.exp(keys - keys.max(axis=-1, keepdims=True))
+    share: Float32 = raised / raised.sum(axis=-1, keepdims=True)
+    return share

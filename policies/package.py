@@ -1,0 +1,102 @@
+"""A model package on disk: ``sampler.onnx``, ``policy.onnx`` and ``card.json``. Reads and verifies; runs nothing."""
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from contracts.errors import SurescaleError
+from policies.features import FEATURE_VERSION, SLOTS_SHA256, WIDTH
+from policies.learned import Base
+
+CARD = "card.json"
+SAMPLER = "sampler.onnx"
+POLICY = "policy.onnx"
+FORMAT = 1
+
+
+class PackageRejected(SurescaleError):
+    """A model package is missing, damaged or made for another version of the features; the message says which."""
+
+
+class Statistics(msgspec.Struct, frozen=True, kw_only=True):
+    """Mean and standard deviation per feature slot over training rollouts; frozen inside ``sampler.onnx`` too."""
+
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+
+class SamplingCard(msgspec.Struct, frozen=True, kw_only=True):
+    """k1 = ``anchors``; k2 = floor(``neighbours_share`` x K), at most ``neighbours_max``."""
+
+    anchors: int
+    neighbours_share: float
+    neighbours_max: int
+
+
+class Card(msgspec.Struct, frozen=True, kw_only=True):
+    """What a package says of itself. ``training`` and ``scores`` are for people and reports."""
+
+    format: int
+    name: str
+    feature_version: int
+    slots_sha256: str
+    statistics: Statistics
+    hidden: int
+    sampling: SamplingCard
+    base: Base
+    span_minutes: int
+    window_minutes: int
+    stale_minutes: int  # a window whose newest figures are older than this is not answered
+    files: dict[str, str]  # file name -> sha256
+    training: dict[str, object]
+    scores: dict[str, object]
+    terms: str
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """A verified package: the card, its hash (which covers the files' hashes) and the two graphs."""
+
+    card: Card
+    sha256: str
+    sampler: bytes
+    policy: bytes
+
+
+def read_package(folder: Path) -> Package:
+    """Read and verify a package.
+
+    Raises:
+        PackageRejected: a file is missing or has another checksum, the card does not parse, or the features differ.
+    """
+    raw = _read(folder / CARD)
+    try:
+        card = msgspec.json.decode(raw, type=Card)
+    except msgspec.DecodeError as error:
+        raise PackageRejected(f"{folder.name}/{CARD} is not a valid card: {error}") from None
+    if card.format != FORMAT:
+        raise PackageRejected(f"{folder.name}/{CARD} has format {card.format}; this version reads format {FORMAT}")
+    if card.feature_version != FEATURE_VERSION or card.slots_sha256 != SLOTS_SHA256:
+        raise PackageRejected(
+            f"{folder.name} was trained on feature version {card.feature_version}; this version makes {FEATURE_VERSION}"
+        )
+    if len(card.statistics.mean) != WIDTH:
+        raise PackageRejected(f"{folder.name}/{CARD} has statistics of {len(card.statistics.mean)} slots, {WIDTH} expected")
+    sampler, policy = (_verified(folder, name, card) for name in (SAMPLER, POLICY))
+    return Package(card=card, sha256=hashlib.sha256(raw).hexdigest(), sampler=sampler, policy=policy)
+
+
+def _verified(folder: Path, name: str, card: Card) -> bytes:
+    raw = _read(folder / name)
+    if hashlib.sha256(raw).hexdigest() != card.files.get(name):
+        raise PackageRejected(f"{folder.name}/{name} is damaged: its checksum is not the one in {CARD}")
+    return raw
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise PackageRejected(f"{path.parent.name}/{path.name} cannot be read: {error.strerror}") from None

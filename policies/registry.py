@@ -1,0 +1,55 @@
+"""From a policy's name to a policy. A model that cannot be loaded becomes a policy that says so at every window."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from contracts.messages import JobSettings
+from contracts.windows import Window
+from policies.onnx_policy import load_onnx_policy
+from policies.package import PackageRejected, read_package
+from policies.policy import SPAN_MINUTES, Policy
+from policies.proposal import Answer, PolicyFailed
+from policies.rules.fixed import Hold, Static
+from policies.rules.target_utilisation import TargetUtilisation
+
+RULES = ("target-utilisation", "static", "hold")
+SHIPPED = Path(__file__).parent / "models"
+
+
+@dataclass(frozen=True, slots=True)
+class Unavailable:
+    """Stands where a model could not be loaded; ``decide`` lets the rule take over and keeps the reason in every decision."""
+
+    name: str
+    reason: str
+    sha256: str = ""
+    span_minutes: int = SPAN_MINUTES
+    floor_applies: bool = True
+
+    def answer(self, window: Window, settings: JobSettings, seed: int) -> Answer:
+        """Return the failure to load."""
+        return PolicyFailed(self.reason)
+
+
+def load_policy(name: str, folder: str = "") -> Policy:
+    """Return the rule of that name, or the model package ``folder/name`` (empty folder: the packages that ship with surescale).
+
+    Never raises for a missing, corrupt or foreign package: the answer is then a policy whose every answer is that reason.
+    """
+    rules: dict[str, Policy] = {"target-utilisation": TargetUtilisation(), "static": Static(), "hold": Hold()}
+    if name in rules:
+        return rules[name]
+    root = Path(folder) if folder else SHIPPED
+    if not name or "/" in name or name.startswith("."):
+        return Unavailable(name, f"{name!r} is no name of a policy")
+    try:
+        return load_onnx_policy(read_package(root / name))
+    except PackageRejected as rejected:
+        return Unavailable(name, str(rejected))
+
+
+def policy_names(folder: str = "") -> tuple[str, ...]:
+    """Return the names that ``load_policy`` knows: the rules, then the packages of the folder, sorted."""
+    root = Path(folder) if folder else SHIPPED
+    packages = sorted(card.parent.name for card in root.glob("*/card.json")) if root.is_dir() else []
+    return (*RULES, *packages)

@@ -1,0 +1,114 @@
+"""One command on its way: ask, look, report; safe to begin again at any point. No threads, no Kafka, no clock.
+
+What it does not do: plan, or try a refused command again: the next decision sees the job as it is.
+"""
+
+from dataclasses import dataclass
+
+from contracts.messages import Progress, RescheduleCommand
+from rescaler.actuators.base import Accepted, EngineApi, EngineAway, EngineRefused
+
+FIRST_PAUSE_MS = 200
+LONGEST_PAUSE_MS = 5_000
+
+
+@dataclass(slots=True)
+class CarryingOut:
+    """Carries one command out, one `step` after the other.
+
+    Attributes:
+        accepted: the engine's answer; None while it has not been asked, or has forgotten.
+        not_before_ms: wall time of the next step; later after each time the engine was away.
+        away: why the engine gave no answer at the last step; "" when it did.
+        ended: the last report was made.
+    """
+
+    command: RescheduleCommand
+    accepted: Accepted | None = None
+    not_before_ms: int = 0
+    away: str = ""
+    ended: bool = False
+    _pause_ms: int = FIRST_PAUSE_MS
+    _said_accepted: bool = False
+
+    def step(self, engine: EngineApi, *, now_ms: int, wall_ms: int) -> list[Progress]:
+        """Do what can be done now and return what is to be reported, in order.
+
+        ``now_ms`` is the road's time, for deadlines and reports; ``wall_ms`` paces the calls.
+        """
+        if self.ended or wall_ms < self.not_before_ms:
+            return []
+        try:
+            reports = self._advance(engine, now_ms)
+        except EngineRefused as refusal:
+            return [self._failed(now_ms, refusal.code, refusal.detail)]
+        except EngineAway as problem:
+            self.away = str(problem)
+            self.not_before_ms = wall_ms + self._pause_ms
+            self._pause_ms = min(2 * self._pause_ms, LONGEST_PAUSE_MS)
+            return [self._failed(now_ms, "DEADLINE", self.away)] if self._is_late(now_ms) else []
+        self.away, self._pause_ms = "", FIRST_PAUSE_MS
+        return reports
+
+    def superseded(self, now_ms: int) -> Progress:
+        """Give way to a newer command of the job."""
+        return self._failed(now_ms, "SUPERSEDED", "a newer command of the job has come")
+
+    def _advance(self, engine: EngineApi, now_ms: int) -> list[Progress]:
+        reports: list[Progress] = []
+        if self.accepted is None:
+            if self._is_late(now_ms):
+                return [self._failed(now_ms, "DEADLINE", "it was not asked for in time")]
+            self.accepted = engine.request(self.command)
+            reports += self._now_accepted(self.accepted, now_ms)
+        if now_ms < self.accepted.done_at_ms:
+            return reports
+        return reports + self._looked(engine, self.accepted, now_ms)
+
+    def _looked(self, engine: EngineApi, accepted: Accepted, now_ms: int) -> list[Progress]:
+        seen = engine.look(self.command.job)
+        wanted, rescale = self.command.desired_generation, seen.rescale
+        if rescale is not None and rescale.command_id == self.command.command_id:
+            if rescale.state == "failed":
+                return [self._failed(rescale.done_at_ms, rescale.code or "FAILED", "the engine gave it up")]
+            if rescale.state != "done":
+                return [self._failed(now_ms, "DEADLINE", f"the engine is still {rescale.state}")] if self._is_late(now_ms) else []
+            return [self._applied(rescale.effective_at_ms, rescale.done_at_ms)]
+        if seen.generation == wanted:
+            return [self._applied(accepted.effective_at_ms, accepted.done_at_ms)]
+        if seen.generation > wanted:
+            return [self._failed(now_ms, "STALE_GENERATION", f"the engine is at generation {seen.generation}")]
+        self.accepted = None  # the engine has forgotten: ask again
+        return []
+
+    def _is_late(self, now_ms: int) -> bool:
+        return self.command.deadline_ms is not None and now_ms >= self.command.deadline_ms
+
+    def _now_accepted(self, accepted: Accepted, now_ms: int) -> list[Progress]:
+        """Report the acceptance once; its duration is the time until the job is expected to run again."""
+        if self._said_accepted:
+            return []
+        self._said_accepted = True
+        at_ms = max(now_ms, self.command.issued_at_ms)
+        return [self._report("accepted", at_ms, duration_ms=max(0, accepted.done_at_ms - at_ms))]
+
+    def _applied(self, effective_at_ms: int, done_at_ms: int) -> Progress:
+        self.ended = True
+        return self._report("applied", done_at_ms, duration_ms=done_at_ms - effective_at_ms)
+
+    def _failed(self, now_ms: int, code: str, detail: str) -> Progress:
+        self.ended = True
+        return self._report("failed", max(now_ms, self.command.issued_at_ms), code=code, detail=detail)
+
+    def _report(self, status: str, at_ms: int, *, duration_ms: int = 0, code: str = "", detail: str = "") -> Progress:
+        return Progress(
+            cluster=self.command.cluster,
+            job=self.command.job,
+            command_id=self.command.command_id,
+            desired_generation=self.command.desired_generation,
+            status=status,  # type: ignore[arg-type]  # one of the four, by the callers above
+            at_ms=at_ms,
+            duration_ms=duration_ms,
+            code=code,
+            detail=detail,
+        )

@@ -1,0 +1,91 @@
+"""Twins: closed-loop episodes in the simulator with the rescaler's own controller between decision and engine.
+
+Same gate, same planning, same order of events as a road in lockstep, so that a twin of a policy gives the parallelism that the
+road gives with it. What it does not do: reach Kafka, an engine process, or a clock.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from contracts.ids import Cluster, job_id
+from contracts.messages import Decision, JobSettings, Progress, RescheduleCommand
+from contracts.windows import Window
+from policies.decide import decide
+from policies.policy import Policy
+from rescaler.controller import Controller, Effects
+from rescaler.situation import ControlSettings
+from rescaler.view import View
+from simulation.engine import RunOptions, SimulatedCluster
+from simulation.episode import Episode, run_episode
+from simulation.jobs import SizedJob
+from simulation.workload import Workload
+
+
+class ControllerAnswer:
+    """Answers decisions as the rescaler does (``simulation.episode.Answer``).
+
+    Attributes:
+        effects: everything that the controller said, in order.
+    """
+
+    def __init__(self, cluster: str, settings: ControlSettings, allowed: Mapping[str, JobSettings]) -> None:
+        self.effects: list[Effects] = []
+        self._controller = Controller(Cluster(cluster), settings)
+        self._allowed = dict(allowed)
+
+    def progressed(self, progress: Progress, now_ms: int, cluster: SimulatedCluster) -> Sequence[RescheduleCommand]:
+        """Hear how a command goes."""
+        return self._commands(self._controller.on_progress(progress, self._view(cluster), now_ms))
+
+    def ticked(self, now_ms: int, cluster: SimulatedCluster) -> Sequence[RescheduleCommand]:
+        """Let time pass."""
+        if self._controller.wake_at_ms() is None:
+            return ()
+        return self._commands(self._controller.on_tick(self._view(cluster), now_ms))
+
+    def decided(self, decision: Decision, now_ms: int, cluster: SimulatedCluster) -> Sequence[RescheduleCommand]:
+        """Take a decision on."""
+        return self._commands(self._controller.on_decision(decision, self._view(cluster), now_ms))
+
+    def _commands(self, effects: Effects) -> tuple[RescheduleCommand, ...]:
+        self.effects.append(effects)
+        return effects.commands
+
+    def _view(self, cluster: SimulatedCluster) -> View:
+        jobs = {name: job.topology for name, job in cluster.jobs.items()}
+        return View(cluster=cluster.topology(), jobs=jobs, settings=self._allowed)
+
+
+def run_twin(
+    jobs: Sequence[SizedJob],
+    workload: Workload,
+    policy: Policy,
+    *,
+    seed: int = 0,
+    options: RunOptions | None = None,
+    settings: ControlSettings | None = None,
+    span_minutes: int | None = None,
+    window_minutes: int = 60,
+) -> Episode:
+    """Run jobs under a workload with one policy, from decision to rescaled job as the road does it.
+
+    ``span_minutes`` None: the policy's own. Every job may have as many subtasks as it was sized for.
+
+    Raises:
+        RunError: the run cannot be set up as asked.
+    """
+    options = options or RunOptions()
+    names = {job_id(options.cluster, job.name): job for job in jobs}
+    allowed = {name: JobSettings(job=name, total_limit=job.total_limit) for name, job in names.items()}
+
+    def decided(window: Window) -> Decision:
+        return decide(window, policy, allowed[window.job], seed=seed)
+
+    return run_episode(
+        jobs,
+        workload,
+        decided,
+        ControllerAnswer(options.cluster, settings or ControlSettings(), allowed),
+        options=options,
+        span_minutes=span_minutes or policy.span_minutes,
+        window_minutes=window_minutes,
+    )

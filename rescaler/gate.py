@@ -1,0 +1,423 @@
+"""When may a job rescale: the gate, a logic object without a clock (after Flink's FLIP-472).
+
+One gate per job. It is told what changed and what time it is, answers with the phases it entered, and says when it
+wants to be woken. Its whole state is a `GateState`, which can be stored as JSON and restored elsewhere.
+
+    Cooldown ──▶ Idling ◀──▶ Stabilizing ──▶ Stabilized ──▶ Transitioning ──▶ (a fresh gate)
+        └──────────────────────▲   └───────────────────────────▲
+
+What it does not do: choose parallelism (a policy does), choose units, read clocks, or carry a rescale out.
+All times are integer milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from rescaler.gate_settings import GateSettings
+
+
+class Mode(StrEnum):
+    """Whether the job has running tasks."""
+
+    WAITING = "waiting"
+    EXECUTING = "executing"
+
+
+class Phase(StrEnum):
+    """Where the gate stands."""
+
+    COOLDOWN = "Cooldown"
+    IDLING = "Idling"
+    STABILIZING = "Stabilizing"
+    STABILIZED = "Stabilized"
+    TRANSITIONING = "Transitioning"
+
+
+class Reason(StrEnum):
+    """With what resources a transition goes."""
+
+    FORCED = "forced"
+    """There is no plan; the job goes, or fails, with what there is."""
+    DESIRED = "desired"
+    """Enough for every fragment's upper parallelism."""
+    SUFFICIENT = "sufficient"
+    """Enough for every fragment's lower parallelism."""
+
+
+class Cause(StrEnum):
+    """What made a transition start at just this moment."""
+
+    MAX_DELAY = "max_delay"
+    CHECKPOINT_COMPLETED = "checkpoint_completed"
+    CHECKPOINT_FAILURES = "checkpoint_failures"
+    TRIGGER = "trigger"
+    STABILIZATION_END = "stabilization_end"
+    WAIT_TIMEOUT = "wait_timeout"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Wanted parallelism of one fragment: ``upper`` is desired, ``lower`` is still worth starting."""
+
+    lower: int
+    upper: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.lower <= self.upper:
+            raise ValueError(f"a target needs 1 <= lower <= upper, not lower={self.lower}, upper={self.upper}")
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """A rescale that the gate has let through."""
+
+    at_ms: int
+    reason: Reason
+    cause: Cause
+    parallelism: dict[str, int] | None
+    """Parallelism per fragment; None when forced without a plan."""
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseEntry:
+    """The gate entered a phase; ``transition`` is set exactly for Transitioning."""
+
+    at_ms: int
+    mode: Mode
+    phase: Phase
+    transition: Transition | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GateState:
+    """Everything a gate remembers; plain data, to be stored and restored."""
+
+    mode: Mode
+    phase: Phase
+    targets: dict[str, Target]
+    slots: int
+    current: dict[str, int] | None
+    """Parallelism now; None while waiting."""
+    now_ms: int
+    """The latest time seen; the gate never goes back behind it."""
+    created_at_ms: int
+    """Start of the cooldown (executing) and of the wait for resources (waiting)."""
+    entered_at_ms: int
+    """Entry of the present phase."""
+    change_seen: bool = False
+    """Cooldown: a sufficient change was seen."""
+    anchor_ms: int = 0
+    """Stabilizing and Stabilized: entry of Stabilizing."""
+    evaluation_at_ms: int | None = None
+    """Stabilizing: when the evaluation timer fires; None: not armed."""
+    failed_checkpoints: int = 0
+    transition: Transition | None = None
+    """Transitioning: what is being carried out."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Timer:
+    at_ms: int
+    rank: int
+    """Order among timers of one instant."""
+    fire: Callable[[int], None]
+
+
+Entries = tuple[PhaseEntry, ...]
+
+
+class Gate:
+    """One job's gate. Every method takes the time, fires what is due, and returns the phases entered, in order.
+
+    A time earlier than one already seen is read as that one: a clock that steps back can delay, never confuse.
+    """
+
+    def __init__(self, settings: GateSettings, state: GateState) -> None:
+        """Go on from ``state``; a new gate comes from `start`."""
+        self._settings = settings
+        self._state = state
+        self._entries: list[PhaseEntry] = []
+
+    @classmethod
+    def start(
+        cls,
+        settings: GateSettings,
+        *,
+        mode: Mode,
+        targets: Mapping[str, Target],
+        slots: int,
+        current: Mapping[str, int] | None = None,
+        now_ms: int,
+    ) -> tuple[Gate, Entries]:
+        """A new gate in Cooldown and the phases it entered at once.
+
+        ``current`` names the same fragments as ``targets`` when executing and is left out when waiting; otherwise ValueError.
+        """
+        if not targets:
+            raise ValueError("targets must name at least one fragment")
+        if mode is Mode.EXECUTING and set(current or ()) != set(targets):
+            raise ValueError("current must name the same fragments as targets while executing")
+        if mode is Mode.WAITING and current:
+            raise ValueError("current must be left out while waiting")
+        known = dict(current) if mode is Mode.EXECUTING and current else None
+        state = GateState(mode, Phase.COOLDOWN, dict(targets), _checked_slots(slots), known, now_ms, now_ms, now_ms)
+        gate = cls(settings, state)
+        gate._begin(now_ms)
+        gate._fire_due(now_ms)
+        return gate, gate._drain()
+
+    @property
+    def state(self) -> GateState:
+        """The whole memory, to be stored; ``Gate(settings, state)`` goes on from it."""
+        return self._state
+
+    @property
+    def settings(self) -> GateSettings:
+        """The parameters in force."""
+        return self._settings
+
+    @property
+    def phase(self) -> Phase:
+        """The present phase."""
+        return self._state.phase
+
+    @property
+    def mode(self) -> Mode:
+        """Waiting or executing."""
+        return self._state.mode
+
+    @property
+    def current(self) -> dict[str, int] | None:
+        """Parallelism per fragment now; None while waiting."""
+        return self._state.current
+
+    @property
+    def transition(self) -> Transition | None:
+        """The transition to be carried out, in Transitioning only."""
+        return self._state.transition
+
+    @property
+    def plan(self) -> dict[str, int] | None:
+        """What each fragment would get now; None if the slots do not cover every lower bound."""
+        targets, slots = self._state.targets, self._state.slots
+        if slots < max(target.lower for target in targets.values()):
+            return None
+        return {fragment: min(targets[fragment].upper, slots) for fragment in sorted(targets)}
+
+    @property
+    def is_sufficient(self) -> bool:
+        """There is a plan, and it would change something."""
+        plan = self.plan
+        return plan is not None and (self.mode is Mode.WAITING or plan != self._state.current)
+
+    @property
+    def is_desired(self) -> bool:
+        """There is enough for every upper bound, and it would change something."""
+        return self._covers_upper and self.is_sufficient
+
+    def wake_at_ms(self) -> int | None:
+        """When `advance` has something to do next; None: only an event can move the gate."""
+        return min((timer.at_ms for timer in self._timers()), default=None)
+
+    def advance(self, now_ms: int) -> Entries:
+        """Let time pass up to and including ``now_ms``."""
+        return self._step(now_ms)
+
+    def on_change(self, *, targets: Mapping[str, Target] | None = None, slots: int | None = None, now_ms: int) -> Entries:
+        """New targets (of the same fragments, else ValueError), another number of slots, or both."""
+        if targets is not None and set(targets) != set(self._state.targets):
+            raise ValueError("targets must name the same fragments as before")
+        now_ms = self._catch_up(now_ms)
+        if targets is not None:
+            self._set(targets=dict(targets))
+        if slots is not None:
+            self._set(slots=_checked_slots(slots))
+        self._change(now_ms)
+        return self._step(now_ms)
+
+    def on_checkpoint(self, *, completed: bool, now_ms: int) -> Entries:
+        """A checkpoint ended. Ignored while waiting; failures count only while (or after) stabilizing."""
+        now_ms = self._catch_up(now_ms)
+        if self.mode is Mode.EXECUTING:
+            if completed:
+                self._trigger(now_ms, Cause.CHECKPOINT_COMPLETED)
+            elif self.phase in (Phase.STABILIZING, Phase.STABILIZED):
+                self._count_failure(now_ms)
+        return self._step(now_ms)
+
+    def on_trigger(self, now_ms: int) -> Entries:
+        """An explicit trigger, in either mode."""
+        now_ms = self._catch_up(now_ms)
+        self._trigger(now_ms, Cause.TRIGGER)
+        return self._step(now_ms)
+
+    def on_rescaled(self, ok: bool, now_ms: int) -> Entries:
+        """The transition ended; outside Transitioning this is ignored."""
+        now_ms = self._catch_up(now_ms)
+        transition = self._state.transition
+        if transition is not None:
+            self._set(transition=None, created_at_ms=now_ms)
+            if ok and transition.parallelism is not None:
+                self._set(mode=Mode.EXECUTING, current=dict(transition.parallelism))
+                self._begin(now_ms)
+            elif self.mode is Mode.EXECUTING:
+                self._begin(now_ms)
+            else:
+                self._enter(Phase.IDLING, now_ms)
+        return self._step(now_ms)
+
+    # Events inside a phase
+
+    def _change(self, now_ms: int) -> None:
+        if self.phase is Phase.COOLDOWN and self.is_sufficient:
+            self._set(change_seen=True)
+        elif self.phase is Phase.IDLING and self.is_sufficient:
+            self._stabilize(now_ms)
+        elif self.phase is Phase.STABILIZING and self._state.evaluation_at_ms is None:
+            self._set(evaluation_at_ms=now_ms + self._max_delay_ms)
+
+    def _trigger(self, now_ms: int, cause: Cause) -> None:
+        self._set(failed_checkpoints=0)
+        if self.phase is Phase.STABILIZING and self.is_desired:
+            self._go(now_ms, cause)
+        elif self.phase is Phase.STABILIZED:
+            self._go(now_ms, cause) if self.is_sufficient else self._enter(Phase.IDLING, now_ms)
+
+    def _count_failure(self, now_ms: int) -> None:
+        failures = self._state.failed_checkpoints + 1
+        if failures >= self._settings.max_checkpoint_failures:
+            self._trigger(now_ms, Cause.CHECKPOINT_FAILURES)
+        else:
+            self._set(failed_checkpoints=failures)
+
+    # Timers
+
+    def _timers(self) -> list[_Timer]:
+        """Every timer of the present phase; recomputed from the state, never stored."""
+        state, timers = self._state, []
+        if state.phase is Phase.COOLDOWN:
+            timers.append(_Timer(state.created_at_ms + self._cooldown_ms, 0, self._end_cooldown))
+        elif state.phase is Phase.STABILIZING:
+            if state.evaluation_at_ms is not None:
+                timers.append(_Timer(state.evaluation_at_ms, 1, self._evaluate))
+            timers.append(_Timer(state.anchor_ms + self._stabilization_ms, 2, self._end_stabilization))
+        elif state.phase is Phase.STABILIZED:
+            due_ms = max(state.entered_at_ms, state.anchor_ms + self._max_delay_ms)
+            timers.append(_Timer(due_ms, 3, self._end_max_delay))
+        if self._waits_for_resources:
+            timers.append(_Timer(state.created_at_ms + self._settings.wait_timeout_ms, 4, self._end_wait))
+        return timers
+
+    def _end_cooldown(self, now_ms: int) -> None:
+        self._stabilize(now_ms) if self._state.change_seen else self._enter(Phase.IDLING, now_ms)
+
+    def _evaluate(self, now_ms: int) -> None:
+        self._set(evaluation_at_ms=None)
+        if self.is_desired:
+            self._go(now_ms, Cause.MAX_DELAY)
+
+    def _end_stabilization(self, now_ms: int) -> None:
+        if self.is_sufficient:
+            self._enter(Phase.STABILIZED, now_ms)
+        elif self.mode is Mode.EXECUTING:
+            self._enter(Phase.IDLING, now_ms)
+        else:
+            self._go(now_ms, Cause.STABILIZATION_END)
+
+    def _end_max_delay(self, now_ms: int) -> None:
+        self._trigger(now_ms, Cause.MAX_DELAY)
+
+    def _end_wait(self, now_ms: int) -> None:
+        self._go(now_ms, Cause.WAIT_TIMEOUT)
+
+    # Moving between phases
+
+    def _begin(self, now_ms: int) -> None:
+        """Enter Cooldown and look at once whether there is something to do: a restart must lose no change."""
+        self._enter(Phase.COOLDOWN, now_ms)
+        self._change(now_ms)
+
+    def _stabilize(self, now_ms: int) -> None:
+        self._enter(Phase.STABILIZING, now_ms)
+        self._set(anchor_ms=now_ms, evaluation_at_ms=now_ms + self._max_delay_ms)
+
+    def _go(self, now_ms: int, cause: Cause) -> None:
+        plan = self.plan
+        covered = Reason.DESIRED if self._covers_upper else Reason.SUFFICIENT
+        transition = Transition(now_ms, Reason.FORCED if plan is None else covered, cause, plan)
+        self._enter(Phase.TRANSITIONING, now_ms, transition)
+
+    def _enter(self, phase: Phase, now_ms: int, transition: Transition | None = None) -> None:
+        stays = phase is Phase.STABILIZED
+        self._set(
+            phase=phase,
+            entered_at_ms=now_ms,
+            change_seen=False,
+            anchor_ms=self._state.anchor_ms if stays else 0,
+            evaluation_at_ms=None,
+            failed_checkpoints=self._state.failed_checkpoints if stays else 0,
+            transition=transition,
+        )
+        self._entries.append(PhaseEntry(now_ms, self.mode, phase, transition))
+
+    # Derived values
+
+    @property
+    def _covers_upper(self) -> bool:
+        return self._state.slots >= max(target.upper for target in self._state.targets.values())
+
+    @property
+    def _waits_for_resources(self) -> bool:
+        waiting = self.mode is Mode.WAITING and self.phase is not Phase.TRANSITIONING
+        return waiting and self._settings.wait_timeout_ms >= 0
+
+    @property
+    def _cooldown_ms(self) -> int:
+        return self._settings.cooldown_ms if self.mode is Mode.EXECUTING else 0
+
+    @property
+    def _max_delay_ms(self) -> int:
+        return self._settings.trigger_delay_ms if self.mode is Mode.EXECUTING else 0
+
+    @property
+    def _stabilization_ms(self) -> int:
+        settings = self._settings
+        executing = self.mode is Mode.EXECUTING
+        return settings.executing_stabilization_ms if executing else settings.waiting_stabilization_ms
+
+    # Time
+
+    def _catch_up(self, now_ms: int) -> int:
+        """Fire what is due before an event is heard; returns the event's time, never earlier than one seen."""
+        now_ms = max(now_ms, self._state.now_ms)
+        self._fire_due(now_ms)
+        return now_ms
+
+    def _step(self, now_ms: int) -> Entries:
+        self._fire_due(max(now_ms, self._state.now_ms))
+        return self._drain()
+
+    def _fire_due(self, now_ms: int) -> None:
+        while due := [timer for timer in self._timers() if timer.at_ms <= now_ms]:
+            timer = min(due, key=lambda timer: (timer.at_ms, timer.rank))
+            # Restored under shorter settings a timer can lie in the past; time still never goes back.
+            at_ms = max(timer.at_ms, self._state.now_ms)
+            self._set(now_ms=at_ms)
+            timer.fire(at_ms)
+        self._set(now_ms=now_ms)
+
+    def _drain(self) -> Entries:
+        entries, self._entries = tuple(self._entries), []
+        return entries
+
+    def _set(self, **changes: object) -> None:
+        self._state = replace(self._state, **changes)  # type: ignore[arg-type]
+
+
+def _checked_slots(slots: int) -> int:
+    if slots < 0:
+        raise ValueError(f"slots must be at least 0, not {slots}")
+    return slots

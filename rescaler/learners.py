@@ -1,0 +1,361 @@
+"""Which host owns each stateful task, without a pause: one round of learner assignment.
+
+`assign` takes the hosts and tasks as observed and answers with the next small step: ready learners take over, orphans are
+placed, learners start where load is out of its band, standbys are kept. An active never moves off a live host before a
+learner of its task is ready. Everything is recomputed from what is observed; nothing is remembered between rounds.
+
+Why it ends: let Phi be shortages + excesses of projected load. Every learner started lowers Phi by at least one, and
+nothing raises it: a takeover does not change projected load, and learners in flight are counted already.
+
+What it does not do: wait for learners, restore state, or choose parallelism.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import operator
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+
+from rescaler.learners_model import (
+    Assignment,
+    Host,
+    HostLoad,
+    HostState,
+    Limits,
+    Move,
+    MoveKind,
+    Replica,
+    Round,
+    Task,
+    Version,
+    bands,
+    check,
+    exact_factor,
+)
+
+_NONE = -1
+"""No host."""
+
+_ID = operator.attrgetter("id")
+
+_Candidates = list[tuple[int, int]]
+"""Replicas of one task on running hosts as (lag, host), best first."""
+
+
+def assign(
+    hosts: Iterable[Host],
+    tasks: Iterable[Task],
+    *,
+    version: Version = Version.V2,
+    balancing_factor: Fraction | float | str = 1,
+    limits: Limits | None = None,
+) -> Round:
+    """One round: actives, then learners, then standbys. The order of hosts and tasks does not matter.
+
+    ``balancing_factor`` r widens a host's band to ``share / (1 + r) .. share * (1 + r)``. Raises `Refused`.
+    """
+    ordered_hosts, ordered_tasks = sorted(hosts, key=_ID), sorted(tasks, key=_ID)
+    check(ordered_hosts, ordered_tasks)
+    board = _Board(ordered_hosts, ordered_tasks, exact_factor(balancing_factor), limits or Limits())
+    board.settle_actives()
+    board.keep_learners()
+    board.drain(version)
+    board.balance(version)
+    board.keep_standbys()
+    board.add_standbys()
+    return board.result(version)
+
+
+class _Board:
+    """A round in progress. Hosts and tasks are indices into the lists sorted by id, so index order is id order."""
+
+    def __init__(self, hosts: Sequence[Host], tasks: Sequence[Task], factor: Fraction, limits: Limits) -> None:
+        self.hosts, self.tasks, self.limits = hosts, tasks, limits
+        self.index = {host.id: number for number, host in enumerate(hosts)}
+        self.is_running = [host.state is HostState.RUNNING for host in hosts]
+        self.running = [h for h, running in enumerate(self.is_running) if running]
+        self.leaving = [h for h, running in enumerate(self.is_running) if not running]
+        self.new = [h for h in self.running if hosts[h].new]
+        # Loads per capacity compare exactly as load * unit: the units share one common denominator.
+        common = math.lcm(*(host.capacity for host in hosts))
+        self.unit = [common // host.capacity for host in hosts]
+        by_id = bands({host.id: host for host in hosts}, len(tasks), factor)
+        self.low = [by_id[host.id].low for host in hosts]
+        self.share = [by_id[host.id].share for host in hosts]
+        self.high = [by_id[host.id].high for host in hosts]
+
+        find = self.index.get
+        self.before = [_NONE if task.active is None else find(task.active, _NONE) for task in tasks]
+        self.owner = list(self.before)
+        self.learner = [_NONE] * len(tasks)
+        self.learners = {t: self._candidates(task.learners) for t, task in enumerate(tasks) if task.learners}
+        self.standbys = {t: self._candidates(task.standbys) for t, task in enumerate(tasks) if task.standbys}
+        self.projected = [0] * len(hosts)
+        self.in_flight = 0
+        self.under_replicated = 0
+        self.lagging: list[int] = []
+        self.replicas: list[int] = []
+        self.with_new_standby: set[int] = set()
+
+    def _candidates(self, replicas: tuple[Replica, ...]) -> _Candidates:
+        found = []
+        for replica in replicas:
+            host = self.index.get(replica.host, _NONE)
+            if host != _NONE and self.is_running[host]:
+                found.append((replica.lag, host))
+        found.sort()
+        return found
+
+    # Active
+
+    def settle_actives(self) -> None:
+        """Let ready learners take over, and place every orphan."""
+        for task in self.learners:
+            self._take_over(task)
+        homeless = [t for t, owner in enumerate(self.owner) if owner == _NONE and not self._recover(t)]
+        self._house(homeless)
+
+    def _take_over(self, task: int) -> None:
+        """Make the best learner the owner if it is ready."""
+        learners = self.learners[task]
+        if learners and learners[0][0] <= self.limits.acceptable_lag:
+            self.owner[task] = learners[0][1]
+            learners.clear()
+
+    def _recover(self, task: int) -> bool:
+        """Give an orphan to a ready standby, else to an unready learner, else to any standby."""
+        learners, standbys = self.learners.get(task, []), self.standbys.get(task, [])
+        if standbys and (standbys[0][0] <= self.limits.acceptable_lag or not learners):
+            lag, self.owner[task] = standbys.pop(0)
+        elif learners:
+            lag, self.owner[task] = learners[0]
+            learners.clear()
+        else:
+            return False
+        if lag > self.limits.acceptable_lag:
+            self.lagging.append(task)
+        return True
+
+    def _house(self, homeless: list[int]) -> None:
+        """Start tasks of which no replica is left where the active load per capacity is lowest."""
+        loads = self._actives()
+        heap = [(loads[h] * self.unit[h], h) for h in self.running]
+        heapq.heapify(heap)
+        for task in homeless:
+            load, host = heap[0]
+            self.owner[task] = host
+            heapq.heapreplace(heap, (load + self.unit[host], host))
+        self.lagging += homeless
+
+    def _actives(self) -> list[int]:
+        loads = [0] * len(self.hosts)
+        for owner in self.owner:
+            if owner != _NONE:
+                loads[owner] += 1
+        return loads
+
+    # Learners
+
+    def keep_learners(self) -> None:
+        """Keep the best unready learner of each task that has one."""
+        for task, learners in self.learners.items():
+            if learners:
+                self.learner[task] = learners[0][1]
+                self.in_flight += 1
+        for owner, learner in zip(self.owner, self.learner, strict=True):
+            self.projected[owner if learner == _NONE else learner] += 1
+
+    def drain(self, version: Version) -> None:
+        """Start a learner for every task on a leaving host, where load is wanted most."""
+        if version is Version.V1:
+            self._shift(self.leaving, [0] * len(self.hosts), self.new, self.share)
+        for fill in (self.low, self.high):
+            self._shift(self.leaving, [0] * len(self.hosts), self.running, fill)
+
+    def balance(self, version: Version) -> None:
+        """V1: fill new hosts up to their share. V2: bring every host into its band."""
+        if version is Version.V1:
+            self._shift(self.running, self.high, self.new, self.share)
+            self._shift(self.running, self.share, self.new, self.share)
+        else:
+            self._shift(self.running, self.high, self.running, self.low)
+            self._shift(self.running, self.low, self.running, self.low)
+            self._shift(self.running, self.high, self.running, self.high)
+
+    def _shift(self, donors: list[int], keep: list[int], takers: list[int], fill: list[int]) -> None:
+        """Start learners from donors above ``keep`` to takers below ``fill``, as long as there are both.
+
+        Donors only lose and takers only gain, and no host is both: so one pass over the standbys, least lag first, finds
+        every learner that can begin as a standby.
+        """
+        givers = [h for h in donors if self.projected[h] > keep[h]]
+        needy = [h for h in takers if self.projected[h] < fill[h]]
+        if not givers or not needy or self._is_full():
+            return
+        self._shift_to_standbys(set(givers), keep, set(needy), fill)
+        self._shift_to_lowest(givers, keep, needy, fill)
+
+    def _shift_to_standbys(self, givers: set[int], keep: list[int], needy: set[int], fill: list[int]) -> None:
+        offers = [
+            (lag, task, host)
+            for task, standbys in self.standbys.items()
+            if self.learner[task] == _NONE and self.owner[task] in givers
+            for lag, host in standbys
+            if host in needy
+        ]
+        for _, task, host in sorted(offers):
+            owner = self.owner[task]
+            wanted = self.projected[owner] > keep[owner] and self.projected[host] < fill[host]
+            if wanted and self.learner[task] == _NONE and not self._is_full():
+                self._start(task, host)
+
+    def _shift_to_lowest(self, givers: list[int], keep: list[int], needy: list[int], fill: list[int]) -> None:
+        movable: dict[int, list[int]] = {h: [] for h in givers}
+        for task in range(len(self.tasks) - 1, -1, -1):
+            if self.learner[task] == _NONE and self.owner[task] in movable:
+                movable[self.owner[task]].append(task)
+        giving = [(-self.projected[h] * self.unit[h], h) for h in givers if self.projected[h] > keep[h] and movable[h]]
+        taking = [(self.projected[h] * self.unit[h], h) for h in needy if self.projected[h] < fill[h]]
+        heapq.heapify(giving)
+        heapq.heapify(taking)
+        while giving and taking and not self._is_full():
+            giver, taker = giving[0][1], taking[0][1]
+            self._start(movable[giver].pop(), taker)
+            gives_on = self.projected[giver] > keep[giver] and bool(movable[giver])
+            _replace_top(giving, -self.projected[giver] * self.unit[giver], gives_on)
+            _replace_top(taking, self.projected[taker] * self.unit[taker], self.projected[taker] < fill[taker])
+
+    def _start(self, task: int, host: int) -> None:
+        self.learner[task] = host
+        self.projected[self.owner[task]] -= 1
+        self.projected[host] += 1
+        self.in_flight += 1
+        if task in self.standbys:
+            self.standbys[task] = [replica for replica in self.standbys[task] if replica[1] != host]
+
+    def _is_full(self) -> bool:
+        return self.limits.max_learners is not None and self.in_flight >= self.limits.max_learners
+
+    # Standbys
+
+    def keep_standbys(self) -> None:
+        """Keep what there is up to the number, least lag first."""
+        for standbys in self.standbys.values():
+            del standbys[self.limits.num_standbys :]
+        self.replicas = self._actives()
+        for learner in self.learner:
+            if learner != _NONE:
+                self.replicas[learner] += 1
+        for standbys in self.standbys.values():
+            for _, host in standbys:
+                self.replicas[host] += 1
+
+    def add_standbys(self) -> None:
+        """Add what is missing: the owner that has just been left, else the host with the fewest replicas per capacity."""
+        wanted = self.limits.num_standbys
+        if wanted == 0:
+            return
+        heap = [(self.replicas[h] * self.unit[h], h) for h in self.running]
+        heapq.heapify(heap)
+        for task in range(len(self.tasks)):
+            standbys = self.standbys.setdefault(task, [])
+            missing = wanted - len(standbys) - (self.learner[task] != _NONE)
+            if missing > 0:
+                self.with_new_standby.add(task)
+                self._replicate(task, standbys, missing, heap)
+
+    def _replicate(self, task: int, standbys: _Candidates, missing: int, heap: list[tuple[int, int]]) -> None:
+        used = {self.owner[task], self.learner[task], *(host for _, host in standbys)}
+        left = self.before[task]
+        if left not in used and left != _NONE and self.is_running[left]:
+            self._add_standby(standbys, left, used)
+            missing -= 1
+        free = len(self.running) - sum(host != _NONE and self.is_running[host] for host in used)
+        self.under_replicated += free < missing
+        skipped: list[tuple[int, int]] = []
+        for _ in range(min(free, missing)):
+            host = self._fewest_replicas(heap, used, skipped)
+            self._add_standby(standbys, host, used)
+        for entry in skipped:
+            heapq.heappush(heap, entry)
+
+    def _fewest_replicas(self, heap: list[tuple[int, int]], used: set[int], skipped: list[tuple[int, int]]) -> int:
+        """The free host with the fewest replicas; entries of the heap may be too low, never too high."""
+        while True:
+            key, host = heapq.heappop(heap)
+            if key != self.replicas[host] * self.unit[host]:
+                heapq.heappush(heap, (self.replicas[host] * self.unit[host], host))
+            else:
+                skipped.append((key, host))
+                if host not in used:
+                    return host
+
+    def _add_standby(self, standbys: _Candidates, host: int, used: set[int]) -> None:
+        standbys.append((0, host))
+        used.add(host)
+        self.replicas[host] += 1
+
+    # Result
+
+    def result(self, version: Version) -> Round:
+        """The outcome, and its difference from the input as moves."""
+        names = [host.id for host in self.hosts]
+        actives = self._actives()
+        load = {name: HostLoad(actives[h], self.projected[h], self.low[h], self.high[h]) for h, name in enumerate(names)}
+        balanced = all(host.is_in_band for host in load.values())
+        served = all(self.projected[h] >= self.share[h] for h in self.new)
+        undrained = tuple(names[h] for h in self.leaving if actives[h])
+        return Round(
+            tasks=tuple([self._assignment(t, task.id, names) for t, task in enumerate(self.tasks)]),
+            moves=tuple(self._moves(names)),
+            converged=self.in_flight == 0 and not undrained and (balanced if version is Version.V2 else served),
+            balanced=balanced,
+            under_replicated=self.under_replicated,
+            learners_in_flight=self.in_flight,
+            lagging_actives=tuple(self.tasks[t].id for t in sorted(self.lagging)),
+            undrained=undrained,
+            load=load,
+        )
+
+    def _assignment(self, task: int, name: str, names: list[str]) -> Assignment:
+        learner, standbys = self.learner[task], self.standbys.get(task)
+        return Assignment(
+            name,
+            names[self.owner[task]],
+            () if learner == _NONE else (names[learner],),
+            tuple([names[host] for _, host in standbys]) if standbys else (),
+        )
+
+    def _moves(self, names: list[str]) -> Iterable[Move]:
+        for t, task in enumerate(self.tasks):
+            owner, learner, standbys = self.owner[t], self.learner[t], self.standbys.get(t, ())
+            if owner != self.before[t]:
+                kind = MoveKind.RECOVER if self.before[t] == _NONE else MoveKind.PROMOTE
+                yield Move(kind, task.id, task.active, names[owner])
+            is_same_learner = learner == _NONE and not task.learners
+            if not is_same_learner or len(standbys) != len(task.standbys) or t in self.with_new_standby:
+                after = [names[host] for _, host in standbys]
+                yield from _replica_moves(task, names[owner], None if learner == _NONE else names[learner], after)
+
+
+def _replica_moves(task: Task, owner: str, learner: str | None, standbys: list[str]) -> Iterable[Move]:
+    learners_before = {replica.host for replica in task.learners}
+    standbys_before = {replica.host for replica in task.standbys}
+    if learner is not None and learner not in learners_before:
+        yield Move(MoveKind.LEARN, task.id, owner, learner)
+    for host in standbys:
+        if host not in standbys_before:
+            yield Move(MoveKind.ADD_STANDBY, task.id, host if host == task.active else None, host)
+    for host in sorted(learners_before - {owner, learner}):
+        yield Move(MoveKind.DROP_LEARNER, task.id, host, None)
+    for host in sorted(standbys_before - {owner, learner, *standbys}):
+        yield Move(MoveKind.DROP_STANDBY, task.id, host, None)
+
+
+def _replace_top(heap: list[tuple[int, int]], key: int, stays: bool) -> None:
+    if stays:
+        heapq.heapreplace(heap, (key, heap[0][1]))
+    else:
+        heapq.heappop(heap)

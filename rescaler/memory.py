@@ -1,0 +1,93 @@
+"""What the rescaler remembers, as plain data: enough to stop anywhere and go on elsewhere.
+
+One record per job, one per cluster, one per decision answered. What it does not do: decide, or know Kafka.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from contracts.ids import Cluster
+from contracts.messages import RescalerRecord, RescheduleCommand
+from contracts.wire import encode
+from rescaler.gate import GateState
+
+Kind = Literal["job", "cluster", "request"]
+
+PLACEMENT = "placement"  # id of the one record of kind "cluster"
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """What a decision wants for one task: instances, and the least that serves the measured load."""
+
+    desired: int
+    floor: int
+
+
+class PendingAct(msgspec.Struct, frozen=True, kw_only=True):
+    """An act that has had no last outcome yet."""
+
+    decision_id: str
+    span_end_ms: int
+    accepted_at_ms: int
+    wanted: dict[str, Wanted]
+    reason: str = ""  # of the last pending outcome; "" before the first
+    until_ms: int | None = None  # when the next outcome was promised for
+
+
+class JobMemory(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything known of one job that the engine does not tell."""
+
+    job: str
+    desired_generation: int = 0  # of the last command
+    last_span_end_ms: int = -1  # of the last decision handled
+    failures: int = 0  # rescales that failed since the last one that did not
+    gate: GateState | None = None
+    pending: PendingAct | None = None
+    outstanding: RescheduleCommand | None = None  # commanded, end not yet known
+    expected_end_ms: int | None = None  # of the outstanding command, once the engine has said so
+    applied_generation: int = 0  # of the last command known to be carried out
+    applied_units: dict[str, tuple[int, ...]] = {}  # per task; holds until the topology shows applied_generation
+    mappings: dict[str, tuple[int, ...]] = {}  # unit per vnode, for stateful tasks that were rescaled
+    planned_mappings: dict[str, tuple[int, ...]] = {}  # the same, once the outstanding command is carried out
+
+
+class ClusterMemory(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of the cluster as a whole."""
+
+    placement_generation: int = 0  # commits so far
+
+
+class RequestMemory(msgspec.Struct, frozen=True, kw_only=True):
+    """The latest outcome of one decision: the same decision again is a duplicate."""
+
+    job: str
+    status: str
+    sequence: int
+    at_ms: int
+
+
+Memory = JobMemory | ClusterMemory | RequestMemory
+
+
+class StateRecord(msgspec.Struct, frozen=True):
+    """One change of the memory: the record to keep under a key, or None to forget it."""
+
+    key: str
+    record: RescalerRecord | None
+
+
+def state_key(cluster: str, kind: Kind, of: str) -> str:
+    """Key of a record: ``cluster/kind/id``."""
+    return f"{cluster}/{kind}/{of}"
+
+
+def state_record(cluster: Cluster, kind: Kind, of: str, memory: Memory | None, at_ms: int) -> StateRecord:
+    """Return what to write to keep (or, with None, to forget) a piece of memory."""
+    key = state_key(cluster, kind, of)
+    if memory is None:
+        return StateRecord(key, None)
+    body = msgspec.Raw(encode(memory))
+    return StateRecord(key, RescalerRecord(cluster=cluster, kind=kind, id=of, at_ms=at_ms, body=body))

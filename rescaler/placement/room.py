@@ -1,0 +1,154 @@
+"""What is still free on each host while subtasks are being placed, and the search for the first host that fits.
+
+`fits` here is the only rule of admission in the package: a free slot, and CPU and memory within the algorithm's share
+of the capacity after others' use and what is placed already, give or take TOLERANCE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from .model import TOLERANCE, Sub
+from .problem import Problem
+
+
+class Room:
+    """Free cores, GB and slots per host within delta of the capacity, and the job's subtasks per host."""
+
+    def __init__(self, problem: Problem, kept: Iterable[tuple[Sub, int]] = ()) -> None:
+        delta = problem.delta
+        self.demand = [(task.cpu, task.memory) for task in problem.tasks]
+        self.cpu = [delta * host.cpu - host.used_cpu for host in problem.hosts]
+        self.memory = [delta * host.memory - host.used_memory for host in problem.hosts]
+        self.slots = [host.slots - host.used_slots for host in problem.hosts]
+        self.own = [0] * len(self.cpu)
+        for sub, host in kept:
+            self.take(host, sub.task)
+
+    def copy(self) -> Room:
+        """The same room, to try things in."""
+        twin = object.__new__(Room)
+        twin.demand = self.demand
+        twin.cpu, twin.memory = self.cpu[:], self.memory[:]
+        twin.slots, twin.own = self.slots[:], self.own[:]
+        return twin
+
+    def fits(self, host: int, task: int) -> bool:
+        """Whether one more subtask of `task` may go to `host`."""
+        cpu, memory = self.demand[task]
+        return self.slots[host] > 0 and cpu <= self.cpu[host] + TOLERANCE and memory <= self.memory[host] + TOLERANCE
+
+    def take(self, host: int, task: int) -> None:
+        """Put one subtask of `task` on `host`, fitting or not."""
+        cpu, memory = self.demand[task]
+        self.cpu[host] -= cpu
+        self.memory[host] -= memory
+        self.slots[host] -= 1
+        self.own[host] += 1
+
+    def release(self, host: int, task: int) -> None:
+        """Take one subtask of `task` off `host`."""
+        cpu, memory = self.demand[task]
+        self.cpu[host] += cpu
+        self.memory[host] += memory
+        self.slots[host] += 1
+        self.own[host] -= 1
+
+
+_Free = tuple[int, float, float]
+_NOTHING: _Free = (0, float("-inf"), float("-inf"))
+
+
+class FirstFit:
+    """Finds the first host of `order` that has room, in O(log n) as a rule.
+
+    A segment tree over `order`; each node holds the most free slots, cores and GB below it. The three maxima may come
+    from different hosts, so the walk may turn back; hosts without a slot count as having nothing, which keeps that rare.
+    `refresh` a host after every change of its room.
+    """
+
+    def __init__(self, room: Room, order: Sequence[int], active: Iterable[int] | None = None) -> None:
+        self.room = room
+        self.order = tuple(order)
+        self.leaves = 1 << max(0, len(self.order) - 1).bit_length()
+        self.leaf_of = {host: self.leaves + at for at, host in enumerate(self.order)}
+        self.best: list[_Free] = [_NOTHING] * (2 * self.leaves)
+        for host in self.order if active is None else active:
+            self.best[self.leaf_of[host]] = self._free(host)
+        for node in range(self.leaves - 1, 0, -1):
+            self.best[node] = self._join(node)
+
+    def _free(self, host: int) -> _Free:
+        slots = self.room.slots[host]
+        return (slots, self.room.cpu[host], self.room.memory[host]) if slots > 0 else _NOTHING
+
+    def _join(self, node: int) -> _Free:
+        left, right = self.best[2 * node], self.best[2 * node + 1]
+        return (
+            left[0] if left[0] > right[0] else right[0],
+            left[1] if left[1] > right[1] else right[1],
+            left[2] if left[2] > right[2] else right[2],
+        )
+
+    def refresh(self, host: int) -> None:
+        """Take note of the host's room as it is now; brings a host that was left out back in."""
+        self._set(host, self._free(host))
+
+    def leave_out(self, host: int) -> None:
+        """Do not find this host until it is refreshed."""
+        self._set(host, _NOTHING)
+
+    def _set(self, host: int, free: _Free) -> None:
+        node = self.leaf_of[host]
+        self.best[node] = free
+        node >>= 1
+        while node:
+            joined = self._join(node)
+            if joined == self.best[node]:
+                return
+            self.best[node] = joined
+            node >>= 1
+
+    def first(self, task: int, start: int = 0) -> int | None:
+        """The first host at position `start` of the order or later that fits one subtask of `task`."""
+        cpu, memory = self.room.demand[task]
+        return self.first_with(1, cpu, memory, start)
+
+    def first_with(self, slots: int, cpu: float, memory: float, start: int = 0) -> int | None:
+        """The first host from `start` on with that many free slots, cores and GB."""
+        if start >= len(self.order):
+            return None
+        best, leaves = self.best, self.leaves
+        node = leaves + start if start else 1
+        while node:
+            free = best[node]
+            if free[0] >= slots and cpu <= free[1] + TOLERANCE and memory <= free[2] + TOLERANCE:
+                if node >= leaves:
+                    return self.order[node - leaves]
+                node *= 2
+                continue
+            while node & 1:
+                node >>= 1
+            node = node + 1 if node else 0
+        return None
+
+
+def place_first_fit(room: Room, todo: Sequence[Sub], order: Sequence[int]) -> dict[Sub, int]:
+    """Place each subtask on the first host of `order` that fits; those that fit nowhere are left out.
+
+    Room only shrinks here, so a host that could not take a subtask of some task never can: each task's search goes on
+    from where its last one ended.
+    """
+    tree = FirstFit(room, order)
+    start: dict[int, int] = {}
+    placed: dict[Sub, int] = {}
+    for sub in todo:
+        host = tree.first(sub.task, start.get(sub.task, 0))
+        if host is None:
+            start[sub.task] = len(order)
+            continue
+        start[sub.task] = tree.leaf_of[host] - tree.leaves
+        room.take(host, sub.task)
+        tree.refresh(host)
+        placed[sub] = host
+    return placed

@@ -1,0 +1,167 @@
+"""From a wanted parallelism per task to units that come and go, for one job on a shared cluster.
+
+A unit holds at most one subtask of each task of the job and nothing of other jobs, so a job needs as many units as its
+widest task. The job keeps units it has, takes free ones spread over the hosts, and within its units each task is planned
+by `rescaler.reschedule`. Tasks of fixed parallelism follow their job: where they run is the engine's affair.
+What it does not do: decide how many (the gate does), or compare hosts by price.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from contracts.messages import Host, JobTopology, TaskChange, TaskSpec
+from rescaler import vnodes
+from rescaler.refusals import Refused
+from rescaler.reschedule import Plan, RescheduleRefusal, plan_desired
+from rescaler.reschedule_cluster import Cluster, Distribution, Fragment, Worker, WorkerState
+
+Mappings = dict[str, tuple[int, ...]]
+"""Unit per vnode, for each stateful task."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobPlan:
+    """What a command does to one job's tasks, and where its vnodes lie afterwards."""
+
+    changes: tuple[TaskChange, ...]
+    mappings: Mappings
+    """Of the stateful tasks that change."""
+
+
+def usable_units(hosts: Sequence[Host], taken: Collection[int]) -> dict[str, tuple[int, ...]]:
+    """Units on running hosts that no other job has, per host, both sorted."""
+    usable = {}
+    for host in sorted(hosts, key=lambda host: host.host):
+        if host.state == "running":
+            usable[host.host] = tuple(sorted(unit for unit in host.units if unit not in taken))
+    return usable
+
+
+def plan_job(
+    topology: JobTopology,
+    wanted: Mapping[str, int],
+    hosts: Sequence[Host],
+    *,
+    taken: Collection[int],
+    mappings: Mapping[str, tuple[int, ...]],
+) -> JobPlan:
+    """Plan one job's change; tasks that keep their units are left out.
+
+    Args:
+        topology: the job as it runs now; a task without units gets all of them anew.
+        wanted: parallelism of every task of the job that can be scaled.
+        hosts: every host that is alive.
+        taken: units of other jobs.
+        mappings: unit per vnode where known; otherwise, and where it does not fit the units, uniform blocks are assumed.
+
+    Raises:
+        Refused: ``NOT_ENOUGH_PARALLEL_UNITS``, ``CLUSTER_INCONSISTENT`` or ``INVALID_PARALLELISM``.
+    """
+    usable = usable_units(hosts, taken)
+    tasks = [spec for spec in topology.tasks if spec.scalable]
+    chosen = _chosen_units(tasks, usable, max((wanted[spec.task] for spec in tasks), default=0))
+    planned = _planned_units(tasks, wanted, chosen)
+    alive = {unit for host in hosts for unit in host.units}
+    changes, after_mappings = [], {}
+    for spec in tasks:
+        after = planned.get(spec.task, spec.units)
+        if set(after) == set(spec.units):
+            continue
+        moved = 0
+        if spec.stateful:
+            before = _mapping(spec, mappings.get(spec.task))
+            mapping = after_mappings[spec.task] = vnodes.remapped(before, after) if before else _uniform(spec, after)
+            moved = vnodes.moved_count(before, mapping) if before else 0
+        changes.append(_change(spec, after, alive, moved))
+    return JobPlan(tuple(changes), after_mappings)
+
+
+def _change(spec: TaskSpec, after: tuple[int, ...], alive: set[int], moved: int) -> TaskChange:
+    before = set(spec.units)
+    return TaskChange(
+        task=spec.task,
+        before=spec.parallelism,
+        after=len(after),
+        added_units=tuple(sorted(set(after) - before)),
+        # A unit of a host that died is gone already: no engine would know it.
+        removed_units=tuple(sorted((before - set(after)) & alive)),
+        units=after,
+        vnodes_moved=moved,
+    )
+
+
+# Which units the job shall have
+
+
+def _chosen_units(tasks: Sequence[TaskSpec], usable: Mapping[str, tuple[int, ...]], width: int) -> dict[str, list[int]]:
+    """``width`` units per host: those the job has, fewer where a host has many of them, more where it has few."""
+    subtasks = Counter(unit for spec in tasks for unit in spec.units)
+    chosen = {host: [unit for unit in units if unit in subtasks] for host, units in usable.items()}
+    free = {host: [unit for unit in units if unit not in subtasks] for host, units in usable.items()}
+    count = sum(len(units) for units in chosen.values())
+    while count > width:
+        fullest = min(chosen, key=lambda host: (-len(chosen[host]), host))
+        chosen[fullest].remove(min(chosen[fullest], key=lambda unit: (subtasks[unit], -unit)))
+        count -= 1
+    while count < width:
+        emptiest = min((host for host in free if free[host]), key=lambda host: (len(chosen[host]), host), default=None)
+        if emptiest is None:
+            message = f"the widest task wants {width} parallel units, {count} are usable"
+            raise Refused(RescheduleRefusal.NOT_ENOUGH_PARALLEL_UNITS, message)
+        chosen[emptiest].append(free[emptiest].pop(0))
+        count += 1
+    return chosen
+
+
+# Which of them each task shall have
+
+
+def _planned_units(
+    tasks: Sequence[TaskSpec], wanted: Mapping[str, int], chosen: Mapping[str, list[int]]
+) -> dict[str, tuple[int, ...]]:
+    """Units per task in order of subtask index: those that stay as they were, then the new ones."""
+    placed = [(index, spec) for index, spec in enumerate(tasks) if spec.units]
+    plan = _reschedule(placed, wanted, chosen)
+    planned = {}
+    for index, spec in enumerate(tasks):
+        if not spec.units:
+            planned[spec.task] = _first_units(chosen, wanted[spec.task])
+        elif index in plan.units:
+            change = plan.changes[index]
+            planned[spec.task] = tuple(unit for unit in spec.units if unit not in change.removed) + change.added
+    return planned
+
+
+def _reschedule(placed: Sequence[tuple[int, TaskSpec]], wanted: Mapping[str, int], chosen: Mapping[str, list[int]]) -> Plan:
+    offered = {unit for units in chosen.values() for unit in units}
+    given_up = sorted({unit for _, spec in placed for unit in spec.units} - offered)
+    hosts = sorted(chosen)
+    workers = [Worker(index, host, tuple(chosen[host])) for index, host in enumerate(hosts)]
+    # Units that the job gives up stand on a worker of their own that nothing new may go to.
+    workers.append(Worker(len(hosts), "", tuple(given_up), WorkerState.REMOVED_SOON))
+    fragments = [Fragment(index, Distribution.HASH, spec.units) for index, spec in placed]
+    most_vnodes = max((spec.vnodes for _, spec in placed), default=vnodes.DEFAULT_VNODES)
+    cluster = Cluster(0, tuple(workers), tuple(fragments), most_vnodes)
+    return plan_desired(cluster, {index: wanted[spec.task] for index, spec in placed})
+
+
+def _first_units(chosen: Mapping[str, list[int]], count: int) -> tuple[int, ...]:
+    """Units taken from the hosts in turn, for a task that has none yet."""
+    turns = sorted((turn, host, unit) for host, units in chosen.items() for turn, unit in enumerate(sorted(units)))
+    return tuple(sorted(unit for _, _, unit in turns[:count]))
+
+
+# Vnodes
+
+
+def _mapping(spec: TaskSpec, known: tuple[int, ...] | None) -> tuple[int, ...]:
+    """Unit per vnode before the change; empty for a task without units."""
+    fits = known is not None and len(known) == spec.vnodes and set(known) == set(spec.units)
+    return known if fits and known else _uniform(spec, spec.units)
+
+
+def _uniform(spec: TaskSpec, units: tuple[int, ...]) -> tuple[int, ...]:
+    return vnodes.uniform_mapping(units, spec.vnodes) if units else ()

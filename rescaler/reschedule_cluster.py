@@ -1,0 +1,127 @@
+"""Workers, parallel units and the fragments that occupy them (after RisingWave's RFC on fine-grained scaling).
+
+A unit belongs to one worker and holds at most one actor of each fragment; different fragments share it freely.
+What it does not do: decide who runs where.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from rescaler import vnodes
+from rescaler.refusals import Refused
+
+
+class WorkerState(StrEnum):
+    """May something new be placed on a worker?"""
+
+    RUNNING = "running"
+    REMOVED_SOON = "removed_soon"
+    """Nothing new; what runs there keeps running until it is rescheduled."""
+
+
+class Distribution(StrEnum):
+    """How a fragment's rows find their actor."""
+
+    HASH = "hash"
+    """By vnode, each mapped to one unit."""
+    SINGLE = "single"
+    """One actor on one unit, no vnodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """A process that offers parallel units; one that crashed is not listed."""
+
+    id: int
+    host: str
+    parallel_units: tuple[int, ...]
+    state: WorkerState = WorkerState.RUNNING
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """A part of a job with its own parallelism."""
+
+    id: int
+    distribution: Distribution
+    parallel_units: tuple[int, ...]
+    mapping: tuple[int, ...] | None = None
+    """Unit per vnode; None: uniform blocks (hash) or no vnodes (single)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """One generation of the placement."""
+
+    generation: int
+    workers: tuple[Worker, ...]
+    fragments: tuple[Fragment, ...]
+    vnodes: int = vnodes.DEFAULT_VNODES
+
+    def fragment(self, fragment_id: int) -> Fragment | None:
+        """The fragment of that id."""
+        return next((fragment for fragment in self.fragments if fragment.id == fragment_id), None)
+
+    def mapping_of(self, fragment: Fragment) -> tuple[int, ...] | None:
+        """The fragment's mapping, worked out where it was left out; None for single."""
+        if fragment.distribution is Distribution.SINGLE:
+            return None
+        return fragment.mapping or vnodes.uniform_mapping(fragment.parallel_units, self.vnodes)
+
+    def with_fragments(self, changed: Iterable[Fragment]) -> Cluster:
+        """The same generation with these fragments in place of their namesakes."""
+        by_id = {fragment.id: fragment for fragment in changed}
+        return replace(self, fragments=tuple(by_id.get(fragment.id, fragment) for fragment in self.fragments))
+
+    def worker_of_unit(self) -> dict[int, Worker]:
+        """The worker of each unit."""
+        return {unit: worker for worker in self.workers for unit in worker.parallel_units}
+
+    def check(self) -> None:
+        """Refuse with CLUSTER_INCONSISTENT what no cluster can look like."""
+        _refuse_repeated("worker", (worker.id for worker in self.workers))
+        _refuse_repeated("parallel unit", (unit for worker in self.workers for unit in worker.parallel_units))
+        _refuse_repeated("fragment", (fragment.id for fragment in self.fragments))
+        known = set(self.worker_of_unit())
+        for fragment in sorted(self.fragments, key=lambda fragment: fragment.id):
+            problem = self._problem(fragment, known)
+            if problem:
+                _refuse(f"fragment {fragment.id} {problem}", fragment=fragment.id)
+
+    def _problem(self, fragment: Fragment, known: set[int]) -> str | None:
+        units = set(fragment.parallel_units)
+        if not units:
+            return "has no parallel units"
+        if len(units) < len(fragment.parallel_units):
+            return "names a parallel unit twice"
+        if units - known:
+            return f"runs on unknown parallel unit {min(units - known)}"
+        if len(units) > self.vnodes:
+            return f"has {len(units)} parallel units for {self.vnodes} vnodes"
+        if fragment.distribution is Distribution.SINGLE:
+            return self._single_problem(fragment)
+        if fragment.mapping is not None and len(fragment.mapping) != self.vnodes:
+            return f"maps {len(fragment.mapping)} vnodes instead of {self.vnodes}"
+        if fragment.mapping is not None and set(fragment.mapping) != units:
+            return "maps vnodes to other parallel units than its own"
+        return None
+
+    def _single_problem(self, fragment: Fragment) -> str | None:
+        if len(fragment.parallel_units) != 1:
+            return f"is single and has {len(fragment.parallel_units)} parallel units"
+        return "is single and has a mapping" if fragment.mapping is not None else None
+
+
+def _refuse_repeated(what: str, ids: Iterable[int]) -> None:
+    repeated = sorted(number for number, count in Counter(ids).items() if count > 1)
+    if repeated:
+        place = {"fragment": repeated[0]} if what == "fragment" else {}
+        _refuse(f"{what} {repeated[0]} is listed more than once", **place)
+
+
+def _refuse(message: str, **place: int) -> None:
+    raise Refused("CLUSTER_INCONSISTENT", message, place)

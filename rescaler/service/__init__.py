@@ -1,0 +1,1 @@
+"""The rescaler as a process: transactional loop, views, memory on Kafka. Holds no control logic."""

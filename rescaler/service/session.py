@@ -1,0 +1,232 @@
+"""One membership in the rescaler's consumer group: waiting without the cluster's partition, active with it.
+
+A round reads what came, asks the pure controller, and commits all that follows in one transaction. Whatever goes wrong ends
+the session; the next one starts from what is committed.
+"""
+
+import contextlib
+import logging
+import threading
+from collections.abc import Sequence
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from contracts.errors import RecordRejected
+from contracts.ids import Cluster, cluster_of
+from contracts.messages import DeadLetter, Decision, Progress, RescalerRecord
+from contracts.topics import DECISIONS, RESCALER_STATE, TopicNames
+from contracts.wire import decode
+from rescaler.actuators.base import EngineApi
+from rescaler.controller import Controller, Effects
+from rescaler.service.actuator import ActuatorThread
+from rescaler.service.partitions import partition_of
+from rescaler.service.settings import RescalerSettings
+from rescaler.service.status import Status
+from rescaler.service.transactions import Transactions
+from rescaler.service.views import RoadView
+from runtime.kafka import REQUEST_TIMEOUT_S, LogReader, consumer, partitions_of
+
+POLL_S = 0.05
+BATCH_RECORDS = 1_000
+PAYLOAD_CHARACTERS = 500  # of a refused record, kept in its dead letter
+
+
+class Session:
+    """A member of the group from joining to leaving."""
+
+    def __init__(
+        self, settings: RescalerSettings, engine: EngineApi, status: Status, stop: threading.Event, log: logging.Logger
+    ) -> None:
+        self._settings, self._engine, self._status, self._stop, self._log = settings, engine, status, stop, log
+        self._topic = TopicNames(settings.topic_prefix)(DECISIONS)
+        self._members: Consumer = consumer(
+            settings,
+            settings.group,
+            **{
+                "session.timeout.ms": settings.session_ms,
+                "heartbeat.interval.ms": max(1, settings.session_ms // 5),
+                "partition.assignment.strategy": "range",
+            },
+        )
+        self._partition = partition_of(settings.cluster, len(partitions_of(self._members, self._topic)))
+        self._assigned = False
+        self._active: ActiveRescaler | None = None
+
+    def run(self) -> None:
+        """Wait and work until told to stop.
+
+        Raises:
+            Lost, KafkaException, TimeoutError: start again from what is committed.
+            Fenced: another process is the active one.
+        """
+        self._members.subscribe([self._topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_revoke)
+        try:
+            while not self._stop.is_set():
+                records = self._poll()
+                if self._assigned and self._active is None:
+                    self._active = self._activated()
+                elif self._active is not None and not self._assigned:
+                    self._log.info("another process has the partition of cluster %s now", self._settings.cluster)
+                    self._deactivate()
+                elif self._active is not None:
+                    self._active.round(records)
+                self._status.state = "active" if self._active else "standby"
+        finally:
+            self._deactivate()
+            self._members.close()
+
+    def _poll(self) -> list[Message]:
+        first = self._members.poll(POLL_S)
+        records = [] if first is None else [first, *self._members.consume(num_messages=BATCH_RECORDS, timeout=0)]
+        for record in records:
+            error = record.error()
+            if error is not None and not error.retriable() and error.code() != KafkaError._ALL_BROKERS_DOWN:
+                raise KafkaException(error)
+        return [record for record in records if record.error() is None]
+
+    def _on_assign(self, _: Consumer, partitions: Sequence[TopicPartition]) -> None:
+        self._assigned = any(partition.partition == self._partition for partition in partitions)
+
+    def _on_revoke(self, _: Consumer, partitions: Sequence[TopicPartition]) -> None:
+        self._assigned = False
+
+    def _activated(self) -> "ActiveRescaler":
+        """Fence whoever was active, read the memory, and go on from the committed offset."""
+        active = ActiveRescaler(self._settings, self._members, self._engine, self._status, self._stop, self._log)
+        (committed,) = self._members.committed([TopicPartition(self._topic, self._partition)], REQUEST_TIMEOUT_S)
+        # Other partitions hold other clusters' decisions: they stay assigned to this member and are not read.
+        self._members.assign([committed])
+        self._log.info("active for cluster %s, %s from offset %s", self._settings.cluster, self._topic, committed.offset)
+        return active
+
+    def _deactivate(self) -> None:
+        if self._active is not None:
+            self._active.close()
+        self._active = None
+
+
+class ActiveRescaler:
+    """The one rescaler of its cluster: memory, view, transactions, and the actuator beside it."""
+
+    def __init__(
+        self,
+        settings: RescalerSettings,
+        members: Consumer,
+        engine: EngineApi,
+        status: Status,
+        stop: threading.Event,
+        log: logging.Logger,
+    ) -> None:
+        self._settings, self._status, self._log = settings, status, log
+        self._transactions = Transactions(settings, members, stop)
+        self._controller = Controller(Cluster(settings.cluster), settings.control(), remembered(settings))
+        self._waiting: list[Message] = []  # decisions that came before the road's clock was seen
+        with contextlib.ExitStack() as opened:
+            self._view = RoadView(settings, status, log)
+            opened.callback(self._view.close)
+            self._actuator = ActuatorThread(settings, engine, self._view.now_ms, status, log)
+            opened.callback(self._actuator.stop)
+            self._unheard = self._view.refresh()
+            self._actuator.start()
+            self._close = opened.pop_all().close
+
+    def round(self, records: list[Message]) -> None:
+        """Do what has become due, in this order: progress, timers, decisions."""
+        self._actuator.check()
+        self._waiting += records
+        progress, changed = self._view.look()
+        self._unheard += progress
+        if self._view.now_ms() is None or not (self._waiting or self._unheard or changed or self._is_due()):
+            return
+        # Whatever a decision depends on was acknowledged before it, so it is seen after this.
+        self._unheard += self._view.refresh()
+        now_ms = self._view.now_ms()
+        assert now_ms is not None
+        records, self._waiting = self._waiting, []
+        heard, self._unheard = self._unheard, []
+        effects = self._heard(heard, now_ms) + self._controller.on_tick(self._view.view(), now_ms)
+        decided, letters = self._decided(records, now_ms)
+        effects += decided
+        if records or letters or not effects.is_empty:
+            self._transactions.write(effects, letters, _consumed(records))
+            self._status.count_effects(effects)
+            self._status.count("dead_letters", len(letters))
+
+    def close(self) -> None:
+        """Stop the actuator and leave the broker."""
+        self._close()
+
+    def _is_due(self) -> bool:
+        wake_ms, now_ms = self._controller.wake_at_ms(), self._view.now_ms()
+        return wake_ms is not None and now_ms is not None and wake_ms <= now_ms
+
+    def _heard(self, progress: Sequence[Progress], now_ms: int) -> Effects:
+        effects, view = Effects(), self._view.view()
+        for news in progress:
+            effects += self._controller.on_progress(news, view, now_ms)
+        return effects
+
+    def _decided(self, records: Sequence[Message], now_ms: int) -> tuple[Effects, list[tuple[bytes | None, DeadLetter]]]:
+        effects, letters, view = Effects(), [], self._view.view()
+        for record in records:
+            try:
+                decision = self._accepted(record.value(), now_ms)
+            except RecordRejected as error:
+                self._log.warning("%s[%s]@%s refused: %s", record.topic(), record.partition(), record.offset(), error)
+                letters.append((_key(record), _dead_letter(record, error)))
+                continue
+            if decision is not None:
+                effects += self._controller.on_decision(decision, view, now_ms)
+        return effects, letters
+
+    def _accepted(self, raw: bytes | None, now_ms: int) -> Decision | None:
+        """The decision, None if it is another cluster's.
+
+        Raises:
+            RecordRejected: it does not parse, or is ahead of the road's clock.
+        """
+        decision = decode(raw, Decision)
+        if cluster_of(decision.job) != self._settings.cluster:
+            return None
+        if decision.span_end_ms > now_ms + self._settings.ahead_of_clock_ms_max:
+            message = f"{decision.span_end_ms} is more than {self._settings.ahead_of_clock_ms_max} ms ahead of the road's clock"
+            raise RecordRejected("ahead_of_clock", "span_end_ms", message)
+        return decision
+
+
+def remembered(settings: RescalerSettings) -> list[RescalerRecord]:
+    """The latest record under each key of this cluster, sorted by key."""
+    reader = LogReader(settings, [RESCALER_STATE])
+    try:
+        latest: dict[str, bytes | None] = {}
+        for record in reader.read_to_end():
+            latest[(_key(record) or b"").decode()] = record.value()
+    finally:
+        reader.close()
+    mine = f"{settings.cluster}/"
+    return [decode(raw, RescalerRecord) for key, raw in sorted(latest.items()) if raw is not None and key.startswith(mine)]
+
+
+def _consumed(records: Sequence[Message]) -> list[TopicPartition]:
+    """What to commit: one past the last record of each partition."""
+    last = {(record.topic() or "", record.partition() or 0): record.offset() or 0 for record in records}
+    return [TopicPartition(topic, partition, offset + 1) for (topic, partition), offset in last.items()]
+
+
+def _key(record: Message) -> bytes | None:
+    key = record.key()
+    return key.encode() if isinstance(key, str) else key
+
+
+def _dead_letter(record: Message, error: RecordRejected) -> DeadLetter:
+    raw = record.value() or b""
+    return DeadLetter(
+        topic=record.topic() or "",
+        partition=record.partition() or 0,
+        offset=record.offset() or 0,
+        reason=error.reason,
+        field=error.field,
+        message=str(error),
+        refused_by="rescaler",
+        payload=raw.decode(errors="replace")[:PAYLOAD_CHARACTERS],
+    )

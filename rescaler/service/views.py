@@ -1,0 +1,120 @@
+"""The rescaler's view of the world, kept from topics: clock, topologies, settings, and what actuators report.
+
+What it does not do: judge. A record that does not parse or contradicts itself is counted and the one before it stays.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from confluent_kafka import Message
+
+from contracts.clock import road_time_ms
+from contracts.errors import RecordRejected
+from contracts.ids import cluster_of
+from contracts.messages import ClockSegment, ClusterTopology, EventRecord, JobSettings, JobTopology, Progress
+from contracts.topics import CLOCK, CLUSTER_TOPOLOGY, JOB_SETTINGS, JOB_TOPOLOGY, RESCHEDULE_EVENTS, TopicNames
+from contracts.topology import check_topology
+from contracts.wire import decode
+from rescaler.service.settings import RescalerSettings
+from rescaler.service.status import Status
+from rescaler.view import View
+from runtime.kafka import LogReader
+
+VIEWED = (CLOCK, JOB_TOPOLOGY, CLUSTER_TOPOLOGY, JOB_SETTINGS, RESCHEDULE_EVENTS)
+
+
+class RoadView:
+    """Reads the topics of the view from their beginning; what was acknowledged before `refresh` is seen after it."""
+
+    def __init__(self, settings: RescalerSettings, status: Status, log: logging.Logger) -> None:
+        """Connect.
+
+        Raises:
+            KafkaException: a topic does not exist or the broker does not answer.
+        """
+        self._settings, self._status, self._log = settings, status, log
+        self._names = TopicNames(settings.topic_prefix)
+        self._reader = LogReader(settings, VIEWED)
+        self._clock: ClockSegment | None = None
+        self._cluster: ClusterTopology | None = None
+        self._jobs: dict[str, JobTopology] = {}
+        self._allowed: dict[str, JobSettings] = {}
+        self._take: dict[str, Callable[[bytes | None], Progress | None]] = {
+            CLOCK: self._take_clock,
+            JOB_TOPOLOGY: self._take_job,
+            CLUSTER_TOPOLOGY: self._take_cluster,
+            JOB_SETTINGS: self._take_settings,
+            RESCHEDULE_EVENTS: self._take_event,
+        }
+
+    def refresh(self) -> list[Progress]:
+        """Read everything committed before now; return what actuators reported, in order.
+
+        Raises:
+            TimeoutError, KafkaException: Kafka does not answer.
+        """
+        return self._taken(self._reader.read_to_end())
+
+    def look(self) -> tuple[list[Progress], bool]:
+        """Take what has arrived meanwhile, without asking for more; also whether the world has changed."""
+        records = self._reader.poll(0)
+        events = self._names(RESCHEDULE_EVENTS)  # most of them are our own
+        return self._taken(records), any(record.topic() != events for record in records)
+
+    def now_ms(self) -> int | None:
+        """The road's time; None while its clock has not been seen."""
+        if self._clock is None and self._settings.road_clock:
+            return None
+        return road_time_ms(self._clock if self._settings.road_clock else None, time.time_ns() // 1_000_000)
+
+    def view(self) -> View:
+        """The world as last seen."""
+        return View(cluster=self._cluster, jobs=dict(self._jobs), settings=dict(self._allowed))
+
+    def close(self) -> None:
+        """Leave the broker."""
+        self._reader.close()
+
+    def _taken(self, records: Iterable[Message]) -> list[Progress]:
+        progress = []
+        for record in records:
+            topic: Any = record.topic()
+            try:
+                news = self._take[self._names.bare(topic)](record.value())
+            except RecordRejected as error:
+                self._status.count("rejected")
+                self._log.warning("%s[%s]@%s ignored: %s", topic, record.partition(), record.offset(), error)
+                continue
+            progress += [news] if news is not None else []
+        return progress
+
+    def _take_clock(self, raw: bytes | None) -> None:
+        segment = decode(raw, ClockSegment)
+        newer = self._clock is None or segment.sequence >= self._clock.sequence or segment.w0_ms > self._clock.w0_ms
+        if segment.road == self._settings.road and newer:
+            self._clock = segment
+
+    def _take_job(self, raw: bytes | None) -> None:
+        topology = decode(raw, JobTopology)
+        if self._is_ours(topology.job):
+            check_topology(topology)
+            self._jobs[topology.job] = topology
+
+    def _take_cluster(self, raw: bytes | None) -> None:
+        topology = decode(raw, ClusterTopology)
+        if topology.cluster == self._settings.cluster:
+            self._cluster = topology
+
+    def _take_settings(self, raw: bytes | None) -> None:
+        allowed = decode(raw, JobSettings)
+        if self._is_ours(allowed.job):
+            self._allowed[allowed.job] = allowed
+
+    def _take_event(self, raw: bytes | None) -> Progress | None:
+        event = decode(raw, EventRecord)
+        return event if isinstance(event, Progress) and event.cluster == self._settings.cluster else None
+
+    def _is_ours(self, job: str) -> bool:
+        return cluster_of(job) == self._settings.cluster

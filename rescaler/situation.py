@@ -1,0 +1,48 @@
+"""What one job's control is told of the world, and the ledger it writes into. Values only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from contracts.messages import Host, JobSettings, JobTopology, Outcome, RescheduleCommand
+from rescaler.gate_settings import GateSettings
+from rescaler.memory import RequestMemory
+
+
+@dataclass(frozen=True, slots=True)
+class ControlSettings:
+    """How long things may take."""
+
+    gate: GateSettings = field(default_factory=GateSettings)
+    """Cooldown, stabilization and triggers of every job."""
+    apply_ms_max: int = 600_000
+    """A command that has not ended after this has failed."""
+    remember_ms: int = 86_400_000
+    """How long a decision is known by its id after its last outcome."""
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What the world looks like to one job."""
+
+    now_ms: int
+    topology: JobTopology | None
+    settings: JobSettings
+    hosts: tuple[Host, ...]
+    placement_generation: int
+    taken: Callable[[], frozenset[int]]
+    """Units of all other jobs; worked out only when asked for."""
+
+
+@dataclass(slots=True)
+class Ledger:
+    """What follows from one input, in order."""
+
+    outcomes: list[Outcome] = field(default_factory=list)
+    commands: list[RescheduleCommand] = field(default_factory=list)
+    requests: dict[str, RequestMemory | None] = field(default_factory=dict)
+    """Decisions answered (or, None, forgotten) by id."""
+    duplicates: int = 0
+    commits: int = 0
+    """Commands now known to be carried out."""

@@ -1,0 +1,70 @@
+"""What the rescaler sees of the world at one moment: hosts, jobs as their engine runs them, and what users allow.
+
+Values only. What it does not do: read topics (`rescaler.service.views` does), or remember.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from contracts.messages import ClusterTopology, Host, JobSettings, JobTopology, TaskSpec
+from rescaler.gate import Mode
+from rescaler.memory import JobMemory
+
+_ENDED = frozenset({"finished", "failed"})
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The latest of every topology and setting; a job without settings has the defaults."""
+
+    cluster: ClusterTopology | None = None
+    jobs: Mapping[str, JobTopology] = field(default_factory=dict)
+    settings: Mapping[str, JobSettings] = field(default_factory=dict)
+
+    def settings_of(self, job: str) -> JobSettings:
+        """What the user allows for a job."""
+        return self.settings.get(job) or JobSettings(job=job)
+
+    @property
+    def hosts(self) -> tuple[Host, ...]:
+        """Every host that is alive, by name."""
+        return tuple(sorted(self.cluster.hosts, key=lambda host: host.host)) if self.cluster else ()
+
+
+def observed(topology: JobTopology, memory: JobMemory) -> JobTopology:
+    """The topology as it must be now: a command known to be carried out may not have reached the topic yet."""
+    if topology.generation >= memory.applied_generation or not memory.applied_units:
+        return topology
+    tasks = tuple(_with_units(spec, memory.applied_units.get(spec.task)) for spec in topology.tasks)
+    state = "running" if topology.state == "waiting" else topology.state
+    return msgspec.structs.replace(topology, tasks=tasks, generation=memory.applied_generation, state=state)
+
+
+def _with_units(spec: TaskSpec, units: tuple[int, ...] | None) -> TaskSpec:
+    return spec if not units else msgspec.structs.replace(spec, units=units, parallelism=len(units))
+
+
+def parallelism_of(topology: JobTopology) -> dict[str, int]:
+    """Parallelism per task."""
+    return {spec.task: spec.parallelism for spec in topology.tasks}
+
+
+def mode_of(topology: JobTopology) -> Mode:
+    """Whether the job has running tasks; one that restarts counts as running."""
+    return Mode.WAITING if topology.state == "waiting" else Mode.EXECUTING
+
+
+def has_ended(topology: JobTopology) -> bool:
+    """The job has finished or failed: it can no longer be rescaled and holds no units."""
+    return topology.state in _ENDED
+
+
+def units_of(topology: JobTopology | None) -> frozenset[int]:
+    """Units that a job occupies."""
+    if topology is None or has_ended(topology):
+        return frozenset()
+    return frozenset(unit for spec in topology.tasks for unit in spec.units)

@@ -1,0 +1,80 @@
+"""The agent's view of the topic ``job-settings``: what the user allows for each job, as of the last refresh."""
+
+import logging
+import threading
+from collections.abc import Iterable
+
+from confluent_kafka import KafkaException, Message
+
+from contracts.errors import RecordRejected
+from contracts.messages import JobSettings
+from contracts.settings import RoadSettings
+from contracts.topics import JOB_SETTINGS
+from contracts.wire import decode
+from runtime.backoff import wait_for
+from runtime.kafka import LogReader
+
+_AWAY = (KafkaException, TimeoutError)
+
+
+def newest(known: dict[str, JobSettings], raw: bytes | None) -> dict[str, JobSettings]:
+    """Return ``known`` with one more record taken in; an older version than the known one changes nothing.
+
+    Raises:
+        RecordRejected: the record does not parse.
+    """
+    settings = decode(raw, JobSettings)
+    before = known.get(settings.job)
+    if before is not None and before.version > settings.version:
+        return known
+    return known | {settings.job: settings}
+
+
+class JobSettingsView:
+    """Settings by job, read from the whole topic; a job without any has the defaults.
+
+    Blocks while Kafka is away, so it is called from a worker thread. A record that does not parse is skipped with a warning:
+    the settings before it stay in force.
+    """
+
+    def __init__(self, settings: RoadSettings, *, stop: threading.Event, log: logging.Logger) -> None:
+        self._settings, self._stop, self._log = settings, stop, log
+        self._reader: LogReader | None = None
+        self._known: dict[str, JobSettings] = {}
+
+    def refresh(self) -> None:
+        """Take in everything that was committed before this call.
+
+        Raises:
+            runtime.backoff.Stopped: the process was told to stop while Kafka was away.
+        """
+        what = f"Kafka at {self._settings.bootstrap}"
+        self._take(wait_for(what, self._read, expected=_AWAY, stop=self._stop, log=self._log))
+
+    def of(self, job: str) -> JobSettings:
+        """Return the job's settings."""
+        return self._known.get(job) or JobSettings(job=job)
+
+    def close(self) -> None:
+        """Leave the broker."""
+        if self._reader is not None:
+            self._reader.close()
+
+    def _read(self) -> list[Message]:
+        reader, self._reader = self._reader or LogReader(self._settings, [JOB_SETTINGS]), None
+        try:
+            records = reader.read_to_end()
+        except _AWAY:
+            # What it had read by then is lost with it, and its metadata may be of the broker before: the next one starts over.
+            reader.close()
+            raise
+        self._reader = reader
+        return records
+
+    def _take(self, records: Iterable[Message]) -> None:
+        for record in records:
+            try:
+                self._known = newest(self._known, record.value())
+            except RecordRejected as error:
+                where = f"{record.topic()}[{record.partition()}]@{record.offset()}"
+                self._log.warning("settings at %s are ignored: %s", where, error)

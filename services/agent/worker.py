@@ -1,0 +1,183 @@
+"""The agent as a process: Faust wiring, at-least-once delivery, health, an orderly end. Decides nothing."""
+
+import asyncio
+import logging
+import tempfile
+import threading
+from collections.abc import AsyncIterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import faust
+
+from contracts.errors import RecordRejected
+from contracts.ids import cluster_of
+from contracts.messages import Decision
+from contracts.topics import DEAD_LETTERS, DECISIONS, JOB_SETTINGS, RECORD_BYTES_MAX, SNAPSHOTS, TopicNames
+from contracts.wire import encode
+from runtime.backoff import Stopped
+from runtime.health import HealthServer
+from runtime.kafka import wait_for_topics
+from services.agent.answering import Answerer, Coordinates, dead_letter
+from services.agent.job_settings import JobSettingsView
+from services.agent.settings import AgentSettings
+from services.agent.transport import read_committed
+
+READS_AND_WRITES = (SNAPSHOTS, JOB_SETTINGS, DECISIONS, DEAD_LETTERS)
+WINDOWS_IN_MEMORY = 16  # a window may have 16 MiB
+COMMIT_EVERY_S = 1.0
+STOP_WITHIN_S = 8.0
+_LOOK_EVERY_S = 0.05
+
+
+@dataclass(slots=True)
+class Progress:
+    """What the health endpoint tells, and the error that ends the process."""
+
+    partitions: int = 0
+    windows: int = 0
+    decisions: dict[str, int] = field(default_factory=lambda: {"act": 0, "hold": 0})
+    refused: int = 0
+    failed: BaseException | None = None
+
+    def report(self) -> Mapping[str, Any]:
+        """Return the health document: ready when partitions are assigned."""
+        return {
+            "role": "agent",
+            "ready": self.partitions > 0,
+            "partitions": self.partitions,
+            "windows": self.windows,
+            "decisions": dict(self.decisions),
+            "refused": self.refused,
+        }
+
+
+def run(settings: AgentSettings, stop: threading.Event, log: logging.Logger) -> None:
+    """Decide until told to stop.
+
+    Raises:
+        Exception: a mistake of ours; the window it happened on was not committed and will be read again.
+    """
+    progress = Progress()
+    with HealthServer(settings.health_port, progress.report):
+        try:
+            wait_for_topics(settings, READS_AND_WRITES, stop=stop, log=log)
+        except Stopped:
+            return
+        with tempfile.TemporaryDirectory(prefix="surescale-agent-", ignore_cleanup_errors=True) as temporary:
+            asyncio.run(_serve(settings, settings.agent_folder or temporary, progress, stop, log))
+    if progress.failed is not None:
+        raise progress.failed
+
+
+async def _serve(settings: AgentSettings, folder: str, progress: Progress, stop: threading.Event, log: logging.Logger) -> None:
+    logging.getLogger("services.agent.transport").setLevel(logging.WARNING)  # Faust's own life cycle
+    view = JobSettingsView(settings, stop=stop, log=log)
+    app = build_app(settings, folder)
+    _wire(app, _Desk(settings, view, app, progress), progress)
+    await app.start()
+    log.info("deciding with policy %s on windows of %s", settings.policy, settings.bootstrap)
+    while not (stop.is_set() or progress.failed or app.should_stop):
+        await asyncio.sleep(_LOOK_EVERY_S)
+    if not stop.is_set() and progress.failed is None:
+        progress.failed = ConnectionError("Faust ended by itself; the lines above say why")
+    stop.set()  # whoever waits for Kafka in a thread lets go
+    try:
+        await asyncio.wait_for(app.stop(), STOP_WITHIN_S)
+    except TimeoutError:
+        log.warning("Faust did not stop within %.0f s and is left behind", STOP_WITHIN_S)
+    view.close()
+
+
+def build_app(settings: AgentSettings, folder: str) -> faust.App:
+    """Return a Faust app without tables, web server or topics of its own."""
+    session_s = settings.agent_session_ms / 1000
+    app = faust.App(
+        f"{settings.topic_prefix}surescale-agent",
+        broker=[f"kafka://{server}" for server in settings.bootstrap.split(",")],
+        datadir=folder,
+        autodiscover=False,
+        web_enabled=False,
+        topic_allow_declare=False,
+        topic_disable_leader=True,
+        processing_guarantee="at_least_once",
+        broker_session_timeout=session_s,
+        broker_heartbeat_interval=session_s / 4,
+        broker_request_timeout=60.0,
+        broker_max_poll_records=WINDOWS_IN_MEMORY,
+        broker_commit_interval=COMMIT_EVERY_S,
+        stream_buffer_maxsize=WINDOWS_IN_MEMORY,
+        stream_wait_empty=False,
+        producer_acks=-1,
+        producer_max_request_size=RECORD_BYTES_MAX,
+        worker_redirect_stdouts=False,
+    )
+    read_committed(app)
+    return app
+
+
+class _Desk:
+    """Handles one window after the other and returns when its answer is acknowledged by Kafka."""
+
+    def __init__(self, settings: AgentSettings, view: JobSettingsView, app: faust.App, progress: Progress) -> None:
+        full = TopicNames(settings.topic_prefix)
+        self.windows = _raw_topic(app, full(SNAPSHOTS))
+        self._decisions = _raw_topic(app, full(DECISIONS))
+        self._dead_letters = _raw_topic(app, full(DEAD_LETTERS))
+        self._view, self._progress = view, progress
+        self._answerer = Answerer(view.of, policy=settings.policy, folder=settings.policy_folder, seed=settings.seed)
+
+    async def handle(self, event: faust.Event) -> None:
+        raw, record = event.value, event.message
+        self._progress.windows += 1
+        try:
+            decision = await asyncio.to_thread(self._answer, raw)
+        except RecordRejected as error:
+            self._progress.refused += 1
+            letter = dead_letter(Coordinates(record.topic, record.partition, record.offset), raw, error)
+            await _send(self._dead_letters, record.key, encode(letter))
+            return
+        if decision is not None:
+            await _send(self._decisions, cluster_of(decision.job).encode(), encode(decision))
+            self._progress.decisions[decision.action] += 1
+
+    def _answer(self, raw: bytes | None) -> Decision | None:
+        self._view.refresh()
+        return self._answerer.answer(raw)
+
+
+def _raw_topic(app: faust.App, name: str) -> faust.Topic:
+    return app.topic(name, key_type=bytes, value_type=bytes, key_serializer="raw", value_serializer="raw")
+
+
+async def _send(topic: faust.Topic, key: bytes | None, value: bytes) -> None:
+    acknowledged = await topic.send(key=key, value=value)
+    await acknowledged
+
+
+def _wire(app: faust.App, desk: _Desk, progress: Progress) -> None:
+    async def decide_windows(stream: faust.Stream) -> None:
+        # Faust acknowledges a window when its loop is left, also by an exception or by the end of the process. Here it is
+        # acknowledged only when its decision is in Kafka.
+        events: AsyncIterable[faust.Event] = stream.noack().events()
+        async for event in events:
+            if progress.failed is not None:
+                return
+            try:
+                await desk.handle(event)
+            except Stopped:
+                return
+            except Exception as error:
+                progress.failed = error
+                return
+            event.ack()
+
+    async def assigned(_app: faust.App, partitions: set[Any], **_: object) -> None:
+        progress.partitions = len(partitions)
+
+    async def revoked(_app: faust.App, _partitions: set[Any], **_: object) -> None:
+        progress.partitions = 0
+
+    app.agent(desk.windows, name="decide-windows")(decide_windows)
+    app.on_partitions_assigned.connect(assigned, weak=False)
+    app.on_partitions_revoked.connect(revoked, weak=False)

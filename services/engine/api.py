@@ -1,0 +1,220 @@
+"""The engine's HTTP interface: JSON on loopback, for the monitor's source and the rescaler's actuator."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from contracts.errors import RecordRejected
+from contracts.messages import RescheduleCommand
+from contracts.wire import decode
+from services.engine.clockwork import Clockwork
+from simulation.hosts import NewHost
+from simulation.refusals import CONFLICTS, UNKNOWN, EngineRefusal
+from simulation.running import Rescale, RunningJob
+
+LONG_POLL_S = 0.5
+MINUTES_MAX = 600  # in one answer
+_CLOCKWORK = web.AppKey("clockwork", Clockwork)
+_READY = web.AppKey[Callable[[], bool]]("ready")
+_encoder = msgspec.json.Encoder(order="deterministic")
+routes = web.RouteTableDef()
+
+
+def application(clockwork: Clockwork, is_ready: Callable[[], bool]) -> web.Application:
+    """Return the interface of one engine; ``is_ready`` says whether Kafka is connected."""
+    app = web.Application(middlewares=[_refusals])
+    app[_CLOCKWORK] = clockwork
+    app[_READY] = is_ready
+    app.add_routes(routes)
+    return app
+
+
+@web.middleware
+async def _refusals(request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]) -> web.StreamResponse:
+    try:
+        return await handler(request)
+    except EngineRefusal as refusal:
+        status = 404 if refusal.code in UNKNOWN else 409 if refusal.code in CONFLICTS else 400
+        return _json({"code": refusal.code, "message": refusal.message}, status)
+    except RecordRejected as rejected:
+        return _json({"code": "INVALID_BODY", "message": str(rejected)}, 400)
+    except web.HTTPException as problem:
+        code = problem.reason.upper().replace(" ", "_")
+        return _json({"code": code, "message": problem.text or problem.reason}, problem.status)
+
+
+@routes.get("/health")
+async def _health(request: web.Request) -> web.Response:
+    ready = request.app[_READY]()
+    return _json({"role": "engine", "ready": ready, **request.app[_CLOCKWORK].report()}, 200 if ready else 503)
+
+
+@routes.get("/clock")
+async def _clock(request: web.Request) -> web.Response:
+    return _json(request.app[_CLOCKWORK].segment)
+
+
+@routes.post("/clock/start")
+async def _clock_start(request: web.Request) -> web.Response:
+    if not request.app[_READY]():
+        return _json({"code": "NOT_READY", "message": "the engine still waits for Kafka"}, 503)
+    request.app[_CLOCKWORK].start()
+    return _json(request.app[_CLOCKWORK].segment)
+
+
+@routes.get("/cluster")
+async def _cluster(request: web.Request) -> web.Response:
+    clockwork = _caught_up(request)
+    return _json(clockwork.cluster.topology())
+
+
+@routes.get("/jobs")
+async def _jobs(request: web.Request) -> web.Response:
+    clockwork = _caught_up(request)
+    now_ms = clockwork.cluster.now_ms
+    return _json({"jobs": [{"job": name, "state": job.state_at(now_ms)} for name, job in clockwork.cluster.jobs.items()]})
+
+
+@routes.get("/jobs/{name}")
+async def _job(request: web.Request) -> web.Response:
+    clockwork = _caught_up(request)
+    now_ms = clockwork.cluster.now_ms
+    job = _named(request, clockwork)
+    rescale = job.rescale_at(now_ms)
+    return _json(
+        {
+            "job": job.topology.job,
+            "state": job.state_at(now_ms),
+            "topology": job.topology,
+            "generation": job.topology.generation,
+            "rescale": rescale and _rescale(rescale),
+        }
+    )
+
+
+@routes.get("/jobs/{name}/figures")
+async def _figures(request: web.Request) -> web.Response:
+    clockwork = _caught_up(request)
+    job = _named(request, clockwork).topology.job
+    after_ms, limit = _number(request, "after_ms", 0), min(_number(request, "limit_minutes", 60), MINUTES_MAX)
+    minutes = clockwork.cluster.minutes_after(job, after_ms, limit)
+    if not minutes:
+        await clockwork.wait_for_minute(LONG_POLL_S)
+        minutes = clockwork.cluster.minutes_after(job, after_ms, limit)
+    return _json(
+        {
+            "minutes": [
+                {
+                    "minute_end_ms": minute.minute_end_ms,
+                    "samples": clockwork.cluster.samples(minute),
+                    "topology": minute.topology,
+                    "reached_wall_ms": clockwork.reached_wall_ms(minute.minute_end_ms),
+                }
+                for minute in minutes
+            ]
+        }
+    )
+
+
+@routes.get("/jobs/{name}/history")
+async def _history(request: web.Request) -> web.Response:
+    clockwork = request.app[_CLOCKWORK]
+    _named(request, clockwork)
+    return _json({"hours": clockwork.cluster.history()})
+
+
+@routes.get("/events")
+async def _events(request: web.Request) -> web.Response:
+    clockwork = _caught_up(request)
+    return _json({"events": clockwork.cluster.events[_number(request, "after", 0) :]})
+
+
+@routes.post("/jobs/{name}/checkpoints")
+async def _checkpoint(request: web.Request) -> web.Response:
+    clockwork = _caught_up(request)
+    return _json(clockwork.cluster.checkpoint(_named(request, clockwork).topology.job), 201)
+
+
+@routes.put("/jobs/{name}/resource-requirements")
+async def _requirements(request: web.Request) -> web.Response:
+    clockwork = _caught_up(request)
+    job = _named(request, clockwork).topology.job
+    command = decode(await request.read(), RescheduleCommand)
+    if command.job != job or command.advice:
+        problem = "is only advice" if command.advice else f"is for job {command.job}"
+        raise EngineRefusal("INVALID_COMMAND", f"command {command.command_id} {problem}")
+    rescale = clockwork.apply(command)
+    answer = ("command_id", "effective_at_ms", "done_at_ms")
+    return _json({name: getattr(rescale, name) for name in answer}, 202)
+
+
+@routes.post("/hosts")
+async def _host_joins(request: web.Request) -> web.Response:
+    clockwork = _caught_up(request)
+    return _json(clockwork.cluster.host_joins(decode(await request.read(), NewHost)), 201)
+
+
+@routes.patch("/hosts/{host}")
+async def _host_leaves(request: web.Request) -> web.Response:
+    clockwork = _caught_up(request)
+    decode(await request.read(), _Leaving)
+    return _json(clockwork.cluster.host_leaves(request.match_info["host"]))
+
+
+@routes.delete("/hosts/{host}")
+async def _host_dies(request: web.Request) -> web.Response:
+    clockwork = _caught_up(request)
+    host = request.match_info["host"]
+    return _json({"host": host, "effective_at_ms": clockwork.cluster.host_dies(host)}, 202)
+
+
+@routes.get("/report")
+async def _report(request: web.Request) -> web.Response:
+    clockwork = _caught_up(request)
+    cluster = clockwork.cluster
+    jobs: dict[str, dict[str, Any]] = {}
+    for name in cluster.jobs:
+        figures = asdict(cluster.report(name))
+        if "tasks" not in request.query:
+            del figures["task_parallelism"]
+        jobs[name] = figures
+    return _json({**clockwork.report(), "jobs": jobs})
+
+
+class _Leaving(msgspec.Struct):
+    """The one change that a host can be told of."""
+
+    state: str
+
+    def __post_init__(self) -> None:
+        """Refuse any other state."""
+        if self.state != "removed_soon":
+            raise ValueError("state can only be set to removed_soon")
+
+
+def _caught_up(request: web.Request) -> Clockwork:
+    clockwork = request.app[_CLOCKWORK]
+    clockwork.now_ms()
+    return clockwork
+
+
+def _named(request: web.Request, clockwork: Clockwork) -> RunningJob:
+    return clockwork.cluster.job(request.match_info["name"])
+
+
+def _number(request: web.Request, name: str, default: int) -> int:
+    text = request.query.get(name, "")
+    if text and not text.isdecimal():
+        raise RecordRejected("invalid_field", name, f"{text!r} is not a whole number")
+    return int(text or default)
+
+
+def _rescale(rescale: Rescale) -> dict[str, Any]:
+    return asdict(rescale)
+
+
+def _json(document: object, status: int = 200) -> web.Response:
+    return web.Response(body=_encoder.encode(document), status=status, content_type="application/json")

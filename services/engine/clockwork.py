@@ -1,0 +1,211 @@
+"""Moves the simulated cluster along the road's clock: segment by segment, from stop to stop.
+
+Lives in one asyncio loop, with the HTTP interface; only publishing a segment may block, and does so in a thread.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from contracts.clock import MINUTE_MS, road_time_ms, wall_time_ms
+from contracts.messages import ClockSegment, Outcome, Progress, RescheduleCommand
+from services.engine.pace import Lockstep
+from services.engine.settings import EngineSettings
+from simulation.engine import SimulatedCluster
+from simulation.refusals import EngineRefusal
+from simulation.running import Rescale
+
+Publish = Callable[[ClockSegment], None]
+
+_LONGEST_SLEEP_S = 0.2
+_SAY_AFTER_S = 5.0
+_log = logging.getLogger("surescale.engine")
+
+
+def wall_clock_ms() -> int:
+    """Return the wall time in milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000
+
+
+class Clockwork:
+    """The cluster and the clock that drives it."""
+
+    def __init__(
+        self,
+        cluster: SimulatedCluster,
+        settings: EngineSettings,
+        publish: Publish,
+        wall_ms: Callable[[], int] = wall_clock_ms,
+    ) -> None:
+        """Stand still at the run's beginning until ``start``."""
+        self.cluster = cluster
+        self._settings = settings
+        self._publish = publish
+        self._wall_ms = wall_ms
+        self._pace = Lockstep(cluster.start_ms, cluster.end_ms, settings.span_minutes) if settings.pace == "lockstep" else None
+        self._started = asyncio.Event()
+        self._answer = asyncio.Event()
+        self._minute_ended = asyncio.Condition()
+        self._reached_wall_ms: list[int] = []
+        self._is_over = False
+        self.segment = self._segment(sequence=0, from_ms=cluster.start_ms, until_ms=cluster.start_ms)
+
+    @property
+    def is_started(self) -> bool:
+        """Say whether the trace has been started."""
+        return self._started.is_set()
+
+    @property
+    def misses(self) -> int:
+        """Return how many answers did not come in time."""
+        return self._pace.misses if self._pace else 0
+
+    def start(self) -> None:
+        """Start the trace; again changes nothing."""
+        self._started.set()
+
+    def now_ms(self) -> int:
+        """Return the clock's time, the cluster having been moved up to it."""
+        self._catch_up()
+        return self.cluster.now_ms
+
+    def apply(self, command: RescheduleCommand) -> Rescale:
+        """Hand a command to the cluster.
+
+        Raises:
+            EngineRefusal: as ``SimulatedCluster.apply``.
+        """
+        now_ms = self.now_ms()
+        try:
+            rescale = self.cluster.apply(command, now_ms)
+        except EngineRefusal:
+            if self._pace:
+                self._pace.on_refusal(command.command_id)
+                self._answer.set()
+            raise
+        if self._pace:
+            self._pace.on_command(command.command_id, rescale.done_at_ms)
+            self._answer.set()
+        return rescale
+
+    def on_records(self, records: Iterable[Outcome | Progress]) -> None:
+        """Take note of records read, committed, from the topic ``reschedule-events``."""
+        if self._pace is None:
+            return
+        for record in records:
+            if isinstance(record, Outcome):
+                self._pace.on_outcome(record)
+            else:
+                self._pace.on_progress(record)
+        self._answer.set()
+
+    def waiting_for(self) -> list[str]:
+        """Return in words what the clock waits for at its stop; empty while it moves."""
+        if self._pace is None or self.now_ms() < self.segment.until_ms:
+            return []
+        return self._pace.waiting_for(self._running_jobs())
+
+    def reached_wall_ms(self, minute_end_ms: int) -> int:
+        """Return the wall time at which the clock reached the end of a finished minute."""
+        return self._reached_wall_ms[(minute_end_ms - self.cluster.start_ms) // MINUTE_MS - 1]
+
+    def report(self) -> dict[str, Any]:
+        """Return where the run stands."""
+        self._catch_up()
+        return {
+            "minutes": self.cluster.options.minutes,
+            "minutes_done": self.cluster.minutes_done,
+            "start_ms": self.cluster.start_ms,
+            "end_ms": self.cluster.end_ms,
+            "now_ms": self.cluster.now_ms,
+            "started": self.is_started,
+            "finished": self._is_over,
+            "misses": self.misses,
+            "waiting_for": self.waiting_for(),
+        }
+
+    async def wait_for_minute(self, timeout_s: float) -> None:
+        """Return when a minute has ended, or after the time-out."""
+        async with self._minute_ended:
+            try:
+                await asyncio.wait_for(self._minute_ended.wait(), timeout_s)
+            except TimeoutError:
+                return
+
+    async def run(self) -> None:
+        """Publish the clock, wait for the start, and move until the run's end."""
+        await self._publish_in_thread(self.segment)
+        await self._started.wait()
+        while not self.cluster.is_finished:
+            until_ms = self._pace.move_on() if self._pace else self.cluster.end_ms
+            segment = self._segment(self.segment.sequence + 1, self.cluster.now_ms, until_ms)
+            # On Kafka first: whoever sees a minute of this segment must be able to see the segment.
+            await self._publish_in_thread(segment)
+            self.segment = segment
+            await self._move()
+            await self._answers()
+        self._is_over = True
+        _log.info("the run ended at minute %d; %d answers were missed", self.cluster.minutes_done, self.misses)
+
+    async def _move(self) -> None:
+        while True:
+            if self._catch_up():
+                async with self._minute_ended:
+                    self._minute_ended.notify_all()
+            now_ms = self.cluster.now_ms
+            if now_ms >= self.segment.until_ms:
+                return
+            next_ms = min(self.segment.until_ms, (now_ms // MINUTE_MS + 1) * MINUTE_MS)
+            sleep_s = (wall_time_ms(self.segment, next_ms) + 1 - self._wall_ms()) / 1000
+            await asyncio.sleep(min(max(sleep_s, 0.0), _LONGEST_SLEEP_S))
+
+    async def _answers(self) -> None:
+        """Wait at a stop until everything expected was read, at most the wall limit."""
+        if self._pace is None:
+            return
+        began_s, said = time.monotonic(), False
+        while missing := self._pace.waiting_for(self._running_jobs()):
+            waited_s = time.monotonic() - began_s
+            if waited_s >= self._settings.stop_wait_s:
+                for words in self._pace.give_up(self._running_jobs()):
+                    _log.warning("waited %.0f s in vain for %s", waited_s, words)
+                return
+            if waited_s >= _SAY_AFTER_S and not said:
+                _log.info("waiting at minute %d for %s", self.cluster.minutes_done, "; ".join(missing[:3]))
+                said = True
+            self._answer.clear()
+            try:
+                left_s = self._settings.stop_wait_s - waited_s
+                await asyncio.wait_for(self._answer.wait(), min(left_s, _SAY_AFTER_S))
+            except TimeoutError:
+                continue
+
+    def _catch_up(self) -> int:
+        ended = self.cluster.advance(max(self.cluster.now_ms, road_time_ms(self.segment, self._wall_ms())))
+        for _ in range(ended):
+            end_ms = self.cluster.start_ms + (len(self._reached_wall_ms) + 1) * MINUTE_MS
+            self._reached_wall_ms.append(wall_time_ms(self.segment, end_ms))
+        if ended and self._pace:
+            for job in self.cluster.jobs.values():  # a host's death may have moved the end of a restart
+                if job.rescale and job.rescale.state == "restarting":
+                    self._pace.on_command(job.rescale.command_id, job.rescale.done_at_ms)
+        return ended
+
+    def _running_jobs(self) -> list[str]:
+        return [name for name, job in self.cluster.jobs.items() if not job.is_waiting]
+
+    def _segment(self, sequence: int, from_ms: int, until_ms: int) -> ClockSegment:
+        return ClockSegment(
+            road=self._settings.road,
+            sequence=sequence,
+            e0_ms=from_ms,
+            w0_ms=self._wall_ms(),
+            speed=self._settings.clock_speed,
+            until_ms=until_ms,
+            end_ms=self.cluster.end_ms,
+        )
+
+    async def _publish_in_thread(self, segment: ClockSegment) -> None:
+        await asyncio.get_running_loop().run_in_executor(None, self._publish, segment)

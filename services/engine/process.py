@@ -1,0 +1,94 @@
+"""The engine process: HTTP, Kafka and clock in one asyncio loop, until told to stop."""
+
+import asyncio
+import contextlib
+import logging
+import signal
+import threading
+from typing import TYPE_CHECKING
+
+from aiohttp import web
+
+from contracts.messages import ClockSegment, Outcome, Progress
+from runtime.backoff import Stopped
+from services.engine.api import application
+from services.engine.clockwork import Clockwork
+from services.engine.settings import EngineSettings
+from simulation.engine import SimulatedCluster
+
+if TYPE_CHECKING:
+    from services.engine.kafka import RoadSide
+
+HOST = "127.0.0.1"
+_log = logging.getLogger("surescale.engine")
+
+
+def run(cluster: SimulatedCluster, settings: EngineSettings, port: int) -> None:
+    """Serve a cluster on a loopback port (0: a free one) until SIGTERM or SIGINT.
+
+    Raises:
+        OSError: the port is taken.
+    """
+    asyncio.run(_Process(cluster, settings, port).run())
+
+
+class _Process:
+    def __init__(self, cluster: SimulatedCluster, settings: EngineSettings, port: int) -> None:
+        self._cluster = cluster
+        self._settings = settings
+        self._port = port
+        self._stop = threading.Event()
+        self._is_ready = False
+
+    async def run(self) -> None:
+        stopped = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+        road = self._road_side()
+        clockwork = Clockwork(self._cluster, self._settings, road.publish if road else _nobody_listens)
+        runner = web.AppRunner(application(clockwork, lambda: self._is_ready), access_log=None)
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, HOST, self._port).start()
+            _log.info("the engine listens on http://%s:%d", *runner.addresses[0][:2])
+            await self._work_until(stopped, clockwork, road)
+        finally:
+            self._stop.set()
+            await runner.cleanup()
+
+    async def _work_until(self, stopped: asyncio.Event, clockwork: Clockwork, road: "RoadSide | None") -> None:
+        work = asyncio.create_task(self._work(clockwork, road))
+        stopping = asyncio.create_task(stopped.wait())
+        await asyncio.wait([work, stopping], return_when=asyncio.FIRST_COMPLETED)
+        self._stop.set()
+        if work.done():
+            work.result()  # it never ends by itself: raises what ended it
+        work.cancel()
+        with contextlib.suppress(asyncio.CancelledError, Stopped):
+            await work
+
+    async def _work(self, clockwork: Clockwork, road: "RoadSide | None") -> None:
+        loop = asyncio.get_running_loop()
+        if road is None:
+            self._is_ready = True
+            await asyncio.gather(clockwork.run(), asyncio.Event().wait())
+            return
+        await loop.run_in_executor(None, road.connect)
+
+        def hand_on(records: list[Outcome | Progress]) -> None:
+            loop.call_soon_threadsafe(clockwork.on_records, records)
+
+        following = loop.run_in_executor(None, road.follow, hand_on)
+        self._is_ready = True
+        await asyncio.gather(clockwork.run(), following)
+
+    def _road_side(self) -> "RoadSide | None":
+        if not self._settings.use_kafka:
+            return None
+        from services.engine.kafka import RoadSide
+
+        return RoadSide(self._settings, self._stop)
+
+
+def _nobody_listens(_segment: ClockSegment) -> None:
+    """Without Kafka the clock is only to be had over HTTP."""

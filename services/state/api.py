@@ -1,0 +1,98 @@
+"""The HTTP API over the view: JSON documents, GET only. Reads Redis, never Kafka."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import redis
+from aiohttp import web
+
+from services.state.views import LIMIT_MAX, NotFound, Views
+
+LIMIT_DEFAULT = 50
+ROUTES = (
+    "/health",
+    "/jobs",
+    "/jobs/{cluster}/{name}",
+    "/jobs/{cluster}/{name}/decisions?limit=",
+    "/decisions/{id}",
+    "/commands/{id}",
+    "/clusters/{cluster}",
+    "/dead-letters?limit=",
+    "/counts",
+    "/clocks",
+)
+
+_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def make_app(views: Views, health: Callable[[], Mapping[str, Any]], *, redis_url: str) -> web.Application:
+    """Return the application; ``health`` is the document of the projector beside it."""
+
+    async def read(query: Callable[[], Any]) -> web.Response:
+        return _json(await asyncio.to_thread(query))
+
+    async def index(_: web.Request) -> web.Response:
+        return _json({"name": "surescale", "links": list(ROUTES)})
+
+    async def tell_health(_: web.Request) -> web.Response:
+        document = health()
+        return _json(document, status=200 if document.get("ready") else 503)
+
+    def job_of(request: web.Request) -> str:
+        return f"{request.match_info['cluster']}/{request.match_info['name']}"
+
+    async def decisions(request: web.Request) -> web.Response:
+        job, limit = job_of(request), _limit(request)
+        return await read(lambda: views.decisions(job, limit))
+
+    async def dead_letters(request: web.Request) -> web.Response:
+        limit = _limit(request)
+        return await read(lambda: views.dead_letters(limit))
+
+    app = web.Application(middlewares=[_errors_as_json(redis_url)])
+    app.add_routes(
+        [
+            web.get("/", index),
+            web.get("/health", tell_health),
+            web.get("/jobs", lambda _: read(views.jobs)),
+            web.get("/jobs/{cluster}/{name}", lambda request: read(lambda: views.job(job_of(request)))),
+            web.get("/jobs/{cluster}/{name}/decisions", decisions),
+            web.get("/decisions/{id:.+}", lambda request: read(lambda: views.decision(request.match_info["id"]))),
+            web.get("/commands/{id:.+}", lambda request: read(lambda: views.command(request.match_info["id"]))),
+            web.get("/clusters/{cluster}", lambda request: read(lambda: views.cluster(request.match_info["cluster"]))),
+            web.get("/dead-letters", dead_letters),
+            web.get("/counts", lambda _: read(views.counts)),
+            web.get("/clocks", lambda _: read(views.clocks)),
+        ]
+    )
+    return app
+
+
+def _errors_as_json(redis_url: str) -> Any:
+    @web.middleware
+    async def middleware(request: web.Request, handler: _Handler) -> web.StreamResponse:
+        try:
+            return await handler(request)
+        except NotFound as error:
+            return _json({"error": str(error), "near": error.near}, status=404)
+        except redis.RedisError as error:
+            return _json({"error": f"the view in Redis at {redis_url} cannot be read now: {error}"}, status=503)
+        except web.HTTPNotFound:
+            return _json({"error": f"no such path: {request.path}", "links": list(ROUTES)}, status=404)
+        except web.HTTPException as error:
+            return _json({"error": error.text or error.reason}, status=error.status)
+
+    return middleware
+
+
+def _limit(request: web.Request) -> int:
+    text = request.query.get("limit", str(LIMIT_DEFAULT))
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= LIMIT_MAX:
+        raise web.HTTPBadRequest(text=f"limit: {text!r} is not a whole number from 1 to {LIMIT_MAX}")
+    return int(text)
+
+
+def _json(document: Any, status: int = 200) -> web.Response:
+    return web.Response(text=json.dumps(document), status=status, content_type="application/json")

@@ -1,0 +1,113 @@
+"""``surescale state`` and ``surescale decisions``: the view as tables for people and as JSON for programs."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from contracts.settings import RoadSettings
+    from services.state.view_store import ViewStore
+
+REBUILD_TIMEOUT_S = 300.0
+
+_REDIS = click.option("--redis", "redis_url", help="Address of Redis (default: SURESCALE_REDIS_URL).")
+_PREFIX = click.option("--prefix", help="Stands before every topic name and key of the road.")
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+@click.command("state")
+@click.argument("job", required=False)
+@_JSON
+@click.option("--rebuild", is_flag=True, help="Flush the view and build it anew from Kafka first.")
+@_REDIS
+@_PREFIX
+@click.option("--bootstrap", help="Kafka bootstrap servers, for --rebuild (default: SURESCALE_BOOTSTRAP).")
+def state_command(
+    job: str | None, as_json: bool, rebuild: bool, redis_url: str | None, prefix: str | None, bootstrap: str | None
+) -> None:
+    """Show all jobs, or one JOB (cluster/name) with its tasks, gate and latest decision."""
+    from services.state.tables import print_job, print_jobs, print_json
+    from services.state.views import Views
+
+    settings = _settings(redis_url, prefix, bootstrap)
+    with _store(settings) as store:
+        if rebuild:
+            click.echo(_rebuild(settings, store), err=True)
+        views = Views(store)
+        document = views.job(job) if job else views.jobs()
+    if as_json:
+        print_json(document)
+    elif isinstance(document, list):
+        print_jobs(document)
+    else:
+        print_job(document)
+
+
+@click.command("decisions")
+@click.argument("job")
+@click.option("--limit", type=click.IntRange(1, 500), default=10, show_default=True, help="How many, the newest first.")
+@_JSON
+@_REDIS
+@_PREFIX
+def decisions_command(job: str, limit: int, as_json: bool, redis_url: str | None, prefix: str | None) -> None:
+    """Show the latest decisions on JOB (cluster/name): what was wanted, why, what amended it, and what became of it."""
+    from services.state.tables import print_decisions, print_json
+    from services.state.views import Views
+
+    with _store(_settings(redis_url, prefix, None)) as store:
+        decisions = Views(store).decisions(job, limit)
+    if as_json:
+        print_json(decisions)
+    else:
+        print_decisions(job, decisions)
+
+
+def _settings(redis_url: str | None, prefix: str | None, bootstrap: str | None) -> "RoadSettings":
+    from contracts.settings import RoadSettings, from_environment
+
+    return from_environment(RoadSettings, redis_url=redis_url, topic_prefix=prefix, bootstrap=bootstrap)
+
+
+@contextmanager
+def _store(settings: "RoadSettings") -> "Iterator[ViewStore]":
+    """Yield the view; Redis away, or an address of no Redis, is one readable line."""
+    import redis
+
+    from contracts.errors import SettingsError
+    from services.state.view_store import ViewStore, connect
+
+    try:
+        client = connect(settings.redis_url)
+    except ValueError as error:
+        raise SettingsError(f"redis_url: {settings.redis_url!r} is no address of Redis: {error}") from None
+    try:
+        yield ViewStore(client, settings.topic_prefix)
+    except redis.RedisError as error:
+        raise ConnectionError(
+            f"Redis at {settings.redis_url} does not answer ({error}); name another with --redis or SURESCALE_REDIS_URL"
+        ) from None
+    finally:
+        client.close()
+
+
+def _rebuild(settings: "RoadSettings", store: "ViewStore") -> str:
+    """Flush the view and build it anew; a projector that runs meanwhile helps, whoever is first writes."""
+    import logging
+
+    from confluent_kafka import KafkaException
+
+    from services.state.projector import Projector
+
+    logging.getLogger("surescale.librdkafka").setLevel(logging.CRITICAL)  # what is away is said below, once
+    projector = Projector(settings, store, logging.getLogger("surescale.state"))
+    try:
+        projector.catch_up(REBUILD_TIMEOUT_S)  # a Kafka that is away is found out before anything is flushed
+        flushed = store.flush()
+        projector.catch_up(REBUILD_TIMEOUT_S)
+    except KafkaException as error:
+        raise ConnectionError(f"Kafka at {settings.bootstrap} does not answer: {error}") from None
+    finally:
+        projector.close()
+    return f"rebuilt from Kafka: {flushed} keys flushed, {len(list(store.own_keys()))} keys now"

@@ -1,0 +1,69 @@
+"""What a projection may ask of the view: five operations, plain data. Knows neither Kafka nor Redis.
+
+Every key is fed by one Kafka partition, except ``jobs``, ``clusters`` (only added to), fields of ``job:`` and ``cluster:`` (each
+fed by one topic) and ``counts`` (only added up). So the view does not depend on how partitions are interleaved.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class SetField:
+    """Set one field of a hash; the last record wins."""
+
+    key: str
+    field: str
+    value: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class DropField:
+    """Take one field out of a hash."""
+
+    key: str
+    field: str
+
+
+@dataclass(frozen=True, slots=True)
+class AddMember:
+    """Add to a set."""
+
+    key: str
+    member: str
+
+
+@dataclass(frozen=True, slots=True)
+class AddUp:
+    """Add to one of the counts."""
+
+    count: str
+    by: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Remember:
+    """Put a record into a timeline: the ``keep`` highest by score stay, each known by its identity.
+
+    A record seen for the first time adds ``adds`` to the counts and one to the count ``group``. Seen again it is a duplicate: it
+    changes nothing but ``duplicates.<timeline>``; or, with ``latest_wins``, it takes the place of the earlier one and moves its
+    one from the earlier group to its own.
+
+    Attributes:
+        timeline: ``decisions``, ``commands``, ...
+        owner: the job, cluster or partition that the timeline belongs to.
+        score: event time in ms, or what else orders the timeline.
+        body: JSON document.
+    """
+
+    timeline: str
+    owner: str
+    id: str
+    score: int
+    body: bytes
+    keep: int
+    group: str
+    adds: tuple[tuple[str, int], ...] = ()
+    latest_wins: bool = False
+
+
+Operation = SetField | DropField | AddMember | AddUp | Remember

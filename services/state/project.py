@@ -1,0 +1,287 @@
+"""From one record of Kafka to operations on the view. Pure: the same record gives the same operations.
+
+A document in the view is ``{"appended_ms": broker's time, "record": the record}``, for windows a summary instead of the figures.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from contracts import topics
+from contracts.errors import RecordRejected
+from contracts.ids import cluster_of, split_job
+from contracts.messages import (
+    ClockSegment,
+    ClusterTopology,
+    DeadLetter,
+    Decision,
+    EngineEvent,
+    EventRecord,
+    JobSettings,
+    JobTopology,
+    Outcome,
+    PolicyRelease,
+    RescalerRecord,
+    RescheduleCommand,
+)
+from contracts.windows import Window, decode_window, source_load
+from contracts.wire import decode
+from services.state.operations import AddMember, DropField, Operation, Remember, SetField
+
+WINDOWS_KEPT = 240
+DECISIONS_KEPT = 500  # a decision of a large job with all it looked at may have 100 KB
+EVENTS_KEPT = 500
+DEAD_LETTERS_KEPT = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record of Kafka, under the bare name of its topic."""
+
+    topic: str
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    appended_ms: int
+
+
+def project(record: Record) -> tuple[Operation, ...]:
+    """Return what a record changes in the view; nothing for topics that the view does not show.
+
+    Raises:
+        RecordRejected: the record does not parse or validate.
+    """
+    projection = _PROJECTIONS.get(record.topic)
+    return projection(record) if projection else ()
+
+
+def _document(record: Record, raw: bytes | None = None) -> bytes:
+    body = record.value if raw is None else raw
+    assert body is not None, "only records that parsed become documents"
+    return b'{"appended_ms":%d,"record":%b}' % (record.appended_ms, body)
+
+
+def _key(record: Record) -> str:
+    try:
+        return (record.key or b"").decode()
+    except UnicodeDecodeError:
+        raise RecordRejected("invalid_field", "key", "the record's key is not UTF-8") from None
+
+
+def _job_index(job: str) -> tuple[Operation, ...]:
+    return AddMember("jobs", job), AddMember("clusters", cluster_of(job))
+
+
+# --- what is known of a job and of a cluster: the last record wins -----------------------------------------------------------
+
+
+def _job_topology(record: Record) -> tuple[Operation, ...]:
+    if record.value is None:
+        return (DropField(f"job:{_key(record)}", "topology"),)
+    topology = decode(record.value, JobTopology)
+    return *_job_index(topology.job), SetField(f"job:{topology.job}", "topology", _document(record))
+
+
+def _job_settings(record: Record) -> tuple[Operation, ...]:
+    if record.value is None:
+        return (DropField(f"job:{_key(record)}", "settings"),)
+    settings = decode(record.value, JobSettings)
+    return *_job_index(settings.job), SetField(f"job:{settings.job}", "settings", _document(record))
+
+
+def _cluster_topology(record: Record) -> tuple[Operation, ...]:
+    if record.value is None:
+        return (DropField(f"cluster:{_key(record)}", "topology"),)
+    cluster = decode(record.value, ClusterTopology).cluster
+    return AddMember("clusters", cluster), SetField(f"cluster:{cluster}", "topology", _document(record))
+
+
+def _policy_release(record: Record) -> tuple[Operation, ...]:
+    cluster = decode(record.value, PolicyRelease).cluster
+    return AddMember("clusters", cluster), SetField(f"cluster:{cluster}", "policy_release", _document(record))
+
+
+def _clock(record: Record) -> tuple[Operation, ...]:
+    if record.value is None:
+        return (DropField("clocks", _key(record)),)
+    return (SetField("clocks", decode(record.value, ClockSegment).road, _document(record)),)
+
+
+def _rescaler_state(record: Record) -> tuple[Operation, ...]:
+    if record.value is None:
+        cluster, _, rest = _key(record).partition("/")
+        kind, _, of = rest.partition("/")
+        fields = {"job": DropField(f"job:{of}", "gate"), "cluster": DropField(f"cluster:{cluster}", of)}
+        return (fields[kind],) if kind in fields else ()
+    memory = decode(record.value, RescalerRecord)
+    if memory.kind == "job":
+        split_job(memory.id)
+        summary = msgspec.json.encode(_gate_summary(memory), order="sorted")
+        return *_job_index(memory.id), SetField(f"job:{memory.id}", "gate", _document(record, summary))
+    if memory.kind == "cluster":
+        return (SetField(f"cluster:{memory.cluster}", memory.id, _document(record, bytes(memory.body))),)
+    return ()  # what became of a request stands in its outcome
+
+
+def _gate_summary(memory: RescalerRecord) -> dict[str, object]:
+    """Pick what people ask for out of the rescaler's own document; what it does not hold is null."""
+    body = _mapping(msgspec.json.decode(memory.body))
+    gate, pending, outstanding = (_mapping(body.get(name)) for name in ("gate", "pending", "outstanding"))
+    return {
+        "at_ms": memory.at_ms,
+        "phase": gate.get("phase"),
+        "mode": gate.get("mode"),
+        "pending_decision_id": pending.get("decision_id"),
+        "pending_reason": pending.get("reason"),
+        "wake_up_ms": pending.get("until_ms"),
+        "outstanding_command_id": outstanding.get("command_id"),
+        "desired_generation": body.get("desired_generation"),
+        "applied_generation": body.get("applied_generation"),
+        "failures": body.get("failures"),
+    }
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+# --- what happened: timelines by identity ------------------------------------------------------------------------------------
+
+
+def _window(record: Record) -> tuple[Operation, ...]:
+    window = decode_window(record.value)
+    counts = window.counts
+    remembered = Remember(
+        "windows",
+        window.job,
+        window.id,
+        window.window_end_ms,
+        _document(record, msgspec.json.encode(_window_summary(window), order="sorted")),
+        WINDOWS_KEPT,
+        "windows",
+        adds=(("metrics", counts.samples), ("late", counts.late), ("duplicates.metrics", counts.duplicates)),
+    )
+    return *_job_index(window.job), remembered
+
+
+def _window_summary(window: Window) -> dict[str, object]:
+    newest = {
+        spec.task: figures
+        for spec, figures in zip(window.topology.tasks, window.figures[-1], strict=True)
+        if not np.isnan(figures).all()
+    }
+    load = source_load(newest, window.topology)
+    return {
+        "window_id": window.id,
+        "window_end_ms": window.window_end_ms,
+        "window_minutes": window.window_minutes,
+        "completeness": window.completeness,
+        "minutes_known": window.minutes_known,
+        "tasks": len(window.topology.tasks),
+        "load_records_per_minute": None if math.isnan(load) else load,
+        "samples": window.counts.samples,
+        "late": window.counts.late,
+        "duplicates": window.counts.duplicates,
+        "closed_append_ms": window.closed_append_ms,
+        "reached_wall_ms": window.reached_wall_ms,
+    }
+
+
+def _decision(record: Record) -> tuple[Operation, ...]:
+    decision = decode(record.value, Decision)
+    remembered = Remember(
+        "decisions",
+        decision.job,
+        decision.decision_id,
+        decision.span_end_ms,
+        _document(record),
+        DECISIONS_KEPT,
+        f"decisions.{decision.action}",
+    )
+    return *_job_index(decision.job), remembered
+
+
+def _command(record: Record) -> tuple[Operation, ...]:
+    command = decode(record.value, RescheduleCommand)
+    remembered = Remember(
+        "commands",
+        command.job,
+        command.command_id,
+        command.issued_at_ms,
+        _document(record),
+        DECISIONS_KEPT,
+        "commands",
+    )
+    return *_job_index(command.job), remembered
+
+
+def _event(record: Record) -> tuple[Operation, ...]:
+    event = decode(record.value, EventRecord)
+    if isinstance(event, Outcome):
+        remembered = Remember(
+            "outcomes",
+            event.job,
+            event.decision_id,
+            event.span_end_ms,
+            _document(record),
+            DECISIONS_KEPT,
+            f"outcomes.{event.status}",
+            latest_wins=True,  # a decision is counted once, by its last outcome
+        )
+    else:
+        remembered = Remember(
+            "progress",
+            event.job,
+            f"{event.command_id}/{event.status}",
+            event.at_ms,
+            _document(record),
+            4 * DECISIONS_KEPT,
+            f"progress.{event.status}",
+        )
+    return *_job_index(event.job), remembered
+
+
+def _engine_event(record: Record) -> tuple[Operation, ...]:
+    event = decode(record.value, EngineEvent)
+    remembered = Remember(
+        "events", event.cluster, str(event.sequence), event.at_ms, _document(record), EVENTS_KEPT, f"events.{event.kind}"
+    )
+    return AddMember("clusters", event.cluster), remembered
+
+
+def _dead_letter(record: Record) -> tuple[Operation, ...]:
+    letter = decode(record.value, DeadLetter)
+    remembered = Remember(
+        "dead-letters",
+        str(record.partition),
+        f"{letter.topic}/{letter.partition}/{letter.offset}",
+        record.appended_ms,
+        _document(record),
+        DEAD_LETTERS_KEPT,
+        f"dead_letters.{letter.reason}",
+    )
+    return (remembered,)
+
+
+_PROJECTIONS: dict[str, Callable[[Record], tuple[Operation, ...]]] = {
+    topics.SNAPSHOTS: _window,
+    topics.JOB_TOPOLOGY: _job_topology,
+    topics.CLUSTER_TOPOLOGY: _cluster_topology,
+    topics.ENGINE_EVENTS: _engine_event,
+    topics.JOB_SETTINGS: _job_settings,
+    topics.POLICY_RELEASES: _policy_release,
+    topics.CLOCK: _clock,
+    topics.DECISIONS: _decision,
+    topics.RESCHEDULE_COMMANDS: _command,
+    topics.RESCHEDULE_EVENTS: _event,
+    topics.RESCALER_STATE: _rescaler_state,
+    topics.DEAD_LETTERS: _dead_letter,
+}
+
+PROJECTED = tuple(_PROJECTIONS)
+"""Topics that the view is made of: all but ``task-metrics``, whose samples each window counts for its minute."""

@@ -1,0 +1,170 @@
+"""Documents of the view as tables and lines for people. Reads nothing itself."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+Document = dict[str, Any]
+
+_ACTION_STYLE = {"act": "bold green", "hold": "dim"}
+_WIDTH_WITHOUT_TERMINAL = 160
+
+
+def print_json(document: Any) -> None:
+    """Print a document for programs."""
+    print(json.dumps(document, indent=2))
+
+
+def print_jobs(jobs: list[Document]) -> None:
+    """Print one line per job."""
+    if not jobs:
+        _console().print("No job is known yet: no topology, window or decision has arrived.")
+        return
+    table = Table("job", "state", "mode", "tasks", "parallelism", "records/min", "complete", "window end", "last", "gate")
+    for job in jobs:
+        table.add_row(
+            job["job"],
+            _word(job["state"]),
+            job["mode"],
+            str(job["tasks"]),
+            str(job["parallelism"]),
+            _number(job["load_records_per_minute"]),
+            _percent(job["completeness"]),
+            _minute(job["window_end_ms"]),
+            " ".join(filter(None, (job["action"], job["outcome"]))) or "-",
+            _gate(job["gate_phase"], job["wake_up_ms"]),
+        )
+    _console().print(table)
+
+
+def print_job(job: Document) -> None:
+    """Print one job: facts, tasks, latest decision."""
+    console = _console()
+    topology, window, gate = (job[name] or {} for name in ("topology", "window", "gate"))
+    settings, command = job["settings"] or {}, job["command"] or {}
+    facts = Table.grid(padding=(0, 2))
+    facts.add_row("state", f"{_word(topology.get('state'))}, generation {_word(topology.get('generation'))}")
+    facts.add_row("mode", f"{settings.get('mode', 'act')}, settings version {settings.get('version', 0)}")
+    facts.add_row("window", _window_line(window))
+    facts.add_row("gate", _gate(gate.get("phase"), gate.get("wake_up_ms"), gate.get("pending_reason")))
+    facts.add_row("command", _command_line(command))
+    console.print(Text(job["job"], style="bold"), facts, sep="\n")
+    if topology:
+        console.print(_tasks(topology["tasks"], job["decision"]))
+    if job["decision"]:
+        console.print(f"{job['decision']['action']}: {job['decision']['reason']}", markup=False)
+
+
+def print_decisions(job: str, decisions: list[Document]) -> None:
+    """Print decisions, the newest first, with what became of each task and of the whole."""
+    if not decisions:
+        _console().print(f"No decision on {job} yet.", markup=False)
+        return
+    table = Table("span end", "action", "reason", "tasks: current -> desired", "policy", "outcome", "command", show_lines=True)
+    for decision in decisions:
+        action = decision["action"]
+        table.add_row(
+            _minute(decision["span_end_ms"]),
+            Text(action, style=_ACTION_STYLE.get(action, "")),
+            Text(decision["reason"]),
+            Text("\n".join(_changes(decision["tasks"])) or "no change"),
+            Text(_policy(decision["policy"])),
+            Text(_outcome(decision["outcome"])),
+            Text(_command_line(decision["command"] or {})),
+        )
+    _console().print(table)
+
+
+def _console() -> Console:
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=_WIDTH_WITHOUT_TERMINAL)
+
+
+def _tasks(tasks: list[Document], decision: Document | None) -> Table:
+    wanted = {task["task"]: task for task in (decision or {}).get("tasks", [])}
+    table = Table("task", "upstream", "now", "wanted", "at most", "configured", "kind", "amended")
+    for task in tasks:
+        last = wanted.get(task["task"], {})
+        kind = [word for word, holds in (("fixed", not task.get("scalable", True)), ("stateful", task.get("stateful"))) if holds]
+        table.add_row(
+            task["task"],
+            Text(", ".join(task.get("upstream", []))),
+            str(task.get("parallelism", 1)),
+            _word(last.get("desired")),
+            _word(task.get("max_parallelism")),
+            _word(task.get("configured_parallelism")),
+            ", ".join(kind) or "-",
+            Text(_amendments(last.get("amendments", [])) or "-"),
+        )
+    return table
+
+
+def _changes(tasks: list[Document]) -> list[str]:
+    """Name the tasks that change, or that a guardrail touched."""
+    lines = []
+    for task in tasks:
+        amended = _amendments(task["amendments"])
+        if task["current"] != task["desired"] or amended:
+            lines.append(f"{task['task']}: {task['current']} -> {task['desired']}{f' ({amended})' if amended else ''}")
+    return lines
+
+
+def _amendments(amendments: list[Document]) -> str:
+    return ", ".join(f"{item['rule']} {item['before']} -> {item['after']}" for item in amendments)
+
+
+def _policy(policy: Document) -> str:
+    if policy.get("fallback_reason"):
+        return f"{policy['name']} for {policy['asked']}: {policy['fallback_reason']}"
+    return str(policy["name"])
+
+
+def _outcome(outcome: Document | None) -> str:
+    if outcome is None:
+        return "none yet"
+    words = f"{outcome['status']}: {outcome['reason']}"
+    return f"{words} until {_minute(outcome['until_ms'])}" if outcome.get("until_ms") is not None else words
+
+
+def _command_line(command: Document) -> str:
+    if not command:
+        return "-"
+    progress = command.get("progress", [])
+    last = progress[-1]["status"] if progress else "sent"
+    return f"{command['command_id']} {'advice' if command.get('advice') else last}"
+
+
+def _window_line(window: Document) -> str:
+    if not window:
+        return "none yet"
+    return (
+        f"{window['minutes_known']} of {window['window_minutes']} minutes up to {_minute(window['window_end_ms'])}, "
+        f"{_percent(window['completeness'])} complete, {_number(window['load_records_per_minute'])} records/min"
+    )
+
+
+def _gate(phase: str | None, wake_up_ms: int | None, reason: str | None = None) -> str:
+    words = [_word(phase), *([f"({reason})"] if reason else [])]
+    if wake_up_ms is not None:
+        words.append(f"until {_minute(wake_up_ms)}")
+    return " ".join(words)
+
+
+def _minute(at_ms: int | None) -> str:
+    return "-" if at_ms is None else datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.0f}"
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{share:.0%}"
+
+
+def _word(value: object) -> str:
+    return "-" if value is None else str(value)

@@ -1,0 +1,110 @@
+"""Reads the view's topics from given offsets on, by plain assignment, read committed."""
+
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from contracts.settings import RoadSettings
+from contracts.topics import TopicNames
+from runtime.kafka import REQUEST_TIMEOUT_S, consumer
+from services.state.project import PROJECTED, Record
+from services.state.view_store import Positions
+
+BATCH_RECORDS = 500
+METADATA_TIMEOUT_S = 5.0
+BUFFER_KIB = 32 * 1024
+
+_PASSES_BY_ITSELF = {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN}
+
+
+class TopicLog:
+    """The records of all topics that the view is made of."""
+
+    def __init__(self, settings: RoadSettings) -> None:
+        """Connect.
+
+        Raises:
+            KafkaException: a topic does not exist, or the broker does not answer.
+        """
+        self._names = TopicNames(settings.topic_prefix)
+        self._bootstrap = settings.bootstrap
+        self._client = consumer(
+            settings, "surescale-state", **{"enable.partition.eof": True, "queued.max.messages.kbytes": BUFFER_KIB}
+        )
+        try:
+            self._partitions = self._all_partitions()
+        except KafkaException:
+            self._client.close()
+            raise
+        self._at_end: set[tuple[str, int]] = set()
+
+    @property
+    def at_end(self) -> bool:
+        """Say whether everything committed has been read, as far as the broker has told."""
+        return len(self._at_end) == len(self._partitions)
+
+    def beginning(self) -> Positions:
+        """Return the oldest offsets."""
+        return self._offsets(OffsetSpec.earliest())
+
+    def holds(self, positions: Positions) -> bool:
+        """Say whether these offsets are of this log: its partitions, none beyond its end."""
+        ends = self._offsets(OffsetSpec.latest())
+        return positions.keys() == ends.keys() and all(positions[place] <= end for place, end in ends.items())
+
+    def go_to(self, positions: Positions) -> None:
+        """Read on from these offsets."""
+        self._at_end.clear()
+        starts = [TopicPartition(self._names(name), part, offset) for (name, part), offset in positions.items()]
+        self._client.assign(starts)
+
+    def read(self, wait_s: float) -> list[Record]:
+        """Return what has arrived, waiting at most so long for the first record.
+
+        Raises:
+            KafkaException: the broker refused.
+        """
+        first = self._client.poll(wait_s)
+        if first is None:
+            return []
+        arrived = [first, *self._client.consume(num_messages=BATCH_RECORDS - 1, timeout=0)]
+        return [self._record(message) for message in arrived if not self._is_notice(message)]
+
+    def close(self) -> None:
+        """Leave the broker."""
+        self._client.close()
+
+    def _all_partitions(self) -> list[tuple[str, int]]:
+        known = self._client.list_topics(timeout=METADATA_TIMEOUT_S).topics
+        missing = [self._names(name) for name in PROJECTED if self._names(name) not in known]
+        if missing:
+            what = f"topics missing: {', '.join(missing)} (create them with `surescale topics create`)"
+            raise KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, what))
+        return [(name, partition) for name in PROJECTED for partition in sorted(known[self._names(name)].partitions)]
+
+    def _is_notice(self, message: Message) -> bool:
+        error, place = message.error(), (self._names.bare(message.topic() or ""), message.partition())
+        if error is None:
+            self._at_end.discard(place)
+            return False
+        if error.code() == KafkaError._PARTITION_EOF:
+            self._at_end.add(place)
+        elif not (error.retriable() or error.code() in _PASSES_BY_ITSELF):
+            raise KafkaException(error)
+        return True
+
+    def _record(self, message: Message) -> Record:
+        return Record(
+            topic=self._names.bare(message.topic()),
+            partition=message.partition(),
+            offset=message.offset(),
+            key=message.key(),
+            value=message.value(),
+            appended_ms=message.timestamp()[1],
+        )
+
+    def _offsets(self, spec: OffsetSpec) -> Positions:
+        # A client of its own each time: one that outlives a broker goes on asking for leader epochs that are gone.
+        admin = AdminClient({"bootstrap.servers": self._bootstrap, "log_level": 0})
+        asked = {TopicPartition(self._names(name), part): spec for name, part in self._partitions}
+        futures = admin.list_offsets(asked, request_timeout=REQUEST_TIMEOUT_S)
+        return {(self._names.bare(at.topic), at.partition): future.result().offset for at, future in futures.items()}

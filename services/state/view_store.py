@@ -1,0 +1,164 @@
+"""The view in Redis: keys of one prefix, changed in transactions that carry the Kafka offsets they stand for.
+
+Any number of processes may write: a transaction goes through only if the offsets are still those that the writer started from.
+Keys: ``docs/state.md``.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import redis
+from redis.client import Pipeline
+
+from services.state.operations import AddMember, AddUp, DropField, Operation, Remember, SetField
+
+REDIS_TIMEOUT_S = 5.0
+POSITIONS = "positions"
+TIMELINES = ("windows", "decisions", "outcomes", "commands", "progress", "events", "dead-letters")
+_SINGLE = ("jobs", "clusters", "clocks", "counts", "floors", POSITIONS)
+_OWNED = ("job", "cluster", *(f"{name}{part}" for name in TIMELINES for part in ("", ".bodies", ".groups")))
+
+Positions = dict[tuple[str, int], int]
+"""Next offset by (bare topic, partition)."""
+
+_REMEMBER = """
+local timeline, bodies, groups, floors, counts = unpack(KEYS)
+local id, score, body, keep, group, latest_wins, name = unpack(ARGV)
+local known = redis.call('ZSCORE', timeline, id)
+if not known then
+  -- What lies before everything that was ever dropped has been seen and dropped.
+  local floor = redis.call('HGET', floors, timeline)
+  if floor and tonumber(score) < tonumber(floor) then known = 'dropped' end
+end
+if known then
+  if latest_wins == '0' then
+    redis.call('HINCRBY', counts, 'duplicates.' .. name, 1)
+    return
+  end
+  if known == 'dropped' then return end
+  local before = redis.call('HGET', groups, id)
+  if before then redis.call('HINCRBY', counts, before, -1) end
+else
+  for i = 8, #ARGV, 2 do redis.call('HINCRBY', counts, ARGV[i], ARGV[i + 1]) end
+end
+redis.call('ZADD', timeline, score, id)
+redis.call('HSET', bodies, id, body)
+redis.call('HINCRBY', counts, group, 1)
+if latest_wins == '1' then redis.call('HSET', groups, id, group) end
+while redis.call('ZCARD', timeline) > tonumber(keep) do
+  local dropped = redis.call('ZPOPMIN', timeline)
+  redis.call('HDEL', bodies, dropped[1])
+  redis.call('HDEL', groups, dropped[1])
+  redis.call('HSET', floors, timeline, dropped[2])
+end
+"""
+
+
+def connect(redis_url: str) -> redis.Redis:
+    """Return a client; it connects when it is first used.
+
+    Raises:
+        ValueError: the address is none of Redis.
+    """
+    return redis.Redis.from_url(
+        redis_url, decode_responses=True, socket_timeout=REDIS_TIMEOUT_S, socket_connect_timeout=REDIS_TIMEOUT_S
+    )
+
+
+class ViewStore:
+    """Reads and writes the keys ``surescale:{prefix}...`` of one road.
+
+    Every method raises redis.RedisError when Redis is away.
+    """
+
+    def __init__(self, client: redis.Redis, prefix: str) -> None:
+        self.client: Any = client  # redis-py's types answer bytes or str, whatever decode_responses says
+        self._prefix = f"surescale:{prefix}"
+        singles, owned = "|".join(_SINGLE), "|".join(map(re.escape, _OWNED))
+        self._own_key = re.compile(rf"{re.escape(self._prefix)}(?:(?:{singles})|(?:{owned}):.+)\Z", re.DOTALL)
+        self._remember = client.register_script(_REMEMBER)
+
+    def key(self, name: str) -> str:
+        """Return the full key of a name."""
+        return self._prefix + name
+
+    def positions(self) -> Positions | None:
+        """Return the offsets that the view stands for, None when there is no view."""
+        return _positions(self.client.hgetall(self.key(POSITIONS)))
+
+    def begin(self, positions: Positions, before: Positions | None) -> bool:
+        """Replace the whole view by an empty one at these offsets; False if another writer moved it from ``before`` meanwhile."""
+        return self._change(before, lambda pipe: pipe.delete(*self.own_keys(), self.key(POSITIONS)), positions)
+
+    def write(self, operations: Sequence[Operation], positions: Positions, before: Positions) -> bool:
+        """Apply operations and move on to ``positions``, all or nothing; False if the view is no longer at ``before``."""
+
+        def apply(pipe: Pipeline) -> None:
+            for operation in operations:
+                self._apply(pipe, operation)
+
+        return self._change(before, apply, positions)
+
+    def flush(self) -> int:
+        """Delete every key of this view and of no other, and return how many there were."""
+        keys = list(self.own_keys())
+        return int(self.client.delete(*keys)) if keys else 0
+
+    def dump(self) -> dict[str, Any]:
+        """Return the whole view as plain data, to compare two of them."""
+        readers = {"hash": self.client.hgetall, "set": self.client.smembers, "zset": self._timeline}
+        return {key: readers[self.client.type(key)](key) for key in sorted(self.own_keys())}
+
+    def _timeline(self, key: str) -> list[tuple[str, float]]:
+        return self.client.zrange(key, 0, -1, withscores=True)
+
+    def own_keys(self) -> Iterator[str]:
+        """Yield every key of this view and of no other."""
+        pattern = re.sub(r"([*?\[\]\\])", r"\\\1", self._prefix) + "*"
+        return (key for key in self.client.scan_iter(match=pattern, count=1000) if self._own_key.match(key))
+
+    def _change(self, before: Positions | None, change: Callable[[Pipeline], object], after: Positions) -> bool:
+        key = self.key(POSITIONS)
+        with self.client.pipeline() as pipe:
+            pipe.watch(key)
+            if _positions(pipe.hgetall(key)) != before:
+                return False
+            pipe.multi()
+            change(pipe)
+            pipe.hset(key, mapping={f"{topic}/{partition}": offset for (topic, partition), offset in after.items()})
+            try:
+                pipe.execute()
+            except redis.WatchError:
+                return False
+        return True
+
+    def _apply(self, pipe: Pipeline, operation: Operation) -> None:
+        match operation:
+            case SetField(key, field, value):
+                pipe.hset(self.key(key), field, value)
+            case DropField(key, field):
+                pipe.hdel(self.key(key), field)
+            case AddMember(key, member):
+                pipe.sadd(self.key(key), member)
+            case AddUp(count, by):
+                pipe.hincrby(self.key("counts"), count, by)
+            case Remember():
+                self._put(pipe, operation)
+
+    def _put(self, pipe: Pipeline, item: Remember) -> None:
+        parts = [f"{item.timeline}{part}:{item.owner}" for part in ("", ".bodies", ".groups")]
+        amounts = [word for name, by in item.adds for word in (name, by)]
+        self._remember(
+            keys=[self.key(name) for name in (*parts, "floors", "counts")],
+            args=[item.id, item.score, item.body, item.keep, item.group, int(item.latest_wins), item.timeline, *amounts],
+            client=pipe,
+        )
+
+
+def _positions(stored: Mapping[str, str]) -> Positions | None:
+    found = {}
+    for place, offset in stored.items():
+        topic, _, partition = place.rpartition("/")
+        found[topic, int(partition)] = int(offset)
+    return found or None

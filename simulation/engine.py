@@ -1,0 +1,272 @@
+"""The simulated engine: a cluster of hosts that runs jobs under one workload, with restarts, failures and checkpoints.
+
+State only: time is told by ``advance``, nothing is read or written. Numbers do not depend on how time is cut into calls: what a
+call asks for takes effect at whole minutes (a command one whole minute later, a host's death at the end of the running minute).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from contracts.clock import MINUTE_MS, minute_end_ms
+from contracts.ids import job_id
+from contracts.messages import ClusterTopology, EngineEvent, Host, HourlyLoad, RescheduleCommand, TaskSample
+from simulation.hosts import HostPool, NewHost, default_hosts
+from simulation.jobs import SizedJob
+from simulation.queueing import STEP_MS, STEPS
+from simulation.refusals import EngineRefusal, RunError
+from simulation.report import REWARD_LAMBDA, JobReport
+from simulation.running import Rescale, RestartCost, RunningJob
+from simulation.sampling import SimulatedMinute, samples
+from simulation.workload import Workload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """Which stretch of the workload is run, and how the engine behaves."""
+
+    minutes: int = 240
+    start_minute: int | None = None
+    """Minute of the trace to start at; None: the workload's own default."""
+    cluster: str = "sim"
+    sample_interval_ms: int = STEP_MS
+    """15000, 30000 or 60000; the last sample of a minute lies exactly at its end."""
+    cost: RestartCost = field(default_factory=RestartCost)
+
+
+class SimulatedCluster:
+    """Hosts and jobs at one instant of event time.
+
+    Attributes:
+        start_ms: event time at which the run begins.
+        end_ms: event time at which it ends.
+        now_ms: event time reached.
+        events: what happened, in order of ``sequence`` (from 1).
+    """
+
+    def __init__(
+        self,
+        jobs: Sequence[SizedJob],
+        workload: Workload,
+        options: RunOptions | None = None,
+        *,
+        hosts: Sequence[NewHost] | None = None,
+    ) -> None:
+        """Start every job at its start parallelism, each on units of its own.
+
+        Raises:
+            RunError: the stretch lies outside the trace, two jobs share a name, or the hosts have too few units.
+        """
+        self.options = options or RunOptions()
+        self.workload = workload
+        self._first_minute = _checked_start(self.options, workload)
+        self.start_ms = workload.minute_start_ms(self._first_minute)
+        self.end_ms = self.start_ms + self.options.minutes * MINUTE_MS
+        self.now_ms = self.start_ms
+        self.events: list[EngineEvent] = []
+        self.hosts = HostPool(default_hosts(len(jobs)) if hosts is None else hosts)
+        self._hosts_at_ms = self.start_ms
+        self._dying: dict[str, int] = {}  # host -> when
+        self._reached_ms = self.start_ms
+        self._checkpoints = 0
+        self._jobs = self._started(jobs)
+
+    @property
+    def jobs(self) -> dict[str, RunningJob]:
+        """Return the jobs by full id (``cluster/name``), in order of id."""
+        return self._jobs
+
+    @property
+    def is_finished(self) -> bool:
+        """Say whether the end of the run is reached."""
+        return self.now_ms >= self.end_ms
+
+    @property
+    def minutes_done(self) -> int:
+        """Return how many whole minutes have passed."""
+        return (self._reached_ms - self.start_ms) // MINUTE_MS
+
+    def job(self, name: str) -> RunningJob:
+        """Return a job by its name or its full id.
+
+        Raises:
+            EngineRefusal: ``UNKNOWN_JOB``.
+        """
+        found = self._jobs.get(name) or self._jobs.get(f"{self.options.cluster}/{name}")
+        if found is None:
+            raise EngineRefusal("UNKNOWN_JOB", f"there is no job {name!r}; the cluster runs {', '.join(self._jobs)}")
+        return found
+
+    def advance(self, to_ms: int) -> int:
+        """Let time pass up to an instant (at most the end of the run) and return the minutes that ended meanwhile."""
+        target_ms = min(to_ms, self.end_ms)
+        assert target_ms >= self.now_ms, "the road's clock never goes back"
+        done_before = self.minutes_done
+        while self._reached_ms + MINUTE_MS <= target_ms:
+            requests = int(self.workload.requests[self._first_minute + self.minutes_done])
+            self._reached_ms += MINUTE_MS
+            for job in self._jobs.values():
+                job.run_minute(requests, self._reached_ms)
+            self._take_effect(self._reached_ms)
+        self.now_ms = target_ms
+        return self.minutes_done - done_before
+
+    def apply(self, command: RescheduleCommand, now_ms: int) -> Rescale:
+        """Accept a command; the same one again changes nothing and gives the same answer.
+
+        Raises:
+            EngineRefusal: with a code of ``simulation.refusals``; nothing has been changed.
+        """
+        job = self.job(command.job)
+        if command.command_id in job.answers:
+            effective_at_ms, done_at_ms = job.answers[command.command_id]
+            return Rescale(command.command_id, command.desired_generation, effective_at_ms, done_at_ms)
+        return job.accept(command, now_ms, existing=self.hosts.units(), free=self._free_units())
+
+    def minutes_after(self, job: str, after_ms: int, limit: int) -> list[SimulatedMinute]:
+        """Return the finished minutes of a job that end after an instant, oldest first (two days are kept)."""
+        kept = self.job(job).minutes
+        if not kept:
+            return []
+        skipped = max(0, (after_ms - kept[0].minute_end_ms) // MINUTE_MS + 1)
+        return [kept[index] for index in range(skipped, min(len(kept), skipped + limit))]
+
+    def samples(self, minute: SimulatedMinute) -> list[TaskSample]:
+        """Return the samples of a minute in order of time, task, subtask."""
+        every = self.options.sample_interval_ms // STEP_MS
+        return list(samples(minute, every, self.options.cost.state_bytes_per_vnode))
+
+    def history(self) -> tuple[HourlyLoad, ...]:
+        """Return the hourly load of the eight days before the run began; the same for every job."""
+        return self.workload.history(self._first_minute)
+
+    def topology(self) -> ClusterTopology:
+        """Return the hosts."""
+        return self.hosts.topology(self.options.cluster, self._hosts_at_ms)
+
+    def report(self, job: str, first_minute: int = 0, reward_lambda: float = REWARD_LAMBDA) -> JobReport:
+        """Return the figures of a job from a minute of the run on."""
+        return self.job(job).ledger.report(first_minute, reward_lambda)
+
+    def checkpoint(self, job: str) -> EngineEvent:
+        """Take a checkpoint now; it fails while the job does not run."""
+        running, self._checkpoints = self.job(job), self._checkpoints + 1
+        state = running.state_at(self.now_ms)
+        if state == "running":
+            return self._note("checkpoint_completed", self.now_ms, job=running.topology.job, detail=str(self._checkpoints))
+        return self._note("checkpoint_failed", self.now_ms, job=running.topology.job, detail=f"the job is {state}")
+
+    def host_joins(self, new: NewHost) -> Host:
+        """Add a host now; jobs that wait for units start on it at the end of the running minute.
+
+        Raises:
+            EngineRefusal: ``HOST_EXISTS``, ``INVALID_HOST`` or ``TOO_MANY_HOSTS``.
+        """
+        host = self.hosts.join(new)
+        self._hosts_at_ms = self.now_ms
+        self._note("host_joined", self.now_ms, host=host.host)
+        if self.now_ms == self._reached_ms:
+            self._start_waiting(self.now_ms)
+        return host
+
+    def host_leaves(self, name: str) -> Host:
+        """Announce that a host will be removed soon.
+
+        Raises:
+            EngineRefusal: ``UNKNOWN_HOST``.
+        """
+        version = self.hosts.version
+        host = self.hosts.mark_leaving(name)
+        if self.hosts.version != version:
+            self._hosts_at_ms = self.now_ms
+            self._note("host_leaving", self.now_ms, host=name)
+        return host
+
+    def host_dies(self, name: str) -> int:
+        """Let a host die at the end of the running minute; return when.
+
+        Raises:
+            EngineRefusal: ``UNKNOWN_HOST``.
+        """
+        self.hosts.host(name)
+        at_ms = self._dying.setdefault(name, minute_end_ms(self.now_ms))
+        if at_ms == self._reached_ms:
+            self._take_effect(at_ms)
+        return at_ms
+
+    def _started(self, jobs: Sequence[SizedJob]) -> dict[str, RunningJob]:
+        free = self.hosts.units_on_offer()
+        running: dict[str, RunningJob] = {}
+        every = self.options.sample_interval_ms // STEP_MS
+        for sized in jobs:
+            job = job_id(self.options.cluster, sized.name)
+            if job in running:
+                raise RunError(f"job {sized.name} is given twice")
+            width = int(sized.start_parallelism.max())
+            if len(free) < width:
+                raise RunError(f"job {sized.name} needs {width} units to start, {len(free)} are free")
+            running[job] = RunningJob.start(sized, job, free[:width], self.start_ms, self.options.cost, every)
+            free = free[width:]
+            self._note("job_started", self.start_ms, job=job)
+        return dict(sorted(running.items()))
+
+    def _free_units(self) -> list[int]:
+        held = {unit for job in self._jobs.values() for unit in job.units}
+        return [unit for unit in self.hosts.units_on_offer() if unit not in held]
+
+    def _take_effect(self, at_ms: int) -> None:
+        """Let what is due at the beginning of a minute happen: deaths, then units found, then commands; jobs in order of id."""
+        for name in sorted(host for host, when in self._dying.items() if when <= at_ms):
+            self._bury(name, at_ms)
+        self._start_waiting(at_ms)
+        for job in self._jobs.values():
+            if job.take_effect(at_ms, self.hosts.units()):
+                self._note("job_restarted", at_ms, job=job.topology.job, detail=f"generation {job.topology.generation}")
+
+    def _bury(self, name: str, at_ms: int) -> None:
+        del self._dying[name]
+        lost = set(self.hosts.remove(name).units)
+        self._hosts_at_ms = at_ms
+        self._note("host_lost", at_ms, host=name)
+        for job in self._jobs.values():
+            if lost & {unit for spec in job.topology.tasks for unit in spec.units}:
+                self._fail_over(job, at_ms, f"host {name} lost")
+
+    def _start_waiting(self, at_ms: int) -> None:
+        for job in self._jobs.values():
+            if job.is_waiting and self._free_units():
+                self._fail_over(job, at_ms, "units found")
+
+    def _fail_over(self, job: RunningJob, at_ms: int, detail: str) -> None:
+        job.fail_over(at_ms, self.hosts.units(), self._free_units())
+        kind = "job_stopped" if job.is_waiting else "job_restarted"
+        self._note(kind, at_ms, job=job.topology.job, detail=detail)
+
+    def _note(self, kind: str, at_ms: int, *, job: str | None = None, host: str | None = None, detail: str = "") -> EngineEvent:
+        event = EngineEvent(
+            cluster=self.options.cluster,
+            sequence=len(self.events) + 1,
+            at_ms=at_ms,
+            kind=kind,  # type: ignore[arg-type]  # callers use words of the closed set
+            job=job,
+            host=host,
+            detail=detail,
+        )
+        self.events.append(event)
+        return event
+
+
+def _checked_start(options: RunOptions, workload: Workload) -> int:
+    start = workload.default_start_minute if options.start_minute is None else options.start_minute
+    if options.minutes < 1:
+        raise RunError(f"minutes must be at least 1, not {options.minutes}")
+    if options.start_minute is None and start + options.minutes > workload.minutes:
+        start = max(0, workload.minutes - options.minutes)
+    if start < 0 or start + options.minutes > workload.minutes:
+        raise RunError(
+            f"minutes {start} to {start + options.minutes} are not all in workload {workload.name}, "
+            f"which has {workload.minutes} minutes; lower --minutes or --start-minute"
+        )
+    if options.sample_interval_ms % STEP_MS or MINUTE_MS % options.sample_interval_ms:
+        allowed = [STEP_MS * steps for steps in range(1, STEPS + 1) if STEPS % steps == 0]
+        raise RunError(f"sample_interval_ms must be one of {allowed}, not {options.sample_interval_ms}")
+    return start

@@ -1,0 +1,188 @@
+"""Graphs of jobs, from the task table of a cluster trace, with a virtual source and sink. Reads files when asked to.
+
+A graph knows nothing of load: ``simulation.jobs`` sizes it for a workload.
+"""
+
+import csv
+import difflib
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+from contracts.errors import RecordRejected, SurescaleError
+from contracts.messages import TaskSpec
+from contracts.topology import topological_order
+
+SOURCE = "source"
+SINK = "sink"
+TASKS_MAX = 2_000  # of one job
+
+_COLUMNS = ("job", "task", "upstream", "duration_s")
+_SHIPPED = "alibaba_v2018_dags.csv"
+_STATEFUL_LETTERS = ("J", "R")  # join and reduce in the trace's task names
+
+
+class JobError(SurescaleError):
+    """A job cannot be built; the message names job, task and column."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobGraph:
+    """A job's tasks in index order: the virtual source first, the trace's tasks in their listed order, the virtual sink last.
+
+    Attributes:
+        name: the job's name in its cluster.
+        tasks: [N] task names.
+        upstream: per task, indices of the tasks it takes records from.
+        duration_s: [N] relative service durations; 0 for source and sink.
+        stateful: [N] whether the task keeps state (a join, a reduce, or several inputs).
+    """
+
+    name: str
+    tasks: tuple[str, ...]
+    upstream: tuple[tuple[int, ...], ...]
+    duration_s: tuple[float, ...]
+    stateful: tuple[bool, ...]
+
+    @property
+    def size(self) -> int:
+        """Return N, source and sink included."""
+        return len(self.tasks)
+
+    def specs(self) -> tuple[TaskSpec, ...]:
+        """Return the graph as task specifications with parallelism 1 and no units."""
+        last = self.size - 1
+        return tuple(
+            TaskSpec(
+                task=name,
+                upstream=tuple(self.tasks[parent] for parent in self.upstream[index]),
+                scalable=0 < index < last,
+                stateful=self.stateful[index],
+            )
+            for index, name in enumerate(self.tasks)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    task: str
+    upstream: tuple[str, ...]
+    duration_s: float
+
+
+def load_graph(name_or_path: str) -> JobGraph:
+    """Return a shipped job by its name, or the job of a CSV file (``FILE``, or ``FILE#JOB`` where it holds several).
+
+    A file has the columns job, task, upstream (names separated by spaces) and duration_s; further columns are ignored.
+
+    Raises:
+        JobError: no such job or file, an unknown upstream, a cycle, or a cell that does not parse.
+    """
+    if name_or_path in _shipped():
+        return build_graph(name_or_path, _shipped()[name_or_path])
+    path_text, _, wanted = name_or_path.partition("#")
+    if Path(path_text).is_file():
+        return _graph_of_file(Path(path_text), wanted)
+    near = difflib.get_close_matches(name_or_path, job_names(), n=3, cutoff=0.6)
+    hint = f"; did you mean {' or '.join(near)}?" if near else f"; {len(job_names())} jobs ship, j_1351665 is one"
+    raise JobError(f"job {name_or_path!r} is neither a shipped job nor a CSV file{hint}")
+
+
+def job_names() -> tuple[str, ...]:
+    """Return the names of the jobs that ship, in order of size, then name."""
+    return tuple(sorted(_shipped(), key=lambda name: (len(_shipped()[name]), name)))
+
+
+@cache
+def _shipped() -> dict[str, list[_Row]]:
+    with (files("simulation") / "data" / _SHIPPED).open(encoding="utf-8") as lines:
+        return _rows_by_job(lines, _SHIPPED)
+
+
+def _graph_of_file(path: Path, wanted: str) -> JobGraph:
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as lines:
+            jobs = _rows_by_job(lines, path.name)
+    except UnicodeDecodeError:
+        raise JobError(f"{path.name}: not a UTF-8 text file") from None
+    if not jobs:
+        raise JobError(f"{path.name}: the file has no tasks")
+    if not wanted and len(jobs) > 1:
+        raise JobError(f"{path.name} holds {len(jobs)} jobs; name one as {path}#{next(iter(jobs))}")
+    name = wanted or next(iter(jobs))
+    if name not in jobs:
+        raise JobError(f"{path.name} holds no job {name!r}; it has {', '.join(list(jobs)[:5])}")
+    return build_graph(name, jobs[name])
+
+
+def _rows_by_job(lines: Iterable[str], file: str) -> dict[str, list[_Row]]:
+    reader = csv.DictReader(lines)
+    missing = [column for column in _COLUMNS if column not in (reader.fieldnames or [])]
+    if missing:
+        raise JobError(f"{file}: column {missing[0]} is missing from the first row")
+    jobs: dict[str, list[_Row]] = {}
+    for number, cells in enumerate(reader, start=2):
+        name = cells["job"]
+        if not name or "/" in name:
+            raise JobError(f"{file}: row {number}, column job: {name!r} is empty or contains a slash")
+        jobs.setdefault(name, []).append(_row(cells, number, file))
+    return jobs
+
+
+def _row(cells: dict[str, str | None], number: int, file: str) -> _Row:
+    task = (cells["task"] or "").strip()
+    if not task or task in (SOURCE, SINK):
+        raise JobError(f"{file}: row {number}, column task: {task!r} is empty or a reserved name")
+    try:
+        duration_s = float(cells["duration_s"] or "")
+    except ValueError:
+        raise JobError(f"{file}: row {number}, column duration_s: {cells['duration_s']!r} is not a number") from None
+    if not (math.isfinite(duration_s) and duration_s >= 0):
+        raise JobError(f"{file}: row {number}, column duration_s: {duration_s} is not a duration")
+    return _Row(task, tuple((cells["upstream"] or "").split()), duration_s)
+
+
+def build_graph(name: str, rows: list[_Row]) -> JobGraph:
+    """Put a virtual source before the tasks without upstream and a virtual sink behind those that nobody reads.
+
+    Raises:
+        JobError: a task is listed twice, an upstream is unknown, the graph has a cycle, or no task takes any time.
+    """
+    if len(rows) > TASKS_MAX:
+        raise JobError(f"job {name}: {len(rows)} tasks, {TASKS_MAX} allowed")
+    index = {row.task: position for position, row in enumerate(rows, start=1)}
+    if len(index) != len(rows):
+        twice = next(row.task for row in rows if sum(other.task == row.task for other in rows) > 1)
+        raise JobError(f"job {name}: task {twice!r} is listed twice")
+    for row in rows:
+        unknown = [parent for parent in row.upstream if parent not in index]
+        if unknown:
+            raise JobError(f"job {name}: task {row.task!r} waits for {unknown[0]!r}, which is no task of the job")
+    if not any(row.duration_s for row in rows):
+        raise JobError(f"job {name}: every duration_s is 0; at least one task must take time")
+    read = {parent for row in rows for parent in row.upstream}
+    inner = [tuple(sorted({index[parent] for parent in row.upstream})) or (0,) for row in rows]
+    ends = tuple(index[row.task] for row in rows if row.task not in read)
+    graph = JobGraph(
+        name=name,
+        tasks=(SOURCE, *(row.task for row in rows), SINK),
+        upstream=((), *inner, ends),
+        duration_s=(0.0, *(row.duration_s for row in rows), 0.0),
+        stateful=(False, *(_is_stateful(row) for row in rows), False),
+    )
+    _refuse_cycles(graph)
+    return graph
+
+
+def _is_stateful(row: _Row) -> bool:
+    return len(row.upstream) > 1 or row.task.startswith(_STATEFUL_LETTERS)
+
+
+def _refuse_cycles(graph: JobGraph) -> None:
+    try:
+        topological_order(graph.specs())
+    except RecordRejected as problem:
+        raise JobError(f"job {graph.name}: {problem}") from None

@@ -1,0 +1,149 @@
+"""The hosts of a simulated cluster: machines for rent that offer parallel units, whose ids are never used twice. Pure state."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from contracts.messages import ClusterTopology, Host
+from simulation.refusals import EngineRefusal
+
+HOSTS_MAX = 1_000
+UNITS_MAX = 1_000  # of one host
+
+
+@dataclass(frozen=True, slots=True)
+class HostType:
+    """What one kind of machine offers and costs.
+
+    The defaults of ``HOST_TYPES`` are the virtual machines of the cost model of CETSA and LBA-CE (Flink on a public cloud, 2023):
+    4, 8 and 12 cores at 2.417e-3, 4.861e-3 and 7.778e-3 dollars a second, here with one unit a core.
+    """
+
+    prefix: str
+    units: int
+    cpu_cores: float
+    memory_gb: float
+    price_per_s: float
+
+
+HOST_TYPES = (
+    HostType("m", 4, 4.0, 8.0, 2.417e-3),
+    HostType("l", 8, 8.0, 12.0, 4.861e-3),
+    HostType("xl", 12, 12.0, 16.0, 7.778e-3),
+)
+_ZONES = ("a", "b")
+_UNITS_PER_JOB = 10  # what its widest task may need
+_SPARE_UNITS = 12  # the largest host may die
+
+
+@dataclass(frozen=True, slots=True)
+class NewHost:
+    """A host that wants to join; the cluster gives it its unit ids."""
+
+    host: str
+    unit_count: int
+    cpu_cores: float = 4.0
+    memory_gb: float = 8.0
+    price_per_s: float = 0.0
+    zone: str = ""
+
+
+class HostPool:
+    """Hosts by name in order of joining. ``version`` grows with every change."""
+
+    def __init__(self, hosts: Iterable[NewHost]) -> None:
+        self._hosts: dict[str, Host] = {}
+        self._next_unit = 0
+        self.version = 0
+        for host in hosts:
+            self.join(host)
+
+    def join(self, new: NewHost) -> Host:
+        """Add a host with fresh units.
+
+        Raises:
+            EngineRefusal: ``HOST_EXISTS``, ``INVALID_HOST`` or ``TOO_MANY_HOSTS``.
+        """
+        if new.host in self._hosts:
+            raise EngineRefusal("HOST_EXISTS", f"host {new.host!r} has joined already")
+        if not new.host or not 1 <= new.unit_count <= UNITS_MAX:
+            raise EngineRefusal("INVALID_HOST", f"a host needs a name and 1 to {UNITS_MAX} units, not {new.unit_count}")
+        if len(self._hosts) >= HOSTS_MAX:
+            raise EngineRefusal("TOO_MANY_HOSTS", f"the cluster has {HOSTS_MAX} hosts already")
+        units = tuple(range(self._next_unit, self._next_unit + new.unit_count))
+        self._next_unit += new.unit_count
+        host = Host(
+            host=new.host,
+            units=units,
+            cpu_cores=new.cpu_cores,
+            memory_gb=new.memory_gb,
+            price_per_s=new.price_per_s,
+            zone=new.zone,
+        )
+        self._hosts[new.host] = host
+        self.version += 1
+        return host
+
+    def host(self, name: str) -> Host:
+        """Return a host.
+
+        Raises:
+            EngineRefusal: ``UNKNOWN_HOST``.
+        """
+        if name not in self._hosts:
+            raise EngineRefusal("UNKNOWN_HOST", f"there is no host {name!r}")
+        return self._hosts[name]
+
+    def mark_leaving(self, name: str) -> Host:
+        """Announce that a host will be removed soon; its units keep working until it dies."""
+        host = self.host(name)
+        if host.state != "removed_soon":
+            host = Host(
+                host=host.host,
+                units=host.units,
+                state="removed_soon",
+                cpu_cores=host.cpu_cores,
+                memory_gb=host.memory_gb,
+                price_per_s=host.price_per_s,
+                zone=host.zone,
+            )
+            self._hosts[name] = host
+            self.version += 1
+        return host
+
+    def remove(self, name: str) -> Host:
+        """Take a host off the cluster and return it."""
+        host = self.host(name)
+        del self._hosts[name]
+        self.version += 1
+        return host
+
+    def units(self) -> frozenset[int]:
+        """Return every unit that exists."""
+        return frozenset(unit for host in self._hosts.values() for unit in host.units)
+
+    def units_on_offer(self) -> list[int]:
+        """Return the units of hosts that stay, ascending."""
+        return sorted(unit for host in self._hosts.values() if host.state == "running" for unit in host.units)
+
+    def topology(self, cluster: str, at_ms: int) -> ClusterTopology:
+        """Return the hosts as the engine announces them."""
+        return ClusterTopology(cluster=cluster, version=self.version, at_ms=at_ms, hosts=tuple(self._hosts.values()))
+
+
+def default_hosts(job_count: int) -> list[NewHost]:
+    """Return hosts of all types in turn until every job can reach its greatest width and any one host may die."""
+    hosts: list[NewHost] = []
+    while sum(host.unit_count for host in hosts) < _UNITS_PER_JOB * job_count + _SPARE_UNITS:
+        kind = HOST_TYPES[len(hosts) % len(HOST_TYPES)]
+        number = len(hosts) // len(HOST_TYPES) + 1
+        hosts.append(
+            NewHost(
+                host=f"{kind.prefix}{number}",
+                unit_count=kind.units,
+                cpu_cores=kind.cpu_cores,
+                memory_gb=kind.memory_gb,
+                price_per_s=kind.price_per_s,
+                zone=_ZONES[len(hosts) % len(_ZONES)],
+            )
+        )
+    return hosts

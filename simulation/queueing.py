@@ -1,0 +1,131 @@
+"""The queueing model: records flow through a job's tasks as a fluid, many independent environments at once.
+
+Within a step (a quarter of a minute) arrivals are even and a task of parallelism p serves at most p / d records a minute, d
+being the minutes that one record takes. With K(t) = p/d * t, A(t) what arrived (the least that any parent has served) and D(t)
+what was served, D_i(t) = K(t) + min(D_i(0), min over u <= t of (A_i(u) - K(u))).
+
+Here the same recursion runs on *lags*: lag_i(t) = records that entered the job less records that task i has served, so that
+
+    lag_i(t+1) = max(lag_i(t) + entered - served at most, max over parents of lag(t+1)),
+
+which stays bounded, is exactly 0 whenever a task keeps up, and does not depend on how time is cut into calls. A task's queue is
+its lag less the largest lag of its parents. Joins wait for all parents; every parent's record reaches every child.
+
+What it leaves out: single records (``ceil`` effects of a few records), random service, network delays, back-pressure.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from contracts.clock import MINUTE_MS
+from contracts.topology import levels
+from simulation.jobs import SizedJob
+
+Float64 = npt.NDArray[np.float64]
+Int64 = npt.NDArray[np.int64]
+Bool = npt.NDArray[np.bool_]
+
+STEPS = 4  # in a minute
+STEP_MS = MINUTE_MS // STEPS
+
+
+@dataclass(frozen=True, slots=True)
+class FlowTables:
+    """A job's graph as index tables.
+
+    Attributes:
+        members: per level after the sources', int64 [n]: its tasks.
+        parents: per level, int64 [n, P]: their parents, the first one repeated where a task has fewer than P.
+        first: int64: tasks without parents.
+        all_parents: int64 [N, P]: parents of every task, itself repeated for a task without.
+        service_minutes: float64 [N, 1].
+        scalable: bool [N, 1], the real tasks.
+    """
+
+    members: tuple[Int64, ...]
+    parents: tuple[Int64, ...]
+    first: Int64
+    all_parents: Int64
+    service_minutes: Float64
+    scalable: Bool
+
+    @classmethod
+    def of(cls, job: SizedJob) -> "FlowTables":
+        """Return the tables of a job."""
+        level = np.array(levels(job.graph.specs()))
+        by_level = [np.flatnonzero(level == depth) for depth in range(1, int(level.max()) + 1)]
+        return cls(
+            members=tuple(by_level),
+            parents=tuple(_padded([job.graph.upstream[task] for task in members]) for members in by_level),
+            first=np.flatnonzero(level == 0),
+            all_parents=_padded([parents or (task,) for task, parents in enumerate(job.graph.upstream)]),
+            service_minutes=job.service_minutes[:, None].copy(),
+            scalable=job.scalable[:, None].copy(),
+        )
+
+
+def served_at_most(tables: FlowTables, parallelism: Int64) -> Float64:
+    """Return the records [N, B] that parallelism [N, B] can serve in one step; infinite where a record takes no time."""
+    with np.errstate(divide="ignore"):
+        most: Float64 = parallelism / (tables.service_minutes * STEPS)
+    return most
+
+
+def run_minute(tables: FlowTables, lag: Float64, arrivals: Float64, most: Float64, up: Bool | None = None) -> Float64:
+    """Let one minute pass.
+
+    Args:
+        tables: of the job.
+        lag: float64 [N, B] at the beginning.
+        arrivals: float64 [B], records that enter the job in this minute.
+        most: float64 [N, B], ``served_at_most``.
+        up: bool [STEPS, B], steps in which the job runs; None: all. A job that is down serves nothing at its real tasks.
+
+    Returns:
+        float64 [STEPS + 1, N, B]: lags at the ends of the steps, the first entry being ``lag`` itself.
+    """
+    lags = np.zeros((STEPS + 1, *lag.shape))
+    lags[0] = lag
+    entered = arrivals / STEPS
+    busy = np.asarray(lag.any(axis=0) | (entered > most).any(axis=0))
+    if up is not None:
+        busy |= ~up.all(axis=0)
+    rows = np.flatnonzero(busy)  # elsewhere every task keeps up: all lags stay exactly 0
+    if len(rows) == len(busy):
+        _run_steps(tables, lags, entered, most, up)
+    elif len(rows):
+        part = np.ascontiguousarray(lags[:, :, rows])
+        _run_steps(tables, part, entered[rows], most[:, rows], None if up is None else up[:, rows])
+        lags[:, :, rows] = part
+    return lags
+
+
+def queues(tables: FlowTables, lags: Float64) -> Float64:
+    """Return what waits at each task itself, same shape as lags [.., N, B]; records waiting for a join count at no task."""
+    behind = lags[..., tables.all_parents[:, 0], :]
+    for column in range(1, tables.all_parents.shape[1]):
+        np.maximum(behind, lags[..., tables.all_parents[:, column], :], out=behind)
+    waiting: Float64 = lags - behind
+    return waiting
+
+
+def _run_steps(tables: FlowTables, lags: Float64, entered: Float64, most: Float64, up: Bool | None) -> None:
+    """Fill ``lags[1:]`` from ``lags[0]``."""
+    running = entered - most
+    halted = np.where(tables.scalable, entered, -np.inf) if up is not None else running
+    for step in range(STEPS):
+        change = running if up is None else np.where(up[step], running, halted)
+        grown, new = lags[step] + change, lags[step + 1]
+        new[tables.first] = np.maximum(grown[tables.first], 0.0)
+        for members, parents in zip(tables.members, tables.parents, strict=True):
+            behind = new[parents[:, 0]]
+            for column in range(1, parents.shape[1]):
+                np.maximum(behind, new[parents[:, column]], out=behind)
+            new[members] = np.maximum(grown[members], behind)
+
+
+def _padded(groups: list[tuple[int, ...]]) -> Int64:
+    width = max(len(group) for group in groups)
+    return np.array([group + group[:1] * (width - len(group)) for group in groups], dtype=np.int64)

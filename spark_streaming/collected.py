@@ -1,0 +1,55 @@
+"""From the parsed rows of one batch, collected as Arrow, to the columns of the merge step. No Spark session, no I/O."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from spark_streaming.columns import COLUMN, SAMPLE_COLUMNS, Records
+from spark_streaming.minutes import Refused
+from spark_streaming.stages import INTEGER_COLUMNS, marker_of, unpacked
+
+if TYPE_CHECKING:
+    import pyarrow as pa  # type: ignore[import-untyped]
+
+
+def split(table: "pa.Table") -> tuple[Records, tuple[Refused, ...]]:
+    """Take a collected table of ``stages.PACKED_SCHEMA`` apart into good records and refused ones.
+
+    Rows are put into the order of (partition, offset): Spark delivers them so, and a job's minutes depend on it.
+    """
+    table = unpacked(table).sort_by([("partition", "ascending"), ("offset", "ascending")])
+    is_refused = table.column("reason").is_valid().to_numpy()
+    return _records(table.filter(~is_refused)), _refused(table.filter(is_refused))
+
+
+def _records(table: "pa.Table") -> Records:
+    jobs, job = _codes(table, "job")
+    tasks, task = _codes(table, "task")
+    samples = np.zeros((len(table), len(SAMPLE_COLUMNS)), dtype=np.int64)
+    samples[:, COLUMN["task"]] = np.maximum(task, 0)
+    for name in ("partition", "offset", *INTEGER_COLUMNS):
+        samples[:, COLUMN[name]] = table.column(name).fill_null(0).to_numpy()
+    is_marker = np.flatnonzero(task < 0)
+    raw = table.column("raw").take(is_marker).to_pylist()
+    return Records(
+        jobs=jobs,
+        job=job,
+        tasks=tasks,
+        samples=samples,
+        append_ms=table.column("append_ms").to_numpy(),
+        markers={row: marker_of(value) for row, value in zip(is_marker.tolist(), raw, strict=True)},
+    )
+
+
+def _codes(table: "pa.Table", name: str) -> tuple[tuple[str, ...], "np.ndarray[tuple[int], np.dtype[np.int32]]"]:
+    """Return the distinct texts of a column and int32 [n] into them, -1 where it is null."""
+    encoded = table.column(name).dictionary_encode().combine_chunks()
+    if len(table) == 0:
+        return (), np.zeros(0, dtype=np.int32)
+    return tuple(encoded.dictionary.to_pylist()), encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int32)
+
+
+def _refused(table: "pa.Table") -> tuple[Refused, ...]:
+    names = ("partition", "offset", "reason", "field", "message", "key", "raw")
+    columns = (table.column(name).to_pylist() for name in names)
+    return tuple(Refused(*values) for values in zip(*columns, strict=True))

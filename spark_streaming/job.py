@@ -1,0 +1,199 @@
+"""The streaming query and its loop: read task metrics, parse on executors, merge, produce, save, let Spark commit.
+
+The one place that knows ``readStream``, ``writeStream`` and checkpoints. One batch, in this order: collect, feed, produce, await
+the acknowledgements, save the state, return; then Spark commits. A kill anywhere in between makes Spark replay the same offsets
+under the same number on the state before: windows may be produced twice, with equal identities and equal bytes.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import KafkaException
+
+from contracts.topics import CLOCK, DEAD_LETTERS, SNAPSHOTS, TASK_METRICS, TopicNames
+from runtime.backoff import Stopped
+from runtime.health import HealthServer
+from runtime.kafka import wait_for_topics
+from spark_streaming.collected import split
+from spark_streaming.minutes import MinuteRules, Minutes
+from spark_streaming.publisher import Publisher
+from spark_streaming.road_clock import RoadClock
+from spark_streaming.session import start_session, warm_up
+from spark_streaming.settings import SparkSettings, checkpoint_folder
+from spark_streaming.stages import parsed
+from spark_streaming.state_store import StateStore
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+WATCH_EVERY_S = 0.2
+_BROKER_AWAY = ("org.apache.kafka.common.errors", "java.util.concurrent.TimeoutException")
+
+
+@dataclass(slots=True)
+class Counts:
+    """What the process has done since it started; shown by the health endpoint."""
+
+    batches: int = 0
+    samples: int = 0
+    windows: int = 0
+    late: int = 0
+    dead_letters: int = 0
+    restarts: int = 0
+    batch_ms: int = 0
+
+
+class Assembler:
+    """Takes one batch after the other; ``foreachBatch`` calls it in the driver."""
+
+    def __init__(self, store: StateStore, publisher: Publisher, clock: RoadClock, counts: Counts) -> None:
+        self._store = store
+        self._publisher = publisher
+        self._clock = clock
+        self._counts = counts
+        self._held: tuple[int, Minutes] | None = None
+        self.failure: Exception | None = None
+
+    def __call__(self, frame: "DataFrame", batch: int) -> None:
+        """Assemble a batch, and keep what went wrong: Spark passes on only its text."""
+        try:
+            self._assemble(frame, batch)
+        except Exception as error:
+            self.failure = error
+            raise
+
+    def _assemble(self, frame: "DataFrame", batch: int) -> None:
+        began_s = time.monotonic()
+        minutes = self._take(batch - 1)
+        records, unparsed = split(frame.toArrow())
+        fed = minutes.feed(records, self._clock.at(records.append_ms))
+        self._publisher.windows(fed.windows)
+        self._publisher.dead_letters((*unparsed, *fed.refused))
+        self._publisher.flush_or_raise()
+        self._store.save(batch, minutes)
+        self._held = batch, minutes
+        self._counts.batches += 1
+        self._counts.samples += fed.samples
+        self._counts.windows += len(fed.windows)
+        self._counts.late += fed.late
+        self._counts.dead_letters += len(unparsed) + len(fed.refused)
+        self._counts.batch_ms = round((time.monotonic() - began_s) * 1000)
+
+    def _take(self, batch: int) -> Minutes:
+        """Give the state after a batch away: from memory if it is the one held, else as it was saved.
+
+        What is fed changes it, so that after a failure it must not be used again.
+        """
+        held, self._held = self._held, None
+        if held is not None and held[0] == batch:
+            return held[1]
+        return self._store.load(batch)
+
+
+def read_task_metrics(session: "SparkSession", settings: SparkSettings) -> "DataFrame":
+    """Return the stream of raw records."""
+    return (
+        session.readStream.format("kafka")
+        .option("kafka.bootstrap.servers", settings.bootstrap)
+        .option("subscribe", TopicNames(settings.topic_prefix)(TASK_METRICS))
+        .option("startingOffsets", "earliest")
+        .option("maxOffsetsPerTrigger", settings.spark_batch_records_max)
+        .option("failOnDataLoss", str(settings.spark_fail_on_data_loss).lower())
+        .load()
+    )
+
+
+def start_query(session: "SparkSession", settings: SparkSettings, assembler: Assembler) -> "StreamingQuery":
+    """Start the query; it goes on where its checkpoint ends."""
+    return (
+        parsed(read_task_metrics(session, settings))
+        .writeStream.queryName("windows")
+        .foreachBatch(assembler)
+        .option("checkpointLocation", str(checkpoint_folder(settings)))
+        .trigger(processingTime=f"{settings.spark_trigger_ms} milliseconds")
+        .start()
+    )
+
+
+class Job:
+    """The role: waits for Kafka, runs the query, starts it again when the broker went away and returned."""
+
+    def __init__(self, settings: SparkSettings, *, stop: threading.Event, log: logging.Logger) -> None:
+        self._settings = settings
+        self._stop = stop
+        self._log = log
+        self._counts = Counts()
+        self._query: StreamingQuery | None = None
+
+    def run(self) -> None:
+        """Run until told to stop.
+
+        Raises:
+            SurescaleError: settings or saved state cannot be used.
+        """
+        rules = MinuteRules(
+            self._settings.window_minutes,
+            self._settings.allowed_lateness_ms,
+            self._settings.ahead_of_clock_ms_max,
+        )
+        store = StateStore(checkpoint_folder(self._settings), rules)
+        with HealthServer(self._settings.health_port, self.report):
+            session = start_session(self._settings)
+            try:
+                self._log.info("Spark %s at %s", session.version, self._settings.spark_master)
+                warm_up(session)
+                while not self._stop.is_set():
+                    self._run_query(session, store)
+            except Stopped:
+                pass
+            finally:
+                self._query = None
+                session.stop()
+        self._log.info("stopped: %s", asdict(self._counts))
+
+    def report(self) -> Mapping[str, Any]:
+        """Return the health: ready once the query has finished its first trigger."""
+        return {"role": "spark", "ready": _has_triggered(self._query), **asdict(self._counts)}
+
+    def _run_query(self, session: "SparkSession", store: StateStore) -> None:
+        topics = [TASK_METRICS, SNAPSHOTS, DEAD_LETTERS, *([CLOCK] if self._settings.road_clock else [])]
+        wait_for_topics(self._settings, topics, stop=self._stop, log=self._log)
+        clock = RoadClock(self._settings, stop=self._stop, log=self._log)
+        assembler = Assembler(store, Publisher(self._settings), clock, self._counts)
+        query = start_query(session, self._settings, assembler)
+        self._query = query
+        self._log.info("query started, checkpoint %s", checkpoint_folder(self._settings))
+        try:
+            while query.isActive and not self._stop.wait(WATCH_EVERY_S):
+                pass
+            if query.isActive:
+                query.stop()
+            elif not self._stop.is_set():
+                self._raise_unless_away(query, assembler.failure)
+        finally:
+            clock.close()
+
+    def _raise_unless_away(self, query: "StreamingQuery", failure: Exception | None) -> None:
+        """A broker that went away is waited for; every other end of the query ends the process."""
+        ended = query.exception()
+        is_away = isinstance(failure, KafkaException | TimeoutError) if failure else _says_away(str(ended))
+        if not is_away:
+            raise failure or ended or RuntimeError("the query ended by itself")
+        self._counts.restarts += 1
+        self._log.warning("the query lost the broker and starts again: %s", str(failure or ended).splitlines()[0])
+        self._stop.wait(WATCH_EVERY_S)
+
+
+def _says_away(text: str) -> bool:
+    return any(word in text for word in _BROKER_AWAY)
+
+
+def _has_triggered(query: "StreamingQuery | None") -> bool:
+    if query is None or not query.isActive:
+        return False
+    return query.lastProgress is not None or query.status["message"].startswith("Waiting for")

@@ -1,0 +1,269 @@
+"""Closes minutes job by job and rolls their windows on. Pure: numpy only, time and clock are arguments.
+
+Records are judged one after the other in Kafka's order (arrays are only the faster way to do that), and jobs do not know of each
+other. So what comes out does not depend on how records fell into batches nor on how jobs were interleaved.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from contracts.clock import MINUTE_MS
+from contracts.errors import RecordRejected
+from contracts.messages import JobTopology, MinuteMarker
+from contracts.topology import check_topology
+from contracts.windows import Window, WindowCounts, WindowHistory
+from contracts.wire import encode
+from spark_streaming.columns import COLUMN, SAMPLE_COLUMNS, Coordinates, Int64, Records, sample_from_row
+from spark_streaming.figures import NO_BASELINE, Baseline, minute_figures
+
+NEVER_MS = -1  # before the first record of a job; ends of minutes are multiples of 60,000
+
+_TASK, _AT, _PARTITION, _OFFSET = (COLUMN[name] for name in ("task", "sampled_at_ms", "partition", "offset"))
+
+
+@dataclass(frozen=True, slots=True)
+class MinuteRules:
+    """What decides when a minute closes and what a window holds; kept in the saved state, where a change is refused."""
+
+    window_minutes: int = 60
+    allowed_lateness_ms: int = 5_000
+    ahead_of_clock_ms_max: int = 120_000
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """One record that cannot be used, with where it lies and why (reasons: ``RecordRejected.REJECT_REASONS``)."""
+
+    partition: int
+    offset: int
+    reason: str
+    field: str
+    message: str
+    key: bytes | None
+    payload: bytes
+
+    @property
+    def at(self) -> tuple[int, int]:
+        """Return where it lies, for sorting."""
+        return self.partition, self.offset
+
+
+@dataclass(frozen=True, slots=True)
+class Fed:
+    """What came of one batch: windows by job and minute, refused records by partition and offset."""
+
+    windows: tuple[Window, ...]
+    refused: tuple[Refused, ...]
+    samples: int
+    late: int
+
+
+@dataclass(slots=True)
+class OpenMinute:
+    """Samples of a minute that has not closed; the column ``task`` points into ``tasks``."""
+
+    tasks: dict[str, int] = field(default_factory=dict)
+    chunks: list[Int64] = field(default_factory=list)
+
+    def add(self, samples: Int64, tasks: tuple[str, ...]) -> None:
+        """Take samples over, with their tasks renumbered."""
+        present = np.unique(samples[:, _TASK])
+        numbers = np.array([self.tasks.setdefault(tasks[code], len(self.tasks)) for code in present], dtype=np.int64)
+        own = samples.copy()
+        own[:, _TASK] = numbers[np.searchsorted(present, samples[:, _TASK])]
+        self.chunks.append(own)
+
+    def samples(self) -> Int64:
+        """Return all samples in order of arrival."""
+        return np.concatenate(self.chunks) if self.chunks else np.zeros((0, len(SAMPLE_COLUMNS)), dtype=np.int64)
+
+
+@dataclass(slots=True)
+class JobMinutes:
+    """All that is remembered of one job.
+
+    Attributes:
+        closed_ms: end of the last closed minute; a record of it or of an earlier one is late. ``NEVER_MS`` before the first
+            record.
+        highest_ms: highest event time of a sample.
+        late: late rows since the last window.
+        topology: the last good one.
+    """
+
+    job: str
+    rules: MinuteRules
+    history: WindowHistory
+    closed_ms: int = NEVER_MS
+    highest_ms: int = NEVER_MS
+    late: int = 0
+    topology: JobTopology | None = None
+    baseline: Baseline = NO_BASELINE
+    open: dict[int, OpenMinute] = field(default_factory=dict)
+
+    def take_samples(self, samples: Int64, tasks: tuple[str, ...], append_ms: Int64) -> Iterator[Window | Refused]:
+        """Add samples one after the other; yield what the minutes came to that they closed by going ahead of them."""
+        while len(samples):
+            highest = np.maximum(np.maximum.accumulate(samples[:, _AT]), self.highest_ms)
+            if self.closed_ms == NEVER_MS:
+                self.closed_ms = self._closed_by(int(highest[0]))
+            closing = np.flatnonzero(highest - self.rules.allowed_lateness_ms > self.closed_ms + MINUTE_MS)
+            count = int(closing[0]) + 1 if len(closing) else len(samples)
+            self._add(samples[:count], tasks)
+            self.highest_ms = int(highest[count - 1])
+            if len(closing):
+                yield from self._close_through(self._closed_by(self.highest_ms), int(append_ms[count - 1]))
+            samples, append_ms = samples[count:], append_ms[count:]
+
+    def take_marker(self, marker: MinuteMarker, at: Coordinates) -> Iterator[Window | Refused]:
+        """Close the marker's minute; a marker of a minute that is closed already changes nothing."""
+        end_ms = marker.minute_end_ms
+        if end_ms % MINUTE_MS:
+            message = f"{end_ms} is not the end of a minute (a multiple of {MINUTE_MS})"
+            yield _refused_marker(marker, at, RecordRejected("invalid_field", "minute_end_ms", message))
+            return
+        self.history.add_load_history(marker.load_history)
+        if end_ms <= self.closed_ms:
+            return
+        if self.closed_ms == NEVER_MS:
+            self.closed_ms = end_ms - MINUTE_MS
+        topology = self.topology
+        try:
+            _check(marker)
+            topology = marker.topology
+        except RecordRejected as rejected:
+            yield _refused_marker(marker, at, rejected)
+        self.topology = self.topology or topology
+        yield from self._close_through(end_ms - MINUTE_MS, at.append_ms)
+        self.topology = topology
+        yield from self._close_through(end_ms, at.append_ms, marker.reached_wall_ms)
+
+    def _closed_by(self, highest_ms: int) -> int:
+        """Return the end of the last minute that an event time closes: one that lies more than the lateness behind it."""
+        return (highest_ms - self.rules.allowed_lateness_ms - 1) // MINUTE_MS * MINUTE_MS
+
+    def _add(self, samples: Int64, tasks: tuple[str, ...]) -> None:
+        ends = -(-samples[:, _AT] // MINUTE_MS) * MINUTE_MS
+        is_late = ends <= self.closed_ms
+        self.late += int(is_late.sum())
+        for end_ms in np.unique(ends[~is_late]):
+            self.open.setdefault(int(end_ms), OpenMinute()).add(samples[ends == end_ms], tasks)
+
+    def _close_through(self, end_ms: int, append_ms: int, reached_wall_ms: int | None = None) -> Iterator[Window | Refused]:
+        """Close every minute up to ``end_ms``; of a gap longer than a window only the end gets windows."""
+        gap_from_ms = max(self.closed_ms, end_ms - self.rules.window_minutes * MINUTE_MS) + MINUTE_MS
+        ends = {open_ms for open_ms in self.open if open_ms <= end_ms} | set(range(gap_from_ms, end_ms + 1, MINUTE_MS))
+        for closing_ms in sorted(ends):
+            minute = self.open.pop(closing_ms, OpenMinute())
+            self.closed_ms = closing_ms
+            yield from self._close(closing_ms, minute, append_ms, reached_wall_ms)
+
+    def _close(self, end_ms: int, minute: OpenMinute, append_ms: int, reached_wall_ms: int | None) -> Iterator[Window | Refused]:
+        samples, tasks = minute.samples(), tuple(minute.tasks)
+        if self.topology is None:
+            message = f"job {self.job} never sent a valid topology: its monitor must send one with each minute's marker"
+            yield from self._refuse_rows(samples, tasks, "unknown_job", "job", message)
+            return
+        found = minute_figures(samples, tasks, self.topology, self.baseline)
+        self.baseline = found.baseline
+        message = f"not in the topology (version {self.topology.version}) of job {self.job}"
+        yield from self._refuse_rows(found.unknown, tasks, "unknown_task", "task", message)
+        counts = WindowCounts(samples=found.samples, late=self.late + found.outdated, duplicates=found.duplicates)
+        self.late = 0
+        yield self.history.close(
+            end_ms,
+            found.rows,
+            self.topology,
+            counts=counts,
+            closed_append_ms=append_ms,
+            reached_wall_ms=reached_wall_ms,
+        )
+
+    def _refuse_rows(self, rows: Int64, tasks: tuple[str, ...], reason: str, name: str, message: str) -> Iterator[Refused]:
+        for row in rows:
+            task = tasks[row[_TASK]]
+            text = f"{task!r} is {message}" if reason == "unknown_task" else message
+            payload = encode(sample_from_row(self.job, task, row))
+            yield Refused(int(row[_PARTITION]), int(row[_OFFSET]), reason, name, text, self.job.encode(), payload)
+
+
+class Minutes:
+    """Every job's open minutes, baselines and windows."""
+
+    def __init__(self, rules: MinuteRules) -> None:
+        self.rules = rules
+        self.jobs: dict[str, JobMinutes] = {}
+
+    def feed(self, records: Records, reference_ms: Int64) -> Fed:
+        """Take one batch.
+
+        Args:
+            records: in Kafka's order within each partition; a job's records lie in one partition.
+            reference_ms: int64 [n], the road's clock when each record was appended.
+        """
+        windows: list[Window] = []
+        refused: list[Refused] = []
+        late_before = sum(job.late for job in self.jobs.values())
+        is_ahead = records.event_ms() > reference_ms + self.rules.ahead_of_clock_ms_max
+        refused += [self._ahead(records, row, int(reference_ms[row])) for row in np.flatnonzero(is_ahead).tolist()]
+        for code in sorted(range(len(records.jobs)), key=records.jobs.__getitem__):
+            rows = np.flatnonzero((records.job == code) & ~is_ahead)
+            for found in self._feed_job(records.jobs[code], records, rows):
+                if isinstance(found, Window):
+                    windows.append(found)
+                else:
+                    refused.append(found)
+        late = sum(job.late for job in self.jobs.values()) + sum(window.counts.late for window in windows) - late_before
+        samples = len(records.job) - len(records.markers)
+        return Fed(tuple(windows), tuple(sorted(refused, key=lambda record: record.at)), samples, late)
+
+    def _feed_job(self, name: str, records: Records, rows: Int64) -> Iterator[Window | Refused]:
+        if not len(rows):
+            return
+        if name not in self.jobs:
+            self.jobs[name] = JobMinutes(name, self.rules, WindowHistory(name, self.rules.window_minutes))
+        job = self.jobs[name]
+        begin = 0
+        for position, row in enumerate(rows.tolist()):
+            if row in records.markers:
+                between = rows[begin:position]
+                yield from job.take_samples(records.samples[between], records.tasks, records.append_ms[between])
+                yield from job.take_marker(records.markers[row], _coordinates(records, row))
+                begin = position + 1
+        rest = rows[begin:]
+        yield from job.take_samples(records.samples[rest], records.tasks, records.append_ms[rest])
+
+    def _ahead(self, records: Records, row: int, reference_ms: int) -> Refused:
+        marker = records.markers.get(row)
+        job = records.jobs[records.job[row]]
+        sample = records.samples[row]
+        name = "sampled_at_ms" if marker is None else "minute_end_ms"
+        at_ms = int(sample[_AT]) if marker is None else marker.minute_end_ms
+        message = (
+            f"{at_ms} is {(at_ms - reference_ms) / 1000:.0f} s ahead of the road's clock, "
+            f"{self.rules.ahead_of_clock_ms_max / 1000:.0f} s allowed: check the clock of the machine that sent it"
+        )
+        original = sample_from_row(job, records.tasks[sample[_TASK]], sample) if marker is None else marker
+        at = _coordinates(records, row)
+        return Refused(at.partition, at.offset, "ahead_of_clock", name, message, job.encode(), encode(original))
+
+
+def _coordinates(records: Records, row: int) -> Coordinates:
+    sample = records.samples[row]
+    return Coordinates(int(sample[_PARTITION]), int(sample[_OFFSET]), int(records.append_ms[row]))
+
+
+def _check(marker: MinuteMarker) -> None:
+    """Refuse a marker whose topology cannot be used."""
+    if marker.topology.job != marker.job:
+        raise RecordRejected("invalid_field", "topology.job", f"{marker.topology.job!r} in a marker of job {marker.job!r}")
+    try:
+        check_topology(marker.topology)
+    except RecordRejected as rejected:
+        raise RecordRejected(rejected.reason, f"topology.{rejected.field}", str(rejected).partition(": ")[2]) from None
+
+
+def _refused_marker(marker: MinuteMarker, at: Coordinates, why: RecordRejected) -> Refused:
+    message = str(why).removeprefix(f"{why.field}: ")
+    return Refused(at.partition, at.offset, why.reason, why.field, message, marker.job.encode(), encode(marker))

@@ -1,0 +1,96 @@
+"""Produces windows and dead letters, and says whether all of them were acknowledged. The edge to Kafka; holds no state."""
+
+from collections.abc import Iterable
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from contracts.errors import RecordRejected
+from contracts.messages import DeadLetter
+from contracts.settings import RoadSettings
+from contracts.topics import DEAD_LETTERS, SNAPSHOTS, TASK_METRICS, TopicNames
+from contracts.windows import Window, encode_window
+from contracts.wire import encode
+from runtime.kafka import producer
+from spark_streaming.minutes import Refused
+from spark_streaming.stages import REFUSED_BYTES_MAX
+
+Headers = list[tuple[str, str | bytes | None]]
+
+REFUSED_BY = "spark_streaming"
+MINUTE_HEADER = "minute"
+_POLL_S = 0.2
+
+
+class Publisher:
+    """Writes to ``snapshots`` and ``dead-letters``."""
+
+    def __init__(self, settings: RoadSettings, client: Producer | None = None) -> None:
+        self._topic = TopicNames(settings.topic_prefix)
+        self._client = client or producer(settings)
+        self._failed: KafkaError | None = None
+
+    def windows(self, windows: Iterable[Window]) -> None:
+        """Produce windows, key = job, header ``minute`` = window's end; one that is too large becomes a dead letter."""
+        for window in windows:
+            try:
+                value = encode_window(window)
+            except RecordRejected as rejected:
+                self._dead_letter(_too_large(f"{self._topic(SNAPSHOTS)}/{window.job}", window, rejected), window.job.encode())
+                continue
+            headers: Headers = [(MINUTE_HEADER, str(window.window_end_ms).encode())]
+            self._produce(SNAPSHOTS, window.job.encode(), value, headers)
+
+    def dead_letters(self, refused: Iterable[Refused]) -> None:
+        """Produce one dead letter per refused record, under the record's own key."""
+        for record in refused:
+            letter = DeadLetter(
+                topic=self._topic(TASK_METRICS),
+                partition=record.partition,
+                offset=record.offset,
+                reason=record.reason,
+                field=record.field,
+                message=record.message,
+                refused_by=REFUSED_BY,
+                payload=record.payload[:REFUSED_BYTES_MAX].decode("utf-8", "replace"),
+            )
+            self._dead_letter(letter, record.key)
+
+    def flush_or_raise(self) -> None:
+        """Wait until the broker has acknowledged everything.
+
+        Raises:
+            KafkaException: a record was not delivered.
+        """
+        while self._client.flush(_POLL_S):
+            pass
+        if self._failed is not None:
+            failed, self._failed = self._failed, None
+            raise KafkaException(failed)
+
+    def _dead_letter(self, letter: DeadLetter, key: bytes | None) -> None:
+        self._produce(DEAD_LETTERS, key, encode(letter), [])
+
+    def _produce(self, name: str, key: bytes | None, value: bytes, headers: Headers) -> None:
+        while True:
+            try:
+                self._client.produce(self._topic(name), value, key, headers=headers, on_delivery=self._delivered)
+                return
+            except BufferError:  # the client's queue is full: let it send
+                self._client.poll(_POLL_S)
+
+    def _delivered(self, error: KafkaError | None, _record: Message) -> None:
+        if error is not None:
+            self._failed = error
+
+
+def _too_large(topic: str, window: Window, rejected: RecordRejected) -> DeadLetter:
+    """No record is at fault here: the letter's coordinates name the window itself."""
+    return DeadLetter(
+        topic=topic,
+        partition=0,
+        offset=window.window_end_ms,
+        reason=rejected.reason,
+        field=rejected.field,
+        message=str(rejected),
+        refused_by=REFUSED_BY,
+    )

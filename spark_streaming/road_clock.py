@@ -1,0 +1,62 @@
+"""Follows the topic ``clock``: the segments that records are judged against. The edge to Kafka."""
+
+import logging
+import threading
+
+from contracts.errors import RecordRejected
+from contracts.messages import ClockSegment
+from contracts.settings import RoadSettings
+from contracts.topics import CLOCK
+from contracts.wire import decode
+from runtime.backoff import Stopped
+from runtime.kafka import LogReader
+from spark_streaming.columns import Int64
+from spark_streaming.references import TimedSegment, references
+
+_PAUSE_S = 0.1
+
+
+class RoadClock:
+    """The clock of one road, or the brokers' append times where ``road_clock`` is off."""
+
+    def __init__(self, settings: RoadSettings, *, stop: threading.Event, log: logging.Logger) -> None:
+        self._road = settings.road
+        self._stop = stop
+        self._log = log
+        self._segments: list[TimedSegment] = []
+        self._reader = LogReader(settings, [CLOCK]) if settings.road_clock else None
+
+    def at(self, append_ms: Int64) -> Int64:
+        """Return int64 [n], the road's time when each record was appended.
+
+        Reads the clock to its end first; waits for the first segment, because nothing can be judged without one.
+
+        Raises:
+            TimeoutError, KafkaException: the broker does not deliver.
+            runtime.backoff.Stopped: the process was told to stop while it waited.
+        """
+        if self._reader is None or not len(append_ms):
+            return append_ms
+        self._read(self._reader)
+        if not self._segments:
+            self._log.warning("records arrived before the first segment of clock %r: waiting for it", self._road)
+        while not self._segments:
+            if self._stop.wait(_PAUSE_S):
+                raise Stopped("the road's clock")
+            self._read(self._reader)
+        return references(self._segments, append_ms)
+
+    def close(self) -> None:
+        """Leave the broker."""
+        if self._reader is not None:
+            self._reader.close()
+
+    def _read(self, reader: LogReader) -> None:
+        for record in reader.read_to_end():
+            try:
+                segment = decode(record.value(), ClockSegment)
+            except RecordRejected as rejected:
+                self._log.warning("record %d of the clock is no segment (%s): left out", record.offset(), rejected)
+                continue
+            if segment.road == self._road:
+                self._segments.append((record.timestamp()[1], segment))

@@ -1,0 +1,78 @@
+"""Builds the Spark session with the settings that were measured, and warms it up. Reads no topic."""
+
+import os
+import shutil
+import sys
+import tempfile
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from contracts.errors import SettingsError
+from spark_streaming.settings import SparkSettings, jar_paths
+from spark_streaming.stages import SOURCE_COLUMNS, parsed
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# The default manager forks a process per file where the native Hadoop library is missing; on a local disk this one halves the
+# time of an empty batch. An object store has other rename semantics and keeps the default.
+_LOCAL_CHECKPOINTS = "org.apache.spark.sql.execution.streaming.FileSystemBasedCheckpointFileManager"
+
+
+def start_session(settings: SparkSettings, *, name: str = "surescale") -> "SparkSession":
+    """Start or connect to Spark.
+
+    Raises:
+        SettingsError: no Java, or a jar that does not exist.
+    """
+    from pyspark.sql import SparkSession
+
+    if not (shutil.which("java") or os.environ.get("JAVA_HOME")):
+        raise SettingsError("no Java runtime found: install Java 17 or newer (Debian: apt-get install openjdk-17-jre-headless)")
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else workers take the first python3 of the path
+    builder = SparkSession.builder.appName(name).master(settings.spark_master)
+    for key, value in spark_options(settings).items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def spark_options(settings: SparkSettings) -> dict[str, str]:
+    """Return Spark's own settings for ours."""
+    scratch = tempfile.gettempdir()
+    options = {
+        "spark.driver.memory": settings.spark_driver_memory,
+        "spark.driver.extraJavaOptions": f"-XX:+UseSerialGC -Djava.io.tmpdir={scratch}",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.shuffle.partitions": "1",  # nothing is shuffled
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.streaming.checkpointFileManagerClass": _LOCAL_CHECKPOINTS,
+        "spark.sql.streaming.noDataProgressEventInterval": "1500",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
+        "spark.python.daemon.module": "spark_streaming.worker_daemon",
+    }
+    if settings.spark_master.startswith("local"):
+        options |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1", "spark.local.dir": scratch}
+    return options | _jar_options(settings)
+
+
+def _jar_options(settings: SparkSettings) -> dict[str, str]:
+    jars = jar_paths(settings.spark_jars)
+    if jars:
+        return {"spark.jars": ",".join(map(str, jars))}
+    import pyspark
+
+    return {"spark.jars.packages": f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"}
+
+
+def warm_up(session: "SparkSession") -> None:
+    """Start a Python worker and compile the stage, so that the first batch need not."""
+    from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType, TimestampType
+
+    kinds = (BinaryType(), BinaryType(), IntegerType(), LongType(), TimestampType())
+    schema = StructType([StructField(name, kind) for name, kind in zip(SOURCE_COLUMNS, kinds, strict=True)])
+    row = (b"warm/up", b"{}", 0, 0, datetime.fromtimestamp(0, UTC))
+    parsed(session.createDataFrame([row] * session.sparkContext.defaultParallelism, schema)).toArrow()

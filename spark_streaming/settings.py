@@ -1,0 +1,54 @@
+"""Settings of the Spark job beside those of the road."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from contracts.errors import SettingsError
+from contracts.settings import RoadSettings
+
+
+@dataclass(frozen=True, slots=True)
+class SparkSettings(RoadSettings):
+    """What ``surescale spark`` reads from ``SURESCALE_*`` and its options."""
+
+    spark_master: str = "local[*]"
+    """Any Spark master: local[n], spark://host:port, k8s://..., yarn."""
+    spark_checkpoint: str = ""
+    """Folder of offsets, commits and windows, on a disk that outlives the process; one per road."""
+    spark_jars: str = ""
+    """Jars of Spark's Kafka connector: paths separated by commas, or a folder; empty: Spark resolves them itself."""
+    spark_driver_memory: str = "1g"
+    """Heap of the driver (in local mode also of the executors)."""
+    spark_trigger_ms: int = 100
+    """Least time between the starts of two batches."""
+    spark_batch_records_max: int = 60_000
+    """Most records in one batch: bounds memory and the time of a catch-up batch."""
+    spark_fail_on_data_loss: bool = True
+    """True: stop when records expired before they were read; false: go on with what is left."""
+
+
+def checkpoint_folder(settings: SparkSettings) -> Path:
+    """Return the checkpoint's folder.
+
+    Raises:
+        SettingsError: none was given.
+    """
+    if not settings.spark_checkpoint:
+        raise SettingsError("SURESCALE_SPARK_CHECKPOINT: not set; name a folder with it or with --checkpoint")
+    return Path(settings.spark_checkpoint).absolute()
+
+
+def jar_paths(text: str) -> tuple[Path, ...]:
+    """Return the jars that ``spark_jars`` names, sorted.
+
+    Raises:
+        SettingsError: a path does not exist, or a folder holds no jar.
+    """
+    found: list[Path] = []
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        path = Path(part)
+        jars = sorted(path.glob("*.jar")) if path.is_dir() else [path] * path.is_file()
+        if not jars:
+            raise SettingsError(f"SURESCALE_SPARK_JARS: {part!r} is neither a jar nor a folder with jars; correct or unset it")
+        found += jars
+    return tuple(sorted(found))

@@ -1,0 +1,212 @@
+"""The agent as a real process on a real broker: windows in, decisions out, nothing lost."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from urllib.error import URLError
+from urllib.request import urlopen
+
+import pytest
+from aiokafka.partitioner import DefaultPartitioner
+from confluent_kafka import Message
+
+from contracts.clock import MINUTE_MS
+from contracts.messages import DeadLetter, Decision, JobSettings
+from contracts.settings import RoadSettings, to_environment
+from contracts.topics import DEAD_LETTERS, DECISIONS, JOB_PARTITIONS, JOB_SETTINGS, SNAPSHOTS, TopicNames
+from contracts.windows import WindowHistory, encode_window
+from contracts.wire import decode, encode
+from runtime.kafka import LogReader, create_topics, producer
+from services.stack.ports import free_port
+from tests.builders import JOB, row, topology
+from tests.conftest import KafkaForTests
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.integration
+
+SURESCALE = [sys.executable, "-c", "from services.cli import main; main()"]
+
+
+class Road:
+    """Topics of one test, and agents that serve them."""
+
+    def __init__(self, settings: RoadSettings, folder: Path) -> None:
+        self.settings = settings
+        self._folder = folder
+        self._names = TopicNames(settings.topic_prefix)
+        self._producer = producer(settings)
+        self._agents: list[subprocess.Popen[bytes]] = []
+
+    def send(self, topic: str, key: str, value: bytes | None) -> None:
+        """Write one record and wait until it is acknowledged."""
+        self._producer.produce(self._names(topic), value, key=key.encode())
+        assert self._producer.flush(20) == 0
+
+    def start(self, **environment: str) -> subprocess.Popen[bytes]:
+        """Start an agent; its log goes to the test's folder."""
+        log = (self._folder / f"agent-{len(self._agents)}.log").open("wb")
+        env = os.environ | to_environment(self.settings) | environment
+        process = subprocess.Popen([*SURESCALE, "agent"], env=env, stderr=log, stdout=log)
+        self._agents.append(process)
+        return process
+
+    def log(self) -> str:
+        """Return what the newest agent has said."""
+        return (self._folder / f"agent-{len(self._agents) - 1}.log").read_text()
+
+    def stop(self) -> None:
+        """End what still runs."""
+        for process in self._agents:
+            process.kill()
+            process.wait()
+
+    def records(self, topic: str, enough: Callable[[list[Message]], bool]) -> list[Message]:
+        """Read a topic from its beginning until there is enough."""
+        reader = LogReader(self.settings, [topic])
+        found: list[Message] = []
+
+        def arrived() -> bool:
+            found.extend(reader.read_to_end())
+            return enough(found)
+
+        try:
+            wait_until(arrived, 60, f"records on {topic}")
+        finally:
+            reader.close()
+        return found
+
+    def decisions(self, count: int) -> list[Decision]:
+        """Wait for this many distinct decisions and return all that arrived."""
+        found = self.records(DECISIONS, lambda records: len({decision_of(record).decision_id for record in records}) >= count)
+        return [decision_of(record) for record in found]
+
+
+def decision_of(record: Message) -> Decision:
+    """Parse a record of the topic ``decisions``."""
+    return decode(record.value(), Decision)
+
+
+@pytest.fixture
+def road(kafka: KafkaForTests, tmp_path: Path) -> Iterator[Road]:
+    """A road of its own with all topics and the rule as policy."""
+    settings = RoadSettings(
+        bootstrap=kafka.bootstrap, topic_prefix=kafka.topic_prefix(), policy="target-utilisation", health_port=free_port()
+    )
+    create_topics(settings)
+    made = Road(settings, tmp_path)
+    yield made
+    made.stop()
+
+
+def windows(first_minute: int, last_minute: int, *, busy_ms: float = 114_000) -> list[bytes]:
+    """Return the windows of these minutes; task map runs on two instances and is busy for so long in each minute."""
+    history = WindowHistory(JOB, 60)
+    rows = {
+        "source": row(records_in=6_000, records_out=6_000, busy_ms=100),
+        "map": row(records_in=6_000, records_out=6_000, busy_ms=busy_ms, parallelism=2),
+        "sink": row(records_in=6_000, busy_ms=100),
+    }
+    closed = [history.close(end * MINUTE_MS, rows, topology()) for end in range(first_minute - 20, last_minute + 1)]
+    return [encode_window(window) for window in closed[20:]]
+
+
+def health(road: Road) -> dict[str, object]:
+    """Return the agent's health document, {} while nobody answers."""
+    try:
+        with urlopen(f"http://127.0.0.1:{road.settings.health_port}/health", timeout=2) as answer:
+            return json.loads(answer.read())  # type: ignore[no-any-return]
+    except (URLError, OSError):
+        return {}
+
+
+def test_each_span_end_gets_one_decision_act_or_hold(road: Road) -> None:
+    """Of forty windows the four that end a span are decided on, in order, keyed by cluster."""
+    road.start()
+    for raw in windows(601, 620) + windows(621, 640, busy_ms=82_000):
+        road.send(SNAPSHOTS, JOB, raw)
+    decisions = road.decisions(4)
+    assert [decision.span_end_ms // MINUTE_MS for decision in decisions] == [610, 620, 630, 640]
+    assert decisions[0].action == "act"
+    assert decisions[-1].action == "hold"
+    records = road.records(DECISIONS, lambda records: len(records) >= 4)
+    assert {record.key() for record in records} == {b"sim"}
+
+
+def test_a_malformed_window_goes_to_dead_letters_and_stops_nothing(road: Road) -> None:
+    """Junk and an empty record are refused with their coordinates, and the window behind them is decided on."""
+    road.start()
+    for raw in [b"junk", None, *windows(610, 610)]:
+        road.send(SNAPSHOTS, JOB, raw)
+    assert len(road.decisions(1)) == 1
+    letters = [decode(record.value(), DeadLetter) for record in road.records(DEAD_LETTERS, lambda found: len(found) == 2)]
+    assert [(letter.offset, letter.reason, letter.refused_by) for letter in letters] == [
+        (0, "unknown_layout", "agent"),
+        (1, "unknown_layout", "agent"),
+    ]
+
+
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
+def test_an_agent_that_ends_in_the_middle_loses_nothing(road: Road, end: signal.Signals) -> None:
+    """After kill -9 and after SIGTERM a new agent goes on: no span is missing, and repeated decisions are byte-identical."""
+    first = road.start()
+    for raw in windows(601, 640):
+        road.send(SNAPSHOTS, JOB, raw)
+    road.decisions(2)
+    first.send_signal(end)
+    assert first.wait(10) == (0 if end == signal.SIGTERM else -signal.SIGKILL)
+    for raw in windows(641, 660):
+        road.send(SNAPSHOTS, JOB, raw)
+    road.start()
+    decisions = road.decisions(6)
+    assert {decision.span_end_ms // MINUTE_MS for decision in decisions} == {610, 620, 630, 640, 650, 660}
+    assert len({encode(decision) for decision in decisions}) == 6
+
+
+def test_settings_sent_before_a_window_hold_for_it(road: Road) -> None:
+    """A job's new policy is used for every window that is sent after it."""
+    road.start()
+    road.send(SNAPSHOTS, JOB, windows(610, 610)[0])
+    assert road.decisions(1)[0].policy.name == "target-utilisation"
+    road.send(JOB_SETTINGS, JOB, b"{not json")
+    road.send(JOB_SETTINGS, JOB, encode(JobSettings(job=JOB, version=5, policy="hold")))
+    road.send(SNAPSHOTS, JOB, windows(620, 620)[0])
+    last = road.decisions(2)[-1]
+    assert (last.policy.name, last.settings_version) == ("hold", 5)
+
+
+def test_health_is_ready_once_partitions_are_assigned_and_sigterm_ends_cleanly(road: Road) -> None:
+    """The health endpoint turns ready and counts; SIGTERM ends the process with code 0 within seconds."""
+    process = road.start()
+    wait_until(lambda: health(road).get("ready"), 60, "a ready agent")
+    road.send(SNAPSHOTS, JOB, windows(610, 610)[0])
+    wait_until(lambda: health(road).get("decisions") == {"act": 1, "hold": 0}, 30, "one counted decision")
+    process.terminate()
+    assert process.wait(8) == 0
+
+
+def test_kafka_away_at_start_is_waited_for_and_said(road: Road) -> None:
+    """Without a broker the agent does not end: it says what it waits for, and SIGTERM still ends it with code 0."""
+    process = road.start(SURESCALE_BOOTSTRAP=f"127.0.0.1:{free_port()}")
+    wait_until(lambda: "waiting for Kafka" in road.log(), 30, "a line that says so")
+    assert process.poll() is None
+    process.terminate()
+    assert process.wait(8) == 0
+
+
+def test_every_client_puts_a_key_into_the_same_partition(road: Road) -> None:
+    """The partitioner of Faust's client and librdkafka's murmur2 agree on every key."""
+    keys = [f"sim/job-{number}".encode() for number in range(40)]
+    client, landed = producer(road.settings), {}
+    for key in keys:
+        client.produce(
+            f"{road.settings.topic_prefix}{SNAPSHOTS}", b"", key=key,
+            on_delivery=lambda _error, record: landed.update({record.key(): record.partition()}),
+        )  # fmt: skip
+    assert client.flush(20) == 0
+    partitions, choose = list(range(JOB_PARTITIONS)), DefaultPartitioner()
+    assert landed == {key: choose(key, partitions, partitions) for key in keys}
+    assert len(set(landed.values())) == JOB_PARTITIONS

@@ -1,0 +1,181 @@
+"""What holds for the controller whatever happens to it, and wherever it is stopped and goes on."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from contracts.messages import ClusterTopology, Decision, JobTopology, Outcome, RescheduleCommand
+from contracts.wire import encode
+from rescaler.controller import Controller, Effects
+from rescaler.reasons import REASONS_BY_STATUS
+from rescaler.view import View
+from tests.controller_world import (
+    JOB,
+    MINUTE_MS,
+    OTHER_JOB,
+    carried_out,
+    cluster,
+    controller,
+    decision,
+    ended,
+    job,
+    resumed,
+    view,
+)
+
+LAST = {"held", "commanded", "superseded", "refused"}
+JOBS = (JOB, OTHER_JOB)
+HOSTS = (cluster(2, 4), cluster(1, 4), cluster(3, 6), cluster(2, 4, h1="removed_soon"))
+
+wanted = st.none() | st.dictionaries(st.sampled_from(["map", "join", "nobody"]), st.integers(1, 12), min_size=1, max_size=2)
+step = st.one_of(
+    st.tuples(st.just("decision"), st.sampled_from(JOBS), wanted, st.integers(-2, 3)),
+    st.tuples(st.just("end"), st.sampled_from(JOBS), st.sampled_from(["applied", "failed"]), st.booleans()),
+    st.tuples(st.just("hosts"), st.sampled_from(HOSTS)),
+    st.tuples(st.just("mode"), st.sampled_from(["act", "advise", "observe"])),
+    st.tuples(st.just("tick")),
+)
+steps = st.lists(st.tuples(st.integers(0, 90_000), step), max_size=25)
+
+
+@dataclass
+class World:
+    """Feeds one controller and keeps what it said; ``restarts`` replaces it after every step by one made of its records."""
+
+    restarts: bool = False
+    now_ms: int = 10 * MINUTE_MS
+    hosts: ClusterTopology = HOSTS[0]
+    mode: str = "act"
+    control: Controller = field(default_factory=controller)
+    effects: list[Effects] = field(default_factory=list)
+    jobs: dict[str, JobTopology] = field(default_factory=lambda: {JOB: job(units=(0, 4)), OTHER_JOB: job(OTHER_JOB, (1,))})
+    acts: list[Decision] = field(default_factory=list)
+
+    def see(self) -> View:
+        """The world as it is."""
+        return view(*self.jobs.values(), hosts=self.hosts, mode=self.mode)
+
+    def take(self, pause_ms: int, what: tuple[object, ...]) -> None:
+        """Let one thing happen, then let time pass as the service does."""
+        self.now_ms += pause_ms
+        match what:
+            case ("decision", str(name), tasks, int(minutes)):
+                act = decision(max(0, self.now_ms // MINUTE_MS + minutes) * MINUTE_MS, tasks, of=name)  # type: ignore[arg-type]
+                self.acts += [act] if act.action == "act" else []
+                self.effects.append(self.control.on_decision(act, self.see(), self.now_ms))
+            case ("end", str(name), str(status), bool(shown)):
+                self.end(name, status, shown)
+            case ("hosts", ClusterTopology() as hosts):
+                self.hosts = hosts
+            case ("mode", str(mode)):
+                self.mode = mode
+        self.tick()
+
+    def end(self, name: str, status: str, shown: bool) -> None:
+        """Carry out, or fail, the command on its way; ``shown``: the topology has the result before the progress is heard."""
+        memory = self.control.memory.get(name)
+        command = memory.outstanding if memory else None
+        if command is None:
+            return
+        after = carried_out(self.jobs[name], command) if status == "applied" else self.jobs[name]
+        if shown:
+            self.jobs[name] = after
+        self.effects.append(self.control.on_progress(ended(command, self.now_ms, status), self.see(), self.now_ms))
+        self.jobs[name] = after
+
+    def tick(self) -> None:
+        """Let the controller look at the clock; perhaps replace it by its heir."""
+        self.effects.append(self.control.on_tick(self.see(), self.now_ms))
+        if self.restarts:
+            self.control = resumed(self.effects)
+
+    def drain(self) -> None:
+        """Let time pass until nothing waits any more."""
+        while (wake_ms := self.control.wake_at_ms()) is not None:
+            assert wake_ms > self.now_ms, "what is promised lies ahead"
+            self.now_ms = wake_ms
+            self.tick()
+
+    @property
+    def outcomes(self) -> list[Outcome]:
+        """Everything said."""
+        return [outcome for effects in self.effects for outcome in effects.outcomes]
+
+    @property
+    def commands(self) -> list[RescheduleCommand]:
+        """Every command."""
+        return [command for effects in self.effects for command in effects.commands]
+
+
+def lived(happened: list[tuple[int, tuple[object, ...]]], *, restarts: bool = False) -> World:
+    """A world after all that happened and after everything that waited has ended."""
+    world = World(restarts=restarts)
+    for pause_ms, what in happened:
+        world.take(pause_ms, what)
+    world.drain()
+    return world
+
+
+@given(steps)
+@settings(max_examples=80, deadline=None)
+def test_every_act_has_exactly_one_last_outcome(happened: list[tuple[int, tuple[object, ...]]]) -> None:
+    """However it comes, an act ends once, as the last of its outcomes, whose sequence has no gap."""
+    world = lived(happened)
+    for act in world.acts:
+        said = [outcome for outcome in world.outcomes if outcome.decision_id == act.decision_id]
+        assert [outcome.sequence for outcome in said] == list(range(len(said)))
+        assert [outcome.status in LAST for outcome in said] == [False] * (len(said) - 1) + [True]
+
+
+@given(steps)
+@settings(max_examples=80, deadline=None)
+def test_commands_are_unique_and_generations_rise_by_one(happened: list[tuple[int, tuple[object, ...]]]) -> None:
+    """Per job the commands have generations 1, 2, 3 ..., and each belongs to one commanded outcome."""
+    world = lived(happened)
+    for name in JOBS:
+        generations = [command.desired_generation for command in world.commands if command.job == name]
+        assert generations == list(range(1, len(generations) + 1))
+    named = Counter(outcome.command_id for outcome in world.outcomes if outcome.status == "commanded")
+    assert named == Counter(command.command_id for command in world.commands)
+
+
+@given(steps)
+@settings(max_examples=80, deadline=None)
+def test_no_unit_is_given_to_two_jobs(happened: list[tuple[int, tuple[object, ...]]]) -> None:
+    """A command takes no unit that the other job has, and only units of running hosts."""
+    world = World()
+    for pause_ms, what in happened:
+        before = len(world.commands)
+        world.take(pause_ms, what)
+        running = {unit for host in world.hosts.hosts if host.state == "running" for unit in host.units}
+        for command in world.commands[before:]:
+            added = {unit for change in command.changes for unit in change.added_units}
+            others = {unit for name in JOBS if name != command.job for spec in world.jobs[name].tasks for unit in spec.units}
+            assert added <= running - others
+
+
+@given(steps)
+@settings(max_examples=60, deadline=None)
+def test_stopped_anywhere_it_goes_on_as_if_nothing_had_happened(happened: list[tuple[int, tuple[object, ...]]]) -> None:
+    """A controller rebuilt from its records after every single step says the same bytes as one that never stopped."""
+    straight, restarted = lived(happened), lived(happened, restarts=True)
+    assert [said_bytes(effects) for effects in straight.effects] == [said_bytes(effects) for effects in restarted.effects]
+
+
+@given(steps)
+@settings(max_examples=60, deadline=None)
+def test_reasons_come_from_the_closed_set(happened: list[tuple[int, tuple[object, ...]]]) -> None:
+    """Every status stands with one of its own reasons; a pending one alone promises a time, which lies ahead."""
+    for outcome in lived(happened).outcomes:
+        assert outcome.reason in REASONS_BY_STATUS[outcome.status]
+        assert (outcome.until_ms is not None) == (outcome.status == "pending")
+
+
+def said_bytes(effects: Effects) -> list[bytes]:
+    """Everything that would be written, as bytes."""
+    written: list[msgspec.Struct] = [*effects.outcomes, *effects.commands]
+    written += [record.record for record in effects.records if record.record is not None]
+    return [encode(message) for message in written]

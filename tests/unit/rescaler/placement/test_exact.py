@@ -1,0 +1,120 @@
+"""The true optimum and the bounds, checked against one another."""
+
+import random
+
+import pytest
+
+from rescaler.placement import Edge, Host, Network, PlaceRequest, Task, place
+from rescaler.placement.bounds import covering_knapsack, covering_lp, rent_bound
+from rescaler.placement.exact import (
+    brute_force,
+    candidates,
+    countable,
+    mixed_integer_optimum,
+    pareto_front,
+    programmable,
+    total_per_s,
+)
+from rescaler.placement.gap import gap_document
+from rescaler.placement.problem import problem_of
+from rescaler.placement.sweeps import small_instances
+
+
+def test_enumeration_and_program_agree_on_random_instances():
+    """Two independent solvers find the same least cost (rent plus communication)."""
+    for request, best in small_instances(12, random.Random(11)):
+        problem = problem_of(request)
+        found = mixed_integer_optimum(problem)
+        assert found is not None
+        assert total_per_s(problem, found) == pytest.approx(best.total_per_s, rel=1e-9)
+
+
+def test_the_bound_never_exceeds_the_least_rent():
+    """On every small instance the lower bound is one."""
+    for request, _ in small_instances(15, random.Random(5)):
+        problem = problem_of(request)
+        least = min(each.rent_per_s for each in candidates(problem))
+        assert rent_bound(problem).per_s <= least * (1 + 1e-9)
+
+
+def test_the_bound_is_the_least_rent_for_equal_demands(hosts, request_of):
+    """Equal subtasks: the knapsack is exact."""
+    cluster = (*hosts(1.0, 1.1, 1.3), Host("small", 2, 8, 4, 0.4))
+    problem = problem_of(request_of("cetsa", cluster, 6))
+    bound = rent_bound(problem)
+    assert (bound.exact, bound.per_s) == (True, min(each.rent_per_s for each in candidates(problem)))
+
+
+def test_no_bound_where_nothing_fits(hosts, request_of):
+    """The bound itself proves that no placement exists."""
+    assert rent_bound(problem_of(request_of("cetsa", hosts(1, 1), 9))) is None
+
+
+def test_covering_knapsack_beats_the_best_ratio():
+    """Greedy by price per capacity would take the large host first and overshoot."""
+    assert covering_knapsack([10.0, 3.0, 3.0], [10, 2, 2], 4) == 6.0
+
+
+def test_covering_lp_rents_in_part():
+    """Half of the second host covers the rest."""
+    assert covering_lp([1.0, 4.0], [2.0, 4.0], 4.0) == pytest.approx(3.0)
+
+
+def test_forward_pairs_are_matched_as_well_as_counts_allow():
+    """Two subtasks each, room for one pair per host: nothing needs to cross."""
+    hosts = tuple(Host(name, 4, 8, 2, 1.0) for name in "ab")
+    tasks = (Task("s", 2, 1, 1), Task("t", 2, 1, 1))
+    request = PlaceRequest("cetsa", hosts, tasks, (Edge("s", "t", 1e6, 1e3, "forward"),), Network(1.0))
+    assert brute_force(problem_of(request)).total_per_s == 2.0
+
+
+def test_a_diamond_of_forward_edges_is_left_to_the_program():
+    """Pairings around a loop are not independent, so counting does not answer there."""
+    tasks = tuple(Task(name, 2, 1, 1) for name in "pqrs")
+    ends = ("pq", "pr", "qs", "rs")
+    edges = tuple(Edge(left, right, 1e5, 1e3, "forward") for left, right in ends)
+    request = PlaceRequest("cetsa", tuple(Host(name, 4, 8, 4, 1.0) for name in "ab"), tasks, edges, Network(1.0))
+    problem = problem_of(request)
+    assert not countable(problem)
+    assert programmable(problem)
+    assert total_per_s(problem, mixed_integer_optimum(problem)) == pytest.approx(2.0)
+
+
+def test_the_program_says_none_where_nothing_fits(hosts, request_of):
+    """An infeasible instance has no optimum."""
+    assert mixed_integer_optimum(problem_of(request_of("cetsa", hosts(1), 5))) is None
+
+
+def test_the_pareto_front_trades_cost_for_evenness(hosts, request_of):
+    """From the cheapest, uneven placement to a dearer, even one."""
+    front = pareto_front(problem_of(request_of("cetsa", hosts(1, 1), 4)))
+    assert [each.total_per_s for each in front] == [1.0, 2.0]
+    assert front[-1].std == 0
+
+
+def test_gap_names_optimum_and_distance(hosts, request_of):
+    """Round robin uses three hosts where one is enough."""
+    gap = gap_document(place(request_of("rr", hosts(1, 1, 1), 4)))
+    assert gap["rent"] == {"bound_per_s": 1.0, "exact": True, "gap": 2.0}
+    assert gap["total"] == {"optimum_per_s": 1.0, "method": "enumeration", "gap": 2.0}
+
+
+def test_gap_of_a_large_instance_has_only_the_bound(hosts, request_of):
+    """Too large to solve exactly: the total stays open."""
+    cluster = tuple(Host(f"h{at}", 4, 8, 4, 1 + at / 100) for at in range(100))
+    gap = gap_document(place(request_of("cetsa", cluster, 300)))
+    assert gap["total"] is None
+    assert gap["rent"]["gap"] == pytest.approx(0.0, abs=1e-9)
+
+
+def test_an_infeasible_answer_has_no_gap(hosts, request_of):
+    """There is nothing to compare."""
+    assert gap_document(place(request_of("cetsa", hosts(1), 5))) is None
+
+
+def test_gap_is_judged_at_full_capacity_where_kept_subtasks_exceed_the_threshold(hosts, request_of):
+    """What stays above the threshold is compared with what full hosts could do."""
+    from rescaler.placement import Subtask
+
+    kept = {Subtask("t", at): "a" for at in range(4)}
+    assert gap_document(place(request_of("lba-ce", hosts(1, 1), 4, placement=kept)))["threshold"] == 1.0

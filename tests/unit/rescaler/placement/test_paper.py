@@ -1,0 +1,137 @@
+"""The paper's comparison: hosts, ranking, the table of deviations, the orderings, and the documentation page."""
+
+from pathlib import Path
+
+import pytest
+from click import ClickException
+
+from rescaler.commands.bench_placement import between_markers
+from rescaler.placement import ALGORITHMS, PlaceRequest, place
+from rescaler.placement.claims import CLAIMS, change
+from rescaler.placement.evaluation import compare
+from rescaler.placement.paper import FIGURE_9_HOSTS, JOBS, NETWORK, RANKING, cluster, mean_time_change
+from rescaler.placement.problem import problem_of
+from rescaler.placement.report import comparison
+
+PAGE = Path(__file__).parents[4] / "docs" / "placement.md"
+
+
+@pytest.fixture(scope="module")
+def outcomes():
+    """Every algorithm on W1 and W2 on the paper's cluster."""
+    return {
+        job: {each.label: each for each in compare(PlaceRequest("cetsa", cluster(), *JOBS[job], NETWORK), ALGORITHMS)}
+        for job in JOBS
+    }
+
+
+@pytest.fixture(scope="module")
+def figures(outcomes):
+    """The figures of every algorithm, by job."""
+    return {job: {label: each.figures for label, each in found.items()} for job, found in outcomes.items()}
+
+
+def test_table_3_ranks_hosts_by_cost_efficiency():
+    """Observed price per share gives the printed order."""
+    request = PlaceRequest("cetsa", cluster(with_history=True), *JOBS["W1"])
+    assert tuple(request.hosts[at].id for at in problem_of(request).by_efficiency) == RANKING
+
+
+def test_figure_9_has_four_subtasks_on_five_hosts():
+    """CETSA uses m2, m3, m4, l1 and l3 for 20 subtasks, at 0.016973 $/s."""
+    answer = place(PlaceRequest("cetsa", cluster(with_history=True), *JOBS["W1"]))
+    used = {host.id: use.subtasks for host, use in zip(answer.request.hosts, answer.hosts, strict=True) if use.subtasks}
+    assert used == dict.fromkeys(FIGURE_9_HOSTS, 4)
+    assert answer.cost.resource_per_s == pytest.approx(0.016973)
+
+
+@pytest.mark.parametrize(
+    ("label", "std", "std_used", "rent", "slow"),
+    [
+        ("default", 0.171, 0.161, 53.4, 1.02),
+        ("rr", 0.136, 0.136, 57.8, 1.00),
+        ("gs-bfd", 0.398, 0.216, 17.0, 1.25),
+        ("cetsa", 0.398, 0.216, 17.0, 1.25),
+        ("lba-ce", 0.298, 0.131, 21.8, 1.00),
+        ("lba-ce spread", 0.282, 0.102, 21.8, 1.00),
+    ],
+)
+def test_w1_gives_the_known_figures(figures, label, std, std_used, rent, slow):
+    """Deviation over all and over used hosts, rent and slow-down of 20 equal subtasks."""
+    one = figures["W1"][label]
+    assert (round(one.std, 3), round(one.std_used, 3)) == (std, std_used)
+    assert (round(one.rent * 1e3, 1), round(one.slow, 2)) == (rent, slow)
+
+
+def test_default_agrees_with_the_closed_form(outcomes):
+    """Expected rent = price of all hosts x (1 - C(40, 20) / C(44, 20)), within three standard errors."""
+    from math import comb
+
+    default = outcomes["W1"]["default"]
+    expected = sum(host.price for host in cluster()) * (1 - comb(40, 20) / comb(44, 20))
+    assert abs(default.figures.rent - expected) < 3 * default.rent_error
+
+
+@pytest.mark.parametrize("job", ["W1", "W2"])
+def test_rent_is_ordered(figures, job):
+    """CETSA <= LBA-CE < Default <= RR, and CETSA <= GS-BFD."""
+    one = figures[job]
+    assert one["cetsa"].rent <= one["lba-ce"].rent < one["default"].rent <= one["rr"].rent
+    assert one["cetsa"].rent <= one["gs-bfd"].rent
+
+
+def test_deviation_over_used_hosts_is_ordered(figures):
+    """W1: LBA-CE spread < LBA-CE < RR < Default < CETSA."""
+    order = ["lba-ce spread", "lba-ce", "rr", "default", "cetsa"]
+    deviations = [figures["W1"][label].std_used for label in order]
+    assert deviations == sorted(set(deviations))
+
+
+@pytest.mark.parametrize("job", ["W1", "W2"])
+def test_deviation_over_all_hosts_is_least_for_round_robin(figures, job):
+    """A cheap placement leaves hosts empty, and empty hosts count as uneven."""
+    assert min(figures[job], key=lambda label: figures[job][label].std) == "rr"
+
+
+def test_cost_with_slow_down_is_as_computed(figures):
+    """W1: CETSA 0.0212, LBA-CE 0.0218, Default 0.0546, RR 0.0578 $/s."""
+    costs = [round(figures["W1"][label].cost, 4) for label in ("cetsa", "lba-ce", "default", "rr")]
+    assert costs == [0.0212, 0.0218, 0.0546, 0.0578]
+
+
+def test_cetsa_sends_less_than_default_and_round_robin(figures):
+    """W2, interleaved: about 12 % less between hosts."""
+    one = figures["W2"]
+    for other in ("default", "rr"):
+        assert one["cetsa"].traffic / one[other].traffic - 1 == pytest.approx(-0.12, abs=0.01)
+
+
+def test_run_time_of_lba_ce_is_that_of_round_robin_and_below_cetsa(figures):
+    """W1: no host of LBA-CE or RR is above 80 %, hosts of CETSA are."""
+    lba, rr, cetsa = (figures["W1"][label].time_s(1e7, 6e4) for label in ("lba-ce", "rr", "cetsa"))
+    assert lba == rr < cetsa
+
+
+def test_the_papers_time_percentages_are_means_over_its_rows():
+    """11.9, 9.2, 7.1 and 7.5, 13.9, 17.8 % come out of Tables 5 and 6."""
+    changes = [
+        round(100 * mean_time_change(job, "lba-ce", other), 1) for job in ("W1", "W2") for other in ("default", "gs-bfd", "cetsa")
+    ]
+    assert changes == [-11.9, -9.2, -7.1, -7.5, -13.9, -17.8]
+
+
+def test_every_claim_has_a_figure_and_a_reason(outcomes):
+    """No claim is left without our number or an explanation."""
+    assert all(change(claim, outcomes[claim.job]) > -1 and claim.reason for claim in CLAIMS)
+
+
+def test_the_page_holds_what_the_command_prints():
+    """docs/placement.md is up to date with `surescale bench-placement`."""
+    page = PAGE.read_text(encoding="utf-8")
+    assert between_markers(page, comparison()) == page
+
+
+def test_a_page_without_markers_is_refused():
+    """The command says which lines it needs."""
+    with pytest.raises(ClickException, match="bench-placement: begin"):
+        between_markers("no markers here", "text")

@@ -1,0 +1,384 @@
+"""What becomes of a decision: each rule of the controller by itself."""
+
+import msgspec
+import pytest
+
+from contracts.messages import JobTopology, TaskSpec
+from rescaler.gate_settings import GateSettings
+from rescaler.view import View
+from tests.controller_world import (
+    JOB,
+    MINUTE_MS,
+    OTHER_JOB,
+    START_MS,
+    carried_out,
+    cluster,
+    controller,
+    decision,
+    ended,
+    job,
+    only,
+    resumed,
+    said,
+    view,
+)
+
+T0 = START_MS
+
+
+def test_a_hold_is_held() -> None:
+    """A hold gets one outcome and no command."""
+    effects = controller().on_decision(decision(T0), view(), T0)
+    assert said(effects) == [("held", "hold")]
+    assert effects.commands == ()
+
+
+def test_an_act_with_enough_units_is_commanded_at_once() -> None:
+    """Without cooldown to wait for and with units for all of it, an act becomes a command in the same instant."""
+    effects = controller().on_decision(decision(T0, {"map": 3}), view(), T0)
+    (command,) = effects.commands
+    outcome = only(effects)
+    assert (outcome.status, outcome.reason, outcome.at_ms) == ("commanded", "desired", T0)
+    assert outcome.command_id == command.command_id == "sim/clicks#1.0"
+    assert (command.issued_at_ms, command.deadline_ms) == (T0, T0 + 600_000)
+    assert [(change.task, change.before, change.after) for change in command.changes] == [("map", 2, 3)]
+
+
+def test_a_duplicate_is_counted_and_answered_by_nothing() -> None:
+    """The same decision id again changes nothing, whatever it now says."""
+    control = controller()
+    control.on_decision(decision(T0, {"map": 3}), view(), T0)
+    again = control.on_decision(decision(T0, {"map": 9}), view(), T0 + 1)
+    assert again.is_empty
+    assert again.duplicates == 1
+
+
+@pytest.mark.parametrize(("wanted", "status"), [({"map": 3}, "refused"), (None, "held")])
+def test_a_decision_of_an_earlier_span_comes_too_late(wanted: dict[str, int] | None, status: str) -> None:
+    """A decision older than the last one handled is refused, or held if it wants nothing."""
+    control = controller()
+    control.on_decision(decision(T0), view(), T0)
+    assert said(control.on_decision(decision(T0 - MINUTE_MS, wanted), view(), T0)) == [(status, "older_decision")]
+
+
+def test_an_unknown_job_is_refused() -> None:
+    """An act for a job without topology is refused by name and leaves no memory of a job."""
+    effects = controller().on_decision(decision(T0, {"map": 3}, of="sim/nobody"), view(), T0)
+    assert said(effects) == [("refused", "unknown_job")]
+    assert "sim/nobody" in only(effects).detail
+    assert [record.key for record in effects.records] == [f"sim/request/sim/nobody@{T0}/rule"]
+
+
+@pytest.mark.parametrize("state", ["finished", "failed"])
+def test_a_job_that_has_ended_is_refused(state: str) -> None:
+    """Nothing is commanded for a job that has finished or failed."""
+    assert said(controller().on_decision(decision(T0, {"map": 3}), view(job(state=state)), T0)) == [
+        ("refused", "job_not_running")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "reason", "field"),
+    [
+        ({"map": 3, "nobody": 2}, "unknown_task", "tasks[1].task"),
+        ({"source": 2}, "not_scalable", "tasks[0].desired"),
+        ({"map": 11}, "out_of_bounds", "tasks[0].desired"),
+    ],
+)
+def test_a_decision_that_does_not_fit_the_job_is_refused_with_the_field(wanted: dict[str, int], reason: str, field: str) -> None:
+    """Unknown tasks, fixed tasks and parallelism outside the bounds are refused, naming the field."""
+    outcome = only(controller().on_decision(decision(T0, wanted), view(), T0))
+    assert (outcome.status, outcome.reason) == ("refused", reason)
+    assert outcome.detail.startswith(field)
+
+
+def test_a_task_named_twice_is_refused() -> None:
+    """A decision that names a task twice contradicts itself."""
+    act = decision(T0, {"map": 3})
+    twice = msgspec.structs.replace(act, tasks=act.tasks * 2)
+    assert said(controller().on_decision(twice, view(), T0)) == [("refused", "repeated_task")]
+
+
+def test_bounds_that_were_tightened_since_the_decision_hold() -> None:
+    """The newest settings count, not those that the decision was made with."""
+    assert said(controller().on_decision(decision(T0, {"map": 6}), view(parallelism_max=5), T0)) == [("refused", "out_of_bounds")]
+    assert said(controller().on_decision(decision(T0, {"map": 4, "join": 4}), view(total_limit=7), T0)) == [
+        ("refused", "above_total_limit")
+    ]
+
+
+def test_observe_refuses_and_advise_marks_the_command() -> None:
+    """Mode observe gives no command; mode advise gives one that actuators ignore, and waits for no end of it."""
+    assert said(controller().on_decision(decision(T0, {"map": 3}), view(mode="observe"), T0)) == [("refused", "observe")]
+    control = controller()
+    effects = control.on_decision(decision(T0, {"map": 3}), view(mode="advise"), T0)
+    assert said(effects) == [("commanded", "advise")]
+    assert effects.commands[0].advice
+    assert control.memory[JOB].outstanding is None
+
+
+def test_what_already_is_needs_no_command() -> None:
+    """An act that wants the parallelism which the job has by now is refused as no change."""
+    assert said(controller().on_decision(decision(T0, {"map": 2}), view(), T0)) == [("refused", "no_change")]
+
+
+def test_an_act_in_the_cooldown_waits_for_its_end() -> None:
+    """The cooldown counts from the end of the last rescale; the promise names its end, and then the act goes."""
+    control, seen = controller(), view()
+    (command,) = control.on_decision(decision(T0, {"map": 3}), seen, T0).commands
+    done_ms = T0 + 2 * MINUTE_MS
+    assert control.on_progress(ended(command, done_ms), seen, done_ms).outcomes == ()
+    waiting = only(control.on_decision(decision(done_ms, {"map": 5}), seen, done_ms))
+    assert (waiting.status, waiting.reason, waiting.until_ms) == ("pending", "cooldown", done_ms + 30_000)
+    assert control.wake_at_ms() == done_ms + 30_000
+    assert control.on_tick(seen, done_ms + 29_999).is_empty
+    gone = control.on_tick(seen, done_ms + MINUTE_MS)
+    assert (only(gone).status, only(gone).sequence, only(gone).at_ms) == ("commanded", 1, done_ms + 30_000)
+    assert gone.commands[0].desired_generation == 2
+
+
+def test_an_act_during_a_rescale_waits_until_that_has_ended() -> None:
+    """While a command is on its way the next act waits; its end turns the wait into one for the cooldown."""
+    control, seen = controller(), view()
+    (command,) = control.on_decision(decision(T0, {"map": 3}), seen, T0).commands
+    waiting = only(control.on_decision(decision(T0 + MINUTE_MS, {"map": 4}), seen, T0 + MINUTE_MS))
+    assert (waiting.status, waiting.reason, waiting.until_ms) == ("pending", "rescale_in_progress", T0 + 2 * MINUTE_MS)
+    cooling = only(control.on_progress(ended(command, T0 + 2 * MINUTE_MS), seen, T0 + 2 * MINUTE_MS))
+    assert (cooling.reason, cooling.sequence, cooling.until_ms) == ("cooldown", 1, T0 + 2 * MINUTE_MS + 30_000)
+
+
+def test_a_wait_for_a_rescale_is_promised_to_end_with_it() -> None:
+    """Once the engine has said when a command will be done, that is the promise; the answer comes with the report."""
+    control, seen = controller(), view()
+    (command,) = control.on_decision(decision(T0, {"map": 3}), seen, T0).commands
+    done_ms = T0 + 3 * MINUTE_MS
+    accepted = msgspec.structs.replace(ended(command, T0 + 100, "accepted"), duration_ms=done_ms - T0 - 100)
+    assert control.on_progress(accepted, seen, T0 + 100).outcomes == ()
+    waiting = only(control.on_decision(decision(T0 + MINUTE_MS, {"map": 4}), seen, T0 + MINUTE_MS))
+    assert (waiting.reason, waiting.until_ms) == ("rescale_in_progress", done_ms)
+    assert control.on_tick(seen, done_ms).is_empty
+    assert only(control.on_progress(ended(command, done_ms), seen, done_ms)).reason == "cooldown"
+
+
+def test_a_report_that_does_not_come_prolongs_the_promise() -> None:
+    """A minute after the promised time without a report the act is told to wait on."""
+    control, seen = controller(), view()
+    control.on_decision(decision(T0, {"map": 3}), seen, T0)
+    control.on_decision(decision(T0 + MINUTE_MS, {"map": 4}), seen, T0 + MINUTE_MS)
+    assert control.wake_at_ms() == T0 + 3 * MINUTE_MS
+    waiting = only(control.on_tick(seen, T0 + 3 * MINUTE_MS))
+    assert (waiting.reason, waiting.sequence, waiting.until_ms) == ("rescale_in_progress", 1, T0 + 4 * MINUTE_MS)
+
+
+@pytest.mark.parametrize("wanted", [{"map": 4}, None])
+def test_a_newer_decision_takes_the_place_of_a_waiting_act(wanted: dict[str, int] | None) -> None:
+    """A newer act, and a newer hold as well, supersedes the act that waits."""
+    control, seen = controller(), view()
+    control.on_decision(decision(T0, {"map": 3}), seen, T0)
+    control.on_decision(decision(T0 + MINUTE_MS, {"map": 5}), seen, T0 + MINUTE_MS)
+    effects = control.on_decision(decision(T0 + 2 * MINUTE_MS, wanted), seen, T0 + 2 * MINUTE_MS)
+    assert said(effects)[0] == ("superseded", "newer_decision")
+    assert said(effects)[1][0] == ("held" if wanted is None else "pending")
+
+
+def test_a_superseded_act_is_forgotten_by_the_gate() -> None:
+    """After a hold has superseded an act nothing goes at the end of the cooldown."""
+    control, seen = controller(), view()
+    (command,) = control.on_decision(decision(T0, {"map": 3}), seen, T0).commands
+    control.on_progress(ended(command, T0 + MINUTE_MS), seen, T0 + MINUTE_MS)
+    control.on_decision(decision(T0 + MINUTE_MS, {"map": 5}), seen, T0 + MINUTE_MS)
+    control.on_decision(decision(T0 + MINUTE_MS + 1, None), seen, T0 + MINUTE_MS + 1)
+    assert control.on_tick(seen, T0 + 10 * MINUTE_MS).is_empty
+    assert control.wake_at_ms() is None
+
+
+def test_fewer_units_than_wanted_give_part_of_it_after_the_stabilization() -> None:
+    """With units for more than now but not for all, the act waits for more and then goes with what there is."""
+    control, seen = controller(), view(hosts=cluster(1, 5))
+    seen = View(seen.cluster, {JOB: job(units=(0, 1))}, seen.settings)
+    waiting = only(control.on_decision(decision(T0, {"map": 8}), seen, T0))
+    assert (waiting.status, waiting.reason, waiting.until_ms) == ("pending", "stabilizing", T0 + 60_000)
+    gone = control.on_tick(seen, T0 + 60_000)
+    assert said(gone) == [("commanded", "sufficient")]
+    assert [(change.task, change.after) for change in gone.commands[0].changes] == [("map", 5)]
+
+
+def test_without_units_an_act_is_refused_after_waiting() -> None:
+    """A job that cannot get a single unit more waits for some and is then told so; it never waits for ever."""
+    control, seen = controller(), View(cluster(1, 2), {JOB: job(units=(0, 1))}, {})
+    waiting = only(control.on_decision(decision(T0, {"map": 4}, floor=4), seen, T0))
+    assert (waiting.reason, waiting.until_ms) == ("not_enough_parallel_units", T0 + 60_000)
+    refused = only(control.on_tick(seen, T0 + 60_000))
+    assert (refused.status, refused.reason) == ("refused", "not_enough_parallel_units")
+    assert refused.detail == "the widest task needs at least 4 parallel units, 2 are usable"
+    assert control.wake_at_ms() is None
+
+
+def test_units_that_come_while_an_act_waits_are_taken() -> None:
+    """A host that joins lets a waiting act go at once."""
+    control = controller()
+    control.on_decision(decision(T0, {"map": 4}, floor=4), View(cluster(1, 2), {JOB: job(units=(0, 1))}, {}), T0)
+    gone = control.on_tick(View(cluster(2, 2), {JOB: job(units=(0, 1))}, {}), T0 + 5_000)
+    assert said(gone) == [("commanded", "desired")]
+
+
+def test_units_of_other_jobs_are_not_touched() -> None:
+    """Units that another job runs on, or is about to run on, are not given away."""
+    control, seen = controller(), view(job(units=(0, 1)), job(OTHER_JOB, (2, 3)), hosts=cluster(1, 7))
+    (first,) = control.on_decision(decision(T0, {"map": 4}), seen, T0).commands
+    assert first.changes[0].added_units == (4, 5)
+    waiting = only(control.on_decision(decision(T0, {"map": 4}, of=OTHER_JOB), seen, T0))
+    assert (waiting.status, waiting.reason) == ("pending", "stabilizing")
+    gone = control.on_tick(seen, T0 + 60_000)
+    assert gone.commands[0].changes[0].units == (2, 3, 6)
+
+
+def test_a_failed_command_lengthens_the_wait_and_the_next_act_goes_on() -> None:
+    """After a failure the next act waits for the back-off, which doubles with each failure; then it is commanded."""
+    control, seen = controller(), view()
+    (command,) = control.on_decision(decision(T0, {"map": 3}), seen, T0).commands
+    control.on_progress(ended(command, T0 + MINUTE_MS, "failed"), seen, T0 + MINUTE_MS)
+    waiting = only(control.on_decision(decision(T0 + MINUTE_MS, {"map": 3}), seen, T0 + MINUTE_MS))
+    assert (waiting.reason, waiting.until_ms) == ("backoff", T0 + 2 * MINUTE_MS)
+    (second,) = control.on_tick(seen, T0 + 2 * MINUTE_MS).commands
+    assert second.desired_generation == 2
+    control.on_progress(ended(second, T0 + 3 * MINUTE_MS, "failed"), seen, T0 + 3 * MINUTE_MS)
+    again = only(control.on_decision(decision(T0 + 3 * MINUTE_MS, {"map": 3}), seen, T0 + 3 * MINUTE_MS))
+    assert again.until_ms == T0 + 5 * MINUTE_MS
+
+
+def test_a_command_without_an_end_has_failed_at_its_deadline() -> None:
+    """Silence until the deadline counts as failure, and the job is not stuck."""
+    control, seen = controller(apply_ms_max=300_000), view()
+    control.on_decision(decision(T0, {"map": 3}), seen, T0)
+    assert control.wake_at_ms() == T0 + 300_000
+    control.on_tick(seen, T0 + 300_000)
+    assert control.memory[JOB].failures == 1
+    assert only(control.on_decision(decision(T0 + 310_000, {"map": 3}), seen, T0 + 310_000)).reason == "backoff"
+
+
+def test_a_command_whose_end_was_not_heard_but_can_be_seen_has_succeeded() -> None:
+    """At the deadline the engine's own topology is believed."""
+    control, seen = controller(apply_ms_max=300_000), view()
+    (command,) = control.on_decision(decision(T0, {"map": 3}), seen, T0).commands
+    control.on_tick(view(carried_out(job(), command)), T0 + 300_000)
+    assert control.memory[JOB].failures == 0
+    assert control.memory[JOB].outstanding is None
+
+
+def test_progress_of_other_commands_changes_nothing() -> None:
+    """Progress that comes twice, late, or for a job never heard of is no news."""
+    control, seen = controller(), view()
+    (command,) = control.on_decision(decision(T0, {"map": 3}), seen, T0).commands
+    control.on_progress(ended(command, T0 + MINUTE_MS), seen, T0 + MINUTE_MS)
+    assert control.on_progress(ended(command, T0 + MINUTE_MS), seen, T0 + MINUTE_MS).is_empty
+    assert controller().on_progress(ended(command, T0 + MINUTE_MS), seen, T0 + MINUTE_MS).is_empty
+
+
+def test_generations_go_on_from_what_the_engine_shows() -> None:
+    """Also with its memory lost the rescaler never uses a generation again."""
+    (command,) = controller().on_decision(decision(T0, {"map": 3}), view(job(generation=7)), T0).commands
+    assert command.desired_generation == 8
+
+
+def test_the_placement_generation_counts_commits() -> None:
+    """A command is based on the number of commits so far."""
+    control, seen = controller(), view()
+    (first,) = control.on_decision(decision(T0, {"map": 3}), seen, T0).commands
+    control.on_progress(ended(first, T0 + MINUTE_MS), seen, T0 + MINUTE_MS)
+    (second,) = control.on_decision(decision(T0 + 5 * MINUTE_MS, {"map": 4}), seen, T0 + 5 * MINUTE_MS).commands
+    assert (first.base_placement_generation, second.base_placement_generation) == (0, 1)
+
+
+def test_a_topology_that_lags_behind_does_not_mislead() -> None:
+    """Between the end of a command and the new topology the units of the command count."""
+    control, seen = controller(), view()
+    (first,) = control.on_decision(decision(T0, {"map": 3}), seen, T0).commands
+    control.on_progress(ended(first, T0 + MINUTE_MS), seen, T0 + MINUTE_MS)
+    (second,) = control.on_decision(decision(T0 + 5 * MINUTE_MS, {"map": 4}), seen, T0 + 5 * MINUTE_MS).commands
+    (change,) = second.changes
+    assert change.before == 3
+    assert set(first.changes[0].units) < set(change.units)
+
+
+def test_a_topology_that_lags_two_commands_behind_does_not_mislead() -> None:
+    """The units of every command count until the topology shows the last of them."""
+    control, seen = controller(), view()
+    for minute, wanted in ((0, {"map": 3}), (5, {"join": 3})):
+        at_ms = T0 + minute * MINUTE_MS
+        (command,) = control.on_decision(decision(at_ms, wanted), seen, at_ms).commands
+        control.on_progress(ended(command, at_ms + MINUTE_MS), seen, at_ms + MINUTE_MS)
+    third = control.on_decision(decision(T0 + 10 * MINUTE_MS, {"map": 4, "join": 4}), seen, T0 + 10 * MINUTE_MS)
+    assert [(change.before, change.after) for change in third.commands[0].changes] == [(3, 4), (3, 4)]
+
+
+def test_a_job_that_was_rescaled_by_someone_else_is_taken_as_it_is() -> None:
+    """The engine's topology wins over the gate's memory."""
+    control, seen = controller(), view()
+    (first,) = control.on_decision(decision(T0, {"map": 3}), seen, T0).commands
+    control.on_progress(ended(first, T0 + MINUTE_MS), seen, T0 + MINUTE_MS)
+    foreign = view(job(units=(0, 4, 8, 1, 5), generation=9))
+    (command,) = control.on_decision(decision(T0 + 5 * MINUTE_MS, {"map": 6}), foreign, T0 + 5 * MINUTE_MS).commands
+    assert [(change.task, change.before, change.after) for change in command.changes] == [("map", 5, 6)]
+
+
+def test_a_waiting_act_ends_when_its_task_is_gone() -> None:
+    """An act that waits for tasks which the job no longer has is refused."""
+    control, seen = controller(), view()
+    (command,) = control.on_decision(decision(T0, {"map": 3}), seen, T0).commands
+    control.on_decision(decision(T0 + 1_000, {"join": 3}), seen, T0 + 1_000)
+    smaller = view(job(tasks=(TaskSpec(task="map", parallelism=2, units=(0, 4)),)))
+    effects = control.on_progress(ended(command, T0 + MINUTE_MS, "failed"), smaller, T0 + MINUTE_MS)
+    assert said(effects) == [("refused", "topology_changed")]
+
+
+@pytest.mark.parametrize(("seen", "reason"), [(view(mode="observe"), "observe"), (View(cluster()), "unknown_job")])
+def test_a_waiting_act_ends_when_it_is_no_longer_allowed(seen: View, reason: str) -> None:
+    """A change of mode, or the end of the job, reaches acts that wait, too."""
+    control = controller()
+    (command,) = control.on_decision(decision(T0, {"map": 3}), view(), T0).commands
+    control.on_decision(decision(T0 + 1_000, {"map": 4}), view(), T0 + 1_000)
+    assert said(control.on_tick(seen, T0 + 2_000)) == [("refused", reason)]
+    assert control.on_progress(ended(command, T0 + MINUTE_MS), seen, T0 + MINUTE_MS).outcomes == ()
+
+
+def test_without_a_cooldown_the_next_act_goes_as_soon_as_the_last_one_has_ended() -> None:
+    """The end of one command and the start of the next are one instant."""
+    control, seen = controller(gate=GateSettings(cooldown_ms=0)), view()
+    (command,) = control.on_decision(decision(T0, {"map": 3}), seen, T0).commands
+    control.on_decision(decision(T0 + 1_000, {"map": 4}), seen, T0 + 1_000)
+    effects = control.on_progress(ended(command, T0 + MINUTE_MS), seen, T0 + MINUTE_MS)
+    assert said(effects) == [("commanded", "desired")]
+    assert effects.commands[0].base_placement_generation == 1
+
+
+def test_a_job_that_waits_for_units_is_started_by_an_act() -> None:
+    """A job without running tasks passes the gate's waiting mode, without cooldown."""
+    bare = tuple(msgspec.structs.replace(spec, units=()) for spec in job().tasks)
+    waiting: JobTopology = msgspec.structs.replace(job(state="waiting"), tasks=bare)
+    effects = controller().on_decision(decision(T0, {"map": 3}), view(waiting), T0)
+    assert said(effects) == [("commanded", "desired")]
+    assert [change.task for change in effects.commands[0].changes] == ["map", "join"]
+
+
+def test_a_controller_goes_on_from_its_records() -> None:
+    """A controller built from the records alone answers as the one that wrote them."""
+    control, seen = controller(), view()
+    written = [control.on_decision(decision(T0, {"map": 3}), seen, T0)]
+    written.append(control.on_decision(decision(T0 + 1_000, {"map": 4}), seen, T0 + 1_000))
+    command = written[0].commands[0]
+    heir = resumed(written)
+    assert heir.memory == control.memory
+    assert heir.on_decision(decision(T0, {"map": 3}), seen, T0 + 2_000).duplicates == 1
+    assert heir.on_progress(ended(command, T0 + MINUTE_MS), seen, T0 + MINUTE_MS) == control.on_progress(
+        ended(command, T0 + MINUTE_MS), seen, T0 + MINUTE_MS
+    )
+
+
+def test_answers_are_forgotten_after_a_day() -> None:
+    """A day after its last outcome a decision's record is replaced by a tombstone."""
+    control, seen = controller(), view()
+    control.on_decision(decision(T0), seen, T0)
+    later_ms = T0 + 25 * 60 * MINUTE_MS
+    effects = control.on_decision(decision(later_ms), seen, later_ms)
+    assert [record.key for record in effects.records if record.record is None] == [f"sim/request/sim/clicks@{T0}/rule"]

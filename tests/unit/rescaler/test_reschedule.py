@@ -1,0 +1,189 @@
+"""Planning a reschedule, and every code that refuses one, in order."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from rescaler.refusals import Refused
+from rescaler.reschedule import Change, RescheduleRefusal, applied, plan_desired, plan_request
+from rescaler.reschedule_cluster import Cluster, Distribution, Fragment, Worker, WorkerState
+
+HASH, SINGLE = Distribution.HASH, Distribution.SINGLE
+
+#: Workers 1 (units 1, 2), 2 (units 3, 4) and 3 (units 5, 6, about to go); fragment 10 on 1, 2 and 12 single on 2.
+CLUSTER = Cluster(
+    generation=7,
+    workers=(
+        Worker(1, "w1", (1, 2)),
+        Worker(2, "w2", (3, 4)),
+        Worker(3, "w3", (5, 6), WorkerState.REMOVED_SOON),
+    ),
+    fragments=(Fragment(10, HASH, (1, 2)), Fragment(12, SINGLE, (2,))),
+    vnodes=8,
+)
+
+
+def with_fragment(fragment: Fragment) -> Cluster:
+    """The cluster with this fragment alone."""
+    return replace(CLUSTER, fragments=(fragment,))
+
+
+def code_of(function, *args, **kwargs) -> str:  # type: ignore[no-untyped-def]
+    """The code with which the call is refused."""
+    with pytest.raises(Refused) as refused:
+        function(*args, **kwargs)
+    return refused.value.code
+
+
+class TestPlanning:
+    """From wanted parallelism to units."""
+
+    def test_adds_on_the_worker_with_fewest_units_of_the_fragment(self) -> None:
+        """A new unit spreads the fragment instead of filling its worker."""
+        assert plan_desired(CLUSTER, {10: 3}).changes == {10: Change(added=(3,))}
+
+    def test_a_tie_goes_to_the_least_occupied_unit(self) -> None:
+        """Among equals the unit that fewer fragments use is taken."""
+        cluster = replace(CLUSTER, fragments=(*CLUSTER.fragments, Fragment(13, SINGLE, (3,))))
+        assert plan_desired(cluster, {10: 3}).changes == {10: Change(added=(4,))}
+
+    def test_removes_from_the_worker_with_most_units(self) -> None:
+        """Scaling in takes from the fullest worker, there the most occupied unit."""
+        cluster = with_fragment(Fragment(10, HASH, (1, 2, 3)))
+        assert plan_desired(cluster, {10: 2}).changes == {10: Change(removed=(2,))}
+
+    def test_units_that_go_soon_are_replaced(self) -> None:
+        """Units on a worker that goes are always given up, even at the same parallelism."""
+        cluster = with_fragment(Fragment(10, HASH, (1, 5)))
+        assert plan_desired(cluster, {10: 2}).changes == {10: Change(added=(3,), removed=(5,))}
+
+    def test_scaling_in_first_gives_up_what_goes_soon(self) -> None:
+        """No running unit is removed where a leaving one covers the difference."""
+        cluster = with_fragment(Fragment(10, HASH, (1, 3, 5)))
+        assert plan_desired(cluster, {10: 2}).changes == {10: Change(removed=(5,))}
+
+    def test_no_change_is_a_noop_and_keeps_the_generation(self) -> None:
+        """Fragments without a change are left out of the request."""
+        plan = plan_desired(CLUSTER, {10: 2, 12: 1})
+        assert (plan.is_noop, plan.generation, applied(CLUSTER, plan)) == (True, 7, CLUSTER)
+
+    def test_an_uneven_mapping_alone_is_no_change(self) -> None:
+        """Vnodes move only where units change."""
+        cluster = with_fragment(Fragment(10, HASH, (1, 2), (1,) * 7 + (2,)))
+        assert plan_desired(cluster, {10: 2}).is_noop
+
+    def test_an_explicit_request_without_units_is_a_noop(self) -> None:
+        """A fragment with two empty lists has no change either."""
+        assert plan_request(CLUSTER, {10: Change()}).is_noop
+
+    def test_later_fragments_see_what_earlier_ones_took(self) -> None:
+        """The occupation that breaks ties includes the fragments planned before."""
+        cluster = replace(CLUSTER, fragments=(Fragment(1, HASH, (1,)), Fragment(2, HASH, (1,))))
+        changes = plan_desired(cluster, {2: 2, 1: 2}).changes
+        assert changes == {1: Change(added=(3,)), 2: Change(added=(4,))}
+
+    def test_a_single_fragment_migrates_without_vnodes(self) -> None:
+        """A single fragment on a worker that goes moves as a whole."""
+        cluster = with_fragment(Fragment(12, SINGLE, (5,)))
+        plan = plan_desired(cluster, {12: 1})
+        assert (plan.changes, plan.mappings, plan.moved) == ({12: Change((1,), (5,))}, {12: None}, {12: 0})
+
+    def test_an_explicit_request_may_mix(self) -> None:
+        """Added and removed units may come in any numbers."""
+        plan = plan_request(CLUSTER, {10: Change(added=(4, 3), removed=(1,))})
+        assert (plan.changes, plan.units) == ({10: Change((3, 4), (1,))}, {10: (2, 3, 4)})
+
+    def test_applying_raises_the_generation_once(self) -> None:
+        """All changes of one plan are one generation."""
+        after = applied(CLUSTER, plan_request(CLUSTER, {10: Change(added=(3,)), 12: Change((1,), (2,))}))
+        assert after.generation == 8
+        assert after.fragments == (Fragment(10, HASH, (1, 2, 3), (1, 1, 1, 3, 2, 2, 2, 3)), Fragment(12, SINGLE, (1,)))
+
+    def test_a_plan_fits_only_the_generation_it_was_made_for(self) -> None:
+        """A plan that comes late is refused."""
+        plan = plan_desired(CLUSTER, {10: 3})
+        assert code_of(applied, applied(CLUSTER, plan), plan) == "STALE_GENERATION"
+
+
+class TestRefusals:
+    """Each code on its own."""
+
+    @pytest.mark.parametrize(
+        "cluster",
+        [
+            replace(CLUSTER, workers=(*CLUSTER.workers, Worker(1, "again", (9,)))),
+            replace(CLUSTER, workers=(*CLUSTER.workers, Worker(4, "w4", (1,)))),
+            replace(CLUSTER, workers=(*CLUSTER.workers, Worker(4, "w4", (9, 9)))),
+            replace(CLUSTER, fragments=(*CLUSTER.fragments, Fragment(10, HASH, (1,)))),
+            with_fragment(Fragment(10, HASH, ())),
+            with_fragment(Fragment(10, HASH, (1, 1))),
+            with_fragment(Fragment(10, HASH, (1, 99))),
+            replace(with_fragment(Fragment(10, HASH, (1, 2, 3))), vnodes=2),
+            with_fragment(Fragment(10, SINGLE, (1, 2))),
+            with_fragment(Fragment(10, SINGLE, (1,), (1,) * 8)),
+            with_fragment(Fragment(10, HASH, (1,), (1,) * 7)),
+            with_fragment(Fragment(10, HASH, (1,), ())),
+            with_fragment(Fragment(10, HASH, (1, 2), (1,) * 8)),
+            with_fragment(Fragment(10, HASH, (1,), (1,) * 7 + (2,))),
+        ],
+    )
+    def test_cluster_inconsistent(self, cluster: Cluster) -> None:
+        """Whatever no cluster can look like is refused before anything else is looked at."""
+        assert code_of(plan_desired, cluster, {404: 0}) == "CLUSTER_INCONSISTENT"
+
+    def test_stale_generation(self) -> None:
+        """An expected generation that is not the current one is refused even before the cluster is checked."""
+        broken = with_fragment(Fragment(10, HASH, ()))
+        assert code_of(plan_desired, broken, {10: 1}, expected_generation=6) == "STALE_GENERATION"
+
+    @pytest.mark.parametrize(
+        ("desired", "code"),
+        [
+            ({404: 1}, "FRAGMENT_NOT_FOUND"),
+            ({10: 0}, "INVALID_PARALLELISM"),
+            ({10: "3"}, "INVALID_PARALLELISM"),
+            ({10: True}, "INVALID_PARALLELISM"),
+            ({10: 9}, "INVALID_PARALLELISM"),
+            ({12: 0}, "INVALID_PARALLELISM"),
+            ({12: 2}, "SINGLETON_SCALE"),
+            ({10: 5}, "NOT_ENOUGH_PARALLEL_UNITS"),
+            ({12: 2, 10: 5}, "NOT_ENOUGH_PARALLEL_UNITS"),
+            ({9: 1, 10: 0}, "FRAGMENT_NOT_FOUND"),
+        ],
+    )
+    def test_desired(self, desired: dict[int, object], code: str) -> None:
+        """Fragments are checked in ascending order, each against all codes."""
+        assert code_of(plan_desired, CLUSTER, desired) == code
+
+    @pytest.mark.parametrize(
+        ("fragment", "change", "code"),
+        [
+            (404, Change(), "FRAGMENT_NOT_FOUND"),
+            (10, Change(added=(99, 99)), "DUPLICATE_PARALLEL_UNIT"),
+            (10, Change(removed=(1, 1)), "DUPLICATE_PARALLEL_UNIT"),
+            (10, Change(added=(99,), removed=(99,)), "CONFLICTING_PARALLEL_UNIT"),
+            (10, Change(added=(99,), removed=(3,)), "UNKNOWN_PARALLEL_UNIT"),
+            (10, Change(added=(1,), removed=(3,)), "NOT_OCCUPIED"),
+            (10, Change(added=(1, 5)), "ALREADY_OCCUPIED"),
+            (12, Change(added=(5,)), "WORKER_REMOVED_SOON"),
+            (12, Change(added=(1,)), "SINGLETON_SCALE"),
+            (12, Change(removed=(2,)), "SINGLETON_SCALE"),
+            (10, Change(removed=(1, 2)), "FRAGMENT_WOULD_BE_EMPTY"),
+        ],
+    )
+    def test_request(self, fragment: int, change: Change, code: str) -> None:
+        """Each request breaks this rule and, where it can, the next one too: the first one is named."""
+        with pytest.raises(Refused) as refused:
+            plan_request(CLUSTER, {fragment: change})
+        assert (refused.value.code, refused.value.place) == (code, {"fragment": fragment})
+
+    def test_more_units_than_vnodes(self) -> None:
+        """Every unit needs a vnode."""
+        cluster = replace(CLUSTER, vnodes=3)
+        assert code_of(plan_request, cluster, {10: Change(added=(3, 4))}) == "INVALID_PARALLELISM"
+
+    def test_every_code_is_in_the_closed_set(self) -> None:
+        """Nothing is refused with a word that callers do not know."""
+        assert code_of(plan_desired, CLUSTER, {404: 1}) in set(RescheduleRefusal)

@@ -1,0 +1,109 @@
+"""The agent between a window's bytes and a decision, without Kafka."""
+
+import msgspec
+import pytest
+
+from contracts.clock import MINUTE_MS
+from contracts.errors import RecordRejected
+from contracts.messages import JobSettings
+from contracts.windows import Window, WindowHistory, encode_window
+from contracts.wire import encode
+from services.agent.answering import Answerer, Coordinates, dead_letter
+from services.agent.job_settings import newest
+from services.agent.settings import AgentSettings
+from services.agent.worker import build_app
+from tests.builders import JOB, row, topology
+
+
+def window_at(minute: int) -> Window:
+    """Return a full window that ends with this minute: task map is busy 95 % of the time on two instances."""
+    history = WindowHistory(JOB, 60)
+    rows = {
+        "source": row(records_in=6_000, records_out=6_000, busy_ms=100),
+        "map": row(records_in=6_000, records_out=6_000, busy_ms=114_000, parallelism=2),
+        "sink": row(records_in=6_000, busy_ms=100),
+    }
+    for end in range(minute - 20, minute + 1):
+        window = history.close(end * MINUTE_MS, rows, topology())
+    return window
+
+
+def answerer(settings: JobSettings | None = None, *, policy: str = "target-utilisation") -> Answerer:
+    """Return an answerer for one job with these settings."""
+    return Answerer(lambda job: settings or JobSettings(job=job), policy=policy, folder="", seed=7)
+
+
+def test_between_span_ends_there_is_no_decision() -> None:
+    """A window whose end is not a multiple of the policy's span is not decided on."""
+    assert answerer().answer(encode_window(window_at(601))) is None
+
+
+def test_an_overloaded_task_is_scaled_out() -> None:
+    """At a span's end a job that is too busy gets a decision to act."""
+    decision = answerer().answer(encode_window(window_at(600)))
+    assert decision is not None
+    assert (decision.action, decision.seed) == ("act", 7)
+    assert next(task.desired for task in decision.tasks if task.task == "map") > 2
+
+
+def test_a_duplicate_window_gives_the_same_bytes() -> None:
+    """The same window decided on by two agents gives byte-identical decisions."""
+    raw = encode_window(window_at(600))
+    first, second = answerer().answer(raw), answerer().answer(raw)
+    assert first is not None
+    assert second is not None
+    assert encode(first) == encode(second)
+
+
+def test_a_job_may_name_its_own_policy() -> None:
+    """The policy of the job's settings wins over the road's."""
+    decision = answerer(JobSettings(job=JOB, policy="hold", version=3)).answer(encode_window(window_at(600)))
+    assert decision is not None
+    assert (decision.policy.name, decision.action, decision.settings_version) == ("hold", "hold", 3)
+
+
+def test_a_missing_model_is_replaced_by_the_rule_and_said() -> None:
+    """A policy without a package still gives a decision, which names what was asked and why another one answered."""
+    decision = answerer(policy="no-such-model").answer(encode_window(window_at(600)))
+    assert decision is not None
+    assert decision.policy.asked == "no-such-model"
+    assert "no-such-model" in (decision.policy.fallback_reason or "")
+
+
+@pytest.mark.parametrize("raw", [None, b"", b"junk", encode_window(window_at(600))[:-10]])
+def test_a_malformed_window_is_rejected(raw: bytes | None) -> None:
+    """Bytes that are no window raise a rejection and nothing else."""
+    with pytest.raises(RecordRejected):
+        answerer().answer(raw)
+
+
+def test_a_dead_letter_names_place_reason_and_beginning() -> None:
+    """What was refused can be found again by its coordinates."""
+    error = RecordRejected("unknown_layout", "layout", "layout 9")
+    letter = dead_letter(Coordinates("snapshots", 3, 42), b"\xffabc" * 100, error)
+    assert (letter.topic, letter.partition, letter.offset, letter.reason) == ("snapshots", 3, 42, "unknown_layout")
+    assert letter.payload.startswith("�abc")
+    assert len(letter.payload) == 200
+
+
+def test_older_settings_do_not_replace_newer_ones() -> None:
+    """Of two settings records the higher version stays, whatever their order."""
+    old, new = JobSettings(job=JOB, version=1), JobSettings(job=JOB, version=2, mode="observe")
+    known = newest(newest({}, encode(new)), encode(old))
+    assert known == {JOB: new}
+
+
+def test_settings_that_do_not_parse_are_rejected_by_field() -> None:
+    """A settings record with a mode of no meaning names the field."""
+    raw = msgspec.json.encode({"type": "job-settings/1", "job": JOB, "mode": "maybe"})
+    with pytest.raises(RecordRejected, match="mode"):
+        newest({}, raw)
+
+
+def test_faust_is_set_up_without_web_server_tables_or_topics_of_its_own() -> None:
+    """The Faust app serves nothing, creates nothing and takes records of a window's size."""
+    conf = build_app(AgentSettings(topic_prefix="x-"), "unused").conf
+    assert conf.id == "x-surescale-agent"
+    assert not conf.web_enabled
+    assert not conf.topic_allow_declare
+    assert conf.producer_max_request_size > 16 * 1024 * 1024

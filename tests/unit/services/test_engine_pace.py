@@ -1,0 +1,288 @@
+"""Where the road's clock stops in lockstep, and what lets it go on."""
+
+import pytest
+
+from contracts.messages import Outcome, Progress
+from services.engine.pace import Lockstep
+
+MINUTE = 60_000
+JOBS = ["sim/a", "sim/b"]
+
+
+def lockstep(minutes: int = 60, span: int = 10, start: int = 0) -> Lockstep:
+    """Return a lockstep whose run begins at a minute."""
+    return Lockstep(start * MINUTE, (start + minutes) * MINUTE, span)
+
+
+def outcome(job: str = "sim/a", span_end: int = 10, status: str = "held", sequence: int = 0, **changes: object) -> Outcome:
+    """Return an outcome; times in minutes."""
+    base: dict[str, object] = {
+        "cluster": "sim",
+        "job": job,
+        "decision_id": f"{job}@{span_end}",
+        "span_end_ms": span_end * MINUTE,
+        "status": status,
+        "reason": "some_reason",
+        "at_ms": span_end * MINUTE,
+        "sequence": sequence,
+    }
+    return Outcome(**(base | changes))  # type: ignore[arg-type]
+
+
+def pending(until: int, job: str = "sim/a", span_end: int = 10, sequence: int = 0) -> Outcome:
+    """Return a promise of a further outcome at a minute."""
+    return outcome(job, span_end, "pending", sequence, until_ms=until * MINUTE)
+
+
+def commanded(command: str = "sim/a#1.0", **changes: object) -> Outcome:
+    """Return the outcome that names a command."""
+    return outcome(status="commanded", command_id=command, **changes)
+
+
+def progress(status: str = "applied", command: str = "sim/a#1.0") -> Progress:
+    """Return an actuator's report."""
+    return Progress(cluster="sim", job="sim/a", command_id=command, desired_generation=1, status=status, at_ms=0)  # type: ignore[arg-type]
+
+
+def at_first_span_end(pace: Lockstep) -> Lockstep:
+    """Move to minute 10 with every job's outcome but those of job a."""
+    assert pace.move_on() == 10 * MINUTE
+    pace.on_outcome(outcome("sim/b"))
+    return pace
+
+
+def stops(pace: Lockstep, count: int) -> list[int]:
+    """Return the next stops in minutes."""
+    return [pace.move_on() // MINUTE for _ in range(count)]
+
+
+def test_the_clock_stops_at_every_span_end_and_at_the_end_of_the_run() -> None:
+    """Spans count from the epoch, not from the run's start."""
+    assert stops(lockstep(minutes=25, start=7), 4) == [10, 20, 30, 32]
+
+
+def test_nothing_is_waited_for_at_the_start() -> None:
+    """A run that begins at a span's end has no window that ends there."""
+    assert lockstep(start=10).waiting_for(JOBS) == []
+
+
+def test_at_a_span_end_every_running_job_owes_an_outcome() -> None:
+    """The words name the job and the minute of the run."""
+    pace = lockstep()
+    pace.move_on()
+    pace.on_outcome(outcome("sim/b"))
+    assert pace.waiting_for(JOBS) == ["an outcome of sim/a for the span that ends at minute 10"]
+
+
+@pytest.mark.parametrize("status", ["held", "pending", "superseded", "refused"])
+def test_any_outcome_answers_a_span_end(status: str) -> None:
+    """Held, refused and a promise for later are answers."""
+    pace = at_first_span_end(lockstep())
+    pace.on_outcome(outcome(status=status, until_ms=15 * MINUTE if status == "pending" else None))
+    assert pace.waiting_for(JOBS) == []
+
+
+def test_the_outcome_of_another_span_is_no_answer() -> None:
+    """What was said about minute 10 does not answer minute 20."""
+    pace = at_first_span_end(lockstep())
+    pace.on_outcome(outcome())
+    pace.move_on()
+    assert len(pace.waiting_for(JOBS)) == 2
+
+
+def test_a_job_that_does_not_run_owes_nothing() -> None:
+    """A job without units is left out by the caller."""
+    pace = at_first_span_end(lockstep())
+    assert pace.waiting_for(["sim/b"]) == []
+
+
+def test_no_outcome_is_owed_at_a_stop_that_ends_no_span() -> None:
+    """The end of the run may fall within a span."""
+    pace = lockstep(minutes=5)
+    assert (pace.move_on(), pace.waiting_for(JOBS)) == (5 * MINUTE, [])
+
+
+def test_a_promised_wake_up_is_a_stop() -> None:
+    """The stop is the end of the minute that the wake-up falls in."""
+    pace = at_first_span_end(lockstep())
+    pace.on_outcome(outcome(status="pending", until_ms=12 * MINUTE + 1))
+    assert stops(pace, 2) == [13, 20]
+
+
+def test_at_a_wake_up_a_further_outcome_is_owed() -> None:
+    """The same outcome read twice is not a further one."""
+    pace = at_first_span_end(lockstep())
+    pace.on_outcome(pending(12))
+    pace.move_on()
+    pace.on_outcome(pending(12))
+    assert pace.waiting_for(JOBS) == ["a further outcome of sim/a@10, promised for minute 12"]
+
+
+@pytest.mark.parametrize("status", ["commanded", "superseded", "refused"])
+def test_a_last_outcome_keeps_the_promise(status: str) -> None:
+    """The decision is through."""
+    pace = at_first_span_end(lockstep())
+    pace.on_outcome(pending(12))
+    pace.move_on()
+    pace.on_outcome(outcome(status=status, sequence=1))
+    assert pace.waiting_for(JOBS) == []
+
+
+def test_a_promise_may_be_renewed() -> None:
+    """A second pending answers the first and makes a stop of its own."""
+    pace = at_first_span_end(lockstep())
+    pace.on_outcome(pending(12))
+    pace.move_on()
+    pace.on_outcome(pending(14, sequence=1))
+    assert pace.waiting_for(JOBS) == []
+    assert stops(pace, 1) == [14]
+
+
+def test_outcomes_may_come_out_of_order() -> None:
+    """The highest sequence counts, not the last one read."""
+    pace = at_first_span_end(lockstep())
+    pace.on_outcome(outcome(status="superseded", sequence=1))
+    pace.on_outcome(pending(12))
+    assert stops(pace, 1) == [20]
+
+
+def test_a_promise_without_a_time_holds_nobody_up() -> None:
+    """A job that waits for resources may wait for ever."""
+    pace = at_first_span_end(lockstep())
+    pace.on_outcome(outcome(status="pending"))
+    assert (pace.waiting_for(JOBS), pace.next_stop()) == ([], 20 * MINUTE)
+
+
+def test_a_promise_beyond_the_end_of_the_run_is_no_stop() -> None:
+    """The clock never passes the run's end."""
+    pace = at_first_span_end(lockstep(minutes=15))
+    pace.on_outcome(pending(40))
+    assert stops(pace, 2) == [15, 15]
+
+
+def test_a_promised_command_must_arrive() -> None:
+    """The clock stays at the stop at which the command was issued."""
+    pace = at_first_span_end(lockstep())
+    pace.on_outcome(commanded())
+    assert pace.waiting_for(JOBS) == ["command sim/a#1.0 to arrive"]
+
+
+def test_a_command_that_arrived_lets_the_clock_go_on_to_the_end_of_its_rescale() -> None:
+    """That end is a stop, at which the report is owed."""
+    pace = at_first_span_end(lockstep())
+    pace.on_outcome(commanded())
+    pace.on_command("sim/a#1.0", 11 * MINUTE + 45_000)
+    assert pace.waiting_for(JOBS) == []
+    assert stops(pace, 1) == [12]
+    assert pace.waiting_for(JOBS) == ["the report that sim/a#1.0 is applied"]
+
+
+@pytest.mark.parametrize("status", ["applied", "failed"])
+def test_a_final_report_ends_a_command(status: str) -> None:
+    """Failed is as final as applied."""
+    pace = at_first_span_end(lockstep())
+    pace.on_outcome(commanded())
+    pace.on_command("sim/a#1.0", 12 * MINUTE)
+    pace.move_on()
+    pace.on_progress(progress(status))
+    assert (pace.waiting_for(JOBS), pace.next_stop()) == ([], 20 * MINUTE)
+
+
+@pytest.mark.parametrize("status", ["accepted", "warming"])
+def test_an_early_report_ends_nothing(status: str) -> None:
+    """Only applied and failed are final."""
+    pace = at_first_span_end(lockstep())
+    pace.on_outcome(commanded())
+    pace.on_command("sim/a#1.0", 12 * MINUTE)
+    pace.move_on()
+    pace.on_progress(progress(status))
+    assert pace.waiting_for(JOBS) == ["the report that sim/a#1.0 is applied"]
+
+
+def test_the_command_may_arrive_before_its_outcome_is_read() -> None:
+    """They travel by different ways."""
+    pace = at_first_span_end(lockstep())
+    pace.on_command("sim/a#1.0", 12 * MINUTE)
+    pace.on_outcome(commanded())
+    assert (pace.waiting_for(JOBS), pace.next_stop()) == ([], 12 * MINUTE)
+
+
+def test_the_report_may_be_read_before_the_outcome() -> None:
+    """A command that has ended is not waited for again."""
+    pace = at_first_span_end(lockstep())
+    pace.on_command("sim/a#1.0", 10 * MINUTE)
+    pace.on_progress(progress())
+    pace.on_outcome(commanded())
+    assert pace.waiting_for(JOBS) == []
+
+
+def test_a_refused_command_owes_a_report_at_once() -> None:
+    """The rescaler must have seen the failure before the next decision."""
+    pace = at_first_span_end(lockstep())
+    pace.on_outcome(commanded())
+    pace.on_refusal("sim/a#1.0")
+    assert pace.waiting_for(JOBS) == ["the report that sim/a#1.0 was refused"]
+    pace.on_progress(progress("failed"))
+    assert pace.waiting_for(JOBS) == []
+
+
+def test_a_command_that_ended_stays_ended_when_its_end_is_told_again() -> None:
+    """The engine repeats when a rescale ends as long as it restarts."""
+    pace = at_first_span_end(lockstep())
+    pace.on_outcome(commanded())
+    pace.on_command("sim/a#1.0", 12 * MINUTE)
+    pace.move_on()
+    pace.on_progress(progress())
+    pace.on_command("sim/a#1.0", 12 * MINUTE)
+    assert (pace.waiting_for(JOBS), pace.next_stop()) == ([], 20 * MINUTE)
+
+
+def test_a_rescale_whose_end_moves_is_waited_for_at_its_new_end() -> None:
+    """A host that dies during the restart makes it longer."""
+    pace = at_first_span_end(lockstep())
+    pace.on_outcome(commanded())
+    pace.on_command("sim/a#1.0", 12 * MINUTE)
+    pace.move_on()
+    pace.on_command("sim/a#1.0", 13 * MINUTE)
+    assert (pace.waiting_for(JOBS), pace.next_stop()) == ([], 13 * MINUTE)
+
+
+def test_advice_is_not_waited_for() -> None:
+    """Actuators ignore a command that is only advice."""
+    pace = at_first_span_end(lockstep())
+    pace.on_outcome(commanded(reason="advise"))
+    assert pace.waiting_for(JOBS) == []
+
+
+def test_a_command_that_nobody_promised_is_not_waited_for() -> None:
+    """Somebody may send one by hand; no actuator reports on it."""
+    pace = at_first_span_end(lockstep())
+    pace.on_outcome(outcome())
+    pace.on_command("by-hand", 10 * MINUTE)
+    assert pace.waiting_for(JOBS) == []
+
+
+def test_giving_up_counts_every_missing_answer_and_goes_on() -> None:
+    """A span end, a wake-up and a command are each one miss."""
+    pace = lockstep()
+    pace.on_outcome(pending(10, job="sim/c", span_end=5))
+    pace.on_outcome(commanded("sim/c#1.0", job="sim/c", span_end=6))
+    pace.move_on()
+    pace.on_outcome(outcome("sim/b"))
+    assert len(pace.give_up(JOBS)) == 3
+    assert (pace.misses, pace.waiting_for(JOBS), pace.next_stop()) == (3, [], 20 * MINUTE)
+
+
+def test_an_answer_that_comes_after_giving_up_does_no_harm() -> None:
+    """It is too late to be waited for, but the next stop is as usual."""
+    pace = at_first_span_end(lockstep())
+    pace.give_up(JOBS)
+    pace.on_outcome(outcome())
+    assert (pace.misses, pace.waiting_for(JOBS), pace.next_stop()) == (1, [], 20 * MINUTE)
+
+
+def test_without_a_miss_giving_up_counts_nothing() -> None:
+    """Everything had been read."""
+    pace = at_first_span_end(lockstep())
+    pace.on_outcome(outcome())
+    assert (pace.give_up(JOBS), pace.misses) == ([], 0)

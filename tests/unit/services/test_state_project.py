@@ -1,0 +1,153 @@
+"""The projection: one record of Kafka in, operations on the view out."""
+
+import json
+
+import msgspec
+import pytest
+
+from contracts import topics
+from contracts.clock import MINUTE_MS
+from contracts.errors import RecordRejected
+from contracts.messages import DeadLetter, Decision, JobSettings, Outcome, PolicyUsed, Progress, RescalerRecord
+from contracts.windows import WindowCounts, WindowHistory, encode_window
+from contracts.wire import encode
+from services.state.operations import AddMember, DropField, Operation, Remember, SetField
+from services.state.project import PROJECTED, Record, project
+from tests.builders import JOB, row, topology
+
+
+def record(topic: str, message: msgspec.Struct | bytes | None, *, key: str = JOB, partition: int = 0) -> Record:
+    """Return a record that was appended at 1000 ms."""
+    value = encode(message) if isinstance(message, msgspec.Struct) else message
+    return Record(topic, partition, 7, key.encode(), value, appended_ms=1_000)
+
+
+def remembered(operations: tuple[Operation, ...]) -> Remember:
+    """Return the one operation on a timeline."""
+    found = [operation for operation in operations if isinstance(operation, Remember)]
+    assert len(found) == 1
+    return found[0]
+
+
+def decision(**changes: object) -> Decision:
+    """Return a hold on the span that ends at minute 10, changed as asked."""
+    base: dict[str, object] = {
+        "decision_id": f"{JOB}@600000/hold",
+        "job": JOB,
+        "span_end_ms": 600_000,
+        "window_id": "w",
+        "policy": PolicyUsed(name="hold"),
+        "seed": 0,
+        "settings_version": 0,
+        "topology_version": 1,
+        "action": "hold",
+        "reason": "nothing changes",
+        "completeness": 1.0,
+        "minutes_known": 60,
+        "tasks": (),
+    }
+    return Decision(**(base | changes))  # type: ignore[arg-type]
+
+
+def window_bytes() -> bytes:
+    """Return a window of one known minute with 12 samples, 2 late and 3 repeated ones."""
+    window = WindowHistory(JOB, 60).close(
+        MINUTE_MS, {"source": row(records_in=600)}, topology(), counts=WindowCounts(samples=12, late=2, duplicates=3)
+    )
+    return encode_window(window)
+
+
+def test_a_window_is_remembered_by_its_summary() -> None:
+    """Of a window the view keeps who, when, how complete and how loaded, not the figures."""
+    item = remembered(project(record(topics.SNAPSHOTS, window_bytes())))
+    body = json.loads(item.body)
+    assert (item.id, item.score, body["appended_ms"]) == (f"{JOB}@60000/60m/v1", MINUTE_MS, 1_000)
+    assert body["record"]["load_records_per_minute"] == 600
+    assert body["record"]["minutes_known"] == 1
+    assert "figures" not in body["record"]
+
+
+def test_a_window_adds_the_samples_of_its_minute_to_the_counts() -> None:
+    """Samples are counted by the windows that carry them: distinct, late and repeated ones apart."""
+    item = remembered(project(record(topics.SNAPSHOTS, window_bytes())))
+    assert dict(item.adds) == {"metrics": 12, "late": 2, "duplicates.metrics": 3}
+
+
+def test_a_decision_is_counted_by_its_action() -> None:
+    """Act and hold are counted apart, by the decision's identity."""
+    item = remembered(project(record(topics.DECISIONS, decision(action="act"), key="sim")))
+    assert (item.timeline, item.owner, item.id, item.group) == ("decisions", JOB, f"{JOB}@600000/hold", "decisions.act")
+    assert not item.latest_wins
+
+
+def test_the_last_outcome_of_a_decision_takes_the_place_of_earlier_ones() -> None:
+    """Outcomes stand under their decision's id, and the latest counts."""
+    outcome = Outcome(
+        cluster="sim", job=JOB, decision_id="d", span_end_ms=600_000, status="pending", reason="cooldown", at_ms=600_001
+    )
+    item = remembered(project(record(topics.RESCHEDULE_EVENTS, outcome, key="sim")))
+    assert (item.timeline, item.id, item.group, item.latest_wins) == ("outcomes", "d", "outcomes.pending", True)
+
+
+def test_progress_is_known_by_command_and_status() -> None:
+    """The same status of the same command is one event, however often it is reported."""
+    progress = Progress(cluster="sim", job=JOB, command_id="c#1.0", desired_generation=1, status="applied", at_ms=5)
+    assert remembered(project(record(topics.RESCHEDULE_EVENTS, progress, key="sim"))).id == "c#1.0/applied"
+
+
+def test_a_topology_sets_one_field_and_a_tombstone_drops_it() -> None:
+    """The job's hash has the topology while Kafka has it."""
+    written = project(record(topics.JOB_TOPOLOGY, topology()))
+    assert AddMember("jobs", JOB) in written
+    assert any(isinstance(operation, SetField) and operation.field == "topology" for operation in written)
+    assert project(record(topics.JOB_TOPOLOGY, None)) == (DropField(f"job:{JOB}", "topology"),)
+
+
+def test_the_rescalers_memory_becomes_phase_and_wake_up() -> None:
+    """Of the rescaler's own document the view shows the gate's phase, what it waits for and until when."""
+    body = {"gate": {"phase": "cooldown"}, "pending": {"reason": "cooldown", "until_ms": 9}, "mappings": {"map": [1]}}
+    memory = RescalerRecord(cluster="sim", kind="job", id=JOB, at_ms=5, body=msgspec.Raw(msgspec.json.encode(body)))
+    operations = project(record(topics.RESCALER_STATE, memory, key=f"sim/job/{JOB}"))
+    field = next(operation for operation in operations if isinstance(operation, SetField))
+    summary = json.loads(field.value)["record"]
+    assert (summary["phase"], summary["pending_reason"], summary["wake_up_ms"]) == ("cooldown", "cooldown", 9)
+    assert "mappings" not in summary
+
+
+def test_memory_in_a_shape_of_another_version_is_shown_as_unknown() -> None:
+    """A rescaler of another version does not stop the view."""
+    memory = RescalerRecord(cluster="sim", kind="job", id=JOB, at_ms=5, body=msgspec.Raw(b'{"gate":[1],"pending":null}'))
+    operations = project(record(topics.RESCALER_STATE, memory))
+    assert json.loads(operations[-1].value)["record"]["phase"] is None  # type: ignore[union-attr]
+
+
+def test_forgotten_memory_of_a_job_is_taken_out() -> None:
+    """A tombstone of the rescaler's state drops the gate of that job and nothing else."""
+    assert project(record(topics.RESCALER_STATE, None, key=f"sim/job/{JOB}")) == (DropField(f"job:{JOB}", "gate"),)
+    assert project(record(topics.RESCALER_STATE, None, key=f"sim/request/{JOB}@600000/hold")) == ()
+
+
+def test_dead_letters_are_kept_by_the_partition_they_lie_in() -> None:
+    """A refused record is known by its coordinates and counted by the reason."""
+    letter = DeadLetter(topic="snapshots", partition=3, offset=9, reason="not_json", field="", message="no", refused_by="agent")
+    item = remembered(project(record(topics.DEAD_LETTERS, letter, partition=1)))
+    assert (item.owner, item.id, item.group) == ("1", "snapshots/3/9", "dead_letters.not_json")
+
+
+@pytest.mark.parametrize("topic", sorted(PROJECTED))
+def test_a_record_that_does_not_parse_is_rejected(topic: str) -> None:
+    """Junk on any topic is one rejection, which the projector counts and passes over."""
+    with pytest.raises(RecordRejected):
+        project(record(topic, b"\xffjunk"))
+
+
+def test_every_topic_but_the_raw_metrics_is_projected() -> None:
+    """A topic added to the table is either shown or left out on purpose."""
+    assert set(topics.TOPICS) - set(PROJECTED) == {topics.TASK_METRICS}
+
+
+def test_settings_of_a_job_that_never_ran_make_it_known() -> None:
+    """A job is listed as soon as any topic names it."""
+    operations = project(record(topics.JOB_SETTINGS, JobSettings(job="sim/new", mode="observe")))
+    assert AddMember("jobs", "sim/new") in operations
+    assert AddMember("clusters", "sim") in operations

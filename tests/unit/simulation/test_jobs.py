@@ -1,0 +1,178 @@
+"""Graphs come with source and sink, sizes follow from the workload, and bad files are refused by name."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from simulation.graphs import JobError, JobGraph, job_names, load_graph
+from simulation.jobs import cap_total, load_job
+from simulation.workload import load_workload
+from tests.unit.simulation.cases import chain, graph, sized, workload
+
+HEADER = "job,task,upstream,duration_s\n"
+SIZES = {
+    "j_2521346": 6,
+    "j_756953": 6,
+    "j_1351665": 16,
+    "j_242616": 16,
+    "j_31537": 25,
+    "j_3759144": 25,
+    "j_4147567": 25,
+    "j_867286": 32,
+    "j_1529789": 32,
+    "j_3003": 32,
+    "j_3380530": 40,
+    "j_3803524": 46,
+}
+
+
+def from_file(folder: Path, text: str, name: str = "") -> JobGraph:
+    """Return the graph of a CSV file with this text."""
+    path = folder / "jobs.csv"
+    path.write_text(text)
+    return load_graph(f"{path}#{name}" if name else str(path))
+
+
+def test_the_named_jobs_ship_with_the_sizes_of_the_paper() -> None:
+    """Source and sink included."""
+    assert {name: load_graph(name).size for name in SIZES} == SIZES
+
+
+def test_the_shipped_jobs_cover_sizes_from_six_to_sixty() -> None:
+    """Enough of each for training across sizes."""
+    sizes = [load_graph(name).size for name in job_names()]
+    assert (len(sizes), min(sizes), max(sizes)) == (162, 6, 61)
+
+
+def test_source_feeds_the_first_tasks_and_sink_ends_the_last() -> None:
+    """j_1351665 has three sources and one end in the trace."""
+    job = load_graph("j_1351665")
+    assert (job.tasks[0], job.tasks[-1]) == ("source", "sink")
+    assert sum(parents == (0,) for parents in job.upstream) == 3
+    assert len(job.upstream[-1]) == 1
+
+
+def test_joins_and_reduces_keep_state() -> None:
+    """A map with one input does not."""
+    job = load_graph("j_2521346")
+    assert dict(zip(job.tasks, job.stateful, strict=True)) == {
+        "source": False,
+        "M1": False,
+        "J2_1": True,
+        "R3_2": True,
+        "R4_3": True,
+        "sink": False,
+    }
+
+
+def test_the_heaviest_task_needs_seven_instances_at_peak() -> None:
+    """And all together at most 110."""
+    load = load_workload("clarknet")
+    for name in SIZES:
+        demand = load.percentile(99) * load_job(name, load).service_minutes
+        assert demand.max() == pytest.approx(7.0) or demand.sum() == pytest.approx(110.0)
+        assert demand.max() <= 7.0 + 1e-9
+        assert demand.sum() <= 110.0 + 1e-9
+
+
+def test_load_parallelism_scales_the_load() -> None:
+    """Half the instances, half the service time."""
+    load = load_workload("clarknet")
+    full, half = load_job("j_2521346", load), load_job("j_2521346", load, 3.5)
+    np.testing.assert_allclose(half.service_minutes, full.service_minutes / 2)
+
+
+@pytest.mark.parametrize(("name", "start"), [("j_2521346", 5), ("j_3380530", 5), ("j_3803524", 4)])
+def test_jobs_start_at_five_within_their_total_limit(name: str, start: int) -> None:
+    """44 tasks at 5 would pass the limit of 200."""
+    job = load_job(name, load_workload("clarknet"))
+    assert job.start_parallelism.tolist() == [1, *[start] * (job.size - 2), 1]
+
+
+def test_configured_parallelism_leaves_a_fifth_at_peak() -> None:
+    """ceil(demand / 0.8): demands of 7, 3.5 and 0.7."""
+    job = sized(chain(10, 5, 1), load_parallelism=7.0)
+    assert job.configured_parallelism.tolist() == [1, 9, 5, 1, 1]
+
+
+def test_configured_parallelism_stays_within_the_total_limit() -> None:
+    """The highest values are lowered to a common cap."""
+    assert cap_total(np.array([9, 9, 2]), 14).tolist() == [6, 6, 2]
+    assert cap_total(np.array([3, 3]), 2).tolist() == [1, 1]
+
+
+def test_the_longest_path_is_the_least_time_in_the_job() -> None:
+    """Of two branches the slower one counts."""
+    job = sized(graph({"a": (), "b": (), "c": ("a", "b")}, {"a": 1.0, "b": 3.0, "c": 4.0}), load_parallelism=4.0)
+    assert job.path_minutes == pytest.approx(0.07)
+
+
+def test_specs_carry_what_the_engine_announces() -> None:
+    """Source and sink cannot be scaled; real tasks carry what their author asked for."""
+    specs = sized(chain(1, 2), load_parallelism=4.0).specs()
+    assert [(spec.task, spec.scalable, spec.max_parallelism) for spec in specs] == [
+        ("source", False, 1),
+        ("t1", True, 10),
+        ("t2", True, 10),
+        ("sink", False, 1),
+    ]
+    assert [spec.configured_parallelism for spec in specs] == [1, 3, 5, 1]
+
+
+def test_a_job_of_a_file_is_built(tmp_path: Path) -> None:
+    """Rows may come in any order."""
+    job = from_file(tmp_path, HEADER + "mine,b,a,2\nmine,a,,1\n")
+    assert (job.name, job.tasks, job.upstream) == ("mine", ("source", "b", "a", "sink"), ((), (2,), (0,), (1,)))
+
+
+def test_one_of_several_jobs_is_chosen_by_name(tmp_path: Path) -> None:
+    """FILE#JOB."""
+    assert from_file(tmp_path, HEADER + "one,a,,1\ntwo,b,,1\n", "two").tasks[1] == "b"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("job,task,upstream\n", "column duration_s is missing"),
+        (HEADER, "the file has no tasks"),
+        (HEADER + "x,a,b,1\nx,b,a,1\n", "cycle through or before a, b"),
+        (HEADER + "x,a,nobody,1\n", "task 'a' waits for 'nobody'"),
+        (HEADER + "x,a,,1\nx,a,,1\n", "task 'a' is listed twice"),
+        (HEADER + "x,a,,\n", "row 2, column duration_s: '' is not a number"),
+        (HEADER + "x,a,,-1\n", "-1.0 is not a duration"),
+        (HEADER + "x,a,,0\n", "every duration_s is 0"),
+        (HEADER + "x,source,,1\n", "'source' is empty or a reserved name"),
+        (HEADER + "a/b,a,,1\n", "row 2, column job"),
+        (HEADER + "one,a,,1\ntwo,b,,1\n", "holds 2 jobs; name one as"),
+    ],
+)
+def test_a_bad_file_is_refused(tmp_path: Path, text: str, words: str) -> None:
+    """The message names job, row, task or column."""
+    with pytest.raises(JobError) as refusal:
+        from_file(tmp_path, text)
+    assert words in str(refusal.value)
+
+
+def test_an_unknown_job_of_a_file_is_refused(tmp_path: Path) -> None:
+    """With the names it has."""
+    with pytest.raises(JobError, match="it has one"):
+        from_file(tmp_path, HEADER + "one,a,,1\n", "three")
+
+
+def test_an_unknown_name_is_refused_with_near_ones() -> None:
+    """A digit was left out."""
+    with pytest.raises(JobError, match="did you mean j_1351665"):
+        load_graph("j_135166")
+
+
+def test_a_workload_without_a_peak_is_refused() -> None:
+    """One busy minute in a thousand is no load to size a job for."""
+    with pytest.raises(JobError, match="99 % of its minutes are empty"):
+        load_job("j_2521346", workload([0] * 1000 + [5]))
+
+
+def test_a_load_of_nothing_is_refused() -> None:
+    """load_parallelism must be above 0."""
+    with pytest.raises(JobError, match="load_parallelism"):
+        load_job("j_2521346", workload([5]), 0.0)
