@@ -47,7 +47,7 @@ class RoadSettings:
     """True: wait for and follow the topic ``clock``; false: the wall clock."""
 
 
-def from_environment(kind: type[S], environment: Mapping[str, str] | None = None, **options: object) -> S:
+def from_environment(kind: type[S], environment: Mapping[str, str] | None = None, /, **options: object) -> S:
     """Build settings from defaults, then environment, then options that are not None.
 
     Raises:

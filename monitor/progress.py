@@ -40,5 +40,6 @@ def _markers(values: Sequence[bytes | None]) -> dict[str, int]:
             record = decode(raw, TaskSample | MinuteMarker)
         except RecordRejected:
             continue  # the snapshot stage refuses it with its coordinates
-        ends[record.job] = max(ends.get(record.job, 0), record.minute_end_ms)
+        if isinstance(record, MinuteMarker):
+            ends[record.job] = max(ends.get(record.job, 0), record.minute_end_ms)
     return ends

@@ -4,6 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
@@ -26,7 +27,7 @@ def consumer(settings: RoadSettings, group: str, **overrides: object) -> Consume
     return Consumer(_quiet({**base, **overrides}))
 
 
-def _quiet(config: Mapping[str, object]) -> dict[str, object]:
+def _quiet(config: Mapping[str, Any]) -> dict[str, Any]:
     # A broker that is away is said by wait_for, not by librdkafka's own stderr.
     return {"logger": logging.getLogger("surescale.librdkafka"), **config}
 
