@@ -15,6 +15,11 @@ from runtime.backoff import wait_for
 
 REQUEST_TIMEOUT_S = 10.0
 
+# Admin requests do not mark these as retriable.
+_KNOWN_A_MOMENT_LATER = frozenset(
+    {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE}
+)
+
 
 def producer(settings: RoadSettings, **overrides: object) -> Producer:
     """Return an idempotent producer that partitions by murmur2."""
@@ -147,7 +152,7 @@ class LogReader:
                 return self._offsets_now(spec)
             except KafkaException as error:
                 # A partition that was just created, or whose leader just moved, is known to the broker a moment later.
-                if not error.args[0].retriable() or time.monotonic() > deadline:
+                if error.args[0].code() not in _KNOWN_A_MOMENT_LATER or time.monotonic() > deadline:
                     raise
                 time.sleep(0.05)
 

@@ -1,5 +1,7 @@
 """Small jobs and workloads that the tests of the simulator start from."""
 
+from functools import cache
+
 import numpy as np
 
 from contracts.messages import RescheduleCommand, TaskChange
@@ -20,13 +22,19 @@ def workload(requests: list[int], name: str = "test") -> Workload:
     return Workload(name, np.array(requests, dtype=np.int64), 0)
 
 
+@cache
+def clarknet() -> Workload:
+    """Return the workload that most tests run."""
+    return load_workload("clarknet")
+
+
 def graph(edges: dict[str, tuple[str, ...]], durations: dict[str, float] | None = None) -> JobGraph:
     """Return source -> tasks -> sink, each task named with its parents ("source" for none), in topological order."""
     tasks = ("source", *edges, "sink")
     index = {task: position for position, task in enumerate(tasks)}
     read = {parent for parents in edges.values() for parent in parents}
     ends = tuple(index[task] for task in edges if task not in read)
-    duration = {task: 1.0 for task in edges} | (durations or {})
+    duration = dict.fromkeys(edges, 1.0) | (durations or {})
     return JobGraph(
         name="small",
         tasks=tasks,
@@ -65,7 +73,7 @@ def cluster(
     *names: str, minutes: int = 60, sample_interval_ms: int = 15_000, cost: RestartCost | None = None
 ) -> SimulatedCluster:
     """Return a cluster that runs shipped jobs under ClarkNet's default stretch."""
-    load = load_workload("clarknet")
+    load = clarknet()
     options = RunOptions(minutes=minutes, sample_interval_ms=sample_interval_ms, cost=cost or RestartCost())
     return SimulatedCluster([load_job(name, load) for name in names or ("j_2521346",)], load, options)
 

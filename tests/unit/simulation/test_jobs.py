@@ -7,8 +7,7 @@ import pytest
 
 from simulation.graphs import JobError, JobGraph, job_names, load_graph
 from simulation.jobs import cap_total, load_job
-from simulation.workload import load_workload
-from tests.unit.simulation.cases import chain, graph, sized, workload
+from tests.unit.simulation.cases import chain, clarknet, graph, sized, workload
 
 HEADER = "job,task,upstream,duration_s\n"
 SIZES = {
@@ -68,7 +67,7 @@ def test_joins_and_reduces_keep_state() -> None:
 
 def test_the_heaviest_task_needs_seven_instances_at_peak() -> None:
     """And all together at most 110."""
-    load = load_workload("clarknet")
+    load = clarknet()
     for name in SIZES:
         demand = load.percentile(99) * load_job(name, load).service_minutes
         assert demand.max() == pytest.approx(7.0) or demand.sum() == pytest.approx(110.0)
@@ -78,7 +77,7 @@ def test_the_heaviest_task_needs_seven_instances_at_peak() -> None:
 
 def test_load_parallelism_scales_the_load() -> None:
     """Half the instances, half the service time."""
-    load = load_workload("clarknet")
+    load = clarknet()
     full, half = load_job("j_2521346", load), load_job("j_2521346", load, 3.5)
     np.testing.assert_allclose(half.service_minutes, full.service_minutes / 2)
 
@@ -86,7 +85,7 @@ def test_load_parallelism_scales_the_load() -> None:
 @pytest.mark.parametrize(("name", "start"), [("j_2521346", 5), ("j_3380530", 5), ("j_3803524", 4)])
 def test_jobs_start_at_five_within_their_total_limit(name: str, start: int) -> None:
     """44 tasks at 5 would pass the limit of 200."""
-    job = load_job(name, load_workload("clarknet"))
+    job = load_job(name, clarknet())
     assert job.start_parallelism.tolist() == [1, *[start] * (job.size - 2), 1]
 
 
