@@ -27,11 +27,11 @@ class Outbox:
         self._waiting = 0
         self._failed: KafkaError | None = None
 
-    def send(self, topic: str, key: str, message: msgspec.Struct) -> None:
-        """Hand one message over (bare topic name)."""
+    def send(self, topic: str, key: str, message: msgspec.Struct | bytes) -> None:
+        """Hand one message, or a document as it is, over (bare topic name)."""
         with self._lock:
             self._waiting += 1
-        raw = encode(message)
+        raw = message if isinstance(message, bytes) else encode(message)
         while True:
             try:
                 self.producer.produce(self._names(topic), key=key, value=raw, on_delivery=self._delivered)

@@ -40,7 +40,7 @@ class Monitor:
         self._ready = False
 
     def run(self) -> None:
-        """Run until told to stop."""
+        """Run until told to stop; of a recording, until all of it is sent."""
         try:
             wait_for_topics(self._settings, TOPICS_USED, stop=self._stop, log=self._log)
             shared = producer(self._settings)
@@ -57,6 +57,8 @@ class Monitor:
             while not self._stop.is_set():
                 for job in jobs:
                     self._watch(job, markers.get(job, 0), shared, cluster)
+                if self._source.is_finite and all(watcher.is_done for watcher in self._jobs.values()):
+                    break
                 self._stop.wait(LOOK_FOR_JOBS_EVERY_S)
                 jobs = self._await_source()
         except Stopped:
@@ -66,8 +68,15 @@ class Monitor:
 
     def report(self) -> Mapping[str, Any]:
         """Return the health."""
-        jobs = {name: watcher.after_ms for name, watcher in self._jobs.items()}
-        return {"role": "monitor", "ready": self._ready, "jobs": jobs}
+        watchers = dict(self._jobs)
+        return {
+            "role": "monitor",
+            "ready": self._ready,
+            "jobs": {name: watcher.after_ms for name, watcher in watchers.items()},
+            "minutes": sum(watcher.minutes_sent for watcher in watchers.values()),
+            "samples": sum(watcher.samples_sent for watcher in watchers.values()),
+            "malformed": sum(watcher.malformed_sent for watcher in watchers.values()),
+        }
 
     def _await_source(self) -> list[str]:
         return wait_for("the engine", self._source.jobs, expected=(SourceAway,), stop=self._stop, log=self._log)
@@ -77,6 +86,8 @@ class Monitor:
         if thread is not None and thread.is_alive():
             return
         watcher = self._jobs.get(job) or JobWatcher(job, self._source, self._outbox(shared), cluster, after_ms)
+        if watcher.is_done:
+            return
         self._jobs[job] = watcher
         self._watchers[job] = threading.Thread(target=self._run_watcher, args=(watcher,), name=job, daemon=True)
         self._watchers[job].start()
@@ -84,7 +95,7 @@ class Monitor:
 
     def _run_watcher(self, watcher: "JobWatcher") -> None:
         """Step until the job is gone; the main loop starts a watcher again for a job that is still listed."""
-        while not self._stop.is_set():
+        while not self._stop.is_set() and not watcher.is_done:
             try:
                 watcher.step()
             except SourceAway as away:
@@ -113,25 +124,32 @@ class ClusterWatcher:
         """Send what changed and wait until it is acknowledged."""
         with self._lock:
             topology = self._source.cluster_topology()
-            if topology.version != self._version:
+            if topology is not None and topology.version != self._version:
                 self._outbox.send(CLUSTER_TOPOLOGY, topology.cluster, topology)
             events = self._source.events(self._events_sent)
             for event in events:
                 self._outbox.send(ENGINE_EVENTS, event.cluster, event)
             if self._outbox.await_acknowledged():
-                self._version = topology.version
+                self._version = topology.version if topology is not None else None
                 self._events_sent += len(events)
 
 
 class JobWatcher:
-    """Carries one job's finished minutes over, one after the other."""
+    """Carries one job's finished minutes over, one after the other.
+
+    ``after_ms`` is the end of the last minute whose marker is acknowledged: what goes on from there after any failure repeats
+    records (their identity makes them count once) and leaves none out.
+    """
 
     def __init__(self, job: str, source: Source, outbox: Outbox, cluster: ClusterWatcher, after_ms: int) -> None:
         self.job = job
         self.outbox = outbox
         self.after_ms = after_ms
+        self.is_done = False
+        self.minutes_sent = self.samples_sent = self.malformed_sent = 0
         self._source = source
         self._cluster = cluster
+        self._marked_ms = 0
         self._topology_version: int | None = None
         self._history: tuple[HourlyLoad, ...] | None = None
 
@@ -140,25 +158,37 @@ class JobWatcher:
 
         Raises:
             SourceAway, UnknownJob: nothing was sent that would have to be undone.
+            DeliveryFailed: the broker refused a record; the next step begins after the last acknowledged marker.
         """
         minutes = self._source.minutes(self.job, self.after_ms)
         if not minutes:
+            self.is_done = self._source.is_finite
             return
         if self._history is None:
             self._history = self._source.load_history(self.job)
         self._cluster.publish_changes()
         for minute in minutes:
-            if not self._send(minute):
+            self._send_records(minute)
+            if not self.outbox.await_acknowledged():
                 return
-        self.outbox.await_acknowledged()
+            # The marker before this one was sent ahead of these records: it is acknowledged too.
+            self.after_ms = max(self.after_ms, self._marked_ms)
+            self._send_marker(minute)
+        if self.outbox.await_acknowledged():
+            self.after_ms = self._marked_ms
 
-    def _send(self, minute: FinishedMinute) -> bool:
+    def _send_records(self, minute: FinishedMinute) -> None:
         if minute.topology.version != self._topology_version and _is_sound(minute):
             self.outbox.send(JOB_TOPOLOGY, self.job, minute.topology)
         for sample in minute.samples:
             self.outbox.send(TASK_METRICS, self.job, sample)
-        if not self.outbox.await_acknowledged():
-            return False
+        for document in minute.malformed:
+            self.outbox.send(TASK_METRICS, self.job, document)
+        self._topology_version = minute.topology.version
+        self.samples_sent += len(minute.samples)
+        self.malformed_sent += len(minute.malformed)
+
+    def _send_marker(self, minute: FinishedMinute) -> None:
         marker = MinuteMarker(
             job=self.job,
             minute_end_ms=minute.minute_end_ms,
@@ -167,8 +197,8 @@ class JobWatcher:
             load_history=self._history or (),
         )
         self.outbox.send(TASK_METRICS, self.job, marker)
-        self._topology_version, self._history, self.after_ms = minute.topology.version, (), minute.minute_end_ms
-        return True
+        self._history, self._marked_ms = (), minute.minute_end_ms
+        self.minutes_sent += 1
 
 
 def _is_sound(minute: FinishedMinute) -> bool:

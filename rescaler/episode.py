@@ -74,7 +74,7 @@ def run_twin(
         RunError: the run cannot be set up as asked.
     """
     options = options or RunOptions()
-    names = {job_id(options.cluster, job.name): job for job in jobs}
+    names: dict[str, SizedJob] = {job_id(options.cluster, job.name): job for job in jobs}
     allowed = {name: JobSettings(job=name, total_limit=job.total_limit) for name, job in names.items()}
 
     def decided(window: Window) -> Decision:

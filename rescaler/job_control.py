@@ -11,11 +11,12 @@ from dataclasses import replace
 
 import msgspec
 
-from contracts.ids import Cluster, command_id
+from contracts.ids import Cluster
 from contracts.messages import Decision, JobTopology, Outcome, Progress, RescheduleCommand
 from rescaler.checks import objection_to
 from rescaler.gate import Gate, Mode, Phase, Transition
 from rescaler.gate_settings import GateSettings
+from rescaler.issuing import issued
 from rescaler.job_gate import matching_gate, settings_after, targets_of
 from rescaler.memory import JobMemory, PendingAct, RequestMemory, Wanted
 from rescaler.plan import JobPlan, plan_job, usable_units
@@ -208,8 +209,18 @@ class JobControl:
             self._close(gate, ok=False, at_ms=at_ms)
             return
         advice = now.settings.mode == "advise"
-        placement = now.placement_generation + ledger.commits
-        command = self._command(pending, transition, plan, topology, placement, at_ms=at_ms, advice=advice)
+        command = issued(
+            plan,
+            transition,
+            cluster=self._cluster,
+            job=self.memory.job,
+            generation=max(self.memory.desired_generation, topology.generation) + 1,
+            placement_generation=now.placement_generation + ledger.commits,
+            decision_id=pending.decision_id,
+            at_ms=at_ms,
+            deadline_ms=at_ms + self._settings.apply_ms_max,
+            advice=advice,
+        )
         reason = Reason.ADVISE if advice else Reason(transition.reason)
         ledger.commands.append(command)
         self._finish(pending, at_ms, ledger, "commanded", reason, command=command.command_id)
@@ -224,34 +235,6 @@ class JobControl:
             raise Refused(RescheduleRefusal.NOT_ENOUGH_PARALLEL_UNITS, "no units came while the job waited")
         wanted, taken = transition.parallelism, now.taken()
         return plan_job(topology, wanted, now.hosts, taken=taken, mappings=self.memory.mappings)
-
-    def _command(
-        self,
-        pending: PendingAct,
-        transition: Transition,
-        plan: JobPlan,
-        topology: JobTopology,
-        placement_generation: int,
-        *,
-        at_ms: int,
-        advice: bool,
-    ) -> RescheduleCommand:
-        generation = max(self.memory.desired_generation, topology.generation) + 1
-        return RescheduleCommand(
-            command_id=command_id(self.memory.job, generation, 0),
-            cluster=self._cluster,
-            job=self.memory.job,
-            desired_generation=generation,
-            step=0,
-            base_placement_generation=placement_generation,
-            decision_id=pending.decision_id,
-            gate_reason=transition.reason.value,
-            gate_cause=transition.cause,
-            issued_at_ms=at_ms,
-            changes=plan.changes,
-            advice=advice,
-            deadline_ms=at_ms + self._settings.apply_ms_max,
-        )
 
     def _wait(self, gate: Gate, now: Situation, ledger: Ledger) -> None:
         pending = self.memory.pending

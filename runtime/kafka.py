@@ -17,7 +17,12 @@ REQUEST_TIMEOUT_S = 10.0
 
 # Admin requests do not mark these as retriable.
 _KNOWN_A_MOMENT_LATER = frozenset(
-    {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE}
+    {
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.FENCED_LEADER_EPOCH,
+    }
 )
 
 
@@ -92,10 +97,9 @@ class LogReader:
         """
         full = TopicNames(settings.topic_prefix)
         self._admin = AdminClient(_quiet({"bootstrap.servers": settings.bootstrap}))
-        self._client = consumer(settings, "surescale-reader", **{"enable.partition.eof": True})
-        self._partitions = [
-            TopicPartition(full(name), partition) for name in names for partition in partitions_of(self._client, full(name))
-        ]
+        # A broker holds a fetch back until there is data; the end behind a transaction marker must be told at once.
+        self._client = consumer(settings, "surescale-reader", **{"enable.partition.eof": True, "fetch.wait.max.ms": 20})
+        self._partitions = _partitions(self._client, [full(name) for name in names])
         self._reached: dict[tuple[str, int], int] = {}
         beginnings = self._offsets(OffsetSpec.earliest())
         starts = beginnings
@@ -154,6 +158,7 @@ class LogReader:
                 # A partition that was just created, or whose leader just moved, is known to the broker a moment later.
                 if error.args[0].code() not in _KNOWN_A_MOMENT_LATER or time.monotonic() > deadline:
                     raise
+                self._admin.list_topics(timeout=REQUEST_TIMEOUT_S)  # learn who leads now
                 time.sleep(0.05)
 
     def _offsets_now(self, spec: OffsetSpec) -> dict[tuple[str, int], int]:
@@ -171,7 +176,15 @@ def partitions_of(client: Consumer, topic: str) -> list[int]:
     Raises:
         KafkaException: the topic does not exist or the broker does not answer.
     """
-    metadata = client.list_topics(topic, timeout=REQUEST_TIMEOUT_S).topics[topic]
-    if metadata.error is not None:
-        raise KafkaException(metadata.error)
-    return sorted(metadata.partitions)
+    return sorted(partition.partition for partition in _partitions(client, [topic]))
+
+
+def _partitions(client: Consumer, topics: Sequence[str]) -> list[TopicPartition]:
+    # One request for all: asking topic by topic costs a quarter of a second each.
+    known = client.list_topics(timeout=REQUEST_TIMEOUT_S).topics
+    for topic in topics:
+        if topic not in known:
+            raise KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, f"there is no topic {topic}"))
+        if known[topic].error is not None:
+            raise KafkaException(known[topic].error)
+    return [TopicPartition(topic, partition) for topic in topics for partition in sorted(known[topic].partitions)]

@@ -16,4 +16,6 @@ def set_up_logs(role: str) -> logging.Logger:
     )
     for noisy in ("aiokafka", "faust", "mode", "kafka", "py4j", "aiohttp.access"):
         logging.getLogger(noisy).setLevel(max(logging.WARNING, logging.getLogger().level))
+    # What librdkafka has to say of a broker that is away is said by runtime.backoff, with less noise.
+    logging.getLogger("surescale.librdkafka").setLevel(logging.CRITICAL)
     return logging.getLogger(f"surescale.{role}")

@@ -19,17 +19,25 @@ class UnknownJob(SurescaleError):
 class FinishedMinute:
     """One minute of one job that is over, with everything that was sampled in it and the topology at its end.
 
-    ``reached_wall_ms`` is the wall time at which the road's clock reached the minute's end, None on a live road.
+    ``reached_wall_ms`` is the wall time at which the road's clock reached the minute's end, None on a live road. ``malformed``
+    are documents among the samples that are none: they are sent on as they are, so that the snapshot stage refuses them with
+    their coordinates and nobody else waits.
     """
 
     minute_end_ms: int
     samples: tuple[TaskSample, ...]
     topology: JobTopology
     reached_wall_ms: int | None = None
+    malformed: tuple[bytes, ...] = ()
 
 
 class Source(Protocol):
     """An engine, or a recording of one. Every method may raise ``SourceAway``; those that name a job, ``UnknownJob``."""
+
+    @property
+    def is_finite(self) -> bool:
+        """Say whether no minutes means no more minutes: true of a recording."""
+        ...
 
     def jobs(self) -> list[str]:
         """Return the ids of the jobs that there are now, sorted."""
@@ -43,8 +51,8 @@ class Source(Protocol):
         """Return what the source knows of the job's load before the first minute it can give, oldest first."""
         ...
 
-    def cluster_topology(self) -> ClusterTopology:
-        """Return the hosts."""
+    def cluster_topology(self) -> ClusterTopology | None:
+        """Return the hosts, None if the source does not know them."""
         ...
 
     def events(self, after: int) -> list[EngineEvent]:

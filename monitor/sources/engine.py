@@ -8,7 +8,9 @@ from typing import TypeVar
 
 import msgspec
 
+from contracts.errors import RecordRejected
 from contracts.messages import ClusterTopology, EngineEvent, HourlyLoad, JobTopology, TaskSample
+from contracts.wire import decode
 from monitor.sources.base import FinishedMinute, SourceAway, UnknownJob
 
 T = TypeVar("T")
@@ -19,7 +21,7 @@ MINUTES_MAX = 60  # in one answer
 
 class _Minute(msgspec.Struct, frozen=True):
     minute_end_ms: int
-    samples: tuple[TaskSample, ...]
+    samples: tuple[msgspec.Raw, ...]
     topology: JobTopology
     reached_wall_ms: int | None = None
 
@@ -52,6 +54,11 @@ class EngineSource:
         # Never through a proxy: the engine is beside us.
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
+    @property
+    def is_finite(self) -> bool:
+        """An engine goes on."""
+        return False
+
     def jobs(self) -> list[str]:
         """Return the ids of all jobs."""
         return sorted(entry.job for entry in self._get("/jobs", _Jobs).jobs)
@@ -59,7 +66,7 @@ class EngineSource:
     def minutes(self, job: str, after_ms: int) -> list[FinishedMinute]:
         """Return finished minutes; the engine waits about half a second for one."""
         answer = self._get(f"{_path(job)}/figures?after_ms={after_ms}&limit_minutes={MINUTES_MAX}", _Minutes)
-        return [FinishedMinute(each.minute_end_ms, each.samples, each.topology, each.reached_wall_ms) for each in answer.minutes]
+        return [_finished(each) for each in answer.minutes]
 
     def load_history(self, job: str) -> tuple[HourlyLoad, ...]:
         """Return the hours of the trace before it starts."""
@@ -86,6 +93,17 @@ class EngineSource:
             raise SourceAway(f"{self._url} does not answer: {getattr(error, 'reason', error)}") from None
         except msgspec.MsgspecError as error:
             raise SourceAway(f"{self._url}{path} answered something else than expected: {error}") from None
+
+
+def _finished(minute: _Minute) -> FinishedMinute:
+    samples: list[TaskSample] = []
+    malformed: list[bytes] = []
+    for raw in minute.samples:
+        try:
+            samples.append(decode(bytes(raw), TaskSample))
+        except RecordRejected:
+            malformed.append(bytes(raw))
+    return FinishedMinute(minute.minute_end_ms, tuple(samples), minute.topology, minute.reached_wall_ms, tuple(malformed))
 
 
 def _path(job: str) -> str:

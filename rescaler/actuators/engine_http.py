@@ -21,6 +21,7 @@ class EngineHttp:
     def __init__(self, url: str, timeout_ms: int = 5_000) -> None:
         self._url = url.rstrip("/")
         self._timeout_s = timeout_ms / 1_000
+        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # an engine is a neighbour: no proxy
 
     def request(self, command: RescheduleCommand) -> Accepted:
         """Ask for a command to be carried out; the same one again gets the same answer."""
@@ -46,7 +47,7 @@ class EngineHttp:
         headers = {"Content-Type": "application/json"} if body else {}
         request = urllib.request.Request(self._url + path, data=body, method=method, headers=headers)
         try:
-            with urllib.request.urlopen(request, timeout=self._timeout_s) as response:
+            with self._opener.open(request, timeout=self._timeout_s) as response:
                 return _document(response.read())
         except urllib.error.HTTPError as error:
             raise _refusal(error) from None

@@ -26,6 +26,7 @@ def command(**options: str | int | None) -> None:
     from runtime.logs import set_up_logs
     from runtime.signals import stop_event
 
+    log = set_up_logs("rescaler")
     settings = from_environment(RescalerSettings, **options)
     engine = EngineHttp(settings.engine_url, settings.engine_timeout_ms)
-    run(settings, engine, stop_event(), set_up_logs("rescaler"))
+    run(settings, engine, stop_event(), log)

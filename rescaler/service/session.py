@@ -7,6 +7,7 @@ the session; the next one starts from what is committed.
 import contextlib
 import logging
 import threading
+import time
 from collections.abc import Sequence
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -27,6 +28,7 @@ from rescaler.service.views import RoadView
 from runtime.kafka import REQUEST_TIMEOUT_S, LogReader, consumer, partitions_of
 
 POLL_S = 0.05
+SAY_EVERY_S = 4.0
 BATCH_RECORDS = 1_000
 PAYLOAD_CHARACTERS = 500  # of a refused record, kept in its dead letter
 
@@ -39,6 +41,7 @@ class Session:
     ) -> None:
         self._settings, self._engine, self._status, self._stop, self._log = settings, engine, status, stop, log
         self._topic = TopicNames(settings.topic_prefix)(DECISIONS)
+        self._said_s = -SAY_EVERY_S
         self._members: Consumer = consumer(
             settings,
             settings.group,
@@ -46,6 +49,7 @@ class Session:
                 "session.timeout.ms": settings.session_ms,
                 "heartbeat.interval.ms": max(1, settings.session_ms // 5),
                 "partition.assignment.strategy": "range",
+                "error_cb": self._on_error,
             },
         )
         self._partition = partition_of(settings.cluster, len(partitions_of(self._members, self._topic)))
@@ -66,7 +70,7 @@ class Session:
                 if self._assigned and self._active is None:
                     self._active = self._activated()
                 elif self._active is not None and not self._assigned:
-                    self._log.info("another process has the partition of cluster %s now", self._settings.cluster)
+                    self._log.info("cluster %s was taken from this process", self._settings.cluster)
                     self._deactivate()
                 elif self._active is not None:
                     self._active.round(records)
@@ -83,6 +87,12 @@ class Session:
             if error is not None and not error.retriable() and error.code() != KafkaError._ALL_BROKERS_DOWN:
                 raise KafkaException(error)
         return [record for record in records if record.error() is None]
+
+    def _on_error(self, error: KafkaError) -> None:
+        """The client comes through this by itself; say so every few seconds."""
+        if time.monotonic() - self._said_s >= SAY_EVERY_S:
+            self._log.warning("waiting for Kafka at %s: %s", self._settings.bootstrap, error.str())
+            self._said_s = time.monotonic()
 
     def _on_assign(self, _: Consumer, partitions: Sequence[TopicPartition]) -> None:
         self._assigned = any(partition.partition == self._partition for partition in partitions)

@@ -9,7 +9,5 @@ from contracts.settings import RoadSettings
 class AgentSettings(RoadSettings):
     """What the agent reads besides the road's settings."""
 
-    agent_folder: str = ""
-    """Folder for Faust's own files; empty: a temporary one that goes with the process. The agent keeps no state in it."""
     agent_session_ms: int = 6_000
     """How long Kafka waits for a silent agent before another one takes its partitions."""

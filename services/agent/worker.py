@@ -2,13 +2,14 @@
 
 import asyncio
 import logging
-import tempfile
+import os
 import threading
 from collections.abc import AsyncIterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import faust
+from aiokafka.errors import KafkaError
 
 from contracts.errors import RecordRejected
 from contracts.ids import cluster_of
@@ -20,13 +21,15 @@ from runtime.health import HealthServer
 from runtime.kafka import wait_for_topics
 from services.agent.answering import Answerer, Coordinates, dead_letter
 from services.agent.job_settings import JobSettingsView
+from services.agent.seldom import Seldom
 from services.agent.settings import AgentSettings
 from services.agent.transport import read_committed
 
 READS_AND_WRITES = (SNAPSHOTS, JOB_SETTINGS, DECISIONS, DEAD_LETTERS)
 WINDOWS_IN_MEMORY = 16  # a window may have 16 MiB
 COMMIT_EVERY_S = 1.0
-STOP_WITHIN_S = 8.0
+STOP_WITHIN_S = 4.0
+AGAIN_AFTER_S = 1.0
 _LOOK_EVERY_S = 0.05
 
 
@@ -58,44 +61,74 @@ def run(settings: AgentSettings, stop: threading.Event, log: logging.Logger) -> 
     Raises:
         Exception: a mistake of ours; the window it happened on was not committed and will be read again.
     """
+    logging.getLogger("services.agent.transport").setLevel(logging.WARNING)  # Faust's own life cycle
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(Seldom(("aiokafka", "surescale.librdkafka")))
     progress = Progress()
     with HealthServer(settings.health_port, progress.report):
-        try:
-            wait_for_topics(settings, READS_AND_WRITES, stop=stop, log=log)
-        except Stopped:
-            return
-        with tempfile.TemporaryDirectory(prefix="surescale-agent-", ignore_cleanup_errors=True) as temporary:
-            asyncio.run(_serve(settings, settings.agent_folder or temporary, progress, stop, log))
+        while not stop.is_set() and progress.failed is None:
+            try:
+                wait_for_topics(settings, READS_AND_WRITES, stop=stop, log=log)
+            except Stopped:
+                return
+            asyncio.run(_serve(settings, progress, stop, log))
+            progress.partitions = 0
     if progress.failed is not None:
         raise progress.failed
 
 
-async def _serve(settings: AgentSettings, folder: str, progress: Progress, stop: threading.Event, log: logging.Logger) -> None:
-    logging.getLogger("services.agent.transport").setLevel(logging.WARNING)  # Faust's own life cycle
-    view = JobSettingsView(settings, stop=stop, log=log)
-    app = build_app(settings, folder)
+async def _serve(settings: AgentSettings, progress: Progress, stop: threading.Event, log: logging.Logger) -> None:
+    """Run one Faust app until told to stop, or until it ends by itself because Kafka went away."""
+    let_go = threading.Event()  # whoever waits for Kafka in a thread lets go with this app
+    view = JobSettingsView(settings, stop=let_go, log=log)
+    app = build_app(settings)
     _wire(app, _Desk(settings, view, app, progress), progress)
-    await app.start()
     log.info("deciding with policy %s on windows of %s", settings.policy, settings.bootstrap)
-    while not (stop.is_set() or progress.failed or app.should_stop):
+    starting = asyncio.ensure_future(app.start())
+    while not (stop.is_set() or progress.failed or app.should_stop or _gave_up(starting, log)):
         await asyncio.sleep(_LOOK_EVERY_S)
-    if not stop.is_set() and progress.failed is None:
-        progress.failed = ConnectionError("Faust ended by itself; the lines above say why")
-    stop.set()  # whoever waits for Kafka in a thread lets go
-    try:
-        await asyncio.wait_for(app.stop(), STOP_WITHIN_S)
-    except TimeoutError:
-        log.warning("Faust did not stop within %.0f s and is left behind", STOP_WITHIN_S)
+    let_go.set()
+    await _stop(app, stop)
     view.close()
+    if not (stop.is_set() or progress.failed):
+        log.warning("Faust ended by itself and is started again")
+        await asyncio.sleep(AGAIN_AFTER_S)
 
 
-def build_app(settings: AgentSettings, folder: str) -> faust.App:
-    """Return a Faust app without tables, web server or topics of its own."""
+def _gave_up(starting: "asyncio.Future[None]", log: logging.Logger) -> bool:
+    """Say whether Faust could not start because Kafka went away; any other error of it is raised."""
+    error = starting.exception() if starting.done() else None
+    if error is not None and not isinstance(error, KafkaError):
+        raise error
+    if error is not None:
+        log.warning("Kafka went away while Faust started: %s", error)
+    return error is not None
+
+
+async def _stop(app: faust.App, stop: threading.Event) -> None:
+    """Stop Faust. While its broker is away it would not end: then the process ends without it.
+
+    Nothing is lost by that: a window whose decision is not in Kafka was not committed.
+    """
+    stopping = asyncio.ensure_future(app.stop())
+    while not stopping.done():
+        await asyncio.wait({stopping}, timeout=STOP_WITHIN_S)
+        if stop.is_set() and not stopping.done():
+            logging.shutdown()
+            os._exit(0)
+
+
+class _App(faust.App):
+    def _create_directories(self) -> None:
+        """Faust's folders hold tables. There are none, so nothing is left behind, even by kill -9."""
+
+
+def build_app(settings: AgentSettings) -> faust.App:
+    """Return a Faust app without tables, folders, web server or topics of its own."""
     session_s = settings.agent_session_ms / 1000
-    app = faust.App(
+    app = _App(
         f"{settings.topic_prefix}surescale-agent",
         broker=[f"kafka://{server}" for server in settings.bootstrap.split(",")],
-        datadir=folder,
         autodiscover=False,
         web_enabled=False,
         topic_allow_declare=False,

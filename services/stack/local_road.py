@@ -200,7 +200,8 @@ class LocalRoad:
         for entry in fetch_json(f"{self.settings.engine_url}/jobs")["jobs"]:
             name = entry["job"].partition("/")[2]
             tasks = fetch_json(f"{self.settings.engine_url}/jobs/{name}")["topology"]["tasks"]
-            limits = JobSettings(job=entry["job"], version=1, total_limit=max(200, 2 * len(tasks)), set_by="demo")
+            scalable = sum(task["scalable"] for task in tasks)
+            limits = JobSettings(job=entry["job"], version=1, total_limit=max(200, 2 * scalable), set_by="demo")
             client.produce(full(JOB_SETTINGS), key=entry["job"], value=encode(limits))
         if client.flush(30.0):
             raise SurescaleError("Kafka did not take the job settings within 30 s")

@@ -13,8 +13,6 @@ BATCH_RECORDS = 500
 METADATA_TIMEOUT_S = 5.0
 BUFFER_KIB = 32 * 1024
 
-_PASSES_BY_ITSELF = {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN}
-
 
 class TopicLog:
     """The records of all topics that the view is made of."""
@@ -61,7 +59,7 @@ class TopicLog:
         """Return what has arrived, waiting at most so long for the first record.
 
         Raises:
-            KafkaException: the broker refused.
+            KafkaException: the broker refused, or none is there any more.
         """
         first = self._client.poll(wait_s)
         if first is None:
@@ -88,7 +86,7 @@ class TopicLog:
             return False
         if error.code() == KafkaError._PARTITION_EOF:
             self._at_end.add(place)
-        elif not (error.retriable() or error.code() in _PASSES_BY_ITSELF):
+        elif not error.retriable() and error.code() != KafkaError._TRANSPORT:
             raise KafkaException(error)
         return True
 

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
@@ -21,6 +22,7 @@ from contracts.topics import DEAD_LETTERS, DECISIONS, JOB_PARTITIONS, JOB_SETTIN
 from contracts.windows import WindowHistory, encode_window
 from contracts.wire import decode, encode
 from runtime.kafka import LogReader, create_topics, producer
+from services.stack.broker import LocalBroker
 from services.stack.ports import free_port
 from tests.builders import JOB, row, topology
 from tests.conftest import KafkaForTests
@@ -35,11 +37,15 @@ class Road:
     """Topics of one test, and agents that serve them."""
 
     def __init__(self, settings: RoadSettings, folder: Path) -> None:
-        self.settings = settings
         self._folder = folder
+        self._agents: list[subprocess.Popen[bytes]] = []
+        self.use(settings)
+
+    def use(self, settings: RoadSettings) -> None:
+        """Go on with these settings."""
+        self.settings = settings
         self._names = TopicNames(settings.topic_prefix)
         self._producer = producer(settings)
-        self._agents: list[subprocess.Popen[bytes]] = []
 
     def send(self, topic: str, key: str, value: bytes | None) -> None:
         """Write one record and wait until it is acknowledged."""
@@ -102,12 +108,13 @@ def road(kafka: KafkaForTests, tmp_path: Path) -> Iterator[Road]:
     made.stop()
 
 
-def windows(first_minute: int, last_minute: int, *, busy_ms: float = 114_000) -> list[bytes]:
-    """Return the windows of these minutes; task map runs on two instances and is busy for so long in each minute."""
+def windows(first_minute: int, last_minute: int, *, load: float = 12_000) -> list[bytes]:
+    """Return the windows of these minutes; task map, on two instances, can do 6000 records a minute."""
     history = WindowHistory(JOB, 60)
+    done = min(load, 6_000)
     rows = {
-        "source": row(records_in=6_000, records_out=6_000, busy_ms=100),
-        "map": row(records_in=6_000, records_out=6_000, busy_ms=busy_ms, parallelism=2),
+        "source": row(records_in=load, records_out=load, busy_ms=100),
+        "map": row(records_in=done, records_out=done, busy_ms=20 * done, parallelism=2, queued_records_last=load - done),
         "sink": row(records_in=6_000, busy_ms=100),
     }
     closed = [history.close(end * MINUTE_MS, rows, topology()) for end in range(first_minute - 20, last_minute + 1)]
@@ -126,7 +133,7 @@ def health(road: Road) -> dict[str, object]:
 def test_each_span_end_gets_one_decision_act_or_hold(road: Road) -> None:
     """Of forty windows the four that end a span are decided on, in order, keyed by cluster."""
     road.start()
-    for raw in windows(601, 620) + windows(621, 640, busy_ms=82_000):
+    for raw in windows(601, 620) + windows(621, 640, load=4_000):
         road.send(SNAPSHOTS, JOB, raw)
     decisions = road.decisions(4)
     assert [decision.span_end_ms // MINUTE_MS for decision in decisions] == [610, 620, 630, 640]
@@ -195,6 +202,25 @@ def test_kafka_away_at_start_is_waited_for_and_said(road: Road) -> None:
     assert process.poll() is None
     process.terminate()
     assert process.wait(8) == 0
+
+
+def test_a_broker_that_comes_back_is_used_again(road: Road, tmp_path: Path) -> None:
+    """The agent starts before the broker, outlives its being killed, and decides on what comes after."""
+    broker = LocalBroker(tmp_path / "kafka")
+    road.use(replace(road.settings, bootstrap=broker.bootstrap))
+    process = road.start()
+    try:
+        for span in (610, 620):
+            broker.start()
+            broker.wait_ready()
+            create_topics(road.settings)
+            road.send(SNAPSHOTS, JOB, windows(span, span)[0])
+            assert len(road.decisions(span // 10 - 60)) >= span // 10 - 60
+            broker.kill()
+    finally:
+        process.terminate()
+        assert process.wait(8) == 0  # the broker is away now, and that holds up nothing
+        broker.stop()
 
 
 def test_every_client_puts_a_key_into_the_same_partition(road: Road) -> None:

@@ -279,13 +279,17 @@ class TestWaiting:
         assert (gate.phase, gate.wake_at_ms()) == (Phase.IDLING, None)
 
     def test_checkpoints_are_ignored(self) -> None:
-        """A checkpoint of a job without tasks means nothing, an explicit trigger does."""
+        """A checkpoint of a job without tasks means nothing, not even to the count of failures."""
         gate = waiting(slots=3)
         gate.advance(10)
-        gate.on_checkpoint(completed=True, now_ms=20)
-        assert gate.phase is Phase.STABILIZING
+        gate.on_checkpoint(completed=False, now_ms=20)
+        assert (gate.phase, gate.state.failed_checkpoints) == (Phase.STABILIZING, 0)
+
+    def test_a_change_to_enough_for_all_goes_at_once(self) -> None:
+        """While waiting the evaluation timer of a change has no length."""
+        gate = waiting(slots=3)
         gate.on_change(targets={"f": Target(3, 3)}, now_ms=30)
-        assert gate.phase is Phase.TRANSITIONING
+        assert gate.transition == Transition(30, Reason.DESIRED, Cause.MAX_DELAY, {"f": 3})
 
 
 class TestOrder:

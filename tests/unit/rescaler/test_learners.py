@@ -161,11 +161,11 @@ class TestLearners:
         assert {move.destination for move in decided.moves} == {"c"}
 
     def test_v1_drains_to_new_hosts_first(self) -> None:
-        """A new host below its share comes before the others."""
-        decided = decide(hosts("a", "b", "n", leaving="a", new="n"), owned("a", "t"), Version.V1, factor=0)
-        assert decided.learners_in_flight == 1
-        two = decide(hosts("a", "b", "n", leaving="a", new="n"), owned("a", "t", "u"), Version.V1, factor=9)
-        assert two.load["n"].projected == 1
+        """A new host below its share comes before an emptier old one."""
+        names = [Host("a", 1, LEAVING), Host("b", 1), Host("n", 2, new=True)]
+        tasks = [*owned("a", "t", "u"), *owned("n", "v")]
+        decided = decide(names, tasks, Version.V1, factor=9, max_learners=1)
+        assert [move.destination for move in decided.moves] == ["n"]
 
     def test_v1_fills_a_new_host_up_to_its_share(self) -> None:
         """floor(e) learners start towards the new host, none elsewhere."""
@@ -183,6 +183,12 @@ class TestLearners:
         tasks = [*owned("a", *"mnopqr"), *owned("b", *"st")]
         decided = decide(hosts("a", "b", "c"), tasks, factor=Fraction(1, 2))
         assert {(move.source, move.destination) for move in decided.moves} == {("a", "c")}
+
+    def test_v2_prefers_an_overloaded_giver_to_a_warm_standby(self) -> None:
+        """A standby on the destination does not make a host inside its band give while another is above it."""
+        tasks = [*owned("a", *"mnopq"), *owned("b", "s", "t"), Task("u", "b", (), (Replica("c", 0),))]
+        decided = decide(hosts("a", "b", "c"), tasks, factor=Fraction(1, 2), num_standbys=1)
+        assert [move.source for move in decided.moves if move.kind is MoveKind.LEARN] == ["a"]
 
     def test_v2_takes_from_hosts_above_low_when_none_is_overloaded(self) -> None:
         """A shortage is filled even if nobody is above the band."""
@@ -205,7 +211,7 @@ class TestLearners:
             Task("t", "a"),
             Task("u", "a", (), (Replica("b", 70_000),)),
             Task("v", "a", (), (Replica("b", 60_000),)),
-            Task("w", "a"),
+            Task("w", "a", (), (Replica("b", 65_000),)),
         ]
         decided = decide(hosts("a", "b"), tasks, num_standbys=1)
         assert ("learn", "v", "a", "b") in moves(decided)
@@ -243,6 +249,11 @@ class TestStandbys:
         tasks = [Task("t", "a"), Task("u", "b"), Task("v", "c")]
         decided = decide(names, tasks, num_standbys=1, factor=9)
         assert [found.standbys for found in decided.tasks] == [("c",), ("c",), ("a",)]
+
+    def test_added_standbys_count_for_the_next_task(self) -> None:
+        """Standbys spread instead of piling up on one host."""
+        decided = decide(hosts("a", "b", "c"), owned("a", *"stuv"), num_standbys=1, factor=99)
+        assert [found.standbys for found in decided.tasks] == [("b",), ("c",), ("b",), ("c",)]
 
     def test_the_least_lag_is_kept_when_there_are_too_many(self) -> None:
         """The surplus is dropped."""

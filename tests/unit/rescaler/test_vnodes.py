@@ -44,6 +44,11 @@ def test_a_skewed_mapping_becomes_even_with_the_fewest_moves() -> None:
     assert remapped((1, 1, 1, 1, 1, 2, 2, 3), [1, 2, 3]) == (1, 1, 1, 2, 3, 2, 2, 3)
 
 
+def test_the_larger_share_stays_with_the_unit_that_holds_most() -> None:
+    """Not the lowest id but the fullest unit gets the remainder."""
+    assert remapped((1, 2, 2), [1, 2]) == (1, 2, 2)
+
+
 @pytest.mark.parametrize(("units", "moved"), [([1], 128), ([1, 2, 3, 4], 128), ([3, 4], 256), (list(range(1, 257)), 254)])
 def test_least_moved(units: list[int], moved: int) -> None:
     """The formula, worked by hand for a uniform mapping over two units."""

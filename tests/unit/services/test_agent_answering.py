@@ -16,11 +16,11 @@ from tests.builders import JOB, row, topology
 
 
 def window_at(minute: int) -> Window:
-    """Return a full window that ends with this minute: task map is busy 95 % of the time on two instances."""
+    """Return a full window that ends with this minute: task map, on two instances, keeps up with half of its load."""
     history = WindowHistory(JOB, 60)
     rows = {
-        "source": row(records_in=6_000, records_out=6_000, busy_ms=100),
-        "map": row(records_in=6_000, records_out=6_000, busy_ms=114_000, parallelism=2),
+        "source": row(records_in=12_000, records_out=12_000, busy_ms=100),
+        "map": row(records_in=6_000, records_out=6_000, busy_ms=120_000, parallelism=2, queued_records_last=60_000),
         "sink": row(records_in=6_000, busy_ms=100),
     }
     for end in range(minute - 20, minute + 1):
@@ -102,7 +102,7 @@ def test_settings_that_do_not_parse_are_rejected_by_field() -> None:
 
 def test_faust_is_set_up_without_web_server_tables_or_topics_of_its_own() -> None:
     """The Faust app serves nothing, creates nothing and takes records of a window's size."""
-    conf = build_app(AgentSettings(topic_prefix="x-"), "unused").conf
+    conf = build_app(AgentSettings(topic_prefix="x-")).conf
     assert conf.id == "x-surescale-agent"
     assert not conf.web_enabled
     assert not conf.topic_allow_declare

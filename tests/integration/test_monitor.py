@@ -1,0 +1,192 @@
+"""The monitor as a real process on a real broker, in front of a small engine whose failures can be set."""
+
+import json
+import logging
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaException
+
+from contracts.messages import ClusterTopology, EngineEvent, JobTopology, MinuteMarker, TaskSample
+from contracts.settings import RoadSettings, to_environment
+from contracts.topics import CLUSTER_TOPOLOGY, ENGINE_EVENTS, JOB_TOPOLOGY, TASK_METRICS
+from contracts.wire import decode, encode
+from runtime.backoff import wait_for
+from runtime.kafka import LogReader, create_topics
+from services.stack.ports import free_port
+from tests.conftest import KafkaForTests
+from tests.engine_stub import CLUSTER, EVENT, HISTORY, MINUTE, EngineStub, job_chain, sample_of
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.integration
+
+SURESCALE = [sys.executable, "-c", "from services.cli import main; main()"]
+JOB, OTHER = "sim/clicks", "sim/views"
+BROKEN = b'"records_in": -1'
+Message = TaskSample | MinuteMarker
+
+
+class MonitorRoad:
+    """Topics of one test, and the monitor that writes them."""
+
+    def __init__(self, kafka: KafkaForTests, folder: Path) -> None:
+        self.settings = RoadSettings(bootstrap=kafka.bootstrap, topic_prefix=kafka.topic_prefix())
+        create_topics(self.settings)
+        self.values: dict[str, list[bytes]] = {}
+        self._readers = {name: self._reader(name) for name in (TASK_METRICS, JOB_TOPOLOGY, CLUSTER_TOPOLOGY, ENGINE_EVENTS)}
+        self._log = folder / "monitor.log"
+        self._processes: list[subprocess.Popen[bytes]] = []
+
+    def start(self, *options: str) -> "subprocess.Popen[bytes]":
+        """Start a monitor; its log goes to the test's folder."""
+        with self._log.open("ab") as log:
+            environment = os.environ | to_environment(self.settings)
+            process = subprocess.Popen([*SURESCALE, "monitor", *options], env=environment, stdout=log, stderr=log)
+        self._processes.append(process)
+        return process
+
+    def log(self) -> str:
+        """Return what the monitors have said."""
+        return self._log.read_text()
+
+    def read(self, name: str) -> list[bytes]:
+        """Return everything on a topic up to now."""
+        self.values.setdefault(name, []).extend(record.value() or b"" for record in self._readers[name].read_to_end())
+        return self.values[name]
+
+    def records(self, job: str = JOB) -> list[Message]:
+        """Return a job's good records, in order."""
+        found = [decode(value, Message) for value in self.read(TASK_METRICS) if BROKEN not in value]
+        return [record for record in found if record.job == job]
+
+    def marked(self, job: str = JOB) -> list[int]:
+        """Return the minutes marked for a job."""
+        return [record.minute_end_ms // MINUTE for record in self.records(job) if isinstance(record, MinuteMarker)]
+
+    def await_minutes(self, *minutes: int, job: str = JOB) -> None:
+        """Wait until exactly these minutes are marked."""
+        wait_until(lambda: self.marked(job) == list(minutes), what=f"the markers of {job}: {minutes}")
+
+    def close(self) -> None:
+        """Stop what runs."""
+        for process in self._processes:
+            process.kill()
+            process.wait(10)
+        for reader in self._readers.values():
+            reader.close()
+
+    def _reader(self, name: str) -> LogReader:
+        new = lambda: LogReader(self.settings, [name])  # noqa: E731
+        return wait_for("topics", new, expected=(KafkaException,), stop=threading.Event(), log=logging.getLogger("test"))
+
+
+@pytest.fixture
+def road(kafka: KafkaForTests, tmp_path: Path) -> Iterator[MonitorRoad]:
+    """A road of its own."""
+    made = MonitorRoad(kafka, tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def engine() -> Iterator[EngineStub]:
+    """An engine with one job of three minutes."""
+    with EngineStub() as stub:
+        stub.add_minutes(JOB, range(1, 4))
+        yield stub
+
+
+def test_a_minute_travels_whole_and_in_order(road: MonitorRoad, engine: EngineStub) -> None:
+    """Samples before their marker, topology with each marker, history with the first, hosts and events on their topics."""
+    road.start("--engine", engine.url)
+    road.await_minutes(1, 2, 3)
+    records = road.records()
+    assert [type(record) for record in records] == [TaskSample, MinuteMarker] * 3
+    assert [record for record in records if isinstance(record, TaskSample)] == [sample_of(JOB, minute) for minute in (1, 2, 3)]
+    markers = [record for record in records if isinstance(record, MinuteMarker)]
+    assert [(marker.topology, marker.reached_wall_ms) for marker in markers] == [(job_chain(JOB), 7)] * 3
+    assert [marker.load_history for marker in markers] == [HISTORY, (), ()]
+    assert [decode(value, JobTopology) for value in road.read(JOB_TOPOLOGY)] == [job_chain(JOB)]
+    assert [decode(value, ClusterTopology) for value in road.read(CLUSTER_TOPOLOGY)] == [CLUSTER]
+    assert [decode(value, EngineEvent) for value in road.read(ENGINE_EVENTS)] == [EVENT]
+
+
+def test_a_killed_monitor_goes_on_behind_its_last_marker(road: MonitorRoad, engine: EngineStub) -> None:
+    """It keeps no state of its own: the topic says how far it came."""
+    first = road.start("--engine", engine.url)
+    road.await_minutes(1, 2, 3)
+    first.kill()
+    first.wait(10)
+    engine.add_minutes(JOB, range(4, 6))
+    road.start("--engine", engine.url)
+    road.await_minutes(1, 2, 3, 4, 5)
+    assert [record.sampled_at_ms // MINUTE for record in road.records() if isinstance(record, TaskSample)] == [1, 2, 3, 4, 5]
+
+
+def test_a_job_that_fails_or_hangs_does_not_stop_the_others(road: MonitorRoad, engine: EngineStub) -> None:
+    """Its own minutes follow when it has recovered."""
+    engine.add_minutes(OTHER, range(1, 3))
+    engine.add_minutes("sim/slow", range(1, 3))
+    engine.failing.add(OTHER)
+    engine.slow["sim/slow"] = threading.Event()
+    road.start("--engine", engine.url)
+    road.await_minutes(1, 2, 3)
+    assert road.marked(OTHER) == road.marked("sim/slow") == []
+    engine.failing.clear()
+    engine.slow["sim/slow"].set()
+    road.await_minutes(1, 2, job=OTHER)
+    road.await_minutes(1, 2, job="sim/slow")
+    assert "the figures of this job cannot be read" in road.log()
+
+
+def test_a_new_topology_is_published_before_the_minute_it_belongs_to(road: MonitorRoad, engine: EngineStub) -> None:
+    """Only when its version has changed; a graph that cannot be used goes into the marker alone, which is refused later."""
+    engine.add_minutes(JOB, range(4, 6), job_chain(JOB, version=2))
+    cyclic = json.loads(encode(job_chain(JOB, version=3)))
+    cyclic["tasks"][0]["upstream"] = ["sink"]
+    engine.add_minutes(JOB, range(6, 7), decode(json.dumps(cyclic), JobTopology))
+    road.start("--engine", engine.url)
+    road.await_minutes(1, 2, 3, 4, 5, 6)
+    assert [decode(value, JobTopology).version for value in road.read(JOB_TOPOLOGY)] == [1, 2]
+    markers = [record for record in road.records() if isinstance(record, MinuteMarker)]
+    assert [marker.topology.version for marker in markers] == [1, 1, 1, 2, 2, 3]
+
+
+def test_a_malformed_sample_travels_as_it_is(road: MonitorRoad, engine: EngineStub) -> None:
+    """The minute's good samples and its marker are not held up."""
+    bad = json.loads(encode(sample_of(JOB, 4))) | {"records_in": -1}
+    engine.add_minutes(JOB, range(4, 5), None, bad)
+    road.start("--engine", engine.url)
+    road.await_minutes(1, 2, 3, 4)
+    assert [json.loads(value) for value in road.read(TASK_METRICS) if BROKEN in value] == [bad]
+    assert sample_of(JOB, 4) in road.records()
+
+
+def test_an_engine_that_is_away_is_waited_for(road: MonitorRoad) -> None:
+    """The monitor says so, and goes on when the engine is there; SIGTERM ends it in order."""
+    port = free_port()
+    monitor = road.start("--engine", f"http://127.0.0.1:{port}")
+    wait_until(lambda: "waiting for the engine" in road.log(), what="the word")
+    with EngineStub(port) as engine:
+        engine.add_minutes(JOB, range(1, 3))
+        road.await_minutes(1, 2)
+        monitor.terminate()
+        assert monitor.wait(10) == 0
+
+
+def test_a_recording_is_sent_to_its_end(road: MonitorRoad, tmp_path: Path) -> None:
+    """Then the monitor ends by itself; a second run finds nothing left to send."""
+    lines: list[bytes] = []
+    for minute in (1, 2):
+        marker = MinuteMarker(job=JOB, minute_end_ms=minute * MINUTE, topology=job_chain(JOB))
+        lines += [encode(sample_of(JOB, minute)), encode(marker)]
+    trace = tmp_path / "trace.jsonl"
+    trace.write_bytes(b"\n".join(lines))
+    for _ in range(2):
+        assert road.start("--trace", str(trace)).wait(30) == 0, road.log()
+    assert [encode(record) for record in road.records()] == lines

@@ -1,0 +1,172 @@
+"""The rescaler and the simulated engine as processes in lockstep, and their twin in the simulator: one series of parallelism.
+
+The test itself stands for monitor, Spark and agent, in process, so that no other role is needed.
+"""
+
+import logging
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from confluent_kafka import Producer
+
+from contracts.clock import MINUTE_MS
+from contracts.messages import ClusterTopology, HourlyLoad, JobSettings, JobTopology, Message, MinuteMarker, TaskSample
+from contracts.settings import to_environment
+from contracts.topics import CLUSTER_TOPOLOGY, DECISIONS, JOB_SETTINGS, JOB_TOPOLOGY, TOPICS, TopicNames
+from contracts.windows import Window
+from contracts.wire import encode
+from policies.decide import decide
+from policies.policy import is_span_end
+from policies.proposal import Answer, RawAnswer
+from rescaler.episode import run_twin
+from rescaler.service.settings import RescalerSettings
+from runtime.kafka import create_topics, producer, wait_for_topics
+from services.stack.local_road import fetch_json
+from services.stack.ports import free_ports
+from simulation.engine import RunOptions
+from simulation.jobs import load_job
+from simulation.workload import load_workload
+from spark_streaming.columns import Coordinates, records_of
+from spark_streaming.minutes import MinuteRules, Minutes
+from tests.conftest import KafkaForTests
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.integration
+JOBS = ("j_2521346", "j_1351665")
+MINUTES = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Jumpy:
+    """Wants something else every time: what it wants depends on job and minute only."""
+
+    span_minutes: int
+    name: str = "jumpy"
+    sha256: str = ""
+    floor_applies: bool = False
+
+    def answer(self, window: Window, settings: JobSettings, seed: int) -> Answer:
+        """Return ratios between a half and a double, for every third window or so none."""
+        draw = np.random.default_rng([window.window_end_ms // MINUTE_MS, len(window.job), seed])
+        ratios = draw.uniform(0.5, 2.0, len(window.topology.tasks))
+        return RawAnswer(np.ones_like(ratios) if draw.random() < 0.3 else ratios, "as drawn")
+
+
+@dataclass
+class Stand:
+    """Monitor, Spark and agent in one: reads the engine's minutes and sends what the rescaler needs."""
+
+    settings: RescalerSettings
+    policy: Jumpy
+    engine: str
+    client: Producer
+    minutes: Minutes = field(default_factory=lambda: Minutes(MinuteRules()))
+    seen_ms: dict[str, int] = field(default_factory=dict)
+    versions: dict[str, int] = field(default_factory=dict)
+
+    def send(self, topic: str, key: str, message: Message) -> None:
+        """Produce a record."""
+        self.client.produce(TopicNames(self.settings.topic_prefix)(topic), key=key, value=encode(message))
+
+    def begin(self) -> None:
+        """Tell hosts, jobs and limits."""
+        self.send(CLUSTER_TOPOLOGY, "sim", msgspec.convert(fetch_json(f"{self.engine}/cluster"), ClusterTopology))
+        for name in JOBS:
+            topology = msgspec.convert(fetch_json(f"{self.engine}/jobs/{name}")["topology"], JobTopology)
+            self.send(JOB_TOPOLOGY, topology.job, topology)
+            self.send(JOB_SETTINGS, topology.job, JobSettings(job=topology.job, total_limit=200))
+        assert self.client.flush(30) == 0
+
+    def follow(self) -> None:
+        """Take the minutes that have ended and decide where a span has."""
+        for name in JOBS:
+            after_ms = self.seen_ms.get(name, 0)
+            for minute in fetch_json(f"{self.engine}/jobs/{name}/figures?after_ms={after_ms}")["minutes"]:
+                self.seen_ms[name] = minute["minute_end_ms"]
+                self.take(name, minute)
+        assert self.client.flush(30) == 0
+
+    def take(self, name: str, minute: dict[str, Any]) -> None:
+        """Close one minute of one job."""
+        topology = msgspec.convert(minute["topology"], JobTopology)
+        if self.versions.get(name) != topology.version:
+            self.versions[name] = topology.version
+            self.send(JOB_TOPOLOGY, topology.job, topology)
+        hours = [] if topology.job in self.minutes.jobs else fetch_json(f"{self.engine}/jobs/{name}/history")["hours"]
+        end_ms = minute["minute_end_ms"]
+        marker = MinuteMarker(
+            job=topology.job,
+            minute_end_ms=end_ms,
+            topology=topology,
+            load_history=tuple(msgspec.convert(hour, HourlyLoad) for hour in hours),
+        )
+        samples = [msgspec.convert(sample, TaskSample) for sample in minute["samples"]]
+        records = records_of([(Coordinates(0, 0, end_ms), record) for record in (*samples, marker)])
+        (window,) = self.minutes.feed(records, records.append_ms).windows
+        if is_span_end(window.window_end_ms, self.policy.span_minutes):
+            allowed = JobSettings(job=topology.job, total_limit=200)
+            self.send(DECISIONS, "sim", decide(window, self.policy, allowed, seed=0))
+
+
+@contextmanager
+def process(settings: RescalerSettings, *arguments: str, port: int) -> Iterator[str]:
+    """A role of its own process that answers /health on this port; its address."""
+    environment = os.environ | to_environment(settings) | {"SURESCALE_HEALTH_PORT": str(port)}
+    started = subprocess.Popen([sys.executable, "-m", "services.cli", *arguments], env=environment)
+    url = f"http://127.0.0.1:{port}"
+    try:
+        wait_until(lambda: answers(url), 60, f"surescale {arguments[0]}")
+        yield url
+    finally:
+        started.terminate()
+        assert started.wait(20) == 0
+
+
+def answers(url: str) -> bool:
+    """The role is ready."""
+    try:
+        return bool(fetch_json(f"{url}/health")["ready"])
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize(("span_minutes", "cooldown_ms"), [(5, 30_000), (1, 150_000)])
+def test_the_road_and_its_twin_give_the_same_series(kafka: KafkaForTests, span_minutes: int, cooldown_ms: int) -> None:
+    """With acts that meet cooldowns and running rescales, processes on Kafka and one in the simulator agree in every minute."""
+    engine_port, rescaler_port = free_ports(2)
+    settings = RescalerSettings(
+        bootstrap=kafka.bootstrap,
+        topic_prefix=kafka.topic_prefix(),
+        engine_url=f"http://127.0.0.1:{engine_port}",
+        road_clock=True,
+        cooldown_ms=cooldown_ms,
+    )
+    create_topics(settings)
+    wait_for_topics(settings, list(TOPICS), stop=threading.Event(), log=logging.getLogger("test"))
+    engine = ["engine", "--port", str(engine_port), "--minutes", str(MINUTES), "--span-minutes", str(span_minutes)]
+    for job in JOBS:
+        engine += ["--job", job]
+    policy = Jumpy(span_minutes)
+    with process(settings, *engine, port=engine_port) as url, process(settings, "rescaler", port=rescaler_port):
+        stand = Stand(settings, policy, url, producer(settings))
+        stand.begin()
+        fetch_json(f"{url}/clock/start", method="POST")
+        while not (road := fetch_json(f"{url}/report?tasks=1"))["finished"]:
+            stand.follow()
+    workload = load_workload("clarknet")
+    jobs = [load_job(job, workload) for job in JOBS]
+    twin = run_twin(jobs, workload, policy, options=RunOptions(minutes=MINUTES), settings=settings.control())
+    assert road["misses"] == 0
+    for job, report in twin.reports.items():
+        assert report.rescales > 2
+        assert [tuple(minute) for minute in road["jobs"][job]["task_parallelism"]] == list(report.task_parallelism)
+        assert road["jobs"][job]["reward"] == report.reward

@@ -1,0 +1,135 @@
+"""The Spark job as a real process on a real broker: whole windows, dead letters, and nothing missing after a kill.
+
+One JVM start costs ten seconds and more, so the tests of this file share one road and run in the order they are written.
+"""
+
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from contracts.messages import MinuteMarker, TaskSample
+from contracts.wire import encode
+from spark_streaming.state_store import FOLDER
+from tests.conftest import KafkaForTests
+from tests.spark_road import SparkRoad, committed, planned
+from tests.unit.spark_streaming.road import graph, marker, sample, spec
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.integration
+
+JOBS = ("sim/a", "sim/b", "sim/c")
+FIRST_MINUTE = 13_500_000  # in September 1995
+MINUTE = 60_000
+START_TIMEOUT_S = 180.0
+
+
+@pytest.fixture(scope="module")
+def road(kafka: KafkaForTests, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkRoad]:
+    """The road that the tests share."""
+    shared = SparkRoad(kafka, tmp_path_factory.mktemp("spark"))
+    yield shared
+    shared.close()
+
+
+def minute_of(job: str, minute: int) -> list[TaskSample | MinuteMarker]:
+    """Return what a job sends in a minute: two samples of each of three subtasks, and the marker."""
+    end_ms = (FIRST_MINUTE + minute) * MINUTE
+    tasks = [("map", 0), ("map", 1), ("sink", 0)]
+    count = 100 * minute + len(job)
+    samples = [
+        sample(at_ms, count + at_ms % 7, job=job, task=task, subtask=subtask, attempt=minute // 4)
+        for at_ms in (end_ms - 30_000, end_ms)
+        for task, subtask in tasks
+    ]
+    topology = graph(spec("map", parallelism=2), spec("sink", "map"), job=job)
+    return [*samples, marker(FIRST_MINUTE + minute, topology)]
+
+
+def send_minutes(road: SparkRoad, minutes: range) -> None:
+    """Send minutes of all jobs, their records interleaved."""
+    for minute in minutes:
+        for records in zip(*(minute_of(job, minute) for job in JOBS), strict=True):
+            road.send(*records)
+
+
+def test_windows_are_those_reckoned_from_the_topic(road: SparkRoad) -> None:
+    """Jobs interleaved, late and repeated rows among them: every window byte for byte as reckoned in one go, each once."""
+    road.start()
+    send_minutes(road, range(1, 4))
+    road.send(*minute_of("sim/a", 2)[:3], *minute_of("sim/b", 4)[:2], *minute_of("sim/b", 4)[:2])
+    send_minutes(road, range(4, 7))
+    wait_until(lambda: road.has_windows(18), START_TIMEOUT_S, "the first windows")
+    assert road.windows() == {identity: [value] for identity, value in road.expected().items()}
+
+
+def test_the_health_tells_what_was_done(road: SparkRoad) -> None:
+    """Ready, with counts of records, windows, late rows."""
+    health = wait_until(road.health, what="the health document")
+    assert (health["role"], health["ready"], health["windows"], health["late"]) == ("spark", True, 18, 3)
+
+
+def test_malformed_records_become_dead_letters_and_stop_nothing(road: SparkRoad) -> None:
+    """Broken JSON, a wrong figure, a clock an hour ahead: each with its reason, the next window comes all the same."""
+    ahead = sample(2**41, job="sim/a")
+    wrong = encode(sample(1, job="sim/a")).replace(b'"busy_ms":0', b'"busy_ms":-4')
+    road.send(("sim/a", b"{"), ("sim/a", wrong), ahead)
+    send_minutes(road, range(7, 8))
+    wait_until(lambda: road.has_windows(21), what="the windows behind the bad records")
+    letters = {(letter.reason, letter.field) for letter in road.dead_letters()}
+    assert letters == {("not_json", ""), ("invalid_field", "busy_ms"), ("ahead_of_clock", "sampled_at_ms")}
+    assert len({(letter.topic, letter.partition, letter.offset) for letter in road.dead_letters()}) == 3
+    assert {letter.refused_by for letter in road.dead_letters()} == {"spark_streaming"}
+
+
+def test_a_kill_between_producing_and_commit_loses_nothing(road: SparkRoad) -> None:
+    """What was produced but not committed is produced again: equal identities carry equal bytes, and no window is missing."""
+    last = stop_between_producing_and_commit(road, first_minute=8)
+    for process in road.processes():
+        process.send_signal(signal.SIGKILL)
+    road.process.wait(20)
+    assert committed(road.checkpoint) == planned(road.checkpoint) - 1
+    send_minutes(road, range(last + 1, last + 4))
+    road.start()
+    wait_until(lambda: road.has_windows(3 * (last + 3)), START_TIMEOUT_S, "the windows after the kill")
+    delivered = road.windows()
+    assert {identity: set(values) for identity, values in delivered.items()} == {
+        identity: {value} for identity, value in road.expected().items()
+    }
+    assert max(len(values) for values in delivered.values()) == 2
+
+
+def stop_between_producing_and_commit(road: SparkRoad, first_minute: int) -> int:
+    """Freeze driver and JVM the moment a window appears; if Spark had already committed, let them go on and try again."""
+    for minute in range(first_minute, first_minute + 40):
+        known = len(road.windows())
+        send_minutes(road, range(minute, minute + 1))
+        while len(road.windows()) == known:
+            road.see(5.0)
+        frozen = road.processes()
+        for process in frozen:
+            process.suspend()
+        if committed(road.checkpoint) < planned(road.checkpoint):
+            return minute
+        for process in frozen:
+            process.resume()
+        wait_until(lambda wanted=3 * minute: road.has_windows(wanted), what="the rest of the minute")  # type: ignore[misc]
+    raise AssertionError("forty windows, and each time Spark had committed before it could be frozen")
+
+
+def test_sigterm_ends_the_job_in_order(road: SparkRoad) -> None:
+    """Exit code 0 within seconds, and nothing it started is left."""
+    started = road.processes()
+    road.process.terminate()
+    assert road.process.wait(30) == 0, road.log()
+    wait_until(lambda: not any(process.is_running() for process in started), what="the end of JVM and workers")
+
+
+def test_missing_state_stops_the_job_by_name(road: SparkRoad) -> None:
+    """An old checkpoint without its state: one readable line, exit code 1, no fresh start."""
+    for path in (road.checkpoint / FOLDER).glob("state-*"):
+        path.unlink()
+    road.start()
+    assert road.process.wait(60) == 1
+    assert f"surescale: {road.checkpoint}/{FOLDER}/state-" in road.log()
+    assert "is missing; restore it, or give the job another checkpoint folder" in road.log()

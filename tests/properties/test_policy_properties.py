@@ -1,0 +1,176 @@
+"""What holds for every window, policy answer and setting: the promises of the guardrails and of rounding."""
+
+from dataclasses import replace
+
+import numpy as np
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from contracts.messages import Decision, JobSettings
+from contracts.rounding import round_half_up
+from contracts.windows import Window
+from contracts.wire import encode
+from policies.decide import decide
+from policies.graph import job_graph
+from policies.guardrails import guard, situation
+from policies.measure import measure
+from policies.proposal import Answer, RawAnswer, ratios_of
+from policies.rules.target_utilisation import TargetUtilisation
+from tests.unit.policies.conftest import chain_window
+
+EXAMPLES = hypothesis_settings(max_examples=60, deadline=None)
+
+
+class Answering:
+    """A policy with given ratios."""
+
+    name, sha256, span_minutes, floor_applies = "given", "", 10, True
+
+    def __init__(self, ratios: list[float]) -> None:
+        self.ratios = np.array(ratios)
+
+    def answer(self, window: Window, settings: JobSettings, seed: int) -> Answer:
+        """Return them."""
+        return RawAnswer(self.ratios, "Given.")
+
+
+@st.composite
+def windows(draw: st.DrawFn) -> Window:
+    """Draw a chain job under some load, with queues, perhaps with a young history."""
+    tasks = draw(st.integers(1, 6))
+    sized = st.lists(st.integers(1, 10), min_size=tasks, max_size=tasks)
+    service = st.lists(st.floats(1e-4, 0.05), min_size=tasks, max_size=tasks)
+    queued = st.lists(st.floats(0, 5_000), min_size=tasks, max_size=tasks)
+    return chain_window(
+        load=draw(st.floats(0, 400)),
+        service_minutes=tuple(draw(service)),
+        parallelism=tuple(draw(sized)),
+        queued=tuple(draw(queued)),
+        known=draw(st.integers(5, 60)),
+    )
+
+
+@st.composite
+def limits(draw: st.DrawFn) -> JobSettings:
+    """Draw what a user may allow."""
+    least = draw(st.integers(1, 4))
+    return JobSettings(
+        job="sim/chain",
+        parallelism_min=least,
+        parallelism_max=draw(st.integers(least, 12)),
+        total_limit=draw(st.integers(1, 60)),
+        step_ratio_max=draw(st.floats(1.05, 2.0)),
+    )
+
+
+@st.composite
+def decisions(draw: st.DrawFn) -> tuple[Window, JobSettings, Decision]:
+    """Draw a window, limits, and what any ratios become under them."""
+    window, allowed = draw(windows()), draw(limits())
+    tasks = len(window.topology.tasks)
+    ratios = draw(st.lists(st.floats(1e-3, 2.0), min_size=tasks, max_size=tasks))
+    return window, allowed, decide(window, Answering(ratios), allowed, seed=0)
+
+
+@EXAMPLES
+@given(decisions())
+def test_no_task_ever_leaves_its_bounds(drawn: tuple[Window, JobSettings, Decision]) -> None:
+    """Whatever a policy answers, the user's and the engine's bounds hold, and no task is sized to nothing."""
+    window, allowed, decision = drawn
+    for task, spec in zip(decision.tasks, window.topology.tasks, strict=True):
+        if spec.scalable:
+            assert 1 <= task.desired <= min(allowed.parallelism_max, spec.max_parallelism)
+
+
+@EXAMPLES
+@given(decisions())
+def test_the_total_limit_holds_wherever_it_can(drawn: tuple[Window, JobSettings, Decision]) -> None:
+    """Only a job whose minimum of every task passes the limit may pass it."""
+    window, allowed, decision = drawn
+    real = [task for task, spec in zip(decision.tasks, window.topology.tasks, strict=True) if spec.scalable]
+    total = sum(task.desired for task in real)
+    assert total <= allowed.total_limit or all(task.desired <= max(1, allowed.parallelism_min) for task in real)
+
+
+@EXAMPLES
+@given(decisions())
+def test_amendments_lead_from_proposed_to_desired(drawn: tuple[Window, JobSettings, Decision]) -> None:
+    """Each amendment begins where the one before ended, in the order of the guardrails."""
+    order = ["floor", "max_step", "bounds", "total_limit"]
+    for task in drawn[2].tasks:
+        places = [order.index(amendment.rule) for amendment in task.amendments]
+        assert places == sorted(set(places))
+        steps = [task.proposed, *(amendment.after for amendment in task.amendments)]
+        assert [amendment.before for amendment in task.amendments] == steps[:-1]
+        assert task.desired == steps[-1]
+
+
+@EXAMPLES
+@given(decisions())
+def test_virtual_tasks_stay_as_they_are(drawn: tuple[Window, JobSettings, Decision]) -> None:
+    """Source and sink are never changed and never amended."""
+    for task, spec in zip(drawn[2].tasks, drawn[0].topology.tasks, strict=True):
+        if not spec.scalable:
+            assert (task.desired, task.ratio, task.amendments) == (task.current, 1.0, ())
+
+
+@EXAMPLES
+@given(decisions())
+def test_act_means_that_some_task_changes(drawn: tuple[Window, JobSettings, Decision]) -> None:
+    """And hold that none does."""
+    changed = any(task.desired != task.current for task in drawn[2].tasks)
+    assert (drawn[2].action == "act") == changed
+
+
+@EXAMPLES
+@given(windows())
+def test_a_wide_job_within_limits_serves_its_measured_load(window: Window) -> None:
+    """With room to grow, no decision leaves a task below its floor unless the step holds it back."""
+    free = JobSettings(job="sim/chain", parallelism_max=1_000, total_limit=10_000)
+    decision = decide(window, Answering([0.5] * len(window.topology.tasks)), free, seed=0)
+    for task, spec in zip(decision.tasks, window.topology.tasks, strict=True):
+        if spec.scalable:
+            held = {amendment.rule for amendment in task.amendments} & {"max_step", "bounds"}
+            assert task.desired >= task.floor or held
+
+
+@EXAMPLES
+@given(windows(), st.integers(0, 2**31))
+def test_a_decision_is_a_function_of_its_inputs(window: Window, seed: int) -> None:
+    """Asked twice, the same bytes; the window is not touched."""
+    before = window.figures.copy()
+    allowed = JobSettings(job="sim/chain")
+    assert encode(decide(window, TargetUtilisation(), allowed, seed=seed)) == encode(
+        decide(window, TargetUtilisation(), allowed, seed=seed)
+    )
+    np.testing.assert_array_equal(window.figures, before)
+
+
+@EXAMPLES
+@given(windows(), limits(), st.randoms(use_true_random=False))
+def test_guardrails_do_not_care_about_the_order_of_tasks(window: Window, allowed: JobSettings, random: object) -> None:
+    """Listing a job's tasks in another order gives the same size to each."""
+    tasks = window.topology.tasks
+    order = list(range(len(tasks)))
+    random.shuffle(order)  # type: ignore[attr-defined]
+    topology = type(window.topology)(job="sim/chain", version=0, at_ms=0, tasks=tuple(tasks[i] for i in order))
+    shuffled = replace(window, figures=window.figures[:, order], topology=topology)
+    wanted = {spec.task: 1 + 3 * index for index, spec in enumerate(tasks)}
+
+    def sizes(seen: Window) -> dict[str, int]:
+        graph = job_graph(seen.topology.tasks)
+        current = np.array([spec.parallelism for spec in seen.topology.tasks])
+        proposed = np.array([wanted[spec.task] for spec in seen.topology.tasks])
+        at = situation(measure(seen.figures, graph), graph, current)
+        proposal = guard(proposed, at, allowed, floor_applies=True)
+        return dict(zip(graph.tasks, proposal.desired.tolist(), strict=True))
+
+    assert sizes(window) == sizes(shuffled)
+
+
+@given(st.integers(1, 1_000), st.integers(1, 1_000))
+def test_a_wanted_size_survives_its_way_through_a_ratio(current: int, wanted: int) -> None:
+    """Rounding half up gives back what was wanted, wherever twice the present size allows."""
+    ratio = float(ratios_of(np.array([wanted]), np.array([current]))[0])
+    assert round_half_up(current * ratio) == max(min(wanted, 2 * current), round_half_up(current * 1e-3))

@@ -1,0 +1,182 @@
+"""A real Spark job on a real broker, with an independent reckoning of what it must come to."""
+
+import json
+import logging
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.request import urlopen
+
+import numpy as np
+import psutil
+from confluent_kafka import KafkaException
+from confluent_kafka import Message as KafkaRecord
+
+from contracts.messages import DeadLetter, MinuteMarker, TaskSample
+from contracts.settings import to_environment
+from contracts.topics import DEAD_LETTERS, SNAPSHOTS, TASK_METRICS, TopicNames
+from contracts.windows import decode_window, encode_window
+from contracts.wire import decode, encode
+from runtime.backoff import wait_for
+from runtime.kafka import LogReader, create_topics, producer
+from services.stack.artifacts import fetch
+from services.stack.locked import SPARK_KAFKA
+from services.stack.ports import free_port
+from spark_streaming.columns import Coordinates, records_of
+from spark_streaming.minutes import MinuteRules, Minutes
+from spark_streaming.settings import SparkSettings
+from tests.conftest import KafkaForTests
+
+SURESCALE = [sys.executable, "-c", "from services.cli import main; main()"]
+Message = TaskSample | MinuteMarker
+
+
+class SparkRoad:
+    """Topics of one test, and the Spark job that serves them."""
+
+    def __init__(self, kafka: KafkaForTests, folder: Path) -> None:
+        self.checkpoint = folder / "checkpoint"
+        self._folder = folder
+        self._settings = SparkSettings(
+            bootstrap=kafka.bootstrap,
+            topic_prefix=kafka.topic_prefix(),
+            window_minutes=5,
+            spark_master="local[1]",
+            spark_checkpoint=str(self.checkpoint),
+            spark_jars=",".join(map(str, fetch(SPARK_KAFKA))),
+        )
+        create_topics(self._settings)
+        self.names = TopicNames(self._settings.topic_prefix)
+        self._producer = producer(self._settings)
+        self._reader = reader_of(self._settings, [SNAPSHOTS, DEAD_LETTERS])
+        self._seen: list[KafkaRecord] = []
+        self._process: subprocess.Popen[bytes] | None = None
+        self._starts = 0
+
+    def start(self) -> None:
+        """Start the job; its log goes to the test's folder."""
+        assert self._process is None or self._process.poll() is not None
+        self._settings = replace(self._settings, health_port=free_port())
+        self._starts += 1
+        with self._log_file().open("wb") as log:
+            environment = os.environ | to_environment(self._settings)
+            self._process = subprocess.Popen([*SURESCALE, "spark"], env=environment, stdout=log, stderr=log)
+
+    def log(self) -> str:
+        """Return what the newest process has said."""
+        return self._log_file().read_text()
+
+    def health(self) -> dict[str, Any] | None:
+        """Return the health document, None while there is none."""
+        assert self.process.poll() is None, self.log()
+        try:
+            with urlopen(f"http://127.0.0.1:{self._settings.health_port}/health", timeout=5) as answer:
+                return dict(json.load(answer))
+        except HTTPError:
+            return None  # not ready yet
+        except URLError:
+            return None
+
+    @property
+    def process(self) -> "subprocess.Popen[bytes]":
+        """The newest process."""
+        assert self._process is not None
+        return self._process
+
+    def processes(self) -> list[psutil.Process]:
+        """Return the driver, its JVM and their workers."""
+        driver = psutil.Process(self.process.pid)
+        return [driver, *driver.children(recursive=True)]
+
+    def close(self) -> None:
+        """Stop what runs."""
+        if self._process is not None and self._process.poll() is None:
+            for process in self.processes():
+                process.kill()
+            self._process.wait(20)
+        self._reader.close()
+
+    def send(self, *messages: Message | tuple[str, bytes]) -> None:
+        """Append messages, or raw values with their key, and wait until they are acknowledged."""
+        for message in messages:
+            key, value = message if isinstance(message, tuple) else (message.job, encode(message))
+            self._producer.produce(self.names(TASK_METRICS), value, key.encode())
+        assert self._producer.flush(20) == 0
+
+    def see(self, timeout_s: float = 0.0) -> None:
+        """Take what has arrived on the job's topics, waiting for a first record at most so long."""
+        self._seen += self._reader.poll(timeout_s)
+
+    def windows(self) -> dict[str, list[bytes]]:
+        """Return the bytes of each window's every delivery, by identity."""
+        found: dict[str, list[bytes]] = {}
+        for record in self._seen:
+            if record.topic() == self.names(SNAPSHOTS):
+                value = record.value() or b""
+                found.setdefault(decode_window(value).id, []).append(value)
+        return found
+
+    def dead_letters(self) -> list[DeadLetter]:
+        """Return the dead letters seen so far."""
+        return [decode(each.value(), DeadLetter) for each in self._seen if each.topic() == self.names(DEAD_LETTERS)]
+
+    def has_windows(self, count: int) -> bool:
+        """Say whether so many distinct windows have arrived."""
+        assert self.process.poll() is None, self.log()
+        self.see(0.2)
+        return len(self.windows()) >= count
+
+    def expected(self) -> dict[str, bytes]:
+        """Reckon the windows from the topic itself, all records in one batch."""
+        reader = LogReader(self._settings, [TASK_METRICS])
+        good = [(_coordinates(record), message) for record in reader.read_to_end() if (message := _message(record))]
+        reader.close()
+        minutes = Minutes(MinuteRules(window_minutes=5))
+        clock = np.array([at.append_ms for at, _ in good])
+        windows = minutes.feed(records_of(sorted(good, key=lambda each: (each[0].partition, each[0].offset))), clock).windows
+        return {window.id: encode_window(window) for window in windows}
+
+    def _log_file(self) -> Path:
+        return self._folder / f"spark-{self._starts}.log"
+
+
+def reader_of(settings: SparkSettings, names: Sequence[str]) -> LogReader:
+    """Return a reader of topics that may have been created only now: their partitions get leaders a moment later."""
+    return wait_for(
+        "the new topics",
+        lambda: LogReader(settings, names),
+        expected=(KafkaException,),
+        stop=threading.Event(),
+        log=logging.getLogger("test"),
+    )
+
+
+def committed(checkpoint: Path) -> int:
+    """Return the last batch that Spark has committed, -1 before the first."""
+    return max(_numbers(checkpoint / "commits"), default=-1)
+
+
+def planned(checkpoint: Path) -> int:
+    """Return the last batch whose offsets Spark has written down, -1 before the first."""
+    return max(_numbers(checkpoint / "offsets"), default=-1)
+
+
+def _numbers(folder: Path) -> Sequence[int]:
+    return [int(path.name) for path in folder.glob("*") if path.name.isdigit()]
+
+
+def _coordinates(record: KafkaRecord) -> Coordinates:
+    return Coordinates(record.partition() or 0, record.offset() or 0, record.timestamp()[1])
+
+
+def _message(record: KafkaRecord) -> Message | None:
+    try:
+        return decode(record.value(), TaskSample | MinuteMarker)
+    except Exception:
+        return None

@@ -1,0 +1,88 @@
+"""Twins: the same controller between decision and engine as on the road, in the simulator."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from contracts.errors import SettingsError
+from contracts.messages import Decision, JobSettings
+from contracts.windows import Window
+from policies.decide import decide
+from policies.registry import load_policy
+from rescaler.commands.twin import FIGURES, command
+from rescaler.episode import ControllerAnswer, run_twin
+from rescaler.situation import ControlSettings
+from simulation.engine import RunOptions
+from simulation.episode import Episode, run_episode
+from simulation.jobs import load_job
+from simulation.workload import load_workload
+
+JOBS = ("j_2521346", "j_1351665")
+
+
+def twin(policy: str, minutes: int = 60) -> Episode:
+    """A twin of two jobs under the morning ramp."""
+    workload = load_workload("clarknet")
+    jobs = [load_job(job, workload) for job in JOBS]
+    return run_twin(jobs, workload, load_policy(policy), options=RunOptions(minutes=minutes))
+
+
+def test_a_twin_follows_its_policy() -> None:
+    """Static goes to what was configured and stays; hold never leaves the start."""
+    for job, report in twin("static").reports.items():
+        assert report.rescales <= 2, job
+        assert report.parallelism[-1] != report.parallelism[0]
+    assert all(len(set(report.parallelism)) == 1 for report in twin("hold").reports.values())
+
+
+def test_two_twins_with_one_seed_are_equal() -> None:
+    """The same run gives the same figures and the same commands."""
+    one, other = twin("target-utilisation"), twin("target-utilisation")
+    assert one.reports == other.reports
+    assert one.commands == other.commands
+
+
+def test_a_command_of_a_twin_takes_effect_one_minute_after_its_stop() -> None:
+    """A decision at a span's end is in force one event minute later, at the cost of one minute's restart."""
+    episode = twin("static", minutes=15)
+    first = episode.commands[0]
+    report = episode.reports[first.job]
+    at_minute = (first.issued_at_ms - episode.cluster.start_ms) // 60_000
+    assert at_minute == 10
+    assert len(set(report.parallelism[: at_minute + 1])) == 1
+    assert report.parallelism[at_minute + 1] != report.parallelism[at_minute]
+
+
+def test_every_decision_of_a_twin_has_an_answer() -> None:
+    """The answer keeps what the controller said: each decision of the episode got an outcome."""
+    workload = load_workload("clarknet")
+    policy, allowed = load_policy("static"), {f"sim/{JOBS[0]}": JobSettings(job=f"sim/{JOBS[0]}")}
+    answer = ControllerAnswer("sim", ControlSettings(), allowed)
+
+    def decided(window: Window) -> Decision:
+        return decide(window, policy, allowed[window.job], seed=0)
+
+    episode = run_episode([load_job(JOBS[0], workload)], workload, decided, answer, options=RunOptions(minutes=40))
+    said = {outcome.decision_id for effects in answer.effects for outcome in effects.outcomes}
+    assert said == {decision.decision_id for decision in episode.decisions}
+    assert len(said) == 4
+
+
+def test_the_command_writes_the_promised_keys(tmp_path: Path) -> None:
+    """`surescale twin` answers with the figures of each policy under each job, also into a file."""
+    output = tmp_path / "twins.json"
+    arguments = ["--job", JOBS[0], "--minutes", "20", "--policy", "hold", "--policy", "static", "--output", str(output)]
+    done = CliRunner().invoke(command, arguments, catch_exceptions=False)
+    assert (done.exit_code, done.output) == (0, "")
+    figures = json.loads(output.read_text())["jobs"][f"sim/{JOBS[0]}"]
+    assert set(figures) == {"hold", "static"}
+    assert set(figures["hold"]) == set(FIGURES)
+    assert len(figures["hold"]["parallelism"]) == 20
+
+
+def test_an_unknown_policy_is_named() -> None:
+    """A policy that does not exist is an error that lists those that do, not a run of the rule in its place."""
+    with pytest.raises(SettingsError, match="there is no policy 'sur'; known: target-utilisation"):
+        CliRunner().invoke(command, ["--policy", "sur"], catch_exceptions=False)
