@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from contracts.errors import SurescaleError
+from contracts.errors import SettingsError, SurescaleError
 from contracts.messages import JobSettings
 from contracts.settings import RoadSettings
 from contracts.topics import JOB_SETTINGS, TopicNames
 from contracts.wire import encode
-from policies.registry import load_policy
+from policies.policy import Policy
+from policies.registry import load_policy, policy_names
 from runtime.kafka import create_topics, producer
 from services.stack.broker import LocalBroker
 from services.stack.errors import Progress, silent
@@ -27,6 +28,9 @@ from services.stack.redis_server import LocalRedis
 from services.stack.report import read_figures
 from services.stack.road import RoadPorts, engine_role, road_roles, spark_environment, surescale
 from services.stack.supervisor import Role, Supervisor
+from simulation.engine import RunOptions, SimulatedCluster
+from simulation.jobs import load_job
+from simulation.workload import load_workload
 
 CLUSTER = "sim"
 DEFAULT_JOBS = ("j_1351665", "j_3803524")
@@ -74,7 +78,7 @@ class LocalRoad:
         self.options = options
         self._say = say
         self._began_s = time.monotonic()
-        self.policy = load_policy(options.policy)
+        self.policy = _checked(options)
         self._spark_env = spark_environment(say)
         self.supervisor = Supervisor(progress=say)
         self._ports = RoadPorts.free()
@@ -205,6 +209,20 @@ class LocalRoad:
             client.produce(full(JOB_SETTINGS), key=entry["job"], value=encode(limits))
         if client.flush(30.0):
             raise SurescaleError("Kafka did not take the job settings within 30 s")
+
+
+def _checked(options: RoadOptions) -> Policy:
+    """Read what the options name, so that a slip costs a second and not a start of the whole road; return the policy.
+
+    Raises:
+        SurescaleError: policy, trace or job is unknown or unreadable, or the trace is too short.
+    """
+    if options.policy not in policy_names():
+        raise SettingsError(f"--policy: there is no policy {options.policy!r}; known: {', '.join(policy_names())}")
+    workload = load_workload(options.workload)
+    jobs = [load_job(job, workload, options.load_parallelism) for job in options.jobs]
+    SimulatedCluster(jobs, workload, RunOptions(minutes=options.minutes, start_minute=options.start_minute))
+    return load_policy(options.policy)
 
 
 def fetch_json(url: str, method: str = "GET") -> Any:
