@@ -43,7 +43,7 @@ class Outbox:
         """Wait until everything sent is acknowledged; False when told to stop first.
 
         Raises:
-            DeliveryFailed: the broker refused a record for good.
+            DeliveryFailed: the broker refused a record for good; said once.
         """
         waited_s = 0.0
         while self._waiting and not self._stop.is_set():
@@ -52,7 +52,8 @@ class Outbox:
             if self._waiting:
                 self._log.warning("Kafka has not acknowledged %d records for %.0f s; still trying", self._waiting, waited_s)
         if self._failed is not None:
-            raise DeliveryFailed(str(self._failed))
+            failed, self._failed = self._failed, None
+            raise DeliveryFailed(str(failed))
         return not self._waiting
 
     def _delivered(self, error: KafkaError | None, _record: Message) -> None:

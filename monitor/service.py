@@ -6,7 +6,7 @@ the marker finds everything that belongs to the minute.
 
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import KafkaException, Producer
@@ -164,6 +164,14 @@ class JobWatcher:
         if not minutes:
             self.is_done = self._source.is_finite
             return
+        try:
+            self._send(minutes)
+        except DeliveryFailed:
+            # What was lost may have been a topology, or the marker with the history: both are sent again.
+            self._topology_version, self._history = None, None
+            raise
+
+    def _send(self, minutes: Sequence[FinishedMinute]) -> None:
         if self._history is None:
             self._history = self._source.load_history(self.job)
         self._cluster.publish_changes()

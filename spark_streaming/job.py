@@ -5,11 +5,14 @@ the acknowledgements, save the state, return; then Spark commits. A kill anywher
 under the same number on the state before: windows may be produced twice, with equal identities and equal bytes.
 """
 
+import contextlib
 import logging
+import shutil
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaException
@@ -129,6 +132,7 @@ class Job:
         self._log = log
         self._counts = Counts()
         self._query: StreamingQuery | None = None
+        self._has_triggered = False
 
     def run(self) -> None:
         """Run until told to stop.
@@ -142,8 +146,9 @@ class Job:
             self._settings.ahead_of_clock_ms_max,
         )
         store = StateStore(checkpoint_folder(self._settings), rules)
-        with HealthServer(self._settings.health_port, self.report):
-            session = start_session(self._settings)
+        store.check()
+        with HealthServer(self._settings.health_port, self.report), _scratch(self._settings) as scratch:
+            session = start_session(self._settings, scratch)
             try:
                 self._log.info("Spark %s at %s", session.version, self._settings.spark_master)
                 warm_up(session)
@@ -152,13 +157,15 @@ class Job:
             except Stopped:
                 pass
             finally:
-                self._query = None
                 session.stop()
         self._log.info("stopped: %s", asdict(self._counts))
 
     def report(self) -> Mapping[str, Any]:
         """Return the health: ready once the query has finished its first trigger."""
-        return {"role": "spark", "ready": _has_triggered(self._query), **asdict(self._counts)}
+        query = self._query
+        if query is not None and not self._has_triggered:
+            self._has_triggered = _has_triggered(query)
+        return {"role": "spark", "ready": query is not None and self._has_triggered, **asdict(self._counts)}
 
     def _run_query(self, session: "SparkSession", store: StateStore) -> None:
         topics = [TASK_METRICS, SNAPSHOTS, DEAD_LETTERS, *([CLOCK] if self._settings.road_clock else [])]
@@ -176,6 +183,7 @@ class Job:
             elif not self._stop.is_set():
                 self._raise_unless_away(query, assembler.failure)
         finally:
+            self._query, self._has_triggered = None, False
             clock.close()
 
     def _raise_unless_away(self, query: "StreamingQuery", failure: Exception | None) -> None:
@@ -189,11 +197,21 @@ class Job:
         self._stop.wait(WATCH_EVERY_S)
 
 
+@contextlib.contextmanager
+def _scratch(settings: SparkSettings) -> Iterator[Path]:
+    """A folder for Spark's temporary files in the checkpoint's; what a kill left of it goes with the next start."""
+    folder = checkpoint_folder(settings) / "scratch"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def _says_away(text: str) -> bool:
     return any(word in text for word in _BROKER_AWAY)
 
 
-def _has_triggered(query: "StreamingQuery | None") -> bool:
-    if query is None or not query.isActive:
-        return False
+def _has_triggered(query: "StreamingQuery") -> bool:
     return query.lastProgress is not None or query.status["message"].startswith("Waiting for")

@@ -151,7 +151,7 @@ class JobMinutes:
             self.open.setdefault(int(end_ms), OpenMinute()).add(samples[ends == end_ms], tasks)
 
     def _close_through(self, end_ms: int, append_ms: int, reached_wall_ms: int | None = None) -> Iterator[Window | Refused]:
-        """Close every minute up to ``end_ms``; of a gap longer than a window only the end gets windows."""
+        """Close every minute up to ``end_ms``; of a gap longer than a window only its last minutes get windows."""
         gap_from_ms = max(self.closed_ms, end_ms - self.rules.window_minutes * MINUTE_MS) + MINUTE_MS
         ends = {open_ms for open_ms in self.open if open_ms <= end_ms} | set(range(gap_from_ms, end_ms + 1, MINUTE_MS))
         for closing_ms in sorted(ends):

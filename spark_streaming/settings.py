@@ -46,7 +46,7 @@ def jar_paths(text: str) -> tuple[Path, ...]:
     """
     found: list[Path] = []
     for part in filter(None, (part.strip() for part in text.split(","))):
-        path = Path(part)
+        path = Path(part).absolute()
         jars = sorted(path.glob("*.jar")) if path.is_dir() else [path] * path.is_file()
         if not jars:
             raise SettingsError(f"SURESCALE_SPARK_JARS: {part!r} is neither a jar nor a folder with jars; correct or unset it")

@@ -46,7 +46,9 @@ def pack_batches(batches: Iterable["pa.RecordBatch"]) -> Iterator["pa.RecordBatc
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, found.schema) as stream:
             stream.write_batch(found)
-        yield pa.record_batch([pa.array([found.num_rows], pa.int32()), pa.array([sink.getvalue().to_pybytes()], pa.binary())], schema=schema)
+        yield pa.record_batch(
+            [pa.array([found.num_rows], pa.int32()), pa.array([sink.getvalue().to_pybytes()], pa.binary())], schema=schema
+        )
 
 
 def unpacked(collected: "pa.Table") -> "pa.Table":

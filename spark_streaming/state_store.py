@@ -52,6 +52,17 @@ class StateStore:
         except (OSError, EOFError, KeyError, IndexError, ValueError, zipfile.BadZipFile, msgspec.DecodeError) as error:
             raise StateRefused(f"{path}: the state of batch {batch} is corrupt ({error}); {_WAY_OUT}") from None
 
+    def check(self) -> None:
+        """Refuse at once what the first batch would have to refuse: a checkpoint whose last committed batch has no usable state.
+
+        Raises:
+            StateRefused: see ``load``.
+        """
+        commits = self._folder.parent / "commits"  # Spark's own: one file a batch, named by its number
+        committed = [int(path.name) for path in commits.glob("*") if path.name.isdigit()]
+        if committed:
+            self.load(max(committed))
+
     def save(self, batch: int, minutes: Minutes) -> None:
         """Write the state after a batch, whole or not at all, and drop the ones before the last three."""
         descriptor, name = tempfile.mkstemp(prefix=".state-", dir=self._folder)

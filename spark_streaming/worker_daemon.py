@@ -1,8 +1,9 @@
 """Starts Spark's Python workers with nothing but folders on their module path. Does nothing else.
 
 Spark puts ``pyspark.zip`` and its own core jar there. Before every task a worker calls ``importlib.invalidate_caches``, and up to
-Python 3.12 that reads the directory of such an archive anew for every importer that looks into it: 250 to 450 ms a task, more than
-all the rest of a batch. The workers import the installed pyspark instead, the same code. Set by ``spark.python.daemon.module``.
+Python 3.12 that reads the directory of such an archive anew for every importer that looks into it: 250 to 450 ms a task, more
+than all the rest of a batch. The workers import the installed pyspark instead, the same code. ``spark.python.daemon.module``
+names this module.
 """
 
 import os
@@ -25,7 +26,7 @@ def main() -> None:
         sys.path[:] = given
     from pyspark.daemon import manager
 
-    manager()
+    manager()  # type: ignore[no-untyped-call]
 
 
 if __name__ == "__main__":

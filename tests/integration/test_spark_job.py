@@ -118,11 +118,12 @@ def stop_between_producing_and_commit(road: SparkRoad, first_minute: int) -> int
 
 
 def test_sigterm_ends_the_job_in_order(road: SparkRoad) -> None:
-    """Exit code 0 within seconds, and nothing it started is left."""
+    """Exit code 0 within seconds; no process and no temporary file is left."""
     started = road.processes()
     road.process.terminate()
     assert road.process.wait(30) == 0, road.log()
     wait_until(lambda: not any(process.is_running() for process in started), what="the end of JVM and workers")
+    assert not (road.checkpoint / "scratch").exists()
 
 
 def test_missing_state_stops_the_job_by_name(road: SparkRoad) -> None:

@@ -1,0 +1,1 @@
+"""One contract suite for every implementation of a port."""

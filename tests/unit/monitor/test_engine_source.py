@@ -1,0 +1,52 @@
+"""The client of an engine's API, on a real socket: what it makes of answers that are not as they should be."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from contracts.wire import encode
+from monitor.sources.base import SourceAway
+from monitor.sources.engine import EngineSource
+from services.stack.ports import free_port
+from tests.engine_stub import EngineStub, sample_of
+
+JOB = "sim/clicks"
+
+
+@pytest.fixture
+def engine() -> Iterator[EngineStub]:
+    """An engine with one job of two minutes."""
+    with EngineStub() as stub:
+        stub.add_minutes(JOB, range(1, 3))
+        yield stub
+
+
+def test_a_malformed_sample_is_carried_beside_the_good_ones(engine: EngineStub) -> None:
+    """As it is, because the snapshot stage refuses it with its coordinates."""
+    bad = json.loads(encode(sample_of(JOB, 3))) | {"records_in": -1}
+    engine.add_minutes(JOB, range(3, 4), None, bad)
+    minute = EngineSource(engine.url).minutes(JOB, 120_000)[0]
+    assert minute.samples == (sample_of(JOB, 3),)
+    assert [json.loads(document) for document in minute.malformed] == [bad]
+
+
+@pytest.mark.parametrize("body", [b"<html>", b'{"jobs": 3}', b""])
+def test_an_answer_of_another_kind_counts_as_away(engine: EngineStub, body: bytes) -> None:
+    """Something else listens at the address; it is asked again later."""
+    engine.raw["/jobs"] = body
+    with pytest.raises(SourceAway, match=r"/jobs answered something else than expected"):
+        EngineSource(engine.url).jobs()
+
+
+def test_an_error_of_the_engine_is_told_in_its_own_words(engine: EngineStub) -> None:
+    """Status and message."""
+    engine.failing.add(JOB)
+    with pytest.raises(SourceAway, match="answered 500: the figures of this job cannot be read"):
+        EngineSource(engine.url).minutes(JOB, 0)
+
+
+def test_an_engine_that_does_not_listen_is_away() -> None:
+    """The address is named."""
+    with pytest.raises(SourceAway, match=r"http://127\.0\.0\.1:\d+ does not answer: .*refused"):
+        EngineSource(f"http://127.0.0.1:{free_port()}").jobs()

@@ -1,0 +1,83 @@
+"""One job's watcher in front of a recording, when records are not delivered: nothing is left out, and nobody is stuck."""
+
+import pytest
+
+from contracts.messages import MinuteMarker, TaskSample
+from contracts.wire import encode
+from monitor.outbox import DeliveryFailed
+from monitor.service import ClusterWatcher, JobWatcher
+from monitor.sources.trace import TraceSource
+from tests.engine_stub import HISTORY, MINUTE, job_chain, sample_of
+
+JOB = "sim/clicks"
+Message = TaskSample | MinuteMarker
+
+
+class FailingOutbox:
+    """Takes records; fails to deliver at the given turns of waiting."""
+
+    def __init__(self, *failing_turns: int) -> None:
+        self.delivered: list[Message] = []
+        self._waiting: list[Message] = []
+        self._turn = 0
+        self._failing = failing_turns
+
+    def send(self, topic: str, key: str, message: object) -> None:
+        """Take a record."""
+        if isinstance(message, TaskSample | MinuteMarker):
+            self._waiting.append(message)
+
+    def await_acknowledged(self) -> bool:
+        """Deliver what was taken, or lose it."""
+        self._turn += 1
+        waiting, self._waiting = self._waiting, []
+        if self._turn in self._failing:
+            raise DeliveryFailed("lost")
+        self.delivered += waiting
+        return True
+
+
+def watcher(box: FailingOutbox) -> JobWatcher:
+    """Return a watcher of a recording of three minutes."""
+    lines: list[bytes] = []
+    for minute in (1, 2, 3):
+        lines.append(encode(sample_of(JOB, minute)))
+        history = HISTORY if minute == 1 else ()
+        lines.append(encode(MinuteMarker(job=JOB, minute_end_ms=minute * MINUTE, topology=job_chain(JOB), load_history=history)))
+    source = TraceSource(lines, "recording")
+    return JobWatcher(JOB, source, box, ClusterWatcher(source, box), 0)  # type: ignore[arg-type]  # the same two methods
+
+
+def run(watched: JobWatcher) -> None:
+    """Step to the end of the recording."""
+    while not watched.is_done:
+        watched.step()
+
+
+def ended_ms(record: Message) -> int:
+    """Return the event time of a record, which is its minute's end."""
+    return record.minute_end_ms if isinstance(record, MinuteMarker) else record.sampled_at_ms
+
+
+@pytest.mark.parametrize("turn", [1, 2, 3, 4, 5])
+def test_whatever_is_lost_is_sent_again(turn: int) -> None:
+    """Records may come twice; each sample and marker comes at least once, and no marker before its samples."""
+    box = FailingOutbox(turn)
+    watched = watcher(box)
+    with pytest.raises(DeliveryFailed):
+        run(watched)
+    run(watched)
+    minutes = [(type(each), ended_ms(each)) for each in box.delivered]
+    assert set(minutes) == {(kind, minute * MINUTE) for kind in (TaskSample, MinuteMarker) for minute in (1, 2, 3)}
+    for minute in (1, 2, 3):
+        assert minutes.index((TaskSample, minute * MINUTE)) < minutes.index((MinuteMarker, minute * MINUTE))
+    assert next(each for each in box.delivered if isinstance(each, MinuteMarker)).load_history == HISTORY
+
+
+def test_without_failures_everything_comes_once() -> None:
+    """Three minutes, six records, and the watcher is done."""
+    box = FailingOutbox()
+    watched = watcher(box)
+    run(watched)
+    assert len(box.delivered) == 6
+    assert (watched.after_ms, watched.minutes_sent, watched.samples_sent) == (3 * MINUTE, 3, 3)

@@ -1,0 +1,23 @@
+"""One local Spark for the stages' tests: starting it costs ten seconds and more."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from services.stack.artifacts import fetch
+from services.stack.locked import SPARK_KAFKA
+from spark_streaming.session import start_session
+from spark_streaming.settings import SparkSettings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
+    """A session with the job's own settings and one executor thread."""
+    jars = ",".join(map(str, fetch(SPARK_KAFKA)))
+    session = start_session(SparkSettings(spark_master="local[1]", spark_jars=jars), tmp_path_factory.mktemp("spark"))
+    yield session
+    session.stop()

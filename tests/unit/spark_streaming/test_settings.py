@@ -1,0 +1,62 @@
+"""Settings of the Spark job: defaults, jars, options for Spark."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from contracts.errors import SettingsError
+from contracts.settings import from_environment
+from spark_streaming.session import spark_options
+from spark_streaming.settings import SparkSettings, checkpoint_folder, jar_paths
+from spark_streaming.worker_daemon import without_archives
+
+SCRATCH = Path("scratch")
+
+
+def test_a_job_without_a_checkpoint_names_the_setting() -> None:
+    """There is no default: state must outlive the process."""
+    with pytest.raises(SettingsError, match="SURESCALE_SPARK_CHECKPOINT"):
+        checkpoint_folder(SparkSettings())
+
+
+def test_jars_come_from_folders_and_lists(tmp_path: Path) -> None:
+    """A folder stands for the jars in it."""
+    for name in ("b.jar", "a.jar", "readme.txt"):
+        (tmp_path / name).touch()
+    assert [path.name for path in jar_paths(str(tmp_path))] == ["a.jar", "b.jar"]
+    assert jar_paths(f"{tmp_path}/b.jar, {tmp_path}/a.jar") == jar_paths(str(tmp_path))
+
+
+def test_a_jar_that_is_not_there_is_named(tmp_path: Path) -> None:
+    """The message names variable and path."""
+    with pytest.raises(SettingsError, match=r"SURESCALE_SPARK_JARS: '.*missing\.jar' is neither"):
+        jar_paths(str(tmp_path / "missing.jar"))
+
+
+def test_without_jars_spark_resolves_the_connector_of_its_own_version() -> None:
+    """The coordinates follow the installed pyspark."""
+    import pyspark
+
+    assert spark_options(SparkSettings(), SCRATCH)["spark.jars.packages"].endswith(
+        f"spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
+    )
+
+
+def test_only_a_local_master_is_bound_to_loopback() -> None:
+    """On a cluster, executors must reach the driver."""
+    assert spark_options(SparkSettings(spark_master="local[2]"), SCRATCH)["spark.driver.host"] == "127.0.0.1"
+    assert "spark.driver.host" not in spark_options(SparkSettings(spark_master="spark://host:7077"), SCRATCH)
+
+
+def test_every_setting_is_read_from_the_environment() -> None:
+    """Numbers and truth values are parsed."""
+    found = from_environment(SparkSettings, {"SURESCALE_SPARK_TRIGGER_MS": "500", "SURESCALE_SPARK_FAIL_ON_DATA_LOSS": "false"})
+    assert (found.spark_trigger_ms, found.spark_fail_on_data_loss) == (500, False)
+
+
+def test_workers_have_no_archives_on_their_path(tmp_path: Path) -> None:
+    """Folders stay, and so does what does not exist yet."""
+    (tmp_path / "pyspark.zip").touch()
+    path = [str(tmp_path), str(tmp_path / "pyspark.zip"), str(tmp_path / "later"), sys.prefix]
+    assert without_archives(path) == [path[0], path[2], path[3]]

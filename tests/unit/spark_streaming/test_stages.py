@@ -1,0 +1,94 @@
+"""The stage on static frames: records in, columns out."""
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+
+from contracts.messages import MinuteMarker, TaskSample
+from contracts.wire import encode
+from spark_streaming.collected import split
+from spark_streaming.columns import COLUMN, records_of
+from spark_streaming.columns import Coordinates as At
+from spark_streaming.minutes import Refused
+from spark_streaming.stages import SOURCE_COLUMNS, parse_record, parsed
+from tests.unit.spark_streaming.road import JOB, marker, sample
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SCHEMA = "key binary, value binary, partition int, offset long, timestamp timestamp, headers string"
+Row = tuple[bytes | None, bytes | None, int, int]
+
+
+def run(spark: "SparkSession", *rows: Row) -> tuple[object, tuple[Refused, ...]]:
+    """Run the stage over rows that the broker appended at 1,000 ms plus their offset."""
+    stamped = [(*row, datetime.fromtimestamp((1_000 + row[3]) / 1_000, UTC), "") for row in rows]
+    return split(parsed(spark.createDataFrame(stamped, SCHEMA)).toArrow())
+
+
+def raw(message: TaskSample | MinuteMarker, partition: int, offset: int) -> Row:
+    """Return the row of a message."""
+    return message.job.encode(), encode(message), partition, offset
+
+
+def test_good_records_become_the_columns_of_the_merge_step(spark: "SparkSession") -> None:
+    """Samples of several jobs and tasks and a marker, the same as when built from the messages directly."""
+    messages = [sample(60_000, 7), sample(60_000, 2, task="sink", subtask=3), marker(1), sample(61_000, 1, job="sim/other")]
+    records, refused = run(spark, *(raw(message, 0, offset) for offset, message in enumerate(messages)))
+    expected = records_of([(At(0, offset, 1_000 + offset), message) for offset, message in enumerate(messages)])
+    assert refused == ()
+    assert [records.jobs[code] for code in records.job] == [message.job for message in messages]
+    assert records.samples[[0, 1, 3], 1:].tolist() == expected.samples[[0, 1, 3], 1:].tolist()
+    assert [records.tasks[code] for code in records.samples[[0, 1, 3], COLUMN["task"]]] == ["map", "sink", "map"]
+    assert records.markers == expected.markers
+    assert records.append_ms.tolist() == expected.append_ms.tolist()
+
+
+def test_the_order_is_that_of_partition_and_offset(spark: "SparkSession") -> None:
+    """However the rows of a batch come in."""
+    records, _ = run(spark, *(raw(sample(60_000), *at) for at in [(1, 5), (0, 9), (1, 4), (0, 8)]))
+    at = records.samples[:, [COLUMN["partition"], COLUMN["offset"]]].tolist()
+    assert at == [[0, 8], [0, 9], [1, 4], [1, 5]]
+
+
+def test_refused_records_carry_coordinates_reason_and_payload(spark: "SparkSession") -> None:
+    """A good record beside them passes."""
+    records, refused = run(spark, (b"k", b"{", 2, 7), raw(sample(60_000), 2, 8), (None, None, 2, 9))
+    assert len(records.job) == 1
+    assert [(each.at, each.reason, each.key, each.payload) for each in refused] == [
+        ((2, 7), "not_json", b"k", b"{"),
+        ((2, 9), "not_json", None, b""),
+    ]
+
+
+def test_a_batch_without_rows_has_no_records(spark: "SparkSession") -> None:
+    """The merge step is called all the same."""
+    records, refused = run(spark)
+    assert (len(records.job), records.jobs, refused) == (0, (), ())
+
+
+def test_only_the_source_columns_are_read(spark: "SparkSession") -> None:
+    """Headers and other columns of the source do not travel to the workers."""
+    frame = spark.createDataFrame([], SCHEMA)
+    plan = parsed(frame)._jdf.queryExecution().optimizedPlan().toString()
+    assert "headers" not in plan.split("MapInArrow")[1].splitlines()[0]
+    assert set(SOURCE_COLUMNS) < set(frame.columns)
+
+
+@pytest.mark.parametrize(
+    ("value", "reason", "field"),
+    [
+        (b"\xff\xfe", "not_json", ""),
+        (b'{"type":"other/1"}', "unknown_type", "type"),
+        (encode(sample(1)).replace(b'"records_in":0', b'"records_in":-1'), "invalid_field", "records_in"),
+        (encode(sample(1)).replace(b'"task":"map",', b""), "invalid_field", "task"),
+        (encode(sample(1, job="nocluster")), "invalid_field", "job"),
+        (encode(marker(1)).replace(b'"parallelism":1', b'"parallelism":0'), "invalid_field", "topology.tasks[0].parallelism"),
+    ],
+)
+def test_a_bad_record_names_its_field(value: bytes, reason: str, field: str) -> None:
+    """Reason from the closed set, path of the field, and no columns."""
+    row = parse_record(JOB.encode(), value)
+    assert row[:2] == (None, None)
+    assert row[-3:-1] == (reason, field)
