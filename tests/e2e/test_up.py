@@ -1,0 +1,83 @@
+"""``surescale up``: the roles against a Kafka, a Redis and an engine that are there already."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from contracts import topics
+from contracts.messages import Decision, Outcome, Progress
+from contracts.settings import RoadSettings, to_environment
+from contracts.wire import decode
+from runtime.kafka import LogReader
+from services.stack.local_road import fetch_json
+from services.stack.ports import free_ports
+from services.stack.process import ChildProcess
+from services.stack.road import surescale
+from services.stack.supervisor import http_ok
+from tests.conftest import KafkaForTests
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture
+def road(kafka: KafkaForTests, redis_url: str) -> RoadSettings:
+    """Settings of a road of its own on the session's servers."""
+    engine_port, _ = free_ports(2)
+    return RoadSettings(
+        bootstrap=kafka.bootstrap,
+        topic_prefix=kafka.topic_prefix(),
+        redis_url=redis_url,
+        engine_url=f"http://127.0.0.1:{engine_port}",
+        policy="target-utilisation",
+        road_clock=True,
+    )
+
+
+@pytest.fixture
+def engine(road: RoadSettings, tmp_path: Path) -> Iterator[str]:
+    """A simulated engine of one job whose clock runs freely, ten minutes a second, once it is started."""
+    subprocess.run(surescale("topics", "create"), env=os.environ | to_environment(road), check=True, timeout=60)
+    port = road.engine_url.rpartition(":")[2]
+    command = surescale("engine", "--port", port, "--job", "j_1351665", "--minutes", "120", "--pace", "free", "--speed", "600")
+    process = ChildProcess(command, log_path=tmp_path / "engine.log", env=to_environment(road))
+    try:
+        wait_until(lambda: http_ok(f"{road.engine_url}/health"), 60.0, "the engine")
+        yield road.engine_url
+    finally:
+        process.stop(10.0)
+
+
+def test_the_roles_run_against_given_addresses_until_stopped(road: RoadSettings, engine: str, tmp_path: Path) -> None:
+    """Decisions flow, the job is rescaled, the HTTP API answers, and SIGTERM ends all of it with exit code 0."""
+    (http_port,) = free_ports(1)
+    command = [sys.executable, "-m", "services.cli", "up", "--http-port", str(http_port), "--spark-master", "local[2]"]
+    environment = os.environ | to_environment(road) | {"SURESCALE_RUN_FOLDER": str(tmp_path / "run")}
+    with (tmp_path / "up.log").open("wb") as log:
+        process = subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT)
+    try:
+        wait_until(
+            lambda: b"Ctrl-C stops" in (tmp_path / "up.log").read_bytes() or process.poll() is not None, 240.0, "the roles"
+        )
+        assert process.poll() is None, (tmp_path / "up.log").read_text()[-3000:]
+        fetch_json(f"{engine}/clock/start", method="POST")
+        reader, applied, decided = LogReader(road, [topics.DECISIONS, topics.RESCHEDULE_EVENTS]), set(), set()
+
+        def job_was_rescaled() -> bool:
+            for record in reader.read_to_end():
+                if topics.DECISIONS in str(record.topic()):
+                    decided.add(decode(record.value(), Decision).decision_id)
+                elif isinstance(found := decode(record.value(), Outcome | Progress), Progress) and found.status == "applied":
+                    applied.add(found.command_id)
+            return bool(decided and applied)
+
+        wait_until(job_was_rescaled, 120.0, "an applied command")
+        assert fetch_json(f"http://127.0.0.1:{http_port}/jobs")
+    finally:
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
