@@ -273,8 +273,10 @@ class Placement(Part, frozen=True, kw_only=True):
 
     algorithm: Text
     hosts: tuple[Text, ...]
-    rent_per_s: float  # dollars
-    rent_before_per_s: float | None = None
+    rent_per_s: float  # dollars, of the hosts on which the job has at least one unit
+    rent_before_per_s: float | None = None  # as the job ran when the command was made
+    rent_round_robin_per_s: float | None = None  # of as many units dealt out host by host
+    rent_default_per_s: float | None = None  # of as many units drawn at random, as Flink does: the expected rent
 
 
 class RescheduleCommand(Message, frozen=True, kw_only=True, tag="command/1"):

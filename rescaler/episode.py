@@ -5,9 +5,11 @@ road gives with it. What it does not do: reach Kafka, an engine process, or a cl
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from contracts.ids import Cluster, job_id
-from contracts.messages import Decision, JobSettings, Progress, RescheduleCommand
+from contracts.messages import Decision, Host, JobSettings, JobTopology, Progress, RescheduleCommand
+from contracts.rent import Rents, rents
 from contracts.windows import Window
 from policies.decide import decide
 from policies.policy import Policy
@@ -25,10 +27,14 @@ class ControllerAnswer:
 
     Attributes:
         effects: everything that the controller said, in order.
+        topologies: every topology that a job had at a minute's end, by job and version.
+        hosts: every host that there was, by name.
     """
 
     def __init__(self, cluster: str, settings: ControlSettings, allowed: Mapping[str, JobSettings]) -> None:
         self.effects: list[Effects] = []
+        self.topologies: dict[tuple[str, int], JobTopology] = {}
+        self.hosts: dict[str, Host] = {}
         self._controller = Controller(Cluster(cluster), settings)
         self._allowed = dict(allowed)
 
@@ -38,6 +44,7 @@ class ControllerAnswer:
 
     def ticked(self, now_ms: int, cluster: SimulatedCluster) -> Sequence[RescheduleCommand]:
         """Let time pass."""
+        self._note(cluster)
         if self._controller.wake_at_ms() is None:
             return ()
         return self._commands(self._controller.on_tick(self._view(cluster), now_ms))
@@ -46,6 +53,11 @@ class ControllerAnswer:
         """Take a decision on."""
         return self._commands(self._controller.on_decision(decision, self._view(cluster), now_ms))
 
+    def _note(self, cluster: SimulatedCluster) -> None:
+        for name, job in cluster.jobs.items():
+            self.topologies.setdefault((name, job.topology.version), job.topology)
+        self.hosts |= {host.host: host for host in cluster.topology().hosts}
+
     def _commands(self, effects: Effects) -> tuple[RescheduleCommand, ...]:
         self.effects.append(effects)
         return effects.commands
@@ -53,6 +65,17 @@ class ControllerAnswer:
     def _view(self, cluster: SimulatedCluster) -> View:
         jobs = {name: job.topology for name, job in cluster.jobs.items()}
         return View(cluster=cluster.topology(), jobs=jobs, settings=self._allowed)
+
+
+@dataclass(frozen=True, slots=True)
+class Twin(Episode):
+    """An episode with what it cost.
+
+    Attributes:
+        rents: in dollars, of each job and of all hosts in use.
+    """
+
+    rents: Rents
 
 
 def run_twin(
@@ -65,7 +88,7 @@ def run_twin(
     settings: ControlSettings | None = None,
     span_minutes: int | None = None,
     window_minutes: int = 60,
-) -> Episode:
+) -> Twin:
     """Run jobs under a workload with one policy, from decision to rescaled job as the road does it.
 
     ``span_minutes`` None: the policy's own. Every job may have as many subtasks as it was sized for.
@@ -80,12 +103,18 @@ def run_twin(
     def decided(window: Window) -> Decision:
         return decide(window, policy, allowed[window.job], seed=seed)
 
-    return run_episode(
+    answer = ControllerAnswer(options.cluster, settings or ControlSettings(), allowed)
+    episode = run_episode(
         jobs,
         workload,
         decided,
-        ControllerAnswer(options.cluster, settings or ControlSettings(), allowed),
+        answer,
         options=options,
         span_minutes=span_minutes or policy.span_minutes,
         window_minutes=window_minutes,
     )
+    placements = {
+        (command.job, command.desired_generation): command.placement for command in episode.commands if command.placement
+    }
+    cost = rents(answer.topologies.values(), tuple(answer.hosts.values()), placements, episode.cluster.end_ms)
+    return Twin(episode.reports, episode.decisions, episode.commands, episode.cluster, cost)

@@ -36,6 +36,7 @@ def issued(
         gate_cause=transition.cause.value,
         issued_at_ms=at_ms,
         changes=plan.changes,
+        placement=plan.placement,
         advice=advice,
         deadline_ms=deadline_ms,
     )

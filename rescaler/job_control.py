@@ -19,7 +19,8 @@ from rescaler.gate_settings import GateSettings
 from rescaler.issuing import issued
 from rescaler.job_gate import matching_gate, settings_after, targets_of
 from rescaler.memory import JobMemory, PendingAct, RequestMemory, Wanted
-from rescaler.plan import JobPlan, plan_job, usable_units
+from rescaler.placing import usable_units
+from rescaler.plan import JobPlan, plan_job
 from rescaler.reasons import REASONS_BY_STATUS, Reason
 from rescaler.refusals import Refused
 from rescaler.reschedule import RescheduleRefusal
@@ -234,7 +235,8 @@ class JobControl:
         if transition.parallelism is None:
             raise Refused(RescheduleRefusal.NOT_ENOUGH_PARALLEL_UNITS, "no units came while the job waited")
         wanted, taken = transition.parallelism, now.taken()
-        return plan_job(topology, wanted, now.hosts, taken=taken, mappings=self.memory.mappings)
+        mappings, placing = self.memory.mappings, self._settings.placing
+        return plan_job(topology, wanted, now.hosts, taken=taken, mappings=mappings, placing=placing)
 
     def _wait(self, gate: Gate, now: Situation, ledger: Ledger) -> None:
         pending = self.memory.pending

@@ -1,21 +1,20 @@
 """From a wanted parallelism per task to units that come and go, for one job on a shared cluster.
 
 A unit holds at most one subtask of each task of the job and nothing of other jobs, so a job needs as many units as its
-widest task. The job keeps units it has, takes free ones spread over the hosts, and within its units each task is planned
-by `rescaler.reschedule`. Tasks of fixed parallelism follow their job: where they run is the engine's affair.
+widest task. `rescaler.placing` chooses them; within them each task is planned by `rescaler.reschedule`. Tasks of fixed
+parallelism follow their job: where they run is the engine's affair.
 What it does not do: decide how many (the gate does), or compare hosts by price.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from contracts.messages import Host, JobTopology, TaskChange, TaskSpec
+from contracts.messages import Host, JobTopology, Placement, TaskChange, TaskSpec
 from rescaler import vnodes
-from rescaler.refusals import Refused
-from rescaler.reschedule import Plan, RescheduleRefusal, plan_desired
+from rescaler.placing import ByHost, PlacingSettings, choose_units
+from rescaler.reschedule import Plan, plan_desired
 from rescaler.reschedule_cluster import Cluster, Distribution, Fragment, Worker, WorkerState
 
 Mappings = dict[str, tuple[int, ...]]
@@ -29,15 +28,7 @@ class JobPlan:
     changes: tuple[TaskChange, ...]
     mappings: Mappings
     """Of the stateful tasks that change."""
-
-
-def usable_units(hosts: Sequence[Host], taken: Collection[int]) -> dict[str, tuple[int, ...]]:
-    """Units on running hosts that no other job has, per host, both sorted."""
-    usable = {}
-    for host in sorted(hosts, key=lambda host: host.host):
-        if host.state == "running":
-            usable[host.host] = tuple(sorted(unit for unit in host.units if unit not in taken))
-    return usable
+    placement: Placement
 
 
 def plan_job(
@@ -47,6 +38,7 @@ def plan_job(
     *,
     taken: Collection[int],
     mappings: Mapping[str, tuple[int, ...]],
+    placing: PlacingSettings,
 ) -> JobPlan:
     """Plan one job's change; tasks that keep their units are left out.
 
@@ -56,14 +48,15 @@ def plan_job(
         hosts: every host that is alive.
         taken: units of other jobs.
         mappings: unit per vnode where known; otherwise, and where it does not fit the units, uniform blocks are assumed.
+        placing: how hosts are chosen.
 
     Raises:
         Refused: ``NOT_ENOUGH_PARALLEL_UNITS``, ``CLUSTER_INCONSISTENT`` or ``INVALID_PARALLELISM``.
     """
-    usable = usable_units(hosts, taken)
     tasks = [spec for spec in topology.tasks if spec.scalable]
-    chosen = _chosen_units(tasks, usable, max((wanted[spec.task] for spec in tasks), default=0))
-    planned = _planned_units(tasks, wanted, chosen)
+    width = max((wanted[spec.task] for spec in tasks), default=0)
+    chosen = choose_units(topology, width, hosts, taken=taken, settings=placing)
+    planned = _planned_units(tasks, wanted, chosen.units)
     alive = {unit for host in hosts for unit in host.units}
     changes, after_mappings = [], {}
     for spec in tasks:
@@ -76,7 +69,7 @@ def plan_job(
             mapping = after_mappings[spec.task] = vnodes.remapped(before, after) if before else _uniform(spec, after)
             moved = vnodes.moved_count(before, mapping) if before else 0
         changes.append(_change(spec, after, alive, moved))
-    return JobPlan(tuple(changes), after_mappings)
+    return JobPlan(tuple(changes), after_mappings, chosen.placement)
 
 
 def _change(spec: TaskSpec, after: tuple[int, ...], alive: set[int], moved: int) -> TaskChange:
@@ -93,35 +86,10 @@ def _change(spec: TaskSpec, after: tuple[int, ...], alive: set[int], moved: int)
     )
 
 
-# Which units the job shall have
-
-
-def _chosen_units(tasks: Sequence[TaskSpec], usable: Mapping[str, tuple[int, ...]], width: int) -> dict[str, list[int]]:
-    """``width`` units per host: those the job has, fewer where a host has many of them, more where it has few."""
-    subtasks = Counter(unit for spec in tasks for unit in spec.units)
-    chosen = {host: [unit for unit in units if unit in subtasks] for host, units in usable.items()}
-    free = {host: [unit for unit in units if unit not in subtasks] for host, units in usable.items()}
-    count = sum(len(units) for units in chosen.values())
-    while count > width:
-        fullest = min(chosen, key=lambda host: (-len(chosen[host]), host))
-        chosen[fullest].remove(min(chosen[fullest], key=lambda unit: (subtasks[unit], -unit)))
-        count -= 1
-    while count < width:
-        emptiest = min((host for host in free if free[host]), key=lambda host: (len(chosen[host]), host), default=None)
-        if emptiest is None:
-            message = f"the widest task wants {width} parallel units, {count} are usable"
-            raise Refused(RescheduleRefusal.NOT_ENOUGH_PARALLEL_UNITS, message)
-        chosen[emptiest].append(free[emptiest].pop(0))
-        count += 1
-    return chosen
-
-
 # Which of them each task shall have
 
 
-def _planned_units(
-    tasks: Sequence[TaskSpec], wanted: Mapping[str, int], chosen: Mapping[str, list[int]]
-) -> dict[str, tuple[int, ...]]:
+def _planned_units(tasks: Sequence[TaskSpec], wanted: Mapping[str, int], chosen: ByHost) -> dict[str, tuple[int, ...]]:
     """Units per task in order of subtask index: those that stay as they were, then the new ones."""
     placed = [(index, spec) for index, spec in enumerate(tasks) if spec.units]
     plan = _reschedule(placed, wanted, chosen)
@@ -135,7 +103,7 @@ def _planned_units(
     return planned
 
 
-def _reschedule(placed: Sequence[tuple[int, TaskSpec]], wanted: Mapping[str, int], chosen: Mapping[str, list[int]]) -> Plan:
+def _reschedule(placed: Sequence[tuple[int, TaskSpec]], wanted: Mapping[str, int], chosen: ByHost) -> Plan:
     offered = {unit for units in chosen.values() for unit in units}
     given_up = sorted({unit for _, spec in placed for unit in spec.units} - offered)
     hosts = sorted(chosen)
@@ -148,7 +116,7 @@ def _reschedule(placed: Sequence[tuple[int, TaskSpec]], wanted: Mapping[str, int
     return plan_desired(cluster, {index: wanted[spec.task] for index, spec in placed})
 
 
-def _first_units(chosen: Mapping[str, list[int]], count: int) -> tuple[int, ...]:
+def _first_units(chosen: ByHost, count: int) -> tuple[int, ...]:
     """Units taken from the hosts in turn, for a task that has none yet."""
     turns = sorted((turn, host, unit) for host, units in chosen.items() for turn, unit in enumerate(sorted(units)))
     return tuple(sorted(unit for _, _, unit in turns[:count]))

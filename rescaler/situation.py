@@ -8,14 +8,17 @@ from dataclasses import dataclass, field
 from contracts.messages import Host, JobSettings, JobTopology, Outcome, RescheduleCommand
 from rescaler.gate_settings import GateSettings
 from rescaler.memory import RequestMemory
+from rescaler.placing import PlacingSettings
 
 
 @dataclass(frozen=True, slots=True)
 class ControlSettings:
-    """How long things may take."""
+    """How long things may take, and how hosts are chosen."""
 
     gate: GateSettings = field(default_factory=GateSettings)
     """Cooldown, stabilization and triggers of every job."""
+    placing: PlacingSettings = field(default_factory=PlacingSettings)
+    """How hosts are chosen."""
     apply_ms_max: int = 600_000
     """A command that has not ended after this has failed."""
     remember_ms: int = 86_400_000

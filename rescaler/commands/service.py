@@ -14,6 +14,9 @@ import click
     "--stabilization-ms", type=click.IntRange(min=0), help="Wait for more units when there are too few (default 60000)."
 )
 @click.option("--apply-ms-max", type=click.IntRange(min=1), help="A command that takes longer has failed (default 600000).")
+@click.option(
+    "--placement", type=click.Choice(["cetsa", "lba-ce", "spread"]), help="Hosts by cost, or evenly whatever they cost. [cetsa]"
+)
 def command(**options: str | int | None) -> None:
     """Decide what becomes of each decision on one cluster, and have commands carried out.
 

@@ -34,6 +34,9 @@ FIGURES = (
 @click.option("--restart-ms", type=int, default=60_000, show_default=True, help="How long a restart takes; a multiple of 15000.")
 @click.option("--cooldown-ms", type=click.IntRange(min=0), help="Rest of a job after a rescale. [30000]")
 @click.option("--stabilization-ms", type=click.IntRange(min=0), help="Wait for more units when there are too few. [60000]")
+@click.option(
+    "--placement", type=click.Choice(["cetsa", "lba-ce", "spread"]), help="Hosts by cost, or evenly whatever they cost. [cetsa]"
+)
 @click.option("--seed", type=int, help="Seed of every decision. [0]")
 @click.option(
     "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write the figures there instead of standard output."
@@ -98,9 +101,10 @@ def _figures(  # type: ignore[no-untyped-def]  # its types are imported only whe
     loaded = {name: _policy(name, settings.policy_folder) for name in policies}
     trace = load_workload(workload)
     sized = [load_job(job, trace, load_parallelism) for job in jobs]
-    answer: dict[str, Any] = {}
+    jobs_figures: dict[str, dict[str, Any]] = {}
+    rent: dict[str, Any] = {}
     for name, policy in loaded.items():
-        episode = run_twin(
+        twin = run_twin(
             sized,
             trace,
             policy,
@@ -110,9 +114,11 @@ def _figures(  # type: ignore[no-untyped-def]  # its types are imported only whe
             span_minutes=span_minutes,
             window_minutes=settings.window_minutes,
         )
-        for job, report in episode.reports.items():
-            answer.setdefault(job, {})[name] = {figure: getattr(report, figure) for figure in FIGURES}
-    return {"jobs": answer}
+        rent[name] = {"dollars": round(twin.rents.dollars, 6)}
+        for job, report in twin.reports.items():
+            figures = {figure: getattr(report, figure) for figure in FIGURES}
+            jobs_figures.setdefault(job, {})[name] = figures | {"rent": twin.rents.jobs[job].document()}
+    return {"jobs": jobs_figures, "rent": rent}
 
 
 def _policy(name: str, folder: str):  # type: ignore[no-untyped-def]

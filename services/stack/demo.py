@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from services.stack.local_road import LocalRoad
 
 SAY_EVERY_S = 3.0
+WIDTH_WITHOUT_TERMINAL = 140
 
 
 @click.command("demo")
@@ -93,12 +94,15 @@ def _print_summary(report: dict[str, Any]) -> None:
 
     from services.stack.local_road import FIGURES
 
-    console = Console()
+    console = Console() if sys.stdout.isatty() else Console(width=WIDTH_WITHOUT_TERMINAL)
     for job, policies in report["jobs"].items():
-        table = Table("policy", *FIGURES, title=f"{job}, {report['minutes']} minutes", title_justify="left")
+        table = Table("policy", *FIGURES, "rent", title=f"{job}, {report['minutes']} minutes", title_justify="left")
         for policy, figures in policies.items():
-            table.add_row(policy, *(_cell(figures[name]) for name in FIGURES))
+            rent = figures["rent"]
+            table.add_row(policy, *(_cell(figures[name]) for name in FIGURES), f"${rent['dollars']:.2f}" if rent else "-")
         console.print(table)
+    for line in rent_lines(report):
+        console.print(line, highlight=False)
     counts, fresh = report["counts"], report["freshness_s"]["pipeline"]
     console.print(
         f"{counts['metrics']} samples → {counts['windows']} windows → {counts['decisions']['act']} act, "
@@ -108,6 +112,21 @@ def _print_summary(report: dict[str, Any]) -> None:
     console.print(
         f"freshness p50 {fresh['p50']} s, p99 {fresh['p99']} s over {fresh['samples']} decisions; {report['wall_s']} s in all"
     )
+
+
+def rent_lines(report: dict[str, Any]) -> list[str]:
+    """Return what the road's jobs cost in money and what their placement saved; on the last line, each policy's cluster."""
+    lines = []
+    for job, policies in report["jobs"].items():
+        rent = next(iter(policies.values()))["rent"]  # the policy that acted comes first
+        if rent:
+            lines.append(
+                f"{job}: hosts for ${rent['per_day']:.2f} a day, ${rent['dollars']:.2f} in this run; "
+                f"saved ${rent['saved_round_robin']:.2f} against round robin, "
+                f"${rent['saved_default']:.2f} against Flink's default"
+            )
+    together = ", ".join(f"{policy} ${rent['dollars']:.2f}" for policy, rent in sorted(report["rent"].items()))
+    return [*lines, f"all hosts in use, each paid once: {together}"]
 
 
 def _cell(value: float) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from contracts.clock import MINUTE_MS
 from contracts.errors import SettingsError, SurescaleError
 from contracts.messages import JobSettings
 from contracts.settings import RoadSettings
@@ -142,8 +143,13 @@ class LocalRoad:
         """Wait for the twins, count what went over the topics, and return the whole report."""
         engine = self.engine_report()
         figures = read_figures(self.settings)
+        cost = figures.rents(engine["start_ms"] + engine["minutes_done"] * MINUTE_MS)
+        rents = {job: bill.document() for job, bill in cost.jobs.items()}
+        twins = self._twins()
+        jobs = self._jobs(engine["jobs"], twins.get("jobs", {}), rents)
         return {
-            "jobs": self._jobs(engine["jobs"]),
+            "jobs": jobs,
+            "rent": {**twins.get("rent", {}), self.options.policy: {"dollars": round(cost.dollars, 6)}},
             "counts": figures.counts(),
             "freshness_s": figures.freshness_s(engine["start_ms"]),
             "policy": {"name": self.policy.name, "sha256": self.policy.sha256},
@@ -157,13 +163,16 @@ class LocalRoad:
             "endpoints": {"kafka": self.settings.bootstrap, "redis": self.settings.redis_url, "http": self.http_url},
         }
 
-    def _jobs(self, acted: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-        twins: dict[str, dict[str, Any]] = {}
-        if self.options.twins:
-            self.supervisor.wait(lambda: self.supervisor.has_finished("twins"), timeout_s=TWINS_TIMEOUT_S, what="the twins")
-            twins = json.loads(self.twins_file.read_text())["jobs"]
+    def _twins(self) -> dict[str, Any]:
+        if not self.options.twins:
+            return {}
+        self.supervisor.wait(lambda: self.supervisor.has_finished("twins"), timeout_s=TWINS_TIMEOUT_S, what="the twins")
+        found: dict[str, Any] = json.loads(self.twins_file.read_text())
+        return found
+
+    def _jobs(self, acted: dict[str, Any], twins: dict[str, Any], rents: dict[str, Any]) -> dict[str, dict[str, Any]]:
         return {
-            job: {self.options.policy: _public(figures)}
+            job: {self.options.policy: _public(figures | {"rent": rents.get(job)})}
             | {policy: _public(found) for policy, found in twins.get(job, {}).items() if policy != self.options.policy}
             for job, figures in sorted(acted.items())
         }
@@ -233,4 +242,4 @@ def fetch_json(url: str, method: str = "GET") -> Any:
 
 
 def _public(figures: dict[str, Any]) -> dict[str, Any]:
-    return {name: figures[name] for name in (*FIGURES, "parallelism")}
+    return {name: figures[name] for name in (*FIGURES, "parallelism", "rent")}

@@ -13,7 +13,21 @@ import numpy as np
 
 from contracts import topics
 from contracts.clock import MINUTE_MS
-from contracts.messages import DeadLetter, Decision, EventRecord, MinuteMarker, Outcome, Progress, RescheduleCommand, TaskSample
+from contracts.messages import (
+    ClusterTopology,
+    DeadLetter,
+    Decision,
+    EventRecord,
+    Host,
+    JobTopology,
+    MinuteMarker,
+    Outcome,
+    Placement,
+    Progress,
+    RescheduleCommand,
+    TaskSample,
+)
+from contracts.rent import Rents, rents
 from contracts.settings import RoadSettings
 from contracts.topics import TopicNames
 from contracts.windows import decode_window
@@ -28,7 +42,8 @@ Identity = tuple[object, ...]
 class RoadFigures:
     """Distinct identities seen on the topics of one road.
 
-    ``decisions`` maps a decision's id to (record, append time in ms); ``outcomes`` to its latest outcome.
+    ``decisions`` maps a decision's id to (record, append time in ms); ``outcomes`` to its latest outcome; ``placements`` a job
+    and generation to where the command for it put the job.
     """
 
     samples: set[Identity] = field(default_factory=set)
@@ -38,6 +53,9 @@ class RoadFigures:
     commands: set[str] = field(default_factory=set)
     events: set[Identity] = field(default_factory=set)
     dead_letters: set[Identity] = field(default_factory=set)
+    topologies: dict[tuple[str, int], JobTopology] = field(default_factory=dict)
+    hosts: dict[str, Host] = field(default_factory=dict)
+    placements: dict[tuple[str, int], Placement] = field(default_factory=dict)
     late: int = 0
     duplicates: int = 0
 
@@ -61,6 +79,10 @@ class RoadFigures:
             "duplicates": self.duplicates,
             "dead_letters": len(self.dead_letters),
         }
+
+    def rents(self, end_ms: int) -> Rents:
+        """Return what the jobs have cost up to an instant of the trace."""
+        return rents(self.topologies.values(), tuple(self.hosts.values()), self.placements, end_ms)
 
     def freshness_s(self, first_minute_ms: int) -> dict[str, dict[str, float | int | None]]:
         """Return seconds from the record that closed the minute (``pipeline``), and from the moment the clock reached the
@@ -97,7 +119,10 @@ def _take_decision(figures: RoadFigures, raw: bytes, append_ms: int) -> None:
 
 
 def _take_command(figures: RoadFigures, raw: bytes, _append_ms: int) -> None:
-    figures.commands.add(decode(raw, RescheduleCommand).command_id)
+    command = decode(raw, RescheduleCommand)
+    figures.commands.add(command.command_id)
+    if command.placement and not command.advice:
+        figures.placements[command.job, command.desired_generation] = command.placement
 
 
 def _take_event(figures: RoadFigures, raw: bytes, _append_ms: int) -> None:
@@ -116,6 +141,15 @@ def _take_dead_letter(figures: RoadFigures, raw: bytes, _append_ms: int) -> None
     figures.dead_letters.add((letter.topic, letter.partition, letter.offset))
 
 
+def _take_job(figures: RoadFigures, raw: bytes, _append_ms: int) -> None:
+    topology = decode(raw, JobTopology)
+    figures.topologies.setdefault((topology.job, topology.version), topology)
+
+
+def _take_cluster(figures: RoadFigures, raw: bytes, _append_ms: int) -> None:
+    figures.hosts |= {host.host: host for host in decode(raw, ClusterTopology).hosts}
+
+
 _TAKE: dict[str, Callable[[RoadFigures, bytes, int], None]] = {
     topics.TASK_METRICS: _take_metric,
     topics.SNAPSHOTS: _take_window,
@@ -123,6 +157,8 @@ _TAKE: dict[str, Callable[[RoadFigures, bytes, int], None]] = {
     topics.RESCHEDULE_COMMANDS: _take_command,
     topics.RESCHEDULE_EVENTS: _take_event,
     topics.DEAD_LETTERS: _take_dead_letter,
+    topics.JOB_TOPOLOGY: _take_job,
+    topics.CLUSTER_TOPOLOGY: _take_cluster,
 }
 
 

@@ -52,6 +52,8 @@ def print_job(job: Document) -> None:
     facts.add_row("window", _window_line(window))
     facts.add_row("gate", _gate(gate.get("phase"), gate.get("wake_up_ms"), gate.get("pending_reason")))
     facts.add_row("command", _command_line(command))
+    if job["rent"]:
+        facts.add_row("rent", _rent_line(job["rent"]))
     console.print(Text(job["job"], style="bold"), facts, sep="\n")
     if topology:
         console.print(_tasks(topology["tasks"], job["decision"]))
@@ -145,6 +147,14 @@ def _window_line(window: Document) -> str:
         f"{window['minutes_known']} of {window['window_minutes']} minutes up to {_minute(window['window_end_ms'])}, "
         f"{_percent(window['completeness'])} complete, {_number(window['load_records_per_minute'])} records/min"
     )
+
+
+def _rent_line(rent: Document) -> str:
+    line = f"${rent['per_day']:.2f} a day for {', '.join(rent['hosts']) or 'no host'}"
+    if rent["saved_round_robin_per_day"] is None:
+        return line
+    saved, default = rent["saved_round_robin_per_day"], rent["saved_default_per_day"]
+    return f"{line}; by {rent['algorithm']}, ${saved:.2f} less than round robin, ${default:.2f} less than Flink's default"
 
 
 def _gate(phase: str | None, wake_up_ms: int | None, reason: str | None = None) -> str:

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from contracts.errors import SurescaleError
-from contracts.ids import split_job
+from contracts.ids import cluster_of, command_id, split_job
+from services.state.rent import cluster_rent, job_rent
 from services.state.view_store import ViewStore
 
 LIMIT_MAX = 500
@@ -59,6 +60,7 @@ class Views:
             "decision": decisions[0] if decisions else None,
             "gate": _flat(gate),
             "command": None if command is None else self._with_progress(_flat(command)),
+            "rent": self._rent(job, topology),
         }
 
     def decisions(self, job: str, limit: int) -> list[Document]:
@@ -112,12 +114,15 @@ class Views:
         fields = {name: _flat(_parsed(body)) for name, body in self._client.hgetall(self._key(f"cluster:{cluster}")).items()}
         ids = self._client.zrevrange(self._key(f"events:{cluster}"), 0, LIMIT_MAX - 1)
         events = self._client.hmget(self._key(f"events.bodies:{cluster}"), ids) if ids else []
+        jobs = [job for job in self.job_ids() if split_job(job)[0] == cluster]
+        topologies = [_parsed(self._client.hget(self._key(f"job:{job}"), "topology")) for job in jobs]
         return {
             "cluster": cluster,
             "topology": fields.get("topology"),
             "placement": fields.get("placement"),
             "policy_release": fields.get("policy_release"),
-            "jobs": [job for job in self.job_ids() if split_job(job)[0] == cluster],
+            "jobs": jobs,
+            "rent": cluster_rent(topologies, self._hosts(cluster)),
             "events": [_flat(_parsed(event)) for event in events if event],
         }
 
@@ -137,6 +142,16 @@ class Views:
     def clocks(self) -> Document:
         """Return the current segment of each road's clock."""
         return {road: _flat(_parsed(body)) for road, body in self._client.hgetall(self._key("clocks")).items()}
+
+    def _hosts(self, cluster: str) -> Document | None:
+        return _parsed(self._client.hget(self._key(f"cluster:{cluster}"), "topology"))
+
+    def _rent(self, job: str, topology: Document | None) -> Document | None:
+        """What the job costs now; what it saves is known when its generation came from a command with a placement."""
+        if topology is None:
+            return None
+        command = self._body("commands", job, command_id(job, topology["record"]["generation"], 0))
+        return job_rent(topology, self._hosts(cluster_of(job)), command)
 
     def _key(self, name: str) -> str:
         return self._store.key(name)
@@ -203,7 +218,7 @@ def _without_large(document: Document | None) -> Document | None:
 
 
 def _short(job: Document) -> Document:
-    topology, window, decision, gate = (job[name] or {} for name in ("topology", "window", "decision", "gate"))
+    topology, window, decision, gate, rent = (job[name] or {} for name in ("topology", "window", "decision", "gate", "rent"))
     tasks = topology.get("tasks", [])
     return {
         "job": job["job"],
@@ -219,6 +234,7 @@ def _short(job: Document) -> Document:
         "outcome": (decision.get("outcome") or {}).get("status"),
         "gate_phase": gate.get("phase"),
         "wake_up_ms": gate.get("wake_up_ms"),
+        "rent_per_day": rent.get("per_day"),
     }
 
 

@@ -1,4 +1,4 @@
-"""The rescaler and the simulated engine as processes in lockstep, and their twin in the simulator: one series of parallelism.
+"""The rescaler and the simulated engine as processes in lockstep, and their twin in the simulator: one series, one bill.
 
 The test itself stands for monitor, Spark and agent, in process, so that no other role is needed.
 """
@@ -32,6 +32,7 @@ from rescaler.service.settings import RescalerSettings
 from runtime.kafka import create_topics, producer, wait_for_topics
 from services.stack.local_road import fetch_json
 from services.stack.ports import free_ports
+from services.stack.report import read_figures
 from simulation.engine import RunOptions
 from simulation.jobs import load_job
 from simulation.workload import load_workload
@@ -41,7 +42,7 @@ from tests.conftest import KafkaForTests
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.integration
-JOBS = ("j_2521346", "j_1351665")
+JOBS = ("j_1351665", "j_2521346")  # in order of id: of jobs that decide at once, the first chooses hosts first
 MINUTES = 40
 
 
@@ -87,10 +88,13 @@ class Stand:
         assert self.client.flush(30) == 0
 
     def follow(self) -> None:
-        """Take the minutes that have ended and decide where a span has."""
-        for name in JOBS:
-            after_ms = self.seen_ms.get(name, 0)
-            for minute in fetch_json(f"{self.engine}/jobs/{name}/figures?after_ms={after_ms}")["minutes"]:
+        """Take the minutes that have ended for every job and decide where a span has, in order of job id as twins do."""
+        ended = {
+            name: fetch_json(f"{self.engine}/jobs/{name}/figures?after_ms={self.seen_ms.get(name, 0)}")["minutes"]
+            for name in JOBS
+        }
+        for minutes in zip(*ended.values(), strict=False):
+            for name, minute in zip(ended, minutes, strict=True):
                 self.seen_ms[name] = minute["minute_end_ms"]
                 self.take(name, minute)
         assert self.client.flush(30) == 0
@@ -162,10 +166,12 @@ def test_the_road_and_its_twin_give_the_same_series(kafka: KafkaForTests, span_m
         fetch_json(f"{url}/clock/start", method="POST")
         while not (road := fetch_json(f"{url}/report?tasks=1"))["finished"]:
             stand.follow()
+        stand.follow()
     workload = load_workload("clarknet")
     jobs = [load_job(job, workload) for job in JOBS]
     twin = run_twin(jobs, workload, policy, options=RunOptions(minutes=MINUTES), settings=settings.control())
     assert road["misses"] == 0
+    assert read_figures(settings).rents(twin.cluster.end_ms) == twin.rents
     for job, report in twin.reports.items():
         assert report.rescales > 2
         assert [tuple(minute) for minute in road["jobs"][job]["task_parallelism"]] == list(report.task_parallelism)

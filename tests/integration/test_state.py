@@ -167,7 +167,7 @@ def a_road() -> list[tuple[str, str, msgspec.Struct | bytes | None]]:
     memory = msgspec.Raw(b'{"gate":{"phase":"Cooldown"},"pending":{"reason":"cooldown","until_ms":90000}}')
     body = msgspec.Raw(b'{"placement_generation":3}')
     placement = RescalerRecord(cluster="sim", kind="cluster", id="placement", at_ms=1, body=body)
-    cluster = ClusterTopology(cluster="sim", version=1, at_ms=0, hosts=(Host(host="h", units=(1, 2)),))
+    cluster = ClusterTopology(cluster="sim", version=1, at_ms=0, hosts=(Host(host="h", units=(1, 2), price_per_s=0.25),))
     letter = DeadLetter(topic="t", partition=0, offset=1, reason="not_json", field="", message="no", refused_by="agent")
     records += [
         (topics.DECISIONS, "sim", decision(2)),
@@ -343,6 +343,7 @@ def test_http_answers_show_the_road(settings: RoadSettings, service: Callable[..
     assert get(f"{url}/commands/{quote(f'{JOB}#2.0')}")[1]["changes"][0]["after"] == 3
     cluster = get(f"{url}/clusters/sim")[1]
     assert (cluster["jobs"], cluster["placement"]["placement_generation"]) == ([JOB], 3)
+    assert (cluster["rent"]["hosts"], job["rent"]["hosts"], job["rent"]["per_day"]) == (["h"], ["h"], 21_600)
     assert get(f"{url}/dead-letters")[1][0]["reason"] == "not_json"
     assert get(f"{url}/counts")[1]["windows"] == 60
 

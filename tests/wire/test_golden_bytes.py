@@ -75,7 +75,14 @@ MESSAGES: dict[str, Message] = {
         gate_cause="max_delay",
         issued_at_ms=60_000,
         changes=(m.TaskChange(task="map", before=2, after=3, added_units=(4,), units=(1, 2, 4), vnodes_moved=85),),
-        placement=m.Placement(algorithm="cetsa", hosts=("m1",), rent_per_s=0.0024),
+        placement=m.Placement(
+            algorithm="cetsa",
+            hosts=("m1",),
+            rent_per_s=0.0024,
+            rent_before_per_s=0.0048,
+            rent_round_robin_per_s=0.0072,
+            rent_default_per_s=0.0064,
+        ),
     ),
     "outcome": m.Outcome(
         cluster="sim",

@@ -13,6 +13,7 @@ from policies.decide import decide
 from policies.registry import load_policy
 from rescaler.commands.twin import FIGURES, command
 from rescaler.episode import ControllerAnswer, run_twin
+from rescaler.placing import PlacingSettings
 from rescaler.situation import ControlSettings
 from simulation.engine import RunOptions
 from simulation.episode import Episode, run_episode
@@ -76,10 +77,34 @@ def test_the_command_writes_the_promised_keys(tmp_path: Path) -> None:
     arguments = ["--job", JOBS[0], "--minutes", "20", "--policy", "hold", "--policy", "static", "--output", str(output)]
     done = CliRunner().invoke(command, arguments, catch_exceptions=False)
     assert (done.exit_code, done.output) == (0, "")
-    figures = json.loads(output.read_text())["jobs"][f"sim/{JOBS[0]}"]
-    assert set(figures) == {"hold", "static"}
-    assert set(figures["hold"]) == set(FIGURES)
+    written = json.loads(output.read_text())
+    figures = written["jobs"][f"sim/{JOBS[0]}"]
+    assert set(figures) == set(written["rent"]) == {"hold", "static"}
+    assert set(figures["hold"]) == {*FIGURES, "rent"}
     assert len(figures["hold"]["parallelism"]) == 20
+
+
+def test_placement_by_cost_changes_the_rent_and_nothing_else() -> None:
+    """Placed by cost, a twin pays much less than what spreading pays, for the same parallelism and the same reward."""
+    workload = load_workload("clarknet")
+    jobs = [load_job(job, workload) for job in JOBS]
+    settings = [ControlSettings(placing=PlacingSettings(algorithm)) for algorithm in ("cetsa", "spread")]
+    policy, options = load_policy("target-utilisation"), RunOptions(minutes=120)
+    cheap, spread = (run_twin(jobs, workload, policy, options=options, settings=each) for each in settings)
+    assert cheap.reports == spread.reports
+    assert cheap.rents.dollars < 0.6 * spread.rents.dollars
+    for bill in cheap.rents.jobs.values():
+        assert bill.saved_round_robin > 0
+        assert bill.saved_default > 0
+
+
+def test_a_twin_holds_the_bill_of_every_minute() -> None:
+    """A job that never changes pays for its hosts from the first to the last minute, and claims no savings."""
+    held = twin("hold")
+    for job, bill in held.rents.jobs.items():
+        assert bill.dollars == pytest.approx(bill.per_s * 3600), job
+        assert (bill.saved_round_robin, bill.saved_default) == (0, 0)
+    assert held.rents.dollars <= sum(bill.dollars for bill in held.rents.jobs.values())
 
 
 def test_an_unknown_policy_is_named() -> None:

@@ -1,0 +1,138 @@
+"""What jobs cost in money: the rent of the hosts that they stand on, over time. Pure.
+
+A job's rent counts every host on which it has at least one unit in full; a cluster's rent counts a host once, however many jobs
+share it. So the rents of jobs that share hosts add up to more than the cluster's.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import fsum
+
+from contracts.messages import Host, JobTopology, Placement
+
+DAY_S = 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class Stay:
+    """Where a job stands from an instant on, and what as many units would cost elsewhere (None: no placement said so)."""
+
+    from_ms: int
+    hosts: tuple[str, ...]
+    round_robin_per_s: float | None = None
+    default_per_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """Dollars over a stretch of time; what is saved counts only while a placement of the rescaler is in force."""
+
+    dollars: float
+    saved_round_robin: float
+    saved_default: float
+    per_s: float
+    """At the end of the stretch."""
+
+    def document(self) -> dict[str, float]:
+        """Return the figures for a report, to a millionth of a dollar (rents a second to a billionth)."""
+        return {
+            "dollars": round(self.dollars, 6),
+            "per_s": round(self.per_s, 9),
+            "per_day": round(self.per_s * DAY_S, 6),
+            "saved_round_robin": round(self.saved_round_robin, 6),
+            "saved_default": round(self.saved_default, 6),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Rents:
+    """What each job of a run has cost, and all of them together (a host that several share is paid once)."""
+
+    jobs: dict[str, Bill]
+    dollars: float
+
+
+def hosts_of(units: Iterable[int], hosts: Iterable[Host]) -> tuple[str, ...]:
+    """Return the names of the hosts that offer any of these units, sorted."""
+    held = set(units)
+    return tuple(sorted(host.host for host in hosts if not held.isdisjoint(host.units)))
+
+
+def rent_per_s(names: Iterable[str], prices: Mapping[str, float]) -> float:
+    """Return the rent of hosts in dollars a second, each counted once; one without a price costs nothing."""
+    return fsum(prices.get(name, 0.0) for name in sorted(set(names)))
+
+
+def prices_of(hosts: Iterable[Host]) -> dict[str, float]:
+    """Return dollars a second by host."""
+    return {host.host: host.price_per_s for host in hosts}
+
+
+def stay_of(topology: JobTopology, hosts: Iterable[Host], placement: Placement | None) -> Stay:
+    """Return where a job stands as of a topology; ``placement`` is that of the command that led to it, where there was one."""
+    units = {unit for spec in topology.tasks for unit in spec.units} if topology.state not in ("finished", "failed") else set()
+    return Stay(
+        topology.at_ms,
+        hosts_of(units, hosts),
+        placement.rent_round_robin_per_s if placement else None,
+        placement.rent_default_per_s if placement else None,
+    )
+
+
+def bill(stays: Sequence[Stay], prices: Mapping[str, float], end_ms: int) -> Bill:
+    """Return what a job has cost up to an instant, and what dealing out or drawing its units would have cost more.
+
+    ``stays`` are in order of time; each holds until the next.
+    """
+    dollars, round_robin, default = [], [], []
+    for stay, until_ms in _stretches(stays, end_ms):
+        seconds = (until_ms - stay.from_ms) / 1000
+        rent = rent_per_s(stay.hosts, prices)
+        dollars.append(rent * seconds)
+        if stay.round_robin_per_s is not None:
+            round_robin.append((stay.round_robin_per_s - rent) * seconds)
+        if stay.default_per_s is not None:
+            default.append((stay.default_per_s - rent) * seconds)
+    now = [stay for stay, _ in _stretches(stays, end_ms)][-1:]
+    return Bill(fsum(dollars), fsum(round_robin), fsum(default), rent_per_s(now[0].hosts if now else (), prices))
+
+
+def rents(
+    topologies: Iterable[JobTopology],
+    hosts: Collection[Host],
+    placements: Mapping[tuple[str, int], Placement],
+    end_ms: int,
+) -> Rents:
+    """Return what a run has cost up to an instant.
+
+    Args:
+        topologies: every topology that its jobs had, in any order.
+        hosts: every host that there ever was.
+        placements: by job and generation, of the commands that led to them.
+        end_ms: the instant.
+    """
+    stays: dict[str, list[Stay]] = {}
+    for topology in sorted(topologies, key=lambda each: (each.job, each.at_ms, each.version)):
+        placement = placements.get((topology.job, topology.generation))
+        stays.setdefault(topology.job, []).append(stay_of(topology, hosts, placement))
+    prices = prices_of(hosts)
+    jobs = {job: bill(found, prices, end_ms) for job, found in stays.items()}
+    return Rents(jobs, cluster_dollars(stays.values(), prices, end_ms))
+
+
+def cluster_dollars(stays: Iterable[Sequence[Stay]], prices: Mapping[str, float], end_ms: int) -> float:
+    """Return what all jobs together have cost up to an instant: a host that several share is paid once."""
+    jobs = [_stretches(job, end_ms) for job in stays]
+    instants = sorted({at_ms for job in jobs for stay, until_ms in job for at_ms in (stay.from_ms, until_ms)})
+    paid = []
+    for from_ms, until_ms in pairwise(instants):
+        used = {name for job in jobs for stay, end in job if stay.from_ms <= from_ms < end for name in stay.hosts}
+        paid.append(rent_per_s(used, prices) * (until_ms - from_ms) / 1000)
+    return fsum(paid)
+
+
+def _stretches(stays: Sequence[Stay], end_ms: int) -> list[tuple[Stay, int]]:
+    """Each stay with its end; what begins after ``end_ms`` is left out."""
+    ends = [min(stay.from_ms, end_ms) for stay in stays[1:]] + [end_ms]
+    return [(stay, until_ms) for stay, until_ms in zip(stays, ends, strict=True) if stay.from_ms < until_ms]
