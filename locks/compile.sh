@@ -11,3 +11,18 @@ runtime=(--extra kafka --extra onnx --extra agent --extra spark --extra redis --
 echo "uv==0.13.9" | compile - -o locks/bootstrap.txt
 compile pyproject.toml "${runtime[@]}" -o locks/runtime.txt
 compile pyproject.toml "${runtime[@]}" --extra train -c locks/runtime.txt -o locks/train.txt
+
+# What each image of compose/ installs: a part of runtime.txt, at the same versions.
+image() {
+    local role=$1
+    shift
+    compile pyproject.toml "$@" -c locks/runtime.txt -o "locks/images/$role.txt"
+}
+mkdir -p locks/images
+echo "setuptools" | compile - -c locks/runtime.txt -o locks/images/build.txt
+image monitor --extra kafka
+image rescaler --extra kafka
+image engine --extra kafka --extra http
+image state-service --extra kafka --extra redis --extra http
+image agent --extra kafka --extra onnx --extra agent
+image spark --extra kafka --extra spark

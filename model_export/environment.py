@@ -3,6 +3,7 @@
 Time runs as on the road: a decision at the end of a span takes effect one minute later and then costs a restart of the job.
 """
 
+from copy import copy, deepcopy
 from dataclasses import dataclass
 
 import numpy as np
@@ -98,6 +99,12 @@ class LoopRows:
             self.job.path_minutes,
             self.terms.latency_weight,
         )
+
+    def copy(self) -> "LoopRows":
+        """Return rows in the same state that live on by themselves."""
+        twin = copy(self)
+        twin._flow = deepcopy(self._flow, {id(self.job): self.job})  # the job never changes and is shared
+        return twin
 
     def _advance(self, minutes: int) -> tuple[Float64, Float64, Float64, Float64]:
         at = (self._minute + np.arange(minutes)[:, None]) % len(self._requests)

@@ -21,6 +21,7 @@ class Weights:
     kl: float = 1e-3
     likelihood: float = 1e-2
     information: float = 1e-2
+    rule: float = 1.0  # on the mean square of the outputs: where nothing is learned, stay at the rule
 
 
 def kl_to_prior(mu: Tensor, std: Tensor, mask: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ import torch
 
 from model_export.environment import LoopRows, Observed, Terms, guarded
 from model_export.learner import Chosen, Sure, choose, forward
-from model_export.reinforce import Drawn, Noise, around, draw
+from model_export.reinforce import Deviations, Noise, draw
 from policies.features import encode
 from policies.graph import Int64
 from policies.learned import Base, job_mean, learned_wish, mixed
@@ -19,63 +19,89 @@ from simulation.workload import Workload
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """One decision of all rows: what the network saw and what was drawn around its answer."""
+class Branching:
+    """How a batch is explored.
 
-    chosen: Chosen
-    drawn: Drawn
+    A deviation is held for ``hold_spans``; then its branch follows the mean action until ``spans`` are over, long enough for a
+    restart to have paid off. Cut off after two hours, the gradient taught the gate never to open.
+    """
+
+    rows: int = 32
+    """Closed loops of a batch."""
+    apart_spans: int = 4
+    """Spans between two branchings of a loop."""
+    times: int = 3
+    """Branchings of each loop."""
+    branches: int = 12
+    hold_spans: int = 6
+    spans: int = 30
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
-    """``segments`` stretches of load with ``replicas`` rows each, for ``spans`` decisions."""
+class Branched:
+    """States of all rows that were branched from: what the network saw, what the branches did, their returns [G, B]."""
 
-    segments: int = 4
-    replicas: int = 8
-    spans: int = 24
+    chosen: Chosen
+    deviations: Deviations
+    returns: Float64
 
 
 def starting_parallelism(job: SizedJob, workload: Workload, minutes: Int64, generator: np.random.Generator) -> Int64:
-    """Return [B, N]: sizes for a random utilisation of .5 to 1 under the load of the hour before each minute [B]."""
+    """Return [B, N]: sizes for a random utilisation of .6 to .8 under the load of the hour before each minute [B]."""
     cumulated = np.concatenate([[0], np.cumsum(workload.requests)])
     load = (cumulated[minutes] - cumulated[minutes - 60]) / 60.0
-    utilisation = generator.uniform(0.5, 1.0, size=len(minutes))
+    utilisation = generator.uniform(0.6, 0.8, size=len(minutes))
     wanted = np.ceil(load[:, None] / utilisation[:, None] * job.service_minutes)
     sizes: Int64 = np.where(job.scalable, np.clip(wanted, 1, 10), 1).astype(np.int64)
     return sizes
 
 
+@torch.no_grad()
 def explore(
-    model: Sure,
-    base: Base,
-    job: SizedJob,
-    workload: Workload,
-    first_minutes: Int64,
-    group: Group,
-    noise: Noise,
-    generator: np.random.Generator,
-) -> tuple[list[Step], Float64]:
-    """Run one batch of exploring rows, group after group, and return its steps and rewards [T, B].
+    model: Sure, base: Base, job: SizedJob, week: Workload, branching: Branching, noise: Noise, generator: np.random.Generator
+) -> list[Branched]:
+    """Follow the mean policy from random minutes and branch off it every few spans.
 
-    ``first_minutes`` [segments]: first decision of each group.
+    All branches of a row run along from the beginning, doing the same, so that branching is one copy of the whole batch; row
+    ``g * B + b`` is branch g of row b.
     """
-    minutes = np.repeat(first_minutes, group.replicas)
-    start = np.repeat(starting_parallelism(job, workload, first_minutes, generator), group.replicas, axis=0)
-    rows = LoopRows(job, workload, minutes, start, Terms())
-    steps, rewards = [], []
-    for at in range(group.spans):
-        if at % noise.hold_spans == 0:
-            deviation = draw(len(minutes), job.size, noise, generator)
+    count, branches = branching.rows, branching.branches
+    first = generator.integers(120, week.minutes, size=count)
+    start = starting_parallelism(job, week, first, generator)
+    rows = LoopRows(job, week, np.tile(first, branches), np.tile(start, (branches, 1)), Terms())
+    found = []
+    for at in range(branching.times * branching.apart_spans):
+        observed = _first_rows(rows.observe(), count)
+        measured = measure(observed.figures, rows.graph)
+        branches_here = at % branching.apart_spans == branching.apart_spans - 1
+        chosen = _chosen(model, observed, measured, rows, generator if branches_here else None)
+        outputs = forward(model, chosen, rows.graph, None).outputs.double().numpy()
+        residual, ease = mixed(outputs[..., 0], rows.graph), job_mean(outputs[..., 1], rows.graph)
+        if branches_here:
+            deviations = draw(branches, count, job.size, noise, generator)
+            found.append(Branched(chosen, deviations, _follow(rows.copy(), base, residual, ease, deviations, branching)))
+        rows.step(np.tile(_desired(base, observed, measured, rows, residual, ease), (branches, 1)))
+    return found
+
+
+def _follow(
+    rows: LoopRows, base: Base, residual: Float64, ease: Float64, deviations: Deviations, branching: Branching
+) -> Float64:
+    """Follow all branches with the answer of their first state and return [G, B]; no network is asked on the way."""
+    count = len(deviations.margin)
+    mean, mean_ease = np.tile(residual, (count, 1)), np.tile(ease, count)
+    total = np.zeros(len(mean_ease))
+    for at in range(branching.spans):
+        held = 1.0 if at < branching.hold_spans else 0.0
         observed = rows.observe()
         measured = measure(observed.figures, rows.graph)
-        chosen = _chosen(model, observed, measured, rows, generator)
-        with torch.no_grad():
-            outputs = forward(model, chosen, rows.graph, None).outputs
-        drawn = around(outputs, deviation, rows.graph)
-        desired = _desired(base, observed, measured, rows, drawn.residual, drawn.ease)
-        rewards.append(rows.reward(rows.step(desired)))
-        steps.append(Step(chosen, drawn))
-    return steps, np.array(rewards)
+        own, shift = mean + held * deviations.residual, mean_ease + held * deviations.ease.ravel()
+        total += rows.reward(rows.step(_desired(base, observed, measured, rows, own, shift)))
+    return total.reshape(count, -1)
+
+
+def _first_rows(observed: Observed, count: int) -> Observed:
+    return Observed(observed.figures[:count], observed.ends_ms[:count], observed.hourly_load[:count], observed.current[:count])
 
 
 @torch.no_grad()

@@ -1,4 +1,4 @@
-"""Trains SURE in the simulator on the first week of a workload: explore in groups, one REINFORCE step, validate, keep the best.
+"""Trains SURE in the simulator on the first week of a workload: explore by branching, a REINFORCE step, validate, keep the best.
 
 Nothing of the second week is read here. A run is resumed from its folder: same settings, same generator, next update.
 """
@@ -13,11 +13,12 @@ import msgspec
 import numpy as np
 import torch
 
+from contracts.errors import SurescaleError
 from model_export.base_fit import fit_base, fit_statistics
 from model_export.learner import Sure, auxiliary_loss, forward
 from model_export.objective import Weights
 from model_export.reinforce import Noise, advantages, log_probability
-from model_export.rollout import Group, explore, mean_reward
+from model_export.rollout import Branching, explore, mean_reward
 from policies.graph import job_graph
 from policies.learned import Base
 from policies.package import SamplingCard, Statistics
@@ -27,11 +28,12 @@ from simulation.workload import Workload, load_workload
 WEEK_MINUTES = 7 * 24 * 60
 CHECKPOINT = "checkpoint.pt"
 
-TRAINING_JOBS = (
-    "j_2521346", "j_2352756", "j_5525", "j_3778100", "j_16309",
-    "j_1351665", "j_1581621", "j_21848", "j_31537", "j_867286",
-)  # fmt: skip
+TRAINING_JOBS = ("j_2521346", "j_2352756", "j_5525", "j_3778100", "j_16309", "j_1351665", "j_1581621", "j_21848")
 VALIDATION_JOBS = ("j_2521346", "j_1351665", "j_31537", "j_4654", "j_103736", "j_2735")
+
+
+class TrainingRefused(SurescaleError):
+    """A run cannot begin with these settings; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +47,9 @@ class TrainSettings:
     validation_jobs: tuple[str, ...] = VALIDATION_JOBS
     """Graphs, half of them not trained on, whose mean reward on that week decides which update is kept."""
     seed: int = 0
-    updates: int = 150
-    learning_rate: float = 1e-3
+    updates: int = 180
+    learning_rate: float = 3e-4
     """Adam's, falling linearly to a tenth."""
-    gamma: float = 0.9
-    """Discount per span of ten minutes."""
     hidden: int = 32
     anchors: int = 8
     neighbours_share: float = 0.5
@@ -58,8 +58,8 @@ class TrainSettings:
     tau_last: float = 0.3
     """Temperature of the relaxed top-k, falling linearly."""
     gradient_norm_max: float = 0.5
-    validate_every: int = 15
-    group: Group = field(default_factory=Group)
+    validate_every: int = 20
+    branching: Branching = field(default_factory=Branching)
     noise: Noise = field(default_factory=Noise)
     weights: Weights = field(default_factory=Weights)
 
@@ -86,7 +86,7 @@ class Progressed:
 
     update: int
     job: str
-    reward: float
+    branch_return: float
     loss: float
     validation: float | None
     best: float
@@ -99,8 +99,14 @@ def first_week(workload: Workload) -> Workload:
 
 
 def start_run(settings: TrainSettings) -> Run:
-    """Fit base and statistics and set up an untrained network."""
+    """Fit base and statistics and set up an untrained network.
+
+    Raises:
+        TrainingRefused: the workload is shorter than a week.
+    """
     workload = load_workload(settings.workload)
+    if workload.minutes < WEEK_MINUTES:
+        raise TrainingRefused(f"workload {workload.name} has {workload.minutes} minutes; training needs a week ({WEEK_MINUTES})")
     week, jobs = first_week(workload), _jobs(settings.jobs, workload)
     torch.manual_seed(settings.seed)
     base = fit_base(week)
@@ -120,7 +126,7 @@ def train(run: Run, folder: Path, tell: Callable[[Progressed], None]) -> None:
     while run.update < run.settings.updates:
         began = time.perf_counter()
         job = jobs[_next_job(run)]
-        reward, loss = _update(run, job, week)
+        branch_return, loss = _update(run, job, week)
         run.update += 1
         validation = None
         if run.update % run.settings.validate_every == 0 or run.update == run.settings.updates:
@@ -128,7 +134,7 @@ def train(run: Run, folder: Path, tell: Callable[[Progressed], None]) -> None:
             if validation > run.best:
                 run.best, run.best_state = validation, _copy(run.model)
         run.seconds += time.perf_counter() - began
-        tell(Progressed(run.update, job.name, reward, loss, validation, run.best, run.rule))
+        tell(Progressed(run.update, job.name, branch_return, loss, validation, run.best, run.rule))
         if validation is not None:
             save(run, folder)
 
@@ -139,31 +145,31 @@ def _update(run: Run, job: SizedJob, week: Workload) -> tuple[float, float]:
     for options in run.optimiser.param_groups:
         options["lr"] = settings.learning_rate * (1.0 - 0.9 * done)
     tau = settings.tau_first + (settings.tau_last - settings.tau_first) * done
-    first = run.generator.integers(120, week.minutes - 10 * settings.group.spans, size=settings.group.segments)
-    steps, rewards = explore(run.model, run.base, job, week, first, settings.group, settings.noise, run.generator)
-    weight = advantages(rewards, settings.group.replicas, settings.gamma)
+    states = explore(run.model, run.base, job, week, settings.branching, settings.noise, run.generator)
+    weight = advantages(np.array([state.returns for state in states]))
     run.optimiser.zero_grad()
     total = 0.0
-    for index, (step, advantage) in enumerate(zip(steps, weight, strict=True)):
-        passed = forward(run.model, step.chosen, graph, tau)
-        log_pi = log_probability(passed.outputs, step.drawn, graph, settings.noise)
-        loss = -(log_pi * torch.as_tensor(advantage, dtype=torch.float32)).mean() / len(steps)
-        if index == run.update % len(steps):  # the information term's whole graph is dear: once per update
-            loss = loss + auxiliary_loss(run.model, step.chosen, passed, graph, settings.weights)
+    for index, (state, advantage) in enumerate(zip(states, weight, strict=True)):
+        passed = forward(run.model, state.chosen, graph, tau)
+        log_pi = log_probability(passed.outputs, state.deviations, graph, settings.noise)
+        loss = -(log_pi * torch.as_tensor(advantage, dtype=torch.float32)).mean() / len(states)
+        if index == run.update % len(states):  # the information term's whole graph is dear: once per update
+            loss = loss + auxiliary_loss(run.model, state.chosen, passed, graph, settings.weights)
+        loss = loss + settings.weights.rule * passed.outputs.square().mean() / len(states)
         loss.backward()
         total += float(loss)
     torch.nn.utils.clip_grad_norm_(run.model.parameters(), settings.gradient_norm_max)
     run.optimiser.step()
-    return float(rewards.mean()), total
+    return float(np.mean([state.returns.mean() for state in states])), total
 
 
 def _validate(run: Run, model: Sure | None) -> float:
-    """Return the mean reward over the validation graphs, 22 hours from each of six days of the training week."""
+    """Return the mean reward over the validation graphs: half a day from every sixth hour after the first day."""
     workload = load_workload(run.settings.workload)
     jobs = _jobs(run.settings.validation_jobs, workload)
-    days = np.arange(1, 7) * 24 * 60 + 60
+    quarters = 24 * 60 + 120 + np.arange(22) * 6 * 60
     week = first_week(workload)
-    return float(np.mean([mean_reward(model, run.base, job, week, days, spans=132) for job in jobs]))
+    return float(np.mean([mean_reward(model, run.base, job, week, quarters, spans=72) for job in jobs]))
 
 
 def _next_job(run: Run) -> str:

@@ -19,7 +19,7 @@ from policies.measure import Measured, measure
 from policies.package import Card, Package, PackageRejected
 from policies.proposal import Answer, NotReady, PolicyFailed, RawAnswer, ratios_of
 from policies.rules.target_utilisation import MINUTES_KNOWN_MIN
-from policies.sampling import Looked, Subgraphs, look, neighbour_logits, neighbours_sampled, newest_minute, subgraphs
+from policies.sampling import MASKED, Looked, Subgraphs, look, neighbour_logits, neighbours_sampled, newest_minute, subgraphs
 
 CHUNK_TASKS = 256  # wider jobs go through the policy graph in pieces, which bounds the memory
 LOOKED_AT_MAX = 1_000  # snapshots kept in one decision's explanation
@@ -79,7 +79,7 @@ class OnnxPolicy:
         end = np.array(window.window_end_ms, dtype=np.int64)
         encoded = encode(figures, graph, end, window.hourly_load, measured)
         try:
-            looked, mu, outputs = self._run(encoded, graph, _draws(seed, window, encoded, graph) if self.stochastic else None)
+            looked, mu, outputs = self.run(encoded, graph, _draws(seed, window, encoded, graph) if self.stochastic else None)
         except self.runtime_errors as error:
             return PolicyFailed(f"the model cannot be run: {str(error).splitlines()[0][:160]}")
         if not np.isfinite(outputs).all():
@@ -97,7 +97,7 @@ class OnnxPolicy:
         own, ease = outputs[:, 0].astype(np.float64), outputs[:, 1].astype(np.float64)
         return learned_wish(self.card.base, measured, load, current, graph, mixed(own, graph), job_mean(ease, graph))
 
-    def _run(self, encoded: Encoded, graph: JobGraph, draws: Draws | None) -> tuple[Looked, Float32, Float32]:
+    def run(self, encoded: Encoded, graph: JobGraph, draws: Draws | None = None) -> tuple[Looked, Float32, Float32]:
         """Return what was looked at, the logits omega [L, N, 2] and the outputs [N, 2]."""
         z, mu, std = self.sampler.run(None, {"x": encoded.x[None], "mask": encoded.mask[None].astype(np.float32)})
         omega = mu[0] if draws is None else mu[0] + draws.eps * std[0]
@@ -164,7 +164,7 @@ def _try(opened: OnnxPolicy) -> None:
     graph = job_graph([TaskSpec(task="a"), TaskSpec(task="b", upstream=("a",))])
     shape = (opened.card.window_minutes, 2)
     blank = Encoded(x=np.zeros((*shape, WIDTH), dtype=np.float32), mask=np.ones(shape, dtype=np.bool_))
-    _, _, outputs = opened._run(blank, graph, None)
+    _, _, outputs = opened.run(blank, graph)
     if outputs.shape != (2, 2) or not np.isfinite(outputs).all():
         raise ValueError(f"a blank window gives outputs of shape {outputs.shape}, or not numbers")
 
@@ -183,30 +183,38 @@ def _draws(seed: int, window: Window, encoded: Encoded, graph: JobGraph) -> Draw
 
 def _explain(window: Window, looked: Looked, mu: Float32, encoded: Encoded, graph: JobGraph) -> tuple[tuple[LookedAt, ...], ...]:
     """Say per scalable task which minutes and neighbours were looked at, with their share of the attention (softmax)."""
-    theta = _softmax(np.where(encoded.mask, mu[..., 0], -1e9).T)
-    phi = _softmax(neighbour_logits(mu, encoded.mask, graph))
-    minutes = encoded.mask.shape[0]
+    theta = _softmax(np.where(encoded.mask, mu[..., 0], MASKED).T)
+    at_anchor = np.take_along_axis(neighbour_logits(mu, encoded.mask, graph), looked.minutes[..., None], axis=-2)
+    shares = np.take_along_axis(_softmax(at_anchor), looked.slots, axis=-1)
+    weight = np.take_along_axis(theta, looked.minutes, axis=-1)
     kept = max(1, min(looked.minutes.shape[1], LOOKED_AT_MAX // len(graph.tasks)))
-    explained: list[tuple[LookedAt, ...]] = []
-    for task in range(len(graph.tasks)):
-        anchors = [k for k in range(looked.minutes.shape[1]) if looked.minutes_known[task, k]] if graph.scalable[task] else []
-        weight = theta[task, looked.minutes[task]]
-        anchors = sorted(sorted(anchors, key=lambda k: (-weight[k], k))[:kept])
-        explained.append(
-            tuple(
-                LookedAt(
-                    minute_end_ms=window.window_end_ms - (minutes - 1 - int(looked.minutes[task, k])) * MINUTE_MS,
-                    weight=round(float(weight[k]), 6),
-                    neighbours=tuple(graph.tasks[j] for j in looked.neighbours[task, k][looked.neighbours_known[task, k]]),
-                    neighbour_weights=tuple(
-                        round(float(phi[task, looked.minutes[task, k], s]), 6)
-                        for s in looked.slots[task, k][looked.neighbours_known[task, k]]
-                    ),
-                )
-                for k in anchors
+    heaviest = np.argsort(np.argsort(np.where(looked.minutes_known, -weight, 1.0), axis=-1, kind="stable"), axis=-1) < kept
+    told = looked.minutes_known & heaviest & graph.scalable[:, None]
+    ends = window.window_end_ms - (encoded.mask.shape[0] - 1 - looked.minutes) * MINUTE_MS
+    rows = zip(
+        told.tolist(), ends.tolist(), _rounded(weight), looked.neighbours.tolist(), looked.neighbours_known.tolist(),
+        _rounded(shares), strict=True,
+    )  # fmt: skip
+    names = graph.tasks
+    return tuple(
+        tuple(
+            LookedAt(
+                minute_end_ms=end,
+                weight=share,
+                neighbours=tuple(names[task] for task, there in zip(near, known, strict=True) if there),
+                neighbour_weights=tuple(part for part, there in zip(parts, known, strict=True) if there),
             )
+            for tell, end, share, near, known, parts in zip(*row, strict=True)
+            if tell
         )
-    return tuple(explained)
+        for row in rows
+    )
+
+
+def _rounded(shares: Float32) -> list[Any]:
+    """Return shares as Python numbers with six digits: enough for people, and half the bytes."""
+    rounded: list[Any] = np.round(shares.astype(np.float64), 6).tolist()
+    return rounded
 
 
 def _softmax(keys: Float32) -> Float32:

@@ -10,9 +10,12 @@ from policies.package import PackageRejected, read_package
 from policies.policy import SPAN_MINUTES, Policy
 from policies.proposal import Answer, PolicyFailed
 from policies.rules.fixed import Hold, Static
+from policies.rules.forecast import ForecastRule
 from policies.rules.target_utilisation import TargetUtilisation
 
 RULES = ("target-utilisation", "static", "hold")
+FORECAST = "forecast"
+FORECAST_PACKAGE = "sure"  # whose base the rule ``forecast`` uses
 SHIPPED = Path(__file__).parent / "models"
 
 
@@ -34,6 +37,8 @@ class Unavailable:
 def load_policy(name: str, folder: str = "") -> Policy:
     """Return the rule of that name, or the model package ``folder/name`` (empty folder: the packages that ship with surescale).
 
+    ``forecast`` is the rule under the package ``sure``.
+
     Never raises for a missing, corrupt or foreign package: the answer is then a policy whose every answer is that reason.
     """
     rules: dict[str, Policy] = {"target-utilisation": TargetUtilisation(), "static": Static(), "hold": Hold()}
@@ -43,6 +48,8 @@ def load_policy(name: str, folder: str = "") -> Policy:
     if not name or "/" in name or name.startswith("."):
         return Unavailable(name, f"{name!r} is no name of a policy")
     try:
+        if name == FORECAST:
+            return ForecastRule(read_package(root / FORECAST_PACKAGE).card.base)
         return load_onnx_policy(read_package(root / name))
     except PackageRejected as rejected:
         return Unavailable(name, str(rejected))
@@ -52,4 +59,4 @@ def policy_names(folder: str = "") -> tuple[str, ...]:
     """Return the names that ``load_policy`` knows: the rules, then the packages of the folder, sorted."""
     root = Path(folder) if folder else SHIPPED
     packages = sorted(card.parent.name for card in root.glob("*/card.json")) if root.is_dir() else []
-    return (*RULES, *packages)
+    return (*RULES, *([FORECAST] if FORECAST_PACKAGE in packages else []), *packages)

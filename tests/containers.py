@@ -1,23 +1,37 @@
-"""Kafka and Redis in containers, for machines on which a container engine really runs them.
+"""Kafka, Redis and the whole road in containers, for machines on which a container engine really runs them.
 
-The images are the official ones unless KAFKA_IMAGE or REDIS_IMAGE name others.
+The images of Kafka and Redis are the official ones unless KAFKA_IMAGE or REDIS_IMAGE name others; those of the roles are
+built by compose/build.sh.
 """
 
+import contextlib
 import os
 import shutil
 import subprocess
 import tarfile
 import time
+import uuid
+from dataclasses import dataclass
+from importlib.metadata import version
 from io import BytesIO
+from pathlib import Path
+from typing import Any, Self
 
 # The fixtures stop what they start, and the library's own cleaner is one more image that may be out of reach.
 os.environ.setdefault("TESTCONTAINERS_RYUK_DISABLED", "true")  # read when the library is imported
 
+import docker
+from docker.errors import NotFound
 from testcontainers.community.redis import RedisContainer
 from testcontainers.core.container import DockerContainer
+from testcontainers.core.network import Network
 from testcontainers.core.wait_strategies import LogMessageWaitStrategy
 
+from contracts.settings import RoadSettings
+from runtime.kafka import create_topics
 from services.stack.broker import SETTINGS
+from services.stack.local_road import fetch_json
+from tests.waiting import wait_until
 
 KAFKA_IMAGE = os.environ.get("KAFKA_IMAGE", "apache/kafka:4.1.1")
 REDIS_IMAGE = os.environ.get("REDIS_IMAGE", "redis:7")
@@ -25,7 +39,14 @@ _ENGINE_TIMEOUT_S = 15.0
 _IMAGE_TIMEOUT_S = 300.0
 _START_TIMEOUT_S = 120
 _CLIENTS_PORT = 9092
+_ROAD_PORT = 19_092
 _START_SCRIPT = "/tmp/start.sh"
+_ROOT = Path(__file__).parents[1]
+_DOOR_PORT = 8091
+_HTTP_PORT = 8070
+_BUILD_TIMEOUT_S = 1_200.0
+_HEALTHY_TIMEOUT_S = 240.0
+_STOP_WITHIN_S = 30
 
 
 def why_not() -> str | None:
@@ -43,7 +64,10 @@ def why_not() -> str | None:
 
 
 class KafkaInContainer(DockerContainer):
-    """One KRaft broker of the official image; clients reach it through a published port, which it must advertise."""
+    """One KRaft broker of the official image; clients reach it through a published port, which it must advertise.
+
+    Containers of its network reach it as ``kafka:19092`` when it has that alias.
+    """
 
     def __init__(self) -> None:
         super().__init__(KAFKA_IMAGE)
@@ -52,10 +76,17 @@ class KafkaInContainer(DockerContainer):
             **SETTINGS,
             "process.roles": "broker,controller",
             "node.id": "1",
-            "listeners": f"CLIENTS://0.0.0.0:{_CLIENTS_PORT},INTERNAL://localhost:9093,CONTROLLER://localhost:9094",
+            "listeners": ",".join(
+                (
+                    f"CLIENTS://0.0.0.0:{_CLIENTS_PORT}",
+                    f"ROAD://0.0.0.0:{_ROAD_PORT}",
+                    "INTERNAL://localhost:9093",
+                    "CONTROLLER://localhost:9094",
+                )
+            ),
             "inter.broker.listener.name": "INTERNAL",
             "controller.listener.names": "CONTROLLER",
-            "listener.security.protocol.map": "CLIENTS:PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "listener.security.protocol.map": "CLIENTS:PLAINTEXT,ROAD:PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
             "controller.quorum.voters": "1@localhost:9094",
         }
         for key, value in settings.items():
@@ -71,12 +102,181 @@ class KafkaInContainer(DockerContainer):
     def start(self) -> "KafkaInContainer":
         """Start the container, tell the broker its address, wait until it serves."""
         super().start()
-        advertised = f"CLIENTS://{self.bootstrap},INTERNAL://localhost:9093"
+        advertised = f"CLIENTS://{self.bootstrap},ROAD://kafka:{_ROAD_PORT},INTERNAL://localhost:9093"
         script = f"export KAFKA_ADVERTISED_LISTENERS={advertised}\nexec /etc/kafka/docker/run\n"
         self.get_wrapped_container().put_archive("/", _archive(_START_SCRIPT, script))
         started = LogMessageWaitStrategy("Kafka Server started").with_startup_timeout(_START_TIMEOUT_S)
         started.wait_until_ready(self)
         return self
+
+
+def role_image(role: str) -> str:
+    """Return the name of a role's image."""
+    registry, tag = os.environ.get("SURESCALE_REGISTRY", "surescale"), os.environ.get("SURESCALE_TAG", version("surescale"))
+    return f"{registry}/{role}:{tag}"
+
+
+def build_missing_images(roles: tuple[str, ...]) -> None:
+    """Build the images of roles that the engine does not have, as a user does.
+
+    Raises:
+        RuntimeError: the build failed; the message is what it said.
+    """
+    missing = [role for role in roles if _run(["docker", "image", "inspect", role_image(role)], _ENGINE_TIMEOUT_S) is not None]
+    if not missing:
+        return
+    command = [str(_ROOT / "compose/build.sh"), *missing]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_BUILD_TIMEOUT_S, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(done.stderr)
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """How a container ended after SIGTERM."""
+
+    exit_code: int
+    took_s: float
+
+
+class RoleInContainer(DockerContainer):
+    """A role's image, confined as in compose.yaml: read-only, no capabilities, limited memory."""
+
+    def __init__(self, role: str, network: Network, *, name: str = "", memory: str = "768m") -> None:
+        super().__init__(role_image(role))
+        self.role = role
+        self.with_network(network).with_network_aliases(name or role)
+        confined: dict[str, Any] = {"read_only": True, "cap_drop": ["ALL"], "security_opt": ["no-new-privileges:true"]}
+        self.with_kwargs(**confined, mem_limit=memory, pids_limit=512)
+        self.tmpfs["/tmp"] = "exec,size=512m,mode=1777"
+
+    @property
+    def health(self) -> str:
+        """What the image's health check last said: starting, healthy, unhealthy."""
+        container = self.get_wrapped_container()
+        container.reload()
+        if container.status != "running":
+            last = container.logs(tail=5).decode(errors="replace")
+            raise RuntimeError(f"{self.role} is {container.status}; its last words:\n{last}")
+        return str(container.attrs["State"]["Health"]["Status"])
+
+    def wait_healthy(self) -> None:
+        """Wait until the health check is content."""
+        wait_until(lambda: self.health == "healthy", _HEALTHY_TIMEOUT_S, f"{self.role} to be healthy")
+
+    def kill_and_start(self) -> None:
+        """Take it away without a word, and bring the same container back."""
+        self.get_wrapped_container().kill()
+        self.get_wrapped_container().start()
+
+    def stop_politely(self) -> Stopped:
+        """Send SIGTERM and wait for the end; the container stays, and can be started again."""
+        began_s = time.monotonic()
+        container = self.get_wrapped_container()
+        container.stop(timeout=_STOP_WITHIN_S)
+        took_s = time.monotonic() - began_s
+        return Stopped(int(container.wait()["StatusCode"]), took_s)
+
+
+class RoadInContainers:
+    """The road of two simulated jobs on one network: Kafka, Redis, engine, five roles, agents in two replicas."""
+
+    ROLES = ("monitor", "spark", "agent", "rescaler", "state-service", "engine")
+
+    def __init__(self, minutes: int) -> None:
+        self._network = Network()
+        self._kafka = KafkaInContainer()
+        self._redis = redis_in_container()
+        self._minutes = minutes
+        self._checkpoint = f"surescale-checkpoint-{uuid.uuid4().hex[:10]}"
+        self._started: list[DockerContainer] = []
+        self.roles: dict[str, RoleInContainer] = {}
+
+    def __enter__(self) -> Self:
+        self._network.create()
+        try:
+            self._start()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for container in reversed(self._started):
+            container.stop()
+        self._network.remove()
+        with contextlib.suppress(NotFound):
+            docker.from_env().volumes.get(self._checkpoint).remove()
+
+    @property
+    def settings(self) -> RoadSettings:
+        """The road as seen from here."""
+        return RoadSettings(bootstrap=self._kafka.bootstrap)
+
+    def engine_report(self) -> dict[str, Any]:
+        """Return the engine's figures so far."""
+        report: dict[str, Any] = fetch_json(self._url("engine", _DOOR_PORT) + "/report")
+        return report
+
+    def state(self, path: str) -> Any:
+        """Return what the HTTP API answers."""
+        return fetch_json(self._url("state-service", _HTTP_PORT) + path)
+
+    def wait_for_minute(self, minute: int) -> None:
+        """Wait until so many minutes of the trace have passed."""
+        wait_until(lambda: self.engine_report()["minutes_done"] >= minute, 300, f"minute {minute} of the trace")
+
+    def _start(self) -> None:
+        for server, alias in ((self._kafka, "kafka"), (self._redis, "redis")):
+            server.with_network(self._network).with_network_aliases(alias)
+            self._started.append(server)
+            server.start()
+        create_topics(self.settings)
+        for name, role in self._make_roles().items():
+            self._started.append(role)
+            self.roles[name] = role
+            role.start()
+        for role in self.roles.values():
+            role.wait_healthy()
+        self._start_trace()
+
+    def _make_roles(self) -> dict[str, RoleInContainer]:
+        made = {
+            "spark": self._role("spark", memory="2500m"),
+            "engine": self._role("engine"),
+            **{name: self._role(name) for name in ("monitor", "rescaler", "state-service")},
+            **{name: self._role("agent", name=name) for name in ("agent-1", "agent-2")},
+        }
+        made["spark"].with_command(["surescale", "spark", "--master", "local[2]"])
+        made["spark"].with_volume_mapping(self._checkpoint, "/var/lib/surescale", "rw")
+        jobs = ["--job=j_1351665", "--job=j_3803524", f"--minutes={self._minutes}"]
+        made["engine"].with_env("SURESCALE_HEALTH_PORT", "8090").with_exposed_ports(_DOOR_PORT)
+        made["engine"].with_command(["python", "/opt/surescale/demo/engine.py", *jobs])
+        made["state-service"].with_env("SURESCALE_HTTP_HOST", "0.0.0.0").with_exposed_ports(_HTTP_PORT)
+        return made
+
+    def _role(self, role: str, *, name: str = "", memory: str = "768m") -> RoleInContainer:
+        made = RoleInContainer(role, self._network, name=name, memory=memory)
+        made.with_envs(
+            SURESCALE_BOOTSTRAP=f"kafka:{_ROAD_PORT}",
+            SURESCALE_REDIS_URL="redis://redis:6379/0",
+            SURESCALE_ENGINE_URL=f"http://engine:{_DOOR_PORT}",
+            SURESCALE_ROAD_CLOCK="true",
+        )
+        return made
+
+    def _start_trace(self) -> None:
+        trace = self._role("engine", name="trace")
+        trace.with_command(["python", "/opt/surescale/demo/trace.py", "--no-follow"])
+        self._started.append(trace)
+        trace.start()
+        ended = trace.get_wrapped_container().wait(timeout=60)["StatusCode"]
+        if ended != 0:
+            raise RuntimeError(f"the trace did not start: {trace.get_wrapped_container().logs().decode(errors='replace')}")
+
+    def _url(self, name: str, port: int) -> str:
+        role = self.roles[name]
+        return f"http://{role.get_container_host_ip()}:{role.get_exposed_port(port)}"
 
 
 def redis_in_container() -> RedisContainer:

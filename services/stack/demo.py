@@ -11,7 +11,16 @@ if TYPE_CHECKING:
     from services.stack.local_road import LocalRoad
 
 SAY_EVERY_S = 3.0
-WIDTH_WITHOUT_TERMINAL = 140
+WIDTH_WITHOUT_TERMINAL = 110
+HEADINGS = {
+    "reward": "reward",
+    "latency_mean_s": "latency s",
+    "latency_p99_s": "p99 s",
+    "utilisation": "in use",
+    "task_minutes": "subtask min",
+    "rescales": "rescales",
+    "overload_minutes": "overload min",
+}
 
 
 @click.command("demo")
@@ -89,17 +98,20 @@ def _progress_line(report: dict[str, Any]) -> str:
 
 
 def _print_summary(report: dict[str, Any]) -> None:
+    from rich.box import SIMPLE
     from rich.console import Console
     from rich.table import Table
 
-    from services.stack.local_road import FIGURES
-
     console = Console() if sys.stdout.isatty() else Console(width=WIDTH_WITHOUT_TERMINAL)
     for job, policies in report["jobs"].items():
-        table = Table("policy", *FIGURES, "rent", title=f"{job}, {report['minutes']} minutes", title_justify="left")
+        table = Table(title=f"{job}, {report['minutes']} minutes", title_justify="left", box=SIMPLE)
+        table.add_column("policy", no_wrap=True)
+        for heading in (*HEADINGS.values(), "rent $"):
+            table.add_column(heading, justify="right")
         for policy, figures in policies.items():
             rent = figures["rent"]
-            table.add_row(policy, *(_cell(figures[name]) for name in FIGURES), f"${rent['dollars']:.2f}" if rent else "-")
+            cells = [_cell(figures[name]) for name in HEADINGS]
+            table.add_row(policy, *cells, f"{rent['dollars']:.2f}" if rent else "-")
         console.print(table)
     for line in rent_lines(report):
         console.print(line, highlight=False)
@@ -130,4 +142,4 @@ def rent_lines(report: dict[str, Any]) -> list[str]:
 
 
 def _cell(value: float) -> str:
-    return f"{value:.3f}" if isinstance(value, float) else str(value)
+    return f"{value:.3f}" if isinstance(value, float) else f"{value:,}"
