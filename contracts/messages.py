@@ -310,7 +310,7 @@ class Outcome(Message, frozen=True, kw_only=True, tag="outcome/1"):
     decision_id: Text
     span_end_ms: TimeMs
     status: Literal["held", "pending", "commanded", "superseded", "refused"]
-    reason: Text  # a word of a closed set: see rescaler.reasons
+    reason: Text  # a word of a closed set: see rescaler.control.reasons
     at_ms: TimeMs
     sequence: Count = 0  # 0, 1, ... within the decision
     until_ms: TimeMs | None = None

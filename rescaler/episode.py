@@ -13,9 +13,9 @@ from contracts.rent import Rents, rents
 from contracts.windows import Window
 from policies.decide import decide
 from policies.policy import Policy
-from rescaler.controller import Controller, Effects
-from rescaler.situation import ControlSettings
-from rescaler.view import View
+from rescaler.control.controller import Controller, Effects
+from rescaler.control.situation import ControlSettings
+from rescaler.control.view import View
 from simulation.engine import RunOptions, SimulatedCluster
 from simulation.episode import Episode, run_episode
 from simulation.jobs import SizedJob

@@ -16,9 +16,9 @@ from contracts.messages import (
     TaskDecision,
     TaskSpec,
 )
-from rescaler.controller import Controller, Effects
-from rescaler.situation import ControlSettings
-from rescaler.view import View
+from rescaler.control.controller import Controller, Effects
+from rescaler.control.situation import ControlSettings
+from rescaler.control.view import View
 
 CLUSTER = Cluster("sim")
 JOB, OTHER_JOB = "sim/clicks", "sim/orders"

@@ -18,7 +18,7 @@ from contracts.messages import DeadLetter, Decision, Progress, RescalerRecord
 from contracts.topics import DECISIONS, RESCALER_STATE, TopicNames
 from contracts.wire import decode
 from rescaler.actuators.base import EngineApi
-from rescaler.controller import Controller, Effects
+from rescaler.control.controller import Controller, Effects
 from rescaler.service.actuator import ActuatorThread
 from rescaler.service.partitions import partition_of
 from rescaler.service.settings import RescalerSettings

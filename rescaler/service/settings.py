@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from contracts.errors import SettingsError
 from contracts.settings import RoadSettings
+from rescaler.control.placing import PLACING_ALGORITHMS, PlacingAlgorithm, PlacingSettings
+from rescaler.control.situation import ControlSettings
 from rescaler.gate_settings import GateSettings
-from rescaler.placing import PLACING_ALGORITHMS, PlacingAlgorithm, PlacingSettings
-from rescaler.situation import ControlSettings
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from rescaler.controller import Effects
+from rescaler.control.controller import Effects
 
 State = Literal["starting", "standby", "active"]
 

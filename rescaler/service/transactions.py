@@ -10,7 +10,7 @@ from contracts.errors import SurescaleError
 from contracts.messages import DeadLetter
 from contracts.topics import DEAD_LETTERS, RESCALER_STATE, RESCHEDULE_COMMANDS, RESCHEDULE_EVENTS, TopicNames
 from contracts.wire import encode
-from rescaler.controller import Effects
+from rescaler.control.controller import Effects
 from rescaler.service.partitions import partition_of
 from rescaler.service.settings import RescalerSettings
 from runtime.kafka import partitions_of, producer

@@ -17,9 +17,9 @@ from contracts.messages import ClockSegment, ClusterTopology, EventRecord, JobSe
 from contracts.topics import CLOCK, CLUSTER_TOPOLOGY, JOB_SETTINGS, JOB_TOPOLOGY, RESCHEDULE_EVENTS, TopicNames
 from contracts.topology import check_topology
 from contracts.wire import decode
+from rescaler.control.view import View
 from rescaler.service.settings import RescalerSettings
 from rescaler.service.status import Status
-from rescaler.view import View
 from runtime.kafka import LogReader
 
 VIEWED = (CLOCK, JOB_TOPOLOGY, CLUSTER_TOPOLOGY, JOB_SETTINGS, RESCHEDULE_EVENTS)

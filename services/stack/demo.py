@@ -19,7 +19,7 @@ HEADINGS = {
     "utilisation": "in use",
     "task_minutes": "subtask min",
     "rescales": "rescales",
-    "overload_minutes": "overload min",
+    "overload_minutes": "overload",
 }
 
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from contracts.messages import ClusterTopology, Decision, JobTopology, Outcome, RescheduleCommand
 from contracts.wire import encode
-from rescaler.controller import Controller, Effects
-from rescaler.reasons import REASONS_BY_STATUS
-from rescaler.view import View
+from rescaler.control.controller import Controller, Effects
+from rescaler.control.reasons import REASONS_BY_STATUS
+from rescaler.control.view import View
 from tests.controller_world import (
     JOB,
     MINUTE_MS,

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from contracts.messages import Host, JobTopology
 from contracts.rent import prices_of
 from rescaler import placement as library
-from rescaler.placing import PLACING_ALGORITHMS, PlacingAlgorithm, PlacingSettings, choose_units, usable_units
-from rescaler.plan import plan_job
+from rescaler.control.placing import PLACING_ALGORITHMS, PlacingAlgorithm, PlacingSettings, choose_units, usable_units
+from rescaler.control.plan import plan_job
 from tests.controller_world import job
 
 

@@ -12,9 +12,9 @@ from contracts.windows import Window
 from policies.decide import decide
 from policies.registry import load_policy
 from rescaler.commands.twin import FIGURES, command
+from rescaler.control.placing import PlacingSettings
+from rescaler.control.situation import ControlSettings
 from rescaler.episode import ControllerAnswer, run_twin
-from rescaler.placing import PlacingSettings
-from rescaler.situation import ControlSettings
 from simulation.engine import RunOptions
 from simulation.episode import Episode, run_episode
 from simulation.jobs import load_job

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from contracts.messages import Decision, JobSettings, JobTopology, TaskDecision, TaskSpec
-from rescaler.reasons import Reason
+from rescaler.control.reasons import Reason
 
 
 @dataclass(frozen=True, slots=True)

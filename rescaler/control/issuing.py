@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from contracts.ids import Cluster, command_id
 from contracts.messages import RescheduleCommand
+from rescaler.control.plan import JobPlan
 from rescaler.gate import Transition
-from rescaler.plan import JobPlan
 
 STEP = 0  # every change goes in one step
 

@@ -1,7 +1,7 @@
 """One job's way from a decision to a command and to its end: pending act, gate, plan, outstanding command.
 
 A logic object: it is told what happened and what the world looks like, and writes what follows into a `Ledger`. Its whole
-memory is plain data (`rescaler.memory`). What it does not do: choose parallelism, keep time, or touch the world.
+memory is plain data (`rescaler.control.memory`). What it does not do: choose parallelism, keep time, or touch the world.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ import msgspec
 
 from contracts.ids import Cluster
 from contracts.messages import Decision, JobTopology, Outcome, Progress, RescheduleCommand
-from rescaler.checks import objection_to
+from rescaler.control.checks import objection_to
+from rescaler.control.issuing import issued
+from rescaler.control.job_gate import matching_gate, settings_after, targets_of
+from rescaler.control.memory import JobMemory, PendingAct, RequestMemory, Wanted
+from rescaler.control.placing import usable_units
+from rescaler.control.plan import JobPlan, plan_job
+from rescaler.control.reasons import REASONS_BY_STATUS, Reason
+from rescaler.control.situation import ControlSettings, Ledger, Situation
+from rescaler.control.view import has_ended, mode_of, observed, parallelism_of, units_of
 from rescaler.gate import Gate, Mode, Phase, Transition
 from rescaler.gate_settings import GateSettings
-from rescaler.issuing import issued
-from rescaler.job_gate import matching_gate, settings_after, targets_of
-from rescaler.memory import JobMemory, PendingAct, RequestMemory, Wanted
-from rescaler.placing import usable_units
-from rescaler.plan import JobPlan, plan_job
-from rescaler.reasons import REASONS_BY_STATUS, Reason
 from rescaler.refusals import Refused
 from rescaler.reschedule import RescheduleRefusal
-from rescaler.situation import ControlSettings, Ledger, Situation
-from rescaler.view import has_ended, mode_of, observed, parallelism_of, units_of
 
 AHEAD_MS_MAX = 120_000  # an actuator's time further ahead than this is not believed
 PATIENCE_MS = 60_000  # how long after the end that was expected a report of it may come

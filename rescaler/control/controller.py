@@ -14,10 +14,10 @@ import msgspec
 from contracts.ids import Cluster
 from contracts.messages import Decision, Outcome, Progress, RescalerRecord, RescheduleCommand
 from contracts.wire import decode
-from rescaler.job_control import JobControl
-from rescaler.memory import PLACEMENT, ClusterMemory, JobMemory, RequestMemory, StateRecord, state_record
-from rescaler.situation import ControlSettings, Ledger, Situation
-from rescaler.view import View
+from rescaler.control.job_control import JobControl
+from rescaler.control.memory import PLACEMENT, ClusterMemory, JobMemory, RequestMemory, StateRecord, state_record
+from rescaler.control.situation import ControlSettings, Ledger, Situation
+from rescaler.control.view import View
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ import pytest
 
 from contracts.messages import TaskSpec
 from rescaler import vnodes
-from rescaler.placing import PlacingSettings, usable_units
-from rescaler.plan import plan_job
+from rescaler.control.placing import PlacingSettings, usable_units
+from rescaler.control.plan import plan_job
 from rescaler.refusals import Refused
 from tests.controller_world import cluster, job
 

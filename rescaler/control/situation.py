@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from contracts.messages import Host, JobSettings, JobTopology, Outcome, RescheduleCommand
+from rescaler.control.memory import RequestMemory
+from rescaler.control.placing import PlacingSettings
 from rescaler.gate_settings import GateSettings
-from rescaler.memory import RequestMemory
-from rescaler.placing import PlacingSettings
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 import msgspec
 
 from contracts.messages import ClusterTopology, Host, JobSettings, JobTopology, TaskSpec
+from rescaler.control.memory import JobMemory
 from rescaler.gate import Mode
-from rescaler.memory import JobMemory
 
 _ENDED = frozenset({"finished", "failed"})
 

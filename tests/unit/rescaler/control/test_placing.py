@@ -5,7 +5,7 @@ import pytest
 from contracts.errors import SettingsError
 from contracts.messages import Host, JobTopology
 from contracts.settings import from_environment
-from rescaler.placing import PlacingAlgorithm, PlacingSettings, choose_units
+from rescaler.control.placing import PlacingAlgorithm, PlacingSettings, choose_units
 from rescaler.refusals import Refused
 from rescaler.service.settings import RescalerSettings
 from tests.controller_world import job

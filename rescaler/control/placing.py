@@ -2,7 +2,7 @@
 
 A job is one pseudo-task as wide as its widest task (its tasks share units). A slot's size is its host's capacity over the host's
 units, so hosts count in slots and slots bind. What it does not do: decide how many units (the gate does), or which task
-sits on which of them (`rescaler.plan`).
+sits on which of them (`rescaler.control.plan`).
 """
 
 from __future__ import annotations

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from contracts.messages import JobTopology
+from rescaler.control.memory import PendingAct, Wanted
+from rescaler.control.view import mode_of, parallelism_of
 from rescaler.gate import Gate, GateState, Mode, Target
 from rescaler.gate_settings import GateSettings
-from rescaler.memory import PendingAct, Wanted
-from rescaler.view import mode_of, parallelism_of
 
 BACKOFF_FIRST_MS = 10_000
 BACKOFF_MS_MAX = 600_000

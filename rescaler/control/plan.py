@@ -1,7 +1,7 @@
 """From a wanted parallelism per task to units that come and go, for one job on a shared cluster.
 
 A unit holds at most one subtask of each task of the job and nothing of other jobs, so a job needs as many units as its
-widest task. `rescaler.placing` chooses them; within them each task is planned by `rescaler.reschedule`. Tasks of fixed
+widest task. `rescaler.control.placing` chooses them; within them each task is planned by `rescaler.reschedule`. Tasks of fixed
 parallelism follow their job: where they run is the engine's affair.
 What it does not do: decide how many (the gate does), or compare hosts by price.
 """
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from contracts.messages import Host, JobTopology, Placement, TaskChange, TaskSpec
 from rescaler import vnodes
-from rescaler.placing import ByHost, PlacingSettings, choose_units
+from rescaler.control.placing import ByHost, PlacingSettings, choose_units
 from rescaler.reschedule import Plan, plan_desired
 from rescaler.reschedule_cluster import Cluster, Distribution, Fragment, Worker, WorkerState
 

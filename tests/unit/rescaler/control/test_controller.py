@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from contracts.messages import JobTopology, TaskSpec
+from rescaler.control.view import View
 from rescaler.gate_settings import GateSettings
-from rescaler.view import View
 from tests.controller_world import (
     JOB,
     MINUTE_MS,

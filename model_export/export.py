@@ -1,0 +1,192 @@
+"""From a training run to a model package: two ONNX graphs, a parity check on real states, and the card."""
+
+import hashlib
+import shutil
+import tempfile
+from dataclasses import asdict
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import torch
+
+from model_export.environment import LoopRows, Terms
+from model_export.learner import Chosen, Sure, choose, forward
+from model_export.rollout import starting_parallelism
+from model_export.train import Run, first_week
+from policies.features import FEATURE_VERSION, SLOTS_SHA256, WIDTH, Encoded, encode
+from policies.graph import JobGraph, job_graph
+from policies.measure import measure
+from policies.onnx_policy import OnnxPolicy, load_onnx_policy
+from policies.package import CARD, FORMAT, POLICY, SAMPLER, Card, read_package
+from policies.policy import SPAN_MINUTES
+from simulation.jobs import load_job
+from simulation.workload import load_workload
+
+PARITY_MAX = 1e-5
+STALE_MINUTES = 3
+TERMS = (
+    "Weights: Apache-2.0, as surescale. Trained on request counts of the ClarkNet trace (Internet Traffic Archive, no "
+    "restriction on use) and on task graphs of the Alibaba cluster trace 2018 (any use for research or study)."
+)
+
+
+class ParityError(Exception):
+    """The exported graphs do not answer as torch does."""
+
+
+def export_package(run: Run, folder: Path, name: str) -> Path:
+    """Write the package ``folder/name`` from a run's best weights, whole or not at all.
+
+    Raises:
+        ParityError: ONNX and torch differ by more than 1e-5 on states of real loops.
+    """
+    run.model.load_state_dict(run.best_state)
+    run.model.eval()
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+        part = Path(scratch) / name
+        part.mkdir()
+        export_graphs(run.model, part)
+        card = _card(run, part, name)
+        write_card(card, part)
+        parity = check_parity(run, part)
+        card = msgspec.structs.replace(card, training={**card.training, "parity": parity})
+        write_card(card, part)
+        target = folder / name
+        shutil.rmtree(target, ignore_errors=True)
+        part.replace(target)
+    return target
+
+
+def export_graphs(model: Sure, folder: Path) -> None:
+    """Write ``sampler.onnx`` and ``policy.onnx`` with free numbers of rows, minutes, tasks and nodes."""
+    rows, minutes, tasks, nodes = (torch.export.Dim(axis, min=1) for axis in ("rows", "minutes", "tasks", "nodes"))
+    sampled = (torch.zeros(2, 12, 3, WIDTH), torch.ones(2, 12, 3))
+    _export(
+        model.sampler,
+        sampled,
+        folder / SAMPLER,
+        ["x", "mask"],
+        ["z", "mu", "sigma"],
+        ({0: rows, 1: minutes, 2: tasks}, {0: rows, 1: minutes, 2: tasks}),
+    )
+    parts = (torch.zeros(5, 6, model.hidden), torch.zeros(5, 6, 6), torch.ones(5, 6), torch.zeros(5, model.hidden))
+    _export(
+        model.policy,
+        parts,
+        folder / POLICY,
+        ["sub_x", "sub_linked", "sub_known", "now"],
+        ["outputs"],
+        ({0: rows, 1: nodes}, {0: rows, 1: nodes, 2: nodes}, {0: rows, 1: nodes}, {0: rows}),
+    )
+
+
+def _export(
+    module: torch.nn.Module,
+    arguments: tuple[torch.Tensor, ...],
+    path: Path,
+    inputs: list[str],
+    outputs: list[str],
+    shapes: tuple[dict[int, torch.export.Dim], ...],
+) -> None:
+    program = torch.onnx.export(
+        module, arguments, input_names=inputs, output_names=outputs, dynamic_shapes=shapes, dynamo=True, verbose=False
+    )
+    program.save(str(path), external_data=False)
+
+
+def check_parity(run: Run, folder: Path, states: int = 256) -> dict[str, float]:
+    """Compare ONNX and torch on states of exploring loops of all training and validation graphs.
+
+    The nodes are chosen from each side's own logits, as serving and training do.
+
+    Raises:
+        ParityError: an output differs by more than 1e-5, or another node was chosen with a clear score.
+    """
+    policy = load_onnx_policy(read_package(folder))
+    names = sorted({*run.settings.jobs, *run.settings.validation_jobs})
+    worst, other, seen = 0.0, 0, 0
+    for name in names:
+        for encoded, graph in _states(run, name, -(-states // len(names))):
+            chosen = choose(run.model, _row(encoded), graph, None)
+            wanted = _torch_outputs(run.model, chosen, graph)
+            looked, _, answered = policy.run(encoded, graph)
+            seen += 1
+            if not np.array_equal(looked.minutes, chosen.looked.minutes[0]) or not np.array_equal(
+                looked.neighbours, chosen.looked.neighbours[0]
+            ):
+                other += 1  # scores that tie to the last bit may fall either way; counted, and kept rare below
+                continue
+            worst = max(worst, float(np.abs(wanted - answered).max()))
+    if worst > PARITY_MAX or other > seen // 100:
+        raise ParityError(f"ONNX and torch differ by {worst:.2g} (limit {PARITY_MAX:g}); other nodes in {other} of {seen} states")
+    return {"states": seen, "error_max": float(f"{worst:.3g}"), "other_nodes": other}
+
+
+def _row(encoded: Encoded) -> Encoded:
+    return Encoded(x=encoded.x[None], mask=encoded.mask[None])
+
+
+@torch.no_grad()
+def _torch_outputs(model: Sure, chosen: Chosen, graph: JobGraph) -> np.ndarray:
+    outputs: np.ndarray = forward(model, chosen, graph, None).outputs[0].numpy()
+    return outputs
+
+
+def _states(run: Run, name: str, count: int) -> list[tuple[Encoded, JobGraph]]:
+    """Return encoded windows of one job at random minutes of the training week, some with unreported task-minutes."""
+    workload = load_workload(run.settings.workload)
+    job, week = load_job(name, workload), first_week(workload)
+    graph = job_graph(job.specs())
+    generator = np.random.default_rng(run.settings.seed)
+    minutes = generator.integers(120, week.minutes, size=count)
+    rows = LoopRows(job, week, minutes, starting_parallelism(job, week, minutes, generator), Terms())
+    rows.step(starting_parallelism(job, week, minutes, generator))
+    seen = rows.observe()
+    seen.figures[::3][:, generator.random(seen.figures.shape[1:3]) < 0.1] = np.nan
+    measured = measure(seen.figures, graph)
+    encoded = encode(seen.figures, graph, seen.ends_ms, seen.hourly_load, measured)
+    return [(Encoded(x=encoded.x[row], mask=encoded.mask[row]), graph) for row in range(count)]
+
+
+def write_card(card: Card, folder: Path) -> None:
+    """Write the card, one field a line, the same bytes for the same card."""
+    raw = msgspec.json.format(msgspec.json.encode(card, order="deterministic"), indent=1)
+    (folder / CARD).write_bytes(raw + b"\n")
+
+
+def _card(run: Run, folder: Path, name: str) -> Card:
+    libraries = {library: version(library) for library in ("torch", "torch-geometric", "onnx", "numpy")}
+    return Card(
+        format=FORMAT,
+        name=name,
+        feature_version=FEATURE_VERSION,
+        slots_sha256=SLOTS_SHA256,
+        statistics=run.model.statistics,
+        hidden=run.model.hidden,
+        sampling=run.model.sampling,
+        base=run.base,
+        span_minutes=SPAN_MINUTES,
+        window_minutes=Terms().window_minutes,
+        stale_minutes=STALE_MINUTES,
+        files={file: hashlib.sha256((folder / file).read_bytes()).hexdigest() for file in (SAMPLER, POLICY)},
+        training={
+            "settings": asdict(run.settings),
+            "updates": run.update,
+            "minutes_one_thread": round(run.seconds / 60, 1),
+            "parameters": sum(parameter.numel() for parameter in run.model.parameters()),
+            "validation_reward": {"forecast_rule": round(run.rule, 4), "kept": round(run.best, 4)},
+            "libraries": libraries,
+            "date": datetime.now(UTC).date().isoformat(),
+        },
+        scores={},
+        terms=TERMS,
+    )
+
+
+def opened(folder: Path) -> OnnxPolicy:
+    """Return the exported package as serving opens it."""
+    return load_onnx_policy(read_package(folder))

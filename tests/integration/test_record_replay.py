@@ -1,0 +1,181 @@
+"""Recording and replaying on a real broker, by the commands themselves: a recorded road replays to the same decisions."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+
+from contracts.ids import cluster_of
+from contracts.messages import Decision, JobSettings, MinuteMarker
+from contracts.settings import RoadSettings
+from contracts.topics import CLUSTER_PARTITIONS, DECISIONS, JOB_SETTINGS, JOB_TOPOLOGY, SNAPSHOTS, TASK_METRICS
+from contracts.windows import decode_window, encode_window
+from contracts.wire import decode, encode
+from policies.decide import decide
+from policies.registry import load_policy
+from runtime.kafka import LogReader, create_topics, producer
+from tests.builders import JOB, sample, topology
+from tests.conftest import KafkaForTests
+from tests.unit.services.recording_windows import FIRST_MINUTE, decided, windows
+
+pytestmark = pytest.mark.integration
+
+SURESCALE = [sys.executable, "-m", "services.cli"]
+MINUTE_MS = 60_000
+OTHER = "sim/other"
+LIMITS = JobSettings(job=JOB, version=1, parallelism_max=6, policy="target-utilisation")
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A road with an hour on its topics, and where recordings go."""
+
+    settings: RoadSettings
+    folder: Path
+
+    def surescale(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run a command against the road."""
+        place = ["--bootstrap", self.settings.bootstrap, "--prefix", self.settings.topic_prefix]
+        command = [*SURESCALE, *arguments, *place]
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("SURESCALE_")}
+        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=280)
+
+    def record(self, name: str, *arguments: str) -> Path:
+        """Record to a new file."""
+        path = self.folder / name
+        done = self.surescale("record", "--out", str(path), *arguments)
+        assert done.returncode == 0, done.stderr
+        return path
+
+    def replay(self, origin: str, *arguments: str) -> dict[str, Any]:
+        """Replay and return the document."""
+        done = self.surescale("replay", "--from", origin, "--json", *arguments)
+        assert done.returncode == 0, done.stderr
+        return dict(json.loads(done.stdout))
+
+
+@pytest.fixture
+def road(kafka: KafkaForTests, tmp_path: Path) -> Recorded:
+    """A road of its own with all topics."""
+    settings = RoadSettings(bootstrap=kafka.bootstrap, topic_prefix=kafka.topic_prefix())
+    create_topics(settings)
+    return Recorded(settings, tmp_path)
+
+
+@pytest.fixture
+def hour(road: Recorded) -> Recorded:
+    """Settings, topology, an hour of windows of one job with the rule's decisions on them, and one window of another job."""
+    made = windows({minute: 60_000.0 * (1 + minute % 5) for minute in range(FIRST_MINUTE - 19, FIRST_MINUTE + 41)})
+    client = producer(road.settings)
+    _send(client, road, JOB_SETTINGS, JOB, encode(LIMITS))
+    _send(client, road, JOB_TOPOLOGY, JOB, encode(topology()))
+    for window in made:
+        _send(client, road, SNAPSHOTS, JOB, encode_window(window))
+    _send(client, road, SNAPSHOTS, OTHER, b"of another job")
+    for decision in decided(made, "target-utilisation", seed=5, settings=LIMITS):
+        _send(client, road, DECISIONS, cluster_of(JOB), encode(decision))
+    assert client.flush(20) == 0
+    return road
+
+
+def _send(client: Producer, road: Recorded, topic: str, key: str, value: bytes) -> None:
+    client.produce(f"{road.settings.topic_prefix}{topic}", value, key.encode())
+
+
+def _figures(found: dict[str, Any], policy: int = 0) -> dict[str, Any]:
+    return dict(found["policies"][policy]["recorded"])
+
+
+def test_a_recorded_hour_replays_to_the_same_decisions_from_file_and_from_topic(hour: Recorded) -> None:
+    """Six spans, byte for byte, by either way; and both ways give the same document."""
+    path = hour.record("hour.ssrec", "--job", JOB)
+    from_file, from_topic = hour.replay(str(path), "--job", JOB), hour.replay("snapshots", "--job", JOB)
+    same = {"same": 6, "different": 0, "other_hash": 0, "unmatched": 0, "differences": []}
+    assert _figures(from_file) == _figures(from_topic) == same
+    assert from_file | {"source": ""} == from_topic | {"source": ""} | {"refused": 0}
+
+
+def test_two_policies_are_laid_side_by_side(hour: Recorded) -> None:
+    """People get a table with a column per policy, the figures and the agreement."""
+    path = hour.record("hour.ssrec", "--job", JOB)
+    done = hour.surescale("replay", "--from", str(path), "--policy", "target-utilisation", "--policy", "hold")
+    assert done.returncode == 0, done.stderr
+    assert "replays to the same decisions, byte for byte: 6 of 6" in " ".join(done.stdout.split())
+    assert "hold: no decisions of it were recorded to compare with" in " ".join(done.stdout.split())
+
+
+def test_a_stretch_of_time_holds_only_its_windows(hour: Recorded) -> None:
+    """--from and --until cut by event time; settings stay, so the decisions are the same."""
+    begin, end = FIRST_MINUTE * MINUTE_MS, (FIRST_MINUTE + 20) * MINUTE_MS
+    path = hour.record("part.ssrec", "--job", JOB, "--from", str(begin), "--until", str(end))
+    found = hour.replay(str(path))
+    assert (found["windows"], _figures(found)["same"], _figures(found)["unmatched"]) == (20, 2, 0)
+
+
+def test_what_cannot_be_recorded_or_replayed_is_one_line_and_changes_nothing(hour: Recorded) -> None:
+    """A cut file, a job that is not there, a name that is nothing, a file that exists: exit code 1, one line, no file more."""
+    path = hour.record("hour.ssrec", "--job", JOB)
+    cut = hour.folder / "cut.ssrec"
+    cut.write_bytes(path.read_bytes()[:-300])
+    before = {file: file.read_bytes() for file in hour.folder.iterdir()}
+    for arguments, message in [
+        (["replay", "--from", str(cut)], "cut off"),
+        (["replay", "--from", str(path), "--job", "sim/ghost"], "no windows of sim/ghost"),
+        (["replay", "--from", "nothing"], "neither a file nor one of the topics"),
+        (["replay", "--from", str(path), "--through", "spark"], "no task metrics of any job"),
+        (["record", "--out", str(path), "--job", JOB], "exists; name another file"),
+        (["record", "--out", str(path) + "2", "--job", "sim/ghost"], "no records of job sim/ghost"),
+    ]:
+        done = hour.surescale(*arguments)
+        assert (done.returncode, len(done.stderr.splitlines())) == (1, 1), done.stderr
+        assert message in done.stderr
+    assert {file: file.read_bytes() for file in hour.folder.iterdir()} == before
+
+
+def test_a_broker_that_is_away_is_one_line(tmp_path: Path) -> None:
+    """No trace, no endless wait."""
+    command = [*SURESCALE, "record", "--job", JOB, "--out", str(tmp_path / "x"), "--bootstrap", "127.0.0.1:1"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("surescale: Kafka at 127.0.0.1:1 does not answer")
+
+
+@pytest.fixture
+def metrics(road: Recorded) -> Iterator[Recorded]:
+    """Twelve minutes of task metrics of one job as a monitor sends them, with a change of settings after the first span."""
+    client = producer(road.settings)
+    _send(client, road, JOB_TOPOLOGY, JOB, encode(topology()))
+    for minute in range(FIRST_MINUTE - 9, FIRST_MINUTE + 11):
+        end_ms = minute * MINUTE_MS
+        passed = minute - FIRST_MINUTE + 10
+        for task, subtasks in (("source", 1), ("map", 2), ("sink", 1)):
+            for subtask in range(subtasks):
+                counted = {"records_in": 1_000 * passed, "records_out": 1_000 * passed, "busy_ms": 50_000 * passed}
+                each = sample(task=task, subtask=subtask, sampled_at_ms=end_ms, idle_ms=0, **counted)
+                _send(client, road, TASK_METRICS, JOB, encode(each))
+        _send(client, road, TASK_METRICS, JOB, encode(MinuteMarker(job=JOB, minute_end_ms=end_ms, topology=topology())))
+        if minute == FIRST_MINUTE:
+            assert client.flush(20) == 0
+            _send(client, road, JOB_SETTINGS, JOB, encode(LIMITS))
+            assert client.flush(20) == 0
+    assert client.flush(20) == 0
+    yield road
+
+
+def test_recorded_metrics_go_through_spark_and_the_agent_to_the_same_decisions(metrics: Recorded) -> None:
+    """The decisions on Spark's windows are recorded beside the metrics; a replay through both processes repeats them all."""
+    path = metrics.record("metrics.ssrec", "--job", JOB)
+    first = metrics.replay(str(path), "--through", "spark", "--policy", "target-utilisation")
+    assert first["agent"]["decisions"] == 2
+    assert first["agent"]["directly"]["same"] == 2
+    assert [span["span_end_ms"] // MINUTE_MS for span in first["spans"]] == [FIRST_MINUTE, FIRST_MINUTE + 10]
+    topics = AdminClient({"bootstrap.servers": metrics.settings.bootstrap}).list_topics(timeout=10).topics
+    assert not [name for name in topics if name.startswith("replay-")]

@@ -1,0 +1,141 @@
+"""Sampler, GNN and objective: gradients that arrive, invariances, signs."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="training needs torch: make install-train")
+
+from contracts.messages import TaskSpec  # noqa: E402
+from model_export.gnn import PolicyNet  # noqa: E402
+from model_export.learner import Sure, auxiliary_loss, choose, forward, logits  # noqa: E402
+from model_export.objective import Information, Weights, cross_entropy, kl_to_prior, negative_log_density  # noqa: E402
+from model_export.sampler import straight_through  # noqa: E402
+from policies.features import WIDTH, Encoded  # noqa: E402
+from policies.graph import job_graph  # noqa: E402
+from policies.package import SamplingCard, Statistics  # noqa: E402
+from policies.sampling import neighbour_logits  # noqa: E402
+
+GRAPH = job_graph([TaskSpec(task="a"), TaskSpec(task="b", upstream=("a",)), TaskSpec(task="c", upstream=("b",))])
+SAMPLING = SamplingCard(anchors=3, neighbours_share=1.0, neighbours_max=2)
+
+
+@pytest.fixture
+def model() -> Sure:
+    """Return a small untrained network whose outputs are not all but zero."""
+    torch.manual_seed(0)
+    made = Sure(Statistics(mean=(0.0,) * WIDTH, std=(1.0,) * WIDTH), 8, SAMPLING)
+    torch.nn.init.orthogonal_(made.policy.out.weight)
+    return made
+
+
+@pytest.fixture
+def encoded() -> Encoded:
+    """Return four random states of a chain of three over six minutes, a tenth of them unreported."""
+    generator = np.random.default_rng(0)
+    mask = generator.random((4, 6, 3)) < 0.9
+    x = generator.normal(size=(4, 6, 3, WIDTH)).astype(np.float32) * mask[..., None]
+    return Encoded(x=x, mask=mask)
+
+
+def test_the_policy_loss_reaches_the_sampler(model: Sure, encoded: Encoded) -> None:
+    """With straight-through weights the choice of nodes learns; without them it cannot."""
+    chosen = choose(model, encoded, GRAPH, np.random.default_rng(1))
+    forward(model, chosen, GRAPH, 1.0).outputs.sum().backward()
+    assert model.sampler.mu.weight.grad.abs().max() > 1e-6
+    model.zero_grad()
+    forward(model, chosen, GRAPH, None).outputs.sum().backward()
+    assert model.sampler.mu.weight.grad is None or not model.sampler.mu.weight.grad.any()
+
+
+def test_straight_through_weights_are_one_with_the_gradient_of_the_relaxation() -> None:
+    """Value exactly 1; gradient within tolerance of finite differences of k x softmax at the chosen indices."""
+    keys = torch.tensor([0.3, -0.2, 0.9, 0.1], dtype=torch.float64, requires_grad=True)
+    chosen = torch.tensor([0, 2])
+    cost = torch.tensor([2.0, -1.0], dtype=torch.float64)
+    weights = straight_through(keys, chosen, 0.7)
+    assert torch.equal(weights, torch.ones(2, dtype=torch.float64))
+    (weights * cost).sum().backward()
+
+    def relaxed(values: torch.Tensor) -> float:
+        return float((2 * torch.softmax(values / 0.7, -1)[chosen] * cost).sum())
+
+    with torch.no_grad():
+        for i in range(4):
+            step = torch.zeros(4, dtype=torch.float64)
+            step[i] = 1e-6
+            assert keys.grad[i] == pytest.approx((relaxed(keys + step) - relaxed(keys - step)) / 2e-6, abs=1e-6)
+
+
+def test_torch_forms_the_logits_that_serving_samples_by(model: Sure, encoded: Encoded) -> None:
+    """Masks and neighbour tables agree entry by entry."""
+    _, mu, _ = model.sampler(torch.from_numpy(encoded.x), torch.from_numpy(encoded.mask.astype(np.float32)))
+    _, phi = logits(mu, torch.from_numpy(encoded.mask.astype(np.float32)), GRAPH)
+    np.testing.assert_array_equal(phi.detach().numpy(), neighbour_logits(mu.detach().numpy(), encoded.mask, GRAPH))
+
+
+def test_a_subgraph_does_not_depend_on_the_order_of_its_nodes() -> None:
+    """Neither nodes nor padding that is marked unknown change an embedding."""
+    torch.manual_seed(1)
+    net = PolicyNet(8)
+    x, known = torch.randn(2, 5, 8), torch.ones(2, 5)
+    linked = (torch.rand(2, 5, 5) < 0.5).float()
+    linked = torch.maximum(linked, linked.transpose(1, 2))
+    order = torch.tensor([3, 0, 4, 1, 2])
+    shuffled = net.embed(x[:, order], linked[:, order][:, :, order], known)
+    torch.testing.assert_close(shuffled, net.embed(x, linked, known))
+    padded = torch.nn.functional.pad
+    wider = net.embed(padded(x, (0, 0, 0, 3)), padded(linked, (0, 3, 0, 3)), padded(known, (0, 3)))
+    torch.testing.assert_close(wider, net.embed(x, linked, known))
+
+
+def test_the_whole_graph_is_embedded_as_a_dense_one_would_be() -> None:
+    """Two sums over neighbours give what the full (L N)^2 adjacency gives."""
+    torch.manual_seed(2)
+    net, z, mask = PolicyNet(8), torch.randn(2, 4, 3, 8), torch.ones(2, 4, 3)
+    linked = torch.from_numpy(GRAPH.linked.astype(np.float32))
+    dense = torch.kron(torch.eye(4), linked)
+    for minute in range(3):
+        for task in range(3):
+            i, j = minute * 3 + task, (minute + 1) * 3 + task
+            dense[i, j] = dense[j, i] = 1.0
+    expected = net.embed(z.reshape(2, 12, 8), dense.expand(2, -1, -1), torch.ones(2, 12))
+    torch.testing.assert_close(net.embed_whole(z, mask, linked), expected)
+
+
+def test_information_learns_to_tell_matching_pairs_from_others() -> None:
+    """Four separable graphs: maximising I must raise it and leave matching pairs scored above all others."""
+    wholes = torch.eye(4)
+    parts = wholes.unsqueeze(1).repeat(1, 3, 1)
+    information = Information(4)
+    known, optimiser = torch.ones(4, 3), torch.optim.Adam(information.parameters(), lr=0.1)
+    first = float(information(parts, wholes, known).detach())
+    for _ in range(50):
+        optimiser.zero_grad()
+        (-information(parts, wholes, known)).backward()
+        optimiser.step()
+    assert float(information(parts, wholes, known).detach()) > first + 0.5
+    assert float(information(parts, wholes.roll(1, 0), known).detach()) < first
+
+
+def test_cross_entropy_is_least_for_the_nodes_that_score_best() -> None:
+    """As a loss it draws the logits towards what was drawn."""
+    scores = torch.tensor([[3.0, 0.0, -3.0]])
+    known = torch.ones(1, 1)
+    best, worst = (cross_entropy(scores, torch.tensor([[i]]), known) for i in (0, 2))
+    assert best < worst
+
+
+def test_kl_is_zero_at_the_prior_and_density_prefers_the_mean() -> None:
+    """N(0, .995) has no distance from itself; an omega at its mean is likelier than one away from it."""
+    mask, zero = torch.ones(1, 2, 3), torch.zeros(1, 2, 3, 2)
+    assert float(kl_to_prior(zero, torch.full_like(zero, 0.995**0.5), mask)) == pytest.approx(0.0, abs=1e-6)
+    assert negative_log_density(zero, zero, zero + 1, mask) < negative_log_density(zero + 1, zero, zero + 1, mask)
+
+
+def test_auxiliary_losses_are_finite_with_masked_figures(model: Sure, encoded: Encoded) -> None:
+    """Masked logits of -1e9 never turn into NaN."""
+    chosen = choose(model, encoded, GRAPH, np.random.default_rng(2))
+    loss = auxiliary_loss(model, chosen, forward(model, chosen, GRAPH, 0.5), GRAPH, Weights(1.0, 1.0, 1.0))
+    loss.backward()
+    assert torch.isfinite(loss)
+    assert all(torch.isfinite(p.grad).all() for p in model.parameters() if p.grad is not None)

@@ -1,0 +1,63 @@
+"""Windows of a small chain job in steady state, to be bent by each test."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from contracts.messages import JobSettings, JobTopology, TaskSpec
+from contracts.windows import FIGURE, FIGURES, Window
+
+MINUTE_MS = 60_000
+END_MS = 809_568_000_000 + 8 * 3_600_000  # Monday 1995-08-28 08:00
+
+WindowMaker = Callable[..., Window]
+
+
+@pytest.fixture
+def settings() -> JobSettings:
+    """Return the default settings of the job that ``make_window`` makes."""
+    return JobSettings(job="sim/chain")
+
+
+@pytest.fixture
+def make_window() -> WindowMaker:
+    """Return a maker of windows: source -> a -> b -> sink, every record through every task."""
+    return chain_window
+
+
+def chain_window(
+    load: float = 100.0,
+    service_minutes: tuple[float, ...] = (0.02, 0.01),
+    parallelism: tuple[int, ...] = (4, 2),
+    minutes: int = 60,
+    known: int | None = None,
+    queued: tuple[float, ...] = (0.0, 0.0),
+    configured: tuple[int, ...] | None = None,
+    hourly_load: np.ndarray | None = None,
+) -> Window:
+    """Return a window in which tasks a, b, .. each serve ``load`` records a minute; only the last ``known`` minutes reported."""
+    names = [chr(ord("a") + i) for i in range(len(parallelism))]
+    chain = ["source", *names, "sink"]
+    specs = [TaskSpec(task="source", scalable=False, max_parallelism=1)]
+    for i, name in enumerate(names):
+        most = configured[i] if configured else None
+        specs.append(TaskSpec(task=name, upstream=(chain[i],), parallelism=parallelism[i], configured_parallelism=most))
+    specs.append(TaskSpec(task="sink", upstream=(chain[-2],), scalable=False, max_parallelism=1))
+    figures = np.zeros((minutes, len(specs), len(FIGURES)), dtype=np.float32)
+    service = np.array([0.0, *service_minutes, 0.0])
+    sizes = np.array([1, *parallelism, 1])
+    waiting = np.array([0.0, *queued, 0.0])
+    figures[..., FIGURE["records_in"]] = figures[..., FIGURE["records_out"]] = load
+    figures[..., FIGURE["busy_ms"]] = load * service * MINUTE_MS
+    figures[..., FIGURE["idle_ms"]] = (sizes - load * service) * MINUTE_MS
+    figures[..., FIGURE["queued_records_mean"]] = figures[..., FIGURE["queued_records_last"]] = waiting
+    figures[..., FIGURE["queue_wait_record_ms"]] = waiting * MINUTE_MS
+    figures[..., FIGURE["latency_record_ms"]] = (waiting + load * service) * MINUTE_MS
+    figures[..., FIGURE["parallelism"]] = sizes
+    figures[..., FIGURE["coverage"]] = 1.0
+    if known is not None:
+        figures[: minutes - known] = np.nan
+    hours = np.full(192, np.nan, dtype=np.float32) if hourly_load is None else hourly_load.astype(np.float32)
+    topology = JobTopology(job="sim/chain", version=3, at_ms=0, tasks=tuple(specs))
+    return Window(job="sim/chain", window_end_ms=END_MS, figures=figures, topology=topology, hourly_load=hours)

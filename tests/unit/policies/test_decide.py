@@ -1,0 +1,164 @@
+"""The whole way from a window to a decision."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from contracts.messages import Decision, JobSettings
+from contracts.windows import Window
+from contracts.wire import decode, encode
+from policies.decide import decide
+from policies.policy import is_span_end
+from policies.proposal import Answer, NotReady, PolicyFailed, RawAnswer
+from policies.registry import load_policy
+from policies.rules.fixed import Hold, Static
+from policies.rules.target_utilisation import TargetUtilisation
+from tests.unit.policies.conftest import END_MS, WindowMaker
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """A policy that always gives the same answer."""
+
+    given: Answer
+    name: str = "fixed"
+    sha256: str = "cafe"
+    span_minutes: int = 10
+    floor_applies: bool = True
+
+    def answer(self, window: Window, settings: JobSettings, seed: int) -> Answer:
+        """Return it."""
+        return self.given
+
+
+def ratios(*values: float) -> Fixed:
+    """Return a policy with these ratios."""
+    return Fixed(RawAnswer(np.array(values), "Because."))
+
+
+def desired(decision: Decision) -> list[int]:
+    """Return the desired parallelism of all tasks."""
+    return [task.desired for task in decision.tasks]
+
+
+def test_a_ratio_of_one_and_a_half_rounds_half_up(make_window: WindowMaker, settings: JobSettings) -> None:
+    """Three times 1.5 is 4.5, hence five."""
+    decision = decide(make_window(parallelism=(3, 2)), ratios(1, 1.5, 1.25, 1), settings, seed=0)
+    assert desired(decision) == [1, 5, 3, 1]
+    assert decision.action == "act"
+
+
+def test_an_unchanged_job_is_a_hold(make_window: WindowMaker, settings: JobSettings) -> None:
+    """A decision is made and recorded even when nothing changes."""
+    decision = decide(make_window(), ratios(1, 1, 1, 1), settings, seed=0)
+    assert decision.action == "hold"
+    assert decision.decision_id == f"sim/chain@{END_MS}/fixed"
+
+
+def test_the_way_from_ratio_to_desired_is_recorded(make_window: WindowMaker) -> None:
+    """Raw ratio, rounded proposal, floor and amendments stand side by side."""
+    task = decide(make_window(load=150.0), ratios(1, 0.5, 1, 1), JobSettings(job="sim/chain"), seed=0).tasks[1]
+    assert (task.current, task.ratio, task.proposed, task.floor, task.desired) == (4, 0.5, 2, 3, 3)
+    assert [amendment.rule for amendment in task.amendments] == ["floor"]
+
+
+def test_a_decision_is_the_same_bytes_every_time(make_window: WindowMaker, settings: JobSettings) -> None:
+    """It carries nothing but what follows from window, policy, settings and seed."""
+    first, second = (decide(make_window(load=170.0), TargetUtilisation(), settings, seed=7) for _ in range(2))
+    assert encode(first) == encode(second)
+    assert decode(encode(first), Decision) == first
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (RawAnswer(np.array([1, np.nan, 1, 1]), ""), "not a number"),
+        (RawAnswer(np.array([1, 2.5, 1, 1]), ""), "outside"),
+        (RawAnswer(np.array([1, 0.0, 1, 1]), ""), "outside"),
+        (RawAnswer(np.ones(3), ""), "4 tasks"),
+        (PolicyFailed("the model is broken"), "the model is broken"),
+    ],
+)
+def test_the_rule_takes_over_from_a_policy_that_fails(
+    make_window: WindowMaker, settings: JobSettings, answer: Answer, reason: str
+) -> None:
+    """Wrong numbers or an admitted failure: target utilisation decides, and the decision says so."""
+    window = make_window(load=180.0)
+    decision = decide(window, Fixed(answer), settings, seed=0)
+    assert decision.policy.name == "target-utilisation"
+    assert decision.policy.asked == "fixed"
+    assert reason in (decision.policy.fallback_reason or "")
+    assert decision.decision_id.endswith("/fixed")
+    assert desired(decision) == desired(decide(window, TargetUtilisation(), settings, seed=0))
+
+
+def test_a_missing_model_is_no_crash(make_window: WindowMaker, settings: JobSettings, tmp_path) -> None:
+    """A policy that does not exist decides by the rule and says which file is missing."""
+    decision = decide(make_window(), load_policy("nosuch", str(tmp_path)), settings, seed=0)
+    assert decision.policy.name == "target-utilisation"
+    assert "nosuch/card.json cannot be read" in (decision.policy.fallback_reason or "")
+
+
+@pytest.mark.parametrize("name", ["", "../sure", ".hidden"])
+def test_a_policy_name_is_no_path(name: str) -> None:
+    """Names from settings never leave the folder of packages."""
+    assert "no name of a policy" in load_policy(name).reason
+
+
+@pytest.mark.parametrize(("known", "ready"), [(0, False), (4, False), (5, True), (60, True)])
+def test_below_five_known_minutes_everything_holds(
+    make_window: WindowMaker, settings: JobSettings, known: int, ready: bool
+) -> None:
+    """A window with too little history is a hold that counts what is missing."""
+    decision = decide(make_window(load=250.0, known=known), TargetUtilisation(), settings, seed=0)
+    assert decision.minutes_known == known
+    assert decision.completeness == pytest.approx(known / 60)
+    assert (decision.action == "act") == ready
+    assert ("Not ready" in decision.reason) == (not ready)
+
+
+def test_a_policy_may_ask_for_more_history(make_window: WindowMaker, settings: JobSettings) -> None:
+    """Not ready is an answer and no failure: the rule does not take over."""
+    decision = decide(make_window(), Fixed(NotReady(missing_minutes=12)), settings, seed=0)
+    assert (decision.action, decision.policy.name) == ("hold", "fixed")
+    assert "12 more minutes" in decision.reason
+
+
+def test_static_leads_back_to_what_the_author_configured(make_window: WindowMaker, settings: JobSettings) -> None:
+    """Whatever the load, every task goes to its configured parallelism, at most doubling at once."""
+    decision = decide(make_window(load=250.0, configured=(5, 6)), Static(), settings, seed=0)
+    assert desired(decision) == [1, 5, 4, 1]
+
+
+def test_hold_never_changes_anything(make_window: WindowMaker, settings: JobSettings) -> None:
+    """Not even under overload."""
+    assert decide(make_window(load=500.0), Hold(), settings, seed=0).action == "hold"
+
+
+def test_target_utilisation_sizes_tasks_for_the_measured_load(make_window: WindowMaker, settings: JobSettings) -> None:
+    """180 records a minute at .02 and .01 minutes over three quarters are 4.8 and 2.4 instances."""
+    decision = decide(make_window(load=180.0, parallelism=(3, 2)), TargetUtilisation(), settings, seed=0)
+    assert desired(decision) == [1, 5, 3, 1]
+
+
+def test_target_utilisation_leaves_small_changes_undone(make_window: WindowMaker, settings: JobSettings) -> None:
+    """One instance more for a task that is 80 % busy is not worth stopping the job."""
+    decision = decide(make_window(load=160.0), TargetUtilisation(), settings, seed=0)
+    assert decision.action == "hold"
+    assert "restart" in decision.reason
+
+
+def test_a_silent_source_is_said_to_be_silent(make_window: WindowMaker, settings: JobSettings) -> None:
+    """Tasks that report while no source does leave the load unknown: hold."""
+    window = make_window()
+    window.figures[:, 0] = np.nan
+    decision = decide(window, TargetUtilisation(), settings, seed=0)
+    assert (decision.action, decision.load_records_per_minute) == ("hold", None)
+    assert "No source has reported" in decision.reason
+
+
+def test_spans_end_at_multiples_of_the_epoch() -> None:
+    """A policy of ten minutes decides at :00, :10, ..."""
+    assert is_span_end(END_MS, 10)
+    assert not is_span_end(END_MS + 60_000, 10)

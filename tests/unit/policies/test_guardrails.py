@@ -1,0 +1,106 @@
+"""Each guardrail on its own, and their order."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from contracts.messages import JobSettings
+from contracts.windows import Window
+from policies.graph import job_graph
+from policies.guardrails import Situation, guard, situation
+from policies.measure import measure
+from tests.unit.policies.conftest import WindowMaker
+
+
+def seen_in(window: Window) -> Situation:
+    """Return what the guardrails know of a window."""
+    graph = job_graph(window.topology.tasks)
+    current = np.array([spec.parallelism for spec in window.topology.tasks])
+    return situation(measure(window.figures, graph), graph, current)
+
+
+def guarded(window: Window, wanted: tuple[int, int], settings: JobSettings, *, floor_applies: bool = True):
+    """Send wanted sizes of a and b through the guardrails: (desired of a and b, rules that amended either)."""
+    proposal = guard(np.array([1, *wanted, 1]), seen_in(window), settings, floor_applies=floor_applies)
+    rules = [amendment.rule for amendments in proposal.amendments for amendment in amendments]
+    return tuple(proposal.desired[1:3].tolist()), rules
+
+
+def test_a_proposal_within_all_limits_passes_unamended(make_window: WindowMaker, settings: JobSettings) -> None:
+    """Nothing is recorded where nothing was changed."""
+    assert guarded(make_window(), (3, 2), settings) == ((3, 2), [])
+
+
+def test_the_floor_is_the_least_that_serves_the_measured_load(make_window: WindowMaker, settings: JobSettings) -> None:
+    """250 records a minute at .02 and .01 minutes need 5 and 3 instances."""
+    window = make_window(load=250.0, parallelism=(6, 4))
+    assert seen_in(window).floor.tolist() == [0, 5, 3, 0]
+    assert guarded(window, (3, 2), settings) == ((5, 3), ["floor", "floor"])
+
+
+def test_the_floor_leaves_a_human_choice_alone(make_window: WindowMaker, settings: JobSettings) -> None:
+    """Static and hold are not lifted, or they would not be what they are called."""
+    assert guarded(make_window(load=250.0, parallelism=(6, 4)), (3, 2), settings, floor_applies=False) == ((3, 2), [])
+
+
+def test_one_decision_changes_a_task_at_most_by_the_step(make_window: WindowMaker, settings: JobSettings) -> None:
+    """With a step of 1.5, four may become six or three and two three or one: one instance is always allowed."""
+    careful = replace_step(settings, 1.5)
+    assert guarded(make_window(load=10.0), (9, 9), careful) == ((6, 3), ["max_step", "max_step"])
+    assert guarded(make_window(load=10.0), (1, 1), careful) == ((3, 1), ["max_step"])
+
+
+def replace_step(settings: JobSettings, step: float) -> JobSettings:
+    """Return settings with another largest step."""
+    return JobSettings(job=settings.job, step_ratio_max=step)
+
+
+def test_overload_lifts_the_step_upward_only(make_window: WindowMaker, settings: JobSettings) -> None:
+    """A task with two minutes of work waiting may more than double; it still may not fall by more than the step."""
+    window = make_window(load=100.0, queued=(450.0, 0.0))
+    assert seen_in(window).overloaded.tolist() == [False, True, False, False]
+    assert guarded(window, (10, 10), settings) == ((10, 4), ["max_step"])
+    assert guarded(make_window(load=10.0, queued=(450.0, 0.0)), (1, 2), settings) == ((2, 2), ["max_step"])
+
+
+def test_bounds_are_the_narrower_of_settings_and_engine(make_window: WindowMaker) -> None:
+    """The user's maximum and minimum hold for every task."""
+    narrow = JobSettings(job="sim/chain", parallelism_min=2, parallelism_max=3)
+    assert guarded(make_window(), (5, 1), narrow) == ((3, 2), ["bounds", "bounds"])
+
+
+def test_the_total_limit_takes_from_the_widest_first(make_window: WindowMaker) -> None:
+    """One common cap is lowered until the sum fits."""
+    few = JobSettings(job="sim/chain", total_limit=6)
+    assert guarded(make_window(), (8, 2), few) == ((4, 2), ["total_limit"])
+
+
+def test_a_total_limit_below_one_each_leaves_one_each(make_window: WindowMaker) -> None:
+    """No task is ever sized to nothing."""
+    assert guarded(make_window(load=10.0), (4, 2), JobSettings(job="sim/chain", total_limit=1))[0] == (1, 1)
+
+
+def test_guardrails_amend_in_their_order(make_window: WindowMaker) -> None:
+    """Floor, then step, then bounds, then total limit, each from what the one before left."""
+    window = make_window(load=260.0, parallelism=(2, 2))  # needs 6 and 3: a is overloaded, so its step is lifted
+    tight = JobSettings(job="sim/chain", parallelism_max=5, total_limit=7)
+    proposal = guard(np.array([1, 1, 1, 1]), seen_in(window), tight, floor_applies=True)
+    assert [(a.rule, a.before, a.after) for a in proposal.amendments[1]] == [
+        ("floor", 1, 6),
+        ("bounds", 6, 5),
+        ("total_limit", 5, 4),
+    ]
+
+
+def test_virtual_tasks_are_never_touched(make_window: WindowMaker) -> None:
+    """Source and sink stay at one whatever is proposed for them."""
+    proposal = guard(np.array([7, 3, 2, 9]), seen_in(make_window()), JobSettings(job="sim/chain"), floor_applies=True)
+    assert proposal.desired[[0, 3]].tolist() == [1, 1]
+    assert proposal.amendments[0] == ()
+
+
+@pytest.mark.parametrize("known", [0, 3])
+def test_an_unknown_load_has_no_floor(make_window: WindowMaker, known: int) -> None:
+    """Without figures there is nothing to lift to; three known minutes are enough for one."""
+    assert bool(seen_in(replace(make_window(), figures=make_window(known=known).figures)).floor.any()) == (known > 0)

@@ -1,0 +1,87 @@
+"""What is read off a window: load, service time, visits, backlog."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from contracts.messages import JobTopology, TaskSpec
+from contracts.windows import FIGURE, FIGURES, Window
+from policies.graph import job_graph
+from policies.measure import mean_of_last, measure
+from tests.unit.policies.conftest import WindowMaker
+
+
+def measured(window: Window):
+    """Measure a window with its own graph."""
+    return measure(window.figures, job_graph(window.topology.tasks))
+
+
+def test_service_time_is_busy_time_over_records(make_window: WindowMaker) -> None:
+    """A task that was busy 2 instance-minutes for 100 records takes 0.02 minutes each."""
+    np.testing.assert_allclose(measured(make_window()).service_minutes, [0, 0.02, 0.01, 0], atol=1e-7)
+
+
+def test_demand_is_rate_times_service_time(make_window: WindowMaker) -> None:
+    """100 records a minute at 0.02 minutes keep two instances busy."""
+    np.testing.assert_allclose(measured(make_window()).demand(np.array(100.0)), [0, 2, 1, 0], atol=1e-5)
+
+
+def test_a_slow_task_does_not_hide_the_demand_behind_it(make_window: WindowMaker) -> None:
+    """While a lets only half of the load through and its queue grows, b is still sized for all of it."""
+    window = make_window()
+    figures = window.figures.copy()
+    figures[:, 1:, FIGURE["records_in"]] = figures[:, 1:, FIGURE["records_out"]] = 50.0
+    figures[:, 1:3, FIGURE["busy_ms"]] /= 2
+    figures[:, 1, FIGURE["queued_records_last"]] = 50.0 * np.arange(1, 61)
+    np.testing.assert_allclose(measured(replace(window, figures=figures)).demand(np.array(100.0)), [0, 2, 1, 0], atol=1e-5)
+
+
+def test_an_idle_task_has_no_known_demand(make_window: WindowMaker) -> None:
+    """A task that processed nothing says nothing about its service time."""
+    assert np.isnan(measured(make_window(load=0.0)).service_minutes[1])
+
+
+def test_the_mean_of_the_last_minutes_skips_unknown_ones() -> None:
+    """Two known minutes are the last two known ones, however old."""
+    load = np.array([1.0, 2.0, 4.0, np.nan, 6.0, np.nan])
+    assert mean_of_last(load, 2) == pytest.approx(5.0)
+    assert np.isnan(mean_of_last(np.full(3, np.nan), 2))
+
+
+def diamond(arrivals_at_join: float) -> np.ndarray:
+    """Return visits of a diamond whose branches both emit 100 records a minute."""
+    specs = (TaskSpec(task="s"), TaskSpec(task="l", upstream=("s",)), TaskSpec(task="r", upstream=("s",)))
+    topology = JobTopology(job="c/d", version=0, at_ms=0, tasks=(*specs, TaskSpec(task="j", upstream=("l", "r"))))
+    figures = np.zeros((10, 4, len(FIGURES)), dtype=np.float32)
+    figures[..., FIGURE["records_in"]] = figures[..., FIGURE["records_out"]] = 100.0
+    figures[:, 3, FIGURE["records_in"]] = arrivals_at_join
+    figures[..., FIGURE["coverage"]] = 1.0
+    return measure(figures, job_graph(topology.tasks)).visits
+
+
+def test_inputs_that_add_up_are_added_and_inputs_that_join_are_not() -> None:
+    """A union of two branches gets both streams, a join one pair per record."""
+    np.testing.assert_allclose(diamond(200.0), [1, 1, 1, 2])
+    np.testing.assert_allclose(diamond(100.0), [1, 1, 1, 1])
+
+
+def test_backlog_is_that_of_the_newest_reported_minute(make_window: WindowMaker) -> None:
+    """A task that stopped reporting keeps the queue it last reported."""
+    window = make_window(queued=(30.0, 0.0))
+    figures = window.figures.copy()
+    figures[-2:, 1] = np.nan
+    seen = measured(replace(window, figures=figures))
+    assert seen.backlog_records[1] == 30.0
+    assert seen.backlog_minutes(np.array([1, 4, 2, 1]))[1] == pytest.approx(30 * 0.02 / 4)
+
+
+def test_a_batch_is_measured_as_its_rows_one_by_one(make_window: WindowMaker) -> None:
+    """Training measures many rows at once and must see the same figures as serving."""
+    windows = [make_window(load=100.0), make_window(load=37.0, known=20), make_window(load=250.0, queued=(9.0, 4.0))]
+    together = measure(np.stack([w.figures for w in windows]), job_graph(windows[0].topology.tasks))
+    for row, window in enumerate(windows):
+        alone = measured(window)
+        np.testing.assert_array_equal(together.service_minutes[row], alone.service_minutes)
+        np.testing.assert_array_equal(together.load[row], alone.load)
+        np.testing.assert_array_equal(together.backlog_records[row], alone.backlog_records)

@@ -1,0 +1,241 @@
+"""The learned policy as it ships: answers, explanations, and every way in which the rule has to take over."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from contracts.messages import JobSettings, JobTopology, TaskSpec
+from contracts.windows import Window
+from contracts.wire import encode as encode_message
+from policies.decide import decide
+from policies.features import encode
+from policies.graph import job_graph
+from policies.onnx_policy import OnnxPolicy, run_in_chunks
+from policies.proposal import PolicyFailed, RawAnswer
+from policies.registry import SHIPPED, Unavailable, load_policy, policy_names
+from policies.sampling import look, newest_minute, subgraphs
+from tests.unit.policies.conftest import END_MS, WindowMaker
+
+
+@pytest.fixture(scope="module")
+def policy() -> OnnxPolicy:
+    """Return the shipped model."""
+    loaded = load_policy("sure")
+    assert isinstance(loaded, OnnxPolicy), loaded
+    return loaded
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """Return a folder with a copy of the shipped package, free to be damaged."""
+    shutil.copytree(SHIPPED / "sure", tmp_path / "sure")
+    return tmp_path
+
+
+def branching_window(seed: int = 0, extra: tuple[TaskSpec, ...] = (), order: tuple[int, ...] | None = None) -> Window:
+    """Return a window of two branches that meet, each task with figures of its own; ``extra`` tasks never report."""
+    edges = {"s": (), "l": ("s",), "m": ("l",), "r": ("s",), "j": ("m", "r"), "z": ("j",)}
+    specs = [TaskSpec(task=t, upstream=up, parallelism=1 if t in "sz" else 3, scalable=t not in "sz") for t, up in edges.items()]
+    generator = np.random.default_rng(seed)
+    service = np.array([0, 0.01, 0.02, 0.015, 0.01, 0])
+    load = generator.uniform(100, 200, size=(60, 1)) * np.ones(6)
+    sizes = np.array([spec.parallelism for spec in specs])
+    waiting = generator.uniform(0, 5, size=(60, 6))
+    figures = np.zeros((60, 6, 15), dtype=np.float32)
+    for column, values in {
+        0: load, 1: load, 4: load * service * 60_000, 7: waiting, 8: waiting, 9: sizes + 0 * load, 14: 1 + 0 * load,
+    }.items():  # fmt: skip
+        figures[..., column] = values
+    figures[..., 11:13] = np.nan
+    figures = np.concatenate([figures, np.full((60, len(extra), 15), np.nan, dtype=np.float32)], axis=1)
+    tasks = [*specs, *extra]
+    places = list(order) if order else list(range(len(tasks)))
+    topology = JobTopology(job="sim/y", version=1, at_ms=0, tasks=tuple(tasks[i] for i in places))
+    return Window("sim/y", END_MS, figures[:, places], topology, generator.uniform(90, 220, 192).astype(np.float32))
+
+
+SETTINGS = JobSettings(job="sim/y")
+
+
+def sizes_wanted(policy: OnnxPolicy, window: Window) -> np.ndarray:
+    """Return the network's raw outputs per task, [N, 2]."""
+    graph = job_graph(window.topology.tasks)
+    encoded = encode(window.figures, graph, np.array(window.window_end_ms), window.hourly_load)
+    return policy.run(encoded, graph)[2]
+
+
+def test_the_shipped_model_loads_and_is_listed(policy: OnnxPolicy) -> None:
+    """Its card names its budget, its terms and its scores."""
+    assert policy_names() == ("target-utilisation", "static", "hold", "forecast", "sure")
+    assert policy.card.scores
+    assert policy.card.terms
+    assert policy.span_minutes == 10
+    assert sum(file.stat().st_size for file in (SHIPPED / "sure").iterdir()) < 1_000_000
+
+
+def test_it_answers_with_ratios_and_what_it_looked_at(policy: OnnxPolicy) -> None:
+    """Every real task looked at some minutes of the window, in time order, and at tasks of its own job."""
+    answer = policy.answer(branching_window(), SETTINGS, 0)
+    assert isinstance(answer, RawAnswer)
+    assert ((answer.ratios > 0) & (answer.ratios <= 2)).all()
+    assert answer.looked_at[0] == ()
+    for snapshots in answer.looked_at[1:5]:
+        ends = [snapshot.minute_end_ms for snapshot in snapshots]
+        assert ends == sorted(ends)
+        assert END_MS - 60 * 60_000 < ends[0] <= ends[-1] <= END_MS
+        assert all(set(snapshot.neighbours) <= set("slmrjz") for snapshot in snapshots)
+
+
+def test_a_decision_is_the_same_bytes_every_time(policy: OnnxPolicy) -> None:
+    """Also from a model that was loaded anew."""
+    window = branching_window(3)
+    first, second = (decide(window, model, SETTINGS, seed=1) for model in (policy, load_policy("sure")))
+    assert encode_message(first) == encode_message(second)
+    assert first.policy.name == "sure"
+
+
+def test_permuted_tasks_get_permuted_answers(policy: OnnxPolicy) -> None:
+    """The order in which an engine lists its tasks means nothing."""
+    order = (4, 2, 0, 5, 1, 3)
+    np.testing.assert_allclose(
+        sizes_wanted(policy, branching_window(1, order=order)), sizes_wanted(policy, branching_window(1))[list(order)], atol=1e-5
+    )
+
+
+def test_tasks_that_never_report_change_nothing_for_the_others(policy: OnnxPolicy) -> None:
+    """Ten silent strangers in the job leave every other answer as it was."""
+    strangers = tuple(TaskSpec(task=f"pad{i}", scalable=False) for i in range(10))
+    padded = sizes_wanted(policy, branching_window(2, extra=strangers))
+    np.testing.assert_allclose(padded[:6], sizes_wanted(policy, branching_window(2)), atol=1e-6)
+
+
+def test_masked_minutes_are_never_looked_at(policy: OnnxPolicy) -> None:
+    """With only the last seven minutes known, all anchors lie in them."""
+    window = branching_window(4)
+    window.figures[:53] = np.nan
+    answer = policy.answer(window, SETTINGS, 0)
+    assert isinstance(answer, RawAnswer)
+    assert {len(snapshots) for snapshots in answer.looked_at[1:5]} == {7}
+    assert min(snapshot.minute_end_ms for snapshot in answer.looked_at[1]) == END_MS - 6 * 60_000
+
+
+def test_draws_follow_the_seed(policy: OnnxPolicy) -> None:
+    """A stochastic policy answers alike for one seed and looks elsewhere for another."""
+    drawing = replace(policy, stochastic=True)
+    one, again, other = (drawing.answer(branching_window(), SETTINGS, seed) for seed in (1, 1, 2))
+    assert one.looked_at == again.looked_at
+    assert one.looked_at != other.looked_at
+
+
+def test_wide_jobs_go_through_in_pieces(policy: OnnxPolicy) -> None:
+    """Three hundred tasks answered in two pieces get what one piece would give."""
+    specs = [TaskSpec(task="s", scalable=False), *(TaskSpec(task=f"t{i}", upstream=("s",)) for i in range(299))]
+    graph = job_graph(specs)
+    generator = np.random.default_rng(0)
+    z = generator.normal(size=(20, 300, policy.card.hidden)).astype(np.float32)
+    mask = np.ones((20, 300), dtype=np.bool_)
+    parts = subgraphs(z, look(generator.normal(size=(20, 300, 2)).astype(np.float32), mask, graph, 4, 2), graph)
+    now = z[newest_minute(mask), np.arange(300)]
+    whole = policy.policy.run(None, {"sub_x": parts.x, "sub_linked": parts.linked, "sub_known": parts.known, "now": now})[0]
+    np.testing.assert_allclose(run_in_chunks(policy.policy, parts, now), whole, atol=1e-6)
+
+
+@pytest.mark.parametrize("file", ["sampler.onnx", "policy.onnx", "card.json"])
+def test_a_missing_file_is_named(package: Path, file: str) -> None:
+    """The rule takes over, and every decision says which file it misses."""
+    (package / "sure" / file).unlink()
+    policy = load_policy("sure", str(package))
+    assert isinstance(policy, Unavailable)
+    assert f"sure/{file} cannot be read" in policy.reason
+
+
+@pytest.mark.parametrize("file", ["sampler.onnx", "policy.onnx"])
+def test_a_damaged_graph_is_refused_by_its_checksum(package: Path, file: str) -> None:
+    """One changed byte is enough."""
+    path = package / "sure" / file
+    raw = bytearray(path.read_bytes())
+    raw[len(raw) // 2] ^= 1
+    path.write_bytes(raw)
+    decision = decide(branching_window(), load_policy("sure", str(package)), SETTINGS, seed=0)
+    assert decision.policy.name == "target-utilisation"
+    assert f"{file} is damaged" in (decision.policy.fallback_reason or "")
+
+
+def edited_card(package: Path, **changes: object) -> str:
+    """Change fields of the card and return why the package is refused."""
+    path = package / "sure" / "card.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    policy = load_policy("sure", str(package))
+    assert isinstance(policy, Unavailable)
+    return policy.reason
+
+
+def test_a_model_of_other_features_is_refused(package: Path) -> None:
+    """Numbers in other slots would mean other things."""
+    assert "feature version 99" in edited_card(package, feature_version=99)
+
+
+def test_a_card_of_another_format_is_refused(package: Path) -> None:
+    """A later surescale may write cards that this one cannot read."""
+    assert "format 2" in edited_card(package, format=2)
+
+
+def test_a_card_that_does_not_parse_names_the_field(package: Path) -> None:
+    """The message leads to the mistake."""
+    assert "span_minutes" in edited_card(package, span_minutes="ten")
+
+
+def test_a_graph_that_is_no_onnx_is_refused(package: Path) -> None:
+    """A right checksum does not make a model."""
+    import hashlib
+
+    (package / "sure" / "policy.onnx").write_bytes(b"not a model")
+    files = json.loads((package / "sure" / "card.json").read_text())["files"]
+    files["policy.onnx"] = hashlib.sha256(b"not a model").hexdigest()
+    assert "cannot be run" in edited_card(package, files=files)
+
+
+class BrokenGraph:
+    """Stands for a policy graph whose weights have gone wrong."""
+
+    def run(self, _names: object, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
+        """Answer NaN for every task."""
+        return [np.full((len(inputs["now"]), 2), np.nan, dtype=np.float32)]
+
+
+def test_nan_from_the_model_is_a_failure(policy: OnnxPolicy) -> None:
+    """The rule takes over and says so."""
+    decision = decide(branching_window(), replace(policy, policy=BrokenGraph()), SETTINGS, seed=0)
+    assert decision.policy.name == "target-utilisation"
+    assert decision.policy.fallback_reason == "the model answered a value that is not a number"
+
+
+def test_a_graph_that_refuses_its_inputs_is_a_failure(policy: OnnxPolicy) -> None:
+    """An error of the runtime ends in a decision by the rule, not in a crash."""
+    swapped = replace(policy, sampler=policy.policy)
+    answer = swapped.answer(branching_window(), SETTINGS, 0)
+    assert isinstance(answer, PolicyFailed)
+    assert "cannot be run" in answer.reason
+
+
+def test_stale_figures_are_not_answered(policy: OnnxPolicy) -> None:
+    """Nothing new for more than three minutes: the model steps back."""
+    window = branching_window()
+    window.figures[-6:] = np.nan
+    decision = decide(window, policy, SETTINGS, seed=0)
+    assert decision.policy.name == "target-utilisation"
+    assert "stale" in (decision.policy.fallback_reason or "")
+
+
+def test_the_forecast_rule_is_the_model_without_its_network(package: Path, make_window: WindowMaker) -> None:
+    """It comes with the package whose base it uses, and is missing without it."""
+    rule = load_policy("forecast", str(package))
+    decision = decide(make_window(load=250.0), rule, JobSettings(job="sim/chain"), seed=0)
+    assert decision.policy.name == "forecast"
+    assert "Sized for" in decision.reason
+    shutil.rmtree(package / "sure")
+    assert isinstance(load_policy("forecast", str(package)), Unavailable)
