@@ -1,0 +1,236 @@
+"""Decides every window of a source again, by one policy or several: an open loop, all of them see what the road saw.
+
+Nothing is sent anywhere. What a policy would have changed has no effect on the windows after it.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from contracts.errors import RecordRejected, SettingsError, SurescaleError
+from contracts.messages import Decision, JobSettings
+from contracts.topics import DECISIONS, JOB_SETTINGS, SNAPSHOTS
+from contracts.windows import Window, decode_window
+from contracts.wire import decode
+from policies.decide import decide
+from policies.policy import Policy, is_span_end
+from services.recording.diff import Agreement, KeptDecision, SpanDiff, Tally, asked_policy, minute_load, span_diff
+
+if TYPE_CHECKING:
+    from services.recording.sources import Source
+
+AS_IT_RAN = "as it ran"
+
+SpanKey = tuple[str, int, str]  # job, span end, policy asked
+
+
+@dataclass(slots=True)
+class Known:
+    """Settings and decisions of a source; a repeated decision changes nothing, the first in partition order wins."""
+
+    decisions: dict[SpanKey, KeptDecision] = field(default_factory=dict)
+    settings: dict[str, list[tuple[int, JobSettings]]] = field(default_factory=dict)  # with the append time
+    asked: Counter[str] = field(default_factory=Counter)  # how often each policy was, over all jobs
+
+    def seed(self, default: int) -> int:
+        """Return the seed of the recorded decisions, the default when there are none."""
+        return next((kept.seed for kept in self.decisions.values()), default)
+
+    def window_minutes(self, default: int) -> int:
+        """Return the length of the windows that were decided on, the default when there are none."""
+        for kept in self.decisions.values():
+            found = re.search(r"/(\d+)m/v\d+$", decode(kept.encoded(), Decision).window_id)
+            if found:
+                return int(found.group(1))
+        return default
+
+    def policy(self) -> str | None:
+        """Return the policy that was asked most, None when nothing was decided."""
+        return min(self.asked, key=lambda name: (-self.asked[name], name), default=None)
+
+    def recorded(self, job: str, span_end_ms: int, asked: str) -> KeptDecision | None:
+        """Return the recorded decision of a span."""
+        return self.decisions.get((job, span_end_ms, asked))
+
+    def settings_of(self, job: str, recorded: KeptDecision | None, append_ms: int) -> JobSettings:
+        """Return the settings that a recorded decision names, else those in force at an append time."""
+        said = self.settings.get(job, [])
+        if recorded is not None:
+            named = [(at_ms, each) for at_ms, each in said if each.version == recorded.settings_version]
+            before = [each for at_ms, each in named if at_ms <= recorded.append_ms]  # a version may have been said again
+            return before[-1] if before else named[0][1] if named else JobSettings(job=job)
+        in_force = JobSettings(job=job)
+        for at_ms, each in said:
+            if at_ms <= append_ms and each.version >= in_force.version:
+                in_force = each
+        return in_force
+
+
+@dataclass(slots=True)
+class Replayed:
+    """What came of it. ``refused``: windows that do not parse or cannot be decided on."""
+
+    policies: list[Tally]
+    ran: Tally
+    jobs: list[str] = field(default_factory=list)
+    spans: list[SpanDiff] = field(default_factory=list)
+    windows: int = 0
+    refused: int = 0
+    first_ms: int | None = None
+    last_ms: int | None = None
+
+
+def learn(source: "Source", jobs: frozenset[str] = frozenset()) -> Known:
+    """Read the settings and decisions of a source (of these jobs; none named: of all)."""
+    known = Known()
+    for record in source.records((JOB_SETTINGS, DECISIONS)):
+        try:
+            if record.topic == JOB_SETTINGS:
+                settings = decode(record.value, JobSettings)
+                known.settings.setdefault(settings.job, []).append((record.append_ms, settings))
+                continue
+            decision = decode(record.value, Decision)
+        except RecordRejected:
+            continue  # it was in no force on the road either
+        known.asked[asked_policy(decision)] += 1
+        if not jobs or decision.job in jobs:
+            key = decision.job, decision.span_end_ms, asked_policy(decision)
+            known.decisions.setdefault(key, KeptDecision.of(decision, record.append_ms))
+    return known
+
+
+def chosen_policies(asked: Sequence[str], known: Known, folder: str) -> list[Policy]:
+    """Load the policies asked for, or the one that the recorded decisions were asked of.
+
+    Raises:
+        SettingsError: there is no such policy, or none was named and none recorded.
+    """
+    from policies.registry import load_policy, policy_names
+
+    names = list(dict.fromkeys(asked)) or [name for name in [known.policy()] if name]
+    if not names:
+        raise SettingsError("--policy: nothing was decided there, so name the policy to ask")
+    for name in names:
+        if name not in policy_names(folder):
+            raise SettingsError(f"--policy: there is no policy {name!r}; known: {', '.join(policy_names(folder))}")
+    return [load_policy(name, folder) for name in names]
+
+
+def replay(
+    source: "Source", policies: Sequence[Policy], known: Known, *, seed: int, jobs: frozenset[str] = frozenset()
+) -> Replayed:
+    """Decide the windows of a source again (of these jobs; none named: of all).
+
+    Raises:
+        SurescaleError: there is no window of a job asked for.
+        RecordingRejected: the file is damaged.
+    """
+    loop = OpenLoop(policies, known, seed=seed)
+    for record in source.records((SNAPSHOTS,)):
+        try:
+            window = decode_window(record.value)
+            if not jobs or window.job in jobs:
+                loop.take(window, record.append_ms)
+        except RecordRejected:
+            loop.refused += 1
+    found = loop.result()
+    missing = sorted(jobs - set(found.jobs)) if found.windows else [*sorted(jobs), "any job"]
+    if missing:
+        raise SurescaleError(f"{source.name} has no windows of {missing[0]}: record topic {SNAPSHOTS}, or replay --through spark")
+    return found
+
+
+class OpenLoop:
+    """Takes one window after the other, each job's in order of time; asks each policy at the ends of its own spans."""
+
+    def __init__(self, policies: Sequence[Policy], known: Known, *, seed: int) -> None:
+        self._policies, self._known, self._seed = policies, known, seed
+        self._tallies = [Tally(policy.name, policy.sha256) for policy in policies]
+        self._ran = Tally(AS_IT_RAN)
+        self._ends: dict[str, int] = {}
+        self._first_ms: int | None = None
+        self._wanted: list[dict[str, dict[str, int]]] = [{} for _ in policies]  # by policy: job -> task -> parallelism
+        self._running: dict[str, dict[str, int]] = {}
+        self._unmatched = [self._recorded_of(policy.name) for policy in policies]
+        self._spans: list[SpanDiff] = []
+        self._windows = 0
+        self.refused = 0
+
+    def take(self, window: Window, append_ms: int) -> None:
+        """Count the window's newest minute and decide where spans end; a window seen before changes nothing.
+
+        Raises:
+            RecordRejected: the topology has a cycle.
+        """
+        if window.window_end_ms <= self._ends.get(window.job, -1):
+            return
+        self._ends[window.job] = window.window_end_ms
+        self._first_ms = min(window.window_end_ms, self._first_ms or window.window_end_ms)
+        self._measure(window)
+        self._windows += 1
+        decisions = [self._decide(index, window, append_ms) for index in range(len(self._policies))]
+        if any(decision is not None for decision in decisions):
+            self._spans.append(span_diff(window, decisions))
+
+    def result(self) -> Replayed:
+        """Return what came of the windows taken."""
+        for tally, unmatched in zip(self._tallies, self._unmatched, strict=True):
+            tally.recorded.unmatched = len(unmatched)
+        return Replayed(
+            policies=self._tallies,
+            ran=self._ran,
+            jobs=sorted(self._ends),
+            spans=sorted(self._spans, key=lambda span: (span.job, span.span_end_ms)),
+            windows=self._windows,
+            refused=self.refused,
+            first_ms=self._first_ms,
+            last_ms=max(self._ends.values(), default=None),
+        )
+
+    def _measure(self, window: Window) -> None:
+        load = minute_load(window)
+        runs = {spec.task: spec.parallelism for spec in window.topology.tasks}
+        before = self._running.get(window.job)
+        self._ran.rescales += before is not None and before != runs
+        self._running[window.job] = runs
+        if load is None:
+            return
+        if any(window.job in wanted for wanted in self._wanted):
+            self._ran.measured(load, runs)
+        for tally, wanted in zip(self._tallies, self._wanted, strict=True):
+            if window.job in wanted:
+                tally.measured(load, wanted[window.job])
+
+    def _decide(self, index: int, window: Window, append_ms: int) -> Decision | None:
+        policy, tally = self._policies[index], self._tallies[index]
+        if not is_span_end(window.window_end_ms, policy.span_minutes):
+            return None
+        recorded = self._known.recorded(window.job, window.window_end_ms, policy.name)
+        settings = self._known.settings_of(window.job, recorded, append_ms)
+        seed = self._seed if recorded is None else recorded.seed
+        decision = decide(window, policy, settings, seed=seed, asked=policy.name)
+        tally.decided(decision, self._wanted[index].get(window.job, {}))
+        self._wanted[index][window.job] = {task.task: task.desired for task in decision.tasks}
+        if recorded is not None:
+            tally.recorded.take(decision, recorded)
+            self._unmatched[index].discard((window.job, window.window_end_ms, policy.name))
+        return decision
+
+    def _recorded_of(self, name: str) -> set[SpanKey]:
+        return {key for key in self._known.decisions if key[2] == name}
+
+
+def agreement(before: Known, again: Known, asked: str) -> Agreement:
+    """Compare the decisions of one policy in two sources."""
+    found = Agreement()
+    for key, recorded in sorted(before.decisions.items()):
+        if key[2] != asked:
+            continue
+        other = again.decisions.get(key)
+        if other is None:
+            found.unmatched += 1
+        else:
+            found.take(decode(other.encoded(), Decision), recorded)
+    return found

@@ -1,0 +1,205 @@
+"""Where records are read from: a recording, or the topics of a road; partition after partition, never the whole in memory."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Protocol
+
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+
+from contracts.settings import RoadSettings
+from contracts.topics import TopicNames
+from runtime.kafka import REQUEST_TIMEOUT_S, consumer
+from services.recording.format import Recording
+from services.recording.records import Record
+
+Say = Callable[[str], None]
+
+SAY_EVERY_S = 2.0
+STALLED_S = 30.0
+_POLL_S = 0.5
+_BATCH = 500
+
+
+class Source(Protocol):
+    """Something that holds records of a road's topics."""
+
+    @property
+    def name(self) -> str:
+        """Return how it is called in messages."""
+        ...
+
+    @property
+    def partitions(self) -> Mapping[str, int]:
+        """Return its topics with the number of their partitions."""
+        ...
+
+    def records(self, topics: Iterable[str]) -> Iterator[Record]:
+        """Yield the records of these topics (those it has), each partition's together and in order."""
+        ...
+
+
+class FileSource:
+    """The records of a recording."""
+
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+        self.name = str(recording.path)
+        self.partitions: Mapping[str, int] = {topic.name: topic.partitions for topic in recording.header.topics}
+
+    def records(self, topics: Iterable[str]) -> Iterator[Record]:
+        """Yield the recording's records of these topics; raises RecordingRejected when the file turns out damaged."""
+        wanted = frozenset(topics)
+        return (record for record in self._recording.records() if record.topic in wanted)
+
+
+class RoadSource:
+    """What was committed to a road's topics when this was made; what comes later is not read."""
+
+    def __init__(self, settings: RoadSettings, topics: Iterable[str], *, say: Say | None = None) -> None:
+        """Look up how far the topics (bare names) go.
+
+        Raises:
+            ConnectionError: Kafka does not answer, or a topic does not exist.
+        """
+        self._settings, self._say = settings, say
+        self._full = TopicNames(settings.topic_prefix)
+        self.name = f"Kafka at {settings.bootstrap}"
+        with readable(self.name):
+            admin = AdminClient({"bootstrap.servers": settings.bootstrap, "log_level": 0})
+            self.partitions: Mapping[str, int] = self._count(admin, list(topics))
+            self._begins = self._offsets(admin, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+            self._ends = self._offsets(admin, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+
+    def records(self, topics: Iterable[str]) -> Iterator[Record]:
+        """Yield what lies between the beginning and the end found when this was made.
+
+        Raises:
+            ConnectionError: Kafka does not deliver.
+        """
+        with readable(self.name):
+            client = consumer(
+                self._settings, "surescale-recorder", **{"enable.partition.eof": True, "fetch.wait.max.ms": 20, "log_level": 0}
+            )
+            try:
+                client.list_topics(timeout=REQUEST_TIMEOUT_S)  # else each topic new to the client costs a second
+                wanted = [topic for topic in topics if topic in self.partitions]
+                progress = _Progress(self._say, sum(self._length(topic) for topic in wanted))
+                for topic in wanted:
+                    for partition in range(self.partitions[topic]):
+                        yield from self._partition(client, topic, partition, progress)
+            finally:
+                client.close()
+
+    def _partition(self, client: Consumer, topic: str, partition: int, progress: "_Progress") -> Iterator[Record]:
+        at, end = self._begins[topic, partition], self._ends[topic, partition]
+        if at >= end:
+            return
+        client.assign([TopicPartition(self._full(topic), partition, at)])
+        arrived_s = time.monotonic()
+        while at < end:
+            first = client.poll(_POLL_S)  # consume itself would wait for a full batch
+            messages = [] if first is None else [first, *client.consume(num_messages=_BATCH, timeout=0)]
+            if messages:
+                arrived_s = time.monotonic()
+            elif time.monotonic() - arrived_s > STALLED_S:
+                raise ConnectionError(f"{self.name} stopped delivering {self._full(topic)}")
+            for message in messages:
+                offset = message.offset() or 0
+                if _is_record(message):
+                    if offset < end:
+                        yield record_of(topic, message)
+                    offset += 1
+                progress.move(topic, min(offset, end) - at)
+                at = max(at, offset)
+
+    def _count(self, admin: AdminClient, topics: list[str]) -> dict[str, int]:
+        known = admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics
+        missing = [self._full(topic) for topic in topics if self._full(topic) not in known]
+        if missing:
+            raise ConnectionError(f"{self.name} has no topic {missing[0]}")
+        return {topic: len(known[self._full(topic)].partitions) for topic in topics}
+
+    def _offsets(self, admin: AdminClient, spec: OffsetSpec) -> dict[tuple[str, int], int]:
+        asked = {
+            (topic, partition): TopicPartition(self._full(topic), partition)
+            for topic, count in self.partitions.items()
+            for partition in range(count)
+        }
+        deadline = time.monotonic() + REQUEST_TIMEOUT_S
+        while True:
+            found = admin.list_offsets(
+                dict.fromkeys(asked.values(), spec),
+                isolation_level=IsolationLevel.READ_COMMITTED,
+                request_timeout=REQUEST_TIMEOUT_S,
+            )
+            try:
+                results = {(at.topic, at.partition): future.result().offset for at, future in found.items()}
+                return {key: results[at.topic, at.partition] for key, at in asked.items()}
+            except KafkaException:
+                # A partition that was just created has its leader a moment later.
+                if time.monotonic() > deadline:
+                    raise
+                admin.list_topics(timeout=REQUEST_TIMEOUT_S)
+                time.sleep(0.05)
+
+    def _length(self, topic: str) -> int:
+        return sum(self._ends[topic, partition] - self._begins[topic, partition] for partition in range(self.partitions[topic]))
+
+
+class _Progress:
+    """Says every few seconds how far a long reading is."""
+
+    def __init__(self, say: Say | None, total: int) -> None:
+        self._say, self._total, self._done, self._said_s = say, total, 0, time.monotonic()
+
+    def move(self, topic: str, by: int) -> None:
+        self._done += max(0, by)
+        if self._say is not None and time.monotonic() - self._said_s > SAY_EVERY_S:
+            self._said_s = time.monotonic()
+            self._say(f"{self._done:,} of {self._total:,} records read, now {topic}")
+
+
+def _is_record(message: Message) -> bool:
+    """Say whether it is a record; the end of a partition lies behind transaction markers, which are never delivered.
+
+    Raises:
+        KafkaException: neither.
+    """
+    error = message.error()
+    if error is None:
+        return True
+    if error.code() != KafkaError._PARTITION_EOF and not error.retriable():
+        raise KafkaException(error)
+    return False
+
+
+def record_of(topic: str, message: Message) -> Record:
+    """Return a record of a topic (bare name) as Kafka delivered it."""
+    key, value = message.key(), message.value()
+    headers = message.headers() or []
+    pairs = headers.items() if isinstance(headers, dict) else headers
+    return Record(
+        topic=topic,
+        partition=message.partition() or 0,
+        offset=message.offset() or 0,
+        append_ms=message.timestamp()[1],
+        key=key.encode() if isinstance(key, str) else key,
+        value=value.encode() if isinstance(value, str) else value,
+        headers=tuple((name, said.encode() if isinstance(said, str) else said) for name, said in pairs),
+    )
+
+
+@contextmanager
+def readable(name: str) -> Iterator[None]:
+    """Turn what Kafka says into one readable line.
+
+    Raises:
+        ConnectionError: in place of KafkaException.
+    """
+    try:
+        yield
+    except KafkaException as error:
+        reason = error.args[0].str() if error.args and isinstance(error.args[0], KafkaError) else error
+        raise ConnectionError(f"{name} does not answer: {reason}") from None

@@ -1,0 +1,162 @@
+"""A replay as tables for people and as a document for programs. Decides nothing."""
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+
+from services.recording.diff import Agreement, SpanDiff, Tally, TaskWish
+from services.recording.replay import Replayed
+
+if TYPE_CHECKING:
+    from services.recording.through_spark import AgentAnswers
+
+NOTHING = "·"
+DIFFERENCES_SHOWN = 5
+NAMES_SHOWN = 3  # of tasks in one row
+
+
+def document(found: Replayed, *, source: str, through: str) -> dict[str, Any]:
+    """Return the replay as plain values."""
+    return {
+        "source": source,
+        "through": through,
+        "jobs": found.jobs,
+        "from_ms": found.first_ms,
+        "until_ms": found.last_ms,
+        "windows": found.windows,
+        "refused": found.refused,
+        "policies": [dataclasses.asdict(tally) for tally in found.policies],
+        "as_it_ran": _ran(found.ran),
+        "spans": [dataclasses.asdict(span) for span in found.spans],
+    }
+
+
+def print_replay(found: Replayed, console: Console, *, full: bool = False) -> None:
+    """Print each job's spans side by side, then the figures of each policy."""
+    names = [tally.policy for tally in found.policies]
+    for job in found.jobs:
+        spans = [span for span in found.spans if span.job == job]
+        shown = [span for span in spans if full or span.tasks]
+        if shown:
+            console.print(_job_table(job, shown, names, full))
+        quiet = len(spans) - len(shown)
+        if quiet:
+            console.print(f"{job}: {quiet} of {len(spans)} spans without any change are left out", style="dim", highlight=False)
+    console.print(_figures_table(found))
+    for tally in found.policies:
+        console.print(f"{tally.policy}: {agreement_line(tally.recorded)}", highlight=False)
+        for difference in tally.recorded.differences[:DIFFERENCES_SHOWN]:
+            console.print(f"  {_difference(difference)}", highlight=False, markup=False)
+    if found.refused:
+        console.print(f"{found.refused} windows do not parse or cannot be decided on; they are left out", highlight=False)
+
+
+def print_answers(answers: "AgentAnswers", console: Console) -> None:
+    """Print how the agent's own decisions compare."""
+    console.print(f"the agent made {answers.decisions} decisions on the Spark job's windows", highlight=False)
+    console.print(f"  recorded: {agreement_line(answers.recorded)}", highlight=False)
+    console.print(f"  decided here: {agreement_line(answers.directly)}", highlight=False)
+
+
+def agreement_line(agreement: Agreement) -> str:
+    """Return one sentence on how decisions compare with the recorded ones."""
+    compared = agreement.same + agreement.different
+    if not compared and not agreement.other_hash and not agreement.unmatched:
+        return "no decisions of it were recorded to compare with"
+    words = []
+    if compared and not agreement.different:
+        words.append(f"[green]replays to the same decisions, byte for byte: {agreement.same} of {compared}[/green]")
+    elif compared:
+        words.append(f"[red]{agreement.different} of {compared} decisions differ from the recorded ones[/red]")
+    if agreement.other_hash:
+        words.append(f"{agreement.other_hash} recorded decisions were made by another package of that name and are not compared")
+    if agreement.unmatched:
+        words.append(f"{agreement.unmatched} recorded decisions have no window here")
+    return "; ".join(words)
+
+
+def clock_text(at_ms: int) -> str:
+    """Return an event time for people, e.g. ``1995-08-28 07:10``."""
+    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M")
+
+
+def _job_table(job: str, spans: Sequence[SpanDiff], names: Sequence[str], full: bool) -> Table:
+    table = Table("span end", "task", "now", title=job, title_justify="left")
+    table.columns[2].justify = "right"
+    for name in names:
+        table.add_column(name, justify="right")
+    for span in spans:
+        verdicts = [_verdict(action, desired) for action, desired in zip(span.actions, span.desired, strict=True)]
+        table.add_row(clock_text(span.span_end_ms), "[bold]all[/bold]", str(span.current), *verdicts)
+        for row in _task_rows(span, full):
+            table.add_row("", *row)
+        table.add_section()
+    return table
+
+
+def _task_rows(span: SpanDiff, full: bool) -> Iterator[tuple[str, ...]]:
+    """Yield the tasks that policies change; unless ``full``, equal changes share a row and what policies agree on is one row."""
+    alike = [] if full or len(span.actions) == 1 else [wish for wish in span.tasks if len(set(wish.desired)) == 1]
+    groups: dict[object, list[TaskWish]] = {}
+    for wish in span.tasks:
+        if wish not in alike:
+            groups.setdefault(wish.task if full else (wish.current, wish.desired), []).append(wish)
+    for wishes in groups.values():
+        yield (_names(wishes), str(wishes[0].current), *(_wanted(wishes[0], desired) for desired in wishes[0].desired))
+    if alike:
+        sums = (str(sum(wish.desired[index] or 0 for wish in alike)) for index in range(len(span.actions)))
+        yield (f"{len(alike)} tasks alike", str(sum(wish.current for wish in alike)), *sums)
+
+
+def _names(wishes: Sequence[TaskWish]) -> str:
+    names = ", ".join(wish.task for wish in wishes[:NAMES_SHOWN])
+    return names if len(wishes) <= NAMES_SHOWN else f"{names} and {len(wishes) - NAMES_SHOWN} more, each"
+
+
+def _verdict(action: str | None, desired: int | None) -> str:
+    if action is None:
+        return ""
+    return f"[bold]act → {desired}[/bold]" if action == "act" else "hold"
+
+
+def _wanted(wish: TaskWish, desired: int | None) -> str:
+    if desired is None:
+        return ""
+    if desired == wish.current:
+        return NOTHING
+    return f"[green]↑ {desired}[/green]" if desired > wish.current else f"[cyan]↓ {desired}[/cyan]"
+
+
+def _figures_table(found: Replayed) -> Table:
+    span = f"{clock_text(found.first_ms or 0)} to {clock_text(found.last_ms or 0)}"
+    table = Table("policy", "package", title=f"{found.windows} windows, {span}", title_justify="left")
+    for name in ("decisions", "acts", "rescales", "minutes over capacity", "instances, mean", "by the rule instead"):
+        table.add_column(name, justify="right")
+    for tally in found.policies:
+        cells = (tally.decisions, tally.acts, tally.rescales, _over(tally), _mean(tally), tally.fallbacks)
+        table.add_row(tally.policy, tally.sha256[:12] or "-", *map(str, cells))
+    table.add_row(found.ran.policy, "", "", "", str(found.ran.rescales), _over(found.ran), _mean(found.ran), "", style="dim")
+    return table
+
+
+def _over(tally: Tally) -> str:
+    return f"{tally.minutes_over_capacity} of {tally.minutes}"
+
+
+def _mean(tally: Tally) -> str:
+    return f"{tally.instance_minutes / tally.minutes:.1f}" if tally.minutes else "-"
+
+
+def _difference(difference: dict[str, object]) -> str:
+    fields = difference["fields"]
+    assert isinstance(fields, list)
+    return f"{difference['decision_id']} differs in {', '.join(fields)}"
+
+
+def _ran(tally: Tally) -> dict[str, int]:
+    names = ("rescales", "minutes", "minutes_over_capacity", "instance_minutes")
+    return {name: getattr(tally, name) for name in names}
