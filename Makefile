@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help install install-train demo test lint format locks bench clean
+.PHONY: help install install-train demo test lint format locks bench up down clean
 
 PYTHON ?= python3
 VENV   := .venv
@@ -46,6 +46,12 @@ locks: install ## Resolve the lock files anew
 
 bench: install ## Run the benchmarks; each prints seed, machine and ratios
 	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+up: ## Start the road in containers (settings of compose/.env, else the demo)
+	@compose/road.sh up
+
+down: ## Stop the road in containers
+	@compose/road.sh down
 
 clean: ## Remove what the targets above made
 	@rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache

@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import TypeVar, get_type_hints
+from urllib.parse import urlsplit, urlunsplit
 
 from contracts.errors import SettingsError
 
@@ -67,6 +68,15 @@ def from_environment(kind: type[S], environment: Mapping[str, str] | None = None
 def to_environment(settings: RoadSettings) -> dict[str, str]:
     """Return the variables that make a child process read the same settings."""
     return {f"SURESCALE_{item.name.upper()}": _text(getattr(settings, item.name)) for item in fields(settings)}
+
+
+def without_password(url: str) -> str:
+    """Return an address fit for logs and messages: the password in it, if any, replaced by stars."""
+    parts = urlsplit(url)
+    if parts.password is None:
+        return url
+    host = parts.netloc.rpartition("@")[2]
+    return urlunsplit(parts._replace(netloc=f"{parts.username or ''}:***@{host}"))
 
 
 def _text(value: object) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
+import onnx
 import torch
 
 from model_export.environment import LoopRows, Terms
@@ -96,6 +97,20 @@ def _export(
         module, arguments, input_names=inputs, output_names=outputs, dynamic_shapes=shapes, dynamo=True, verbose=False
     )
     program.save(str(path), external_data=False)
+    strip_traces(path)
+
+
+def strip_traces(path: Path) -> None:
+    """Take the exporter's notes out of a graph: stack traces of the machine that exported it, which are half of its bytes."""
+    model = onnx.load(path)
+    graphs = [model.graph, *model.functions]
+    for part in (model, *graphs, *(node for graph in graphs for node in graph.node), *model.graph.value_info):
+        part.ClearField("metadata_props")
+        part.ClearField("doc_string")
+    for tensor in (*model.graph.initializer, *model.graph.input, *model.graph.output):
+        tensor.ClearField("metadata_props")
+        tensor.ClearField("doc_string")
+    onnx.save(model, path)
 
 
 def check_parity(run: Run, folder: Path, states: int = 256) -> dict[str, float]:
@@ -118,7 +133,7 @@ def check_parity(run: Run, folder: Path, states: int = 256) -> dict[str, float]:
             if not np.array_equal(looked.minutes, chosen.looked.minutes[0]) or not np.array_equal(
                 looked.neighbours, chosen.looked.neighbours[0]
             ):
-                other += 1  # scores that tie to the last bit may fall either way; counted, and kept rare below
+                other += 1  # a score at the edge of its grid may fall either way; counted, and kept rare below
                 continue
             worst = max(worst, float(np.abs(wanted - answered).max()))
     if worst > PARITY_MAX or other > seen // 100:

@@ -47,7 +47,7 @@ class TrainSettings:
     validation_jobs: tuple[str, ...] = VALIDATION_JOBS
     """Graphs, half of them not trained on, whose mean reward on that week decides which update is kept."""
     seed: int = 0
-    updates: int = 180
+    updates: int = 160
     learning_rate: float = 3e-4
     """Adam's, falling linearly to a tenth."""
     hidden: int = 32

@@ -13,6 +13,7 @@ from contracts.windows import Float32
 from policies.graph import Bool, Int64, JobGraph
 
 MASKED = -1e9  # never -inf: 0 x inf is NaN
+GRID = np.float32(8_192)  # scores are rounded to 1/8192: twin tasks must tie exactly, whatever a runtime does to the last bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,7 @@ def look(
         anchors: k1. neighbours: k2.
         gumbel: noise for theta [.., N, L] and phi [.., N, L, K]; none: the best are taken.
     """
+    mu = (np.round(mu * GRID) / GRID).astype(np.float32)
     table = graph.neighbours
     theta = np.where(mask, mu[..., 0], MASKED).swapaxes(-1, -2)
     if gumbel is not None:

@@ -1,4 +1,4 @@
-"""The agent's view of the topic ``job-settings``: what the user allows for each job, as of the last refresh."""
+"""The agent's view of ``job-settings`` and ``policy-releases``: what the user wants, as of the last refresh."""
 
 import logging
 import threading
@@ -7,12 +7,13 @@ from collections.abc import Iterable
 from confluent_kafka import KafkaException, Message
 
 from contracts.errors import RecordRejected
-from contracts.messages import JobSettings
+from contracts.messages import JobSettings, PolicyRelease
 from contracts.settings import RoadSettings
-from contracts.topics import JOB_SETTINGS
+from contracts.topics import JOB_SETTINGS, POLICY_RELEASES, TopicNames
 from contracts.wire import decode
 from runtime.backoff import wait_for
 from runtime.kafka import LogReader
+from services.policy_releases.releases import Timeline, in_force, timeline
 
 _AWAY = (KafkaException, TimeoutError)
 
@@ -31,16 +32,18 @@ def newest(known: dict[str, JobSettings], raw: bytes | None) -> dict[str, JobSet
 
 
 class JobSettingsView:
-    """Settings by job, read from the whole topic; a job without any has the defaults.
+    """Settings by job and releases by cluster, read from the whole topics; a job without settings has the defaults.
 
     Blocks while Kafka is away, so it is called from a worker thread. A record that does not parse is skipped with a warning:
-    the settings before it stay in force.
+    what came before it stays in force.
     """
 
     def __init__(self, settings: RoadSettings, *, stop: threading.Event, log: logging.Logger) -> None:
         self._settings, self._stop, self._log = settings, stop, log
         self._reader: LogReader | None = None
         self._known: dict[str, JobSettings] = {}
+        self._releases: dict[str, Timeline] = {}
+        self._release_topic = TopicNames(settings.topic_prefix)(POLICY_RELEASES)
 
     def refresh(self) -> None:
         """Take in everything that was committed before this call.
@@ -55,13 +58,17 @@ class JobSettingsView:
         """Return the job's settings."""
         return self._known.get(job) or JobSettings(job=job)
 
+    def released(self, cluster: str, at_ms: int) -> PolicyRelease | None:
+        """Return the release that a cluster's agents use at an event time, if any."""
+        return in_force(self._releases.get(cluster, ()), at_ms)
+
     def close(self) -> None:
         """Leave the broker."""
         if self._reader is not None:
             self._reader.close()
 
     def _read(self) -> list[Message]:
-        reader, self._reader = self._reader or LogReader(self._settings, [JOB_SETTINGS]), None
+        reader, self._reader = self._reader or LogReader(self._settings, [JOB_SETTINGS, POLICY_RELEASES]), None
         try:
             records = reader.read_to_end()
         except _AWAY:
@@ -74,7 +81,14 @@ class JobSettingsView:
     def _take(self, records: Iterable[Message]) -> None:
         for record in records:
             try:
-                self._known = newest(self._known, record.value())
+                if record.topic() == self._release_topic:
+                    self._release(decode(record.value(), PolicyRelease))
+                else:
+                    self._known = newest(self._known, record.value())
             except RecordRejected as error:
                 where = f"{record.topic()}[{record.partition()}]@{record.offset()}"
-                self._log.warning("settings at %s are ignored: %s", where, error)
+                self._log.warning("what stands at %s is ignored: %s", where, error)
+
+    def _release(self, release: PolicyRelease) -> None:
+        known = self._releases.get(release.cluster, ())
+        self._releases[release.cluster] = timeline((*known, release), release.cluster)

@@ -14,7 +14,7 @@ from aiokafka.errors import KafkaError
 from contracts.errors import RecordRejected
 from contracts.ids import cluster_of
 from contracts.messages import Decision
-from contracts.topics import DEAD_LETTERS, DECISIONS, JOB_SETTINGS, RECORD_BYTES_MAX, SNAPSHOTS, TopicNames
+from contracts.topics import DEAD_LETTERS, DECISIONS, JOB_SETTINGS, POLICY_RELEASES, RECORD_BYTES_MAX, SNAPSHOTS, TopicNames
 from contracts.wire import encode
 from runtime.backoff import Stopped
 from runtime.health import HealthServer
@@ -25,7 +25,7 @@ from services.agent.seldom import Seldom
 from services.agent.settings import AgentSettings
 from services.agent.transport import read_committed
 
-READS_AND_WRITES = (SNAPSHOTS, JOB_SETTINGS, DECISIONS, DEAD_LETTERS)
+READS_AND_WRITES = (SNAPSHOTS, JOB_SETTINGS, POLICY_RELEASES, DECISIONS, DEAD_LETTERS)
 WINDOWS_IN_MEMORY = 16  # a window may have 16 MiB
 COMMIT_EVERY_S = 1.0
 STOP_WITHIN_S = 4.0
@@ -158,7 +158,9 @@ class _Desk:
         self._decisions = _raw_topic(app, full(DECISIONS))
         self._dead_letters = _raw_topic(app, full(DEAD_LETTERS))
         self._view, self._progress = view, progress
-        self._answerer = Answerer(view.of, policy=settings.policy, folder=settings.policy_folder, seed=settings.seed)
+        self._answerer = Answerer(
+            view.of, policy=settings.policy, folder=settings.policy_folder, seed=settings.seed, released=view.released
+        )
 
     async def handle(self, event: faust.Event) -> None:
         raw, record = event.value, event.message

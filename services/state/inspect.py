@@ -76,17 +76,19 @@ def _store(settings: "RoadSettings") -> "Iterator[ViewStore]":
     import redis
 
     from contracts.errors import SettingsError
+    from contracts.settings import without_password
     from services.state.view_store import ViewStore, connect
 
+    shown = without_password(settings.redis_url)
     try:
         client = connect(settings.redis_url)
     except ValueError as error:
-        raise SettingsError(f"redis_url: {settings.redis_url!r} is no address of Redis: {error}") from None
+        raise SettingsError(f"redis_url: {shown!r} is no address of Redis: {error}") from None
     try:
         yield ViewStore(client, settings.topic_prefix)
     except redis.RedisError as error:
         raise ConnectionError(
-            f"Redis at {settings.redis_url} does not answer ({error}); name another with --redis or SURESCALE_REDIS_URL"
+            f"Redis at {shown} does not answer ({error}); name another with --redis or SURESCALE_REDIS_URL"
         ) from None
     finally:
         client.close()

@@ -10,6 +10,7 @@ import redis
 from aiohttp import web
 from confluent_kafka import KafkaException
 
+from contracts.settings import without_password
 from runtime.backoff import Stopped, wait_for
 from runtime.health import HealthServer
 from runtime.kafka import wait_for_topics
@@ -43,7 +44,7 @@ def run(settings: StateSettings, stop: threading.Event, log: logging.Logger) -> 
 async def _serve(
     settings: StateSettings, store: ViewStore, work: "_Projection", stop: threading.Event, log: logging.Logger
 ) -> None:
-    runner = web.AppRunner(make_app(Views(store), work.report, redis_url=settings.redis_url), access_log=None)
+    runner = web.AppRunner(make_app(Views(store), work.report, redis_url=without_password(settings.redis_url)), access_log=None)
     await runner.setup()
     try:
         await web.TCPSite(runner, settings.http_host, settings.http_port).start()
@@ -89,7 +90,7 @@ class _Projection:
 
     def _project(self) -> None:
         wait_for_topics(self._settings, PROJECTED, stop=self._stop, log=self._log)
-        what = f"Redis at {self._settings.redis_url} and Kafka at {self._settings.bootstrap}"
+        what = f"Redis at {without_password(self._settings.redis_url)} and Kafka at {self._settings.bootstrap}"
         while not self._stop.is_set():
             wait_for(what, self._step, expected=(KafkaException, redis.RedisError), stop=self._stop, log=self._log)
 

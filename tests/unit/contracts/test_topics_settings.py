@@ -3,7 +3,7 @@
 import pytest
 
 from contracts.errors import SettingsError
-from contracts.settings import RoadSettings, from_environment, to_environment
+from contracts.settings import RoadSettings, from_environment, to_environment, without_password
 from contracts.topics import CLUSTER_PARTITIONS, RECORD_BYTES_MAX, TOPICS, TopicNames
 
 
@@ -64,3 +64,16 @@ def test_a_variable_that_does_not_parse_is_named(variable: str) -> None:
     """The message names the variable and shows the value."""
     with pytest.raises(SettingsError, match=f"{variable}.*'maybe'"):
         from_environment(RoadSettings, {variable: "maybe"})
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("redis://127.0.0.1:6379/0", "redis://127.0.0.1:6379/0"),
+        ("redis://ana:secret@host:6379/0", "redis://ana:***@host:6379/0"),
+        ("redis://:secret@host/0", "redis://:***@host/0"),
+    ],
+)
+def test_a_password_in_an_address_is_never_shown(url: str, shown: str) -> None:
+    """Logs and messages name the address without its secret."""
+    assert without_password(url) == shown

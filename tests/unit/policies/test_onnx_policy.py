@@ -77,6 +77,12 @@ def test_the_shipped_model_loads_and_is_listed(policy: OnnxPolicy) -> None:
     assert sum(file.stat().st_size for file in (SHIPPED / "sure").iterdir()) < 1_000_000
 
 
+@pytest.mark.parametrize("file", ["sampler.onnx", "policy.onnx"])
+def test_the_graphs_carry_no_traces_of_the_machine_that_made_them(file: str) -> None:
+    """Exporters write stack traces into graphs; ours are stripped."""
+    assert b".py" not in (SHIPPED / "sure" / file).read_bytes()
+
+
 def test_it_answers_with_ratios_and_what_it_looked_at(policy: OnnxPolicy) -> None:
     """Every real task looked at some minutes of the window, in time order, and at tasks of its own job."""
     answer = policy.answer(branching_window(), SETTINGS, 0)

@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# Builds the images of the roles named (default: all) and prints their sizes. Variables, all optional:
+#   PYTHON_IMAGE  base image              APT_MIRROR, PYPI_INDEX, MAVEN_REPOSITORY  where packages come from
+#   SURESCALE_REGISTRY (surescale), SURESCALE_TAG (the project's version)          names of the images
+set -euo pipefail
+cd "$(dirname "$0")/.."
+say() { echo "surescale: $*" >&2; }
+
+version=$(sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
+registry=${SURESCALE_REGISTRY:-surescale}
+tag=${SURESCALE_TAG:-$version}
+roles=("$@")
+[ ${#roles[@]} -gt 0 ] || roles=(monitor rescaler engine state-service agent spark)
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+
+# Only this is sent to the engine: no environment, no data, no history.
+context() {
+    tar --create --exclude=__pycache__ --exclude=.env pyproject.toml README.md LICENSE locks compose \
+        contracts policies simulation runtime monitor spark_streaming services rescaler model_export
+}
+
+arguments=()
+for name in PYTHON_IMAGE APT_MIRROR PYPI_INDEX MAVEN_REPOSITORY; do
+    [ -z "${!name:-}" ] || arguments+=(--build-arg "$name=${!name}")
+done
+
+for role in "${roles[@]}"; do
+    [ -f "locks/images/$role.txt" ] || { say "there is no role $role; locks/images/ has the names"; exit 2; }
+    image=$registry/$role:$tag
+    if ! context | docker build --file compose/Dockerfile --build-arg "ROLE=$role" "${arguments[@]}" --tag "$image" - > "$log" 2>&1
+    then
+        [ -z "${DEBUG:-}" ] || sed 's/^/  /' "$log" >&2
+        say "image $image was not built: $(grep -v '^[[:space:]]*$' "$log" | tail -n 1) (DEBUG=1 shows the whole build)"
+        exit 1
+    fi
+    bytes=$(docker image inspect --format '{{.Size}}' "$image")
+    echo "$image: $((bytes / 1000000)) MB"
+done

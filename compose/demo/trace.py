@@ -1,0 +1,66 @@
+"""Starts the trace of the simulated engine once the road is up, and tells how it goes until it ends.
+
+First each simulated job's limits go to the topic ``job-settings``; then the clock starts. Started again, it only follows.
+With ``--no-follow`` it ends after the start.
+"""
+
+import json
+import sys
+import time
+import urllib.request
+from typing import Any
+
+from contracts.messages import JobSettings
+from contracts.settings import RoadSettings, from_environment
+from contracts.topics import JOB_SETTINGS, TopicNames
+from contracts.wire import encode
+from runtime.kafka import producer
+
+SAY_EVERY_S = 5.0
+FIGURES = ("reward", "latency_mean_s", "latency_p99_s", "utilisation", "task_minutes", "rescales", "overload_minutes")
+
+
+def main(settings: RoadSettings, *, follow: bool) -> None:
+    """Publish the jobs' limits, start the clock, follow."""
+    publish_limits(settings)
+    fetch(settings, "/clock/start", method="POST")
+    print("the trace has started", flush=True)
+    while follow:
+        report = fetch(settings, "/report")
+        print(progress_line(report), flush=True)
+        if report["finished"]:
+            print(json.dumps({job: {name: found[name] for name in FIGURES} for job, found in report["jobs"].items()}, indent=1))
+            return
+        time.sleep(SAY_EVERY_S)
+
+
+def publish_limits(settings: RoadSettings) -> None:
+    """Tell the road what each job may use."""
+    client, full = producer(settings), TopicNames(settings.topic_prefix)
+    for entry in fetch(settings, "/jobs")["jobs"]:
+        tasks = fetch(settings, f"/jobs/{entry['job'].partition('/')[2]}")["topology"]["tasks"]
+        limits = JobSettings(job=entry["job"], version=1, total_limit=max(200, 2 * len(tasks)), set_by="demo")
+        client.produce(full(JOB_SETTINGS), key=entry["job"], value=encode(limits))
+    if client.flush(30.0):
+        sys.exit("surescale: Kafka did not take the job settings within 30 s")
+
+
+def progress_line(report: dict[str, Any]) -> str:
+    """Return one line: how far, and each job's load and size."""
+    jobs = [
+        f"{job}: {found['load_records_per_minute']:.0f} records/min on {found['parallelism'][-1]} subtasks"
+        for job, found in sorted(report["jobs"].items())
+        if found["parallelism"]
+    ]
+    return f"minute {report['minutes_done']} of {report['minutes']}  " + "   ".join(jobs)
+
+
+def fetch(settings: RoadSettings, path: str, method: str = "GET") -> Any:
+    """Return what the engine answers; never through a proxy."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(urllib.request.Request(settings.engine_url + path, method=method), timeout=30) as answer:
+        return json.load(answer)
+
+
+if __name__ == "__main__":
+    main(from_environment(RoadSettings), follow="--no-follow" not in sys.argv)

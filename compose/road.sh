@@ -1,0 +1,141 @@
+#!/usr/bin/env bash
+# The road in containers: road.sh up | down | status | logs [SERVICE...]
+# Settings come from compose/.env (else compose/.env.example); variables of the environment win. Trouble is one line on
+# standard error that begins with "surescale:", an exit code above 0, and nothing left running.
+set -uo pipefail
+cd "$(dirname "$0")"
+FILE=compose.yaml
+SETTINGS=${ENV_FILE:-.env}
+[ -f "$SETTINGS" ] || SETTINGS=.env.example
+
+say() { echo "surescale: $*" >&2; }
+give_up() { say "$*"; exit 1; }
+last_line() { grep -v '^[[:space:]]*$' "$1" | tail -n 1 | cut -c 1-400; }
+
+# The file's values, where the environment has none of its own.
+read_settings() {
+    local line name
+    while IFS= read -r line; do
+        case $line in '' | '#'*) continue ;; esac
+        name=${line%%=*}
+        [[ $name =~ ^[A-Z_][A-Z0-9_]*$ ]] || give_up "$SETTINGS: ${line@Q} is not NAME=value"
+        [ -n "${!name+set}" ] || export "$name=${line#*=}"
+    done < "$SETTINGS"
+    export COMPOSE_PROJECT_NAME=${COMPOSE_PROJECT_NAME:-surescale}
+    for name in SURESCALE_ENGINE_URL SURESCALE_ROAD_CLOCK; do
+        [ -n "${!name:-}" ] || give_up "$name is not set; compose/.env.example says what it means"
+    done
+}
+
+find_engine() {
+    command -v docker > /dev/null || give_up "no docker command: install a container engine (docs/deploy.md), or use 'surescale up'"
+    docker info --format '{{.ServerVersion}}' > "$scratch" 2>&1 || give_up "no container engine answers: $(last_line "$scratch")"
+    if docker compose version > /dev/null 2>&1; then
+        compose=(docker compose)
+    elif command -v docker-compose > /dev/null; then
+        compose=(docker-compose)
+    else
+        give_up "neither 'docker compose' nor 'docker-compose' is installed (Debian: apt-get install docker-compose)"
+    fi
+    compose+=(--file "$FILE" --env-file "$SETTINGS" --project-name "$COMPOSE_PROJECT_NAME")
+}
+
+# `wanted` has every image that the chosen profiles need; ours are built where they are missing and come from no registry.
+have_images() {
+    local image role
+    for image in "${KAFKA_IMAGE:-apache/kafka:4.1.1}" "${REDIS_IMAGE:-redis:7}"; do
+        docker image inspect "$image" > /dev/null 2>&1 && continue
+        say "$image: pulling"
+        docker pull --quiet "$image" > "$scratch" 2>&1 \
+            || give_up "image $image cannot be had ($(last_line "$scratch")); KAFKA_IMAGE and REDIS_IMAGE name others"
+    done
+    roles=(monitor spark agent rescaler state-service)
+    [[ ,${COMPOSE_PROFILES:-}, != *,demo,* ]] || roles+=(engine)
+    for role in "${roles[@]}"; do
+        image=${SURESCALE_REGISTRY:-surescale}/$role:${SURESCALE_TAG:-$(version)}
+        docker image inspect "$image" > /dev/null 2>&1 && continue
+        if [ -n "${SURESCALE_REGISTRY:-}" ] && docker pull --quiet "$image" > "$scratch" 2>&1; then continue; fi
+        say "$image: building"
+        ./build.sh "$role" || exit 1
+    done
+}
+
+version() { sed -n 's/^version = "\(.*\)"/\1/p' ../pyproject.toml; }
+
+# A port that is taken is named before anything starts; what runs already under our name may hold its own.
+check_ports() {
+    [ -z "$(running)" ] || return 0
+    local name port
+    for name in SURESCALE_HTTP_PORT KAFKA_PORT; do
+        port=${!name:-}
+        [ -n "$port" ] || continue
+        if (exec 3<> "/dev/tcp/127.0.0.1/$port") 2> /dev/null; then
+            give_up "port $port of 127.0.0.1 is taken; set $name to another one"
+        fi
+    done
+}
+
+running() { docker ps --quiet --filter "label=com.docker.compose.project=$COMPOSE_PROJECT_NAME"; }
+
+take_down() {
+    local volumes=()
+    # The demo's trace begins anew at every start, and old topics would contradict it.
+    [[ ,${COMPOSE_PROFILES:-}, != *,demo,* ]] || volumes=(--volumes)
+    COMPOSE_PROFILES=demo "${compose[@]}" down --remove-orphans "${volumes[@]}" > "$scratch" 2>&1 \
+        || give_up "could not take everything down: $(last_line "$scratch")"
+}
+
+# Prints "NAME STATE HEALTH EXIT-CODE" of each container of the project.
+states() {
+    docker ps --all --quiet --filter "label=com.docker.compose.project=$COMPOSE_PROJECT_NAME" | xargs -r docker inspect --format \
+        '{{index .Config.Labels "com.docker.compose.service"}} {{.State.Status}} {{if .State.Health}}{{.State.Health.Status}}{{else}}none{{end}} {{.State.ExitCode}}'
+}
+
+# The first container that is not as it should be, with its last words.
+culprit() {
+    local found name
+    found=$(states | awk '($2 == "exited" && $4 != 0) || $3 == "unhealthy" || $2 == "restarting"' | head -n 1)
+    [ -n "$found" ] || found=$(states | awk '$2 == "running" && $3 == "starting"' | head -n 1)
+    name=${found%% *}
+    [ -n "$name" ] || return 0
+    "${compose[@]}" logs --no-color --tail 5 "$name" > "$scratch" 2>&1
+    echo "$name is ${found#* }; its last words: $(last_line "$scratch")"
+}
+
+up() {
+    have_images
+    check_ports
+    trap 'say "interrupted"; take_down; exit 130' INT TERM
+    local deadline=$((SECONDS + ${UP_TIMEOUT_S:-300})) started=$SECONDS why
+    if ! timeout "${UP_TIMEOUT_S:-300}" "${compose[@]}" up --detach --no-build --scale "agent=${AGENTS:-1}" > "$scratch.up" 2>&1; then
+        why=$(culprit)
+        why=${why:-$(last_line "$scratch.up")}
+        take_down
+        give_up "the road did not come up: $why"
+    fi
+    while states | awk '$3 == "starting" || $3 == "unhealthy" || $2 == "restarting" {waiting = 1} END {exit !waiting}'; do
+        if [ $SECONDS -ge $deadline ]; then
+            why=$(culprit)
+            take_down
+            give_up "the road was not healthy after ${UP_TIMEOUT_S:-300} s: $why"
+        fi
+        sleep 1
+    done
+    say "the road is up after $((SECONDS - started)) s; http://127.0.0.1:${SURESCALE_HTTP_PORT:-8070}/ serves the state"
+    [[ ,${COMPOSE_PROFILES:-}, != *,demo,* ]] || say "the trace: compose/road.sh logs --follow trace"
+}
+
+scratch=$(mktemp)
+trap 'rm -f "$scratch" "$scratch.up"' EXIT
+action=${1:-}
+[ $# -eq 0 ] || shift
+case $action in
+    up | down | status | logs) read_settings && find_engine ;;
+    *) say "usage: road.sh up | down | status | logs [SERVICE...]"; exit 2 ;;
+esac
+case $action in
+    up) up ;;
+    down) take_down && say "the road is down" ;;
+    status) states | sort ;;
+    logs) "${compose[@]}" logs --no-color "$@" ;;
+esac

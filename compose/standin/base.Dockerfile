@@ -1,0 +1,9 @@
+# Debian from a root file system that mmdebstrap made, with the certificate authorities of the machine that builds it
+# (some networks have their own), so that every Dockerfile above it stays as it is for the official images.
+# Context: rootfs.tar, and ca/ with *.crt (may hold none).
+FROM scratch
+ADD rootfs.tar /
+COPY ca/ /usr/local/share/ca-certificates/
+RUN update-ca-certificates > /dev/null 2>&1
+ENV SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt PIP_CERT=/etc/ssl/certs/ca-certificates.crt
+CMD ["bash"]

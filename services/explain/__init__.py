@@ -1,0 +1,1 @@
+"""``surescale explain``: everything that Kafka still knows of one decision, on one screen. Reads only."""

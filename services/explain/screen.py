@@ -1,0 +1,144 @@
+"""An explained decision as one screen for people. Reads nothing itself."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from services.explain.document import looked_at
+
+TASKS_SHOWN = 12
+UNITS_SHOWN = 8
+_WIDTH_WITHOUT_TERMINAL = 160
+
+Document = Mapping[str, Any]
+
+
+def show(explained: Document, console: Console | None = None) -> None:
+    """Print the screen."""
+    out = console or _console()
+    out.print(Text(f"{explained['decision_id']}: {explained['action']}", style="bold"))
+    out.print(Text(explained["reason"]))
+    facts = Table.grid(padding=(0, 2))
+    for name, line in _facts(explained):
+        facts.add_row(name, Text(line))
+    out.print(facts)
+    _show_tasks(out, explained)
+    _show_course(out, explained)
+    if explained["command"]:
+        _show_command(out, explained["command"])
+    if "recomputed" in explained:
+        _show_recomputed(out, explained["recomputed"])
+
+
+def _facts(explained: Document) -> list[tuple[str, str]]:
+    window, policy = explained["window"], explained["policy"]
+    load = window["load_records_per_minute"]
+    facts = [
+        (
+            "window",
+            f"{window['minutes_known']} minutes known, {window['completeness']:.0%} complete, "
+            f"{'load unknown' if load is None else f'{load:,.0f} records/min'}, up to {_time(explained['span_end_ms'])}",
+        ),
+        ("policy", f"{policy['name']} ({policy['sha256'][:12] or 'rule'}), seed {explained['seed']}"),
+        ("settings", f"version {explained['settings_version']}, topology version {explained['topology_version']}"),
+    ]
+    if policy["fallback_reason"]:
+        facts.insert(2, ("fallback", f"{policy['asked']} was asked: {policy['fallback_reason']}"))
+    return facts
+
+
+def _show_tasks(out: Console, explained: Document) -> None:
+    tasks = explained["tasks"]
+    changing = [task for task in tasks if task["desired"] != task["current"] or task["proposed"] != task["current"]]
+    if not changing:
+        out.print(f"None of {len(tasks)} tasks was to change.")
+        return
+    table = Table("task", "now", "ratio", "proposed", "amended", "desired", "least for load", "looked at (minute, weight)")
+    for task in sorted(changing, key=lambda task: -abs(task["desired"] - task["current"]))[:TASKS_SHOWN]:
+        amended = ", ".join(f"{item['rule']} {item['before']} -> {item['after']}" for item in task["amendments"])
+        looked = looked_at(task, explained["span_end_ms"])
+        sizes = (str(task["current"]), f"{task['ratio']:.3f}", str(task["proposed"]))
+        table.add_row(
+            Text(task["task"]), *sizes, Text(amended or "-"), str(task["desired"]), str(task["floor"]), Text(looked or "-")
+        )
+    out.print(table)
+    if len(changing) > TASKS_SHOWN:
+        out.print(f"and {len(changing) - TASKS_SHOWN} more tasks (--json shows all)")
+
+
+def _show_course(out: Console, explained: Document) -> None:
+    """Print what became of it, line by line in the order of time."""
+    steps = [(item["at_ms"], 0, f"{item['status']}: {_outcome(item)}") for item in explained["outcomes"]]
+    steps += [(item["at_ms"], 1, f"{item['status']}{_progress(item)}") for item in explained["progress"]]
+    steps += [(item["at_ms"], 2, f"engine: {_event(item)}") for item in explained["engine_events"]]
+    if not explained["outcomes"]:
+        out.print("No outcome yet: the rescaler has not answered.")
+    grid = Table.grid(padding=(0, 2))
+    for at_ms, _, line in sorted(steps, key=lambda step: step[:2]):
+        grid.add_row(_time(at_ms), Text(line))
+    out.print(grid)
+    gate = explained["gate_now"]
+    if gate:
+        words = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in gate.items() if value is not None)
+        out.print(Text(f"gate now: {words}"))
+
+
+def _show_command(out: Console, command: Document) -> None:
+    kind = " (advice)" if command["advice"] else ""
+    out.print(Text(f"command {command['command_id']}{kind}: {command['gate_reason']}, because of {command['gate_cause']}"))
+    table = Table("task", "before", "after", "added units", "removed units", "vnodes moved")
+    for change in command["changes"][:TASKS_SHOWN]:
+        units = (_units(change["added_units"]), _units(change["removed_units"]))
+        table.add_row(Text(change["task"]), str(change["before"]), str(change["after"]), *units, str(change["vnodes_moved"]))
+    out.print(table)
+    if command["placement"]:
+        placement = command["placement"]
+        out.print(Text(f"placed by {placement['algorithm']} on {', '.join(placement['hosts'])}"))
+
+
+def _show_recomputed(out: Console, recomputed: Document) -> None:
+    if recomputed["same"]:
+        out.print(Text("recomputed: the same bytes", style="green"))
+        return
+    out.print(Text("recomputed: NOT the same", style="bold red"))
+    for line in recomputed["differences"][:TASKS_SHOWN]:
+        out.print(Text(f"  {line}"))
+
+
+def _outcome(outcome: Document) -> str:
+    words = [outcome["reason"]]
+    if outcome["detail"]:
+        words.append(f"({outcome['detail']})")
+    if outcome["until_ms"] is not None:
+        words.append(f"until {_time(outcome['until_ms'])}")
+    if outcome["command_id"]:
+        words.append(f"by {outcome['command_id']}")
+    return " ".join(words)
+
+
+def _progress(step: Document) -> str:
+    took = f", {step['duration_ms'] / 1000:.0f} s" if step["duration_ms"] else ""
+    failed = f": {step['code']} {step['detail']}".rstrip() if step["code"] else ""
+    return took + failed
+
+
+def _event(event: Document) -> str:
+    return " ".join(str(event[name]) for name in ("kind", "job", "host", "detail") if event[name])
+
+
+def _units(units: list[int]) -> str:
+    shown = ", ".join(str(unit) for unit in units[:UNITS_SHOWN])
+    return f"{shown} and {len(units) - UNITS_SHOWN} more" if len(units) > UNITS_SHOWN else shown or "-"
+
+
+def _console() -> Console:
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=_WIDTH_WITHOUT_TERMINAL)
+
+
+def _time(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")

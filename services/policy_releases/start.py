@@ -1,0 +1,48 @@
+"""From what a user says of a release's start to an event minute. Pure."""
+
+from datetime import UTC, datetime
+
+from contracts.clock import MINUTE_MS, minute_end_ms
+from contracts.errors import SettingsError
+
+_YEAR_10000_MS = 253_402_300_800_000
+
+
+def next_minute_ms(now_ms: int) -> int:
+    """Return the first minute end after now.
+
+    >>> next_minute_ms(60_000), next_minute_ms(60_001)
+    (120000, 120000)
+    """
+    return minute_end_ms(now_ms + 1)
+
+
+def start_ms(text: str, now_ms: int) -> int:
+    """Return the event minute that a user means: milliseconds, an ISO time (UTC unless it says otherwise), or ``now``.
+
+    What lies before the next minute is refused: spans that ended were decided on already.
+
+    Raises:
+        SettingsError: no time, no whole minute, or the past.
+    """
+    earliest = next_minute_ms(now_ms)
+    if text == "now":
+        return earliest
+    at_ms = int(text) if text.isascii() and text.isdigit() else _iso_ms(text)
+    if at_ms % MINUTE_MS:
+        raise SettingsError(f"--from: {text} is no whole minute; the next one is {minute_end_ms(at_ms)}")
+    if at_ms < earliest:
+        raise SettingsError(f"--from: {text} is past, spans up to {now_ms} may be decided on; the earliest is {earliest}, or now")
+    if at_ms >= _YEAR_10000_MS:
+        raise SettingsError(f"--from: {text} is no time in milliseconds")
+    return at_ms
+
+
+def _iso_ms(text: str) -> int:
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise SettingsError(
+            f"--from: {text!r} is no time; give milliseconds, an ISO time such as 1995-08-28T10:00, or now"
+        ) from None
+    return round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)

@@ -1,0 +1,144 @@
+"""The road in containers of the project's own images: decisions and commands flow, and go on flowing when a role is taken away.
+
+One run is disturbed twice: the rescaler is killed, then both agents are restarted one after the other. It needs a container
+engine that really runs containers; without one the module says why it does not.
+"""
+
+import os
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from contracts import topics
+from contracts.clock import MINUTE_MS
+from contracts.messages import Decision, Outcome, Progress, RescheduleCommand
+from contracts.wire import decode
+from runtime.kafka import LogReader
+from tests.containers import RoadInContainers, Stopped, build_missing_images, role_image, why_not
+from tests.waiting import wait_until
+
+pytestmark = [pytest.mark.integration, pytest.mark.e2e]
+if os.environ.get("SURESCALE_TEST_STACK") == "local":
+    pytest.skip("the road in containers needs a container engine, and SURESCALE_TEST_STACK=local", allow_module_level=True)
+if (reason := why_not()) is not None and os.environ.get("SURESCALE_TEST_STACK") != "containers":
+    pytest.skip(f"the road in containers needs a container engine: {reason}", allow_module_level=True)
+
+MINUTES = 100
+RESTART_MINUTES_MAX = 4  # until a command takes effect, and the job is back
+AGENTS = ("agent-1", "agent-2")
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What was seen of a run that has ended."""
+
+    report: dict[str, Any]
+    decisions: list[Decision]
+    commands: list[RescheduleCommand]
+    events: list[Outcome | Progress]
+    jobs: list[dict[str, Any]]
+    restarted: dict[str, Stopped]
+    stopped: dict[str, Stopped]
+
+
+@pytest.fixture(scope="module")
+def run() -> Iterator[Run]:
+    """Bring the road up, disturb it, let the trace end, read what went over the topics, stop every role politely."""
+    build_missing_images(RoadInContainers.ROLES)
+    with RoadInContainers(MINUTES) as road:
+        road.wait_for_minute(20)
+        road.roles["rescaler"].kill_and_start()
+        road.wait_for_minute(50)
+        restarted = {agent: restart(road, agent) for agent in AGENTS}
+        wait_until(lambda: road.engine_report()["finished"], 300, "the end of the trace")
+        wait_until(lambda: len(road.state("/jobs")) == 2, 30, "both jobs in the view")
+        yield Run(
+            report=road.engine_report(),
+            decisions=read(road, topics.DECISIONS, Decision),
+            commands=read(road, topics.RESCHEDULE_COMMANDS, RescheduleCommand),
+            events=read(road, topics.RESCHEDULE_EVENTS, Outcome | Progress),
+            jobs=road.state("/jobs"),
+            restarted=restarted,
+            stopped={name: role.stop_politely() for name, role in road.roles.items()},
+        )
+
+
+def restart(road: RoadInContainers, name: str) -> Stopped:
+    """Stop one replica politely, start it again, and wait until it has partitions."""
+    stopped = road.roles[name].stop_politely()
+    road.roles[name].get_wrapped_container().start()
+    road.roles[name].wait_healthy()
+    return stopped
+
+
+def read(road: RoadInContainers, topic: str, kind: Any) -> list[Any]:
+    """Return the committed records of a topic."""
+    reader = LogReader(road.settings, [topic])
+    try:
+        return [decode(record.value(), kind) for record in reader.read_to_end()]
+    finally:
+        reader.close()
+
+
+def test_the_trace_ran_to_its_end(run: Run) -> None:
+    """Every minute of both jobs, and no stop at which somebody failed to answer."""
+    assert run.report["minutes_done"] == MINUTES
+    assert run.report["misses"] == 0
+    assert sorted(run.report["jobs"]) == ["sim/j_1351665", "sim/j_3803524"]
+
+
+def test_every_span_was_decided_once(run: Run) -> None:
+    """Neither the restarted agents nor the killed rescaler lost or doubled a decision."""
+    spans = Counter((decision.job, decision.span_end_ms) for decision in run.decisions)
+    assert set(spans.values()) == {1}
+    assert {len([job for job, _ in spans if job == name]) for name in run.report["jobs"]} == {MINUTES // 10}
+
+
+def test_commands_were_carried_out(run: Run) -> None:
+    """Each command once, each applied by the engine unless the trace ended on it, generations without a gap."""
+    applied = {event.command_id for event in run.events if isinstance(event, Progress) and event.status == "applied"}
+    last_ms = run.report["start_ms"] + (MINUTES - RESTART_MINUTES_MAX) * MINUTE_MS
+    assert applied
+    assert {command.command_id for command in run.commands if command.issued_at_ms < last_ms} <= applied
+    for job in run.report["jobs"]:
+        generations = [command.desired_generation for command in run.commands if command.job == job]
+        assert generations == list(range(1, len(generations) + 1))
+
+
+def test_the_view_shows_both_jobs(run: Run) -> None:
+    """Through the HTTP API of the state service, on its published port."""
+    assert {job["job"] for job in run.jobs} == set(run.report["jobs"])
+
+
+def test_agents_leave_in_time(run: Run) -> None:
+    """A rolling restart sees exit code 0 within ten seconds from each."""
+    assert set(run.restarted) == set(AGENTS)
+    assert all(stopped.exit_code == 0 and stopped.took_s < 10 for stopped in run.restarted.values()), run.restarted
+
+
+def test_every_role_leaves_in_time(run: Run) -> None:
+    """SIGTERM, ten seconds, exit code 0."""
+    late = {name: stopped for name, stopped in run.stopped.items() if stopped.exit_code != 0 or stopped.took_s >= 10}
+    assert not late
+
+
+@pytest.mark.parametrize("role", RoadInContainers.ROLES)
+def test_an_image_holds_what_it_needs_and_no_more(role: str) -> None:
+    """No compiler, no installer, no torch, not root, and a list of licences."""
+    build_missing_images((role,))
+    script = """
+        id -u
+        for tool in cc gcc make uv; do command -v $tool && exit 1; done
+        python -c 'import importlib.util as u; print([n for n in ("torch", "pip", "setuptools") if u.find_spec(n)])'
+        grep -c . /opt/surescale/licences.txt
+    """
+    command = ["docker", "run", "--rm", "--read-only", role_image(role), "sh", "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+    user, unwanted, licences = done.stdout.splitlines()
+    assert (user, unwanted) == ("10001", "[]")
+    assert int(licences) > 5

@@ -1,0 +1,125 @@
+"""`surescale job` on a real broker: every change one record, nothing written when something is wrong."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from contracts.errors import SettingsError
+from contracts.messages import ClockSegment, JobSettings, JobTopology
+from contracts.settings import RoadSettings
+from contracts.topics import CLOCK, JOB_SETTINGS, JOB_TOPOLOGY
+from runtime.kafka import create_topics
+from services.explain.log import everything, parsed, send
+from services.job_settings.book import Book, change
+from services.job_settings.command import command
+from tests.builders import JOB, topology
+from tests.conftest import KafkaForTests
+
+pytestmark = pytest.mark.integration
+
+ROAD_NOW_MS = 36_000_000
+
+
+@pytest.fixture
+def road(kafka: KafkaForTests) -> RoadSettings:
+    """A road with one job and a clock that stands."""
+    return make_road(kafka)
+
+
+@pytest.fixture(scope="module")
+def quiet_road(kafka: KafkaForTests) -> RoadSettings:
+    """A road on which nothing is ever changed."""
+    return make_road(kafka)
+
+
+def make_road(kafka: KafkaForTests) -> RoadSettings:
+    """Return a road with one job and a clock that stands."""
+    settings = RoadSettings(bootstrap=kafka.bootstrap, topic_prefix=kafka.topic_prefix())
+    create_topics(settings)
+    send(settings, JOB_TOPOLOGY, JOB, topology())
+    segment = ClockSegment(road="main", sequence=0, e0_ms=ROAD_NOW_MS, w0_ms=0, speed=1.0, until_ms=ROAD_NOW_MS)
+    send(settings, CLOCK, "main", segment)
+    return settings
+
+
+def job(road: RoadSettings, *arguments: str) -> str:
+    """Run `surescale job` and return what it says; an error of the world is raised."""
+    options = ["--bootstrap", road.bootstrap, "--prefix", road.topic_prefix]
+    result = CliRunner().invoke(command, [*arguments, *options], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def records(road: RoadSettings) -> list[JobSettings]:
+    """Return all settings records."""
+    return parsed(everything(road, [JOB_SETTINGS])[JOB_SETTINGS], JobSettings)
+
+
+def test_each_change_is_a_record_with_version_who_and_when(road: RoadSettings) -> None:
+    """Set, pause, pin and resume write one record each; show and history tell them."""
+    said = job(road, "set", JOB, "--mode", "advise", "--max", "8", "--policy", "static", "--by", "ann")
+    assert "settings version 1, from the next span on" in said
+    for step in ("pause", "pin", "resume"):
+        job(road, step, JOB, "--by", "bob")
+    written = records(road)
+    assert [(record.version, record.mode, record.policy) for record in written] == [
+        (1, "advise", "static"),
+        (2, "observe", "static"),
+        (3, "observe", "hold"),
+        (4, "advise", "static"),
+    ]
+    assert {(record.set_by, record.set_at_ms) for record in written} == {("ann", ROAD_NOW_MS), ("bob", ROAD_NOW_MS)}
+    assert json.loads(job(road, "show", JOB, "--json"))["policy_in_use"] == "static (job)"
+    history = json.loads(job(road, "history", JOB, "--json"))
+    assert history[1]["changed"] == {"mode": ["advise", "observe"]}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["set", JOB, "--min", "9", "--max", "3"], "--min: 9"),
+        (["set", JOB, "--total", "1", "--min", "2"], "--total: 1"),
+        (["set", JOB, "--policy", "nonesuch"], "policy nonesuch: "),
+        (["set", "sim/other", "--max", "3"], "JOB: there is no job 'sim/other'; known: sim/clicks"),
+        (["pause", "nonsense"], "JOB: there is no job 'nonsense'"),
+    ],
+)
+def test_what_makes_no_sense_changes_nothing(quiet_road: RoadSettings, arguments: list[str], named: str) -> None:
+    """Contradictory bounds, a policy that is not there and an unknown job are one clear line each."""
+    with pytest.raises(SettingsError) as refused:
+        job(quiet_road, *arguments)
+    assert named in str(refused.value)
+    assert "\n" not in str(refused.value)
+    assert records(quiet_road) == []
+
+
+def test_the_same_again_writes_nothing(road: RoadSettings) -> None:
+    """A change to what already is has no record."""
+    job(road, "set", JOB, "--priority", "3")
+    assert "nothing was written" in job(road, "set", JOB, "--priority", "3")
+    assert len(records(road)) == 1
+
+
+def test_of_two_at_the_same_time_the_last_wins_and_versions_rise(road: RoadSettings) -> None:
+    """A writer who is passed by two others between reading and writing still ends up in force, with a higher version."""
+    passed = False
+
+    def wanted(book: Book) -> dict[str, object]:
+        nonlocal passed
+        if not passed:
+            passed = True
+            for version in (1, 2):
+                send(road, JOB_SETTINGS, JOB, JobSettings(job=JOB, version=version, priority=version, set_by="other"))
+        return {"parallelism_max": 7}
+
+    done = change(road, JOB, wanted, "ann")
+    assert [(record.version, record.set_by) for record in records(road)] == [(1, "other"), (2, "other"), (1, "ann"), (3, "ann")]
+    assert (done.after.parallelism_max, done.after.priority) == (7, 2)
+
+
+def test_topologies_are_read_whatever_their_state(road: RoadSettings) -> None:
+    """Of several topologies of a job the newest one bounds it."""
+    wider = topology(2)
+    send(road, JOB_TOPOLOGY, JOB, JobTopology(job=JOB, version=2, at_ms=1, tasks=wider.tasks, state="finished"))
+    assert json.loads(job(road, "show", JOB, "--json"))["state"] == "finished"

@@ -1,0 +1,127 @@
+"""The Kubernetes manifests, offline: against the schemas of the API, and for what pod security `restricted` asks."""
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contracts.topics import TOPICS
+from services.health import ROLES
+
+kubernetes_validate = pytest.importorskip("kubernetes_validate", reason="kubernetes-validate is not installed: no schemas")
+yaml = pytest.importorskip("yaml")
+
+KUBERNETES = Path(__file__).parents[3] / "compose/kubernetes"
+OVERLAYS = sorted(path.name for path in (KUBERNETES / "overlays").iterdir())
+OLDEST, NEWEST = "1.30", "1.37"
+STANDARD = ("monitor", "spark", "agent", "rescaler", "state")
+
+
+def documents() -> list[dict[str, Any]]:
+    """Return every object of the base as it is written."""
+    files = sorted(path for path in (KUBERNETES / "base").glob("*.yaml") if path.name != "kustomization.yaml")
+    return [document for path in files for document in yaml.safe_load_all(path.read_text())]
+
+
+def rendered(overlay: str) -> list[dict[str, Any]]:
+    """Return what kustomize makes of an overlay."""
+    kubectl = shutil.which("kubectl")
+    if kubectl is None:
+        pytest.skip("kubectl, which renders kustomize overlays, is not installed")
+    folder = KUBERNETES / "overlays" / overlay
+    done = subprocess.run([kubectl, "kustomize", str(folder)], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return list(yaml.safe_load_all(done.stdout))
+
+
+def workloads() -> dict[str, dict[str, Any]]:
+    """Return the roles' workloads by role."""
+    kinds = {"Deployment", "StatefulSet"}
+    found = [document for document in documents() if document["kind"] in kinds]
+    return {document["metadata"]["name"].removeprefix("surescale-"): document["spec"] for document in found}
+
+
+def containers(spec: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the containers of a workload, those that run first included."""
+    pod = spec["template"]["spec"]
+    return [*pod.get("initContainers", []), *pod["containers"]]
+
+
+@pytest.mark.parametrize("version", [OLDEST, NEWEST])
+def test_every_object_fits_the_schemas(version: str) -> None:
+    """Strictly: an unknown field is an error."""
+    for document in documents():
+        kubernetes_validate.validate(document, version, strict=True)
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_every_overlay_renders_and_fits_the_schemas(overlay: str) -> None:
+    """Patches find their targets; every image has a tag; every role is there."""
+    found = rendered(overlay)
+    for document in found:
+        kubernetes_validate.validate(document, NEWEST, strict=True)
+        assert document["kind"] == "Namespace" or document["metadata"]["namespace"] == "surescale"
+    specs = [document["spec"] for document in found if document["kind"] in {"Deployment", "StatefulSet"}]
+    images = [container["image"] for spec in specs for container in containers(spec)]
+    assert len(specs) == len(STANDARD)
+    assert all(":" in image.rpartition("/")[2] for image in images)
+
+
+def test_the_five_roles_are_there() -> None:
+    """Each with an account and a budget of its own."""
+    assert set(workloads()) == set(STANDARD)
+    for kind in ("ServiceAccount", "PodDisruptionBudget"):
+        names = {document["metadata"]["name"] for document in documents() if document["kind"] == kind}
+        assert names == {f"surescale-{role}" for role in STANDARD}
+
+
+@pytest.mark.parametrize("role", STANDARD)
+def test_a_pod_meets_restricted_pod_security(role: str) -> None:
+    """Not root, no capability, no escalation, the default seccomp profile, a root file system that cannot be written."""
+    spec = workloads()[role]
+    pod = spec["template"]["spec"]["securityContext"]
+    assert (pod["runAsNonRoot"], pod["seccompProfile"]) == (True, {"type": "RuntimeDefault"})
+    for container in containers(spec):
+        confined = container["securityContext"]
+        assert confined["capabilities"] == {"drop": ["ALL"]}
+        assert (confined["allowPrivilegeEscalation"], confined["readOnlyRootFilesystem"]) == (False, True)
+        assert "memory" in container["resources"]["limits"]
+    assert spec["template"]["spec"]["automountServiceAccountToken"] is False
+
+
+@pytest.mark.parametrize("role", STANDARD)
+def test_a_pod_has_probes_that_ask_the_health_command(role: str) -> None:
+    """Liveness asks for an answer only: a role that waits for Kafka must not be killed for it."""
+    (container,) = workloads()[role]["template"]["spec"]["containers"]
+    asked = {name: container[f"{name}Probe"]["exec"]["command"] for name in ("startup", "readiness", "liveness")}
+    assert all(command[:2] == ["surescale", "health"] and command[2] in ROLES for command in asked.values())
+    assert "--alive" in asked["liveness"]
+    assert "--alive" in asked["startup"]
+
+
+@pytest.mark.parametrize("role", STANDARD)
+def test_selectors_meet_the_labels_of_the_pods(role: str) -> None:
+    """Workload, budget and account speak of the same pods."""
+    spec = workloads()[role]
+    labels = spec["template"]["metadata"]["labels"]
+    assert spec["selector"]["matchLabels"] == labels == {"app.kubernetes.io/name": f"surescale-{role}"}
+    assert spec["template"]["spec"]["serviceAccountName"] == f"surescale-{role}"
+
+
+def test_there_are_never_more_agents_than_partitions() -> None:
+    """One more would never become ready."""
+    (scaler,) = (document["spec"] for document in documents() if document["kind"] == "HorizontalPodAutoscaler")
+    assert scaler["scaleTargetRef"]["name"] == "surescale-agent"
+    assert scaler["maxReplicas"] <= TOPICS["snapshots"].partitions
+    assert "replicas" not in workloads()["agent"]  # the autoscaler's, and only its
+
+
+def test_nothing_is_allowed_that_is_not_named() -> None:
+    """One policy takes everything away, and no other gives everything back."""
+    policies = {document["metadata"]["name"]: document["spec"] for document in documents() if document["kind"] == "NetworkPolicy"}
+    nothing = policies.pop("surescale-nothing")
+    assert nothing == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
+    for name, spec in policies.items():
+        assert all(rule.get("ports") for rule in [*spec.get("ingress", []), *spec.get("egress", [])]), name

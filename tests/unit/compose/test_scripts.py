@@ -1,0 +1,78 @@
+"""The shell scripts of compose/ without a container engine: what is wrong is one line, and the exit code is not 0."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+COMPOSE = Path(__file__).parents[3] / "compose"
+SCRIPTS = sorted(COMPOSE.glob("*.sh"))
+
+
+def run(script: str, *arguments: str, **environment: str) -> tuple[int, str]:
+    """Run a script with no engine to find; return exit code and standard error."""
+    kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    command = ["bash", str(COMPOSE / script), *arguments]
+    nowhere = {"DOCKER_HOST": "unix:///nonexistent/engine.sock"}
+    done = subprocess.run(command, env=kept | nowhere | environment, capture_output=True, text=True, check=False, timeout=60)
+    return done.returncode, done.stderr
+
+
+def one_line(error: str) -> str:
+    """Return the only line, which is ours."""
+    (line,) = error.splitlines()
+    assert line.startswith("surescale: ")
+    return line
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
+def test_a_script_parses(script: Path) -> None:
+    """Bash itself has nothing to object."""
+    subprocess.run(["bash", "-n", str(script)], check=True)
+
+
+def test_without_an_engine_up_says_so() -> None:
+    """Either there is no command, or nobody answers it."""
+    code, error = run("road.sh", "up")
+    assert code == 1
+    assert "no container engine answers" in one_line(error) or "no docker command" in one_line(error)
+
+
+def test_without_an_engine_no_stand_in_is_built() -> None:
+    """The page that helps is named."""
+    code, error = run("local-images.sh")
+    assert code == 1
+    assert "docs/deploy.md" in one_line(error)
+
+
+def test_a_missing_variable_is_named(tmp_path: Path) -> None:
+    """A settings file without the engine's address is refused before anything starts."""
+    settings = tmp_path / "settings"
+    settings.write_text("SURESCALE_ROAD_CLOCK=true\n")
+    code, error = run("road.sh", "up", ENV_FILE=str(settings))
+    assert code == 1
+    assert "SURESCALE_ENGINE_URL is not set" in one_line(error)
+
+
+def test_a_line_that_is_no_setting_is_shown(tmp_path: Path) -> None:
+    """The file and the line are named."""
+    settings = tmp_path / "settings"
+    settings.write_text("SURESCALE_ROAD_CLOCK=true\nexport nothing\n")
+    code, error = run("road.sh", "up", ENV_FILE=str(settings))
+    assert code == 1
+    assert "'export nothing' is not NAME=value" in one_line(error)
+
+
+def test_an_unknown_action_shows_the_usage() -> None:
+    """Exit code 2, as for any wrong command line."""
+    code, error = run("road.sh", "restart")
+    assert code == 2
+    assert "usage: road.sh up | down" in one_line(error)
+
+
+def test_an_unknown_role_is_not_built() -> None:
+    """The name is shown."""
+    code, error = run("build.sh", "gateway")
+    assert code == 2
+    assert "there is no role gateway" in one_line(error)

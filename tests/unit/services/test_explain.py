@@ -1,0 +1,158 @@
+"""An explained decision as document and screen, and deciding again, without Kafka."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from contracts.messages import Decision, EngineEvent, JobSettings, Outcome, PolicyUsed, Progress, RescheduleCommand, TaskChange
+from contracts.windows import encode_window
+from contracts.wire import encode
+from policies.registry import SHIPPED
+from services.agent.answering import Answerer
+from services.explain.document import document, looked_at, with_recomputed
+from services.explain.gate import about
+from services.explain.lookup import Aftermath
+from services.explain.recompute import CannotRecompute, recompute
+from services.explain.screen import show
+from services.policy_releases.folder import card_hash
+from tests.builders import JOB
+from tests.unit.services.test_agent_answering import window_at
+
+WINDOW = window_at(600)
+SETTINGS = JobSettings(job=JOB)
+NOTHING = Aftermath((), None, (), ())
+
+
+def decided(policy: str = "target-utilisation") -> Decision:
+    """Return a decision on the window of minute 600."""
+    decision = Answerer(lambda job: SETTINGS, policy=policy, folder="", seed=3).answer(encode_window(WINDOW))
+    assert decision is not None
+    return decision
+
+
+def course(decision: Decision) -> Aftermath:
+    """Return a decision's way to an applied command."""
+    at_ms, command_id = decision.span_end_ms, f"{JOB}#4.0"
+    base = {"cluster": "sim", "job": JOB}
+    outcome = base | {"decision_id": decision.decision_id, "span_end_ms": at_ms}
+    waited = Outcome(**outcome, status="pending", reason="cooldown", at_ms=at_ms, until_ms=at_ms + 30_000)  # type: ignore[arg-type]
+    sent = Outcome(**outcome, status="commanded", reason="desired", at_ms=at_ms + 30_000, sequence=1, command_id=command_id)  # type: ignore[arg-type]
+    command = RescheduleCommand(
+        **base,
+        command_id=command_id,
+        desired_generation=4,
+        step=0,
+        base_placement_generation=2,
+        decision_id=decision.decision_id,
+        gate_reason="desired",
+        gate_cause="timer",
+        issued_at_ms=at_ms + 30_000,
+        changes=(TaskChange(task="map", before=2, after=4, added_units=(8, 9)),),
+    )  # fmt: skip
+    step = base | {"command_id": command_id, "desired_generation": 4}
+    applied = Progress(**step, status="applied", at_ms=at_ms + 120_000, duration_ms=60_000)  # type: ignore[arg-type]
+    event = EngineEvent(cluster="sim", sequence=1, at_ms=at_ms + 120_000, kind="job_restarted", job=JOB)
+    return Aftermath((waited, sent), command, (applied,), (event,))
+
+
+def screen(explained: dict[str, object]) -> str:
+    """Return the screen as text."""
+    console = Console(file=io.StringIO(), width=160, highlight=False)
+    show(explained, console)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_the_screen_tells_the_whole_way() -> None:
+    """Window, ratio, sizes, gate, command with units, progress and events stand on it, in the order of time."""
+    decision = decided()
+    text = screen(document(decision, course(decision)))
+    for words in (decision.decision_id, "minutes known", "records/min", "map", "8, 9", "applied, 60 s", "job_restarted"):
+        assert words in text
+    assert text.index("pending: cooldown") < text.index("commanded: desired") < text.index("applied, 60 s")
+
+
+def test_the_screen_is_one_screen() -> None:
+    """A decision that was carried out fits on fifty lines."""
+    decision = decided()
+    assert len(screen(document(decision, course(decision))).splitlines()) <= 50
+
+
+def test_a_decision_without_outcome_says_so() -> None:
+    """A decision that the rescaler has not answered, on which no task changes, still has a screen."""
+    text = screen(document(decided("hold"), NOTHING))
+    assert "None of 3 tasks" in text
+    assert "No outcome yet" in text
+
+
+def test_a_fallback_is_told_with_its_reason() -> None:
+    """When the rule answered for a model, the screen names both."""
+    text = screen(document(decided("no-such-model"), NOTHING))
+    assert "no-such-model was asked" in text
+
+
+def test_the_heaviest_minutes_come_first() -> None:
+    """Three anchors are shown, by weight, each with its heaviest neighbours."""
+    anchors = [
+        {"minute_end_ms": 60_000 * minute, "weight": minute / 10, "neighbours": [], "neighbour_weights": []}
+        for minute in range(5)
+    ]
+    assert looked_at({"looked_at": anchors}, 60_000 * 5) == "-1 min 40%; -2 min 30%; -3 min 20%"
+
+
+@pytest.mark.parametrize("policy", ["target-utilisation", "hold", "sure", "no-such-model"])
+def test_deciding_again_gives_the_same_bytes(policy: str) -> None:
+    """Rule, model and fallback alike: the same window, settings and seed give the same record."""
+    decision = decided(policy)
+    again = recompute(encode(decision), decision, WINDOW, SETTINGS, "")
+    assert again.same, again.differences
+
+
+def test_other_settings_are_found_out() -> None:
+    """Decided again under other bounds the answer differs, and the fields that differ are named."""
+    decision = decided()
+    again = recompute(encode(decision), decision, WINDOW, JobSettings(job=JOB, parallelism_max=2), "")
+    assert not again.same
+    assert any(line.startswith("map: ") for line in again.differences)
+    assert "NOT the same" in screen(with_recomputed(document(decision, NOTHING), again))
+
+
+def test_a_window_that_is_gone_is_said() -> None:
+    """Without the window nothing can be decided again; the message names it."""
+    decision = decided()
+    with pytest.raises(CannotRecompute, match="no longer in Kafka"):
+        recompute(encode(decision), decision, None, SETTINGS, "")
+
+
+def test_settings_that_are_gone_are_said() -> None:
+    """Without the settings of that version nothing can be decided again."""
+    decision = decided()
+    with pytest.raises(CannotRecompute, match="settings version 0"):
+        recompute(encode(decision), decision, WINDOW, None, "")
+
+
+def test_a_model_that_is_gone_is_said() -> None:
+    """A model of another hash than the one that decided is not taken for it."""
+    decision = decided("sure")
+    other = Decision(**{name: getattr(decision, name) for name in Decision.__struct_fields__} | {"policy": _used("e" * 64)})
+    assert decision.policy.sha256 == card_hash(SHIPPED / "sure")
+    with pytest.raises(CannotRecompute, match="the model cannot be had: sure of hash eeeeeeeeeeee"):
+        recompute(encode(other), other, WINDOW, SETTINGS, "")
+
+
+def _used(sha256: str) -> PolicyUsed:
+    return PolicyUsed(name="sure", sha256=sha256, asked="sure")
+
+
+def test_the_gate_is_told_only_while_it_is_about_the_decision() -> None:
+    """The rescaler's memory of a job belongs to one decision at a time."""
+    body = {
+        "gate": {"phase": "cooldown"},
+        "pending": {"decision_id": "d", "reason": "cooldown", "until_ms": 5},
+        "outstanding": None,
+    }
+    told = about(body, "d")
+    assert told is not None
+    assert (told["phase"], told["wakes_up_ms"]) == ("cooldown", 5)
+    assert about(body, "other") is None
