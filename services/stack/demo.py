@@ -61,7 +61,8 @@ def command(*, report_file: Path | None, keep: bool, **given: Any) -> None:
                 write_report(report_file, report)
             _print_summary(report)
             if keep:
-                say(f"the road stays up until Ctrl-C; {road.http_url}")
+                ends = report["endpoints"]
+                say(f"the road stays up until Ctrl-C: Kafka {ends['kafka']}, Redis {ends['redis']}, {ends['http']}")
                 road.supervisor.wait(lambda: False)
     except StopRequested as asked:
         click.echo("stopped; nothing is left running", err=True)
