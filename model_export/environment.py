@@ -45,7 +45,7 @@ class Observed:
 @dataclass(frozen=True, slots=True)
 class Span:
     """One span of B rows, summed over its minutes; all [B]: records that entered, record-minutes inside, busy and allocated
-    instance-minutes of the real tasks, and whether the job restarted.
+    subtask-minutes of the real tasks, and whether the job restarted.
     """
 
     arrivals: Float64

@@ -114,7 +114,7 @@ def _sentence(answer: RawAnswer | NotReady, outcome: Proposal, seen: Situation, 
         before = int(seen.current[seen.graph.scalable].sum())
         after = int(outcome.desired[seen.graph.scalable].sum())
         changed = int((outcome.desired != seen.current).sum())
-        words.append(f"{changed} of {len(seen.current)} tasks change, {before} instances become {after}.")
+        words.append(f"{changed} of {len(seen.current)} tasks change, {before} subtasks become {after}.")
     return " ".join(words)
 
 

@@ -29,7 +29,7 @@ SLOTS = (
     "drain_minutes_log",  # time this task needs to work off its queue
     "wait_minutes_log",  # mean wait of a record processed in this minute
     "wait_record_minutes_log",  # waiting done by all records
-    "utilisation",  # busy instance-minutes over instances
+    "utilisation",  # busy subtask-minutes over subtasks
     "parallelism_share",  # of the largest allowed
     "latency_log",  # minutes from arrival to completion at this task, last five minutes
     "parents_count_log",
@@ -54,8 +54,8 @@ SLOTS = (
     "yesterday_known",
     "hour_peak",  # log of the largest minute of the hour over its mean
     "hour_spread",  # standard deviation over mean
-    "demand",  # instances that the load of this minute keeps busy
-    "demand_share",  # the same over the instances there are
+    "demand",  # subtasks that the load of this minute keeps busy
+    "demand_share",  # the same over the subtasks there are
     "backlog_minutes_log",  # at the window's end
     "restarting",  # an attempt began in this minute
     "scalable",
@@ -216,7 +216,7 @@ def _load_slots(
 
 
 def _demand(measured: Measured) -> Float64:
-    """Return busy instances [.., L, N] that the load of each minute needs; 0 where unknown."""
+    """Return busy subtasks [.., L, N] that the load of each minute needs; 0 where unknown."""
     per_record = measured.visits * np.nan_to_num(measured.service_minutes)
     demand: Float64 = np.nan_to_num(measured.load)[..., None] * per_record[..., None, :]
     return demand

@@ -71,7 +71,7 @@ def load_floor(proposal: Proposal, seen: Situation) -> Proposal:
 def max_step(proposal: Proposal, seen: Situation, settings: JobSettings) -> Proposal:
     """Change no task by more than ``step_ratio_max`` at once; overload lifts the limit upward only.
 
-    One instance more or fewer is always allowed, or a small task could never move.
+    One subtask more or fewer is always allowed, or a small task could never move.
     """
     step = settings.step_ratio_max
     most = np.maximum(seen.current + 1, np.floor(seen.current * step + _EPSILON)).astype(np.int64)
@@ -90,7 +90,7 @@ def bounds(proposal: Proposal, seen: Situation, settings: JobSettings) -> Propos
 def total_limit(proposal: Proposal, seen: Situation, settings: JobSettings) -> Proposal:
     """Keep the sum over scalable tasks within ``total_limit`` by lowering one common cap (SURE), so the widest tasks give first.
 
-    The cap never goes below 1 nor below ``parallelism_min``: a job with more tasks than its limit keeps one instance each.
+    The cap never goes below 1 nor below ``parallelism_min``: a job with more tasks than its limit keeps one subtask each.
     """
     wide = proposal.desired[seen.graph.scalable]
     if wide.sum() <= settings.total_limit:

@@ -26,7 +26,7 @@ class Measured:
     Attributes:
         reported: bool [.., L, N], task-minutes with figures.
         load: float64 [.., L], records that entered the job per minute; NaN where no source reported.
-        service_minutes: float64 [.., N], busy instance-minutes per record; NaN while a task has processed nothing.
+        service_minutes: float64 [.., N], busy subtask-minutes per record; NaN while a task has processed nothing.
         visits: float64 [.., N], records that reach a task per record that enters the job.
         backlog_records: float64 [.., N], records waiting at the last reported minute; 0 where never reported.
     """
@@ -38,7 +38,7 @@ class Measured:
     backlog_records: Float64
 
     def demand(self, load: Float64) -> Float64:
-        """Return busy instances [.., N] that a load [..] in records per minute needs; NaN where the service time is unknown."""
+        """Return busy subtasks [.., N] that a load [..] in records per minute needs; NaN where the service time is unknown."""
         return load[..., None] * self.visits * self.service_minutes
 
     def backlog_minutes(self, parallelism: npt.NDArray[np.int64]) -> Float64:

@@ -22,7 +22,7 @@ class Sizing(msgspec.Struct, frozen=True, kw_only=True):
     utilisation: float  # how busy a task shall be under the expected load
     catch_up_minutes: float  # time in which waiting work shall be gone
     need: float  # restart when some task needs more than (1 + need) times what it has
-    saving: float  # restart when more than this share of all instances can go
+    saving: float  # restart when more than this share of all subtasks can go
     backlog_minutes: float  # restart when a task that wants more has this much work waiting
 
 
@@ -31,7 +31,7 @@ class Wish:
     """What a load asks for; leading batch axes stand for ``..``.
 
     Attributes:
-        exact: float64 [.., N], instances before rounding up; NaN for tasks whose demand is unknown and for virtual ones.
+        exact: float64 [.., N], subtasks before rounding up; NaN for tasks whose demand is unknown and for virtual ones.
         wanted: int64 [.., N], at least 1; the present parallelism where ``exact`` is NaN.
     """
 
@@ -47,14 +47,14 @@ def exact_instances(measured: Measured, load: Float64, graph: JobGraph, sizing: 
 
 
 def wish(exact: Float64, current: Int64) -> Wish:
-    """Round up to whole instances."""
+    """Round up to whole subtasks."""
     known = ~np.isnan(exact)
     whole = np.maximum(1.0, np.ceil(np.where(known, exact, 1.0) - _EPSILON))
     return Wish(exact=exact, wanted=np.where(known, whole, current).astype(np.int64))
 
 
 def urgency(asked: Wish, current: Int64, graph: JobGraph) -> tuple[Float64, Float64]:
-    """Return (need, saving), each [..]: the largest relative shortage of a task, and the share of instances that could go."""
+    """Return (need, saving), each [..]: the largest relative shortage of a task, and the share of subtasks that could go."""
     ratio = np.where(np.isnan(asked.exact), 0.0, asked.exact / current)
     need = ratio.max(axis=-1) - 1.0
     have = np.where(graph.scalable, current, 0).sum(axis=-1)

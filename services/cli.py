@@ -2,35 +2,47 @@
 
 import sys
 from importlib.metadata import entry_points
+from typing import Any
 
 import click
 
 from contracts.errors import SurescaleError
 
-GROUP = "surescale.commands"
+COMMANDS = "surescale.commands"
+BENCHMARKS = "surescale.bench"
 
 
-class _LazyGroup(click.Group):
-    """A group whose commands are loaded from entry points, each only when it is called or described."""
+class LazyGroup(click.Group):
+    """A group whose commands are the entry points of ``entry_group``, each loaded only when it is called."""
+
+    def __init__(self, *args: Any, entry_group: str, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._entry_group = entry_group
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(point.name for point in entry_points(group=GROUP))
+        """Return the names, sorted."""
+        return sorted(point.name for point in entry_points(group=self._entry_group))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        found = entry_points(group=GROUP, name=cmd_name)
+        """Load one command."""
+        found = entry_points(group=self._entry_group, name=cmd_name)
         return next(iter(found)).load() if found else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the names alone."""
         # One column of names: a one-line help of each would import every room.
-        with formatter.section("Commands (surescale COMMAND --help tells more)"):
+        with formatter.section(f"Commands ({ctx.command_path} COMMAND --help tells more)"):
             formatter.write_text(", ".join(self.list_commands(ctx)))
 
 
-@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyGroup, entry_group=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--debug", is_flag=True, help="Show the trace of an error.")
 @click.version_option(package_name="surescale")
 def cli(debug: bool) -> None:
     """Keep streaming jobs at the right size while they run."""
+
+
+bench = LazyGroup("bench", entry_group=BENCHMARKS, help="Reproduce a published evaluation: the paper's figures beside ours.")
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
 """Sizing a job for a workload: how long a record takes at each task, and the parallelism it starts with.
 
 A trace's durations are those of batch tasks, so only their proportions are kept. One factor per job sets the load: at the
-workload's 99th percentile the heaviest task needs ``load_parallelism`` busy instances, and all tasks together at most
+workload's 99th percentile the heaviest task needs ``load_parallelism`` busy subtasks, and all tasks together at most
 ``TOTAL_DEMAND_MAX``. Rewards of a job can only be compared at the same factor.
 """
 
@@ -31,7 +31,7 @@ class SizedJob:
 
     Attributes:
         graph: the job's tasks and edges.
-        service_minutes: float64, minutes one instance works on one record; 0 for source and sink.
+        service_minutes: float64, minutes one subtask works on one record; 0 for source and sink.
         scale_factor: service_minutes over the trace's duration_s.
         start_parallelism: int64, the largest uniform parallelism up to 5 within the total limit; 1 for source and sink.
         configured_parallelism: int64, what an author would provision: ceil(demand at P99 load / 0.8) within the limits.
@@ -90,7 +90,7 @@ def load_job(name_or_path: str, workload: Workload, load_parallelism: float = LO
 
 
 def size_job(graph: JobGraph, workload: Workload, load_parallelism: float = LOAD_PARALLELISM) -> SizedJob:
-    """Scale a graph's durations so that the heaviest task needs ``load_parallelism`` instances at P99 of the whole workload.
+    """Scale a graph's durations so that the heaviest task needs ``load_parallelism`` subtasks at P99 of the whole workload.
 
     Raises:
         JobError: the load is not positive, or the job has more tasks than its total limit allows.
@@ -125,7 +125,7 @@ def cap_total(parallelism: Int64, total_limit: int) -> Int64:
 
 
 def _configured(demand: Float64, total_limit: int) -> Int64:
-    # The factor's rounding must not push a demand of exactly 5.6 instances above 7 configured ones.
+    # The factor's rounding must not push a demand of exactly 5.6 subtasks above 7 configured ones.
     wanted = np.ceil(demand / CONFIGURED_UTILISATION - 1e-9).astype(np.int64)
     return cap_total(np.clip(wanted, 1, PARALLELISM_MAX), total_limit)
 

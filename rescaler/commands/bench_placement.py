@@ -1,4 +1,4 @@
-"""`surescale bench-placement`: the paper's placement comparison, reproduced in a model, as Markdown."""
+"""`surescale bench placement`: the paper's placement comparison, reproduced in a model, as Markdown."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 
-@click.command("bench-placement")
+@click.command("placement")
 @click.option(
     "--write",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),

@@ -47,7 +47,7 @@ def _task_objection(field: str, task: TaskDecision, spec: TaskSpec, settings: Jo
         return Objection(Reason.NOT_SCALABLE, f"{field}.desired: {task.task!r} has the fixed parallelism {spec.parallelism}")
     least, most = settings.parallelism_min, min(settings.parallelism_max, spec.max_parallelism)
     if spec.stateful:
-        most = min(most, spec.vnodes)  # an instance without a vnode would have nothing to do
+        most = min(most, spec.vnodes)  # a subtask without a vnode would have nothing to do
     if not least <= task.desired <= most:
         return Objection(Reason.OUT_OF_BOUNDS, f"{field}.desired: {task.desired} for {task.task!r}, allowed {least} to {most}")
     return None
@@ -59,4 +59,4 @@ def _total_objection(wanted: dict[str, int], topology: JobTopology, settings: Jo
     after = sum(wanted.get(spec.task, spec.parallelism) for spec in scalable)
     if after <= max(settings.total_limit, before):
         return None
-    return Objection(Reason.ABOVE_TOTAL_LIMIT, f"tasks: {after} instances in all, allowed {settings.total_limit}")
+    return Objection(Reason.ABOVE_TOTAL_LIMIT, f"tasks: {after} subtasks in all, allowed {settings.total_limit}")

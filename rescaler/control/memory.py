@@ -20,7 +20,7 @@ PLACEMENT = "placement"  # id of the one record of kind "cluster"
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """What a decision wants for one task: instances, and the least that serves the measured load."""
+    """What a decision wants for one task: subtasks, and the least that serves the measured load."""
 
     desired: int
     floor: int

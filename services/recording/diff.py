@@ -30,7 +30,7 @@ class SpanDiff:
 
     Attributes:
         actions: act, hold or None (no span), by policy.
-        current: instances of all scalable tasks; ``desired`` the same as each policy wants them.
+        current: subtasks of all scalable tasks; ``desired`` the same as each policy wants them.
         tasks: those that some policy changes, in the order of the topology.
         reasons: each policy's own sentence.
     """
@@ -104,7 +104,7 @@ class Tally:
             another way counts once.
         minutes: minutes with a measured load that lie behind a first decision; ``minutes_over_capacity`` of them had a task
             whose demand was more than the parallelism wanted at the span before.
-        instance_minutes: instances of scalable tasks, summed over ``minutes``.
+        subtask_minutes: subtasks of scalable tasks, summed over ``minutes``.
         fallbacks: decisions that the rule made in its stead.
     """
 
@@ -115,7 +115,7 @@ class Tally:
     rescales: int = 0
     minutes: int = 0
     minutes_over_capacity: int = 0
-    instance_minutes: int = 0
+    subtask_minutes: int = 0
     fallbacks: int = 0
     recorded: Agreement = field(default_factory=Agreement)
 
@@ -130,12 +130,12 @@ class Tally:
         """Count a minute under a parallelism by task."""
         self.minutes += 1
         self.minutes_over_capacity += load.exceeds(parallelism)
-        self.instance_minutes += load.instances(parallelism)
+        self.subtask_minutes += load.subtasks(parallelism)
 
 
 @dataclass(frozen=True, slots=True)
 class MinuteLoad:
-    """The demand of one minute: busy instances that each scalable task needed for what entered the job, and what it had."""
+    """The demand of one minute: busy subtasks that each scalable task needed for what entered the job, and what it had."""
 
     tasks: tuple[str, ...]
     needed: tuple[float, ...]  # NaN where unknown
@@ -147,7 +147,7 @@ class MinuteLoad:
             need > parallelism.get(task, own) for task, need, own in zip(self.tasks, self.needed, self.running, strict=True)
         )
 
-    def instances(self, parallelism: Mapping[str, int]) -> int:
+    def subtasks(self, parallelism: Mapping[str, int]) -> int:
         """Return the sum over the tasks."""
         return sum(parallelism.get(task, own) for task, own in zip(self.tasks, self.running, strict=True))
 

@@ -134,7 +134,7 @@ def _wanted(wish: TaskWish, desired: int | None) -> str:
 def _figures_table(found: Replayed) -> Table:
     span = f"{clock_text(found.first_ms or 0)} to {clock_text(found.last_ms or 0)}"
     table = Table("policy", "package", title=f"{found.windows} windows, {span}", title_justify="left")
-    for name in ("decisions", "acts", "rescales", "minutes over capacity", "instances, mean", "by the rule instead"):
+    for name in ("decisions", "acts", "rescales", "minutes over capacity", "subtasks, mean", "by the rule instead"):
         table.add_column(name, justify="right")
     for tally in found.policies:
         cells = (tally.decisions, tally.acts, tally.rescales, _over(tally), _mean(tally), tally.fallbacks)
@@ -148,7 +148,7 @@ def _over(tally: Tally) -> str:
 
 
 def _mean(tally: Tally) -> str:
-    return f"{tally.instance_minutes / tally.minutes:.1f}" if tally.minutes else "-"
+    return f"{tally.subtask_minutes / tally.minutes:.1f}" if tally.minutes else "-"
 
 
 def _difference(difference: dict[str, object]) -> str:
@@ -158,5 +158,5 @@ def _difference(difference: dict[str, object]) -> str:
 
 
 def _ran(tally: Tally) -> dict[str, int]:
-    names = ("rescales", "minutes", "minutes_over_capacity", "instance_minutes")
+    names = ("rescales", "minutes", "minutes_over_capacity", "subtask_minutes")
     return {name: getattr(tally, name) for name in names}

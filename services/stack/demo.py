@@ -37,7 +37,7 @@ HEADINGS = {
     type=click.FloatRange(0.1, 100),
     default=7.0,
     show_default=True,
-    help="Instances that the heaviest task needs at P99 load.",
+    help="Subtasks that the heaviest task needs at P99 load.",
 )
 @click.option("--report", "report_file", type=click.Path(path_type=Path, dir_okay=False), help="Write the report as JSON.")
 @click.option("--keep", is_flag=True, help="Stay up after the trace, until Ctrl-C.")

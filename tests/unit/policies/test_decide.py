@@ -137,13 +137,13 @@ def test_hold_never_changes_anything(make_window: WindowMaker, settings: JobSett
 
 
 def test_target_utilisation_sizes_tasks_for_the_measured_load(make_window: WindowMaker, settings: JobSettings) -> None:
-    """180 records a minute at .02 and .01 minutes over three quarters are 4.8 and 2.4 instances."""
+    """180 records a minute at .02 and .01 minutes over three quarters are 4.8 and 2.4 subtasks."""
     decision = decide(make_window(load=180.0, parallelism=(3, 2)), TargetUtilisation(), settings, seed=0)
     assert desired(decision) == [1, 5, 3, 1]
 
 
 def test_target_utilisation_leaves_small_changes_undone(make_window: WindowMaker, settings: JobSettings) -> None:
-    """One instance more for a task that is 80 % busy is not worth stopping the job."""
+    """One subtask more for a task that is 80 % busy is not worth stopping the job."""
     decision = decide(make_window(load=160.0), TargetUtilisation(), settings, seed=0)
     assert decision.action == "hold"
     assert "restart" in decision.reason

@@ -31,7 +31,7 @@ def test_there_are_27_slots_of_sure_and_18_of_ours() -> None:
 
 
 GOLDEN = [
-    # The window: 100 records a minute; a takes .02 and b .01 minutes each; 30 records wait at a; a has 4 instances, b 2.
+    # The window: 100 records a minute; a takes .02 and b .01 minutes each; 30 records wait at a; a has 4 subtasks, b 2.
     ("queue_log", [0, np.log(31), 0, 0]),
     ("queue_per_instance_log", [0, np.log(8.5), 0, 0]),
     ("drain_minutes_log", [0, np.log(1.15), 0, 0]),  # 30 x .02 / 4

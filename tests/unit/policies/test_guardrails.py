@@ -33,7 +33,7 @@ def test_a_proposal_within_all_limits_passes_unamended(make_window: WindowMaker,
 
 
 def test_the_floor_is_the_least_that_serves_the_measured_load(make_window: WindowMaker, settings: JobSettings) -> None:
-    """250 records a minute at .02 and .01 minutes need 5 and 3 instances."""
+    """250 records a minute at .02 and .01 minutes need 5 and 3 subtasks."""
     window = make_window(load=250.0, parallelism=(6, 4))
     assert seen_in(window).floor.tolist() == [0, 5, 3, 0]
     assert guarded(window, (3, 2), settings) == ((5, 3), ["floor", "floor"])
@@ -45,7 +45,7 @@ def test_the_floor_leaves_a_human_choice_alone(make_window: WindowMaker, setting
 
 
 def test_one_decision_changes_a_task_at_most_by_the_step(make_window: WindowMaker, settings: JobSettings) -> None:
-    """With a step of 1.5, four may become six or three and two three or one: one instance is always allowed."""
+    """With a step of 1.5, four may become six or three and two three or one: one subtask is always allowed."""
     careful = replace_step(settings, 1.5)
     assert guarded(make_window(load=10.0), (9, 9), careful) == ((6, 3), ["max_step", "max_step"])
     assert guarded(make_window(load=10.0), (1, 1), careful) == ((3, 1), ["max_step"])

@@ -18,12 +18,12 @@ def measured(window: Window):
 
 
 def test_service_time_is_busy_time_over_records(make_window: WindowMaker) -> None:
-    """A task that was busy 2 instance-minutes for 100 records takes 0.02 minutes each."""
+    """A task that was busy 2 subtask-minutes for 100 records takes 0.02 minutes each."""
     np.testing.assert_allclose(measured(make_window()).service_minutes, [0, 0.02, 0.01, 0], atol=1e-7)
 
 
 def test_demand_is_rate_times_service_time(make_window: WindowMaker) -> None:
-    """100 records a minute at 0.02 minutes keep two instances busy."""
+    """100 records a minute at 0.02 minutes keep two subtasks busy."""
     np.testing.assert_allclose(measured(make_window()).demand(np.array(100.0)), [0, 2, 1, 0], atol=1e-5)
 
 

@@ -16,7 +16,7 @@ from tests.builders import JOB, row, topology
 
 
 def window_at(minute: int) -> Window:
-    """Return a full window that ends with this minute: task map, on two instances, keeps up with half of its load."""
+    """Return a full window that ends with this minute: task map, on two subtasks, keeps up with half of its load."""
     history = WindowHistory(JOB, 60)
     rows = {
         "source": row(records_in=12_000, records_out=12_000, busy_ms=100),

@@ -16,8 +16,8 @@ from tests.builders import JOB
 from tests.unit.services.recording_windows import FIRST_MINUTE, Held, decided, windows
 
 LAST_MINUTE = FIRST_MINUTE + 30
-QUIET = dict.fromkeys(range(FIRST_MINUTE - 19, LAST_MINUTE + 1), 84_000.0)  # 1.4 instances busy: two at 0.7 are right
-BUSY = QUIET | dict.fromkeys(range(FIRST_MINUTE + 1, LAST_MINUTE + 1), 240_000.0)  # four instances busy from then on
+QUIET = dict.fromkeys(range(FIRST_MINUTE - 19, LAST_MINUTE + 1), 84_000.0)  # 1.4 subtasks busy: two at 0.7 are right
+BUSY = QUIET | dict.fromkeys(range(FIRST_MINUTE + 1, LAST_MINUTE + 1), 240_000.0)  # four subtasks busy from then on
 
 
 def run(source: Held, *policies: str, jobs: frozenset[str] = frozenset()) -> Replayed:
@@ -93,11 +93,11 @@ def test_the_diff_shows_what_each_policy_changes() -> None:
 
 
 def test_a_minute_is_over_capacity_when_demand_passes_what_was_wanted_before_it() -> None:
-    """Two instances under a demand of three: every minute behind the first decision counts, none where the wish suffices."""
+    """Two subtasks under a demand of three: every minute behind the first decision counts, none where the wish suffices."""
     heavy = dict.fromkeys(range(FIRST_MINUTE - 9, FIRST_MINUTE + 11), 180_000.0)
     found = run(Held(windows(heavy)), "hold", "target-utilisation")
     hold, rule = found.policies
-    assert (hold.minutes, hold.minutes_over_capacity, hold.instance_minutes) == (10, 10, 20)
+    assert (hold.minutes, hold.minutes_over_capacity, hold.subtask_minutes) == (10, 10, 20)
     assert (rule.minutes, rule.minutes_over_capacity) == (10, 0)
     assert (found.ran.minutes, found.ran.minutes_over_capacity, found.ran.rescales) == (10, 10, 0)
 

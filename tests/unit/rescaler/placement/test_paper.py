@@ -126,7 +126,7 @@ def test_every_claim_has_a_figure_and_a_reason(outcomes):
 
 
 def test_the_page_holds_what_the_command_prints():
-    """docs/placement.md is up to date with `surescale bench-placement`."""
+    """docs/placement.md is up to date with `surescale bench placement`."""
     page = PAGE.read_text(encoding="utf-8")
     assert between_markers(page, comparison()) == page
 
