@@ -3,37 +3,9 @@
 A simulated engine owns it and publishes segments; a live road has none and the clock is the wall clock.
 """
 
-from dataclasses import dataclass
-from typing import Protocol
-
 from contracts.messages import ClockSegment
 
 MINUTE_MS = 60_000
-
-
-class Clock(Protocol):
-    """What control logic is given instead of a wall clock."""
-
-    def now_ms(self) -> int:
-        """Return the current time of the road in milliseconds since the epoch."""
-        ...
-
-
-@dataclass(slots=True)
-class ManualClock:
-    """A clock that moves only when told to: an hour of cooldown passes in no time."""
-
-    at_ms: int = 0
-
-    def now_ms(self) -> int:
-        """Return the time it was last set to."""
-        return self.at_ms
-
-    def advance(self, by_ms: int) -> int:
-        """Move forward and return the new time."""
-        assert by_ms >= 0, "the road's clock never goes back"
-        self.at_ms += by_ms
-        return self.at_ms
 
 
 def road_time_ms(segment: ClockSegment | None, wall_ms: int) -> int:

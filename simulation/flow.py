@@ -107,10 +107,6 @@ class FlowRows:
         """Keep every environment down until its next restart."""
         self._down_steps[:] = NEVER
 
-    def empty_queues(self, which: Bool) -> None:
-        """Forget what waits in some environments (bool [B]): a new episode."""
-        self._lag[:, which] = 0.0
-
     def advance(self, arrivals: Float64) -> Flow:
         """Let m minutes pass with arrivals [m, B] in records per minute."""
         minutes = len(arrivals)

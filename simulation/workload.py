@@ -65,10 +65,6 @@ class Workload:
         """Return the event time at which a minute begins."""
         return self.trace_start_ms + minute * MINUTE_MS
 
-    def minute_at(self, at_ms: int) -> int:
-        """Return the minute that begins at or before an event time."""
-        return (at_ms - self.trace_start_ms) // MINUTE_MS
-
     def history(self, before_minute: int) -> tuple[HourlyLoad, ...]:
         """Return the hourly load of the eight days before a minute, oldest first; the last hour may be unfinished."""
         hours = []

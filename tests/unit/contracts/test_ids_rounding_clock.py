@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contracts.clock import ManualClock, minute_end_ms, road_time_ms, wall_time_ms
+from contracts.clock import minute_end_ms, road_time_ms, wall_time_ms
 from contracts.errors import RecordRejected
 from contracts.ids import cluster_of, command_id, decision_id, job_id, split_job, window_id
 from contracts.messages import ClockSegment
@@ -82,10 +82,3 @@ def test_wall_time_is_the_inverse_of_road_time() -> None:
 def test_a_sample_at_a_minutes_end_belongs_to_that_minute(at_ms: int, end_ms: int) -> None:
     """Minutes are open at their start and closed at their end."""
     assert minute_end_ms(at_ms) == end_ms
-
-
-def test_a_manual_clock_moves_only_when_told() -> None:
-    """Time is an argument."""
-    clock = ManualClock(5)
-    assert clock.now_ms() == 5
-    assert clock.advance(10) == 15 == clock.now_ms()
