@@ -237,14 +237,29 @@ def test_the_twin_gives_the_roads_series(demo: DemoRun, disturbed: dict[str, Any
     assert twin == series(demo.report)
 
 
+def words_of(process: psutil.Process) -> list[str]:
+    """Return a process's command line, nothing if it has just ended."""
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
+def is_alive(process: psutil.Process) -> bool:
+    """Say whether a process still runs; one that has ended and is not yet collected does not."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False
+
+
 def test_ctrl_c_leaves_nothing_behind(demo: DemoRun) -> None:
     """After an interrupt the demo ends, its children are gone, and its folder is removed."""
-    parent = psutil.Process(demo.process.pid)
-    children = parent.children(recursive=True)
-    folders = {Path(word).parent for child in children for word in child.cmdline() if word.endswith("/checkpoint")}
+    children = psutil.Process(demo.process.pid).children(recursive=True)
+    folders = {Path(word).parent for child in children for word in words_of(child) if word.endswith("/checkpoint")}
     assert len(children) > 7
     assert folders
     demo.process.send_signal(signal.SIGINT)
     assert demo.process.wait(60) == 130
-    wait_until(lambda: not any(child.is_running() for child in children), 20.0, "the end of all children")
+    wait_until(lambda: not any(is_alive(child) for child in children), 20.0, "the end of all children")
     assert not any(folder.exists() for folder in folders)
