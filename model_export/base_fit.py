@@ -3,7 +3,6 @@
 import numpy as np
 
 from contracts.clock import MINUTE_MS
-from model_export.environment import LoopRows, Terms, guarded, hourly_load
 from model_export.rollout import starting_parallelism
 from policies.features import WIDTH, encode
 from policies.forecast import TRENDS, Forecast, forecast_inputs
@@ -14,6 +13,7 @@ from policies.package import Statistics
 from policies.proposal import Float64
 from policies.sizing import Sizing
 from simulation.jobs import SizedJob
+from simulation.loop import LoopRows, Terms, guarded, hourly_load
 from simulation.workload import Workload
 
 HORIZON_MINUTES = 60

@@ -10,12 +10,12 @@ import numpy as np
 
 from contracts.messages import JobSettings, JobTopology
 from contracts.windows import Window
-from model_export.environment import LoopRows, Terms
 from policies.decide import decide
 from policies.graph import Int64
 from policies.policy import Policy
 from policies.proposal import Float64
 from simulation.jobs import SizedJob
+from simulation.loop import LoopRows, Terms
 from simulation.report import block_reward
 from simulation.workload import Workload
 

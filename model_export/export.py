@@ -13,7 +13,6 @@ import numpy as np
 import onnx
 import torch
 
-from model_export.environment import LoopRows, Terms
 from model_export.learner import Chosen, Sure, choose, forward
 from model_export.rollout import starting_parallelism
 from model_export.train import Run, first_week
@@ -24,6 +23,7 @@ from policies.onnx_policy import OnnxPolicy, load_onnx_policy
 from policies.package import CARD, FORMAT, POLICY, SAMPLER, Card, read_package
 from policies.policy import SPAN_MINUTES
 from simulation.jobs import load_job
+from simulation.loop import LoopRows, Terms
 from simulation.workload import load_workload
 
 PARITY_MAX = 1e-5

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from model_export.environment import LoopRows, Observed, Terms, guarded
 from model_export.learner import Chosen, Sure, choose, forward
 from model_export.reinforce import Deviations, Noise, draw
 from policies.features import encode
@@ -14,6 +13,7 @@ from policies.learned import Base, job_mean, learned_wish, mixed
 from policies.measure import Measured, measure
 from policies.proposal import Float64
 from simulation.jobs import SizedJob
+from simulation.loop import LoopRows, Observed, Terms, guarded
 from simulation.report import block_reward
 from simulation.workload import Workload
 

@@ -6,10 +6,10 @@ import pytest
 torch = pytest.importorskip("torch", reason="training needs torch: make install-train")
 
 from contracts.messages import TaskSpec  # noqa: E402
-from model_export.environment import LoopRows, Terms  # noqa: E402
 from model_export.reinforce import Noise, advantages, draw, log_probability  # noqa: E402
 from policies.graph import job_graph  # noqa: E402
 from simulation.jobs import load_job  # noqa: E402
+from simulation.loop import LoopRows, Terms  # noqa: E402
 from simulation.workload import load_workload  # noqa: E402
 
 GRAPH = job_graph([TaskSpec(task="s", scalable=False), TaskSpec(task="a", upstream=("s",)), TaskSpec(task="b", upstream=("a",))])

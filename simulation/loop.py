@@ -87,7 +87,8 @@ class LoopRows:
         parts = [self._advance(EFFECT_MINUTES)]
         self._flow.restart(desired, self.terms.restart_ms, changed)
         parts.append(self._advance(self.terms.span_minutes - EFFECT_MINUTES))
-        return Span(*(np.sum(column, axis=0) for column in zip(*parts, strict=True)), restarted=changed)
+        arrivals, backlog, busy, allocated = (np.sum(column, axis=0) for column in zip(*parts, strict=True))
+        return Span(arrivals, backlog, busy, allocated, restarted=changed)
 
     def reward(self, span: Span) -> Float64:
         """Return the reward [B] of one span on its own."""
