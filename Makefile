@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help install install-train demo test lint format locks bench up down clean
+.PHONY: help install install-train demo test lint format locks reference bench up down clean
 
 PYTHON ?= python3
 VENV   := .venv
@@ -43,6 +43,9 @@ format: install ## Format the code
 
 locks: install ## Resolve the lock files anew
 	@./locks/compile.sh
+
+reference: install ## Write docs/reference/ anew from the code
+	@$(BIN)/surescale reference
 
 bench: install ## Run the benchmarks; each prints seed, machine and ratios
 	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done

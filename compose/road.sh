@@ -10,7 +10,8 @@ SETTINGS=${ENV_FILE:-.env}
 
 say() { echo "surescale: $*" >&2; }
 give_up() { say "$*"; exit 1; }
-last_line() { grep -v '^[[:space:]]*$' "$1" | tail -n 1 | cut -c 1-400; }
+# The last line, of a role's JSON only the message.
+last_line() { grep -v '^[[:space:]]*$' "$1" | tail -n 1 | sed -E 's/^(.*\| )?\{.*"message": "(([^"\\]|\\.)*)".*$/\2/' | cut -c 1-400; }
 
 # The file's values, where the environment has none of its own.
 read_settings() {
@@ -40,17 +41,20 @@ find_engine() {
     compose+=(--file "$FILE" --env-file "$SETTINGS" --project-name "$COMPOSE_PROJECT_NAME")
 }
 
-# `wanted` has every image that the chosen profiles need; ours are built where they are missing and come from no registry.
+has_profile() { [[ ,${COMPOSE_PROFILES:-}, == *,$1,* ]]; }
+
+# Every image that the chosen profiles need; ours are built where they are missing and come from no registry.
 have_images() {
-    local image role
-    for image in "${KAFKA_IMAGE:-apache/kafka:4.1.1}" "${REDIS_IMAGE:-redis:7}"; do
+    local image role images=("${KAFKA_IMAGE:-apache/kafka:4.1.1}" "${REDIS_IMAGE:-redis:7}")
+    ! has_profile observability || images+=("${PROMETHEUS_IMAGE:-prom/prometheus:v3.5.0}" "${GRAFANA_IMAGE:-grafana/grafana:12.0.0}")
+    for image in "${images[@]}"; do
         docker image inspect "$image" > /dev/null 2>&1 && continue
         say "$image: pulling"
         docker pull --quiet "$image" > "$scratch" 2>&1 \
-            || give_up "image $image cannot be had ($(last_line "$scratch")); KAFKA_IMAGE and REDIS_IMAGE name others"
+            || give_up "image $image cannot be had ($(last_line "$scratch")); KAFKA_IMAGE, REDIS_IMAGE, ... name others"
     done
     roles=(monitor spark agent rescaler state-service)
-    [[ ,${COMPOSE_PROFILES:-}, != *,demo,* ]] || roles+=(engine)
+    ! has_profile demo || roles+=(engine)
     for role in "${roles[@]}"; do
         image=${SURESCALE_REGISTRY:-surescale}/$role:${SURESCALE_TAG:-$(version)}
         docker image inspect "$image" > /dev/null 2>&1 && continue
@@ -65,8 +69,9 @@ version() { sed -n 's/^version = "\(.*\)"/\1/p' ../pyproject.toml; }
 # A port that is taken is named before anything starts; what runs already under our name may hold its own.
 check_ports() {
     [ -z "$(running)" ] || return 0
-    local name port
-    for name in SURESCALE_HTTP_PORT KAFKA_PORT; do
+    local name port names=(SURESCALE_HTTP_PORT KAFKA_PORT)
+    ! has_profile observability || names+=(PROMETHEUS_PORT GRAFANA_PORT)
+    for name in "${names[@]}"; do
         port=${!name:-}
         [ -n "$port" ] || continue
         if (exec 3<> "/dev/tcp/127.0.0.1/$port") 2> /dev/null; then
@@ -80,8 +85,8 @@ running() { docker ps --quiet --filter "label=com.docker.compose.project=$COMPOS
 take_down() {
     local volumes=()
     # The demo's trace begins anew at every start, and old topics would contradict it.
-    [[ ,${COMPOSE_PROFILES:-}, != *,demo,* ]] || volumes=(--volumes)
-    COMPOSE_PROFILES=demo "${compose[@]}" down --remove-orphans "${volumes[@]}" > "$scratch" 2>&1 \
+    ! has_profile demo || volumes=(--volumes)
+    COMPOSE_PROFILES=demo,observability "${compose[@]}" down --remove-orphans "${volumes[@]}" > "$scratch" 2>&1 \
         || give_up "could not take everything down: $(last_line "$scratch")"
 }
 
@@ -122,7 +127,8 @@ up() {
         sleep 1
     done
     say "the road is up after $((SECONDS - started)) s; http://127.0.0.1:${SURESCALE_HTTP_PORT:-8070}/ serves the state"
-    [[ ,${COMPOSE_PROFILES:-}, != *,demo,* ]] || say "the trace: compose/road.sh logs --follow trace"
+    ! has_profile demo || say "the trace: compose/road.sh logs --follow trace"
+    ! has_profile observability || say "the dashboard: http://127.0.0.1:${GRAFANA_PORT:-3000}/"
 }
 
 scratch=$(mktemp)

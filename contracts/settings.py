@@ -43,7 +43,9 @@ class RoadSettings:
     seed: int = 0
     """Seed of every decision."""
     health_port: int = 0
-    """Loopback port of this role's health endpoint; 0: none."""
+    """Port of this role's health endpoint and metrics; 0: none."""
+    health_host: str = "127.0.0.1"
+    """Address that the health port listens on; loopback unless somebody from elsewhere reads the metrics."""
     road_clock: bool = False
     """True: wait for and follow the topic ``clock``; false: the wall clock."""
 

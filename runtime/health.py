@@ -1,19 +1,34 @@
-"""A role's health endpoint: ``GET /health`` on loopback answers 200 with a JSON document when the role is ready, else 503."""
+"""A role's own small HTTP server, on loopback unless told otherwise.
+
+``GET /health`` answers 200 with a JSON document when the role is ready, else 503; ``GET /metrics`` shows its figures.
+"""
 
 import json
+import logging
 import threading
 from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from contracts.settings import RoadSettings
+from runtime.metrics import RoleMetrics
+
 HealthReport = Callable[[], Mapping[str, Any]]
+_log = logging.getLogger("surescale.health")
 
 
 class HealthServer:
-    """Serves ``report()``; its key ``ready`` decides between 200 and 503. Port 0 serves nothing."""
+    """Serves ``report()``, whose key ``ready`` decides between 200 and 503, and the role's metrics. Port 0 serves nothing."""
 
-    def __init__(self, port: int, report: HealthReport) -> None:
-        self._server = ThreadingHTTPServer(("127.0.0.1", port), _handler(report)) if port else None
+    def __init__(self, settings: RoadSettings, report: HealthReport, metrics: RoleMetrics | None = None) -> None:
+        """Take the port.
+
+        Raises:
+            OSError: it is taken.
+        """
+        at = settings.health_host, settings.health_port
+        shown = metrics.of(report) if metrics else None
+        self._server = ThreadingHTTPServer(at, _handler(report, shown)) if settings.health_port else None
 
     def __enter__(self) -> "HealthServer":
         """Serve in a daemon thread."""
@@ -28,21 +43,35 @@ class HealthServer:
             self._server.server_close()
 
 
-def _handler(report: HealthReport) -> type[BaseHTTPRequestHandler]:
+def _handler(report: HealthReport, metrics: RoleMetrics | None) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            if self.path.rstrip("/") != "/health":
+            path = self.path.partition("?")[0].rstrip("/")
+            if path == "/health":
+                document = dict(report())
+                self._answer(200 if document.get("ready") else 503, json.dumps(document).encode(), "application/json")
+            elif path == "/metrics" and metrics is not None:
+                self._show_metrics(metrics)
+            else:
                 self.send_error(404)
+
+        def _show_metrics(self, metrics: RoleMetrics) -> None:
+            try:
+                page, content_type = metrics.page(self.headers.get("Accept", ""))
+            except Exception:
+                _log.exception("the metrics cannot be shown")
+                self.send_error(500)
                 return
-            answer = dict(report())
-            body = json.dumps(answer).encode()
-            self.send_response(200 if answer.get("ready") else 503)
-            self.send_header("Content-Type", "application/json")
+            self._answer(200, page, content_type)
+
+        def _answer(self, status: int, body: bytes, content_type: str) -> None:
+            self.send_response(status)
+            self.send_header("Content-Type", content_type)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:
-            """Health polls are not worth a line."""
+            """Polls are not worth a line."""
 
     return Handler

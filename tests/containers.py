@@ -42,7 +42,7 @@ _CLIENTS_PORT = 9092
 _ROAD_PORT = 19_092
 _START_SCRIPT = "/tmp/start.sh"
 _ROOT = Path(__file__).parents[1]
-_DOOR_PORT = 8091
+_ENGINE_PORT = 8090
 _HTTP_PORT = 8070
 _BUILD_TIMEOUT_S = 1_200.0
 _HEALTHY_TIMEOUT_S = 240.0
@@ -215,7 +215,7 @@ class RoadInContainers:
 
     def engine_report(self) -> dict[str, Any]:
         """Return the engine's figures so far."""
-        report: dict[str, Any] = fetch_json(self._url("engine", _DOOR_PORT) + "/report")
+        report: dict[str, Any] = fetch_json(self._url("engine", _ENGINE_PORT) + "/report")
         return report
 
     def state(self, path: str) -> Any:
@@ -250,8 +250,8 @@ class RoadInContainers:
         made["spark"].with_command(["surescale", "spark", "--master", "local[2]"])
         made["spark"].with_volume_mapping(self._checkpoint, "/var/lib/surescale", "rw")
         jobs = ["--job=j_1351665", "--job=j_3803524", f"--minutes={self._minutes}"]
-        made["engine"].with_env("SURESCALE_HEALTH_PORT", "8090").with_exposed_ports(_DOOR_PORT)
-        made["engine"].with_command(["python", "/opt/surescale/demo/engine.py", *jobs])
+        made["engine"].with_env("SURESCALE_HEALTH_PORT", str(_ENGINE_PORT)).with_exposed_ports(_ENGINE_PORT)
+        made["engine"].with_command(["surescale", "engine", "--host", "0.0.0.0", "--port", str(_ENGINE_PORT), *jobs])
         made["state-service"].with_env("SURESCALE_HTTP_HOST", "0.0.0.0").with_exposed_ports(_HTTP_PORT)
         return made
 
@@ -260,7 +260,7 @@ class RoadInContainers:
         made.with_envs(
             SURESCALE_BOOTSTRAP=f"kafka:{_ROAD_PORT}",
             SURESCALE_REDIS_URL="redis://redis:6379/0",
-            SURESCALE_ENGINE_URL=f"http://engine:{_DOOR_PORT}",
+            SURESCALE_ENGINE_URL=f"http://engine:{_ENGINE_PORT}",
             SURESCALE_ROAD_CLOCK="true",
         )
         return made

@@ -8,7 +8,9 @@ import pytest
 
 from contracts.settings import RoadSettings
 from rescaler.service.settings import RescalerSettings
+from runtime.logs import LogSettings
 from services.agent.settings import AgentSettings
+from services.engine.settings import EngineSettings
 from services.health import ROLES
 from services.state.settings import StateSettings
 from spark_streaming.settings import SparkSettings
@@ -21,7 +23,7 @@ EXAMPLE = (ROOT / "compose/.env.example").read_text()
 OURS = ("topics", "monitor", "spark", "agent", "rescaler", "state", "engine", "trace")
 SETTINGS = {
     f"SURESCALE_{name.upper()}"
-    for kind in (RoadSettings, SparkSettings, AgentSettings, RescalerSettings, StateSettings)
+    for kind in (RoadSettings, SparkSettings, AgentSettings, RescalerSettings, StateSettings, EngineSettings, LogSettings)
     for name in kind.__dataclass_fields__
 }
 
@@ -35,7 +37,7 @@ def services() -> dict[str, Any]:
 def test_every_compose_takes_the_file(services: dict[str, Any]) -> None:
     """No version and no name; volumes, services and extensions only."""
     assert {key for key in yaml.safe_load(TEXT) if not key.startswith("x-")} == {"services", "volumes"}
-    assert {"kafka", "redis", *OURS} == set(services)
+    assert {"kafka", "redis", "prometheus", "grafana", *OURS} == set(services)
 
 
 def test_our_containers_are_confined(services: dict[str, Any]) -> None:
@@ -51,7 +53,7 @@ def test_our_containers_are_confined(services: dict[str, Any]) -> None:
 def test_published_ports_are_on_loopback(services: dict[str, Any]) -> None:
     """Nothing is open to other machines unless somebody changes the file."""
     published = [port for service in services.values() for port in service.get("ports", [])]
-    assert len(published) == 2
+    assert len(published) == 4
     assert all(port.startswith("127.0.0.1:${") for port in published)
 
 

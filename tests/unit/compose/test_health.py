@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from contracts.errors import SurescaleError
+from contracts.settings import RoadSettings
 from runtime.health import HealthServer
 from services.health import PORT_VARIABLE, command
 from services.stack.ports import free_port
@@ -18,7 +19,7 @@ from services.stack.ports import free_port
 def serving(document: Mapping[str, Any]) -> Iterator[int]:
     """Serve a health document and yield its port."""
     port = free_port()
-    with HealthServer(port, lambda: document):
+    with HealthServer(RoadSettings(health_port=port), lambda: document):
         yield port
 
 

@@ -25,6 +25,11 @@ def documents() -> list[dict[str, Any]]:
     return [document for path in files for document in yaml.safe_load_all(path.read_text())]
 
 
+def component(file: str) -> list[dict[str, Any]]:
+    """Return the objects of a file of the component that makes executors pods of their own."""
+    return list(yaml.safe_load_all((KUBERNETES / "components/spark-executors" / file).read_text()))
+
+
 def rendered(overlay: str) -> list[dict[str, Any]]:
     """Return what kustomize makes of an overlay."""
     kubectl = shutil.which("kubectl")
@@ -54,6 +59,13 @@ def test_every_object_fits_the_schemas(version: str) -> None:
     """Strictly: an unknown field is an error."""
     for document in documents():
         kubernetes_validate.validate(document, version, strict=True)
+
+
+@pytest.mark.parametrize("file", ["access.yaml", "network.yaml", "executor.yaml"])
+def test_the_components_own_objects_fit_the_schemas(file: str) -> None:
+    """Rights, network, and the template of an executor's pod."""
+    for document in component(file):
+        kubernetes_validate.validate(document, NEWEST, strict=True)
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
@@ -125,3 +137,52 @@ def test_nothing_is_allowed_that_is_not_named() -> None:
     assert nothing == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
     for name, spec in policies.items():
         assert all(rule.get("ports") for rule in [*spec.get("ingress", []), *spec.get("egress", [])]), name
+
+
+@pytest.mark.parametrize("role", STANDARD)
+def test_prometheus_finds_a_pods_metrics(role: str) -> None:
+    """By annotations that name the image's health port, which is open to its namespace and to nobody else."""
+    template = workloads()[role]["template"]
+    (container,) = template["spec"]["containers"]
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    said = template["metadata"]["annotations"]
+    assert said == {"prometheus.io/scrape": "true", "prometheus.io/port": str(ports["metrics"]), "prometheus.io/path": "/metrics"}
+    assert f"SURESCALE_HEALTH_PORT={ports['metrics']} " in (KUBERNETES.parent / "Dockerfile").read_text()
+    (policy,) = (found["spec"] for found in documents() if found["metadata"]["name"] == "surescale-metrics")
+    assert f"surescale-{role}" in policy["podSelector"]["matchExpressions"][0]["values"]
+
+
+def test_with_executors_as_pods_the_driver_alone_has_a_token() -> None:
+    """Within a role of its own; its executors run the image that the overlay names for it."""
+    found = rendered("executors")
+    specs = {each["metadata"]["name"]: each["spec"] for each in found if each["kind"] in {"Deployment", "StatefulSet"}}
+    with_token = {name for name, spec in specs.items() if spec["template"]["spec"]["automountServiceAccountToken"]}
+    assert with_token == {"surescale-spark"}
+    (driver,) = specs["surescale-spark"]["template"]["spec"]["containers"]
+    environment = {variable["name"]: variable.get("value") for variable in driver["env"]}
+    assert environment["SPARK_EXECUTOR_IMAGE"] == driver["image"] == "registry.example/surescale/spark:0.1.0"
+    bound = [
+        each["subjects"]
+        for each in found
+        if each["kind"] == "RoleBinding" and each["roleRef"]["name"] == "surescale-spark-driver"
+    ]
+    assert bound == [[{"kind": "ServiceAccount", "name": "surescale-spark", "namespace": "surescale"}]]
+
+
+def test_spark_is_told_of_the_names_and_ports_that_the_manifests_have() -> None:
+    """Driver, template, account and ports: nothing of it is checked before executors fail to come."""
+    lines = [line.split() for line in (KUBERNETES / "components/spark-executors/spark-defaults.conf").read_text().splitlines()]
+    said = {words[0].removeprefix("spark."): words[1] for words in lines if words and words[0] != "#"}
+    (driver,) = (each for each in rendered("executors") if each["kind"] == "StatefulSet")
+    (container,) = driver["spec"]["template"]["spec"]["containers"]
+    ports = {port["name"]: str(port["containerPort"]) for port in container["ports"]}
+    name, service = driver["metadata"]["name"], driver["spec"]["serviceName"]
+    assert said["kubernetes.driver.pod.name"] == f"{name}-0"
+    assert said["driver.host"] == f"{name}-0.{service}.{said['kubernetes.namespace']}.svc"
+    assert (said["driver.port"], said["blockManager.port"]) == (ports["driver"], ports["blocks"])
+    (mount,) = (mount["mountPath"] for mount in container["volumeMounts"] if mount["name"] == "spark-settings")
+    assert said["kubernetes.executor.podTemplateFile"] == f"{mount}/executor.yaml"
+    (template,) = component("executor.yaml")
+    assert [each["name"] for each in template["spec"]["containers"]] == [said["kubernetes.executor.podTemplateContainerName"]]
+    accounts = {each["metadata"]["name"] for each in component("access.yaml") if each["kind"] == "ServiceAccount"}
+    assert accounts == {said["kubernetes.authenticate.executor.serviceAccountName"]}

@@ -1,6 +1,7 @@
 """The shell scripts of compose/ without a container engine: what is wrong is one line, and the exit code is not 0."""
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -76,3 +77,29 @@ def test_an_unknown_role_is_not_built() -> None:
     code, error = run("build.sh", "gateway")
     assert code == 2
     assert "there is no role gateway" in one_line(error)
+
+
+@pytest.mark.parametrize("arguments", [(), ("start",), ("start", "relative"), ("restart", "/tmp/engine")])
+def test_an_engine_of_ones_own_needs_a_verb_and_a_folder(arguments: tuple[str, ...]) -> None:
+    """Nothing is started or stopped without both."""
+    code, error = run("engine.sh", *arguments)
+    assert code == 2
+    assert "usage: engine.sh start|stop FOLDER" in one_line(error)
+
+
+def test_an_engine_that_does_not_run_is_not_stopped(tmp_path: Path) -> None:
+    """The folder is named, and left alone."""
+    code, error = run("engine.sh", "stop", str(tmp_path))
+    assert (code, tmp_path.exists()) == (1, True)
+    assert f"no engine runs in {tmp_path}" in one_line(error)
+
+
+def test_an_engine_that_cannot_be_started_is_said_so(tmp_path: Path) -> None:
+    """Here the program is not on the search path."""
+    empty = tmp_path / "bin"
+    empty.mkdir()
+    for tool in ("bash", "id"):
+        (empty / tool).symlink_to(shutil.which(tool) or tool)
+    code, error = run("engine.sh", "start", str(tmp_path / "engine"), PATH=str(empty))
+    assert code == 1
+    assert "no dockerd" in one_line(error) or "an engine needs root" in one_line(error)

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# A container engine of this machine's own, for tests where none runs: engine.sh start FOLDER | stop FOLDER
+# `start` prints the variables that make everything use it; nothing is published but on loopback. Needs root, and Debian's packages:
+#   apt-get install docker.io containerd runc iptables
+set -euo pipefail
+say() { echo "surescale: $*" >&2; }
+give_up() { say "$*"; exit 1; }
+
+WAIT_S=30
+
+start() {
+    [ "$(id -u)" = 0 ] || give_up "an engine needs root"
+    command -v dockerd > /dev/null || give_up "no dockerd: apt-get install docker.io containerd runc iptables"
+    [ ! -e "$folder/docker.pid" ] || give_up "an engine runs in $folder already: engine.sh stop $folder"
+    mkdir -p "$folder"
+    setsid nohup dockerd --data-root "$folder/data" --exec-root "$folder/exec" --pidfile "$folder/docker.pid" \
+        --ip 127.0.0.1 --host "unix://$folder/docker.sock" > "$folder/log" 2>&1 < /dev/null &
+    export DOCKER_HOST=unix://$folder/docker.sock
+    for _ in $(seq $((WAIT_S * 10))); do
+        docker info > /dev/null 2>&1 && break
+        kill -0 $! 2> /dev/null || give_up "the engine ended: $(tail -n 1 "$folder/log")"
+        sleep 0.1
+    done
+    docker info > /dev/null 2>&1 || give_up "the engine does not answer after $WAIT_S s: $(tail -n 1 "$folder/log")"
+    echo "export DOCKER_HOST=$DOCKER_HOST TESTCONTAINERS_CONNECTION_MODE=docker_host TESTCONTAINERS_HOST_OVERRIDE=127.0.0.1"
+}
+
+stop() {
+    [ -e "$folder/docker.pid" ] || give_up "no engine runs in $folder"
+    local pid
+    pid=$(cat "$folder/docker.pid")
+    kill -TERM "$pid"
+    for _ in $(seq $((WAIT_S * 10))); do
+        kill -0 "$pid" 2> /dev/null || break
+        sleep 0.1
+    done
+    ! kill -0 "$pid" 2> /dev/null || give_up "the engine does not end; its process is $pid"
+    umount "$folder/exec/netns/default" 2> /dev/null || true
+    # What dockerd made there, and nothing else.
+    rm -rf "$folder/data" "$folder/exec" "$folder/docker.sock" "$folder/docker.pid" "$folder/log"
+    rmdir "$folder" 2> /dev/null || true
+}
+
+if [ $# -ne 2 ] || [ "${2#/}" = "$2" ]; then say "usage: engine.sh start|stop FOLDER (an absolute path)"; exit 2; fi
+folder=$2
+case $1 in
+    start | stop) "$1" ;;
+    *) say "usage: engine.sh start|stop FOLDER (an absolute path)"; exit 2 ;;
+esac

@@ -1,0 +1,35 @@
+"""The monitor's metrics: what they are called and what they mean. The figures are the monitor's own."""
+
+from runtime.metrics import SECONDS, Metric
+
+RECORDS_WRITTEN = Metric(
+    "surescale_monitor_records_written_total", "counter", "Records that Kafka has acknowledged, by topic.", labels=("topic",)
+)
+MINUTES = Metric("surescale_monitor_minutes_total", "counter", "Minutes of jobs handed on with their end-of-minute marker.")
+SAMPLES = Metric("surescale_monitor_samples_total", "counter", "Samples of subtasks handed on.")
+MALFORMED = Metric(
+    "surescale_monitor_malformed_records_total", "counter", "Documents of the source that are no samples, handed on as they are."
+)
+SOURCE_ERRORS = Metric(
+    "surescale_monitor_source_errors_total",
+    "counter",
+    "Calls that the source of figures did not answer, by job.",
+    labels=("streaming_job",),
+)
+JOBS = Metric("surescale_monitor_jobs", "gauge", "Jobs that are watched.")
+LAST_MINUTE = Metric(
+    "surescale_monitor_last_minute_timestamp_seconds",
+    "gauge",
+    "Event time at which the last minute ended whose marker is acknowledged, by job.",
+    "seconds",
+    ("streaming_job",),
+)
+MARKER_DELAY = Metric(
+    "surescale_monitor_marker_delay_seconds",
+    "histogram",
+    "From the wall time at which the road's clock reached the end of a minute until its marker was sent.",
+    "seconds",
+    buckets=SECONDS,
+)
+
+METRICS = (RECORDS_WRITTEN, MINUTES, SAMPLES, MALFORMED, SOURCE_ERRORS, JOBS, LAST_MINUTE, MARKER_DELAY)

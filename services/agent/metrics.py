@@ -1,0 +1,43 @@
+"""The agent's metrics: what they are called and what they mean. The figures are the agent's own."""
+
+from runtime.metrics import SECONDS, Metric
+
+RECORDS_READ = Metric("surescale_agent_records_read_total", "counter", "Windows read, by topic.", labels=("topic",))
+RECORDS_WRITTEN = Metric(
+    "surescale_agent_records_written_total", "counter", "Records that Kafka has acknowledged, by topic.", labels=("topic",)
+)
+DECISIONS = Metric(
+    "surescale_agent_decisions_total", "counter", "Decisions written, by action and by the policy that answered.",
+    labels=("action", "policy"),
+)  # fmt: skip
+FALLBACKS = Metric(
+    "surescale_agent_fallbacks_total", "counter", "Decisions that the rule made in place of the policy asked, by that policy.",
+    labels=("asked",),
+)  # fmt: skip
+DEAD_LETTERS = Metric("surescale_agent_dead_letters_total", "counter", "Windows refused, by reason.", labels=("reason",))
+PARTITIONS = Metric("surescale_agent_partitions", "gauge", "Partitions of the windows that this agent has.")
+DECISION_DURATION = Metric(
+    "surescale_agent_decision_duration_seconds",
+    "histogram",
+    "Time to answer a window that ends a span: settings read to their end, features, sampling, policy, guardrails.",
+    "seconds",
+    buckets=SECONDS,
+)
+DECISION_DELAY = Metric(
+    "surescale_agent_decision_delay_seconds",
+    "histogram",
+    "Freshness: from the append of the record that closed the window's last minute until the decision is acknowledged.",
+    "seconds",
+    buckets=SECONDS,
+)
+
+METRICS = (
+    RECORDS_READ,
+    RECORDS_WRITTEN,
+    DECISIONS,
+    FALLBACKS,
+    DEAD_LETTERS,
+    PARTITIONS,
+    DECISION_DURATION,
+    DECISION_DELAY,
+)

@@ -1,0 +1,64 @@
+"""The page of settings: every variable that a role or a command reads, its default and what it means."""
+
+from collections.abc import Iterator
+from dataclasses import fields
+from importlib.metadata import entry_points
+from typing import Any
+
+from contracts.settings import RoadSettings
+from runtime.logs import LogSettings
+from services.health import ROLES
+from services.reference.markdown import code, page, table
+from services.reference.source import Field, fields_of, first_paragraph
+
+# What is not a setting of a role: where the command line keeps and finds things, and how tests run.
+OTHERS = (
+    ("SURESCALE_CACHE", "", "Where `demo`, `up` and tests keep downloaded jars; else a folder in the user's cache."),
+    ("SURESCALE_MAVEN_REPOSITORY", "", "Maven repository for those jars; else Ivy's default."),
+    ("SURESCALE_RUN_FOLDER", "runs/up", "Where `up` keeps logs and data."),
+    ("SURESCALE_TEST_STACK", "", "Tests: `containers` forbids local servers, `local` forbids containers."),
+    ("SURESCALE_REGISTRY", "surescale", "Compose, image builds and tests: where the roles' images are pushed and pulled."),
+    ("SURESCALE_TAG", "the project's version", "Compose, image builds and tests: tag of the roles' images."),
+    ("SURESCALE_ROLE", "", "Set inside an image: which role it runs."),
+)
+
+
+def settings_page() -> str:
+    """Return the page."""
+    parts = [
+        "A role reads variables `SURESCALE_NAME`; options of its command win over them. What does not parse ends the role with",
+        "one line that names the variable. An address that carries a password is never shown with it.\n",
+        "## Of every role\n",
+        _table(fields_of(RoadSettings), RoadSettings),
+        "## Of every role's log\n",
+        _table(fields_of(LogSettings), LogSettings),
+    ]
+    for role, kind in roles():
+        parts += [
+            f"## Of `surescale {role}`\n",
+            f"{first_paragraph(kind.__doc__)}\n".replace("``", "`"),
+            _table(fields_of(kind), kind),
+        ]
+    rows = [(code(name), code(default), said) for name, default, said in OTHERS]
+    return page("Settings", *parts, "## Others\n", table(["variable", "default", "is"], rows))
+
+
+def roles() -> Iterator[tuple[str, type]]:
+    """Yield each role with its settings, in the order of the road."""
+    found = {point.name: point.load() for point in entry_points(group="surescale.settings")}
+    yield from ((role, found[role]) for role in ROLES)
+
+
+def _table(written: list[Field], kind: type[Any]) -> str:
+    # The value, not the text: a default may be another module's constant.
+    defaults = {field.name: field.default for field in fields(kind)}
+    rows = [
+        (code(f"SURESCALE_{field.name.upper()}"), field.type, code(_text(defaults[field.name])), field.said)
+        for field in written
+        if field.name in defaults
+    ]
+    return table(["variable", "type", "default", "is"], rows)
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,160 @@
+"""Dashboard, alert rules and scrape settings without Prometheus or Grafana: they name what the roles show, and nothing else."""
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runtime.metrics import COMMON, PROCESS, Metric
+
+yaml = pytest.importorskip("yaml", reason="PyYAML is not installed (it comes with kubernetes-validate)")
+
+ROOT = Path(__file__).parents[3]
+FOLDER = ROOT / "compose/observability"
+DASHBOARD = json.loads((FOLDER / "grafana/dashboards/surescale.json").read_text())
+RULES = [rule for group in yaml.safe_load((FOLDER / "alerts.yml").read_text())["groups"] for rule in group["rules"]]
+COMPOSE = yaml.safe_load((ROOT / "compose/compose.yaml").read_text())["services"]
+TABLE: dict[str, Metric] = {
+    metric.name: metric
+    for table in (COMMON, *(point.load() for point in entry_points(group="surescale.metrics")))
+    for metric in table
+}
+OF_PROMETHEUS = {"up", *PROCESS}
+OF_TARGETS = {"job", "instance", "service"}
+WORDS = {"by", "sum", "max", "count", "rate", "increase", "histogram_quantile", "or", "unless", "offset", "vector"}
+
+
+def targets(panels: list[dict[str, Any]]) -> Iterator[dict[str, str]]:
+    """Yield every query of the dashboard."""
+    for panel in panels:
+        yield from panel.get("targets", [])
+
+
+QUERIES = [target["expr"] for target in targets(DASHBOARD["panels"])] + [rule["expr"] for rule in RULES]
+
+
+def metrics_of(query: str) -> set[str]:
+    """Return the metrics that a query names, histograms without the suffix of their series."""
+    bare = re.sub(r"\{[^}]*\}|\[[^]]*\]|by \([^)]*\)|\"[^\"]*\"", " ", query)
+    names = set(re.findall(r"[a-z][a-z_]+", bare)) - WORDS
+    return {re.sub(r"_(bucket|sum|count)$", "", name) if name not in TABLE else name for name in names}
+
+
+def labels_of(query: str) -> set[str]:
+    """Return the labels that a query selects and divides by."""
+    selected = re.findall(r"([a-z_]+)\s*(?:=~|!=|=|!~)", "".join(re.findall(r"\{[^}]*\}", query)))
+    divided = [label.strip() for labels in re.findall(r"by \(([^)]*)\)", query) for label in labels.split(",")]
+    return {*selected, *divided}
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_a_query_names_metrics_and_labels_that_exist(query: str) -> None:
+    """A metric that is renamed must be renamed here, too."""
+    named = metrics_of(query)
+    assert named <= OF_PROMETHEUS | set(TABLE)
+    known = {label for name in named & set(TABLE) for label in TABLE[name].labels}
+    assert labels_of(query) <= known | OF_TARGETS | {"le"}
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_a_query_asks_each_kind_as_it_must_be_asked(query: str) -> None:
+    """Counters by what they grew, except for totals since the start; histograms by their buckets."""
+    for name in metrics_of(query) & set(TABLE):
+        if TABLE[name].kind == "histogram":
+            assert f"{name}_bucket" in query
+        if TABLE[name].kind == "counter":
+            assert re.search(rf"(rate|increase)\({name}\b|sum\({name}\)|unless {name} offset", query)
+
+
+def test_every_role_is_seen() -> None:
+    """By its own figures, in the dashboard or in a rule."""
+    shown = {name for query in QUERIES for name in metrics_of(query)}
+    for point in entry_points(group="surescale.metrics"):
+        assert shown & {metric.name for metric in point.load()}, point.name
+
+
+def test_what_a_legend_shows_is_a_label_of_its_query() -> None:
+    """Else it would stay empty."""
+    for target in targets(DASHBOARD["panels"]):
+        shown = set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"]))
+        has_all = "by (" not in target["expr"]
+        every = {label for name in metrics_of(target["expr"]) & set(TABLE) for label in TABLE[name].labels} | OF_TARGETS
+        assert shown <= (every if has_all else labels_of(target["expr"])), target
+
+
+def test_the_dashboard_is_laid_out_without_gaps_in_its_ids_or_overlaps() -> None:
+    """Every panel has a place of its own on a grid of 24 columns."""
+    taken: set[tuple[int, int]] = set()
+    for panel in DASHBOARD["panels"]:
+        place = panel["gridPos"]
+        cells = {(place["x"] + dx, place["y"] + dy) for dx in range(place["w"]) for dy in range(place["h"])}
+        assert place["x"] + place["w"] <= 24
+        assert not taken & cells, panel["title"]
+        taken |= cells
+    assert len({panel["id"] for panel in DASHBOARD["panels"]}) == len(DASHBOARD["panels"])
+
+
+def test_the_dashboard_asks_the_datasource_that_is_provisioned() -> None:
+    """By its id; and the datasource is the service of the Compose file."""
+    (source,) = yaml.safe_load((FOLDER / "grafana/provisioning/datasources/prometheus.yml").read_text())["datasources"]
+    assert source["url"] == "http://prometheus:9090"
+    assert {target["datasource"]["uid"] for target in targets(DASHBOARD["panels"])} == {source["uid"]}  # type: ignore[index]
+
+
+def test_prometheus_reads_every_role_where_it_listens() -> None:
+    """By the names of the Compose file's services, at the image's health port; the engine at its own."""
+    (scrape,) = yaml.safe_load((FOLDER / "prometheus.yml").read_text())["scrape_configs"]
+    ports = {name: found["port"] for found in scrape["dns_sd_configs"] for name in found["names"]}
+    image_port = int(re.search(r"SURESCALE_HEALTH_PORT=(\d+)", (ROOT / "compose/Dockerfile").read_text())[1])  # type: ignore[index]
+    roles = ("monitor", "spark", "agent", "rescaler", "state")
+    assert ports == {**dict.fromkeys(roles, image_port), "engine": int(COMPOSE["engine"]["environment"]["SURESCALE_HEALTH_PORT"])}
+    assert all(COMPOSE[name]["environment"]["SURESCALE_HEALTH_HOST"] == "0.0.0.0" for name in ports)
+
+
+def test_what_is_mounted_exists_and_where_it_is_looked_for() -> None:
+    """Settings, rules, provisioning, dashboards."""
+    mounts = dict(
+        volume.split(":")[:2] for name in ("prometheus", "grafana") for volume in COMPOSE[name]["volumes"] if volume[0] == "."
+    )
+    assert all((ROOT / "compose" / source).exists() for source in mounts)
+    (rules,) = yaml.safe_load((FOLDER / "prometheus.yml").read_text())["rule_files"]
+    (provider,) = yaml.safe_load((FOLDER / "grafana/provisioning/dashboards/surescale.yml").read_text())["providers"]
+    assert rules in mounts.values()
+    assert provider["options"]["path"] in mounts.values()
+
+
+def test_every_alert_says_how_bad_it_is_and_what_it_means() -> None:
+    """And its summary shows labels that its query leaves it."""
+    for rule in RULES:
+        assert rule["labels"]["severity"] in ("warning", "critical")
+        shown = set(re.findall(r"\$labels\.(\w+)", rule["annotations"]["summary"]))
+        divided = re.findall(r"by \(([^)]*)\)", rule["expr"])
+        left = {label.strip() for labels in divided for label in labels.split(",")} if divided else shown
+        assert shown <= left, rule["alert"]
+    assert len({rule["alert"] for rule in RULES}) == len(RULES)
+
+
+def test_the_rules_do_what_they_should_on_made_up_series() -> None:
+    """Prometheus' own tool runs alerts_test.yml."""
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("promtool, which tries alert rules, is not installed (Debian: package prometheus)")
+    for command in (["check", "rules", "alerts.yml"], ["test", "rules", "alerts_test.yml"]):
+        done = subprocess.run([promtool, *command], cwd=FOLDER, capture_output=True, text=True, check=False, timeout=60)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_alert_is_tried() -> None:
+    """No rule without a made-up series."""
+    tried = {
+        case["alertname"]
+        for test in yaml.safe_load((FOLDER / "alerts_test.yml").read_text())["tests"]
+        for case in test["alert_rule_test"]
+    }
+    assert tried == {rule["alert"] for rule in RULES}

@@ -1,0 +1,144 @@
+"""Log lines: JSON that programs read, text that people read, and no secret in either."""
+
+import io
+import json
+import logging
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from contracts.errors import SettingsError
+from runtime.logs import JsonLines, LogSettings, TextLines, without_secrets
+
+PASSWORD = "hunter2-and-more"
+Lines = tuple[logging.Logger, io.StringIO]
+
+
+@pytest.fixture
+def logger_with() -> Iterator[Callable[[logging.Formatter], Lines]]:
+    """A logger of its own that writes into a string."""
+    log, written = logging.Logger("surescale.agent"), io.StringIO()
+
+    def make(formatter: logging.Formatter) -> Lines:
+        handler = logging.StreamHandler(written)
+        handler.setFormatter(formatter)
+        log.addHandler(handler)
+        return log, written
+
+    yield make
+    log.handlers.clear()
+
+
+def run(code: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+    """Run Python with these variables and nothing else; return how it ended."""
+    return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False, timeout=60)
+
+
+def lines(text: str) -> list[dict[str, Any]]:
+    """Parse every line as an object."""
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_a_json_line_has_what_programs_ask_for(logger_with: Callable[[logging.Formatter], Lines]) -> None:
+    """Time in UTC, level, role, logger, message, and the fields that were given."""
+    log, written = logger_with(JsonLines("agent"))
+    log.info("decided %s", "act", extra={"job": "sim/clicks", "tasks": 3})
+    (line,) = lines(written.getvalue())
+    assert line.pop("ts").endswith("Z")
+    assert line == {
+        "level": "INFO",
+        "role": "agent",
+        "logger": "surescale.agent",
+        "message": "decided act",
+        "fields": {"job": "sim/clicks", "tasks": 3},
+    }
+
+
+def test_an_exception_is_one_field_of_one_line(logger_with: Callable[[logging.Formatter], Lines]) -> None:
+    """However many lines its trace has."""
+    log, written = logger_with(JsonLines("agent"))
+    try:
+        raise ValueError("two\nlines")
+    except ValueError:
+        log.exception("it failed")
+    (line,) = lines(written.getvalue())
+    assert line["message"] == "it failed"
+    assert "Traceback" in line["exception"]
+    assert line["exception"].endswith("ValueError: two\nlines")
+
+
+def test_a_text_line_shows_the_fields(logger_with: Callable[[logging.Formatter], Lines]) -> None:
+    """Behind the message, where people look for them."""
+    log, written = logger_with(TextLines("agent"))
+    log.warning("late", extra={"job": "sim/clicks"})
+    assert written.getvalue().endswith("agent WARNING late (job sim/clicks)\n")
+
+
+@pytest.mark.parametrize("formatter", [JsonLines, TextLines])
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"waiting for redis://:{PASSWORD}@host:6379/0",
+        f"https://me:{PASSWORD}@host/path",
+        f"sasl.password={PASSWORD}",
+        f'{{"api_key": "{PASSWORD}"}}',
+        f"a library said {PASSWORD} by itself",
+    ],
+)
+def test_a_secret_is_never_written(
+    formatter: type[JsonLines | TextLines], text: str, logger_with: Callable[[logging.Formatter], Lines]
+) -> None:
+    """Not in the message, not in a field, not in a trace."""
+    log, written = logger_with(formatter("agent", frozenset({PASSWORD})))
+    try:
+        raise ValueError(text)
+    except ValueError:
+        log.exception(text, extra={"url": text})
+    assert PASSWORD not in written.getvalue()
+    assert "***" in written.getvalue()
+
+
+@pytest.mark.parametrize("text", ["http://host:9092/path", "a token ring", "kafka:9092,kafka:9093", "user@host"])
+def test_what_is_no_secret_stays(text: str) -> None:
+    """Ports, ordinary words and mail addresses are left alone."""
+    assert without_secrets(text) == text
+
+
+@pytest.mark.parametrize(("name", "value"), [("LEVEL", "LOUD"), ("FORMAT", "xml")])
+def test_an_unknown_setting_is_named(name: str, value: str) -> None:
+    """With what it may be."""
+    with pytest.raises(SettingsError, match=rf"SURESCALE_LOG_{name}: '{value}' is none of "):
+        LogSettings.from_environment({f"SURESCALE_LOG_{name}": value})
+
+
+def test_a_crash_is_one_line_of_json_without_the_secrets_of_the_environment() -> None:
+    """Also one that nobody caught, in the main thread or another."""
+    code = f"""
+import threading
+from runtime.logs import set_up_logs
+set_up_logs("agent")
+thread = threading.Thread(target=lambda: 1 / 0)
+thread.start(); thread.join()
+raise RuntimeError("refused {PASSWORD}")
+"""
+    done = run(code, SURESCALE_LOG_FORMAT="json", SURESCALE_SASL_PASSWORD=PASSWORD)
+    first, second = lines(done.stderr)
+    assert ("ZeroDivisionError" in first["exception"], second["message"]) == (True, "the process ends: refused ***")
+    assert done.returncode == 1
+
+
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_the_last_words_of_a_role_are_one_line(log_format: str) -> None:
+    """An error of the world, here a missing Java or folder, ends a role with a line in the form of its log."""
+    code = "import sys; sys.argv = ['surescale', 'spark']; from services.cli import main; main()"
+    done = run(code, SURESCALE_LOG_FORMAT=log_format)
+    assert done.returncode == 1
+    if log_format == "json":
+        (line,) = lines(done.stderr)
+        assert (line["level"], line["role"]) == ("CRITICAL", "spark")
+        assert line["message"].startswith("SURESCALE_SPARK_CHECKPOINT: not set")
+    else:
+        assert done.stderr.splitlines()[-1].startswith("surescale: SURESCALE_SPARK_CHECKPOINT: not set")
