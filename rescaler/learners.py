@@ -257,7 +257,7 @@ class _Board:
         wanted = self.limits.num_standbys
         if wanted == 0:
             return
-        heap = [(self.replicas[h] * self.unit[h], h) for h in self.running]
+        heap = [self._rank(host) for host in self.running]
         heapq.heapify(heap)
         for task in range(len(self.tasks)):
             standbys = self.standbys.setdefault(task, [])
@@ -266,36 +266,39 @@ class _Board:
                 self.with_new_standby.add(task)
                 self._replicate(task, standbys, missing, heap)
 
-    def _replicate(self, task: int, standbys: _Candidates, missing: int, heap: list[tuple[int, int]]) -> None:
-        used = {self.owner[task], self.learner[task], *(host for _, host in standbys)}
+    def _replicate(self, task: int, standbys: _Candidates, missing: int, heap: list[int]) -> None:
+        used = {self.owner[task], self.learner[task]}
+        used.update([host for _, host in standbys])
         left = self.before[task]
         if left not in used and left != _NONE and self.is_running[left]:
-            self._add_standby(standbys, left, used)
+            used.add(left)
+            standbys.append((0, left))
+            self.replicas[left] += 1
             missing -= 1
-        free = len(self.running) - sum(host != _NONE and self.is_running[host] for host in used)
-        self.under_replicated += free < missing
-        skipped: list[tuple[int, int]] = []
-        for _ in range(min(free, missing)):
-            host = self._fewest_replicas(heap, used, skipped)
-            self._add_standby(standbys, host, used)
-        for entry in skipped:
-            heapq.heappush(heap, entry)
-
-    def _fewest_replicas(self, heap: list[tuple[int, int]], used: set[int], skipped: list[tuple[int, int]]) -> int:
-        """The free host with the fewest replicas; entries of the heap may be too low, never too high."""
-        while True:
-            key, host = heapq.heappop(heap)
-            if key != self.replicas[host] * self.unit[host]:
-                heapq.heappush(heap, (self.replicas[host] * self.unit[host], host))
+        if len(self.running) < len(used) + missing:  # Perhaps too few: count exactly.
+            free = len(self.running) - sum(host != _NONE and self.is_running[host] for host in used)
+            self.under_replicated += free < missing
+            missing = min(free, missing)
+        skipped: list[int] = []
+        while missing > 0:
+            rank = heap[0]
+            host = rank % len(self.hosts)
+            if rank != self._rank(host):  # Ranks may be too low, never too high.
+                heapq.heapreplace(heap, self._rank(host))
+            elif host in used:
+                skipped.append(heapq.heappop(heap))
             else:
-                skipped.append((key, host))
-                if host not in used:
-                    return host
+                standbys.append((0, host))
+                used.add(host)
+                self.replicas[host] += 1
+                heapq.heapreplace(heap, self._rank(host))
+                missing -= 1
+        for rank in skipped:
+            heapq.heappush(heap, rank)
 
-    def _add_standby(self, standbys: _Candidates, host: int, used: set[int]) -> None:
-        standbys.append((0, host))
-        used.add(host)
-        self.replicas[host] += 1
+    def _rank(self, host: int) -> int:
+        """Replicas per capacity, then id, as one number: there may be hundreds of thousands of comparisons."""
+        return self.replicas[host] * self.unit[host] * len(self.hosts) + host
 
     # Result
 
@@ -330,28 +333,30 @@ class _Board:
 
     def _moves(self, names: list[str]) -> Iterable[Move]:
         for t, task in enumerate(self.tasks):
-            owner, learner, standbys = self.owner[t], self.learner[t], self.standbys.get(t, ())
-            if owner != self.before[t]:
+            owner, learner = names[self.owner[t]], self.learner[t]
+            if self.owner[t] != self.before[t]:
                 kind = MoveKind.RECOVER if self.before[t] == _NONE else MoveKind.PROMOTE
-                yield Move(kind, task.id, task.active, names[owner])
-            is_same_learner = learner == _NONE and not task.learners
-            if not is_same_learner or len(standbys) != len(task.standbys) or t in self.with_new_standby:
-                after = [names[host] for _, host in standbys]
-                yield from _replica_moves(task, names[owner], None if learner == _NONE else names[learner], after)
+                yield Move(kind, task.id, task.active, owner)
+            standbys = self.standbys.get(t, ())
+            if learner == _NONE and not task.learners and len(standbys) == len(task.standbys) and t not in self.with_new_standby:
+                continue
+            after = [names[host] for _, host in standbys]
+            before = {replica.host for replica in task.standbys}
+            if learner != _NONE and all(replica.host != names[learner] for replica in task.learners):
+                yield Move(MoveKind.LEARN, task.id, owner, names[learner])
+            for host in after:
+                if host not in before:
+                    yield Move(MoveKind.ADD_STANDBY, task.id, host if host == task.active else None, host)
+            kept = {owner} if learner == _NONE else {owner, names[learner]}
+            if task.learners:
+                yield from _dropped(MoveKind.DROP_LEARNER, task, before=task.learners, kept=kept)
+            if task.standbys:
+                yield from _dropped(MoveKind.DROP_STANDBY, task, before=task.standbys, kept=kept.union(after))
 
 
-def _replica_moves(task: Task, owner: str, learner: str | None, standbys: list[str]) -> Iterable[Move]:
-    learners_before = {replica.host for replica in task.learners}
-    standbys_before = {replica.host for replica in task.standbys}
-    if learner is not None and learner not in learners_before:
-        yield Move(MoveKind.LEARN, task.id, owner, learner)
-    for host in standbys:
-        if host not in standbys_before:
-            yield Move(MoveKind.ADD_STANDBY, task.id, host if host == task.active else None, host)
-    for host in sorted(learners_before - {owner, learner}):
-        yield Move(MoveKind.DROP_LEARNER, task.id, host, None)
-    for host in sorted(standbys_before - {owner, learner, *standbys}):
-        yield Move(MoveKind.DROP_STANDBY, task.id, host, None)
+def _dropped(kind: MoveKind, task: Task, before: tuple[Replica, ...], kept: set[str]) -> Iterable[Move]:
+    for host in sorted([replica.host for replica in before if replica.host not in kept]):
+        yield Move(kind, task.id, host, None)
 
 
 def _replace_top(heap: list[tuple[int, int]], key: int, stays: bool) -> None:

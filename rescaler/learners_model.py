@@ -12,6 +12,8 @@ from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 from fractions import Fraction
 
+import msgspec
+
 from rescaler.refusals import Refused
 
 
@@ -116,9 +118,8 @@ class Limits:
                 raise Refused(AssignRefusal.INVALID_PARAM, message, {"field": name})
 
 
-@dataclass(frozen=True, slots=True)
-class Assignment:
-    """Where a task's replicas shall be after the round."""
+class Assignment(msgspec.Struct, frozen=True, gc=False):
+    """Where a task's replicas shall be after the round. Hundreds of thousands are made in a round, hence no dataclass."""
 
     id: str
     active: str
@@ -127,9 +128,8 @@ class Assignment:
     standbys: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
-    """One difference between input and output."""
+class Move(msgspec.Struct, frozen=True, gc=False):
+    """One difference between input and output; as many as `Assignment`."""
 
     kind: MoveKind
     task: str

@@ -19,8 +19,8 @@ _COST = (
     "one another: CETSA's imply Default/RR = 0.66, LBA-CE's 1.02; the closed form for 20 subtasks gives 0.92."
 )
 _COST_DEFAULT = (
-    "A used host is paid whole. With 24 subtasks the model's *ratio* CETSA/Default is 0.373, so the claimed 37.3 % may be "
-    "the ratio, mistaken for the reduction (an inference)."
+    "A used host is paid whole. With 24 subtasks the model's rent times Table 5's last row gives a *ratio* CETSA/Default of "
+    "0.373, so the claimed 37.3 % may be the ratio, mistaken for the reduction (an inference)."
 )
 _EQUAL = "Equal demands leave nothing to pack better or worse: GS-BFD opens the same hosts as CETSA."
 _LBA_GS = "LBA-CE opens one host more for its headroom and pays for it; GS-BFD pays by running slower instead."

@@ -51,16 +51,23 @@ def percent(share: float) -> str:
     return f"{rounded:+.1f} %"
 
 
-def comparison() -> str:
-    """The whole report."""
-    outcomes = {
+def all_outcomes() -> dict[str, dict[str, Outcome]]:
+    """Every algorithm on every job shaped like the paper's, on its cluster."""
+    return {
         job: {each.label: each for each in compare(PlaceRequest("cetsa", cluster(), *JOBS[job], NETWORK), ALGORITHMS)}
         for job in JOBS
     }
-    parts = [ranking_part()]
+
+
+def comparison(outcomes: Mapping[str, Mapping[str, Outcome]] | None = None) -> str:
+    """The whole report, with links to the plots that stand beside it. ``outcomes`` saves working them out twice."""
+    outcomes = outcomes or all_outcomes()
+    parts = [ranking_part(), "![Hosts by cost efficiency](figures/placement-ranking.svg)"]
+    parts.append("![Figures of five algorithms](figures/placement-figures.svg)")
     for job, by_label in outcomes.items():
         parts += [f"### {job}: {_shape(job)}", figures_part(by_label), times_part(job, by_label)]
-    parts += ["### Claims of the paper beside ours", claims_part(outcomes)]
+    parts += ["### Claims of the paper beside ours", "![Claims and our figures](figures/placement-claims.svg)"]
+    parts.append(claims_part(outcomes))
     parts += ["### Other sizes and clusters, relative to round robin (median, worst)", sweep_part()]
     parts += [f"### Gap to the true optimum, {SMALL_INSTANCES} random small instances", gap_part()]
     return "\n\n".join(parts) + "\n"

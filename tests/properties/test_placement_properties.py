@@ -318,6 +318,16 @@ def test_pure_rescaling_of_a_settled_job_moves_nothing(request, width):
 
 
 @quick
+@given(requests(), st.sampled_from([each for each in ALGORITHMS if each != "lba-ce"]), st.integers(0, 100))
+def test_a_host_without_slots_changes_no_assignment(request, algorithm, which):
+    """One more host of an existing size on which nothing may run leaves every choice as it was (lba-ce: but for its average)."""
+    plain = replace(request, algorithm=algorithm)
+    one = request.hosts[which % len(request.hosts)]
+    drained = replace(one, id="drained", slots=0, used_slots=0, history=History())
+    assert place(replace(plain, hosts=(*request.hosts, drained))).assignment == place(plain).assignment
+
+
+@quick
 @given(requests(), st.sampled_from(ALGORITHMS))
 def test_prices_times_eight_leave_the_assignment(request, algorithm):
     """Costs scale, choices do not (histories hold costs too)."""

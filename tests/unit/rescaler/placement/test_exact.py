@@ -6,6 +6,7 @@ import pytest
 
 from rescaler.placement import Edge, Host, Network, PlaceRequest, Task, place
 from rescaler.placement.bounds import covering_knapsack, covering_lp, rent_bound
+from rescaler.placement.configurations import configuration_bound
 from rescaler.placement.exact import (
     brute_force,
     candidates,
@@ -48,6 +49,25 @@ def test_the_bound_is_the_least_rent_for_equal_demands(hosts, request_of):
 def test_no_bound_where_nothing_fits(hosts, request_of):
     """The bound itself proves that no placement exists."""
     assert rent_bound(problem_of(request_of("cetsa", hosts(1, 1), 9))) is None
+
+
+def test_the_configuration_bound_is_one_too_and_sees_what_does_not_fit_together():
+    """It never exceeds the least rent; where two halves of a host do not make a whole, it is above the bound by totals."""
+    for request, _ in small_instances(15, random.Random(5)):
+        problem = problem_of(request)
+        least = min(each.rent_per_s for each in candidates(problem))
+        assert configuration_bound(problem) <= least * (1 + 1e-6)
+    cluster = tuple(Host(f"h{at}", 10, 10, 4, 1.0) for at in range(6))
+    problem = problem_of(PlaceRequest("cetsa", cluster, (Task("large", 4, 6, 1), Task("small", 1, 1, 1))))
+    assert configuration_bound(problem) == pytest.approx(4.0)
+    assert rent_bound(problem).per_s < 4.0
+
+
+def test_the_configuration_bound_says_where_nothing_fits(hosts, request_of):
+    """More subtasks than the hosts can take."""
+    with pytest.raises(ValueError, match="cannot take"):
+        configuration_bound(problem_of(request_of("cetsa", hosts(1, 1), 9)))
+    assert configuration_bound(problem_of(request_of("cetsa", hosts(1, 1), 0))) == 0.0
 
 
 def test_covering_knapsack_beats_the_best_ratio():

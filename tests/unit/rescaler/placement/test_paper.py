@@ -1,17 +1,21 @@
 """The paper's comparison: hosts, ranking, the table of deviations, the orderings, and the documentation page."""
 
+import re
+from dataclasses import replace
+from math import comb
 from pathlib import Path
+from statistics import linear_regression
 
 import pytest
 from click import ClickException
+from click.testing import CliRunner
 
-from rescaler.commands.bench_placement import between_markers
+from rescaler.commands.bench_placement import between_markers, command
 from rescaler.placement import ALGORITHMS, PlaceRequest, place
 from rescaler.placement.claims import CLAIMS, change
 from rescaler.placement.evaluation import compare
-from rescaler.placement.paper import FIGURE_9_HOSTS, JOBS, NETWORK, RANKING, cluster, mean_time_change
+from rescaler.placement.paper import FIGURE_9_HOSTS, JOBS, NETWORK, RANKING, TIMES_S, cluster, mean_time_change
 from rescaler.placement.problem import problem_of
-from rescaler.placement.report import comparison
 
 PAGE = Path(__file__).parents[4] / "docs" / "placement.md"
 
@@ -65,8 +69,6 @@ def test_w1_gives_the_known_figures(figures, label, std, std_used, rent, slow):
 
 def test_default_agrees_with_the_closed_form(outcomes):
     """Expected rent = price of all hosts x (1 - C(40, 20) / C(44, 20)), within three standard errors."""
-    from math import comb
-
     default = outcomes["W1"]["default"]
     expected = sum(host.price for host in cluster()) * (1 - comb(40, 20) / comb(44, 20))
     assert abs(default.figures.rent - expected) < 3 * default.rent_error
@@ -125,10 +127,52 @@ def test_every_claim_has_a_figure_and_a_reason(outcomes):
     assert all(change(claim, outcomes[claim.job]) > -1 and claim.reason for claim in CLAIMS)
 
 
-def test_the_page_holds_what_the_command_prints():
-    """docs/placement.md is up to date with `surescale bench placement`."""
-    page = PAGE.read_text(encoding="utf-8")
-    assert between_markers(page, comparison()) == page
+def test_page_and_plots_are_what_the_command_writes(tmp_path):
+    """docs/placement.md and docs/figures are up to date with `surescale bench placement --write`; the page shows every plot."""
+    page = tmp_path / PAGE.name
+    page.write_text(
+        re.sub("(begin -->).*?(<!-- bench-placement: end)", r"\1 \2", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
+    )
+    done = CliRunner().invoke(command, ["--write", str(page)], catch_exceptions=False)
+    assert done.exit_code == 0
+    assert page.read_text(encoding="utf-8") == PAGE.read_text(encoding="utf-8")
+    drawn = sorted((tmp_path / "figures").iterdir())
+    assert len(drawn) == 3
+    for plot in drawn:
+        assert plot.read_bytes() == (PAGE.parent / "figures" / plot.name).read_bytes()
+        assert f"(figures/{plot.name})" in page.read_text(encoding="utf-8")
+    assert (PAGE.parent / "figures" / "placement-growth.svg").exists()
+
+
+@pytest.mark.parametrize("label", ["default", "rr", "cetsa"])
+def test_a_shuffle_crosses_hosts_as_computed(figures, label):
+    """W1's 20 subtasks: 0.884 of a pure shuffle for Default, 0.905 for RR, 0.800 for CETSA."""
+    known = {"default": 0.884, "rr": 0.905, "cetsa": 0.800}
+    assert figures["W1"][label].crossing == pytest.approx(known[label], abs=0.001)
+
+
+def test_with_24_subtasks_the_claimed_reduction_is_the_ratio():
+    """Rent times Table 5's last row: CETSA over RR is 0.410, over Default (in closed form) 0.373, as the claimed 37.3 %."""
+    tasks = (replace(JOBS["W1"][0][0], parallelism=24),)
+    rents = {label: place(PlaceRequest(label, cluster(), tasks)).cost.resource_per_s for label in ("cetsa", "rr")}
+    rents["default"] = sum(host.price for host in cluster()) * (1 - comb(40, 24) / comb(44, 24))
+    costs = {label: rent * TIMES_S["W1"][label][-1] for label, rent in rents.items()}
+    assert round(costs["cetsa"] / costs["rr"], 3) == 0.410
+    assert round(costs["cetsa"] / costs["default"], 3) == pytest.approx(0.373, abs=0.001)
+
+
+@pytest.mark.parametrize(
+    ("job", "known"),
+    [
+        ("W1", {"lba-ce": 56.3, "rr": 55.2, "cetsa": 50.4, "gs-bfd": 48.3, "default": 47.6}),
+        ("W2", {"rr": 57.1, "lba-ce": 54.4, "default": 52.1, "gs-bfd": 46.5, "cetsa": 45.1}),
+    ],
+)
+def test_the_papers_times_imply_these_throughputs(job, known):
+    """Slopes of Tables 5 and 6, least squares, in thousand records a second: they contradict two of the paper's claims."""
+    for label, thousands in known.items():
+        slope, _ = linear_regression(range(1, 11), TIMES_S[job][label])
+        assert round(1000 / slope, 1) == pytest.approx(thousands, abs=0.11)
 
 
 def test_a_page_without_markers_is_refused():

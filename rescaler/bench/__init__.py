@@ -1,0 +1,1 @@
+"""What the rescaler's control logic costs and saves, measured. Decides nothing."""
