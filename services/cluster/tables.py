@@ -1,0 +1,95 @@
+"""GetClusterInfo as tables: the workers, and the matrix of fragments by workers. Reads nothing itself."""
+
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+Document = dict[str, Any]
+
+_WIDTH_WITHOUT_TERMINAL = 160
+_MARGIN = 3  # border and padding of a column
+
+
+def print_info(info: Document) -> None:
+    """Print workers, then per job a matrix: a row a fragment, a column a worker, the units that it occupies there."""
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=_WIDTH_WITHOUT_TERMINAL)
+    console.print(_headline(info), markup=False)
+    if not info["workers"]:
+        console.print("No worker offers units.")
+        return
+    console.print(_workers(info))
+    for job, fragments in groupby(info["fragments"], key=lambda fragment: fragment["job"]):
+        for matrix in _matrices(job, list(fragments), info["workers"], console.width):
+            console.print(matrix)
+    if info["jobs_without_units"]:
+        console.print(f"without units: {', '.join(info['jobs_without_units'])}", markup=False)
+    if info["unknown_units"]:
+        console.print(f"of no worker any more: units {ranges(info['unknown_units'])}", markup=False)
+
+
+def ranges(units: Iterable[int]) -> str:
+    """Return ascending numbers as ranges: ``0-3,7``."""
+    # Within a run of neighbours, the number less its position stays the same.
+    runs = groupby(enumerate(sorted(units)), key=lambda pair: pair[1] - pair[0])
+    bounds = [[unit for _, unit in run] for _, run in runs]
+    return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in bounds)
+
+
+def _headline(info: Document) -> str:
+    units = sum(len(worker["parallel_units"]) for worker in info["workers"])
+    used = len({unit for fragment in info["fragments"] for unit in fragment["parallel_units"]} - set(info["unknown_units"]))
+    return (
+        f"{info['cluster']}: generation {info['generation']}, {len(info['workers'])} workers, {used} of {units} units in use, "
+        f"{len(info['fragments'])} fragments, {info['vnodes']} vnodes"
+    )
+
+
+def _workers(info: Document) -> Table:
+    used = {unit for fragment in info["fragments"] for unit in fragment["parallel_units"]}
+    table = Table("worker", "host", "state", "units", "in use", "fragments")
+    for worker in info["workers"]:
+        own = set(worker["parallel_units"])
+        fragments = sum(not own.isdisjoint(fragment["parallel_units"]) for fragment in info["fragments"])
+        state = Text(worker["state"].replace("_", " "), style="yellow" if worker["state"] != "running" else "")
+        cells = [ranges(own), f"{len(own & used)} of {len(own)}", str(fragments)]
+        table.add_row(str(worker["id"]), Text(worker["host"]), state, *cells)
+    return table
+
+
+def _matrices(job: str, fragments: list[Document], workers: list[Document], width: int) -> Iterator[Table]:
+    """Yield the job's matrix, cut into as many as the width asks for; workers that the job does not use are left out."""
+    used = {unit for fragment in fragments for unit in fragment["parallel_units"]}
+    columns = [(worker["host"], set(worker["parallel_units"])) for worker in workers if used & set(worker["parallel_units"])]
+    names = [_name(fragment) for fragment in fragments]
+    first = max(len(name) for name in [*names, job])
+    left = width - first - 2 * _MARGIN - len("units") - 1
+    while columns:
+        chosen = _fitting(columns, fragments, left)
+        table = Table()
+        for title in (job, "units", *[host for host, _ in columns[:chosen]]):
+            table.add_column(Text(title))
+        for name, fragment in zip(names, fragments, strict=True):
+            cells = [ranges(own & set(fragment["parallel_units"])) for _, own in columns[:chosen]]
+            table.add_row(Text(name), str(len(fragment["parallel_units"])), *cells)
+        yield table
+        columns = columns[chosen:]
+
+
+def _fitting(columns: list[tuple[str, set[int]]], fragments: list[Document], left: int) -> int:
+    """Return how many of the columns fit, at least one."""
+    for count, (host, own) in enumerate(columns):
+        left -= max(len(host), *(len(ranges(own & set(fragment["parallel_units"]))) for fragment in fragments)) + _MARGIN
+        if left < 0:
+            return max(1, count)
+    return len(columns)
+
+
+def _name(fragment: Document) -> str:
+    kind = ["single"] * (fragment["distribution"] == "single") + ["stateful"] * fragment["stateful"]
+    return f"{fragment['task']} ({', '.join(kind)})" if kind else str(fragment["task"])
