@@ -68,6 +68,7 @@ class JobGraph:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
+    number: int  # in its file
     task: str
     upstream: tuple[str, ...]
     duration_s: float
@@ -108,6 +109,8 @@ def _graph_of_file(path: Path, wanted: str) -> JobGraph:
             jobs = _rows_by_job(lines, path.name)
     except UnicodeDecodeError:
         raise JobError(f"{path.name}: not a UTF-8 text file") from None
+    except (OSError, csv.Error) as problem:
+        raise JobError(f"{path.name}: cannot be read: {problem}") from None
     if not jobs:
         raise JobError(f"{path.name}: the file has no tasks")
     if not wanted and len(jobs) > 1:
@@ -122,12 +125,12 @@ def _rows_by_job(lines: Iterable[str], file: str) -> dict[str, list[_Row]]:
     reader = csv.DictReader(lines)
     missing = [column for column in _COLUMNS if column not in (reader.fieldnames or [])]
     if missing:
-        raise JobError(f"{file}: column {missing[0]} is missing from the first row")
+        raise JobError(f"{file}: column {missing[0]} is missing from the first row; it must name {', '.join(_COLUMNS)}")
     jobs: dict[str, list[_Row]] = {}
     for number, cells in enumerate(reader, start=2):
         name = cells["job"]
         if not name or "/" in name:
-            raise JobError(f"{file}: row {number}, column job: {name!r} is empty or contains a slash")
+            raise JobError(f"{file}: row {number}, column job: {name!r} is empty or contains a slash; give the job's name")
         jobs.setdefault(name, []).append(_row(cells, number, file))
     return jobs
 
@@ -135,14 +138,16 @@ def _rows_by_job(lines: Iterable[str], file: str) -> dict[str, list[_Row]]:
 def _row(cells: dict[str, str | None], number: int, file: str) -> _Row:
     task = (cells["task"] or "").strip()
     if not task or task in (SOURCE, SINK):
-        raise JobError(f"{file}: row {number}, column task: {task!r} is empty or a reserved name")
+        raise JobError(f"{file}: row {number}, column task: {task!r} is empty or a reserved name; give another")
     try:
         duration_s = float(cells["duration_s"] or "")
     except ValueError:
-        raise JobError(f"{file}: row {number}, column duration_s: {cells['duration_s']!r} is not a number") from None
+        raise JobError(
+            f"{file}: row {number}, column duration_s: {cells['duration_s']!r} is not a number; give seconds"
+        ) from None
     if not (math.isfinite(duration_s) and duration_s >= 0):
-        raise JobError(f"{file}: row {number}, column duration_s: {duration_s} is not a duration")
-    return _Row(task, tuple((cells["upstream"] or "").split()), duration_s)
+        raise JobError(f"{file}: row {number}, column duration_s: {duration_s} is not a duration; give seconds, 0 or more")
+    return _Row(number, task, tuple((cells["upstream"] or "").split()), duration_s)
 
 
 def build_graph(name: str, rows: list[_Row]) -> JobGraph:
@@ -152,15 +157,18 @@ def build_graph(name: str, rows: list[_Row]) -> JobGraph:
         JobError: a task is listed twice, an upstream is unknown, the graph has a cycle, or no task takes any time.
     """
     if len(rows) > TASKS_MAX:
-        raise JobError(f"job {name}: {len(rows)} tasks, {TASKS_MAX} allowed")
+        raise JobError(f"job {name}: {len(rows)} tasks, {TASKS_MAX} allowed; split the job")
     index = {row.task: position for position, row in enumerate(rows, start=1)}
     if len(index) != len(rows):
-        twice = next(row.task for row in rows if sum(other.task == row.task for other in rows) > 1)
-        raise JobError(f"job {name}: task {twice!r} is listed twice")
+        twice = next(row for at, row in enumerate(rows) if row.task in {earlier.task for earlier in rows[:at]})
+        raise JobError(f"job {name}: row {twice.number}, column task: task {twice.task!r} is listed twice; remove one row")
     for row in rows:
         unknown = [parent for parent in row.upstream if parent not in index]
         if unknown:
-            raise JobError(f"job {name}: task {row.task!r} waits for {unknown[0]!r}, which is no task of the job")
+            raise JobError(
+                f"job {name}: row {row.number}, column upstream: task {row.task!r} waits for {unknown[0]!r}, "
+                "which is no task of the job; add that task or take it out"
+            )
     if not any(row.duration_s for row in rows):
         raise JobError(f"job {name}: every duration_s is 0; at least one task must take time")
     read = {parent for row in rows for parent in row.upstream}
@@ -185,4 +193,4 @@ def _refuse_cycles(graph: JobGraph) -> None:
     try:
         topological_order(graph.specs())
     except RecordRejected as problem:
-        raise JobError(f"job {graph.name}: {problem}") from None
+        raise JobError(f"job {graph.name}: column upstream: {problem}; take one of their edges out") from None

@@ -1,6 +1,16 @@
-"""Many closed loops of one job at once: a decision in, ten minutes of figures and reward out. Knows no network.
+"""Many closed loops of one job at once: a decision in, a span of figures and reward out. Knows no network.
 
-Time runs as on the road: a decision at the end of a span takes effect one minute later and then costs a restart of the job.
+How to drive it (evaluation and training alike):
+
+    terms = Terms(mode="clean", latency_weight=0.5, span_minutes=60)
+    rows = LoopRows(job, workload, first_minutes, start, terms)    # [B] minutes of the first decision, [B, N] parallelism
+    seen = rows.observe()                                          # figures [B, L, N, F] for policies.features.encode
+    span = rows.step(desired)                                      # [B, N] whole subtasks; one span passes
+    reward = rows.reward(span)                                     # [B]; weigh by span.counted_minutes
+    twin = rows.copy()                                             # lives on by itself: branches, oracles
+
+``simulation.cores`` tells what terms and spans mean; the core follows from the mode: ``simulation.fluid`` (or ``.flow``, for the
+road's own numbers), ``simulation.batches``. Rows do not see one another: B = 1 and B = 64 give the same bits.
 """
 
 from copy import copy, deepcopy
@@ -10,26 +20,17 @@ import numpy as np
 
 from contracts.clock import MINUTE_MS
 from contracts.windows import FIGURES, HOURS, Float32
-from policies.graph import Bool, Int64, JobGraph, job_graph
+from policies.graph import JobGraph, job_graph
 from policies.guardrails import situation
 from policies.measure import Measured
-from policies.proposal import Float64
-from simulation.flow import FlowRows
-from simulation.jobs import SizedJob
-from simulation.report import REWARD_LAMBDA, block_reward
+from simulation.batches import BatchRows
+from simulation.cores import Bool, Core, Float64, Int64, Span, Terms, flow_span
+from simulation.flow import Flow, FlowRows
+from simulation.fluid import FluidRows
+from simulation.jobs import PARALLELISM_MAX, SizedJob
 from simulation.workload import Workload
 
-EFFECT_MINUTES = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """How the loop runs and what counts: r = -weight x latency (minutes) + (1 - weight) x utilisation (``simulation.report``)."""
-
-    latency_weight: float = REWARD_LAMBDA
-    restart_ms: int = 60_000
-    span_minutes: int = 10
-    window_minutes: int = 60
+__all__ = ["HourlyLoads", "LoopRows", "Observed", "Span", "Terms", "guarded", "hourly_load", "resized", "within_limits"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,19 +43,6 @@ class Observed:
     current: Int64
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
-    """One span of B rows, summed over its minutes; all [B]: records that entered, record-minutes inside, busy and allocated
-    subtask-minutes of the real tasks, and whether the job restarted.
-    """
-
-    arrivals: Float64
-    backlog_minutes: Float64
-    busy_minutes: Float64
-    allocated_minutes: Float64
-    restarted: Bool
-
-
 class LoopRows:
     """B rows of one job, each at its own place in the workload; the workload repeats after its last minute."""
 
@@ -62,81 +50,208 @@ class LoopRows:
         """Warm up for one window at parallelism ``start`` [B, N]; the first decision is due at ``first_minutes`` [B]."""
         self.job, self.terms = job, terms
         self.graph: JobGraph = job_graph(job.specs())
-        self._requests = workload.requests.astype(np.float64)
-        self._cumulated = np.concatenate([[0.0], np.cumsum(self._requests)])
-        self._trace_start_ms = workload.trace_start_ms
+        self._load = _Load.of(workload)
         self._minute = np.asarray(first_minutes, dtype=np.int64) - terms.window_minutes
         assert (self._minute >= 0).all(), "a loop needs one window of workload before its first decision"
-        self._flow = FlowRows(job, start)
-        shape = (len(start), terms.window_minutes, job.size, len(FIGURES))
-        self._figures = np.full(shape, np.nan, dtype=np.float32)
-        self._advance(terms.window_minutes)
+        self._core = core_of(job, np.asarray(start, dtype=np.int64), terms)
+        self._pass(terms.window_minutes, None)
 
     def observe(self) -> Observed:
         """Return what is known at the end of the last span."""
         return Observed(
-            figures=self._figures,
-            ends_ms=self._trace_start_ms + self._minute * MINUTE_MS,
-            hourly_load=hourly_load(self._cumulated, self._minute),
-            current=self._flow.parallelism,
+            figures=self._core.figures(),
+            ends_ms=self._load.trace_start_ms + self._minute * MINUTE_MS,
+            hourly_load=self._load.hours.before(self._minute),
+            current=self._core.parallelism,
         )
+
+    @property
+    def minutes(self) -> Int64:
+        """Return int64 [B], the minute of the workload at which each row's next decision is due."""
+        return self._minute
+
+    @property
+    def parallelism(self) -> Int64:
+        """Return int64 [B, N], the present parallelism; unlike ``observe`` it builds no figures."""
+        return self._core.parallelism
 
     def step(self, desired: Int64) -> Span:
-        """Carry out desired parallelism [B, N] and let one span pass."""
-        changed = (desired != self._flow.parallelism).any(axis=1)
-        parts = [self._advance(EFFECT_MINUTES)]
-        self._flow.restart(desired, self.terms.restart_ms, changed)
-        parts.append(self._advance(self.terms.span_minutes - EFFECT_MINUTES))
-        arrivals, backlog, busy, allocated = (np.sum(column, axis=0) for column in zip(*parts, strict=True))
-        return Span(arrivals, backlog, busy, allocated, restarted=changed)
+        """Carry out desired parallelism [B, N], brought within the job's bounds and total limit, and let one span pass."""
+        return self._pass(self.terms.span_minutes, within_limits(desired, self.job))
 
     def reward(self, span: Span) -> Float64:
-        """Return the reward [B] of one span on its own."""
-        return block_reward(
-            span.arrivals,
-            span.backlog_minutes,
-            span.busy_minutes,
-            span.allocated_minutes,
-            self.job.path_minutes,
-            self.terms.latency_weight,
-        )
+        """Return the reward [B] of one span on its own; 0 where no minute counts."""
+        weight = self.terms.latency_weight
+        reward: Float64 = -weight * span.latency + (1 - weight) * span.utilisation
+        return reward
 
     def copy(self) -> "LoopRows":
         """Return rows in the same state that live on by themselves."""
         twin = copy(self)
-        twin._flow = deepcopy(self._flow, {id(self.job): self.job})  # the job never changes and is shared
+        twin._core = self._core.copy()
         return twin
 
-    def _advance(self, minutes: int) -> tuple[Float64, Float64, Float64, Float64]:
-        at = (self._minute + np.arange(minutes)[:, None]) % len(self._requests)
-        flow = self._flow.advance(self._requests[at])
+    def _pass(self, minutes: int, desired: Int64 | None) -> Span:
+        at = (self._minute[:, None] + np.arange(minutes)) % len(self._load.requests)
+        counted = None if self._load.counted is None else self._load.counted[at]
+        span = self._core.pass_time(self._load.requests[at], counted, desired)
         self._minute = self._minute + minutes
-        fresh = np.moveaxis(flow.rows, 0, 1)
-        self._figures = np.concatenate([self._figures[:, minutes:], fresh], axis=1)
-        return (
-            flow.arrivals.sum(axis=0),
-            flow.backlog_minutes.sum(axis=0),
-            flow.busy_minutes.sum(axis=0),
-            flow.allocated_minutes.sum(axis=0),
+        return span
+
+
+@dataclass(frozen=True, slots=True)
+class _Load:
+    """A workload as the loop reads it; ``counted`` [minutes] is None where all minutes count."""
+
+    requests: Float64
+    counted: Bool | None
+    hours: "HourlyLoads"
+    trace_start_ms: int
+
+    @classmethod
+    def of(cls, workload: Workload) -> "_Load":
+        masked = workload.masked
+        return cls(
+            requests=workload.requests.astype(np.float64),
+            counted=~masked if masked.any() else None,
+            hours=HourlyLoads.of(workload.requests, masked),
+            trace_start_ms=workload.trace_start_ms,
         )
 
 
+def core_of(job: SizedJob, start: Int64, terms: Terms) -> Core:
+    """Return the core that runs these terms."""
+    if terms.mode != "clean":
+        return BatchRows(job, start, terms)
+    if terms.as_on_the_road or terms.restart_ms % MINUTE_MS:
+        return _RoadRows(job, start, terms)
+    return FluidRows(job, start, terms)
+
+
+class _RoadRows:
+    """``FlowRows``, the model of the simulated engine, as a core."""
+
+    def __init__(self, job: SizedJob, parallelism: Int64, terms: Terms) -> None:
+        self.job, self._terms = job, terms
+        self._flow = FlowRows(job, parallelism)
+        shape = (len(parallelism), terms.window_minutes, job.size, len(FIGURES))
+        self._figures: Float32 = np.full(shape, np.nan, dtype=np.float32)
+
+    @property
+    def parallelism(self) -> Int64:
+        """Return int64 [B, N]."""
+        return self._flow.parallelism
+
+    def pass_time(self, requests: Float64, counted: Bool | None, desired: Int64 | None) -> Span:
+        """Let m minutes pass (``simulation.cores.Core``)."""
+        rows, minutes = requests.shape
+        changed = np.zeros(rows, np.bool_) if desired is None else np.asarray((desired != self.parallelism).any(axis=1))
+        delay = 0 if desired is None else min(self._terms.delay_minutes, minutes)
+        flows = [self._advance(requests[:, :delay], counted if counted is None else counted[:, :delay])] if delay else []
+        if desired is not None:
+            self._flow.restart(desired, self._terms.restart_ms, changed)
+        if minutes > delay:
+            flows.append(self._advance(requests[:, delay:], counted if counted is None else counted[:, delay:]))
+        weight = np.ones((rows, minutes)) if counted is None else counted.astype(np.float64)
+        sums = (
+            (np.concatenate(parts).T * weight).sum(axis=1)
+            for parts in zip(
+                *((flow.arrivals, flow.backlog_minutes, flow.busy_minutes, flow.allocated_minutes) for flow in flows), strict=True
+            )
+        )
+        arrivals, backlog, busy, allocated = sums
+        return flow_span((arrivals, backlog, busy, allocated), weight.sum(axis=1), changed, self.job.path_minutes)
+
+    def figures(self) -> Float32:
+        """Return the last window (``simulation.cores.Core``)."""
+        return self._figures
+
+    def copy(self) -> "_RoadRows":
+        """Return rows in the same state that live on by themselves; the job never changes and is shared."""
+        twin = copy(self)
+        twin._flow = deepcopy(self._flow, {id(self.job): self.job})
+        return twin
+
+    def _advance(self, requests: Float64, counted: Bool | None) -> Flow:
+        flow = self._flow.advance(np.ascontiguousarray(requests.T))
+        fresh = np.moveaxis(flow.rows, 0, 1)
+        if counted is not None:
+            fresh = np.where(counted[..., None, None], fresh, np.float32(np.nan))
+        self._figures = np.concatenate([self._figures[:, requests.shape[1] :], fresh], axis=1)[:, -self._terms.window_minutes :]
+        return flow
+
+
+@dataclass(frozen=True, slots=True)
+class HourlyLoads:
+    """Mean records a minute of every hour of a workload, over the minutes that count, as forecasts look back on them.
+
+    Attributes:
+        days: float64 [hours + 193, 192], the eight days before every hour of the trace; NaN for hours outside of it and for those
+            of which no minute counts.
+        records, minutes: float64 [minutes + 1], cumulated over the minutes that count.
+    """
+
+    days: Float64
+    records: Float64
+    minutes: Float64
+
+    @classmethod
+    def of(cls, requests: Int64 | Float64, masked: Bool | None = None) -> "HourlyLoads":
+        """Return the hours of a workload of which some minutes do not count."""
+        counted = np.ones(len(requests), dtype=np.bool_) if masked is None else ~masked
+        records = np.concatenate([[0.0], np.cumsum(requests * counted, dtype=np.float64)])
+        minutes = np.concatenate([[0.0], np.cumsum(counted, dtype=np.float64)])
+        ends = np.append(np.arange(0, len(requests), 60), len(requests))
+        whole = _mean(np.diff(records[ends]), np.diff(minutes[ends]))
+        unknown = np.full(HOURS, np.nan)
+        days = np.lib.stride_tricks.sliding_window_view(np.concatenate([unknown, whole, unknown]), HOURS)
+        return cls(days, records, minutes)
+
+    def before(self, minute: Int64) -> Float64:
+        """Return float64 [B, 192], the hours up to ``minute`` [B], the last one as far as it has come; NaN outside the trace."""
+        last, total = (minute - 1) // 60, len(self.records) - 1
+        hours = self.days[np.minimum(last + 1, len(self.days) - 1)]
+        first, end = np.minimum(last * 60, total), np.minimum(minute, total)
+        hours[:, -1] = _mean(self.records[end] - self.records[first], self.minutes[end] - self.minutes[first])
+        return hours
+
+
 def hourly_load(cumulated: Float64, minute: Int64) -> Float64:
-    """Return float64 [B, 192], mean records a minute per hour up to ``minute`` [B]; NaN before the trace begins."""
-    last = (minute - 1) // 60
-    hours = last[:, None] - np.arange(HOURS - 1, -1, -1)
-    first = np.maximum(hours * 60, 0)
-    end = np.minimum(first + 60, np.maximum(minute[:, None], first + 1))
-    total = len(cumulated) - 1
-    mean = (cumulated[np.minimum(end, total)] - cumulated[np.minimum(first, total)]) / (end - first)
-    return np.where(hours >= 0, mean, np.nan)
+    """Return float64 [B, 192], mean records a minute per hour up to ``minute`` [B], from records cumulated over the trace."""
+    return HourlyLoads.of(np.diff(cumulated)).before(minute)
+
+
+def _mean(records: Float64, minutes: Float64) -> Float64:
+    return np.where(minutes > 0, records / np.maximum(minutes, 1.0), np.nan)
+
+
+def resized(current: Int64, ratio: Float64, terms: Terms) -> Int64:
+    """Return whole subtasks [B, N] for ratios in (0, 2] of the current ones, rounded as the mode does.
+
+    ``clean`` and ``slo`` round half up. ``compat`` truncates the change towards 0, as the paper's code does: from 1 subtask only
+    a ratio of 2 leads anywhere, so that 1 almost absorbs.
+    """
+    if terms.mode == "compat":
+        return current + np.trunc((ratio - 1.0) * current).astype(np.int64)
+    return np.floor(current * ratio + 0.5).astype(np.int64)
+
+
+def within_limits(desired: Int64, job: SizedJob) -> Int64:
+    """Bring desired parallelism [B, N] within 1 to 10 and the job's total limit, by lowering one common cap per row.
+
+    Source and sink keep one subtask. The total counts real tasks.
+    """
+    inside = np.where(job.scalable, np.clip(desired, 1, PARALLELISM_MAX), 1)
+    for cap in range(PARALLELISM_MAX - 1, 0, -1):
+        above = inside.sum(axis=1) - 2 > job.total_limit
+        if not above.any():
+            break
+        inside = np.where(above[:, None], np.minimum(inside, cap), inside)
+    return inside.astype(np.int64)
 
 
 def guarded(wanted: Int64, measured: Measured, current: Int64, job: SizedJob, graph: JobGraph) -> Int64:
-    """Apply the guardrails' floor, step of two and bounds to wanted parallelism [B, N].
-
-    The total limit is left to serving: sizes of the training jobs stay well below it.
-    """
+    """Apply the guardrails' floor, step of two and bounds to wanted parallelism [B, N]; ``LoopRows`` keeps the total limit."""
     seen = situation(measured, graph, current)
     lifted = np.maximum(wanted, seen.floor)
     most = np.where(seen.overloaded, np.maximum(2 * current, lifted), 2 * current)

@@ -1,8 +1,13 @@
-"""Workloads: requests per minute, from a CSV file. Reads files when asked to; knows no jobs and no clock."""
+"""Workloads: requests per minute, from a CSV file. Reads files when asked to; knows no jobs and no clock.
+
+A minute of 0 requests is data. Ten and more of them in a row are taken for a hole in the record, a *gap*: forecasts and scores
+leave it out (``Workload.masked``), and reports name it (``Workload.gaps``).
+"""
 
 import csv
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
 
@@ -16,12 +21,19 @@ from contracts.windows import HOUR_MS, HOURS
 
 Int64 = npt.NDArray[np.int64]
 
+Bool = npt.NDArray[np.bool_]
+
+GAP_MINUTES = 10  # zeros in a row that make a gap
 REQUESTS_MAX = 10**9  # a minute; sums of eight days stay exact in float64
 
 _COLUMNS = ["minute", "requests"]
 _NAMED = {
     "clarknet": ("clarknet_minute.csv", 809_568_000_000),  # Monday 1995-08-28 00:00
     "nasa": ("nasa_jul95_minute.csv", 804_556_800_000),  # Saturday 1995-07-01 00:00
+    "twitter": (
+        "twitter_2021_minute.csv",
+        809_568_000_000,
+    ),  # 22 days of August 2021, not known which: as without dates
 }
 # ClarkNet, minute 16,260: Friday 1995-09-08 07:00, the whole hour of a weekday after which load rises most within four
 # hours (half-hour means 85 -> 240 requests a minute). It lies in the second week, so that a week of history comes before.
@@ -32,7 +44,15 @@ class WorkloadError(SurescaleError):
     """A workload cannot be read; the message names file, row and column."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
+class Gap:
+    """Minutes ``first`` to ``last``, both included, without a single request."""
+
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
 class Workload:
     """Requests per minute.
 
@@ -57,9 +77,24 @@ class Workload:
         """Return the length of the trace."""
         return len(self.requests)
 
-    def percentile(self, percent: float) -> float:
-        """Return the requests per minute that so many percent of all minutes do not pass (linear interpolation)."""
-        return float(np.percentile(self.requests, percent))
+    @cached_property
+    def gaps(self) -> tuple[Gap, ...]:
+        """Return the runs of ten and more minutes without requests, in order."""
+        silent = np.concatenate([[False], self.requests == 0, [False]])
+        edges = np.flatnonzero(silent[1:] != silent[:-1]).reshape(-1, 2)
+        return tuple(Gap(int(first), int(end) - 1) for first, end in edges if end - first >= GAP_MINUTES)
+
+    @cached_property
+    def masked(self) -> Bool:
+        """Return bool [minutes]: those in a gap."""
+        masked = np.zeros(self.minutes, dtype=np.bool_)
+        for gap in self.gaps:
+            masked[gap.first : gap.last + 1] = True
+        return masked
+
+    def percentile(self, percent: float, minutes: tuple[int, int] | None = None) -> float:
+        """Return the requests per minute that so many percent of all minutes, or of A to B - 1, do not pass (interpolated)."""
+        return float(np.percentile(self.requests[slice(*minutes) if minutes else slice(None)], percent))
 
     def minute_start_ms(self, minute: int) -> int:
         """Return the event time at which a minute begins."""
@@ -76,7 +111,7 @@ class Workload:
 
 
 def load_workload(name_or_path: str) -> Workload:
-    """Return a workload by name (``clarknet``, ``nasa``) or from a CSV file with the columns minute and requests.
+    """Return a workload by name (``clarknet``, ``nasa``, ``twitter``) or from a CSV file with the columns minute and requests.
 
     Raises:
         WorkloadError: no such name or file, or the file does not parse.
@@ -94,6 +129,8 @@ def load_workload(name_or_path: str) -> Workload:
             requests = _parse(lines, path.name)
     except UnicodeDecodeError:
         raise WorkloadError(f"{path.name}: not a UTF-8 text file") from None
+    except (OSError, csv.Error) as problem:
+        raise WorkloadError(f"{path.name}: cannot be read: {problem}") from None
     # A trace without dates starts on a Monday at midnight, as ClarkNet does.
     return Workload(path.stem, requests, _NAMED["clarknet"][1])
 
@@ -117,22 +154,23 @@ def _rows(reader: Iterator[list[str]], file: str) -> Iterator[int]:
         if not any(cell.strip() for cell in cells):
             continue
         if len(cells) != len(_COLUMNS):
-            raise WorkloadError(f"{file}: row {number} has {len(cells)} cells, 2 expected")
+            raise WorkloadError(f"{file}: row {number} has {len(cells)} cells; give two, minute and requests")
         minute, requests = (_count(cell, column, number, file) for cell, column in zip(cells, _COLUMNS, strict=True))
         if minute != expected:
             raise WorkloadError(
-                f"{file}: row {number}, column minute: {minute} where {expected} is expected (count from 0 without gaps)"
+                f"{file}: row {number}, column minute: {minute} where {expected} is expected; "
+                "give every minute once, counted from 0, with 0 requests where there were none"
             )
         expected += 1
         yield requests
 
 
 def _count(cell: str, column: str, row: int, file: str) -> int:
-    try:
-        value = int(cell)
-    except ValueError:
-        problem = "is empty" if not cell.strip() else f"{cell.strip()!r} is not a whole number"
-        raise WorkloadError(f"{file}: row {row}, column {column}: {problem}") from None
-    if not 0 <= value <= REQUESTS_MAX:
-        raise WorkloadError(f"{file}: row {row}, column {column}: {value} is not between 0 and {REQUESTS_MAX}")
-    return value
+    text, at = cell.strip(), f"{file}: row {row}, column {column}"
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit()):
+        problem = "is empty" if not text else f"{text[:40]!r} is not a whole number"
+        raise WorkloadError(f"{at}: {problem}; give a whole number from 0 on")
+    if text.startswith("-") or len(digits.lstrip("0")) > len(str(REQUESTS_MAX)) or int(digits) > REQUESTS_MAX:
+        raise WorkloadError(f"{at}: {text[:40]} is not between 0 and {REQUESTS_MAX}; give what was counted in that minute")
+    return int(digits)

@@ -5,10 +5,14 @@ import numpy.typing as npt
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from contracts.topology import levels
 from contracts.windows import FIGURE
+from simulation.batches import BatchRows, Schedule
+from simulation.cores import Mode, Terms
 from simulation.flow import Flow, FlowRows
 from simulation.graphs import JobGraph
 from simulation.jobs import SizedJob
+from simulation.loop import core_of
 from simulation.queueing import STEPS
 from tests.unit.simulation.cases import graph, sized
 
@@ -75,9 +79,11 @@ def test_more_parallelism_never_delays_anything(drawn: object, which: int) -> No
     job, parallelism, arrivals, restart = drawn  # type: ignore[misc]
     more = parallelism.copy()
     more[1 + which % (job.size - 2)] += 1
+    less_so_far, more_so_far = 0.0, 0.0  # counters begin anew with the restart
     for before, after in zip(run(job, parallelism, arrivals, restart), run(job, more, arrivals, restart), strict=True):
-        assert (after.served[:, -1] >= before.served[:, -1] - 1e-6).all()
+        assert (more_so_far + after.served[:, -1] >= less_so_far + before.served[:, -1] - 1e-6).all()
         assert (after.backlog_minutes <= before.backlog_minutes + 1e-6).all()
+        less_so_far, more_so_far = before.served[-1, -1], after.served[-1, -1]
 
 
 @EXAMPLES
@@ -116,3 +122,91 @@ def test_environments_do_not_see_one_another(drawn: object, other: object) -> No
     assert together.rows[:, 0].tobytes() == alone.rows[:, 0].tobytes()
     assert together.busy_minutes[:, 0].tobytes() == alone.busy_minutes[:, 0].tobytes()
     assert len(together.waiting) == len(arrivals) * STEPS
+
+
+@st.composite
+def batch_runs(draw: st.DrawFn) -> tuple[SizedJob, npt.NDArray[np.int64], npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+    """Draw a job, two parallelisms [N] and two hours of requests [120]."""
+    job = sized(draw(graphs()), load_parallelism=draw(st.sampled_from([0.7, 3.0, 9.0])))
+    real = st.lists(st.integers(1, 10), min_size=job.size - 2, max_size=job.size - 2)
+    requests = draw(st.lists(st.integers(0, 250), min_size=4, max_size=12))
+    return job, np.array([1, *draw(real), 1]), np.resize(requests, 120).astype(np.float64), np.array([1, *draw(real), 1])
+
+
+def scheduled(job: SizedJob, parallelism: npt.NDArray[np.int64], requests: npt.NDArray[np.float64]) -> Schedule:
+    """Return when every task is done with every batch, nothing restarting."""
+    rows = BatchRows(job, parallelism[None], Terms("slo", span_minutes=60))
+    rows.pass_time(requests[None], None, None)
+    return rows.schedule
+
+
+@EXAMPLES
+@given(batch_runs(), st.integers(0, 6))
+def test_more_parallelism_never_delays_a_batch_anywhere(drawn: object, which: int) -> None:
+    """Raising one task by one never raises any completion."""
+    job, parallelism, requests, _ = drawn  # type: ignore[misc]
+    more = parallelism.copy()
+    more[1 + which % (job.size - 2)] += 1
+    assert (scheduled(job, more, requests).done <= scheduled(job, parallelism, requests).done + 1e-9).all()
+
+
+@EXAMPLES
+@given(batch_runs())
+def test_a_schedule_is_the_recursion_batch_by_batch(drawn: object) -> None:
+    """c = max(ready, last c) + ceil(s / p) d, worked out one batch after another."""
+    job, parallelism, requests, _ = drawn  # type: ignore[misc]
+    done = scheduled(job, parallelism, requests).done[:, 0] + len(requests)
+    last = np.full(job.size, -np.inf)
+    for batch, size in enumerate(requests):
+        for task in np.argsort(levels(job.graph.specs()), kind="stable"):
+            ready = max((last_of[batch] for last_of in done[list(job.graph.upstream[task])]), default=float(batch))
+            last[task] = max(ready, last[task]) + np.ceil(size / parallelism[task]) * job.service_minutes[task]
+            assert abs(last[task] - done[task, batch]) < 1e-9
+
+
+@EXAMPLES
+@given(batch_runs(), st.sampled_from(["slo", "compat"]))
+def test_at_every_minute_what_arrived_is_processed_or_waits(drawn: object, mode: Mode) -> None:
+    """Per task, processed so far plus the queue is what all parents had finished by then; no figure is ever negative."""
+    job, parallelism, requests, other = drawn  # type: ignore[misc]
+    rows = BatchRows(job, parallelism[None], Terms(mode, span_minutes=60))
+    rows.pass_time(requests[None, :60], None, None)
+    figures = rows.figures()[0].astype(np.float64)
+    processed = np.cumsum(figures[..., FIGURE["records_in"]], axis=0)
+    queued = figures[..., FIGURE["queued_records_last"]]
+    for task, parents in enumerate(job.graph.upstream[:-1]):
+        if parents:
+            offered = processed[:, list(parents)] if parents == (0,) else _finished(rows, parents, len(processed))
+            np.testing.assert_allclose(processed[:, task] + queued[:, task], offered.min(axis=1), rtol=1e-5, atol=1e-2)
+    rows.pass_time(requests[None, 60:], None, other[None])
+    assert (rows.figures() >= 0).all()
+
+
+def _finished(rows: BatchRows, parents: tuple[int, ...], minutes: int) -> npt.NDArray[np.float64]:
+    """Return the requests [minutes, parents] of batches that each parent had finished at the ends of the last hour's minutes."""
+    known, finished = rows.schedule, np.zeros((minutes, len(parents)))
+    for minute in range(minutes):
+        mark = minute - 59
+        for column, parent in enumerate(parents):
+            there = (known.done[parent, 0] <= mark + 1e-9) & (known.arrived[0] < mark - 0.5)
+            finished[minute, column] = known.size[0][there].sum()
+    return finished
+
+
+@EXAMPLES
+@given(batch_runs(), st.sampled_from(["clean", "slo", "compat"]))
+def test_a_row_has_the_numbers_beside_others_that_it_has_alone(drawn: object, mode: Mode) -> None:
+    """Identical bits in figures and sums, in every mode."""
+    job, parallelism, requests, other = drawn  # type: ignore[misc]
+    terms, two = Terms(mode, span_minutes=60), np.stack([parallelism, np.where(job.scalable, 1, 1)])
+    together, alone = core_of(job, two, terms), core_of(job, two[:1], terms)
+    for hour, plan in ((slice(60), None), (slice(60, 120), np.stack([other, other]))):
+        both = np.stack([requests[hour], requests[hour][::-1]])
+        many = together.pass_time(both, None, plan)
+        one = alone.pass_time(both[:1].copy(), None, None if plan is None else plan[:1])
+        assert (many.latency[0], many.busy_minutes[0], many.backlog_minutes[0]) == (
+            one.latency[0],
+            one.busy_minutes[0],
+            one.backlog_minutes[0],
+        )
+        assert together.figures()[0].tobytes() == alone.figures()[0].tobytes()

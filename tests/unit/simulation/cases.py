@@ -5,12 +5,12 @@ from functools import cache
 import numpy as np
 
 from contracts.messages import RescheduleCommand, TaskChange
+from simulation.costs import RestartCost
 from simulation.engine import RunOptions, SimulatedCluster
 from simulation.flow import FlowRows
 from simulation.graphs import JobGraph
 from simulation.jobs import SizedJob, load_job, size_job
 from simulation.queueing import Float64
-from simulation.running import RestartCost
 from simulation.workload import Workload, load_workload
 
 MINUTE = 60_000

@@ -4,11 +4,11 @@ import msgspec
 import pytest
 
 from contracts.messages import TaskChange
+from simulation.costs import RestartCost
 from simulation.engine import RunOptions, SimulatedCluster
 from simulation.hosts import NewHost
 from simulation.jobs import load_job
 from simulation.refusals import EngineRefusal, RunError
-from simulation.running import RestartCost
 from tests.unit.simulation.cases import MINUTE, clarknet, cluster, command
 
 JOB = "sim/j_2521346"
@@ -226,18 +226,23 @@ def test_too_few_units_left_make_a_job_narrower() -> None:
     assert widths(of) == [1, 3, 3, 3, 3, 1]
 
 
-def test_a_job_without_any_unit_waits_until_a_host_joins() -> None:
-    """Nothing reports meanwhile, and what entered is served afterwards."""
+def test_a_job_without_any_unit_waits_until_it_is_started() -> None:
+    """A host that joins does not start it, a command does; nothing reports meanwhile, and what entered is served afterwards."""
     load = clarknet()
     of = SimulatedCluster([load_job("j_2521346", load)], load, hosts=[NewHost("a", 5)])
     of.host_dies("a")
     of.advance(of.start_ms + 2 * MINUTE)
     assert (of.job(JOB).topology.state, of.samples(of.minutes_after(JOB, of.start_ms, 1)[0])) == ("waiting", [])
     of.host_joins(NewHost("b", 4))
+    of.advance(of.start_ms + 3 * MINUTE)
+    assert of.job(JOB).is_waiting
+    assert refused(of, 4, action="prepare") == "JOB_WAITING"
+    assert refused(of, {"M1": 4}) == "INVALID_COMMAND"
+    of.apply(command(of, 4), of.now_ms)
     of.advance(of.start_ms + 60 * MINUTE)
     assert (of.job(JOB).topology.state, widths(of)) == ("running", [1, 4, 4, 4, 4, 1])
     assert "job_stopped" in kinds(of)
-    assert of.report(JOB).parallelism[:3] == (0, 0, 16)
+    assert of.report(JOB).parallelism[:5] == (0, 0, 0, 0, 16)
 
 
 def test_a_host_that_will_be_removed_gets_no_new_subtasks() -> None:
@@ -274,11 +279,11 @@ def test_a_checkpoint_completes_while_a_job_runs() -> None:
 
 
 def test_state_that_moves_is_restored_at_a_finite_rate() -> None:
-    """Two of seven units are new: 73 of 256 virtual nodes at a megabyte a second take 19 s, two steps."""
+    """Units 5 and 6 lie on the host of unit 4, which gives 15 of their 72 nodes; three tasks' 57 at a megabyte a second: 45 s."""
     cost = RestartCost(restart_ms=15_000, restore_bytes_per_s=1e6)
     of = cluster(cost=cost)
     rescale = of.apply(command(of, 7), of.now_ms)
-    assert rescale.done_at_ms - rescale.effective_at_ms == 15_000 + 30_000
+    assert rescale.done_at_ms - rescale.effective_at_ms == 15_000 + 45_000
 
 
 def test_numbers_do_not_depend_on_how_time_is_cut() -> None:

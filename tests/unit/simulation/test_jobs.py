@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from simulation.graphs import JobError, JobGraph, job_names, load_graph
-from simulation.jobs import cap_total, load_job
+from simulation.jobs import cap_total, load_job, size_job
 from tests.unit.simulation.cases import chain, clarknet, graph, sized, workload
 
 HEADER = "job,task,upstream,duration_s\n"
@@ -136,10 +136,13 @@ def test_one_of_several_jobs_is_chosen_by_name(tmp_path: Path) -> None:
         ("job,task,upstream\n", "column duration_s is missing"),
         (HEADER, "the file has no tasks"),
         (HEADER + "x,a,b,1\nx,b,a,1\n", "cycle through or before a, b"),
-        (HEADER + "x,a,nobody,1\n", "task 'a' waits for 'nobody'"),
-        (HEADER + "x,a,,1\nx,a,,1\n", "task 'a' is listed twice"),
+        (HEADER + "x,a,a,1\n", "cycle through or before a; take one of their edges out"),
+        (HEADER + "x,b,,1\nx,a,nobody,1\n", "job x: row 3, column upstream: task 'a' waits for 'nobody'"),
+        (HEADER + "x,a,,1\nx,a,,1\n", "row 3, column task: task 'a' is listed twice; remove one row"),
         (HEADER + "x,a,,\n", "row 2, column duration_s: '' is not a number"),
-        (HEADER + "x,a,,-1\n", "-1.0 is not a duration"),
+        (HEADER + "x,a,,-1\n", "row 2, column duration_s: -1.0 is not a duration; give seconds, 0 or more"),
+        (HEADER + "x,a,,nan\n", "row 2, column duration_s: nan is not a duration"),
+        (HEADER + "".join(f"x,t{number},,1\n" for number in range(2_001)), "job x: 2001 tasks, 2000 allowed"),
         (HEADER + "x,a,,0\n", "every duration_s is 0"),
         (HEADER + "x,source,,1\n", "'source' is empty or a reserved name"),
         (HEADER + "a/b,a,,1\n", "row 2, column job"),
@@ -169,6 +172,38 @@ def test_a_workload_without_a_peak_is_refused() -> None:
     """One busy minute in a thousand is no load to size a job for."""
     with pytest.raises(JobError, match="99 % of its minutes are empty"):
         load_job("j_2521346", workload([0] * 1000 + [5]))
+
+
+def test_a_job_can_be_sized_for_a_part_of_the_workload() -> None:
+    """P99 of the calibration minutes alone sets the factor."""
+    load = workload([100] * 60 + [400] * 60)
+    whole, part = load_job("j_2521346", load), load_job("j_2521346", load, minutes=(0, 60))
+    assert part.scale_factor == pytest.approx(4 * whole.scale_factor)
+
+
+@pytest.mark.parametrize("minutes", [(0, 0), (-1, 5), (50, 121), (60, 30)])
+def test_calibration_minutes_outside_the_workload_are_refused(minutes: tuple[int, int]) -> None:
+    """The message says what would do."""
+    with pytest.raises(JobError, match=r"give A:B with 0 <= A < B <= 120"):
+        load_job("j_2521346", workload([100] * 120), minutes=minutes)
+
+
+def test_literal_load_takes_the_durations_at_their_word() -> None:
+    """2,000 s are 0.002 minutes a request, whatever the workload."""
+    job = size_job(chain(2_000.0), workload([5]), load="literal")
+    assert (job.service_minutes[1], job.scale_factor) == (pytest.approx(0.002), 1e-6)
+
+
+def test_the_slo_is_the_longest_path_of_minutes_a_batch_at_peak_but_at_most_four_fifths_a_stage() -> None:
+    """Demands of 0.5 and 5 instances in a chain."""
+    assert sized(chain(1.0, 10.0), load_parallelism=5.0).slo_minutes == pytest.approx(0.5 + 0.8)
+
+
+@pytest.mark.parametrize(("tasks", "limit", "start"), [(30, 200, 5), (60, 200, 3), (100, 200, 2), (150, 300, 2)])
+def test_the_total_limit_grows_with_the_real_tasks_and_the_start_fits(tasks: int, limit: int, start: int) -> None:
+    """max(200, 2 x real tasks); the start is the largest uniform parallelism up to 5 within it."""
+    job = sized(chain(*[1.0] * tasks))
+    assert (job.total_limit, job.start_parallelism[1]) == (limit, start)
 
 
 def test_a_load_of_nothing_is_refused() -> None:

@@ -1,5 +1,6 @@
 """Workloads are read as they are, and refused with file, row and column."""
 
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,12 @@ def test_a_file_of_ones_own_is_a_workload(tmp_path: Path) -> None:
         ("minute,requests\n0,-1\n", "load.csv: row 2, column requests: -1 is not between"),
         ("minute,requests\n0,1.5\n", "row 2, column requests: '1.5' is not a whole number"),
         ("minute,requests\nx,1\n", "row 2, column minute: 'x' is not a whole number"),
+        ("minute,requests\n0,nan\n", "row 2, column requests: 'nan' is not a whole number; give a whole number from 0 on"),
+        ("minute,requests\n0,inf\n", "row 2, column requests: 'inf' is not a whole number"),
+        ("minute,requests\n0,1_0\n", "row 2, column requests: '1_0' is not a whole number"),
+        ("minute,requests\n0,5\n0,5\n", "row 3, column minute: 0 where 1 is expected; give every minute once"),
+        ("minute,requests\n0," + "9" * 5_000 + "\n", "column requests: 9999"),
+        ("requests,minute\n5,0\n", "it reads 'requests,minute'"),
         ("minute,requests\n0,1\n2,1\n", "row 3, column minute: 2 where 1 is expected"),
         ("minute,requests\n0,1,2\n", "row 2 has 3 cells"),
         ("minute,requests\n0,0\n1,0\n", "column requests is 0 throughout"),
@@ -75,8 +82,35 @@ def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
 
 def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
     """A name that is no file either."""
-    with pytest.raises(WorkloadError, match="clarknet, nasa"):
+    with pytest.raises(WorkloadError, match="clarknet, nasa, twitter"):
         load_workload("clarknett")
+
+
+def test_ten_silent_minutes_in_a_row_are_a_gap_and_nine_are_data() -> None:
+    """At the beginning, within, and at the end of a trace."""
+    load = workload([0] * 10 + [5] + [0] * 9 + [5] + [0] * 11)
+    assert [(gap.first, gap.last) for gap in load.gaps] == [(0, 9), (21, 31)]
+    assert load.masked.tolist() == [True] * 10 + [False] * 11 + [True] * 11
+
+
+def test_the_gaps_of_the_shipped_traces_are_those_of_their_list() -> None:
+    """The holes without records; the interpolated minutes count."""
+    rows = (files("simulation") / "data" / "gaps.csv").read_text(encoding="utf-8").splitlines()[1:]
+    listed = {
+        (trace.split("_")[0], int(a), int(b)) for trace, a, b, kind in (row.split(",") for row in rows) if kind == "no_records"
+    }
+    names = ("clarknet", "nasa", "twitter")
+    assert {(name, gap.first, gap.last) for name in names for gap in load_workload(name).gaps} == listed
+
+
+def test_twitter_ships() -> None:
+    """Twenty-two days of 2021."""
+    assert (load_workload("twitter").minutes, load_workload("twitter").percentile(99)) == (31_651, 14_378.0)
+
+
+def test_a_percentile_can_be_of_a_part() -> None:
+    """Minutes A to B - 1."""
+    assert workload([1] * 100 + [9] * 100).percentile(99, (0, 100)) == 1.0
 
 
 def test_history_is_told_by_hours_with_an_unfinished_last_one() -> None:

@@ -1,0 +1,132 @@
+"""What a closed loop drives: B rows of one job that let spans of time pass. The terms, and what a span came to. Pure."""
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from contracts.clock import MINUTE_MS
+from contracts.windows import Float32
+from simulation.report import LATENCY_MINUTES_MAX, REWARD_LAMBDA, latency_minutes
+
+Float64 = npt.NDArray[np.float64]
+Int64 = npt.NDArray[np.int64]
+Bool = npt.NDArray[np.bool_]
+
+Mode = Literal["clean", "slo", "compat"]
+MODES: tuple[Mode, ...] = ("clean", "slo", "compat")
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """How the loop runs and what counts: r = -latency_weight x latency + (1 - latency_weight) x utilisation.
+
+    Attributes:
+        mode: ``clean``: records flow, latency in minutes. ``slo``: a batch a minute, latency beyond an SLO. ``compat``: the same
+            batches under the rules of the SURE paper's code (all tasks restart at every decision, sampled figures).
+        latency_weight: lambda.
+        restart_ms: how long a restart stops the job.
+        span_minutes: from one decision to the next.
+        window_minutes: snapshots of an observation; ``compat`` shows one less, as the minute of the restart is left out.
+        effect_minutes: from a decision to its restart; 1 as on the road. ``compat`` restarts at once.
+        as_on_the_road: in ``clean``, run the road's own quarter-minute steps and whole-numbered counters, bit for bit, in place
+            of whole minutes: many times slower. A restart of no whole number of minutes needs it and gets it.
+    """
+
+    mode: Mode = "clean"
+    latency_weight: float = REWARD_LAMBDA
+    restart_ms: int = MINUTE_MS
+    span_minutes: int = 10
+    window_minutes: int = 60
+    effect_minutes: int = 1
+    as_on_the_road: bool = False
+
+    def __post_init__(self) -> None:
+        """Check what the cores rely on."""
+        assert self.mode in MODES, self.mode
+        assert 0.0 <= self.latency_weight <= 1.0, self.latency_weight
+        down_minutes = self.restart_ms / MINUTE_MS
+        assert self.mode == "clean" or down_minutes + self.delay_minutes <= self.span_minutes, "a restart must end in its span"
+
+    @property
+    def delay_minutes(self) -> int:
+        """Return the minutes from a decision to its restart in this mode."""
+        return 0 if self.mode == "compat" else self.effect_minutes
+
+    @property
+    def snapshots(self) -> int:
+        """Return L, the minutes of an observation."""
+        return self.window_minutes - (self.mode == "compat")
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """One span of B rows; all [B]. Minutes that do not count (``Workload.masked``) are in none of the sums.
+
+    Attributes:
+        latency: as the reward takes it. ``clean``: minutes, at most 10. ``slo``: minutes beyond the SLO, at most 10, over the
+            SLO. ``compat``: minutes per request (see ``simulation.batches``).
+        utilisation: as the reward takes it.
+        counted_minutes: minutes (``compat``: snapshots) that count; at 0 latency and utilisation are 0 and mean nothing.
+        arrivals: records that entered.
+        backlog_minutes: record-minutes spent inside.
+        busy_minutes: busy subtask-minutes of the real tasks.
+        allocated_minutes: subtask-minutes of the real tasks.
+        rescaled: bool, some parallelism changed.
+        restarted: bool, the job restarted; in ``compat`` it always does.
+    """
+
+    latency: Float64
+    utilisation: Float64
+    counted_minutes: Float64
+    arrivals: Float64
+    backlog_minutes: Float64
+    busy_minutes: Float64
+    allocated_minutes: Float64
+    rescaled: Bool
+    restarted: Bool
+
+
+class Core(Protocol):
+    """B rows of one job. Time stands still between calls; arrays handed out are never written to again."""
+
+    @property
+    def parallelism(self) -> Int64:
+        """Return int64 [B, N]."""
+        ...
+
+    def pass_time(self, requests: Float64, counted: Bool | None, desired: Int64 | None) -> Span:
+        """Let m minutes pass with requests [B, m].
+
+        ``counted`` [B, m] are the minutes that count; None for a workload in which all do. ``desired`` [B, N] is carried out;
+        None lets the rows be.
+        """
+        ...
+
+    def figures(self) -> Float32:
+        """Return the last window, float32 [B, L, N, F] as ``contracts.windows.FIGURES``; minutes that do not count are NaN."""
+        ...
+
+    def copy(self) -> "Core":
+        """Return rows in the same state that live on by themselves."""
+        ...
+
+
+def flow_span(
+    sums: tuple[Float64, Float64, Float64, Float64], counted_minutes: Float64, changed: Bool, path_minutes: float
+) -> Span:
+    """Return the span of records that flow, from arrivals, backlog, busy and allocated minutes [B]."""
+    arrivals, backlog, busy, allocated = sums
+    latency = np.minimum(latency_minutes(backlog, arrivals, path_minutes), LATENCY_MINUTES_MAX)
+    return Span(
+        latency=np.where(counted_minutes > 0, latency, 0.0),
+        utilisation=busy / np.maximum(allocated, 1e-9),
+        counted_minutes=counted_minutes,
+        arrivals=arrivals,
+        backlog_minutes=backlog,
+        busy_minutes=busy,
+        allocated_minutes=allocated,
+        rescaled=changed,
+        restarted=changed,
+    )

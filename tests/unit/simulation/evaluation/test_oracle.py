@@ -1,0 +1,40 @@
+"""The clairvoyant ends of the scale."""
+
+import numpy as np
+import pytest
+
+from policies.registry import load_policy
+from policies.rules.fixed import Static
+from simulation.evaluation.clairvoyant import SETTINGS, Foresight, clairvoyant_hours
+from simulation.evaluation.closed_loop import follow
+from simulation.evaluation.oracle import follow_oracle
+from simulation.evaluation.scoring import Hours
+from simulation.evaluation.static import best_static
+from tests.unit.simulation.cases import workload
+from tests.unit.simulation.evaluation.cases import quiet, setting, wave
+
+
+def means(hours: Hours) -> np.ndarray:
+    """Return the mean reward of each run."""
+    return np.array([hours.run(run).mean(hours.run(run).rewards) for run in range(len(hours.first))])
+
+
+@pytest.mark.parametrize("mode", ["clean", "slo"])
+def test_the_oracle_loses_to_nobody(mode: str) -> None:
+    """Run by run at least hold, the static vector and every clairvoyant rule; and it beats DS2 as shipped."""
+    here = setting(wave(1.2), mode=mode, runs=2)
+    static = best_static(here.ground).sizes
+    oracle = means(follow_oracle(here.trial, static, quiet).hours)
+    names = zip(here.job.graph.tasks, static.tolist(), strict=True)
+    fixed = [follow(policy, here.trial, quiet).hours for policy in (load_policy("hold"), Static(sizes=tuple(names)))]
+    for rival in (*fixed, *clairvoyant_hours(here.trial, SETTINGS, quiet)):
+        assert (oracle >= means(rival) - 1e-12).all()
+    assert (oracle > means(follow(load_policy("ds2"), here.trial, quiet).hours)).all()
+
+
+def test_foresight_is_the_true_mean() -> None:
+    """Over the next hour, over the one after it, and over what is left at the end of the file."""
+    known = Foresight.of(workload(list(range(180))))
+    assert known.mean(np.array([0, 60])).tolist() == [29.5, 89.5]
+    assert known.mean(np.array([0]), first=60).tolist() == [89.5]
+    assert known.mean(np.array([150])).tolist() == [164.5]

@@ -1,0 +1,223 @@
+"""The closed loop of many rows: the fast core beside the road's own, limits, rounding, masked minutes, copies."""
+
+import numpy as np
+import pytest
+
+from contracts.windows import FIGURE, FIGURES
+from policies.features import encode
+from simulation.batches import BatchRows
+from simulation.cores import Mode, Terms
+from simulation.fluid import FluidRows
+from simulation.jobs import SizedJob, load_job
+from simulation.loop import HourlyLoads, LoopRows, core_of, hourly_load, resized, within_limits
+from simulation.queueing import Int64
+from simulation.workload import Workload
+from tests.unit.simulation.cases import chain, clarknet, sized, workload
+
+MODES: tuple[Mode, ...] = ("clean", "slo", "compat")
+
+
+def plans(job: SizedJob, rows: int, hours: int, seed: int = 1) -> list[Int64]:
+    """Return random plans within the job's limits."""
+    generator = np.random.default_rng(seed)
+    return [within_limits(generator.integers(1, 11, (rows, job.size)), job) for _ in range(hours)]
+
+
+def loop(job: SizedJob, load: Workload, terms: Terms, rows: int = 4) -> LoopRows:
+    """Return rows at different hours of a workload, at their start parallelism."""
+    first = 120 + 60 * np.arange(rows)
+    return LoopRows(job, load, first, np.tile(job.start_parallelism, (rows, 1)), terms)
+
+
+@pytest.mark.parametrize("name", ["j_2521346", "j_1351665", "j_3803524"])
+def test_whole_minutes_agree_with_the_quarters_of_the_road(name: str) -> None:
+    """Queues at minute marks to rounding; busy time exactly; latency to 0.02 minutes, in hours in which queues come and go."""
+    job = load_job(name, clarknet())
+    fast = loop(job, clarknet(), Terms(span_minutes=60), 16)
+    road = loop(job, clarknet(), Terms(span_minutes=60, as_on_the_road=True), 16)
+    for plan in plans(job, 16, 6):
+        mine, theirs = fast.step(plan), road.step(plan)
+        np.testing.assert_allclose(mine.utilisation, theirs.utilisation, rtol=1e-9)
+        np.testing.assert_allclose(mine.latency, theirs.latency, atol=0.02)
+        here, there = fast.observe().figures, road.observe().figures
+        for figure in ("queued_records_last", "records_in", "parallelism", "restarts", "coverage"):
+            at = FIGURE[figure]
+            np.testing.assert_allclose(here[..., at], there[..., at], atol=1.01, rtol=1e-6, err_msg=figure)
+        np.testing.assert_allclose(here[..., FIGURE["busy_ms"]], there[..., FIGURE["busy_ms"]], atol=1.5, rtol=1e-5)
+        np.testing.assert_allclose(here[..., FIGURE["idle_ms"]], there[..., FIGURE["idle_ms"]], atol=1.5, rtol=1e-5)
+
+
+def test_spans_of_ten_minutes_end_in_the_same_queues_as_one_hour() -> None:
+    """However time is cut, the lags are the same: six spans of ten minutes and one of sixty."""
+    job = load_job("j_1351665", clarknet())
+    short, long = (loop(job, clarknet(), Terms(span_minutes=span)) for span in (10, 60))
+    plan = plans(job, 4, 1)[0]
+    long.step(plan)
+    for _ in range(6):
+        short.step(plan)
+    np.testing.assert_allclose(short.observe().figures, long.observe().figures, rtol=1e-5, atol=1e-3)
+
+
+def test_a_change_takes_effect_a_minute_later_and_stops_the_job_for_one() -> None:
+    """Minute 0 at the old parallelism, minute 1 down, minute 2 at work."""
+    job = sized(chain(1.0))
+    rows = LoopRows(job, workload([100] * 300), np.array([60]), np.array([[1, 2, 1]]), Terms(span_minutes=60))
+    span = rows.step(np.array([[1, 4, 1]]))
+    figures = rows.observe().figures[0, :4, 1]
+    assert figures[:, FIGURE["parallelism"]].tolist() == [2, 4, 4, 4]
+    assert figures[:, FIGURE["restarts"]].tolist() == [0, 1, 0, 0]
+    np.testing.assert_allclose(figures[:, FIGURE["records_in"]], [100, 0, 200, 100], rtol=1e-6)
+    assert (span.rescaled[0], span.restarted[0], span.allocated_minutes[0]) == (True, True, 2 + 59 * 4)
+
+
+def test_a_restart_longer_than_a_span_goes_on_in_the_next_one() -> None:
+    """Fifteen minutes down, spans of ten: at work again in the sixteenth minute."""
+    job = sized(chain(1.0))
+    terms = Terms(span_minutes=10, restart_ms=15 * 60_000, effect_minutes=0)
+    rows = LoopRows(job, workload([100] * 300), np.array([60]), np.array([[1, 2, 1]]), terms)
+    for _ in range(2):
+        rows.step(np.array([[1, 8, 1]]))
+    served = rows.observe().figures[0, -20:, 1, FIGURE["records_in"]]
+    assert np.flatnonzero(served > 0).tolist() == [15, 16, 17, 18, 19]
+
+
+def test_a_restart_of_a_quarter_minute_runs_on_the_roads_steps() -> None:
+    """Whole minutes cannot tell it."""
+    job = sized(chain(1.0))
+    start = np.array([[1, 2, 1]])
+    assert isinstance(core_of(job, start, Terms()), FluidRows)
+    assert not isinstance(core_of(job, start, Terms(restart_ms=15_000)), FluidRows)
+    assert isinstance(core_of(job, start, Terms(mode="slo", restart_ms=15_000)), BatchRows)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_encoder_takes_the_figures_of_every_mode(mode: Mode) -> None:
+    """Finite numbers in every slot; 60 snapshots, 59 in compat."""
+    rows = loop(load_job("j_2521346", clarknet()), clarknet(), Terms(mode=mode, span_minutes=60))
+    rows.step(rows.observe().current)
+    seen = rows.observe()
+    encoded = encode(seen.figures, rows.graph, seen.ends_ms, seen.hourly_load)
+    assert seen.figures.shape == (4, 59 if mode == "compat" else 60, 6, len(FIGURES))
+    assert np.isfinite(encoded.x).all()
+    assert encoded.mask.all()
+
+
+@pytest.mark.parametrize("terms", [*(Terms(mode, span_minutes=60) for mode in MODES), Terms(as_on_the_road=True)])
+def test_a_copy_lives_on_by_itself(terms: Terms) -> None:
+    """What happens to the twin leaves the original's future as it was."""
+    job = load_job("j_2521346", clarknet())
+    rows, reference = (loop(job, clarknet(), terms) for _ in range(2))
+    twin, steps = rows.copy(), plans(job, 4, 2)
+    seen = rows.observe().figures.copy()
+    twin.step(steps[1])
+    assert twin.observe().figures.tobytes() != seen.tobytes()
+    assert rows.observe().figures.tobytes() == seen.tobytes()
+    assert rows.reward(rows.step(steps[0])).tobytes() == reference.reward(reference.step(steps[0])).tobytes()
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_minutes_in_a_gap_count_for_nothing_and_are_not_shown(mode: Mode) -> None:
+    """An hour with a gap of twenty minutes: forty count, twenty are no reported minutes."""
+    job = sized(chain(1.0))
+    load = workload([50] * 140 + [0] * 20 + [50] * 140)
+    rows = LoopRows(job, load, np.array([120]), np.array([[1, 1, 1]]), Terms(mode=mode, span_minutes=60))
+    span = rows.step(np.array([[1, 1, 1]]))
+    assert (span.counted_minutes[0], span.allocated_minutes[0]) == (39 if mode == "compat" else 40, 40)
+    assert np.isnan(rows.observe().figures[0, :, :, FIGURE["coverage"]]).all(axis=1).sum() == 20
+    if mode != "compat":
+        assert span.utilisation[0] == pytest.approx(0.5)
+
+
+def test_the_roads_core_leaves_gaps_out_as_well() -> None:
+    """The same sums over the same forty minutes."""
+    job, load = sized(chain(1.0)), workload([50] * 140 + [0] * 20 + [50] * 140)
+    spans = []
+    for terms in (Terms(span_minutes=60), Terms(span_minutes=60, as_on_the_road=True)):
+        rows = LoopRows(job, load, np.array([120]), np.array([[1, 1, 1]]), terms)
+        spans.append(rows.step(np.array([[1, 2, 1]])))
+        assert np.isnan(rows.observe().figures[0, :, :, FIGURE["coverage"]]).all(axis=1).sum() == 20
+    fast, road = spans
+    assert fast.counted_minutes[0] == road.counted_minutes[0] == 40
+    assert fast.allocated_minutes[0] == road.allocated_minutes[0] == 1 + 39 * 2
+    np.testing.assert_allclose(fast.busy_minutes, road.busy_minutes)
+
+
+def test_an_hour_of_which_no_minute_counts_has_no_reward() -> None:
+    """Two hours without a record of anything."""
+    job = sized(chain(1.0))
+    rows = LoopRows(job, workload([50] * 120 + [0] * 120), np.array([120]), np.array([[1, 1, 1]]), Terms(span_minutes=60))
+    span = rows.step(np.array([[1, 1, 1]]))
+    assert (span.counted_minutes[0], rows.reward(span)[0], span.allocated_minutes[0]) == (0, 0, 0)
+
+
+def test_hourly_loads_leave_gaps_out() -> None:
+    """The hour of a gap is the mean of its other minutes; before the trace nothing is known."""
+    load = workload([10] * 60 + [20] * 30 + [0] * 30 + [30] * 60)
+    hours = HourlyLoads.of(load.requests, load.masked).before(np.array([180, 150]))
+    assert hours[0, -3:].tolist() == [10.0, 20.0, 30.0]
+    assert hours[1, -3:].tolist() == [10.0, 20.0, 30.0]
+    assert np.isnan(hours[:, :-3]).all()
+
+
+def test_the_last_hour_is_known_as_far_as_it_has_come() -> None:
+    """At minute 90 of 60 x 10 and then 20s: one whole hour, and half of the next."""
+    hours = hourly_load(np.concatenate([[0.0], np.cumsum([10.0] * 60 + [20.0] * 60)]), np.array([90, 60]))
+    assert hours[0, -2:].tolist() == [10.0, 20.0]
+    assert (np.isnan(hours[1, -2]), hours[1, -1]) == (True, 10.0)
+
+
+def test_limits_bind_every_step() -> None:
+    """Bounds of 1 to 10, source and sink at 1, and the total by one common cap."""
+    job = load_job("j_3803524", clarknet())
+    wanted = within_limits(np.full((1, job.size), 50), job)
+    assert wanted[0, [0, 1, -1]].tolist() == [1, 4, 1]  # 44 tasks x 5 would pass 200
+    rows = loop(job, clarknet(), Terms(span_minutes=60), 1)
+    rows.step(np.full((1, job.size), 50))
+    assert rows.observe().current.tolist() == wanted.tolist()
+
+
+def test_the_cap_leaves_rows_within_the_limit_alone() -> None:
+    """Only the row that passes the total is lowered."""
+    job = load_job("j_3803524", clarknet())
+    few, many = np.full(job.size, 4), np.full(job.size, 5)
+    few[1] = 10
+    both = within_limits(np.stack([few, many]), job)
+    assert both[0, 1:4].tolist() == [10, 4, 4]
+    assert both[1, 1:4].tolist() == [4, 4, 4]
+
+
+def test_one_almost_absorbs_under_the_papers_rounding_and_not_under_ours() -> None:
+    """From 1, a ratio of 1.99 stays at 1 in compat and becomes 2 in clean."""
+    one, ratio = np.array([[1, 1]]), np.array([[1.99, 2.0]])
+    assert resized(one, ratio, Terms("compat")).tolist() == [[1, 2]]
+    assert resized(one, ratio, Terms("clean")).tolist() == [[2, 2]]
+    assert resized(np.array([[2, 5]]), np.array([[0.6, 0.5]]), Terms("compat")).tolist() == [[2, 3]]
+
+
+def test_random_actions_leave_every_task_at_one_when_truncated_and_half_of_them_when_rounded_half_up() -> None:
+    """Symmetric ratios drift downward (0.5 x 1.5 < 1), but only truncation has no way back."""
+    ratios = 1 + np.random.default_rng(2).uniform(-1, 1, (200, 64, 10))
+    above: dict[str, float] = {}
+    for mode in ("clean", "compat"):
+        size = np.full((64, 10), 5)
+        for ratio in ratios:
+            size = np.clip(resized(size, ratio, Terms(mode)), 1, 10)
+        above[mode] = float((size > 1).mean())
+    assert above["compat"] < 0.01
+    assert above["clean"] > 0.45
+
+
+def test_rewards_weigh_latency_and_utilisation() -> None:
+    """r = -lambda latency + (1 - lambda) utilisation: a job at half load, its path of 0.01 minutes."""
+    job = sized(chain(1.0))
+    rows = LoopRows(job, workload([50] * 300), np.array([60]), np.array([[1, 1, 1]]), Terms(latency_weight=0.7, span_minutes=60))
+    assert rows.reward(rows.step(np.array([[1, 1, 1]])))[0] == pytest.approx(-0.7 * 0.01 + 0.3 * 0.5)
+
+
+def test_the_fast_core_is_blind_to_how_small_a_service_time_is() -> None:
+    """A task that takes a billionth of the others neither waits nor spoils the sums."""
+    job = sized(chain(1.0, 1e-9, 0.0, 1.0))
+    rows = LoopRows(job, workload([150] * 300), np.array([60]), np.array([[1, 1, 1, 1, 2, 1]]), Terms(span_minutes=60))
+    rows.step(np.array([[1, 1, 1, 1, 2, 1]]))
+    queued = rows.observe().figures[0, -1, :, FIGURE["queued_records_last"]]
+    np.testing.assert_allclose(queued, [0, 6_000, 0, 0, 0, 0], atol=1e-3)
