@@ -11,7 +11,7 @@ import click
 @click.option("--engine", "engine_url", help="Engine API (SURESCALE_ENGINE_URL).")
 @click.option("--trace", "trace_file", help="Recorded task metrics, JSON lines, instead of an engine (SURESCALE_TRACE_FILE).")
 @click.option("--prefix", "topic_prefix", help="Stands before every topic name.")
-@click.option("--health-port", type=int, help="Loopback port of the health endpoint.")
+@click.option("--health-port", type=int, help="Port of health endpoint and metrics.")
 def command(**given: Any) -> None:
     """Carry samples, minute markers, topologies and events of an engine onto Kafka."""
     from contracts.settings import from_environment
@@ -26,5 +26,5 @@ def command(**given: Any) -> None:
     settings = from_environment(MonitorSettings, **given)
     source = TraceSource.of_file(Path(settings.trace_file)) if settings.trace_file else EngineSource(settings.engine_url)
     monitor = Monitor(settings, source, stop=stop_event(), log=set_up_logs("monitor"))
-    with HealthServer(settings.health_port, monitor.report):
+    with HealthServer(settings, monitor.report, monitor.metrics):
         monitor.run()

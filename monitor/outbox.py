@@ -8,6 +8,7 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from contracts.topics import TopicNames
 from contracts.wire import encode
+from runtime.metrics import Tally
 
 SAY_EVERY_S = 5.0
 
@@ -18,8 +19,18 @@ class Outbox:
     A broker that is away is waited for: the producer keeps trying, and nothing is given up.
     """
 
-    def __init__(self, producer: Producer, names: TopicNames, *, stop: threading.Event, log: logging.Logger) -> None:
+    def __init__(
+        self,
+        producer: Producer,
+        names: TopicNames,
+        *,
+        stop: threading.Event,
+        log: logging.Logger,
+        written: Tally | None = None,
+    ) -> None:
+        """``written`` counts what was acknowledged, by topic; outboxes may share it."""
         self.producer = producer
+        self._written = written or Tally()
         self._names = names
         self._stop = stop
         self._log = log
@@ -56,7 +67,9 @@ class Outbox:
             raise DeliveryFailed(str(failed))
         return not self._waiting
 
-    def _delivered(self, error: KafkaError | None, _record: Message) -> None:
+    def _delivered(self, error: KafkaError | None, record: Message) -> None:
+        if error is None:
+            self._written.add(self._names.bare(record.topic() or ""))
         with self._lock:
             self._waiting -= 1
             self._failed = self._failed or error

@@ -6,7 +6,8 @@ the marker finds everything that belongs to the minute.
 
 import logging
 import threading
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import KafkaException, Producer
@@ -16,11 +17,13 @@ from contracts.messages import HourlyLoad, MinuteMarker
 from contracts.settings import RoadSettings
 from contracts.topics import CLUSTER_TOPOLOGY, ENGINE_EVENTS, JOB_TOPOLOGY, TASK_METRICS, TopicNames
 from contracts.topology import check_topology
+from monitor import metrics
 from monitor.outbox import DeliveryFailed, Outbox
 from monitor.progress import last_markers
 from monitor.sources.base import FinishedMinute, Source, SourceAway, UnknownJob
 from runtime.backoff import Stopped, wait_for
 from runtime.kafka import producer, wait_for_topics
+from runtime.metrics import Reading, RoleMetrics, Tally
 
 LOOK_FOR_JOBS_EVERY_S = 2.0
 RETRY_AFTER_S = 1.0
@@ -37,7 +40,10 @@ class Monitor:
         self._log = log
         self._watchers: dict[str, threading.Thread] = {}
         self._jobs: dict[str, JobWatcher] = {}
+        self._listed: frozenset[str] = frozenset()  # jobs that the source had when it was last asked
         self._ready = False
+        self._written, self._source_errors = Tally(), Tally()
+        self.metrics = RoleMetrics("monitor", metrics.METRICS, self._readings)
 
     def run(self) -> None:
         """Run until told to stop; of a recording, until all of it is sent."""
@@ -55,6 +61,7 @@ class Monitor:
             )
             self._ready = True
             while not self._stop.is_set():
+                self._listed = frozenset(jobs)
                 for job in jobs:
                     self._watch(job, markers.get(job, 0), shared, cluster)
                 if self._source.is_finite and all(watcher.is_done for watcher in self._jobs.values()):
@@ -72,11 +79,27 @@ class Monitor:
         return {
             "role": "monitor",
             "ready": self._ready,
-            "jobs": {name: watcher.after_ms for name, watcher in watchers.items()},
+            "jobs": {name: watcher.after_ms for name, watcher in watchers.items() if name in self._listed},
             "minutes": sum(watcher.minutes_sent for watcher in watchers.values()),
             "samples": sum(watcher.samples_sent for watcher in watchers.values()),
             "malformed": sum(watcher.malformed_sent for watcher in watchers.values()),
         }
+
+    def _readings(self) -> Iterator[Reading]:
+        watchers = dict(self._jobs)
+        yield from self._written.readings(metrics.RECORDS_WRITTEN)
+        yield from self._source_errors.readings(metrics.SOURCE_ERRORS)
+        yield Reading(metrics.MINUTES, sum(watcher.minutes_sent for watcher in watchers.values()))
+        yield Reading(metrics.SAMPLES, sum(watcher.samples_sent for watcher in watchers.values()))
+        yield Reading(metrics.MALFORMED, sum(watcher.malformed_sent for watcher in watchers.values()))
+        present = sorted(name for name in watchers if name in self._listed)
+        yield Reading(metrics.JOBS, len(present))
+        for job, watcher in ((name, watchers[name]) for name in present):
+            yield Reading(metrics.LAST_MINUTE, watcher.after_ms / 1000, (job,))
+
+    def _measure(self, minute: FinishedMinute) -> None:
+        if minute.reached_wall_ms is not None:
+            self.metrics.observe(metrics.MARKER_DELAY, time.time() - minute.reached_wall_ms / 1000)
 
     def _await_source(self) -> list[str]:
         return wait_for("the engine", self._source.jobs, expected=(SourceAway,), stop=self._stop, log=self._log)
@@ -85,13 +108,13 @@ class Monitor:
         thread = self._watchers.get(job)
         if thread is not None and thread.is_alive():
             return
-        watcher = self._jobs.get(job) or JobWatcher(job, self._source, self._outbox(shared), cluster, after_ms)
+        watcher = self._jobs.get(job) or JobWatcher(job, self._source, self._outbox(shared), cluster, after_ms, self._measure)
         if watcher.is_done:
             return
         self._jobs[job] = watcher
         self._watchers[job] = threading.Thread(target=self._run_watcher, args=(watcher,), name=job, daemon=True)
         self._watchers[job].start()
-        self._log.info("watching %s from %d", job, watcher.after_ms)
+        self._log.info("watching %s from %d", job, watcher.after_ms, extra={"job": job})
 
     def _run_watcher(self, watcher: "JobWatcher") -> None:
         """Step until the job is gone; the main loop starts a watcher again for a job that is still listed."""
@@ -99,15 +122,17 @@ class Monitor:
             try:
                 watcher.step()
             except SourceAway as away:
-                self._log.warning("%s: %s", watcher.job, away)
+                self._source_errors.add(watcher.job)
+                self._log.warning("%s: %s", watcher.job, away, extra={"job": watcher.job})
                 self._stop.wait(RETRY_AFTER_S)
             except (UnknownJob, DeliveryFailed) as ended:
-                self._log.warning("%s: watching ends: %s", watcher.job, ended)
-                watcher.outbox = self._outbox(watcher.outbox.producer)
+                self._log.warning("%s: watching ends: %s", watcher.job, ended, extra={"job": watcher.job})
+                watcher.begin_anew(self._outbox(watcher.outbox.producer))
                 return
 
     def _outbox(self, shared: Producer) -> Outbox:
-        return Outbox(shared, TopicNames(self._settings.topic_prefix), stop=self._stop, log=self._log)
+        names = TopicNames(self._settings.topic_prefix)
+        return Outbox(shared, names, stop=self._stop, log=self._log, written=self._written)
 
 
 class ClusterWatcher:
@@ -141,7 +166,16 @@ class JobWatcher:
     records (their identity makes them count once) and leaves none out.
     """
 
-    def __init__(self, job: str, source: Source, outbox: Outbox, cluster: ClusterWatcher, after_ms: int) -> None:
+    def __init__(
+        self,
+        job: str,
+        source: Source,
+        outbox: Outbox,
+        cluster: ClusterWatcher,
+        after_ms: int,
+        on_marked: Callable[[FinishedMinute], None] = lambda _: None,
+    ) -> None:
+        """``on_marked`` is told of each minute whose marker was sent."""
         self.job = job
         self.outbox = outbox
         self.after_ms = after_ms
@@ -149,9 +183,15 @@ class JobWatcher:
         self.minutes_sent = self.samples_sent = self.malformed_sent = 0
         self._source = source
         self._cluster = cluster
+        self._on_marked = on_marked
         self._marked_ms = 0
         self._topology_version: int | None = None
         self._history: tuple[HourlyLoad, ...] | None = None
+
+    def begin_anew(self, outbox: Outbox) -> None:
+        """Forget what was sent but for how far: a job that left and comes back may be another one under the same name."""
+        self.outbox = outbox
+        self._topology_version, self._history = None, None
 
     def step(self) -> None:
         """Fetch what is finished and send it.
@@ -207,6 +247,7 @@ class JobWatcher:
         self.outbox.send(TASK_METRICS, self.job, marker)
         self._history, self._marked_ms = (), minute.minute_end_ms
         self.minutes_sent += 1
+        self._on_marked(minute)
 
 
 def _is_sound(minute: FinishedMinute) -> bool:

@@ -55,6 +55,12 @@ class Records:
     append_ms: Int64
     markers: Mapping[int, MinuteMarker]
 
+    def is_marker(self) -> npt.NDArray[np.bool_]:
+        """Return bool [n]: which rows are markers."""
+        found = np.zeros(len(self.job), dtype=np.bool_)
+        found[list(self.markers)] = True
+        return found
+
     def event_ms(self) -> Int64:
         """Return int64 [n]: when each record says it happened."""
         times: Int64 = self.samples[:, COLUMN["sampled_at_ms"]].copy()

@@ -9,7 +9,7 @@ import click
 @click.option("--jars", help="Jars of Spark's Kafka connector: paths separated by commas, or a folder.")
 @click.option("--bootstrap", help="Kafka bootstrap servers (default: SURESCALE_BOOTSTRAP).")
 @click.option("--prefix", help="Stands before every topic name.")
-@click.option("--health-port", type=int, help="Loopback port of the health endpoint.")
+@click.option("--health-port", type=int, help="Port of health endpoint and metrics.")
 def command(
     master: str | None,
     checkpoint: str | None,

@@ -11,7 +11,7 @@ import shutil
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ from runtime.backoff import Stopped
 from runtime.health import HealthServer
 from runtime.kafka import wait_for_topics
 from spark_streaming.collected import split
+from spark_streaming.metrics import JobMeter
 from spark_streaming.minutes import MinuteRules, Minutes
 from spark_streaming.publisher import Publisher
 from spark_streaming.road_clock import RoadClock
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 WATCH_EVERY_S = 0.2
+STAGES = ("collect", "merge", "publish", "save")
 _BROKER_AWAY = ("org.apache.kafka.common.errors", "java.util.concurrent.TimeoutException")
 
 
@@ -49,16 +51,20 @@ class Counts:
     dead_letters: int = 0
     restarts: int = 0
     batch_ms: int = 0
+    """Of the last batch, from the start of ``foreachBatch``."""
+    stage_ms: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STAGES, 0.0))
+    """All batches together, by stage; Spark's own planning and commit come on top."""
 
 
 class Assembler:
     """Takes one batch after the other; ``foreachBatch`` calls it in the driver."""
 
-    def __init__(self, store: StateStore, publisher: Publisher, clock: RoadClock, counts: Counts) -> None:
+    def __init__(self, store: StateStore, publisher: Publisher, clock: RoadClock, counts: Counts, meter: JobMeter) -> None:
         self._store = store
         self._publisher = publisher
         self._clock = clock
         self._counts = counts
+        self._meter = meter
         self._held: tuple[int, Minutes] | None = None
         self.failure: Exception | None = None
 
@@ -73,19 +79,32 @@ class Assembler:
     def _assemble(self, frame: "DataFrame", batch: int) -> None:
         began_s = time.monotonic()
         minutes = self._take(batch - 1)
-        records, unparsed = split(frame.toArrow())
-        fed = minutes.feed(records, self._clock.at(records.append_ms))
-        self._publisher.windows(fed.windows)
-        self._publisher.dead_letters((*unparsed, *fed.refused))
-        self._publisher.flush_or_raise()
-        self._store.save(batch, minutes)
+        with self._timed("collect"):
+            table = frame.toArrow()
+            records, unparsed = split(table)
+        with self._timed("merge"):
+            fed = minutes.feed(records, self._clock.at(records.append_ms))
+        with self._timed("publish"):
+            self._publisher.windows(fed.windows)
+            self._publisher.dead_letters((*unparsed, *fed.refused))
+            self._publisher.flush_or_raise()
+        with self._timed("save"):
+            self._store.save(batch, minutes)
         self._held = batch, minutes
         self._counts.batches += 1
         self._counts.samples += fed.samples
         self._counts.windows += len(fed.windows)
         self._counts.late += fed.late
         self._counts.dead_letters += len(unparsed) + len(fed.refused)
-        self._counts.batch_ms = round((time.monotonic() - began_s) * 1000)
+        took_s = time.monotonic() - began_s
+        self._counts.batch_ms = round(took_s * 1000)
+        self._meter.on_batch(sum(table.column("records").to_pylist()), fed.windows, (*unparsed, *fed.refused), took_s)
+
+    @contextlib.contextmanager
+    def _timed(self, stage: str) -> Iterator[None]:
+        began_s = time.monotonic()
+        yield
+        self._counts.stage_ms[stage] += (time.monotonic() - began_s) * 1000
 
     def _take(self, batch: int) -> Minutes:
         """Give the state after a batch away: from memory if it is the one held, else as it was saved.
@@ -133,6 +152,7 @@ class Job:
         self._counts = Counts()
         self._query: StreamingQuery | None = None
         self._has_triggered = False
+        self._meter = JobMeter(self._counts, lambda: self._query)
 
     def run(self) -> None:
         """Run until told to stop.
@@ -144,10 +164,12 @@ class Job:
             self._settings.window_minutes,
             self._settings.allowed_lateness_ms,
             self._settings.ahead_of_clock_ms_max,
+            self._settings.forget_job_after_ms,
         )
         store = StateStore(checkpoint_folder(self._settings), rules)
         store.check()
-        with HealthServer(self._settings.health_port, self.report), _scratch(self._settings) as scratch:
+        health = HealthServer(self._settings, self.report, self._meter.metrics)
+        with health, _scratch(self._settings) as scratch:
             session = start_session(self._settings, scratch)
             try:
                 self._log.info("Spark %s at %s", session.version, self._settings.spark_master)
@@ -171,7 +193,7 @@ class Job:
         topics = [TASK_METRICS, SNAPSHOTS, DEAD_LETTERS, *([CLOCK] if self._settings.road_clock else [])]
         wait_for_topics(self._settings, topics, stop=self._stop, log=self._log)
         clock = RoadClock(self._settings, stop=self._stop, log=self._log)
-        assembler = Assembler(store, Publisher(self._settings), clock, self._counts)
+        assembler = Assembler(store, Publisher(self._settings), clock, self._counts, self._meter)
         query = start_query(session, self._settings, assembler)
         self._query = query
         self._log.info("query started, checkpoint %s", checkpoint_folder(self._settings))

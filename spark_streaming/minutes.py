@@ -16,7 +16,7 @@ from contracts.topology import check_topology
 from contracts.windows import Window, WindowCounts, WindowHistory
 from contracts.wire import encode
 from spark_streaming.columns import COLUMN, SAMPLE_COLUMNS, Coordinates, Int64, Records, sample_from_row
-from spark_streaming.figures import NO_BASELINE, Baseline, minute_figures
+from spark_streaming.figures import NO_BASELINE, Baseline, Bools, minute_figures
 
 NEVER_MS = -1  # before the first record of a job; ends of minutes are multiples of 60,000
 
@@ -30,6 +30,8 @@ class MinuteRules:
     window_minutes: int = 60
     allowed_lateness_ms: int = 5_000
     ahead_of_clock_ms_max: int = 120_000
+    forget_job_after_ms: int = 86_400_000
+    """A job of which the broker got nothing for so long is forgotten but for the end of its last closed minute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,9 @@ class JobMinutes:
         highest_ms: highest event time of a sample.
         late: late rows since the last window.
         topology: the last good one.
+        seen_ms: when the broker took the job's last record.
+        partition: where the job's records lie.
+        left_ms: end of the last minute that had closed when the job was forgotten; what belongs to it is late for good.
     """
 
     job: str
@@ -101,13 +106,17 @@ class JobMinutes:
     topology: JobTopology | None = None
     baseline: Baseline = NO_BASELINE
     open: dict[int, OpenMinute] = field(default_factory=dict)
+    seen_ms: int = NEVER_MS
+    partition: int = 0
+    left_ms: int = NEVER_MS
 
     def take_samples(self, samples: Int64, tasks: tuple[str, ...], append_ms: Int64) -> Iterator[Window | Refused]:
         """Add samples one after the other; yield what the minutes came to that they closed by going ahead of them."""
         while len(samples):
             highest = np.maximum(np.maximum.accumulate(samples[:, _AT]), self.highest_ms)
             if self.closed_ms == NEVER_MS:
-                self.closed_ms = self._closed_by(int(highest[0]))
+                begin_ms = self._closed_by(int(highest[0]))
+                self.closed_ms = begin_ms if self.left_ms == NEVER_MS else max(begin_ms, self.left_ms)
             closing = np.flatnonzero(highest - self.rules.allowed_lateness_ms > self.closed_ms + MINUTE_MS)
             count = int(closing[0]) + 1 if len(closing) else len(samples)
             self._add(samples[:count], tasks)
@@ -124,20 +133,39 @@ class JobMinutes:
             yield _refused_marker(marker, at, RecordRejected("invalid_field", "minute_end_ms", message))
             return
         self.history.add_load_history(marker.load_history)
-        if end_ms <= self.closed_ms:
+        if end_ms <= max(self.closed_ms, self.left_ms):
             return
         if self.closed_ms == NEVER_MS:
             self.closed_ms = end_ms - MINUTE_MS
         topology = self.topology
-        try:
-            _check(marker)
-            topology = marker.topology
-        except RecordRejected as rejected:
-            yield _refused_marker(marker, at, rejected)
+        if marker.topology != topology:  # nearly always it is the one that was checked before
+            try:
+                _check(marker)
+                topology = marker.topology
+            except RecordRejected as rejected:
+                yield _refused_marker(marker, at, rejected)
         self.topology = self.topology or topology
         yield from self._close_through(end_ms - MINUTE_MS, at.append_ms)
         self.topology = topology
         yield from self._close_through(end_ms, at.append_ms, marker.reached_wall_ms)
+
+    def take(self, records: Records, rows: Int64, is_marker: Bools) -> Iterator[Window | Refused]:
+        """Take rows of a batch, all of this job, in order; ``is_marker`` bool [n] of the whole batch."""
+        self.seen_ms = int(records.append_ms[rows[-1]])
+        self.partition = int(records.samples[rows[-1], _PARTITION])
+        begin = 0
+        for position in np.flatnonzero(is_marker[rows]).tolist():
+            yield from self._take_between(records, rows[begin:position])
+            yield from self.take_marker(records.markers[int(rows[position])], _coordinates(records, int(rows[position])))
+            begin = position + 1
+        yield from self._take_between(records, rows[begin:])
+
+    def oldest_kept_ms(self) -> int:
+        """Return the end of the newest minute whose rows no further window holds."""
+        return max(self.closed_ms - self.rules.window_minutes * MINUTE_MS, self.left_ms)
+
+    def _take_between(self, records: Records, rows: Int64) -> Iterator[Window | Refused]:
+        return self.take_samples(records.samples[rows], records.tasks, records.append_ms[rows])
 
     def _closed_by(self, highest_ms: int) -> int:
         """Return the end of the last minute that an event time closes: one that lies more than the lateness behind it."""
@@ -189,11 +217,13 @@ class JobMinutes:
 
 
 class Minutes:
-    """Every job's open minutes, baselines and windows."""
+    """Every job's open minutes, baselines and windows; ``left`` holds the end of the last closed minute of forgotten jobs."""
 
     def __init__(self, rules: MinuteRules) -> None:
         self.rules = rules
         self.jobs: dict[str, JobMinutes] = {}
+        self.left: dict[str, int] = {}
+        self._late_forgotten = 0
 
     def feed(self, records: Records, reference_ms: Int64) -> Fed:
         """Take one batch.
@@ -204,35 +234,54 @@ class Minutes:
         """
         windows: list[Window] = []
         refused: list[Refused] = []
-        late_before = sum(job.late for job in self.jobs.values())
+        late_before = self._late()
         is_ahead = records.event_ms() > reference_ms + self.rules.ahead_of_clock_ms_max
         refused += [self._ahead(records, row, int(reference_ms[row])) for row in np.flatnonzero(is_ahead).tolist()]
-        for code in sorted(range(len(records.jobs)), key=records.jobs.__getitem__):
-            rows = np.flatnonzero((records.job == code) & ~is_ahead)
-            for found in self._feed_job(records.jobs[code], records, rows):
+        is_marker = records.is_marker()
+        for name, rows in _by_job(records, ~is_ahead):
+            for found in self._feed_job(name, records, rows, is_marker):
                 if isinstance(found, Window):
                     windows.append(found)
                 else:
                     refused.append(found)
-        late = sum(job.late for job in self.jobs.values()) + sum(window.counts.late for window in windows) - late_before
+        late = self._late() + sum(window.counts.late for window in windows) - late_before
+        self._forget_silent(records)
         samples = len(records.job) - len(records.markers)
         return Fed(tuple(windows), tuple(sorted(refused, key=lambda record: record.at)), samples, late)
 
-    def _feed_job(self, name: str, records: Records, rows: Int64) -> Iterator[Window | Refused]:
-        if not len(rows):
-            return
+    def _feed_job(self, name: str, records: Records, rows: Int64, is_marker: Bools) -> Iterator[Window | Refused]:
+        """Take a job's rows; a silence among them that is long enough makes it a new job, as if it had been forgotten then."""
+        append_ms = records.append_ms[rows]
+        before_ms = self.jobs[name].seen_ms if name in self.jobs else int(append_ms[0])
+        silent = np.flatnonzero(np.diff(append_ms, prepend=before_ms) > self.rules.forget_job_after_ms)
+        for part, stretch in enumerate(np.split(rows, silent) if len(silent) else [rows]):
+            if part and name in self.jobs:
+                self._forget(name)
+            if len(stretch):
+                yield from self._job(name).take(records, stretch, is_marker)
+
+    def _job(self, name: str) -> JobMinutes:
         if name not in self.jobs:
-            self.jobs[name] = JobMinutes(name, self.rules, WindowHistory(name, self.rules.window_minutes))
-        job = self.jobs[name]
-        begin = 0
-        for position, row in enumerate(rows.tolist()):
-            if row in records.markers:
-                between = rows[begin:position]
-                yield from job.take_samples(records.samples[between], records.tasks, records.append_ms[between])
-                yield from job.take_marker(records.markers[row], _coordinates(records, row))
-                begin = position + 1
-        rest = rows[begin:]
-        yield from job.take_samples(records.samples[rest], records.tasks, records.append_ms[rest])
+            history = WindowHistory(name, self.rules.window_minutes)
+            self.jobs[name] = JobMinutes(name, self.rules, history, left_ms=self.left.pop(name, NEVER_MS))
+        return self.jobs[name]
+
+    def _forget_silent(self, records: Records) -> None:
+        """Free what a silent job's next record, if one comes, would make forgotten: its partition has gone on without it."""
+        reached_ms: dict[int, int] = {}
+        for partition in np.unique(records.samples[:, _PARTITION]).tolist():
+            reached_ms[partition] = int(records.append_ms[records.samples[:, _PARTITION] == partition].max())
+        for name, job in list(self.jobs.items()):
+            if reached_ms.get(job.partition, 0) - job.seen_ms > self.rules.forget_job_after_ms:
+                self._forget(name)
+
+    def _forget(self, name: str) -> None:
+        job = self.jobs.pop(name)
+        self.left[name] = max(job.closed_ms, job.left_ms)
+        self._late_forgotten += job.late
+
+    def _late(self) -> int:
+        return self._late_forgotten + sum(job.late for job in self.jobs.values())
 
     def _ahead(self, records: Records, row: int, reference_ms: int) -> Refused:
         marker = records.markers.get(row)
@@ -247,6 +296,15 @@ class Minutes:
         original = sample_from_row(job, records.tasks[sample[_TASK]], sample) if marker is None else marker
         at = _coordinates(records, row)
         return Refused(at.partition, at.offset, "ahead_of_clock", name, message, job.encode(), encode(original))
+
+
+def _by_job(records: Records, is_used: Bools) -> Iterator[tuple[str, Int64]]:
+    """Yield the rows of each job in their order, jobs by name."""
+    rows = np.flatnonzero(is_used)
+    rows = rows[np.argsort(records.job[rows], kind="stable")]
+    codes = records.job[rows]
+    parts = np.split(rows, np.flatnonzero(np.diff(codes)) + 1) if len(rows) else []
+    yield from sorted(((records.jobs[records.job[part[0]]], part) for part in parts), key=lambda found: found[0])
 
 
 def _coordinates(records: Records, row: int) -> Coordinates:

@@ -7,6 +7,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from contracts.errors import RecordRejected
 from contracts.messages import DeadLetter
 from contracts.settings import RoadSettings
+from contracts.summaries import SUMMARY_HEADER, encode_summary, summary_of
 from contracts.topics import DEAD_LETTERS, SNAPSHOTS, TASK_METRICS, TopicNames
 from contracts.windows import Window, encode_window
 from contracts.wire import encode
@@ -30,14 +31,20 @@ class Publisher:
         self._failed: KafkaError | None = None
 
     def windows(self, windows: Iterable[Window]) -> None:
-        """Produce windows, key = job, header ``minute`` = window's end; one that is too large becomes a dead letter."""
+        """Produce windows, key = job, with the headers ``minute`` (the window's end) and ``summary``.
+
+        One that is too large becomes a dead letter.
+        """
         for window in windows:
             try:
                 value = encode_window(window)
             except RecordRejected as rejected:
                 self._dead_letter(_too_large(f"{self._topic(SNAPSHOTS)}/{window.job}", window, rejected), window.job.encode())
                 continue
-            headers: Headers = [(MINUTE_HEADER, str(window.window_end_ms).encode())]
+            headers: Headers = [
+                (MINUTE_HEADER, str(window.window_end_ms).encode()),
+                (SUMMARY_HEADER, encode_summary(summary_of(window))),
+            ]
             self._produce(SNAPSHOTS, window.job.encode(), value, headers)
 
     def dead_letters(self, refused: Iterable[Refused]) -> None:

@@ -23,6 +23,8 @@ class SparkSettings(RoadSettings):
     """Least time between the starts of two batches."""
     spark_batch_records_max: int = 60_000
     """Most records in one batch: bounds memory and the time of a catch-up batch."""
+    forget_job_after_ms: int = 86_400_000
+    """A job of which the broker got nothing for so long is forgotten; fixed for the life of a checkpoint."""
     spark_fail_on_data_loss: bool = True
     """True: stop when records expired before they were read; false: go on with what is left."""
 

@@ -1,10 +1,11 @@
 """What the merge step remembers, as named arrays and back. Pure; how the arrays lie on disk is ``state_store``.
 
-All jobs share each array, so the number of arrays does not grow with the number of jobs: a job's rows carry its index. Names
-and topologies travel in a JSON header. No pickle: a state file can carry nothing but numbers and text.
+Rows of closed minutes never change, so each state names only those that closed since the state before; everything else is whole.
+All jobs share each array, so the number of arrays does not grow with the number of jobs: a job's rows carry its index. Names and
+topologies travel in a JSON header. No pickle: a state file can carry nothing but numbers and text.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -17,7 +18,7 @@ from spark_streaming.columns import SAMPLE_COLUMNS, Int64
 from spark_streaming.figures import Baseline
 from spark_streaming.minutes import JobMinutes, MinuteRules, Minutes, OpenMinute
 
-STATE_VERSION = 1
+STATE_VERSION = 2
 Arrays = dict[str, npt.NDArray[np.generic]]
 
 
@@ -37,7 +38,9 @@ class _JobHeader(msgspec.Struct, frozen=True, kw_only=True):
     closed_ms: int
     highest_ms: int
     late: int
-    row_tasks: tuple[str, ...]
+    seen_ms: int
+    partition: int
+    left_ms: int
     baseline_tasks: tuple[str, ...]
     open: tuple[_OpenHeader, ...]
 
@@ -48,14 +51,30 @@ class _Header(msgspec.Struct, frozen=True, kw_only=True):
     figures: tuple[str, ...]
     sample_columns: tuple[str, ...]
     jobs: tuple[_JobHeader, ...]
+    left: dict[str, int]
+    row_files: tuple[int, ...]
 
 
-def to_arrays(minutes: Minutes) -> Arrays:
-    """Return the state; the same state gives the same arrays.
+class _Versioned(msgspec.Struct, frozen=True):
+    version: int
 
-    Arrays: ``header`` uint8 (JSON); ``rows`` float32 [r, F] with ``row_keys`` int64 [r, 3] (job, minute end, task);
-    ``hours`` float64 [h] with ``hour_keys`` int64 [h, 3] (job, hour start, known minutes); ``baseline`` and ``open`` int64
-    [b, C] with ``baseline_jobs`` int64 [b]; ``open`` has its lengths in the header.
+
+class _RowsHeader(msgspec.Struct, frozen=True):
+    version: int
+    figures: tuple[str, ...]
+    jobs: tuple[str, ...]
+    tasks: tuple[str, ...]
+
+
+def to_arrays(minutes: Minutes, row_files: Sequence[int] = ()) -> Arrays:
+    """Return the state without the rows of closed minutes; the same state gives the same arrays.
+
+    Arrays: ``header`` uint8 (JSON); ``hours`` float64 [h] with ``hour_keys`` int64 [h, 3] (job, hour start, known minutes);
+    ``baseline`` and ``open`` int64 [b, C] with ``baseline_jobs`` int64 [b]; ``open`` has its lengths in the header.
+
+    Args:
+        minutes: the state.
+        row_files: where its rows lie, for ``row_files_of``.
     """
     jobs = [minutes.jobs[name] for name in sorted(minutes.jobs)]
     header = _Header(
@@ -64,14 +83,13 @@ def to_arrays(minutes: Minutes) -> Arrays:
         figures=FIGURES,
         sample_columns=SAMPLE_COLUMNS,
         jobs=tuple(_job_header(job) for job in jobs),
+        left=dict(sorted(minutes.left.items())),
+        row_files=tuple(row_files),
     )
-    row_keys, rows = _closed_rows(jobs)
-    hours = [(index, hour, *job.history.hours[hour]) for index, job in enumerate(jobs) for hour in sorted(job.history.hours)]
+    hours = [(index, hour, *known) for index, job in enumerate(jobs) for hour, known in sorted(job.history.hours.items())]
     opened = [job.open[end_ms].samples() for job in jobs for end_ms in sorted(job.open)]
     return {
-        "header": np.frombuffer(msgspec.json.encode(header), dtype=np.uint8),
-        "row_keys": row_keys,
-        "rows": rows,
+        "header": _text(header),
         "hour_keys": np.array([(index, hour, known) for index, hour, _, known in hours], dtype=np.int64).reshape(-1, 3),
         "hours": np.array([records for _, _, records, _ in hours], dtype=np.float64),
         "baseline": _stacked([job.baseline.samples for job in jobs]),
@@ -80,19 +98,54 @@ def to_arrays(minutes: Minutes) -> Arrays:
     }
 
 
-def from_arrays(arrays: Mapping[str, npt.NDArray[np.generic]], rules: MinuteRules) -> Minutes:
-    """Build the state anew.
+def rows_to_arrays(minutes: Minutes, after_ms: Mapping[str, int]) -> Arrays:
+    """Return the rows of minutes that closed after an instant of each job (absent: all of the job's).
+
+    Arrays: ``header`` uint8 (JSON); ``rows`` float32 [r, F] with ``row_keys`` int64 [r, 3] (job, minute end, task).
+    """
+    keys: list[tuple[int, int, int]] = []
+    rows: list[Float32] = []
+    jobs: list[str] = []
+    tasks: dict[str, int] = {}
+    for name in sorted(minutes.jobs):
+        history = minutes.jobs[name].history
+        ends = [end_ms for end_ms in sorted(history.rows) if end_ms > after_ms.get(name, -1) and history.rows[end_ms]]
+        jobs += [name] if ends else []
+        for end_ms in ends:
+            own = history.rows[end_ms]
+            keys += [(len(jobs) - 1, end_ms, tasks.setdefault(task, len(tasks))) for task in own]
+            rows += own.values()
+    stacked = np.array(rows, dtype=np.float32).reshape(-1, len(FIGURES))
+    header = _RowsHeader(STATE_VERSION, FIGURES, tuple(jobs), tuple(tasks))
+    return {"header": _text(header), "row_keys": np.array(keys, dtype=np.int64).reshape(-1, 3), "rows": stacked}
+
+
+def row_files_of(arrays: Mapping[str, npt.NDArray[np.generic]]) -> tuple[int, ...]:
+    """Return the numbers of the files in which a state's rows lie, oldest first.
+
+    Raises:
+        StateRefused: written by another version.
+        KeyError, ValueError, msgspec.DecodeError: not such a state at all.
+    """
+    return _header_of(arrays).row_files
+
+
+def from_arrays(
+    arrays: Mapping[str, npt.NDArray[np.generic]],
+    rows: Iterable[Mapping[str, npt.NDArray[np.generic]]],
+    rules: MinuteRules,
+) -> Minutes:
+    """Build the state anew from its arrays and those of its rows.
 
     Raises:
         StateRefused: written by another version or under other rules.
         KeyError, ValueError, msgspec.DecodeError: not such a state at all.
     """
-    header = msgspec.json.decode(arrays["header"].tobytes(), type=_Header)
-    if (header.version, header.figures, header.sample_columns) != (STATE_VERSION, FIGURES, SAMPLE_COLUMNS):
-        raise StateRefused(f"it was written by another version (state version {header.version}, this is {STATE_VERSION})")
+    header = _header_of(arrays)
     if header.rules != rules:
         raise StateRefused(f"it was written under other settings ({header.rules}, now {rules})")
     minutes = Minutes(rules)
+    minutes.left = dict(header.left)
     first_open = 0
     for index, each in enumerate(header.jobs):
         lengths = [opened.samples for opened in each.open]
@@ -101,17 +154,30 @@ def from_arrays(arrays: Mapping[str, npt.NDArray[np.generic]], rules: MinuteRule
         minutes.jobs[each.job] = JobMinutes(
             job=each.job,
             rules=rules,
-            history=WindowHistory(
-                each.job, rules.window_minutes, _rows_of(arrays, index, each.row_tasks), _hours_of(arrays, index)
-            ),
+            history=WindowHistory(each.job, rules.window_minutes, {}, _hours_of(arrays, index)),
             closed_ms=each.closed_ms,
             highest_ms=each.highest_ms,
             late=each.late,
             topology=each.topology,
             baseline=Baseline(each.baseline_tasks, _int64(arrays["baseline"][arrays["baseline_jobs"] == index])),
             open={opened.minute_end_ms: _opened(opened, chunk) for opened, chunk in zip(each.open, chunks, strict=True)},
+            seen_ms=each.seen_ms,
+            partition=each.partition,
+            left_ms=each.left_ms,
         )
+    for part in rows:
+        _add_rows(minutes, part)
     return minutes
+
+
+def _header_of(arrays: Mapping[str, npt.NDArray[np.generic]]) -> _Header:
+    raw = arrays["header"].tobytes()
+    version = msgspec.json.decode(raw, type=_Versioned).version
+    if version == STATE_VERSION:
+        header = msgspec.json.decode(raw, type=_Header)
+        if (header.figures, header.sample_columns) == (FIGURES, SAMPLE_COLUMNS):
+            return header
+    raise StateRefused(f"it was written by another version (state version {version}, this is {STATE_VERSION})")
 
 
 def _job_header(job: JobMinutes) -> _JobHeader:
@@ -122,42 +188,35 @@ def _job_header(job: JobMinutes) -> _JobHeader:
         closed_ms=job.closed_ms,
         highest_ms=job.highest_ms,
         late=job.late,
-        row_tasks=_row_tasks(job),
+        seen_ms=job.seen_ms,
+        partition=job.partition,
+        left_ms=job.left_ms,
         baseline_tasks=job.baseline.tasks,
         open=tuple(_OpenHeader(end_ms, tuple(minute.tasks), len(minute.samples())) for end_ms, minute in opened),
     )
 
 
-def _row_tasks(job: JobMinutes) -> tuple[str, ...]:
-    return tuple(sorted({task for rows in job.history.rows.values() for task in rows}))
-
-
-def _closed_rows(jobs: Sequence[JobMinutes]) -> tuple[Int64, Float32]:
-    keys: list[tuple[int, int, int]] = []
-    rows: list[Float32] = []
-    for index, job in enumerate(jobs):
-        number = {task: position for position, task in enumerate(_row_tasks(job))}
-        for end_ms in sorted(job.history.rows):
-            for task, row in sorted(job.history.rows[end_ms].items()):
-                keys.append((index, end_ms, number[task]))
-                rows.append(row)
-    stacked = np.array(rows, dtype=np.float32).reshape(-1, len(FIGURES))
-    return np.array(keys, dtype=np.int64).reshape(-1, 3), stacked
-
-
-def _rows_of(arrays: Mapping[str, npt.NDArray[np.generic]], index: int, tasks: tuple[str, ...]) -> dict[int, dict[str, Float32]]:
+def _add_rows(minutes: Minutes, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
+    """Put rows back into their jobs, leaving out those that have left the window since, and jobs that were forgotten."""
+    header = msgspec.json.decode(arrays["header"].tobytes(), type=_RowsHeader)
+    if (header.version, header.figures) != (STATE_VERSION, FIGURES):
+        raise ValueError("its rows were written by another version")
     keys, rows = arrays["row_keys"], arrays["rows"].astype(np.float32)
-    found: dict[int, dict[str, Float32]] = {}
-    for position in np.flatnonzero(keys[:, 0] == index).tolist():
-        end_ms, task = int(keys[position, 1]), tasks[int(keys[position, 2])]
-        found.setdefault(end_ms, {})[task] = rows[position]
-    return found
+    jobs = [minutes.jobs.get(name) for name in header.jobs]
+    for (index, end_ms, task), row in zip(keys.tolist(), rows, strict=True):
+        job = jobs[index]
+        if job is not None and end_ms > job.oldest_kept_ms():
+            job.history.rows.setdefault(end_ms, {})[header.tasks[task]] = row
 
 
 def _hours_of(arrays: Mapping[str, npt.NDArray[np.generic]], index: int) -> dict[int, tuple[float, int]]:
     keys, records = arrays["hour_keys"], arrays["hours"]
     own = np.flatnonzero(keys[:, 0] == index).tolist()
     return {int(keys[position, 1]): (float(records[position]), int(keys[position, 2])) for position in own}
+
+
+def _text(header: msgspec.Struct) -> npt.NDArray[np.generic]:
+    return np.frombuffer(msgspec.json.encode(header), dtype=np.uint8)
 
 
 def _opened(header: _OpenHeader, samples: npt.NDArray[np.generic]) -> OpenMinute:

@@ -1,7 +1,11 @@
-"""Saved state, one file a batch, in a subfolder of the Spark checkpoint: deleting the checkpoint deletes both.
+"""Saved state in a subfolder of the Spark checkpoint: deleting the checkpoint deletes both.
 
 State N is on disk before batch N counts as done, and Spark replays an unfinished batch with the same offsets and number, so state
 N-1 and the replay give the same state N. Files are written beside their place, synced and renamed; the last three are kept.
+
+Rows of closed minutes, by far the most of it, are written once: ``rows-N`` holds those that closed in batch N, and each state
+names the files that its rows lie in. A file goes when all its rows have left their windows and no kept state names it. Where that
+does not happen by itself (a job that fell silent), all rows in use are put into one new file from time to time.
 """
 
 import contextlib
@@ -9,17 +13,19 @@ import os
 import re
 import tempfile
 import zipfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import msgspec
 import numpy as np
 
 from spark_streaming.minutes import MinuteRules, Minutes
-from spark_streaming.state import StateRefused, from_arrays, to_arrays
+from spark_streaming.state import Arrays, StateRefused, from_arrays, row_files_of, rows_to_arrays, to_arrays
 
 FOLDER = "windows"
 KEPT = 3
-_NAME = re.compile(r"state-(\d{12})\.npz")
+ROW_FILES_MAX = 200
+_NAME = re.compile(r"(state|rows)-(\d{12})\.npz")
 _WAY_OUT = "restore it, or give the job another checkpoint folder (it will then read task-metrics from the beginning)"
 
 
@@ -29,28 +35,34 @@ class StateStore:
     def __init__(self, checkpoint: Path, rules: MinuteRules) -> None:
         self._folder = checkpoint / FOLDER
         self._rules = rules
+        self._row_files: dict[int, dict[str, int]] = {}  # of the state last saved or loaded: newest end in it by job
+        self._closed_ms: dict[str, int] = {}  # of that state
+        self._needed: dict[int, frozenset[int]] = {}  # row files by kept state
         self._folder.mkdir(parents=True, exist_ok=True)
         for left_by_a_kill in self._folder.glob(".state-*"):
             left_by_a_kill.unlink(missing_ok=True)
 
     def load(self, batch: int) -> Minutes:
-        """Return the state after a batch; batch -1 is the empty beginning.
+        """Return the state after a batch; batch -1 is the empty beginning. What is saved next goes on from it.
 
         Raises:
-            StateRefused: the file is missing, corrupt, or was written by another version or under other settings.
+            StateRefused: a file is missing, corrupt, or was written by another version or under other settings.
         """
+        self._row_files, self._closed_ms = {}, {}
+        # What the other kept states name is not known, so everything there is stays until they are gone.
+        self._needed = {batch: frozenset(number for kind, number, _ in self._files() if kind == "rows")}
         if batch < 0:
             return Minutes(self._rules)
         path = self._path(batch)
-        try:
-            with np.load(path, allow_pickle=False) as arrays:
-                return from_arrays(arrays, self._rules)
-        except FileNotFoundError:
-            raise StateRefused(f"{path}: the state of batch {batch} is missing; {_WAY_OUT}") from None
-        except StateRefused as refused:
-            raise StateRefused(f"{path}: {refused}; use the former settings, or give the job another checkpoint folder") from None
-        except (OSError, EOFError, KeyError, IndexError, ValueError, zipfile.BadZipFile, msgspec.DecodeError) as error:
-            raise StateRefused(f"{path}: the state of batch {batch} is corrupt ({error}); {_WAY_OUT}") from None
+        arrays = self._read(path, f"the state of batch {batch}")
+        with _named(path, f"the state of batch {batch}"):
+            names = row_files_of(arrays)
+        rows = [self._read(self._path(name, "rows"), f"a part of the state of batch {batch}") for name in names]
+        with _named(path, f"the state of batch {batch}"):
+            minutes = from_arrays(arrays, rows, self._rules)
+        ends = {name: job.closed_ms for name, job in minutes.jobs.items()}
+        self._row_files, self._closed_ms = dict.fromkeys(names, ends), ends
+        return minutes
 
     def check(self) -> None:
         """Refuse at once what the first batch would have to refuse: a checkpoint whose last committed batch has no usable state.
@@ -65,29 +77,55 @@ class StateStore:
 
     def save(self, batch: int, minutes: Minutes) -> None:
         """Write the state after a batch, whole or not at all, and drop the ones before the last three."""
+        self._save_rows(batch, minutes)
+        self._write(self._path(batch), to_arrays(minutes, tuple(self._row_files)))
+        self._sync_folder()
+        self._needed[batch] = frozenset(self._row_files)
+        self._needed = {kept: files for kept, files in self._needed.items() if kept > batch - KEPT}
+        needed = frozenset[int]().union(*self._needed.values())
+        for kind, number, path in self._files():
+            if number <= batch - KEPT if kind == "state" else number not in needed:
+                path.unlink(missing_ok=True)
+
+    def _save_rows(self, batch: int, minutes: Minutes) -> None:
+        """Write the rows that are new, and leave out the files at whose rows no window looks any more."""
+        self._row_files = {number: ends for number, ends in self._row_files.items() if not _has_left(minutes, ends)}
+        if len(self._row_files) >= ROW_FILES_MAX:
+            self._row_files, self._closed_ms = {}, {}
+        arrays = rows_to_arrays(minutes, self._closed_ms)
+        closed_ms = {name: job.closed_ms for name, job in minutes.jobs.items()}
+        if len(arrays["rows"]):
+            self._write(self._path(batch, "rows"), arrays)
+            self._row_files[batch] = {name: end for name, end in closed_ms.items() if end != self._closed_ms.get(name)}
+        self._closed_ms = closed_ms
+
+    def _write(self, path: Path, arrays: Arrays) -> None:
         descriptor, name = tempfile.mkstemp(prefix=".state-", dir=self._folder)
         try:
             with os.fdopen(descriptor, "wb") as file:
-                np.savez(file, **to_arrays(minutes))  # type: ignore[arg-type]  # numpy types the names as its own options
+                np.savez(file, **arrays)  # type: ignore[arg-type]  # numpy types the names as its own options
                 file.flush()
                 os.fsync(file.fileno())
-            os.replace(name, self._path(batch))
+            os.replace(name, path)
         except BaseException:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(name)
             raise
-        self._sync_folder()
-        for old in self.batches():
-            if old <= batch - KEPT:
-                self._path(old).unlink(missing_ok=True)
+
+    def _read(self, path: Path, what: str) -> Arrays:
+        with _named(path, what), np.load(path, allow_pickle=False) as arrays:
+            return {name: arrays[name] for name in arrays.files}
 
     def batches(self) -> list[int]:
         """Return the numbers of the batches whose state is kept, ascending."""
-        found = (_NAME.fullmatch(path.name) for path in self._folder.iterdir())
-        return sorted(int(match.group(1)) for match in found if match)
+        return sorted(number for kind, number, _ in self._files() if kind == "state")
 
-    def _path(self, batch: int) -> Path:
-        return self._folder / f"state-{batch:012d}.npz"
+    def _files(self) -> list[tuple[str, int, Path]]:
+        found = ((_NAME.fullmatch(path.name), path) for path in self._folder.iterdir())
+        return [(match.group(1), int(match.group(2)), path) for match, path in found if match]
+
+    def _path(self, batch: int, kind: str = "state") -> Path:
+        return self._folder / f"{kind}-{batch:012d}.npz"
 
     def _sync_folder(self) -> None:
         """Make the rename itself survive a power cut."""
@@ -96,3 +134,21 @@ class StateStore:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def _has_left(minutes: Minutes, ends: Mapping[str, int]) -> bool:
+    """Say whether no window of any job looks at minutes up to these ends any more."""
+    return all(name not in minutes.jobs or end_ms <= minutes.jobs[name].oldest_kept_ms() for name, end_ms in ends.items())
+
+
+@contextlib.contextmanager
+def _named(path: Path, what: str) -> Iterator[None]:
+    """Say which file cannot be used, and the way out."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise StateRefused(f"{path}: {what} is missing; {_WAY_OUT}") from None
+    except StateRefused as refused:
+        raise StateRefused(f"{path}: {refused}; use the former settings, or give the job another checkpoint folder") from None
+    except (OSError, EOFError, KeyError, IndexError, ValueError, zipfile.BadZipFile, msgspec.DecodeError) as error:
+        raise StateRefused(f"{path}: {what} is corrupt ({error}); {_WAY_OUT}") from None

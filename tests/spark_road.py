@@ -32,6 +32,7 @@ from spark_streaming.columns import Coordinates, records_of
 from spark_streaming.minutes import MinuteRules, Minutes
 from spark_streaming.settings import SparkSettings
 from tests.conftest import KafkaForTests
+from tests.metrics import Scraped, scraped
 
 SURESCALE = [sys.executable, "-c", "from services.cli import main; main()"]
 Message = TaskSample | MinuteMarker
@@ -59,13 +60,13 @@ class SparkRoad:
         self._process: subprocess.Popen[bytes] | None = None
         self._starts = 0
 
-    def start(self) -> None:
-        """Start the job; its log goes to the test's folder."""
+    def start(self, **more: str) -> None:
+        """Start the job, with more variables if there are any; its log goes to the test's folder."""
         assert self._process is None or self._process.poll() is not None
         self._settings = replace(self._settings, health_port=free_port())
         self._starts += 1
         with self._log_file().open("wb") as log:
-            environment = os.environ | to_environment(self._settings)
+            environment = os.environ | to_environment(self._settings) | more
             self._process = subprocess.Popen([*SURESCALE, "spark"], env=environment, stdout=log, stderr=log)
 
     def log(self) -> str:
@@ -82,6 +83,10 @@ class SparkRoad:
             return None  # not ready yet
         except URLError:
             return None
+
+    def metrics(self) -> Scraped:
+        """Return what the job shows at /metrics."""
+        return scraped(self._settings.health_port)
 
     @property
     def process(self) -> "subprocess.Popen[bytes]":

@@ -8,7 +8,7 @@ import click
 @click.option("--prefix", help="Stands before every topic name.")
 @click.option("--policy", help="Policy asked when a job's settings name none.")
 @click.option("--seed", type=int, help="Seed of every decision.")
-@click.option("--health-port", type=int, help="Loopback port of the health endpoint.")
+@click.option("--health-port", type=int, help="Port of health endpoint and metrics.")
 def command(bootstrap: str | None, prefix: str | None, policy: str | None, seed: int | None, health_port: int | None) -> None:
     """Answer every window that ends a span with a decision, until stopped."""
     from contracts.settings import from_environment

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import aiokafka
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from faust.transport.drivers import aiokafka as driver
+from faust.types import TP
 
 from contracts.topics import RECORD_BYTES_MAX
 
@@ -46,6 +47,9 @@ class _ReadCommittedThread(driver.AIOKafkaConsumerThread):
 class _ReadCommittedConsumer(driver.Consumer):
     def _new_consumer_thread(self) -> _ReadCommittedThread:
         return _ReadCommittedThread(self, loop=self.loop, beacon=self.beacon)
+
+    def on_buffer_full(self, tp: TP) -> None:
+        """Leave the partition in: what is fetched waits for room by itself. Faust would look for partitions again in a second."""
 
 
 class _ReadCommittedTransport(driver.Transport):

@@ -4,8 +4,8 @@ import asyncio
 import logging
 import os
 import threading
-from collections.abc import AsyncIterable, Mapping
-from dataclasses import dataclass, field
+import time
+from collections.abc import AsyncIterable
 from typing import Any
 
 import faust
@@ -21,6 +21,7 @@ from runtime.health import HealthServer
 from runtime.kafka import wait_for_topics
 from services.agent.answering import Answerer, Coordinates, dead_letter
 from services.agent.job_settings import JobSettingsView
+from services.agent.progress import Progress
 from services.agent.seldom import Seldom
 from services.agent.settings import AgentSettings
 from services.agent.transport import read_committed
@@ -33,39 +34,18 @@ AGAIN_AFTER_S = 1.0
 _LOOK_EVERY_S = 0.05
 
 
-@dataclass(slots=True)
-class Progress:
-    """What the health endpoint tells, and the error that ends the process."""
-
-    partitions: int = 0
-    windows: int = 0
-    decisions: dict[str, int] = field(default_factory=lambda: {"act": 0, "hold": 0})
-    refused: int = 0
-    failed: BaseException | None = None
-
-    def report(self) -> Mapping[str, Any]:
-        """Return the health document: ready when partitions are assigned."""
-        return {
-            "role": "agent",
-            "ready": self.partitions > 0,
-            "partitions": self.partitions,
-            "windows": self.windows,
-            "decisions": dict(self.decisions),
-            "refused": self.refused,
-        }
-
-
 def run(settings: AgentSettings, stop: threading.Event, log: logging.Logger) -> None:
     """Decide until told to stop.
 
     Raises:
         Exception: a mistake of ours; the window it happened on was not committed and will be read again.
     """
-    logging.getLogger("services.agent.transport").setLevel(logging.WARNING)  # Faust's own life cycle
+    for ours in ("services.agent.transport", "services.agent.worker"):
+        logging.getLogger(ours).setLevel(logging.WARNING)  # Faust's own life cycle, told under the names of our modules
     for handler in logging.getLogger().handlers:
         handler.addFilter(Seldom(("aiokafka", "surescale.librdkafka")))
     progress = Progress()
-    with HealthServer(settings.health_port, progress.report):
+    with HealthServer(settings, progress.report, progress.metrics):
         while not stop.is_set() and progress.failed is None:
             try:
                 wait_for_topics(settings, READS_AND_WRITES, stop=stop, log=log)
@@ -82,7 +62,7 @@ async def _serve(settings: AgentSettings, progress: Progress, stop: threading.Ev
     let_go = threading.Event()  # whoever waits for Kafka in a thread lets go with this app
     view = JobSettingsView(settings, stop=let_go, log=log)
     app = build_app(settings)
-    _wire(app, _Desk(settings, view, app, progress), progress)
+    _wire(app, _Desk(settings, view, app, progress, log), progress)
     log.info("deciding with policy %s on windows of %s", settings.policy, settings.bootstrap)
     starting = asyncio.ensure_future(app.start())
     while not (stop.is_set() or progress.failed or app.should_stop or _gave_up(starting, log)):
@@ -152,12 +132,14 @@ def build_app(settings: AgentSettings) -> faust.App:
 class _Desk:
     """Handles one window after the other and returns when its answer is acknowledged by Kafka."""
 
-    def __init__(self, settings: AgentSettings, view: JobSettingsView, app: faust.App, progress: Progress) -> None:
+    def __init__(
+        self, settings: AgentSettings, view: JobSettingsView, app: faust.App, progress: Progress, log: logging.Logger
+    ) -> None:
         full = TopicNames(settings.topic_prefix)
         self.windows = _raw_topic(app, full(SNAPSHOTS))
         self._decisions = _raw_topic(app, full(DECISIONS))
         self._dead_letters = _raw_topic(app, full(DEAD_LETTERS))
-        self._view, self._progress = view, progress
+        self._view, self._progress, self._log = view, progress, log
         self._answerer = Answerer(
             view.of, policy=settings.policy, folder=settings.policy_folder, seed=settings.seed, released=view.released
         )
@@ -165,16 +147,21 @@ class _Desk:
     async def handle(self, event: faust.Event) -> None:
         raw, record = event.value, event.message
         self._progress.windows += 1
+        began_s = time.monotonic()
         try:
             decision = await asyncio.to_thread(self._answer, raw)
         except RecordRejected as error:
-            self._progress.refused += 1
-            letter = dead_letter(Coordinates(record.topic, record.partition, record.offset), raw, error)
-            await _send(self._dead_letters, record.key, encode(letter))
+            at = Coordinates(record.topic, record.partition, record.offset)
+            await _send(self._dead_letters, record.key, encode(dead_letter(at, raw, error)))
+            self._progress.refused(error.reason)
+            self._log.warning("%s[%d]@%d is refused: %s", at.topic, at.partition, at.offset, error)
             return
         if decision is not None:
+            took_s = time.monotonic() - began_s
             await _send(self._decisions, cluster_of(decision.job).encode(), encode(decision))
-            self._progress.decisions[decision.action] += 1
+            self._progress.decided(decision, took_s)
+            fields = {"job": decision.job, "decision_id": decision.decision_id, "policy": decision.policy.name}
+            self._log.debug("%s: %s", decision.action, decision.reason, extra=fields)
 
     def _answer(self, raw: bytes | None) -> Decision | None:
         self._view.refresh()

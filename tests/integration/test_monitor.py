@@ -16,11 +16,13 @@ from contracts.messages import ClusterTopology, EngineEvent, JobTopology, Minute
 from contracts.settings import RoadSettings, to_environment
 from contracts.topics import CLUSTER_TOPOLOGY, ENGINE_EVENTS, JOB_TOPOLOGY, TASK_METRICS
 from contracts.wire import decode, encode
+from monitor import metrics
 from runtime.backoff import wait_for
 from runtime.kafka import LogReader, create_topics
 from services.stack.ports import free_port
 from tests.conftest import KafkaForTests
 from tests.engine_stub import CLUSTER, EVENT, HISTORY, MINUTE, EngineStub, job_chain, sample_of
+from tests.metrics import scraped
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.integration
@@ -116,6 +118,22 @@ def test_a_minute_travels_whole_and_in_order(road: MonitorRoad, engine: EngineSt
     assert [decode(value, EngineEvent) for value in road.read(ENGINE_EVENTS)] == [EVENT]
 
 
+def test_the_metrics_rise_with_what_was_acknowledged(road: MonitorRoad, engine: EngineStub) -> None:
+    """Records by topic, minutes and samples, and how far each job has come."""
+    port = free_port()
+    road.start("--engine", engine.url, "--health-port", str(port))
+    road.await_minutes(1, 2, 3)
+    wait_until(
+        lambda: scraped(port).of(metrics.LAST_MINUTE, streaming_job=JOB) == 3 * MINUTE / 1000, what="the last acknowledgement"
+    )
+    page = scraped(port)
+    assert (page[metrics.JOBS], page[metrics.MINUTES], page[metrics.SAMPLES]) == (1, 3, 3)
+    assert page.of(metrics.RECORDS_WRITTEN, topic=TASK_METRICS) == 6
+    assert page.labels(metrics.RECORDS_WRITTEN) == {
+        (name,) for name in (TASK_METRICS, JOB_TOPOLOGY, CLUSTER_TOPOLOGY, ENGINE_EVENTS)
+    }
+
+
 def test_a_killed_monitor_goes_on_behind_its_last_marker(road: MonitorRoad, engine: EngineStub) -> None:
     """It keeps no state of its own: the topic says how far it came."""
     first = road.start("--engine", engine.url)
@@ -155,6 +173,20 @@ def test_a_new_topology_is_published_before_the_minute_it_belongs_to(road: Monit
     assert [decode(value, JobTopology).version for value in road.read(JOB_TOPOLOGY)] == [1, 2]
     markers = [record for record in road.records() if isinstance(record, MinuteMarker)]
     assert [marker.topology.version for marker in markers] == [1, 1, 1, 2, 2, 3]
+
+
+def test_a_job_that_leaves_and_comes_back_is_announced_again(road: MonitorRoad, engine: EngineStub) -> None:
+    """Its minutes go on, and its topology and load history are sent anew: it may be another job under the same name."""
+    road.start("--engine", engine.url)
+    road.await_minutes(1, 2, 3)
+    left = engine.minutes.pop(JOB)
+    wait_until(lambda: "watching ends" in road.log(), what="the end of watching")
+    engine.minutes[JOB] = left
+    engine.add_minutes(JOB, range(4, 5))
+    road.await_minutes(1, 2, 3, 4)
+    assert len(road.read(JOB_TOPOLOGY)) == 2
+    last = [record for record in road.records() if isinstance(record, MinuteMarker)][-1]
+    assert last.load_history == HISTORY
 
 
 def test_a_malformed_sample_travels_as_it_is(road: MonitorRoad, engine: EngineStub) -> None:

@@ -9,7 +9,9 @@ from collections.abc import Iterator
 import pytest
 
 from contracts.messages import MinuteMarker, TaskSample
+from contracts.topics import SNAPSHOTS
 from contracts.wire import encode
+from spark_streaming import metrics
 from spark_streaming.state_store import FOLDER
 from tests.conftest import KafkaForTests
 from tests.spark_road import SparkRoad, committed, planned
@@ -67,6 +69,15 @@ def test_the_health_tells_what_was_done(road: SparkRoad) -> None:
     """Ready, with counts of records, windows, late rows."""
     health = wait_until(road.health, what="the health document")
     assert (health["role"], health["ready"], health["windows"], health["late"]) == ("spark", True, 18, 3)
+
+
+def test_the_metrics_tell_it_too(road: SparkRoad) -> None:
+    """Windows and records, the time of each batch, how old each window was, and that nothing waits."""
+    page = wait_until(lambda: (seen := road.metrics()).labels(metrics.LAG) and seen, 20, "Spark's report of a whole batch")
+    assert (page.of(metrics.RECORDS_WRITTEN, topic=SNAPSHOTS), page[metrics.LATE], page[metrics.WINDOW_DELAY]) == (18, 3, 18)
+    assert page[metrics.RECORDS_READ] >= page[metrics.SAMPLES] > 0
+    assert page[metrics.BATCH_DURATION] == page[metrics.BATCH_RECORDS] > 0
+    assert page[metrics.LAG] == 0
 
 
 def test_malformed_records_become_dead_letters_and_stop_nothing(road: SparkRoad) -> None:

@@ -125,6 +125,13 @@ def test_a_message_has_the_bytes_it_always_had(name: str) -> None:
     assert decode(frozen, type(MESSAGES[name])) == MESSAGES[name]
 
 
+@pytest.mark.parametrize("name", sorted(path.stem for path in (GOLDEN / "earlier").glob("*.json")))
+def test_a_record_of_an_earlier_build_still_reads(name: str) -> None:
+    """Fields that were added since have their defaults."""
+    earlier = (GOLDEN / "earlier" / f"{name}.json").read_bytes()
+    assert decode(earlier, type(MESSAGES[name])) == MESSAGES[name]
+
+
 def test_every_kind_of_message_has_golden_bytes() -> None:
     """A new message class without golden bytes fails here."""
     assert {type(message) for message in MESSAGES.values()} == set(Message.__subclasses__())

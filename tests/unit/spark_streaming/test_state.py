@@ -8,10 +8,11 @@ import pytest
 
 from contracts.messages import HourlyLoad
 from contracts.windows import encode_window
+from spark_streaming import state_store
 from spark_streaming.minutes import Minutes
-from spark_streaming.state import StateRefused, from_arrays, to_arrays
+from spark_streaming.state import Arrays, StateRefused, from_arrays, rows_to_arrays, to_arrays
 from spark_streaming.state_store import FOLDER, KEPT, StateStore
-from tests.unit.spark_streaming.road import MINUTE, RULES, feed, graph, marker, sample
+from tests.unit.spark_streaming.road import JOB, MINUTE, RULES, feed, graph, marker, sample
 
 BEFORE = [
     *(sample(MINUTE, 5), marker(1, load_history=(HourlyLoad(hour_start_ms=0, records=9, minutes=3),))),
@@ -47,9 +48,10 @@ def test_the_same_state_gives_the_same_arrays() -> None:
     """Also after it went through arrays once."""
     minutes = Minutes(RULES)
     feed(*BEFORE, minutes=minutes)
-    arrays = to_arrays(minutes)
-    again = to_arrays(from_arrays(arrays, RULES))
-    assert [(name, values.tobytes()) for name, values in arrays.items()] == [(name, again[name].tobytes()) for name in again]
+    arrays, rows = to_arrays(minutes, [3]), rows_to_arrays(minutes, {})
+    again = from_arrays(arrays, [rows], RULES)
+    assert as_bytes(to_arrays(again, [3])) == as_bytes(arrays)
+    assert as_bytes(rows_to_arrays(again, {})) == as_bytes(rows)
 
 
 def test_before_the_first_batch_there_is_nothing(tmp_path: Path) -> None:
@@ -57,11 +59,65 @@ def test_before_the_first_batch_there_is_nothing(tmp_path: Path) -> None:
     assert saved(tmp_path).load(-1).jobs == {}
 
 
+def as_bytes(arrays: Arrays) -> list[tuple[str, bytes]]:
+    """Return arrays in a form that can be compared."""
+    return [(name, values.tobytes()) for name, values in arrays.items()]
+
+
 def test_the_last_three_are_kept(tmp_path: Path) -> None:
-    """Older ones go, nothing else lies around."""
+    """Older ones go, nothing else lies around but the rows that they name."""
     store = saved(tmp_path, batches=6)
     assert store.batches() == [3, 4, 5]
-    assert len(list((tmp_path / FOLDER).iterdir())) == KEPT
+    assert names(tmp_path) == [*(f"rows-{0:012d}.npz",), *(f"state-{batch:012d}.npz" for batch in (3, 4, 5))]
+
+
+def names(folder: Path) -> list[str]:
+    """Return the names of the state's files."""
+    return sorted(path.name for path in (folder / FOLDER).iterdir())
+
+
+def minute_by_minute(store: StateStore, minutes: range) -> Minutes:
+    """Save one minute of a job a batch, going on from the batch before."""
+    found = store.load(minutes.start - 2)
+    for minute in minutes:
+        feed(sample(minute * MINUTE, minute), marker(minute), minutes=found)
+        store.save(minute - 1, found)
+    return found
+
+
+def test_rows_are_written_once_and_go_when_no_window_looks_at_them(tmp_path: Path) -> None:
+    """One file of rows a minute; after ten minutes of four-minute windows only those that the last three states name."""
+    minute_by_minute(StateStore(tmp_path, RULES), range(1, 11))
+    assert [name for name in names(tmp_path) if name.startswith("rows")] == [f"rows-{batch:012d}.npz" for batch in range(4, 10)]
+
+
+def test_each_of_the_last_three_can_be_gone_on_from(tmp_path: Path) -> None:
+    """Also when it was another process that wrote them, and after further batches were saved on the newest."""
+    whole = minute_by_minute(StateStore(tmp_path, RULES), range(1, 8))
+    minute_by_minute(StateStore(tmp_path, RULES), range(8, 9))
+    for batch in (5, 6, 7):
+        assert sorted(StateStore(tmp_path, RULES).load(batch).jobs[JOB].history.rows) == [
+            minute * MINUTE for minute in range(batch - 2, batch + 2)
+        ]
+    assert whole.jobs[JOB].closed_ms == 7 * MINUTE
+
+
+def test_many_files_of_rows_become_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A silent job's file would stay for ever, and all behind it: from a number on, all rows in use are written anew."""
+    monkeypatch.setattr(state_store, "ROW_FILES_MAX", 3)
+    store = StateStore(tmp_path, RULES)
+    found = minute_by_minute(store, range(1, 8))
+    again = StateStore(tmp_path, RULES).load(6)
+    assert len([name for name in names(tmp_path) if name.startswith("rows")]) <= 3 + KEPT
+    assert as_bytes(rows_to_arrays(again, {})) == as_bytes(rows_to_arrays(found, {}))
+
+
+def test_missing_rows_stop_by_name(tmp_path: Path) -> None:
+    """A state without its rows is no state."""
+    saved(tmp_path)
+    (tmp_path / FOLDER / "rows-000000000000.npz").unlink()
+    with pytest.raises(StateRefused, match=r"rows-000000000000\.npz: a part of the state of batch 0 is missing"):
+        StateStore(tmp_path, RULES).load(0)
 
 
 def test_missing_state_stops_by_name(tmp_path: Path) -> None:

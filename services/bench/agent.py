@@ -1,0 +1,214 @@
+"""``surescale bench agent``: processor time and memory of a decision, and the windows a second that agents take from Kafka."""
+
+import itertools
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import click
+import msgspec
+
+from contracts.messages import Decision, JobSettings
+from contracts.topics import DECISIONS, SNAPSHOTS, TopicNames
+from contracts.windows import Window, decode_window, encode_window
+from contracts.wire import decode, encode
+from policies.decide import decide
+from policies.policy import is_span_end
+from policies.registry import load_policy
+from runtime.conditions import conditions
+from runtime.kafka import LogReader, producer
+from services.agent.answering import Answerer
+from services.bench.report import Document, percentile, say, show
+from services.bench.stage import Stage, cores_used, stage
+from services.bench.wide_job import wide_graph
+from services.stack.supervisor import StopRequested
+from simulation.engine import RunOptions, SimulatedCluster
+from simulation.jobs import SizedJob, load_job, size_job
+from simulation.windows import WindowBuffer
+from simulation.workload import load_workload
+
+JOB = "j_3803524"  # 44 real tasks: with the virtual source and sink the 46 of the target
+WIDE_TASKS = 998  # with source and sink 1,000
+MINUTES = 240
+WINDOW_MINUTES = 60
+TIMEOUT_S = 240.0
+
+
+def windows(job: SizedJob, span_minutes: int) -> list[Window]:
+    """Return the windows at the ends of spans of a simulated run under the ClarkNet trace, from the first full one on."""
+    workload = load_workload("clarknet")
+    cluster = SimulatedCluster([job], workload, RunOptions(minutes=MINUTES))
+    cluster.advance(cluster.end_ms)
+    name = next(iter(cluster.jobs))
+    buffer = WindowBuffer.after(cluster.history(), WINDOW_MINUTES)
+    found = []
+    for number, minute in enumerate(cluster.minutes_after(name, 0, MINUTES), start=1):
+        buffer.add(minute)
+        if number >= WINDOW_MINUTES and is_span_end(minute.minute_end_ms, span_minutes):
+            found.append(buffer.window())
+    return found
+
+
+def decisions(tasks: int, policy: str, seed: int, seconds: float) -> Document:
+    """Decide on a job's windows over and over, as the agent does, in this process; times are processor time of one thread."""
+    opened = load_policy(policy)
+    job = load_job(JOB, load_workload("clarknet")) if tasks == 46 else size_job(wide_graph(tasks - 2), load_workload("clarknet"))
+    raw = [encode_window(window) for window in windows(job, opened.span_minutes)]
+    answerer = Answerer(lambda name: JobSettings(job=name, total_limit=job.total_limit), policy=policy, folder="", seed=seed)
+    base_mb = _peak_mb()
+    for each in raw[:2]:
+        answerer.answer(each)
+    whole: list[float] = []
+    sizes: list[int] = []
+    by_the_rule = 0
+    ends_s = time.monotonic() + seconds
+    while time.monotonic() < ends_s:
+        for each in raw:
+            began_s = time.process_time()
+            decision = answerer.answer(each)
+            assert decision is not None, "every window here ends a span"
+            sizes.append(len(encode(decision)))
+            by_the_rule += decision.policy.fallback_reason is not None
+            whole.append(1000 * (time.process_time() - began_s))
+    return {
+        "tasks": tasks,
+        "subtasks": int(job.start_parallelism.sum()),
+        "decisions": len(whole),
+        "by_the_rule_instead": by_the_rule,
+        "p50_ms": round(percentile(whole, 50) or 0.0, 2),
+        "p99_ms": round(percentile(whole, 99) or 0.0, 2),
+        "of_it_p50_ms": _stages(raw, opened, seed),
+        "window_kb": round(sum(map(len, raw)) / len(raw) / 1000, 1),
+        "decision_kb": round(sum(sizes) / len(sizes) / 1000, 1),
+        "peak_mb": _peak_mb(),
+        "peak_before_mb": base_mb,
+    }
+
+
+def _stages(raw: Sequence[bytes], policy: Any, seed: int) -> dict[str, float]:
+    """Return the median time of each part of a decision."""
+    parts: dict[str, list[float]] = {"window_bytes": [], "policy": [], "guardrails_and_words": [], "decision_bytes": []}
+    for each in raw:
+        clock = [time.process_time()]
+        window = decode_window(each)
+        clock.append(time.process_time())
+        policy.answer(window, JobSettings(job=window.job), seed)
+        clock.append(time.process_time())
+        decision = decide(window, policy, JobSettings(job=window.job), seed=seed)
+        clock.append(time.process_time())
+        encode(decision)
+        clock.append(time.process_time())
+        steps = [1000 * (after - before) for before, after in itertools.pairwise(clock)]
+        steps[2] = max(steps[2] - steps[1], 0.0)  # decide asks the policy again
+        for name, took in zip(parts, steps, strict=True):
+            parts[name].append(took)
+    return {name: round(percentile(values, 50) or 0.0, 2) for name, values in parts.items()}
+
+
+def through_kafka(policy: str, agents: int, *, jobs: int = 50, tasks: int = 20, per_job: int = 60) -> Document:
+    """Put windows on the topic, start agents of one group, and measure how fast they work them off."""
+    span = load_policy(policy).span_minutes
+    job = size_job(wide_graph(tasks - 2), load_workload("clarknet"))
+    made = windows(job, 1)[:per_job]
+    ends = sum(is_span_end(window.window_end_ms, span) for window in made)
+    say(f"through Kafka: {jobs * len(made)} windows of {tasks} tasks, {jobs * ends} of them end a span; agents: {agents}")
+    with stage(say, policy=policy) as road:
+        _send(road, made, jobs)
+        names = [f"agent-{number}" for number in range(1, agents + 1)]
+        for name in names:
+            road.launch("agent", called=name)
+        for name in names:
+            road.supervisor.await_ready(name)
+        before, began_s, taken_before = road.processor_s(), time.monotonic(), _taken(road, names)
+        _await(road, names, jobs * len(made))
+        wall_s = time.monotonic() - began_s
+        return {
+            "agents": agents,
+            "jobs": jobs,
+            "tasks": tasks,
+            "windows": jobs * len(made),
+            "spans_to_decide": jobs * ends,
+            "distinct_decisions": _distinct(road, jobs * ends),
+            "windows_per_s": round((jobs * len(made) - taken_before) / wall_s),
+            "taken_by_each": [road.health(name)["windows"] for name in names],
+            "cores_busy": cores_used(before, road.processor_s(), wall_s),
+            "resident_mb": road.resident_mb("agent"),
+        }
+
+
+def _send(road: Stage, made: Sequence[Window], jobs: int) -> None:
+    client, topic = producer(road.settings), TopicNames(road.settings.topic_prefix)(SNAPSHOTS)
+    for window in made:
+        for number in range(jobs):
+            job = f"bench/job-{number:04d}"
+            topology = msgspec.structs.replace(window.topology, job=job)
+            own = Window(job, window.window_end_ms, window.figures, topology, window.hourly_load)
+            client.produce(topic, encode_window(own), job.encode())
+        client.poll(0)
+    assert client.flush(60.0) == 0, "the broker did not take the windows within a minute"
+
+
+def _taken(road: Stage, names: Sequence[str]) -> int:
+    return sum(road.health(name)["windows"] for name in names)
+
+
+def _await(road: Stage, names: Sequence[str], count: int) -> None:
+    deadline = time.monotonic() + TIMEOUT_S
+    while _taken(road, names) < count:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{len(names)} agents did not take {count} windows within {TIMEOUT_S:.0f} s")
+        time.sleep(0.05)
+
+
+def _distinct(road: Stage, expected: int) -> int:
+    """Return how many distinct decisions there are once all that are due have come, or after some seconds."""
+    reader, found, deadline = LogReader(road.settings, [DECISIONS]), set[str](), time.monotonic() + 20.0
+    try:
+        while len(found) < expected and time.monotonic() < deadline:
+            found |= {decode(record.value(), Decision).decision_id for record in reader.read_to_end()}
+            time.sleep(0.05)
+    finally:
+        reader.close()
+    return len(found)
+
+
+def _peak_mb() -> float:
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1)
+
+
+def _apart(tasks: int, policy: str, seed: int, seconds: float) -> Document:
+    """Measure in a process of its own, so that its peak memory is its own."""
+    words = [str(tasks), policy, str(seed), str(seconds)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "services.bench.agent", *words]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment)
+    return dict(json.loads(done.stdout))
+
+
+@click.command("agent")
+@click.option("--policy", default="sure", show_default=True)
+@click.option("--seconds", type=click.FloatRange(min=1), default=15.0, show_default=True, help="How long each job is decided on.")
+@click.option("--kafka/--no-kafka", default=True, show_default=True, help="Also measure one agent and two behind a real broker.")
+@click.option("--seed", type=int, default=7, show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(policy: str, seconds: float, kafka: bool, seed: int, as_json: bool) -> None:
+    """Measure decisions on jobs of 46 and 1,000 tasks, and agents behind a real broker."""
+    report: Document = {"conditions": conditions(seed), "policy": policy}
+    try:
+        for tasks in (46, WIDE_TASKS + 2):
+            say(f"deciding on a job of {tasks} tasks for {seconds:g} s")
+            report[f"decision_{tasks}_tasks"] = _apart(tasks, policy, seed, seconds)
+        if kafka:
+            report["one_agent"], report["two_agents"] = through_kafka(policy, 1), through_kafka(policy, 2)
+    except StopRequested as asked:
+        raise SystemExit(asked.exit_code) from None
+    show("surescale bench agent", report, as_json=as_json)
+
+
+if __name__ == "__main__":
+    print(json.dumps(decisions(int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), float(sys.argv[4]))))

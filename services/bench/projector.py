@@ -1,0 +1,196 @@
+"""``surescale bench projector``: records a second that the state projector takes in, and what they cost in Redis."""
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+import click
+import msgspec
+
+from contracts import topics
+from contracts.messages import Decision, JobSettings, Outcome, Placement, Progress, RescheduleCommand, TaskChange
+from contracts.summaries import SUMMARY_HEADER, encode_summary, summary_of
+from contracts.topics import TopicNames
+from contracts.windows import Window, encode_window
+from contracts.wire import encode
+from policies.decide import decide
+from policies.policy import is_span_end
+from policies.registry import load_policy
+from runtime.conditions import conditions
+from runtime.kafka import producer
+from services.bench.agent import windows
+from services.bench.report import Document, say, show
+from services.bench.stage import Stage, cores_used, stage
+from services.bench.wide_job import wide_graph
+from services.stack.supervisor import StopRequested
+from services.state.project import DECISIONS_KEPT, WINDOWS_KEPT, Record, project
+from services.state.view_store import ViewStore, connect
+from simulation.jobs import size_job
+from simulation.workload import load_workload
+
+CLUSTER = "bench"
+TIMEOUT_S = 240.0
+_KEPT = {"windows": WINDOWS_KEPT, "decisions": DECISIONS_KEPT, "outcomes": DECISIONS_KEPT, "commands": DECISIONS_KEPT}
+_KEPT["progress"] = 4 * DECISIONS_KEPT
+
+Made = tuple[str, str, bytes, bytes | None]  # topic, key, value, summary of a window
+
+
+def road_records(jobs: int, tasks: int, minutes: int, policy: str, seed: int) -> Iterator[Made]:
+    """Yield what a road writes in so many minutes, by minute: a window a job; at a span's end a decision and what follows."""
+    opened = load_policy(policy)
+    sized = size_job(wide_graph(tasks - 2), load_workload("clarknet"))
+    made = windows(sized, 1)[:minutes]
+    decided = {
+        window.window_end_ms: decide(window, opened, JobSettings(job=window.job), seed=seed)
+        for window in made
+        if is_span_end(window.window_end_ms, opened.span_minutes)
+    }
+    for number in range(jobs):
+        job = f"{CLUSTER}/job-{number:04d}"
+        yield topics.JOB_TOPOLOGY, job, encode(msgspec.structs.replace(made[0].topology, job=job)), None
+    for window in made:
+        for number in range(jobs):
+            job = f"{CLUSTER}/job-{number:04d}"
+            topology = msgspec.structs.replace(window.topology, job=job)
+            own = Window(job, window.window_end_ms, window.figures, topology, window.hourly_load)
+            yield topics.SNAPSHOTS, job, encode_window(own), encode_summary(summary_of(own))
+            if window.window_end_ms in decided:
+                yield from _consequences(job, decided[window.window_end_ms])
+
+
+def _consequences(job: str, decision: Decision) -> Iterator[Made]:
+    """Yield a decision and what the rescaler and an actuator make of it."""
+    at_ms = decision.span_end_ms
+    own = msgspec.structs.replace(decision, job=job, decision_id=f"{job}@{at_ms}/{decision.policy.name}")
+    yield topics.DECISIONS, CLUSTER, encode(own), None
+    outcome = Outcome(
+        cluster=CLUSTER, job=job, decision_id=own.decision_id, span_end_ms=at_ms, status="held", reason="hold", at_ms=at_ms
+    )
+    if decision.action == "hold":
+        yield topics.RESCHEDULE_EVENTS, CLUSTER, encode(outcome), None
+        return
+    command_id = f"{job}#{at_ms // 60_000}.0"
+    yield topics.RESCHEDULE_COMMANDS, CLUSTER, encode(_command(job, command_id, own)), None
+    done = msgspec.structs.replace(outcome, status="commanded", reason="desired", command_id=command_id)
+    yield topics.RESCHEDULE_EVENTS, CLUSTER, encode(done), None
+    accepted = Progress(cluster=CLUSTER, job=job, command_id=command_id, desired_generation=1, status="accepted", at_ms=at_ms)
+    for progress in (accepted, msgspec.structs.replace(accepted, status="applied")):
+        yield topics.RESCHEDULE_EVENTS, CLUSTER, encode(progress), None
+
+
+def _command(job: str, command_id: str, decision: Decision) -> RescheduleCommand:
+    changes = tuple(
+        TaskChange(task=task.task, before=task.current, after=task.desired, units=tuple(range(task.desired)))
+        for task in decision.tasks
+        if task.desired != task.current
+    )
+    return RescheduleCommand(
+        command_id=command_id,
+        cluster=CLUSTER,
+        job=job,
+        desired_generation=1,
+        step=0,
+        base_placement_generation=0,
+        decision_id=decision.decision_id,
+        gate_reason="desired",
+        gate_cause="bench",
+        issued_at_ms=decision.span_end_ms,
+        changes=changes,
+        placement=Placement(algorithm="cetsa", hosts=("h1", "h2"), rent_per_s=0.01),
+    )
+
+
+def parsing(records: list[Made]) -> dict[str, float]:
+    """Return the processor time of the pure part, from a record's bytes to operations, in microseconds by topic."""
+    spent: dict[str, float] = defaultdict(float)
+    count = Counter[str]()
+    for topic, key, value, summary in records[:3_000]:
+        began_s = time.process_time()
+        project(Record(topic, 0, 0, key.encode(), value, 0, summary))
+        spent[topic] += time.process_time() - began_s
+        count[topic] += 1
+    return {topic: round(1e6 * spent[topic] / count[topic], 1) for topic in sorted(count)}
+
+
+def projecting(road: Stage, records: list[Made]) -> Document:
+    """Put records on Kafka, start the projector, and measure until the view shows all of them."""
+    client, full = producer(road.settings), TopicNames(road.settings.topic_prefix)
+    for topic, key, value, summary in records:
+        client.produce(full(topic), value, key.encode(), headers=[(SUMMARY_HEADER, summary)] if summary else [])
+        client.poll(0)
+    assert client.flush(120.0) == 0, "the broker did not take the records within two minutes"
+    store = ViewStore(connect(road.settings.redis_url), road.settings.topic_prefix)
+    empty = int(store.client.info("memory")["used_memory"])
+    before, began_s = road.processor_s(), time.monotonic()
+    road.launch("state-service")
+    first, first_s = 0, 0.0
+    while (seen := _records(road)) < len(records):
+        if seen and not first:
+            first, first_s, before = seen, time.monotonic(), road.processor_s()
+        if time.monotonic() > began_s + TIMEOUT_S:
+            raise TimeoutError(f"the view did not show {len(records)} records within {TIMEOUT_S:.0f} s")
+        time.sleep(0.01)
+    wall_s = time.monotonic() - (first_s or began_s)
+    after = road.processor_s()
+    used = after.get("projector", 0.0) - before.get("projector", 0.0)
+    return {
+        "records": len(records),
+        "records_per_s": round((len(records) - first) / wall_s),
+        "projector_us_per_record": round(1e6 * used / max(1, len(records) - first), 1),
+        "start_s": round((first_s or began_s) - began_s, 2),
+        "cores_busy": cores_used(before, after, wall_s),
+        "redis": _memory(store, int(store.client.info("memory")["used_memory"]) - empty),
+    }
+
+
+def _records(road: Stage) -> int:
+    try:
+        return int(road.health("state-service")["records"])
+    except OSError:
+        return 0  # it does not answer yet
+
+
+def _memory(store: ViewStore, grown: int) -> Document:
+    """Return what the view holds, by timeline, and what it comes to when every timeline is full."""
+    entries, used = Counter[str](), Counter[str]()
+    for key in store.own_keys():
+        name = key.removeprefix(store.key("")).partition(":")[0].partition(".")[0]
+        used[name] += int(store.client.memory_usage(key, samples=0) or 0)
+        if ".bodies" in key:
+            entries[name] += int(store.client.hlen(key))
+    each = {name: used[name] / entries[name] for name in entries if entries[name]}
+    return {
+        "used_mb": round(grown / 1e6, 1),
+        "bytes_each": {name: round(value) for name, value in sorted(each.items())},
+        "kept_of_a_job": {name: kept for name, kept in _KEPT.items() if name in each},
+        "mb_of_a_job_when_full": round(sum(_KEPT[name] * value for name, value in each.items() if name in _KEPT) / 1e6, 2),
+    }
+
+
+@click.command("projector")
+@click.option("--jobs", type=click.IntRange(min=1), default=50, show_default=True)
+@click.option("--tasks", type=click.IntRange(min=3), default=20, show_default=True, help="Tasks of a job.")
+@click.option("--minutes", type=click.IntRange(1, 180), default=180, show_default=True, help="Minutes of the road to write.")
+@click.option("--policy", default="sure", show_default=True)
+@click.option("--seed", type=int, default=7, show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(jobs: int, tasks: int, minutes: int, policy: str, seed: int, as_json: bool) -> None:
+    """Measure the state projector: records/s from Kafka into Redis, and the memory they take there."""
+    report: Document = {"conditions": conditions(seed), "jobs": jobs, "tasks_of_a_job": tasks, "minutes": minutes}
+    say(f"making what {jobs} jobs of {tasks} tasks write in {minutes} minutes")
+    records = list(road_records(jobs, tasks, minutes, policy, seed))
+    report["parsing_us"] = parsing(records)
+    report["written"] = dict(sorted(Counter(topic for topic, *_ in records).items()))
+    try:
+        with stage(say, with_redis=True) as road:
+            report["projector"] = found = projecting(road, records)
+    except StopRequested as asked:
+        raise SystemExit(asked.exit_code) from None
+    full_mb: Any = found["redis"]["mb_of_a_job_when_full"]
+    report["redis_mb_per_1000_tasks"] = {
+        "as_measured": round(found["redis"]["used_mb"] * 1000 / (jobs * tasks), 1),
+        "when_every_timeline_is_full": round(full_mb * 1000 / tasks, 1),
+    }
+    show("surescale bench projector", report, as_json=as_json)

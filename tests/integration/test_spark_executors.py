@@ -1,0 +1,110 @@
+"""Spark with executors as pods of their own: the settings and the pod template of the Kubernetes component, on a stub of the API.
+
+Driver and executors are real: what Spark asks the API to run is run here as a process, by the image's own script.
+"""
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import KafkaForTests
+from tests.kubernetes_stub import KubernetesStub
+from tests.spark_road import SparkRoad
+from tests.unit.spark_streaming.road import graph, marker, sample, spec
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.integration
+yaml = pytest.importorskip("yaml", reason="PyYAML is not installed (it comes with kubernetes-validate)")
+
+COMPOSE = Path(__file__).parents[2] / "compose"
+COMPONENT = COMPOSE / "kubernetes/components/spark-executors"
+IMAGE = "registry.example/surescale/spark:0.1.0"
+FIRST_MINUTE = 13_500_000
+START_TIMEOUT_S = 240.0
+
+
+@pytest.fixture(scope="module")
+def kubernetes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesStub]:
+    """A namespace with the driver's pod in it; the image's command `executor` is on the search path."""
+    folder = tmp_path_factory.mktemp("bin")
+    (folder / "executor").symlink_to(COMPOSE / "spark_executor.sh")
+    path = f"{folder}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    with KubernetesStub(tmp_path_factory.mktemp("pods"), path) as stub:
+        stub.add_driver("surescale-spark-0")
+        yield stub
+
+
+@pytest.fixture(scope="module")
+def road(kafka: KafkaForTests, kubernetes: KubernetesStub, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkRoad]:
+    """A road whose Spark job asks that namespace for one executor."""
+    settings = tmp_path_factory.mktemp("settings")
+    here = {
+        "spark.kubernetes.executor.podTemplateFile": COMPONENT / "executor.yaml",
+        "spark.kubernetes.executor.apiPollingInterval": "1s",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.executor.instances": "1",
+        "spark.executor.memory": "512m",
+    }
+    written = (COMPONENT / "spark-defaults.conf").read_text().splitlines()
+    kept = [line for line in written if line.split(" ")[0] not in here]
+    (settings / "spark-defaults.conf").write_text("\n".join([*kept, *(f"{name} {value}" for name, value in here.items())]))
+    made = SparkRoad(kafka, tmp_path_factory.mktemp("spark"))
+    made.start(SURESCALE_SPARK_MASTER=f"k8s://{kubernetes.url}", SPARK_CONF_DIR=str(settings), SPARK_EXECUTOR_IMAGE=IMAGE)
+    yield made
+    made.close()
+
+
+def rules() -> set[tuple[str, str]]:
+    """Return verb and resource of everything that the driver's role allows."""
+    role = next(found for found in yaml.safe_load_all((COMPONENT / "access.yaml").read_text()) if found["kind"] == "Role")
+    return {(verb, resource) for rule in role["rules"] for verb in rule["verbs"] for resource in rule["resources"]}
+
+
+def test_an_executor_in_a_pod_parses_what_becomes_windows(road: SparkRoad, kubernetes: KubernetesStub) -> None:
+    """The windows are those reckoned from the topic, and an executor of the API's has done the work."""
+    topology = graph(spec("map"), job="sim/a")
+    for minute in (1, 2, 3):
+        end_ms = (FIRST_MINUTE + minute) * 60_000
+        road.send(sample(end_ms, 100 * minute, job="sim/a", task="map"), marker(FIRST_MINUTE + minute, topology))
+    wait_until(lambda: road.has_windows(3), START_TIMEOUT_S, "the windows")
+    assert road.windows() == {identity: [value] for identity, value in road.expected().items()}
+    assert len(kubernetes.executors()) == 1
+
+
+def test_an_executors_pod_meets_restricted_pod_security(road: SparkRoad, kubernetes: KubernetesStub) -> None:
+    """What Spark writes into the template takes nothing away from it; image, account and labels are ours."""
+    (pod,) = kubernetes.executors()
+    meta, about = pod["metadata"], pod["spec"]
+    (container,) = about["containers"]
+    confined: dict[str, Any] = container["securityContext"]
+    assert (container["image"], about["serviceAccountName"]) == (IMAGE, "surescale-spark-executor")
+    assert meta["labels"]["app.kubernetes.io/name"] == "surescale-spark-executor"
+    assert meta["ownerReferences"][0]["name"] == "surescale-spark-0"
+    assert (about["automountServiceAccountToken"], about["securityContext"]["runAsNonRoot"]) == (False, True)
+    assert about["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert (confined["allowPrivilegeEscalation"], confined["readOnlyRootFilesystem"]) == (False, True)
+    assert confined["capabilities"] == {"drop": ["ALL"]}
+    assert container["resources"]["limits"]["memory"]
+
+
+def test_a_lost_executor_is_replaced_and_the_job_goes_on(road: SparkRoad, kubernetes: KubernetesStub) -> None:
+    """Executors keep nothing."""
+    (before,) = kubernetes.executors()
+    kubernetes.kill(before)
+    name = before["metadata"]["name"]
+    wait_until(lambda: [pod["metadata"]["name"] != name for pod in kubernetes.executors()] == [True], 60, "another executor")
+    road.send(marker(FIRST_MINUTE + 4, graph(spec("map"), job="sim/a")))
+    wait_until(lambda: road.has_windows(4), 120, "the next window")
+
+
+def test_the_driver_asks_for_nothing_that_its_role_does_not_allow(road: SparkRoad, kubernetes: KubernetesStub) -> None:
+    """From the start to an orderly end, after which no executor is left."""
+    road.process.terminate()
+    assert road.process.wait(60) == 0, road.log()
+    assert kubernetes.executors() == []
+    assert set(kubernetes.asked) <= rules()

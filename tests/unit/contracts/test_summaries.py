@@ -1,0 +1,42 @@
+"""The header that travels beside a window."""
+
+import pytest
+
+from contracts.clock import MINUTE_MS
+from contracts.errors import RecordRejected
+from contracts.summaries import decode_summary, encode_summary, summary_of
+from contracts.windows import Window, WindowCounts, WindowHistory, decode_window, encode_window
+from tests.builders import JOB, row, topology
+
+
+def window() -> Window:
+    """Return a window of one known minute of three."""
+    counts = WindowCounts(samples=12, late=2, duplicates=3)
+    return WindowHistory(JOB, 3).close(MINUTE_MS, {"source": row(records_in=600)}, topology(), counts=counts, closed_append_ms=9)
+
+
+def test_a_summary_says_what_the_window_says() -> None:
+    """Identity, completeness, load of the newest minute, counts."""
+    found = summary_of(window())
+    assert (found.window_id, found.window_end_ms, found.window_minutes, found.tasks) == (window().id, MINUTE_MS, 3, 3)
+    assert (found.completeness, found.minutes_known) == (window().completeness, 1)
+    assert (found.load_records_per_minute, found.samples, found.late, found.duplicates) == (600.0, 12, 2, 3)
+
+
+def test_a_window_without_load_has_none() -> None:
+    """Not zero: nobody reported."""
+    silent = WindowHistory(JOB, 3).close(MINUTE_MS, {}, topology())
+    assert summary_of(silent).load_records_per_minute is None
+
+
+def test_the_header_and_the_window_give_the_same_bytes() -> None:
+    """Whether a reader takes the header or sums the window up itself."""
+    header = encode_summary(summary_of(window()))
+    assert encode_summary(summary_of(decode_window(encode_window(window())))) == header
+    assert encode_summary(decode_summary(header)) == header
+
+
+def test_a_header_that_is_none_is_refused() -> None:
+    """Like any record."""
+    with pytest.raises(RecordRejected, match="window_id"):
+        decode_summary(b"{}")

@@ -1,0 +1,64 @@
+"""What benchmarks are made of: the fleet's records, joined graphs, percentiles, the growth of a lag."""
+
+from pathlib import Path
+
+import pytest
+
+from contracts.messages import MinuteMarker
+from contracts.wire import encode
+from services.bench.fleet import Fleet
+from services.bench.report import percentile
+from services.bench.spark import lag_report
+from services.bench.wide_job import wide_graph, write_csv
+from simulation.graphs import load_graph
+
+FLEET = Fleet(jobs=2, tasks=3, subtasks=2, seed=1, clusters=2)
+
+
+def minute(fleet: Fleet, number: int) -> list[bytes]:
+    """Return the bytes of a fleet's minute."""
+    return [encode(message) for job in range(fleet.jobs) for message in (*fleet.samples(job, number), fleet.marker(job, number))]
+
+
+def test_a_fleets_minute_is_the_same_every_time() -> None:
+    """Seeded: two runs measure the same records, another seed others."""
+    assert minute(FLEET, 4) == minute(Fleet(jobs=2, tasks=3, subtasks=2, seed=1, clusters=2), 4)
+    assert minute(FLEET, 4) != minute(Fleet(jobs=2, tasks=3, subtasks=2, seed=2, clusters=2), 4)
+
+
+def test_a_fleet_says_how_many_records_it_sends() -> None:
+    """Four samples a subtask and a marker a job; jobs lie in clusters by turns."""
+    assert len(minute(FLEET, 0)) == FLEET.records_per_minute == 2 * (3 * 2 * 4 + 1)
+    assert [FLEET.job(index).partition("/")[0] for index in range(2)] == ["bench0", "bench1"]
+
+
+def test_counters_grow_and_the_last_round_lies_at_the_minutes_end() -> None:
+    """As an engine's do, so that windows hold real differences."""
+    first, second = ([*FLEET.samples(0, number)][-1] for number in (0, 1))
+    assert second.records_in > first.records_in > 0
+    marker: MinuteMarker = FLEET.marker(0, 0)
+    assert first.sampled_at_ms == marker.minute_end_ms
+
+
+@pytest.mark.parametrize("tasks", [1, 18, 100])
+def test_a_wide_job_has_the_tasks_asked_for_and_reads_back_from_its_file(tmp_path: Path, tasks: int) -> None:
+    """Shipped graphs side by side; the engine takes the file as any other."""
+    graph = wide_graph(tasks)
+    with (tmp_path / "wide.csv").open("w") as file:
+        write_csv(graph, file)
+    again = load_graph(str(tmp_path / "wide.csv"))
+    assert again.size == tasks + 2
+    assert (again.tasks, again.upstream, again.duration_s) == (graph.tasks, graph.upstream, graph.duration_s)
+
+
+def test_a_percentile_is_a_value_that_was_measured() -> None:
+    """Nearest rank; nothing of nothing."""
+    assert [percentile([4.0, 1.0, 3.0, 2.0], percent) for percent in (50, 99, 100)] == [2.0, 4.0, 4.0]
+    assert percentile([], 50) is None
+
+
+@pytest.mark.parametrize(("growth", "share"), [(0, 0.0), (50, 0.5)])
+def test_a_lag_that_grows_is_told_from_one_that_does_not(growth: int, share: float) -> None:
+    """The slope of a line through it, as a share of what is offered, whatever saw-tooth it has."""
+    lags = [(second / 2, 1_000 + growth * second // 2 + 7 * (second % 2)) for second in range(80)]
+    assert lag_report(lags, rate=100.0)["growth_share_of_offered"] == pytest.approx(share, abs=0.02)
