@@ -280,14 +280,19 @@ class Placement(Part, frozen=True, kw_only=True):
 
 
 class RescheduleCommand(Message, frozen=True, kw_only=True, tag="command/1"):
-    """One step for an actuator. Identity: ``command_id``; the same twice changes nothing, an older one is refused."""
+    """One step for an actuator. Identity: ``command_id``; the same twice changes nothing, an older one is refused.
+
+    A rescale is one ``commit``, or a ``prepare`` (learners restore the state that will move, the job runs on) that is followed by
+    the next step: ``commit``, a ``prepare`` elsewhere, or ``abort``. A commit whose state is not warm is carried out cold.
+    """
 
     command_id: Text
     cluster: Text
     job: Text
     desired_generation: Annotated[int, Meta(ge=1)]
     step: Count
-    steps: Annotated[int, Meta(ge=1)] = 1
+    steps: Annotated[int, Meta(ge=1)] = 1  # as far as known now: step < steps - 1 means that another one follows
+    action: Literal["prepare", "commit", "abort"] = "commit"
     base_placement_generation: Count
     decision_id: Text
     gate_reason: Literal["desired", "sufficient", "forced"]
@@ -316,10 +321,15 @@ class Outcome(Message, frozen=True, kw_only=True, tag="outcome/1"):
     until_ms: TimeMs | None = None
     command_id: str | None = None
     detail: str = ""
+    code: str = ""  # of a refusal: the closed set of rescaler.control.reasons
+    checkpoint: Count = 0  # sequence of the newest engine event on a checkpoint of the job that this answer knew of
 
 
 class Progress(Message, frozen=True, kw_only=True, tag="progress/1"):
-    """What an actuator did with a command. Identity: (command_id, status)."""
+    """What an actuator did with a command. Identity: (command_id, status); of several ``warming`` ones the last counts.
+
+    A ``prepare`` is ``applied`` when its learners are ready. ``lag_bytes`` is what they all together have still to restore.
+    """
 
     cluster: Text
     job: Text
@@ -330,6 +340,9 @@ class Progress(Message, frozen=True, kw_only=True, tag="progress/1"):
     duration_ms: Count = 0
     code: str = ""  # empty unless failed
     detail: str = ""
+    learners: Count = 0  # units that restore state, or did
+    lag_bytes: Count | None = None
+    units: tuple[Count, ...] = ()  # of a prepare that failed: units that were lost, or whose learners were not ready in time
 
 
 EventRecord = Outcome | Progress

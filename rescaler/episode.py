@@ -15,7 +15,7 @@ from policies.decide import decide
 from policies.policy import Policy
 from rescaler.control.controller import Controller, Effects
 from rescaler.control.situation import ControlSettings
-from rescaler.control.view import View
+from rescaler.control.view import View, calling_jobs
 from simulation.engine import RunOptions, SimulatedCluster
 from simulation.episode import Episode, run_episode
 from simulation.jobs import SizedJob
@@ -37,17 +37,22 @@ class ControllerAnswer:
         self.hosts: dict[str, Host] = {}
         self._controller = Controller(Cluster(cluster), settings)
         self._allowed = dict(allowed)
+        self._events_heard = 0
 
     def progressed(self, progress: Progress, now_ms: int, cluster: SimulatedCluster) -> Sequence[RescheduleCommand]:
         """Hear how a command goes."""
         return self._commands(self._controller.on_progress(progress, self._view(cluster), now_ms))
 
     def ticked(self, now_ms: int, cluster: SimulatedCluster) -> Sequence[RescheduleCommand]:
-        """Let time pass."""
+        """Let time pass, checkpoints included."""
         self._note(cluster)
-        if self._controller.wake_at_ms() is None:
-            return ()
-        return self._commands(self._controller.on_tick(self._view(cluster), now_ms))
+        view, effects = self._view(cluster), Effects()
+        for event in cluster.events[self._events_heard :]:
+            effects += self._controller.on_engine_event(event, view, now_ms)
+        self._events_heard = len(cluster.events)
+        if self._controller.wake_at_ms() is not None or calling_jobs(view):
+            effects += self._controller.on_tick(view, now_ms)
+        return self._commands(effects)
 
     def decided(self, decision: Decision, now_ms: int, cluster: SimulatedCluster) -> Sequence[RescheduleCommand]:
         """Take a decision on."""
@@ -63,7 +68,8 @@ class ControllerAnswer:
         return effects.commands
 
     def _view(self, cluster: SimulatedCluster) -> View:
-        jobs = {name: job.topology for name, job in cluster.jobs.items()}
+        # As on the road: what a job looks like is told with its finished minutes.
+        jobs = {name: job.minutes[-1].topology if job.minutes else job.topology for name, job in cluster.jobs.items()}
         return View(cluster=cluster.topology(), jobs=jobs, settings=self._allowed)
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from math import inf
 
 from rescaler.gate_settings import GateSettings
 
@@ -91,9 +92,9 @@ class PhaseEntry:
     transition: Transition | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class GateState:
-    """Everything a gate remembers; plain data, to be stored and restored."""
+    """Everything a gate remembers; plain data, to be stored and restored. A gate works on a copy of its own."""
 
     mode: Mode
     phase: Phase
@@ -118,13 +119,8 @@ class GateState:
     """Transitioning: what is being carried out."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Timer:
-    at_ms: int
-    rank: int
-    """Order among timers of one instant."""
-    fire: Callable[[int], None]
-
+_Timer = tuple[int, int, Callable[[int], None]]
+"""When it is due, its order among timers of one instant, and what it does."""
 
 Entries = tuple[PhaseEntry, ...]
 
@@ -138,8 +134,9 @@ class Gate:
     def __init__(self, settings: GateSettings, state: GateState) -> None:
         """Go on from ``state``; a new gate comes from `start`."""
         self._settings = settings
-        self._state = state
+        self._state = replace(state)
         self._entries: list[PhaseEntry] = []
+        self._due_ms: float | None = None  # before this no timer fires; None: to be worked out
 
     @classmethod
     def start(
@@ -172,7 +169,7 @@ class Gate:
     @property
     def state(self) -> GateState:
         """The whole memory, to be stored; ``Gate(settings, state)`` goes on from it."""
-        return self._state
+        return replace(self._state)
 
     @property
     def settings(self) -> GateSettings:
@@ -220,7 +217,7 @@ class Gate:
 
     def wake_at_ms(self) -> int | None:
         """When `advance` has something to do next; None: only an event can move the gate."""
-        return min((timer.at_ms for timer in self._timers()), default=None)
+        return min((at_ms for at_ms, _, _ in self._timers()), default=None)
 
     def advance(self, now_ms: int) -> Entries:
         """Let time pass up to and including ``now_ms``."""
@@ -228,13 +225,13 @@ class Gate:
 
     def on_change(self, *, targets: Mapping[str, Target] | None = None, slots: int | None = None, now_ms: int) -> Entries:
         """New targets (of the same fragments, else ValueError), another number of slots, or both."""
-        if targets is not None and set(targets) != set(self._state.targets):
+        if targets is not None and targets.keys() != self._state.targets.keys():
             raise ValueError("targets must name the same fragments as before")
         now_ms = self._catch_up(now_ms)
         if targets is not None:
-            self._set(targets=dict(targets))
+            self._state.targets = dict(targets)
         if slots is not None:
-            self._set(slots=_checked_slots(slots))
+            self._state.slots = _checked_slots(slots)
         self._change(now_ms)
         return self._step(now_ms)
 
@@ -259,9 +256,9 @@ class Gate:
         now_ms = self._catch_up(now_ms)
         transition = self._state.transition
         if transition is not None:
-            self._set(transition=None, created_at_ms=now_ms)
+            self._state.transition, self._state.created_at_ms = None, now_ms
             if ok and transition.parallelism is not None:
-                self._set(mode=Mode.EXECUTING, current=dict(transition.parallelism))
+                self._state.mode, self._state.current = Mode.EXECUTING, dict(transition.parallelism)
                 self._begin(now_ms)
             elif self.mode is Mode.EXECUTING:
                 self._begin(now_ms)
@@ -273,14 +270,14 @@ class Gate:
 
     def _change(self, now_ms: int) -> None:
         if self.phase is Phase.COOLDOWN and self.is_sufficient:
-            self._set(change_seen=True)
+            self._state.change_seen = True
         elif self.phase is Phase.IDLING and self.is_sufficient:
             self._stabilize(now_ms)
         elif self.phase is Phase.STABILIZING and self._state.evaluation_at_ms is None:
-            self._set(evaluation_at_ms=now_ms + self._max_delay_ms)
+            self._state.evaluation_at_ms, self._due_ms = now_ms + self._max_delay_ms, None
 
     def _trigger(self, now_ms: int, cause: Cause) -> None:
-        self._set(failed_checkpoints=0)
+        self._state.failed_checkpoints = 0
         if self.phase is Phase.STABILIZING and self.is_desired:
             self._go(now_ms, cause)
         elif self.phase is Phase.STABILIZED:
@@ -291,31 +288,32 @@ class Gate:
         if failures >= self._settings.max_checkpoint_failures:
             self._trigger(now_ms, Cause.CHECKPOINT_FAILURES)
         else:
-            self._set(failed_checkpoints=failures)
+            self._state.failed_checkpoints = failures
 
     # Timers
 
     def _timers(self) -> list[_Timer]:
-        """Every timer of the present phase; recomputed from the state, never stored."""
-        state, timers = self._state, []
+        """Every timer of the present phase, worked out from the state."""
+        state = self._state
+        timers: list[_Timer] = []
         if state.phase is Phase.COOLDOWN:
-            timers.append(_Timer(state.created_at_ms + self._cooldown_ms, 0, self._end_cooldown))
+            timers.append((state.created_at_ms + self._cooldown_ms, 0, self._end_cooldown))
         elif state.phase is Phase.STABILIZING:
             if state.evaluation_at_ms is not None:
-                timers.append(_Timer(state.evaluation_at_ms, 1, self._evaluate))
-            timers.append(_Timer(state.anchor_ms + self._stabilization_ms, 2, self._end_stabilization))
+                timers.append((state.evaluation_at_ms, 1, self._evaluate))
+            timers.append((state.anchor_ms + self._stabilization_ms, 2, self._end_stabilization))
         elif state.phase is Phase.STABILIZED:
             due_ms = max(state.entered_at_ms, state.anchor_ms + self._max_delay_ms)
-            timers.append(_Timer(due_ms, 3, self._end_max_delay))
+            timers.append((due_ms, 3, self._end_max_delay))
         if self._waits_for_resources:
-            timers.append(_Timer(state.created_at_ms + self._settings.wait_timeout_ms, 4, self._end_wait))
+            timers.append((state.created_at_ms + self._settings.wait_timeout_ms, 4, self._end_wait))
         return timers
 
     def _end_cooldown(self, now_ms: int) -> None:
         self._stabilize(now_ms) if self._state.change_seen else self._enter(Phase.IDLING, now_ms)
 
     def _evaluate(self, now_ms: int) -> None:
-        self._set(evaluation_at_ms=None)
+        self._state.evaluation_at_ms = None
         if self.is_desired:
             self._go(now_ms, Cause.MAX_DELAY)
 
@@ -342,7 +340,7 @@ class Gate:
 
     def _stabilize(self, now_ms: int) -> None:
         self._enter(Phase.STABILIZING, now_ms)
-        self._set(anchor_ms=now_ms, evaluation_at_ms=now_ms + self._max_delay_ms)
+        self._state.anchor_ms, self._state.evaluation_at_ms = now_ms, now_ms + self._max_delay_ms
 
     def _go(self, now_ms: int, cause: Cause) -> None:
         plan = self.plan
@@ -351,16 +349,11 @@ class Gate:
         self._enter(Phase.TRANSITIONING, now_ms, transition)
 
     def _enter(self, phase: Phase, now_ms: int, transition: Transition | None = None) -> None:
-        stays = phase is Phase.STABILIZED
-        self._set(
-            phase=phase,
-            entered_at_ms=now_ms,
-            change_seen=False,
-            anchor_ms=self._state.anchor_ms if stays else 0,
-            evaluation_at_ms=None,
-            failed_checkpoints=self._state.failed_checkpoints if stays else 0,
-            transition=transition,
-        )
+        state = self._state
+        state.phase, state.entered_at_ms, state.transition = phase, now_ms, transition
+        state.change_seen, state.evaluation_at_ms, self._due_ms = False, None, None
+        if phase is not Phase.STABILIZED:
+            state.anchor_ms = state.failed_checkpoints = 0
         self._entries.append(PhaseEntry(now_ms, self.mode, phase, transition))
 
     # Derived values
@@ -401,20 +394,19 @@ class Gate:
         return self._drain()
 
     def _fire_due(self, now_ms: int) -> None:
-        while due := [timer for timer in self._timers() if timer.at_ms <= now_ms]:
-            timer = min(due, key=lambda timer: (timer.at_ms, timer.rank))
-            # Restored under shorter settings a timer can lie in the past; time still never goes back.
-            at_ms = max(timer.at_ms, self._state.now_ms)
-            self._set(now_ms=at_ms)
-            timer.fire(at_ms)
-        self._set(now_ms=now_ms)
+        while self._due_ms is None or self._due_ms <= now_ms:
+            due_ms, _, fire = min(self._timers(), default=(inf, 0, self._evaluate))
+            self._due_ms = due_ms
+            if due_ms <= now_ms:
+                # Restored under shorter settings a timer can lie in the past; time still never goes back.
+                at_ms = self._state.now_ms = max(int(due_ms), self._state.now_ms)
+                self._due_ms = None
+                fire(at_ms)
+        self._state.now_ms = now_ms
 
     def _drain(self) -> Entries:
         entries, self._entries = tuple(self._entries), []
         return entries
-
-    def _set(self, **changes: object) -> None:
-        self._state = replace(self._state, **changes)  # type: ignore[arg-type]
 
 
 def _checked_slots(slots: int) -> int:

@@ -8,6 +8,7 @@ What it does not do: touch a cluster, or carry the plan out (`reschedule_steps`)
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -78,27 +79,26 @@ def plan_desired(cluster: Cluster, desired: Mapping[int, object], *, expected_ge
     All units on workers that go soon are given up. Raises `Refused` with the first code of `RescheduleRefusal` that holds.
     """
     _check_cluster(cluster, expected_generation)
+    fragments = _by_id(cluster)
+    offer = _Offer(cluster)
     changes: dict[int, Change] = {}
-    after = cluster
     for fragment_id in sorted(desired):
-        fragment = _found(cluster, fragment_id)
-        wanted = _checked_parallelism(cluster, fragment, desired[fragment_id])
-        change = _spread(after, fragment, wanted)
-        after = after.with_fragments([_changed(fragment, change)])
-        changes[fragment_id] = change
-    return _plan(cluster, changes)
+        fragment = _found(fragments, fragment_id)
+        wanted = _checked_parallelism(cluster, fragment, desired[fragment_id], offer.eligible)
+        changes[fragment_id] = offer.spread(fragment, wanted)
+    return _plan(cluster, fragments, changes)
 
 
 def plan_request(cluster: Cluster, request: Mapping[int, Change], *, expected_generation: int | None = None) -> Plan:
     """The plan of a request that names its units itself. Raises `Refused` with the first code that holds."""
     _check_cluster(cluster, expected_generation)
-    worker_of = cluster.worker_of_unit()
+    fragments, worker_of = _by_id(cluster), cluster.worker_of_unit()
     for fragment_id in sorted(request):
-        fragment, change = _found(cluster, fragment_id), request[fragment_id]
+        fragment, change = _found(fragments, fragment_id), request[fragment_id]
         _check_lists(fragment, change)
         _check_units(fragment, change, worker_of)
         _check_size(cluster, fragment, change)
-    return _plan(cluster, request)
+    return _plan(cluster, fragments, request)
 
 
 def applied(cluster: Cluster, plan: Plan) -> Cluster:
@@ -122,14 +122,14 @@ def check_generation(cluster: Cluster, expected: int | None) -> None:
 # Building a plan
 
 
-def _plan(cluster: Cluster, changes: Mapping[int, Change]) -> Plan:
+def _plan(cluster: Cluster, fragments: Mapping[int, Fragment], changes: Mapping[int, Change]) -> Plan:
     plan = Plan(cluster.generation, {}, {}, {}, {})
     for fragment_id in sorted(changes):
         change = Change(tuple(sorted(changes[fragment_id].added)), tuple(sorted(changes[fragment_id].removed)))
         if change == Change():
             continue
-        fragment = _found(cluster, fragment_id)
-        units = _changed(fragment, change).parallel_units
+        fragment = fragments[fragment_id]
+        units = tuple(sorted((set(fragment.parallel_units) - set(change.removed)) | set(change.added)))
         before = cluster.mapping_of(fragment)
         after = None if before is None else vnodes.remapped(before, units)
         plan.changes[fragment_id] = change
@@ -139,50 +139,91 @@ def _plan(cluster: Cluster, changes: Mapping[int, Change]) -> Plan:
     return plan
 
 
-def _changed(fragment: Fragment, change: Change) -> Fragment:
-    units = (set(fragment.parallel_units) - set(change.removed)) | set(change.added)
-    return replace(fragment, parallel_units=tuple(sorted(units)), mapping=None)
-
-
 # Spreading a wanted parallelism
 
 
-def _spread(cluster: Cluster, fragment: Fragment, wanted: int) -> Change:
-    """Give up what leaves soon, then add on the emptiest or remove from the fullest worker, one unit at a time."""
-    used = set(fragment.parallel_units)
-    running = [worker for worker in cluster.workers if worker.state is WorkerState.RUNNING]
-    stay = used & {unit for worker in running for unit in worker.parallel_units}
-    occupation = Counter(unit for other in cluster.fragments for unit in other.parallel_units)
-    removed = _picked(running, stay, len(stay) - wanted, occupation, adding=False)
-    added = _picked(running, used, wanted - len(stay), occupation, adding=True)
-    return Change(tuple(sorted(added)), tuple(sorted((used - stay) | set(removed))))
+class _Offer:
+    """The units of running workers, and how many fragments use each of them as one fragment after another is planned.
 
-
-_Offer = tuple[int, int, int, list[tuple[int, int]]]
-"""A worker in the heap: units held, then its best unit (occupation, id), then the others; signs turned for removing."""
-
-
-def _picked(running: list[Worker], used: set[int], count: int, occupation: Counter[int], *, adding: bool) -> list[int]:
-    """``count`` units, each from the worker that has fewest (adding) or most (removing) units of the fragment.
-
-    Ties go to the unit with the lowest occupation, then the lowest id (removing: the highest).
+    Each worker's units are kept in order of use, so that its best unit is found without looking at all of them.
     """
-    sign = 1 if adding else -1
-    heap: list[_Offer] = []
-    for worker in running:
-        held = sum(unit in used for unit in worker.parallel_units)
-        offered = [(sign * occupation[unit], sign * unit) for unit in worker.parallel_units if (unit in used) != adding]
-        if offered:
-            offered.sort(reverse=True)
-            heap.append((sign * held, *offered.pop(), offered))
-    heapq.heapify(heap)
-    picked: list[int] = []
-    while len(picked) < count:
-        held, _, unit, offered = heapq.heappop(heap)
-        picked.append(sign * unit)
-        if offered:
-            heapq.heappush(heap, (held + 1, *offered.pop(), offered))
-    return picked
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._uses = Counter(unit for fragment in cluster.fragments for unit in fragment.parallel_units)
+        running = [worker for worker in cluster.workers if worker.state is WorkerState.RUNNING]
+        self._worker_of = {unit: at for at, worker in enumerate(running) for unit in worker.parallel_units}
+        self._by_use = [sorted((self._uses[unit], unit) for unit in worker.parallel_units) for worker in running]
+        self.eligible = len(self._worker_of)
+        """Units on running workers: the most that a fragment can have."""
+
+    def spread(self, fragment: Fragment, wanted: int) -> Change:
+        """Give up what leaves soon, then add on the emptiest or remove from the fullest worker, one unit at a time.
+
+        Ties go to the unit that the fewest fragments use, then the lowest id (removing: the other way round). The fragments
+        that are planned after this one see its units as used.
+        """
+        used = set(fragment.parallel_units)
+        stay = used & self._worker_of.keys()
+        removed = (used - stay) | set(self._fullest(stay, len(stay) - wanted))
+        added = self._emptiest(used, stay, wanted - len(stay))
+        for units, difference in ((removed, -1), (added, 1)):
+            for unit in units:
+                self._use(unit, difference)
+        return Change(tuple(sorted(added)), tuple(sorted(removed)))
+
+    def _fullest(self, stay: set[int], count: int) -> list[int]:
+        if count <= 0:
+            return []
+        held: dict[int, list[tuple[int, int]]] = {}
+        for unit in stay:
+            held.setdefault(self._worker_of[unit], []).append((self._uses[unit], unit))
+        heap = []
+        for units in held.values():
+            units.sort()
+            uses, unit = units.pop()
+            heap.append((-len(units) - 1, -uses, -unit, units))
+        heapq.heapify(heap)
+        picked: list[int] = []
+        while len(picked) < count:
+            rank, _, unit, units = heap[0]
+            picked.append(-unit)
+            if units:
+                uses, unit = units.pop()
+                heapq.heapreplace(heap, (rank + 1, -uses, -unit, units))
+            else:
+                heapq.heappop(heap)
+        return picked
+
+    def _emptiest(self, used: set[int], stay: set[int], count: int) -> list[int]:
+        if count <= 0:
+            return []
+        held = Counter(map(self._worker_of.__getitem__, stay))
+        heap = [
+            (held[at], *best, at)
+            for at, units in enumerate(self._by_use)
+            if (best := next((each for each in units if each[1] not in used), None)) is not None
+        ]
+        heapq.heapify(heap)
+        picked: list[int] = []
+        taken = set(used)
+        while len(picked) < count:
+            have, _, unit, at = heap[0]
+            picked.append(unit)
+            taken.add(unit)
+            best = next((each for each in self._by_use[at] if each[1] not in taken), None)
+            if best is None:
+                heapq.heappop(heap)
+            else:
+                heapq.heapreplace(heap, (have + 1, *best, at))
+        return picked
+
+    def _use(self, unit: int, difference: int) -> None:
+        at, uses = self._worker_of.get(unit), self._uses[unit]
+        self._uses[unit] = uses + difference
+        if at is not None:
+            units = self._by_use[at]
+            del units[bisect_left(units, (uses, unit))]
+            insort(units, (uses + difference, unit))
 
 
 # Checks
@@ -193,14 +234,18 @@ def _check_cluster(cluster: Cluster, expected_generation: int | None) -> None:
     cluster.check()
 
 
-def _found(cluster: Cluster, fragment_id: int) -> Fragment:
-    fragment = cluster.fragment(fragment_id)
+def _by_id(cluster: Cluster) -> dict[int, Fragment]:
+    return {fragment.id: fragment for fragment in cluster.fragments}
+
+
+def _found(fragments: Mapping[int, Fragment], fragment_id: int) -> Fragment:
+    fragment = fragments.get(fragment_id)
     if fragment is None:
         raise _refused(Codes.FRAGMENT_NOT_FOUND, fragment_id, "does not exist")
     return fragment
 
 
-def _checked_parallelism(cluster: Cluster, fragment: Fragment, wanted: object) -> int:
+def _checked_parallelism(cluster: Cluster, fragment: Fragment, wanted: object, eligible: int) -> int:
     if not isinstance(wanted, int) or isinstance(wanted, bool) or wanted < 1:
         raise _refused(Codes.INVALID_PARALLELISM, fragment.id, f"needs an integer of at least 1, not {wanted!r}")
     if fragment.distribution is Distribution.HASH and wanted > cluster.vnodes:
@@ -208,7 +253,6 @@ def _checked_parallelism(cluster: Cluster, fragment: Fragment, wanted: object) -
         raise _refused(Codes.INVALID_PARALLELISM, fragment.id, message)
     if fragment.distribution is Distribution.SINGLE and wanted != 1:
         raise _refused(Codes.SINGLETON_SCALE, fragment.id, f"is single and cannot have {wanted} parallel units")
-    eligible = sum(len(w.parallel_units) for w in cluster.workers if w.state is WorkerState.RUNNING)
     if wanted > eligible:
         message = f"wants {wanted} parallel units, running workers have {eligible}"
         raise _refused(Codes.NOT_ENOUGH_PARALLEL_UNITS, fragment.id, message)

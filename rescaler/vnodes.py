@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from collections.abc import Mapping as Table
 
 Mapping = tuple[int, ...]
 """Unit id per vnode."""
@@ -26,11 +27,12 @@ def uniform_mapping(units: Iterable[int], vnodes: int) -> Mapping:
     return tuple(unit for rank, unit in enumerate(ordered) for _ in range(quota + (rank < extra)))
 
 
-def remapped(mapping: Sequence[int], units: Iterable[int]) -> Mapping:
+def remapped(mapping: Sequence[int], units: Iterable[int], host_of: Table[int, str] | None = None) -> Mapping:
     """An even mapping onto ``units`` with the least movement: `least_moved` vnodes change their unit, not one more.
 
     Every unit ends with ``q`` or ``q + 1`` vnodes (``q, r = divmod(vnodes, n)``), exactly ``r`` with ``q + 1``; the larger
-    quotas go to the units that hold most. A unit keeps its first vnodes up to its quota; only the rest moves.
+    quotas go to the units that hold most. A unit keeps its first vnodes up to its quota; only the rest moves, where hosts are
+    given to a unit of the same host as long as one of those has room: such a move copies no state.
     """
     room = _quotas(Counter(mapping), sorted(units), len(mapping))
     result: list[int | None] = []
@@ -39,6 +41,8 @@ def remapped(mapping: Sequence[int], units: Iterable[int]) -> Mapping:
         result.append(unit if keeps else None)
         if keeps:
             room[unit] -= 1
+    if host_of is not None:
+        _move_within_hosts(mapping, result, room, host_of)
     takers = (unit for unit in sorted(room) for _ in range(room[unit]))
     return tuple(next(takers) if unit is None else unit for unit in result)
 
@@ -57,6 +61,25 @@ def least_moved(mapping: Sequence[int], units: Iterable[int]) -> int:
 def moved_count(before: Sequence[int], after: Sequence[int]) -> int:
     """How many vnodes changed their unit."""
     return sum(old != new for old, new in zip(before, after, strict=True))
+
+
+def moved_between_hosts(before: Sequence[int], after: Sequence[int], host_of: Table[int, str]) -> int:
+    """How many vnodes changed their host; a unit without one is gone, and what it held must be fetched from elsewhere."""
+    return sum(
+        old != new and (old not in host_of or host_of[old] != host_of.get(new)) for old, new in zip(before, after, strict=True)
+    )
+
+
+def _move_within_hosts(mapping: Sequence[int], result: list[int | None], room: dict[int, int], host_of: Table[int, str]) -> None:
+    near: dict[str, list[int]] = {}
+    for unit in sorted(room, reverse=True):
+        if unit in host_of:
+            near.setdefault(host_of[unit], []).extend([unit] * room[unit])
+    for vnode, old in enumerate(mapping):
+        takers = near.get(host_of.get(old, ""))
+        if result[vnode] is None and takers:
+            result[vnode] = taker = takers.pop()
+            room[taker] -= 1
 
 
 def _quotas(held: Counter[int], ordered: list[int], vnodes: int) -> dict[int, int]:

@@ -2,6 +2,7 @@
 
 State only: time is told by ``advance``, nothing is read or written. Numbers do not depend on how time is cut into calls: what a
 call asks for takes effect at whole minutes (a command one whole minute later, a host's death at the end of the running minute).
+What becomes of a job without any unit, and where a host's tasks go before it leaves, is not the engine's to decide.
 """
 
 from collections.abc import Sequence
@@ -10,13 +11,15 @@ from dataclasses import dataclass, field
 from contracts.clock import MINUTE_MS, minute_end_ms
 from contracts.ids import job_id
 from contracts.messages import ClusterTopology, EngineEvent, Host, HourlyLoad, RescheduleCommand, TaskSample
+from simulation.costs import RestartCost
 from simulation.hosts import HostPool, NewHost, default_hosts
 from simulation.jobs import SizedJob
 from simulation.queueing import STEP_MS, STEPS
 from simulation.refusals import EngineRefusal, RunError
 from simulation.report import REWARD_LAMBDA, JobReport
-from simulation.running import Rescale, RestartCost, RunningJob
+from simulation.running import Rescale, RunningJob
 from simulation.sampling import SimulatedMinute, samples
+from simulation.warming import restore
 from simulation.workload import Workload
 
 
@@ -31,6 +34,10 @@ class RunOptions:
     sample_interval_ms: int = STEP_MS
     """15000, 30000 or 60000; the last sample of a minute lies exactly at its end."""
     cost: RestartCost = field(default_factory=RestartCost)
+    checkpoint_interval_ms: int | None = None
+    """Whole minutes; None: checkpoints only when asked for."""
+    kill_host_minutes: tuple[int, ...] = ()
+    """Minutes of the run at whose end the host with most of the jobs' units dies."""
 
 
 class SimulatedCluster:
@@ -106,6 +113,8 @@ class SimulatedCluster:
             self._reached_ms += MINUTE_MS
             for job in self._jobs.values():
                 job.run_minute(requests, self._reached_ms)
+            self._warm(self._reached_ms)
+            self._take_checkpoints(self._reached_ms)
             self._take_effect(self._reached_ms)
         self.now_ms = target_ms
         return self.minutes_done - done_before
@@ -117,10 +126,8 @@ class SimulatedCluster:
             EngineRefusal: with a code of ``simulation.refusals``; nothing has been changed.
         """
         job = self.job(command.job)
-        if command.command_id in job.answers:
-            effective_at_ms, done_at_ms = job.answers[command.command_id]
-            return Rescale(command.command_id, command.desired_generation, effective_at_ms, done_at_ms)
-        return job.accept(command, now_ms, existing=self.hosts.units(), free=self._free_units())
+        known = job.answered(command, now_ms)
+        return known or job.accept(command, now_ms, host_of=self.hosts.host_of(), free=self._free_units())
 
     def minutes_after(self, job: str, after_ms: int, limit: int) -> list[SimulatedMinute]:
         """Return the finished minutes of a job that end after an instant, oldest first (two days are kept)."""
@@ -133,7 +140,7 @@ class SimulatedCluster:
     def samples(self, minute: SimulatedMinute) -> list[TaskSample]:
         """Return the samples of a minute in order of time, task, subtask."""
         every = self.options.sample_interval_ms // STEP_MS
-        return list(samples(minute, every, self.options.cost.state_bytes_per_vnode))
+        return list(samples(minute, every))
 
     def history(self) -> tuple[HourlyLoad, ...]:
         """Return the hourly load of the eight days before the run began; the same for every job."""
@@ -149,14 +156,10 @@ class SimulatedCluster:
 
     def checkpoint(self, job: str) -> EngineEvent:
         """Take a checkpoint now; it fails while the job does not run."""
-        running, self._checkpoints = self.job(job), self._checkpoints + 1
-        state = running.state_at(self.now_ms)
-        if state == "running":
-            return self._note("checkpoint_completed", self.now_ms, job=running.topology.job, detail=str(self._checkpoints))
-        return self._note("checkpoint_failed", self.now_ms, job=running.topology.job, detail=f"the job is {state}")
+        return self._checkpoint(self.job(job), self.now_ms)
 
     def host_joins(self, new: NewHost) -> Host:
-        """Add a host now; jobs that wait for units start on it at the end of the running minute.
+        """Add a host now. A job that waits for units is started on it by a command, not by itself.
 
         Raises:
             EngineRefusal: ``HOST_EXISTS``, ``INVALID_HOST`` or ``TOO_MANY_HOSTS``.
@@ -164,12 +167,10 @@ class SimulatedCluster:
         host = self.hosts.join(new)
         self._hosts_at_ms = self.now_ms
         self._note("host_joined", self.now_ms, host=host.host)
-        if self.now_ms == self._reached_ms:
-            self._start_waiting(self.now_ms)
         return host
 
     def host_leaves(self, name: str) -> Host:
-        """Announce that a host will be removed soon.
+        """Announce that a host will be removed soon. Learners on it are given up; what runs there runs on.
 
         Raises:
             EngineRefusal: ``UNKNOWN_HOST``.
@@ -179,6 +180,7 @@ class SimulatedCluster:
         if self.hosts.version != version:
             self._hosts_at_ms = self.now_ms
             self._note("host_leaving", self.now_ms, host=name)
+            self._lose_learners(frozenset(host.units), self.now_ms)
         return host
 
     def host_dies(self, name: str) -> int:
@@ -214,12 +216,14 @@ class SimulatedCluster:
         return [unit for unit in self.hosts.units_on_offer() if unit not in held]
 
     def _take_effect(self, at_ms: int) -> None:
-        """Let what is due at the beginning of a minute happen: deaths, then units found, then commands; jobs in order of id."""
+        """Let what is due at the beginning of a minute happen: deaths, then commands; jobs in order of id."""
+        if self.minutes_done in self.options.kill_host_minutes and (busiest := self._busiest_host()):
+            self._dying.setdefault(busiest, at_ms)
         for name in sorted(host for host, when in self._dying.items() if when <= at_ms):
             self._bury(name, at_ms)
-        self._start_waiting(at_ms)
+        host_of = self.hosts.host_of()
         for job in self._jobs.values():
-            if job.take_effect(at_ms, self.hosts.units()):
+            if job.take_effect(at_ms, host_of):
                 self._note("job_restarted", at_ms, job=job.topology.job, detail=f"generation {job.topology.generation}")
 
     def _bury(self, name: str, at_ms: int) -> None:
@@ -230,16 +234,48 @@ class SimulatedCluster:
         for job in self._jobs.values():
             if lost & {unit for spec in job.topology.tasks for unit in spec.units}:
                 self._fail_over(job, at_ms, f"host {name} lost")
+        self._lose_learners(frozenset(lost), at_ms)
 
-    def _start_waiting(self, at_ms: int) -> None:
+    def _busiest_host(self) -> str:
+        """Return the host with most units that jobs run on, by name among equals; nothing while no job runs."""
+        used = {unit for job in self._jobs.values() for spec in job.topology.tasks for unit in spec.units}
+        counts = {host.host: len(used & set(host.units)) for host in self.topology().hosts}
+        found = min(counts, key=lambda host: (-counts[host], host), default="")
+        return found if counts.get(found) else ""
+
+    def _lose_learners(self, lost: frozenset[int], at_ms: int) -> None:
         for job in self._jobs.values():
-            if job.is_waiting and self._free_units():
-                self._fail_over(job, at_ms, "units found")
+            job.lose_learners(lost, at_ms)
+
+    def _warm(self, at_ms: int) -> None:
+        """Let every host restore for one minute, first come, first served, and see which learners are ready."""
+        begun = [job.preparation for job in self._jobs.values() if job.preparation and job.preparation.begins_at_ms < at_ms]
+        restore(sorted(begun, key=lambda each: each.begins_at_ms), self.options.cost.restored_per_minute())
+        for job in self._jobs.values():
+            job.warm(at_ms)
+
+    def _take_checkpoints(self, at_ms: int) -> None:
+        every_ms = self.options.checkpoint_interval_ms
+        if every_ms and (at_ms - self.start_ms) % every_ms == 0:
+            for job in self._jobs.values():
+                self._checkpoint(job, at_ms)
+
+    def _checkpoint(self, job: RunningJob, at_ms: int) -> EngineEvent:
+        self._checkpoints += 1
+        state = job.state_at(at_ms)
+        if state == "running":
+            return self._note("checkpoint_completed", at_ms, job=job.topology.job, detail=str(self._checkpoints))
+        return self._note("checkpoint_failed", at_ms, job=job.topology.job, detail=f"the job is {state}")
 
     def _fail_over(self, job: RunningJob, at_ms: int, detail: str) -> None:
-        job.fail_over(at_ms, self.hosts.units(), self._free_units())
-        kind = "job_stopped" if job.is_waiting else "job_restarted"
-        self._note(kind, at_ms, job=job.topology.job, detail=detail)
+        job.give_up("JOB_FAILED_OVER", at_ms)
+        job.fail_over(at_ms, self.hosts.host_of(), self._free_units())
+        if job.is_waiting:
+            self._note("job_stopped", at_ms, job=job.topology.job, detail=f"{detail}; no unit is left")
+            return
+        down_s, width = (job.down_until_ms - at_ms) // 1000, max(spec.parallelism for spec in job.topology.tasks)
+        detail = f"{detail}; restored from a checkpoint on {width} units within {down_s} s"
+        self._note("job_restarted", at_ms, job=job.topology.job, detail=detail)
 
     def _note(self, kind: str, at_ms: int, *, job: str | None = None, host: str | None = None, detail: str = "") -> EngineEvent:
         event = EngineEvent(
@@ -266,6 +302,13 @@ def _checked_start(options: RunOptions, workload: Workload) -> int:
             f"minutes {start} to {start + options.minutes} are not all in workload {workload.name}, "
             f"which has {workload.minutes} minutes; lower --minutes or --start-minute"
         )
+    late = [minute for minute in options.kill_host_minutes if not 1 <= minute <= options.minutes]
+    if late:
+        raise RunError(f"kill_host: minute {late[0]} is none of the run's {options.minutes} minutes")
+    if options.checkpoint_interval_ms is not None and (
+        options.checkpoint_interval_ms < MINUTE_MS or options.checkpoint_interval_ms % MINUTE_MS
+    ):
+        raise RunError(f"checkpoint_interval_ms must be whole minutes, not {options.checkpoint_interval_ms}")
     if options.sample_interval_ms % STEP_MS or MINUTE_MS % options.sample_interval_ms:
         allowed = [STEP_MS * steps for steps in range(1, STEPS + 1) if STEPS % steps == 0]
         raise RunError(f"sample_interval_ms must be one of {allowed}, not {options.sample_interval_ms}")

@@ -153,13 +153,18 @@ class _Loop:
     _under_way: dict[str, RescheduleCommand] = field(default_factory=dict)  # command_id -> command
 
     def hear(self) -> None:
-        """Report the rescales that have ended."""
-        now_ms = self.cluster.now_ms
+        """Report the rescales that have ended, and the learners that are ready or were given up."""
         for command in sorted(self._under_way.values(), key=lambda command: command.job):
-            rescale = self.cluster.job(command.job).rescale_at(now_ms)
-            if rescale and rescale.command_id == command.command_id and now_ms >= rescale.done_at_ms:
-                del self._under_way[command.command_id]
-                self._tell(_ended(command, rescale))
+            self._hear_of(command)
+
+    def _hear_of(self, command: RescheduleCommand) -> None:
+        now_ms = self.cluster.now_ms
+        rescale = self.cluster.job(command.job).rescale_at(now_ms)
+        if rescale is None or rescale.command_id != command.command_id:
+            return
+        if rescale.state in ("done", "failed") and now_ms >= rescale.done_at_ms:
+            del self._under_way[command.command_id]
+            self._tell(_ended(command, rescale))
 
     def tick(self) -> None:
         """Let the answer do what is due."""
@@ -184,6 +189,7 @@ class _Loop:
             self.commands.append(command)
             self._under_way[command.command_id] = command
             self._tell(_report(command, "accepted", now_ms, duration_ms=rescale.done_at_ms - now_ms))
+            self._hear_of(command)
 
     def _tell(self, progress: Progress) -> None:
         self._carry_out(self.answer.progressed(progress, self.cluster.now_ms, self.cluster))
@@ -191,12 +197,20 @@ class _Loop:
 
 def _ended(command: RescheduleCommand, rescale: Rescale) -> Progress:
     if rescale.state == "failed":
-        return _report(command, "failed", rescale.done_at_ms, code=rescale.code, detail="the engine gave it up")
+        at_ms, units = rescale.done_at_ms, rescale.units
+        return _report(command, "failed", at_ms, code=rescale.code, detail="the engine gave it up", units=units)
     return _report(command, "applied", rescale.done_at_ms, duration_ms=rescale.done_at_ms - rescale.effective_at_ms)
 
 
 def _report(
-    command: RescheduleCommand, status: str, at_ms: int, *, duration_ms: int = 0, code: str = "", detail: str = ""
+    command: RescheduleCommand,
+    status: str,
+    at_ms: int,
+    *,
+    duration_ms: int = 0,
+    code: str = "",
+    detail: str = "",
+    units: tuple[int, ...] = (),
 ) -> Progress:
     return Progress(
         cluster=command.cluster,
@@ -208,4 +222,5 @@ def _report(
         duration_ms=duration_ms,
         code=code,
         detail=detail,
+        units=units,
     )

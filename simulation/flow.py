@@ -41,7 +41,8 @@ class Flow:
         busy_minutes: float64 [m, B], busy subtask-minutes of the real tasks.
         allocated_minutes: float64 [m, B], parallelism of the real tasks, summed.
         overloaded: bool [m, B], some task was offered more than its parallelism serves; false in a minute with a restart.
-        restarting: bool [m, B], the job was down in part of the minute.
+        state_bytes: int64 [N], what each task's state held.
+        restarting: bool [m, B], the job was down for a whole step of the minute; a barrier of a second does not count.
     """
 
     rows: Float32
@@ -55,6 +56,7 @@ class Flow:
     allocated_minutes: Float64
     overloaded: Bool
     restarting: Bool
+    state_bytes: Int64
 
 
 class FlowRows:
@@ -83,6 +85,7 @@ class FlowRows:
         self._served, self._waited, self._idle = np.zeros(shape), np.zeros(shape), np.zeros(shape)
         self._floors = np.zeros((len(_COUNTERS), *shape))
         self._down_steps = np.zeros(shape[1], dtype=np.int64)
+        self._lost = np.zeros(shape[1])  # share of the first step after those in which the job stands still as well
         self._began = np.zeros(shape[1], dtype=np.bool_)
         self._set_parallelism(np.ones(shape, dtype=np.int64), parallelism, np.ones(shape[1], dtype=np.bool_))
 
@@ -96,16 +99,20 @@ class FlowRows:
 
         Records that were being worked on are not lost: what had not been served is served by the new attempt.
         """
-        assert restart_ms % STEP_MS == 0, restart_ms
         self._set_parallelism(self._parallelism, parallelism, which)
         for counter in (self._served, self._waited, self._idle, self._floors):
             counter[..., which] = 0.0
         self._down_steps[which] = restart_ms // STEP_MS
+        self._lost[which] = restart_ms % STEP_MS / STEP_MS
         self._began |= which
 
     def stop(self) -> None:
         """Keep every environment down until its next restart."""
         self._down_steps[:] = NEVER
+
+    def hold(self, state_bytes: Int64) -> None:
+        """Set what each task's state [N] holds from now on."""
+        self._state_bytes = state_bytes
 
     def advance(self, arrivals: Float64) -> Flow:
         """Let m minutes pass with arrivals [m, B] in records per minute."""
@@ -122,11 +129,16 @@ class FlowRows:
         self._lag = lags[-1].copy()
         return self._account(lags, np.asarray(arrivals, dtype=np.float64), up)
 
-    def _up_steps(self, minutes: int) -> Bool | None:
-        """Return bool [m * STEPS, B], None when nothing is down, and count the down time off."""
-        if not self._down_steps.any():
+    def _up_steps(self, minutes: int) -> Float64 | None:
+        """Return float64 [m * STEPS, B], the share of each step in which the job runs, and count the down time off.
+
+        None when nothing is down.
+        """
+        if not (self._down_steps.any() or self._lost.any()):
             return None
-        up: Bool = np.arange(minutes * STEPS)[:, None] >= self._down_steps
+        steps = np.arange(minutes * STEPS)[:, None]
+        up: Float64 = (steps >= self._down_steps) - np.where(steps == self._down_steps, self._lost, 0.0)
+        self._lost = np.where(self._down_steps < minutes * STEPS, 0.0, self._lost)
         self._down_steps = np.maximum(self._down_steps - minutes * STEPS, 0)
         return up
 
@@ -134,7 +146,7 @@ class FlowRows:
         self._parallelism = np.where(which, after.T, before)
         self._most = served_at_most(self._tables, self._parallelism)
 
-    def _account(self, lags: Float64, arrivals: Float64, up: Bool | None) -> Flow:
+    def _account(self, lags: Float64, arrivals: Float64, up: Float64 | None) -> Flow:
         minutes, service = len(arrivals), self._tables.service_minutes
         waiting = queues(self._tables, lags)
         entered = np.repeat(arrivals, STEPS, axis=0)[:, None, :] / STEPS
@@ -149,11 +161,13 @@ class FlowRows:
         self._waited, waited_total = _accumulated(self._waited, waited)
         self._idle, idle_total = _accumulated(self._idle, idle)
         backlog = (lags[1:, -1] + lags[:-1, -1]) / (2 * STEPS)
+        if up is not None:
+            backlog = self._with_pauses(backlog, lags[:, -1], entered[:, 0], up)
         real = self._tables.scalable[:, 0]
         overloaded = np.asarray((arrivals[:, None] * service > self._parallelism).any(axis=1))
         restarting: Bool = np.zeros(arrivals.shape, np.bool_)
         if up is not None:
-            restarting = np.asarray(~up.reshape(minutes, STEPS, -1).all(axis=1))
+            restarting = np.asarray((up.reshape(minutes, STEPS, -1) == 0.0).any(axis=1))
         return Flow(
             rows=self._rows(waiting[1:], served_total, waited_total, idle_total, minutes),
             waiting=waiting[1:],
@@ -166,7 +180,22 @@ class FlowRows:
             allocated_minutes=np.broadcast_to(self._parallelism[real].sum(axis=0).astype(np.float64), arrivals.shape),
             overloaded=overloaded & ~restarting,
             restarting=restarting,
+            state_bytes=self._state_bytes,
         )
+
+    def _with_pauses(self, backlog: Float64, behind: Float64, entered: Float64, up: Float64) -> Float64:
+        """Put in what waits during a pause shorter than a step; between the step's ends it would not be seen.
+
+        In the pause the job's lag rises by all that enters; afterwards it falls as fast as the slowest task allows.
+        """
+        with np.errstate(divide="ignore", invalid="ignore"):
+            paused = (1.0 - up) / STEPS  # minutes
+            peak = behind[:-1] + entered * STEPS * paused
+            falls = self._most.min(axis=0) * STEPS - entered * STEPS  # records a minute
+            is_cleared = (falls > 0.0) & (peak <= falls * (1.0 / STEPS - paused))
+            after = np.where(is_cleared, peak**2 / (2.0 * falls), (peak + behind[1:]) / 2.0 * (1.0 / STEPS - paused))
+        within: Float64 = np.where((up > 0.0) & (up < 1.0), (behind[:-1] + peak) / 2.0 * paused + after, backlog)
+        return within
 
     def _rows(self, waiting: Float64, served: Float64, waited: Float64, idle: Float64, minutes: int) -> Float32:
         ends = slice(STEPS - 1, None, STEPS)

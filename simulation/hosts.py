@@ -117,9 +117,9 @@ class HostPool:
         self.version += 1
         return host
 
-    def units(self) -> frozenset[int]:
-        """Return every unit that exists."""
-        return frozenset(unit for host in self._hosts.values() for unit in host.units)
+    def host_of(self) -> dict[int, str]:
+        """Return the host of every unit that exists."""
+        return {unit: host.host for host in self._hosts.values() for unit in host.units}
 
     def units_on_offer(self) -> list[int]:
         """Return the units of hosts that stay, ascending."""

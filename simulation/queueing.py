@@ -73,7 +73,7 @@ def served_at_most(tables: FlowTables, parallelism: Int64) -> Float64:
     return most
 
 
-def run_minute(tables: FlowTables, lag: Float64, arrivals: Float64, most: Float64, up: Bool | None = None) -> Float64:
+def run_minute(tables: FlowTables, lag: Float64, arrivals: Float64, most: Float64, up: Float64 | None = None) -> Float64:
     """Let one minute pass.
 
     Args:
@@ -81,7 +81,8 @@ def run_minute(tables: FlowTables, lag: Float64, arrivals: Float64, most: Float6
         lag: float64 [N, B] at the beginning.
         arrivals: float64 [B], records that enter the job in this minute.
         most: float64 [N, B], ``served_at_most``.
-        up: bool [STEPS, B], steps in which the job runs; None: all. A job that is down serves nothing at its real tasks.
+        up: float64 [STEPS, B], share of each step in which the job runs; None: all of all. A job that is down serves nothing at
+            its real tasks.
 
     Returns:
         float64 [STEPS + 1, N, B]: lags at the ends of the steps, the first entry being ``lag`` itself.
@@ -91,7 +92,7 @@ def run_minute(tables: FlowTables, lag: Float64, arrivals: Float64, most: Float6
     entered = arrivals / STEPS
     busy = np.asarray(lag.any(axis=0) | (entered > most).any(axis=0))
     if up is not None:
-        busy |= ~up.all(axis=0)
+        busy |= (up < 1.0).any(axis=0)
     rows = np.flatnonzero(busy)  # elsewhere every task keeps up: all lags stay exactly 0
     if len(rows) == len(busy):
         _run_steps(tables, lags, entered, most, up)
@@ -111,12 +112,11 @@ def queues(tables: FlowTables, lags: Float64) -> Float64:
     return waiting
 
 
-def _run_steps(tables: FlowTables, lags: Float64, entered: Float64, most: Float64, up: Bool | None) -> None:
+def _run_steps(tables: FlowTables, lags: Float64, entered: Float64, most: Float64, up: Float64 | None) -> None:
     """Fill ``lags[1:]`` from ``lags[0]``."""
     running = entered - most
-    halted = np.where(tables.scalable, entered, -np.inf) if up is not None else running
     for step in range(STEPS):
-        change = running if up is None else np.where(up[step], running, halted)
+        change = running if up is None else _partly(tables, entered, most, running, up[step])
         grown, new = lags[step] + change, lags[step + 1]
         new[tables.first] = np.maximum(grown[tables.first], 0.0)
         for members, parents in zip(tables.members, tables.parents, strict=True):
@@ -124,6 +124,15 @@ def _run_steps(tables: FlowTables, lags: Float64, entered: Float64, most: Float6
             for column in range(1, parents.shape[1]):
                 np.maximum(behind, new[parents[:, column]], out=behind)
             new[members] = np.maximum(grown[members], behind)
+
+
+def _partly(tables: FlowTables, entered: Float64, most: Float64, running: Float64, share: Float64) -> Float64:
+    """Return how lags change in a step of which the job runs only a share [B]; source and sink never stand still."""
+    with np.errstate(invalid="ignore"):  # of a task that takes no time: infinitely many records, times nothing
+        part = np.where(share > 0.0, most * share, 0.0)
+    slowed = np.where(tables.scalable, entered - part, -np.inf)
+    change: Float64 = np.where(share < 1.0, slowed, running)
+    return change
 
 
 def _padded(groups: list[tuple[int, ...]]) -> Int64:

@@ -15,7 +15,7 @@ CONFLICTS = frozenset(
         "BASE_CHANGED",  # the command starts from a parallelism that the task does not have
         "UNIT_OCCUPIED",  # a unit belongs to another job
         "NOT_ENOUGH_UNITS",
-        "JOB_WAITING",  # the job has no units at all
+        "JOB_WAITING",  # the job has no units at all: nothing can be prepared beside it
         "HOST_EXISTS",
         "TOO_MANY_HOSTS",
     }

@@ -4,6 +4,7 @@ The engine calls it only at whole minutes: nothing that a job does takes effect 
 """
 
 from collections import deque
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -11,58 +12,61 @@ import msgspec
 import numpy as np
 
 from contracts.clock import MINUTE_MS, minute_end_ms
-from contracts.messages import JobTopology, RescheduleCommand, TaskChange, TaskSpec
-from simulation.flow import FlowRows, Int64
+from contracts.messages import JobTopology, RescheduleCommand, TaskSpec
+from contracts.windows import FIGURE
+from simulation.changes import Tasks, moved_to, tasks_after, units_of
+from simulation.costs import RestartCost
+from simulation.flow import RECORD_BYTES, FlowRows, Int64
 from simulation.jobs import SizedJob
-from simulation.queueing import STEP_MS
-from simulation.refusals import EngineRefusal, RunError
+from simulation.ownership import Held, even, spread, to_restore
+from simulation.refusals import EngineRefusal
 from simulation.report import JobLedger
 from simulation.sampling import SimulatedMinute, keep_minute, state_bytes
+from simulation.warming import READY_KEPT_MS, Learner, Preparation, lag_by_host
 
 MINUTES_KEPT = 2_880  # two days
+_RECORDS = FIGURE["records_in"]
 
-
-@dataclass(frozen=True, slots=True)
-class RestartCost:
-    """What a restart takes: ``restart_ms``, and the time to restore the state that moves, where a rate is given."""
-
-    restart_ms: int = MINUTE_MS
-    restore_bytes_per_s: float | None = None
-    state_bytes_per_vnode: int = 262_144
-
-    def __post_init__(self) -> None:
-        """Check that restarts end where the simulator takes its steps.
-
-        Raises:
-            RunError: they do not.
-        """
-        if self.restart_ms % STEP_MS or self.restart_ms < 0:
-            raise RunError(f"restart_ms must be a multiple of {STEP_MS}, not {self.restart_ms}")
-
-    def down_ms(self, moved_bytes: int) -> int:
-        """Return how long a job is down when so much state moves, up to the next step."""
-        if not self.restore_bytes_per_s:
-            return self.restart_ms
-        restore_ms = 1000.0 * moved_bytes / self.restore_bytes_per_s
-        return self.restart_ms + int(-(-restore_ms // STEP_MS)) * STEP_MS
+HostOf = Mapping[int, str]
+"""Host of every unit that exists."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rescale:
-    """A command that the job accepted and what became of it."""
+    """A command that the job accepted and what became of it.
+
+    Attributes:
+        command_id: of the command.
+        desired_generation: of the command.
+        effective_at_ms: when the job changes; of a ``prepare``, when its hosts begin to restore.
+        done_at_ms: when the job runs again; of a ``prepare``, when its learners are ready, while ``warming`` an estimate.
+        state: ``warming`` is a ``prepare`` under way.
+        code: why it failed.
+        learners: units that restore state for it.
+        lag_bytes: what these have still to restore.
+        units: of a ``prepare`` that failed: units that were lost, or were not ready in time.
+    """
 
     command_id: str
     desired_generation: int
     effective_at_ms: int
     done_at_ms: int
-    state: Literal["pending", "restarting", "done", "failed"] = "pending"
-    code: str = ""  # why it failed
+    state: Literal["pending", "warming", "restarting", "done", "failed"] = "pending"
+    code: str = ""
+    learners: int = 0
+    lag_bytes: int = 0
+    units: tuple[int, ...] = ()
+
+    @property
+    def is_under_way(self) -> bool:
+        """Say whether the job is about to change or is changing; learners do not count."""
+        return self.state in ("pending", "restarting")
 
 
 @dataclass(frozen=True, slots=True)
 class _Accepted:
     rescale: Rescale
-    tasks: tuple[TaskSpec, ...]
+    tasks: Tasks
 
 
 @dataclass(slots=True)
@@ -75,11 +79,14 @@ class RunningJob:
     cost: RestartCost
     ledger: JobLedger
     rescale: Rescale | None = None
+    preparation: Preparation | None = None
     answers: dict[str, tuple[int, int]] = field(default_factory=dict)  # command_id -> (effective_at_ms, done_at_ms)
     minutes: deque[SimulatedMinute] = field(default_factory=lambda: deque(maxlen=MINUTES_KEPT))
+    held: dict[str, Held] = field(default_factory=dict)  # per stateful task
+    down_until_ms: int = 0
+    _records: dict[str, int] = field(default_factory=dict)  # that each stateful task has taken in since the run began
     _next: _Accepted | None = None
     _newest: tuple[int, int] = (0, -1)  # generation, step
-    _down_until_ms: int = 0
     _is_rescaled: bool = False
 
     @classmethod
@@ -88,18 +95,20 @@ class RunningJob:
     ) -> "RunningJob":
         """Return the job at its start parallelism on the first of these units, with empty queues and no down time."""
         tasks = tuple(msgspec.structs.replace(spec, units=tuple(units[: spec.parallelism])) for spec in sized.specs())
-        state = np.array([state_bytes(spec, cost.state_bytes_per_vnode) for spec in tasks], dtype=np.int64)
-        flow = FlowRows(sized, _parallelism(tasks)[None], state_bytes=state, sample_every_steps=sample_every_steps)
+        flow = FlowRows(sized, _parallelism(tasks)[None], sample_every_steps=sample_every_steps)
         topology = JobTopology(job=job, version=1, at_ms=at_ms, tasks=tasks)
-        return cls(topology, sized, flow, cost, JobLedger(sized.path_minutes))
+        held = {spec.task: even(spec.units, spec.vnodes) for spec in tasks if spec.stateful}
+        started = cls(topology, sized, flow, cost, JobLedger(sized.path_minutes), held=held, _records=dict.fromkeys(held, 0))
+        flow.hold(started._state_bytes())
+        return started
 
     @property
     def units(self) -> frozenset[int]:
-        """Return the units that the job holds, those of an accepted command included."""
-        held = {unit for spec in self.topology.tasks for unit in spec.units}
+        """Return the units that the job holds, those of an accepted command and of learners included."""
+        held = units_of(self.topology.tasks)
         if self._next:
-            held |= {unit for spec in self._next.tasks for unit in spec.units}
-        return frozenset(held)
+            held |= units_of(self._next.tasks)
+        return held | self.preparation.units if self.preparation else held
 
     @property
     def is_waiting(self) -> bool:
@@ -110,13 +119,16 @@ class RunningJob:
         """Return ``running``, ``restarting`` or ``waiting``."""
         if self.is_waiting:
             return "waiting"
-        return "restarting" if now_ms < self._down_until_ms else "running"
+        return "restarting" if now_ms < self.down_until_ms else "running"
 
     def rescale_at(self, now_ms: int) -> Rescale | None:
         """Return the newest accepted command with its state at a time that the job has reached."""
-        if self.rescale is None or self.rescale.state != "restarting" or now_ms < self.rescale.done_at_ms:
-            return self.rescale
-        return replace(self.rescale, state="done")
+        rescale = self.rescale
+        if rescale and rescale.state == "restarting" and now_ms >= rescale.done_at_ms:
+            return replace(rescale, state="done")
+        if rescale and self.preparation and self.preparation.command_id == rescale.command_id:
+            return replace(rescale, lag_bytes=self.preparation.lag_bytes)
+        return rescale
 
     def run_minute(self, requests: int, end_ms: int) -> None:
         """Let one minute pass."""
@@ -125,52 +137,102 @@ class RunningJob:
         real = [0 if self.is_waiting else spec.parallelism for spec in self.topology.tasks if spec.scalable]
         self.ledger.note(flow, real, rescaled=self._is_rescaled)
         self._is_rescaled = False
+        self._write_state()
 
-    def accept(self, command: RescheduleCommand, now_ms: int, *, existing: frozenset[int], free: list[int]) -> Rescale:
-        """Take a command on, to take effect one whole minute after the minute of ``now_ms``.
+    # Commands
 
-        ``existing`` are all units, ``free`` those that nobody holds, ascending. A change without units leaves the choice to the
+    def accept(self, command: RescheduleCommand, now_ms: int, *, host_of: HostOf, free: Sequence[int]) -> Rescale:
+        """Take a command on: a ``commit`` takes effect one whole minute after the minute of ``now_ms``, the others at once.
+
+        ``host_of`` holds every unit, ``free`` those that nobody holds, ascending. A change without units leaves the choice to the
         engine: the job's own units first.
 
         Raises:
             EngineRefusal: with the code of the first objection; nothing has been changed.
         """
         self._refuse_out_of_turn(command, now_ms)
-        tasks = self._after(command, existing, free)
-        effective_at_ms = minute_end_ms(now_ms) + MINUTE_MS
-        done_at_ms = effective_at_ms + self.cost.down_ms(self._moved_bytes(tasks))
-        self.rescale = Rescale(command.command_id, command.desired_generation, effective_at_ms, done_at_ms)
-        self._next = _Accepted(self.rescale, tasks)
+        if command.action == "abort":
+            self.rescale = Rescale(command.command_id, command.desired_generation, now_ms, now_ms, "done")
+            self.preparation = None
+        elif command.action == "prepare":
+            self._prepare(command, now_ms, host_of, free)
+        else:
+            tasks = tasks_after(command, self.topology, host_of.keys(), sorted(self.units) + list(free))
+            effective_at_ms = minute_end_ms(now_ms) + MINUTE_MS
+            done_at_ms = effective_at_ms + self._down_ms(tasks, host_of)
+            self.rescale = Rescale(command.command_id, command.desired_generation, effective_at_ms, done_at_ms)
+            self._next = _Accepted(self.rescale, tasks)
+            if self.preparation and self.preparation.tasks != tasks:
+                self.preparation = None
+        assert self.rescale is not None
         self._newest = (command.desired_generation, command.step)
-        self.answers[command.command_id] = (effective_at_ms, done_at_ms)
+        self.answers[command.command_id] = (self.rescale.effective_at_ms, self.rescale.done_at_ms)
         return self.rescale
 
-    def take_effect(self, at_ms: int, existing: frozenset[int]) -> bool:
+    def answered(self, command: RescheduleCommand, now_ms: int) -> Rescale | None:
+        """Return the former answer to a command that was accepted before, with its state if it is the newest."""
+        if command.command_id not in self.answers:
+            return None
+        newest = self.rescale_at(now_ms)
+        if newest and newest.command_id == command.command_id:
+            return newest
+        return Rescale(command.command_id, command.desired_generation, *self.answers[command.command_id], "done")
+
+    def warm(self, at_ms: int) -> None:
+        """Look at the learners at the end of a minute: all ready, too late, or warming on."""
+        preparation, rescale = self.preparation, self.rescale
+        if preparation is None or rescale is None:
+            return
+        acceptable, deadline_ms = self.cost.acceptable_lag_bytes, preparation.deadline_ms
+        if rescale.command_id == preparation.command_id and rescale.state == "warming":
+            if preparation.is_ready(acceptable):
+                self.rescale = replace(rescale, state="done", done_at_ms=at_ms)
+            elif deadline_ms is not None and at_ms >= deadline_ms:
+                self.give_up("WARM_UP_TIMEOUT", at_ms, preparation.unready_units(acceptable))
+            else:
+                minutes = preparation.ready_after_minutes(self.cost.restored_per_minute())
+                self.rescale = replace(rescale, done_at_ms=at_ms + max(1, minutes) * MINUTE_MS)
+        elif self._next is None and deadline_ms is not None and at_ms >= deadline_ms + READY_KEPT_MS:
+            self.preparation = None
+
+    def lose_learners(self, lost: frozenset[int], at_ms: int) -> None:
+        """Give the preparation up if it needs a unit that is gone or goes."""
+        if self.preparation and (gone := self.preparation.units & lost):
+            self.give_up("LEARNER_LOST", at_ms, tuple(sorted(gone)))
+
+    def take_effect(self, at_ms: int, host_of: HostOf) -> bool:
         """Begin the accepted command if it is due; return whether the job restarted."""
         if self._next is None or self._next.rescale.effective_at_ms > at_ms:
             return False
         accepted, self._next = self._next, None
-        lost = {unit for spec in accepted.tasks for unit in spec.units} - existing
-        if lost or self.is_waiting:
+        if units_of(accepted.tasks) - host_of.keys():
             self.rescale = replace(accepted.rescale, state="failed", code="UNIT_LOST")
+            self.preparation = None
             return False
-        self.rescale = replace(accepted.rescale, state="restarting")
+        done_at_ms = at_ms + self._down_ms(accepted.tasks, host_of)
+        self.rescale = replace(accepted.rescale, state="restarting", done_at_ms=done_at_ms)
         self._is_rescaled = True
-        self._restart(accepted.tasks, at_ms, accepted.rescale.done_at_ms, accepted.rescale.desired_generation)
+        self.preparation = None
+        self._restart(accepted.tasks, at_ms, done_at_ms, accepted.rescale.desired_generation)
         return True
 
-    def fail_over(self, at_ms: int, existing: frozenset[int], free: list[int]) -> None:
-        """Restart on the units left, replacing lost ones by free ones; with no unit at all the job waits."""
-        survivors = sorted({unit for spec in self.topology.tasks for unit in spec.units} & existing)
+    def fail_over(self, at_ms: int, host_of: HostOf, free: Sequence[int]) -> None:
+        """Restart on the units left, replacing lost ones by free ones; with no unit at all the job waits for a command.
+
+        State is restored from the last checkpoint, on the units that did not hold it. Learners must have been given up before:
+        the state that they were to take over lies elsewhere now.
+        """
+        survivors = sorted(units_of(self.topology.tasks) & host_of.keys())
         width = max(spec.parallelism for spec in self.topology.tasks)
-        pool = survivors + free[: max(0, width - len(survivors))]
+        pool = survivors + list(free)[: max(0, width - len(survivors))]
         if not pool:
             tasks = tuple(msgspec.structs.replace(spec, units=()) for spec in self.topology.tasks)
             self._announce(tasks, at_ms, self.topology.generation, state="waiting")
+            self.held = {task: {} for task in self.held}
             self.flow.stop()
             return
-        tasks = tuple(_moved(spec, pool) for spec in self.topology.tasks)
-        done_at_ms = at_ms + self.cost.down_ms(self._moved_bytes(tasks))
+        tasks = moved_to(pool, self.topology.tasks)
+        done_at_ms = at_ms + self.cost.cold_ms(self._bytes_by_host(tasks, host_of))
         self._restart(tasks, at_ms, done_at_ms, self.topology.generation)
         if self.rescale and self.rescale.state == "restarting" and self.rescale.done_at_ms > at_ms:
             self.rescale = replace(self.rescale, done_at_ms=max(done_at_ms, self.rescale.done_at_ms))
@@ -183,36 +245,95 @@ class RunningJob:
                 f"{command.command_id} carries generation {command.desired_generation}",
             )
         rescale = self.rescale_at(now_ms)
-        if rescale and rescale.state in ("pending", "restarting"):
+        if rescale and rescale.is_under_way:
             raise EngineRefusal("RESCALE_IN_PROGRESS", f"{rescale.command_id} is {rescale.state} until {rescale.done_at_ms}")
-        if self.is_waiting:
-            raise EngineRefusal("JOB_WAITING", f"job {self.topology.job} has no units")
+        if self.is_waiting and command.action == "prepare":
+            raise EngineRefusal("JOB_WAITING", f"job {self.topology.job} has no units that could serve on")
 
-    def _after(self, command: RescheduleCommand, existing: frozenset[int], free: list[int]) -> tuple[TaskSpec, ...]:
-        """Return the tasks as they will be."""
-        changes = {change.task: change for change in command.changes}
-        if len(changes) != len(command.changes):
-            raise EngineRefusal("INVALID_COMMAND", "changes: a task is listed twice")
-        unknown = sorted(changes.keys() - {spec.task for spec in self.topology.tasks})
-        if unknown:
-            raise EngineRefusal("UNKNOWN_TASK", f"changes: {unknown[0]!r} is no task of job {self.topology.job}")
-        own = sorted(self.units)
-        available = own + free
-        tasks = [
-            _changed(spec, changes[spec.task], existing, available) if spec.task in changes else spec
-            for spec in self.topology.tasks
-        ]
-        held = {unit for spec in tasks if spec.scalable for unit in spec.units}
-        return tuple(spec if spec.scalable else _within(spec, held) for spec in tasks)
+    # Learners
 
-    def _restart(self, tasks: tuple[TaskSpec, ...], at_ms: int, done_at_ms: int, generation: int) -> None:
+    def _prepare(self, command: RescheduleCommand, now_ms: int, host_of: HostOf, free: Sequence[int]) -> None:
+        tasks = tasks_after(command, self.topology, host_of.keys(), sorted(self.units) + list(free))
+        begins_at_ms = minute_end_ms(now_ms)
+        learners = self._learners(tasks, host_of) if self.cost.mode == "learners" else ()
+        made = Preparation(command.command_id, tasks, learners, begins_at_ms, command.deadline_ms)
+        self.preparation = made
+        rescale = Rescale(command.command_id, command.desired_generation, now_ms, now_ms, "done", learners=len(learners))
+        if not made.is_ready(self.cost.acceptable_lag_bytes):
+            minutes = made.ready_after_minutes(self.cost.restored_per_minute())
+            done_at_ms = begins_at_ms + max(1, minutes) * MINUTE_MS
+            rescale = replace(
+                rescale, state="warming", effective_at_ms=begins_at_ms, done_at_ms=done_at_ms, lag_bytes=made.lag_bytes
+            )
+        self.rescale = rescale
+
+    def give_up(self, code: str, at_ms: int, units: tuple[int, ...] = ()) -> None:
+        """Drop the preparation, if there is one; its command has failed unless it had ended before."""
+        preparation, rescale = self.preparation, self.rescale
+        self.preparation = None
+        if preparation is None or rescale is None or rescale.command_id != preparation.command_id:
+            return
+        if rescale.state == "warming":
+            lag = preparation.lag_bytes
+            self.rescale = replace(rescale, state="failed", code=code, done_at_ms=at_ms, units=units, lag_bytes=lag)
+
+    def _learners(self, tasks: Tasks, host_of: HostOf) -> tuple[Learner, ...]:
+        """Return a learner for every unit that will own state of another host's."""
+        return tuple(
+            Learner(spec.task, unit, host_of[unit], vnodes, vnodes * self._vnode_bytes(spec))
+            for spec in tasks
+            if spec.stateful
+            for unit, vnodes in to_restore(self.held[spec.task], self._spread(spec), host_of).items()
+        )
+
+    # State
+
+    def _down_ms(self, tasks: Tasks, host_of: HostOf) -> int:
+        """Return how long the job stands still for a change: a barrier where all that moves is warm, else a restart."""
+        prepared = self.preparation is not None and self.preparation.tasks == tasks
+        learners = self.preparation.learners if prepared and self.preparation else self._learners(tasks, host_of)
+        if self.cost.mode == "learners" and not self.is_waiting and self._is_warm(learners):
+            return self.cost.barrier_ms
+        return self.cost.cold_ms(lag_by_host(learners) if self.cost.mode == "learners" else self._bytes_by_host(tasks, host_of))
+
+    def _is_warm(self, learners: Sequence[Learner]) -> bool:
+        return all(learner.lag_bytes <= self.cost.acceptable_lag_bytes for learner in learners)
+
+    def _bytes_by_host(self, tasks: Tasks, host_of: HostOf) -> dict[str, int]:
+        return lag_by_host(self._learners(tasks, host_of))
+
+    def _spread(self, spec: TaskSpec) -> Held:
+        return spread(self.held[spec.task], spec.units, spec.vnodes)
+
+    def _vnode_bytes(self, spec: TaskSpec) -> int:
+        return self.cost.vnode_bytes(self._records[spec.task], spec.vnodes)
+
+    def _state_bytes(self) -> Int64:
+        return np.array(
+            [state_bytes(spec, self._vnode_bytes(spec)) if spec.stateful else 0 for spec in self.topology.tasks], dtype=np.int64
+        )
+
+    def _write_state(self) -> None:
+        """Let the records of the minute that has just ended reach state and learners."""
+        rows, written = self.minutes[-1].rows, dict[str, int]()
+        for index, spec in enumerate(self.topology.tasks):
+            if spec.stateful:
+                records = int(rows[index, _RECORDS])
+                self._records[spec.task] += records
+                written[spec.task] = records * RECORD_BYTES // spec.vnodes
+        self.flow.hold(self._state_bytes())
+        if self.preparation:
+            self.preparation.written(written)
+
+    def _restart(self, tasks: Tasks, at_ms: int, done_at_ms: int, generation: int) -> None:
+        self.held = {spec.task: self._spread(spec) for spec in tasks if spec.stateful}
         self._announce(tasks, at_ms, generation, attempt=self.topology.attempt + 1)
-        self._down_until_ms = done_at_ms
+        self.down_until_ms = done_at_ms
         self.flow.restart(_parallelism(tasks)[None], done_at_ms - at_ms, np.ones(1, dtype=np.bool_))
 
     def _announce(
         self,
-        tasks: tuple[TaskSpec, ...],
+        tasks: Tasks,
         at_ms: int,
         generation: int,
         *,
@@ -229,56 +350,6 @@ class RunningJob:
             state=state,
         )
 
-    def _moved_bytes(self, tasks: tuple[TaskSpec, ...]) -> int:
-        """Return the state that units must restore which did not hold it: the largest share any one task moves."""
-        moved = 0
-        for before, after in zip(self.topology.tasks, tasks, strict=True):
-            if after.stateful and after.units:
-                fresh = len(set(after.units) - set(before.units))
-                share = after.vnodes * fresh // len(after.units)
-                moved = max(moved, share * self.cost.state_bytes_per_vnode)
-        return moved
 
-
-def _changed(spec: TaskSpec, change: TaskChange, existing: frozenset[int], available: list[int]) -> TaskSpec:
-    where = f"changes[{spec.task}]"
-    if not spec.scalable:
-        raise EngineRefusal("NOT_SCALABLE", f"{where}: its parallelism is fixed")
-    if change.before != spec.parallelism:
-        raise EngineRefusal("BASE_CHANGED", f"{where}: it has parallelism {spec.parallelism}, not {change.before}")
-    if not 1 <= change.after <= spec.max_parallelism:
-        raise EngineRefusal("PARALLELISM_OUT_OF_RANGE", f"{where}: {change.after} is not within 1 to {spec.max_parallelism}")
-    units = change.units or _chosen(spec, change.after, available)
-    if len(units) != change.after or len(set(units)) != len(units):
-        raise EngineRefusal("INVALID_COMMAND", f"{where}: {len(set(units))} different units for parallelism {change.after}")
-    unknown = sorted(set(units) - existing)
-    if unknown:
-        raise EngineRefusal("UNKNOWN_PARALLEL_UNIT", f"{where}: unit {unknown[0]} is of no host")
-    occupied = sorted(set(units) - set(available) - set(spec.units))
-    if occupied:
-        raise EngineRefusal("UNIT_OCCUPIED", f"{where}: unit {occupied[0]} belongs to another job")
-    return msgspec.structs.replace(spec, parallelism=change.after, units=tuple(units))
-
-
-def _chosen(spec: TaskSpec, wanted: int, available: list[int]) -> tuple[int, ...]:
-    kept = spec.units[:wanted]
-    added = [unit for unit in available if unit not in kept][: wanted - len(kept)]
-    if len(kept) + len(added) < wanted:
-        raise EngineRefusal("NOT_ENOUGH_UNITS", f"changes[{spec.task}]: {len(available)} units are to be had, {wanted} wanted")
-    return (*kept, *added)
-
-
-def _moved(spec: TaskSpec, pool: list[int]) -> TaskSpec:
-    """Put a task on units of the pool, keeping those it has."""
-    kept = [unit for unit in spec.units if unit in pool]
-    units = (kept + [unit for unit in pool if unit not in kept])[: spec.parallelism]
-    return msgspec.structs.replace(spec, parallelism=len(units), units=tuple(units))
-
-
-def _within(spec: TaskSpec, held: set[int]) -> TaskSpec:
-    """Keep source and sink on a unit that the job still holds."""
-    return spec if set(spec.units) <= held else msgspec.structs.replace(spec, units=(min(held),))
-
-
-def _parallelism(tasks: tuple[TaskSpec, ...]) -> Int64:
+def _parallelism(tasks: Tasks) -> Int64:
     return np.array([spec.parallelism for spec in tasks], dtype=np.int64)

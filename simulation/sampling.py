@@ -27,6 +27,7 @@ class SimulatedMinute:
         rows: float32 [N, F], the minute's figures.
         counters: float64 [6, STEPS, N], whole numbers (``simulation.flow.counter_floors``) at the end of each step.
         queued: float64 [STEPS, N], whole records waiting.
+        state_bytes: what each task's state held.
     """
 
     minute_end_ms: int
@@ -34,6 +35,7 @@ class SimulatedMinute:
     rows: npt.NDArray[np.float32]
     counters: Float64
     queued: Float64
+    state_bytes: tuple[int, ...]
 
 
 def keep_minute(flow: Flow, service_minutes: Float64, topology: JobTopology, minute_end_ms: int) -> SimulatedMinute:
@@ -45,33 +47,34 @@ def keep_minute(flow: Flow, service_minutes: Float64, topology: JobTopology, min
         rows=flow.rows[0, 0],
         counters=counters[..., 0],
         queued=np.floor(flow.waiting[..., 0] + WHOLE),
+        state_bytes=tuple(int(held) for held in flow.state_bytes),
     )
 
 
-def samples(minute: SimulatedMinute, sample_every_steps: int, state_bytes_per_vnode: int) -> Iterator[TaskSample]:
+def samples(minute: SimulatedMinute, sample_every_steps: int) -> Iterator[TaskSample]:
     """Yield the samples of a minute in order of time, task, subtask; the last ones lie exactly at the minute's end."""
     steps = minute.queued.shape[0]
     for step in range(sample_every_steps - 1, steps, sample_every_steps):
         at_ms = minute.minute_end_ms - (steps - 1 - step) * STEP_MS
         for index, spec in enumerate(minute.topology.tasks):
             totals = [int(total) for total in minute.counters[:, step, index]]
-            yield from _of_task(minute.topology, spec, at_ms, totals, int(minute.queued[step, index]), state_bytes_per_vnode)
+            yield from _of_task(minute.topology, spec, at_ms, totals, int(minute.queued[step, index]), minute.state_bytes[index])
 
 
-def state_bytes(spec: TaskSpec, state_bytes_per_vnode: int) -> int:
+def state_bytes(spec: TaskSpec, bytes_per_vnode: int) -> int:
     """Return what a task's state holds: so much per virtual node, nothing for a stateless task."""
-    return spec.vnodes * state_bytes_per_vnode if spec.stateful else 0
+    return spec.vnodes * bytes_per_vnode if spec.stateful else 0
 
 
 def _of_task(
-    topology: JobTopology, spec: TaskSpec, at_ms: int, totals: list[int], queued: int, state_bytes_per_vnode: int
+    topology: JobTopology, spec: TaskSpec, at_ms: int, totals: list[int], queued: int, state_held: int
 ) -> Iterator[TaskSample]:
     if topology.state == "waiting":
         return  # there is no subtask that could report
     parallelism = spec.parallelism
     for subtask in range(parallelism):
         records_in, records_out, busy_ms, idle_ms, wait, latency = [(total + subtask) // parallelism for total in totals]
-        vnodes = (spec.vnodes + subtask) // parallelism if spec.stateful else 0
+        vnodes = (spec.vnodes + subtask) // parallelism
         yield TaskSample(
             job=topology.job,
             task=spec.task,
@@ -87,7 +90,7 @@ def _of_task(
             backpressured_ms=0,
             queued_records=(queued + subtask) // parallelism,
             parallelism=parallelism,
-            state_bytes=vnodes * state_bytes_per_vnode,
+            state_bytes=state_held * vnodes // spec.vnodes,
             queue_wait_record_ms=wait,
             latency_record_ms=latency,
         )

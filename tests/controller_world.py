@@ -2,10 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 
+import msgspec
+
 from contracts.ids import Cluster, decision_id
 from contracts.messages import (
     ClusterTopology,
     Decision,
+    EngineEvent,
     Host,
     JobSettings,
     JobTopology,
@@ -96,8 +99,8 @@ def decision(
     )
 
 
-def ended(command: RescheduleCommand, at_ms: int, status: str = "applied") -> Progress:
-    """The end of a command."""
+def ended(command: RescheduleCommand, at_ms: int, status: str = "applied", code: str = "", units: Sequence[int] = ()) -> Progress:
+    """The end of a command (or, with another status, news of it)."""
     return Progress(
         cluster=CLUSTER,
         job=command.job,
@@ -105,7 +108,21 @@ def ended(command: RescheduleCommand, at_ms: int, status: str = "applied") -> Pr
         desired_generation=command.desired_generation,
         status=status,  # type: ignore[arg-type]
         at_ms=at_ms,
+        code=code,
+        units=tuple(units),
     )
+
+
+def checkpoint(at_ms: int, sequence: int, *, of: str = JOB, completed: bool = True) -> EngineEvent:
+    """A checkpoint of a job, as the engine tells of it."""
+    kind = "checkpoint_completed" if completed else "checkpoint_failed"
+    return EngineEvent(cluster=CLUSTER, sequence=sequence, at_ms=at_ms, kind=kind, job=of)  # type: ignore[arg-type]
+
+
+def without_units(topology: JobTopology) -> JobTopology:
+    """The job as it waits after it has lost every unit."""
+    bare = tuple(msgspec.structs.replace(spec, units=()) for spec in topology.tasks)
+    return msgspec.structs.replace(topology, tasks=bare, state="waiting", version=topology.version + 1)
 
 
 def controller(**settings: object) -> Controller:

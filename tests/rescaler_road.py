@@ -125,9 +125,9 @@ class Road:
         for each in decisions:
             self.send(DECISIONS, "sim", each)
 
-    def process(self) -> tuple[subprocess.Popen[str], int]:
-        """Start a rescaler; returns it and its health port."""
-        process, port = started(self.settings)
+    def process(self, *words: str) -> tuple[subprocess.Popen[str], int]:
+        """Start a rescaler, or what ``words`` name after ``python -m``; returns it and its health port."""
+        process, port = started(self.settings, *words)
         self.started.append(process)
         return process, port
 
@@ -156,11 +156,11 @@ class Road:
         return [progress.status for progress in self.read().progress]
 
 
-def started(settings: RescalerSettings) -> tuple[subprocess.Popen[str], int]:
-    """Start a rescaler; returns it and its health port."""
+def started(settings: RescalerSettings, *words: str) -> tuple[subprocess.Popen[str], int]:
+    """Start a rescaler, or what ``words`` name after ``python -m``; returns it and its health port."""
     (port,) = free_ports(1)
     environment = os.environ | to_environment(settings) | {"SURESCALE_HEALTH_PORT": str(port)}
-    command = [sys.executable, "-m", "services.cli", "rescaler"]
+    command = [sys.executable, "-m", *(words or ("services.cli", "rescaler"))]
     # A file takes any number of lines; a pipe that nobody reads would stop the process when it is full.
     with tempfile.TemporaryFile("w+") as lines:
         process = subprocess.Popen(command, env=environment, stderr=lines.fileno(), text=True)

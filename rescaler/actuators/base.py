@@ -13,7 +13,7 @@ from typing import Literal, Protocol
 from contracts.errors import SurescaleError
 from contracts.messages import RescheduleCommand
 
-RescaleState = Literal["pending", "restarting", "done", "failed"]
+RescaleState = Literal["pending", "warming", "restarting", "done", "failed"]
 
 
 class EngineProblem(SurescaleError):
@@ -35,7 +35,10 @@ class EngineAway(EngineProblem):
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """When, on the road's clock, a change takes effect and when the job runs again."""
+    """When, on the road's clock, a change takes effect and when the job runs again; of a ``prepare``, when learners are ready.
+
+    Of learners that warm up it is an estimate.
+    """
 
     effective_at_ms: int
     done_at_ms: int
@@ -51,6 +54,12 @@ class Rescale:
     done_at_ms: int
     code: str = ""
     """Why it failed."""
+    learners: int = 0
+    """Units that restore state for it."""
+    lag_bytes: int = 0
+    """What they have still to restore."""
+    units: tuple[int, ...] = ()
+    """Units that made a ``prepare`` fail."""
 
 
 @dataclass(frozen=True, slots=True)

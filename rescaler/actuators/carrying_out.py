@@ -5,11 +5,16 @@ What it does not do: plan, or try a refused command again: the next decision see
 
 from dataclasses import dataclass
 
+from contracts.clock import MINUTE_MS
+from contracts.ids import command_id
 from contracts.messages import Progress, RescheduleCommand
-from rescaler.actuators.base import Accepted, EngineApi, EngineAway, EngineRefused
+from rescaler.actuators.base import Accepted, EngineApi, EngineAway, EngineRefused, Rescale
 
 FIRST_PAUSE_MS = 200
 LONGEST_PAUSE_MS = 5_000
+STEPS_MAX = 16  # of one rescale; more than any has
+WARMING_PAUSE_MS = 100  # between looks at learners
+GRACE_MS = 2 * MINUTE_MS  # an engine gives learners up by itself at their deadline; after this it is not believed to
 
 
 @dataclass(slots=True)
@@ -30,6 +35,7 @@ class CarryingOut:
     ended: bool = False
     _pause_ms: int = FIRST_PAUSE_MS
     _said_accepted: bool = False
+    _said_warming_minute: int = -1
 
     def step(self, engine: EngineApi, *, now_ms: int, wall_ms: int) -> list[Progress]:
         """Do what can be done now and return what is to be reported, in order.
@@ -39,7 +45,7 @@ class CarryingOut:
         if self.ended or wall_ms < self.not_before_ms:
             return []
         try:
-            reports = self._advance(engine, now_ms)
+            reports = self._advance(engine, now_ms, wall_ms)
         except EngineRefused as refusal:
             return [self._failed(now_ms, refusal.code, refusal.detail)]
         except EngineAway as problem:
@@ -54,32 +60,58 @@ class CarryingOut:
         """Give way to a newer command of the job."""
         return self._failed(now_ms, "SUPERSEDED", "a newer command of the job has come")
 
-    def _advance(self, engine: EngineApi, now_ms: int) -> list[Progress]:
+    def _advance(self, engine: EngineApi, now_ms: int, wall_ms: int) -> list[Progress]:
         reports: list[Progress] = []
         if self.accepted is None:
             if self._is_late(now_ms):
                 return [self._failed(now_ms, "DEADLINE", "it was not asked for in time")]
             self.accepted = engine.request(self.command)
             reports += self._now_accepted(self.accepted, now_ms)
-        if now_ms < self.accepted.done_at_ms:
+        if now_ms < self.accepted.done_at_ms and self.command.action != "prepare":
             return reports
-        return reports + self._looked(engine, self.accepted, now_ms)
+        reports += self._looked(engine, self.accepted, now_ms)
+        if self.command.action == "prepare" and not self.ended:
+            self.not_before_ms = wall_ms + WARMING_PAUSE_MS
+        return reports
 
     def _looked(self, engine: EngineApi, accepted: Accepted, now_ms: int) -> list[Progress]:
         seen = engine.look(self.command.job)
         wanted, rescale = self.command.desired_generation, seen.rescale
         if rescale is not None and rescale.command_id == self.command.command_id:
-            if rescale.state == "failed":
-                return [self._failed(rescale.done_at_ms, rescale.code or "FAILED", "the engine gave it up")]
-            if rescale.state != "done":
-                return [self._failed(now_ms, "DEADLINE", f"the engine is still {rescale.state}")] if self._is_late(now_ms) else []
-            return [self._applied(rescale.effective_at_ms, rescale.done_at_ms)]
-        if seen.generation == wanted:
+            return self._told(rescale, now_ms)
+        if seen.generation == wanted or (rescale is not None and rescale.command_id in self._later_steps()):
             return [self._applied(accepted.effective_at_ms, accepted.done_at_ms)]
         if seen.generation > wanted:
             return [self._failed(now_ms, "STALE_GENERATION", f"the engine is at generation {seen.generation}")]
         self.accepted = None  # the engine has forgotten: ask again
         return []
+
+    def _told(self, rescale: Rescale, now_ms: int) -> list[Progress]:
+        """Report what the engine says of this very command."""
+        if rescale.state == "failed":
+            at_ms = rescale.done_at_ms
+            self.ended = True
+            return [self._report("failed", at_ms, rescale, code=rescale.code or "FAILED", detail="the engine gave it up")]
+        if rescale.state == "done":
+            return [self._applied(rescale.effective_at_ms, rescale.done_at_ms, rescale)]
+        if rescale.state != "warming":
+            return [self._failed(now_ms, "DEADLINE", f"the engine is still {rescale.state}")] if self._is_late(now_ms) else []
+        if self._is_late(now_ms - GRACE_MS):
+            return [self._failed(now_ms, "DEADLINE", "the engine still warms learners")]
+        return self._warming(rescale, now_ms)
+
+    def _warming(self, rescale: Rescale, now_ms: int) -> list[Progress]:
+        """Report the learners' lag, once a minute of the road's clock."""
+        if now_ms // MINUTE_MS == self._said_warming_minute:
+            return []
+        self._said_warming_minute = now_ms // MINUTE_MS
+        return [self._report("warming", now_ms, rescale, duration_ms=max(0, rescale.done_at_ms - now_ms))]
+
+    def _later_steps(self) -> list[str]:
+        """Ids of the steps that may have followed this one, which is over then."""
+        command = self.command
+        later = range(command.step + 1, command.step + STEPS_MAX)
+        return [command_id(command.job, command.desired_generation, step) for step in later]
 
     def _is_late(self, now_ms: int) -> bool:
         return self.command.deadline_ms is not None and now_ms >= self.command.deadline_ms
@@ -92,15 +124,24 @@ class CarryingOut:
         at_ms = max(now_ms, self.command.issued_at_ms)
         return [self._report("accepted", at_ms, duration_ms=max(0, accepted.done_at_ms - at_ms))]
 
-    def _applied(self, effective_at_ms: int, done_at_ms: int) -> Progress:
+    def _applied(self, effective_at_ms: int, done_at_ms: int, rescale: Rescale | None = None) -> Progress:
         self.ended = True
-        return self._report("applied", done_at_ms, duration_ms=done_at_ms - effective_at_ms)
+        return self._report("applied", done_at_ms, rescale, duration_ms=max(0, done_at_ms - effective_at_ms))
 
     def _failed(self, now_ms: int, code: str, detail: str) -> Progress:
         self.ended = True
         return self._report("failed", max(now_ms, self.command.issued_at_ms), code=code, detail=detail)
 
-    def _report(self, status: str, at_ms: int, *, duration_ms: int = 0, code: str = "", detail: str = "") -> Progress:
+    def _report(
+        self,
+        status: str,
+        at_ms: int,
+        rescale: Rescale | None = None,
+        *,
+        duration_ms: int = 0,
+        code: str = "",
+        detail: str = "",
+    ) -> Progress:
         return Progress(
             cluster=self.command.cluster,
             job=self.command.job,
@@ -111,4 +152,7 @@ class CarryingOut:
             duration_ms=duration_ms,
             code=code,
             detail=detail,
+            learners=rescale.learners if rescale else 0,
+            lag_bytes=rescale.lag_bytes if rescale and rescale.learners else None,
+            units=rescale.units if rescale else (),
         )

@@ -40,6 +40,9 @@ class EngineHttp:
             effective_at_ms=_whole(last, "effective_at_ms"),
             done_at_ms=_whole(last, "done_at_ms"),
             code=str(last.get("code") or ""),
+            learners=int(last.get("learners") or 0),
+            lag_bytes=int(last.get("lag_bytes") or 0),
+            units=tuple(int(unit) for unit in last.get("units") or ()),
         )
         return JobSeen(_whole(answer, "generation"), rescale)
 

@@ -9,10 +9,16 @@ from rescaler.actuators.base import Accepted, EngineAway, EngineRefused, JobSeen
 
 @dataclass(slots=True)
 class FakeEngine:
-    """Carries a command out one minute after the minute it came in, at the cost of a restart, as the simulated engine does."""
+    """Carries a command out one minute after the minute it came in, at the cost of a restart, as the simulated engine does.
+
+    Learners of a ``prepare`` are ready ``warm_ms`` after it came in.
+    """
 
     now_ms: int = 0
     restart_ms: int = MINUTE_MS
+    warm_ms: int = 0
+    lost_units: tuple[int, ...] = ()
+    """A ``prepare`` that needs one of these fails with ``LEARNER_LOST``."""
     jobs: set[str] = field(default_factory=set)
     refuse_with: str | None = None
     """Refuse every new command with this code."""
@@ -24,6 +30,8 @@ class FakeEngine:
     """Ids of the commands that came in, repetitions included."""
     _last: dict[str, RescheduleCommand] = field(default_factory=dict)
     _accepted: dict[str, Accepted] = field(default_factory=dict)
+    _generation: dict[str, int] = field(default_factory=dict)
+    """Per job the generation in effect before its last command."""
 
     def request(self, command: RescheduleCommand) -> Accepted:
         """Take a command on, or answer as before if it is known."""
@@ -34,12 +42,16 @@ class FakeEngine:
             return self._accepted[command.job]
         if self.refuse_with is not None:
             raise EngineRefused(self.refuse_with, "as the test wants")
-        if last is not None and command.desired_generation <= last.desired_generation:
+        if last is not None and (command.desired_generation, command.step) <= (last.desired_generation, last.step):
             raise EngineRefused("STALE_GENERATION", f"generation {last.desired_generation} was asked for before")
-        effective_at_ms = minute_end_ms(self.now_ms) + MINUTE_MS
+        self._generation[command.job] = self.look(command.job).generation
         self._last[command.job] = command
-        self._accepted[command.job] = Accepted(effective_at_ms, effective_at_ms + self.restart_ms)
-        return self._accepted[command.job]
+        effective_at_ms = minute_end_ms(self.now_ms) + MINUTE_MS
+        times = Accepted(effective_at_ms, effective_at_ms + self.restart_ms)
+        if command.action != "commit":
+            times = Accepted(self.now_ms, self.now_ms + (self.warm_ms if command.action == "prepare" else 0))
+        self._accepted[command.job] = times
+        return times
 
     def look(self, job: str) -> JobSeen:
         """Say how far the last command is."""
@@ -47,14 +59,25 @@ class FakeEngine:
         last = self._last.get(job)
         if last is None:
             return JobSeen(0, None)
-        times = self._accepted[job]
+        times, before = self._accepted[job], self._generation[job]
         begun, done = self.now_ms >= times.effective_at_ms, self.now_ms >= times.done_at_ms
+        if last.action != "commit":
+            return JobSeen(before, self._warming(last, times, done))
         state: RescaleState = "done" if done else "restarting" if begun else "pending"
         if begun and self.lose_with is not None:
             rescale = Rescale(last.command_id, "failed", times.effective_at_ms, times.done_at_ms, self.lose_with)
-            return JobSeen(0, rescale)
+            return JobSeen(before, rescale)
         rescale = Rescale(last.command_id, state, times.effective_at_ms, times.done_at_ms)
-        return JobSeen(last.desired_generation if begun else 0, rescale)
+        return JobSeen(last.desired_generation if begun else before, rescale)
+
+    def _warming(self, last: RescheduleCommand, times: Accepted, done: bool) -> Rescale:
+        ends = (times.effective_at_ms, times.done_at_ms)
+        gone = sorted({unit for change in last.changes for unit in change.units} & set(self.lost_units))
+        if last.action == "prepare" and gone:
+            return Rescale(last.command_id, "failed", *ends, "LEARNER_LOST", learners=1, units=tuple(gone))
+        if last.action == "prepare" and not done:
+            return Rescale(last.command_id, "warming", *ends, learners=1, lag_bytes=times.done_at_ms - self.now_ms)
+        return Rescale(last.command_id, "done", *ends, learners=int(last.action == "prepare"))
 
     def _answer(self, job: str) -> None:
         if self.away_for > 0:

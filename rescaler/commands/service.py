@@ -8,12 +8,15 @@ import click
 @click.option("--prefix", "topic_prefix", help="Stands before every topic name.")
 @click.option("--cluster", help="Cluster whose jobs to rescale.")
 @click.option("--engine-url", help="Engine API that commands are carried out by.")
-@click.option("--health-port", type=click.IntRange(0, 65_535), help="Loopback port of the health endpoint; 0: none.")
+@click.option("--health-port", type=click.IntRange(0, 65_535), help="Port of health endpoint and metrics; 0: none.")
 @click.option("--cooldown-ms", type=click.IntRange(min=0), help="Rest of a job after a rescale (default 30000).")
 @click.option(
     "--stabilization-ms", type=click.IntRange(min=0), help="Wait for more units when there are too few (default 60000)."
 )
 @click.option("--apply-ms-max", type=click.IntRange(min=1), help="A command that takes longer has failed (default 600000).")
+@click.option("--gate", help="Parameters of every gate: NAME=VALUE,NAME=VALUE (rescale-trigger.max-delay=60000).")
+@click.option("--warm-up-ms-max", type=click.IntRange(min=0), help="Bound on learners; 0: none (default 600000).")
+@click.option("--warm-up-then", type=click.Choice(["elsewhere", "cold"]), help="After learners that took too long. [elsewhere]")
 @click.option(
     "--placement", type=click.Choice(["cetsa", "lba-ce", "spread"]), help="Hosts by cost, or evenly whatever they cost. [cetsa]"
 )
@@ -31,5 +34,8 @@ def command(**options: str | int | None) -> None:
 
     log = set_up_logs("rescaler")
     settings = from_environment(RescalerSettings, **options)
+    for warning in settings.gate_settings()[1]:
+        instead = f"; use {warning.use}" if warning.use else ""
+        log.warning("SURESCALE_GATE: %s is %s%s", warning.name, warning.effect.value, instead)
     engine = EngineHttp(settings.engine_url, settings.engine_timeout_ms)
     run(settings, engine, stop_event(), log)

@@ -31,9 +31,22 @@ FIGURES = (
 @click.option("--load-parallelism", type=click.FloatRange(min=0.1, max=100), default=7.0, show_default=True,
               help="Subtasks that the heaviest task needs at the workload's P99.")  # fmt: skip
 @click.option("--sample-interval-ms", type=int, default=15_000, show_default=True, help="15000, 30000 or 60000.")
-@click.option("--restart-ms", type=int, default=60_000, show_default=True, help="How long a restart takes; a multiple of 15000.")
+@click.option("--rescale", type=click.Choice(["learners", "restart"]), default="learners", show_default=True,
+              help="State is restored before it moves, or the job restarts.")  # fmt: skip
+@click.option("--restart-ms", type=int, default=60_000, show_default=True,
+              help="How long a restart takes; a multiple of 15000.")  # fmt: skip
+@click.option("--restore-mib-per-s", type=click.FloatRange(min=0.001), default=8.0, show_default=True,
+              help="State that one host restores in a second (learners).")  # fmt: skip
+@click.option(
+    "--checkpoint-interval-ms", type=click.IntRange(min=60_000), default=60_000, show_default=True, help="Whole minutes."
+)
+@click.option("--kill-host", "kill_host_minutes", type=click.IntRange(min=1), multiple=True,
+              help="Minute of the run at whose end the busiest host dies; repeatable.")  # fmt: skip
 @click.option("--cooldown-ms", type=click.IntRange(min=0), help="Rest of a job after a rescale. [30000]")
 @click.option("--stabilization-ms", type=click.IntRange(min=0), help="Wait for more units when there are too few. [60000]")
+@click.option("--gate", help="Parameters of every gate: NAME=VALUE,NAME=VALUE.")
+@click.option("--warm-up-ms-max", type=click.IntRange(min=0), help="Bound on learners; 0: none. [600000]")
+@click.option("--warm-up-then", type=click.Choice(["elsewhere", "cold"]), help="After learners that took too long. [elsewhere]")
 @click.option(
     "--placement", type=click.Choice(["cetsa", "lba-ce", "spread"]), help="Hosts by cost, or evenly whatever they cost. [cetsa]"
 )
@@ -52,6 +65,10 @@ def command(
     load_parallelism: float,
     sample_interval_ms: int,
     restart_ms: int,
+    rescale: str,
+    restore_mib_per_s: float,
+    checkpoint_interval_ms: int,
+    kill_host_minutes: tuple[int, ...],
     output: Path | None,
     **given: Any,
 ) -> None:
@@ -61,8 +78,8 @@ def command(
     """
     from contracts.settings import from_environment
     from rescaler.service.settings import RescalerSettings
+    from simulation.costs import chosen_cost
     from simulation.engine import RunOptions
-    from simulation.running import RestartCost
 
     settings = from_environment(RescalerSettings, **given)
     options = RunOptions(
@@ -70,7 +87,9 @@ def command(
         start_minute=start_minute,
         cluster=settings.cluster,
         sample_interval_ms=sample_interval_ms,
-        cost=RestartCost(restart_ms=restart_ms),
+        cost=chosen_cost(rescale, restart_ms, restore_mib_per_s),
+        checkpoint_interval_ms=checkpoint_interval_ms,
+        kill_host_minutes=kill_host_minutes,
     )
     figures = _figures(
         settings,

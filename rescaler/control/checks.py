@@ -8,7 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from contracts.messages import Decision, JobSettings, JobTopology, TaskDecision, TaskSpec
+from rescaler.control.memory import PendingAct
 from rescaler.control.reasons import Reason
+from rescaler.control.view import has_ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,10 @@ def objection_to(decision: Decision, topology: JobTopology, settings: JobSetting
     ``topology`` is the job as it runs now. Only what the decision would change is held against the bounds: a task that is
     outside of them and stays as it is harms nobody.
     """
+    if has_ended(topology):
+        return Objection(Reason.JOB_NOT_RUNNING, f"job: {topology.state}")
+    if settings.mode == "observe":
+        return Objection(Reason.OBSERVE, "")
     specs = {spec.task: spec for spec in topology.tasks}
     wanted: dict[str, int] = {}
     for index, task in enumerate(decision.tasks):
@@ -38,6 +44,18 @@ def objection_to(decision: Decision, topology: JobTopology, settings: JobSetting
         if objection:
             return objection
     return _total_objection(wanted, topology, settings)
+
+
+def no_longer_possible(pending: PendingAct, topology: JobTopology | None, settings: JobSettings) -> Objection | None:
+    """Why an act that was taken on can never be carried out any more; None while it can."""
+    if topology is None:
+        return Objection(Reason.UNKNOWN_JOB, "job: its topology is gone")
+    if has_ended(topology):
+        return Objection(Reason.JOB_NOT_RUNNING, f"job: {topology.state}")
+    if settings.mode == "observe":
+        return Objection(Reason.OBSERVE, "")
+    gone = sorted(set(pending.wanted) - {spec.task for spec in topology.tasks})
+    return Objection(Reason.TOPOLOGY_CHANGED, f"tasks: {gone[0]!r} is gone") if gone else None
 
 
 def _task_objection(field: str, task: TaskDecision, spec: TaskSpec, settings: JobSettings) -> Objection | None:

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 import msgspec
 
 from contracts.ids import Cluster
-from contracts.messages import Decision, Outcome, Progress, RescalerRecord, RescheduleCommand
+from contracts.messages import Decision, EngineEvent, Outcome, Progress, RescalerRecord, RescheduleCommand
 from contracts.wire import decode
 from rescaler.control.job_control import JobControl
 from rescaler.control.memory import PLACEMENT, ClusterMemory, JobMemory, RequestMemory, StateRecord, state_record
 from rescaler.control.situation import ControlSettings, Ledger, Situation
-from rescaler.control.view import View
+from rescaler.control.view import View, calling_jobs
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,10 @@ class Effects:
             self.records + other.records,
             self.duplicates + other.duplicates,
         )
+
+
+CHECKPOINTS = ("checkpoint_completed", "checkpoint_failed")
+"""Kinds of engine events that a gate hears of."""
 
 
 class Controller:
@@ -73,12 +77,22 @@ class Controller:
         control.on_progress(progress, self._situation(progress.job, view, now_ms), ledger)
         return self._effects(control, before, ledger, now_ms)
 
+    def on_engine_event(self, event: EngineEvent, view: View, now_ms: int) -> Effects:
+        """Hear of a checkpoint. Whatever else happens in the engine is seen in the topologies."""
+        control = self._controls.get(event.job or "")
+        if control is None or event.kind not in CHECKPOINTS:
+            return Effects()
+        ledger, before = Ledger(), control.memory
+        control.on_checkpoint(event, self._situation(control.memory.job, view, now_ms), ledger)
+        return self._effects(control, before, ledger, now_ms)
+
     def on_tick(self, view: View, now_ms: int) -> Effects:
         """Let time pass and look at what waits or is on its way; call it at `wake_at_ms` and when the view changed."""
         effects = Effects()
-        for job in sorted(self._controls):
-            control = self._controls[job]
-            if control.wake_at_ms() is not None:
+        calling = calling_jobs(view)
+        for job in sorted(calling | set(self._controls)):
+            control = self._control(job)
+            if control.wake_at_ms() is not None or job in calling:
                 ledger, before = Ledger(), control.memory
                 control.on_tick(self._situation(job, view, now_ms), ledger)
                 effects += self._effects(control, before, ledger, now_ms)
@@ -88,6 +102,11 @@ class Controller:
         """The earliest time that something was promised for; None when nothing waits or is on its way."""
         times = (control.wake_at_ms() for control in self._controls.values())
         return min((time for time in times if time is not None), default=None)
+
+    def awaits_end(self, now_ms: int) -> bool:
+        """Say whether a rescale must have ended by now whose end has not been heard of."""
+        ends = (control.memory.expected_end_ms for control in self._controls.values())
+        return any(end_ms is not None and end_ms <= now_ms for end_ms in ends)
 
     @property
     def memory(self) -> dict[str, JobMemory]:
@@ -122,6 +141,7 @@ class Controller:
     def _effects(self, control: JobControl, before: JobMemory, ledger: Ledger, now_ms: int) -> Effects:
         records = [self._request_record(of, request, now_ms) for of, request in sorted(ledger.requests.items())]
         if control.memory is not before:
+            control.memory = msgspec.structs.replace(control.memory, wake_at_ms=control.wake_at_ms())
             records.append(state_record(self._cluster, "job", control.memory.job, control.memory, now_ms))
         if ledger.commits:
             generation = self._memory.placement_generation + ledger.commits

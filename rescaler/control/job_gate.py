@@ -22,22 +22,48 @@ def settings_after(settings: GateSettings, failures: int) -> GateSettings:
     """The gate's parameters; after failures the cooldown is a back-off that doubles with each, up to ten minutes."""
     if not failures:
         return settings
-    backoff_ms = max(settings.cooldown_ms, BACKOFF_FIRST_MS) * 2 ** min(failures, 10)
-    return replace(settings, cooldown_ms=max(settings.cooldown_ms, min(backoff_ms, BACKOFF_MS_MAX)))
+    return replace(settings, cooldown_ms=max(settings.cooldown_ms, backoff_ms(settings, failures)))
 
 
-def targets_of(pending: PendingAct | None, current: Mapping[str, int]) -> dict[str, Target]:
+def backoff_ms(settings: GateSettings, failures: int) -> int:
+    """How long to rest after so many failures in a row."""
+    doubled = max(settings.cooldown_ms, BACKOFF_FIRST_MS) << min(failures, 10)
+    return min(doubled, BACKOFF_MS_MAX)
+
+
+def targets_of(pending: PendingAct | None, current: Mapping[str, int], mode: Mode = Mode.EXECUTING) -> dict[str, Target]:
     """What the gate shall aim at: the pending act, or else what is.
 
     ``upper`` is what the act desires; ``lower`` is the least worth starting: no less than now or than the load needs, unless
-    the act desires less.
+    the act desires less. Of a job that waits nothing runs now: one subtask is worth starting if the load needs no more.
     """
     wanted = pending.wanted if pending else {}
     targets = {}
     for task, count in current.items():
         want = wanted.get(task, Wanted(desired=count, floor=0))
-        targets[task] = Target(min(want.desired, max(count, want.floor)), want.desired)
+        running = count if mode is Mode.EXECUTING else 1
+        targets[task] = Target(min(want.desired, max(running, want.floor)), want.desired)
     return targets
+
+
+def told_gate(
+    state: GateState | None,
+    settings: GateSettings,
+    topology: JobTopology,
+    pending: PendingAct | None,
+    *,
+    slots: int,
+    now_ms: int,
+) -> Gate:
+    """The job's gate, told of targets, slots and time; a fresh one where the engine's job is no longer the gate's."""
+    targets = targets_of(pending, parallelism_of(topology), mode_of(topology))
+    gate = matching_gate(state, settings, topology, targets, slots=slots, now_ms=now_ms)
+    due_ms = gate.wake_at_ms()
+    if gate.state.targets != targets or gate.state.slots != slots:
+        gate.on_change(targets=targets, slots=slots, now_ms=now_ms)
+    elif due_ms is not None and due_ms <= now_ms:
+        gate.advance(now_ms)
+    return gate
 
 
 def matching_gate(

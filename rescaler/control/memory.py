@@ -13,6 +13,7 @@ from contracts.ids import Cluster
 from contracts.messages import RescalerRecord, RescheduleCommand
 from contracts.wire import encode
 from rescaler.gate import GateState
+from rescaler.reschedule_steps import Step
 
 Kind = Literal["job", "cluster", "request"]
 
@@ -35,6 +36,25 @@ class PendingAct(msgspec.Struct, frozen=True, kw_only=True):
     wanted: dict[str, Wanted]
     reason: str = ""  # of the last pending outcome; "" before the first
     until_ms: int | None = None  # when the next outcome was promised for
+    checkpoint: int = 0  # the newest engine event on a checkpoint that the last outcome knew of
+
+
+class Rescaling(msgspec.Struct, frozen=True, kw_only=True):
+    """The intent: a rescale that has been begun and has not ended. Written together with the command of its first step.
+
+    ``step`` is prepare while learners warm up, barrier once the change itself was asked for, undo_prepare while learners are
+    dropped. The record that ends it is the commit: units, mappings, generation and no intent, in one transaction.
+    """
+
+    generation: int
+    decision_id: str
+    step: Step
+    began_at_ms: int
+    wanted: dict[str, int]  # parallelism per task
+    preparations: int = 0  # begun so far
+    accepted: bool = False  # the engine has taken on the outstanding step
+    avoided_units: tuple[int, ...] = ()  # lost, or on hosts where learners took too long
+    given_up: str = ""  # code of the last preparation that failed
 
 
 class JobMemory(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,12 +66,16 @@ class JobMemory(msgspec.Struct, frozen=True, kw_only=True):
     failures: int = 0  # rescales that failed since the last one that did not
     gate: GateState | None = None
     pending: PendingAct | None = None
-    outstanding: RescheduleCommand | None = None  # commanded, end not yet known
+    rescaling: Rescaling | None = None
+    outstanding: RescheduleCommand | None = None  # commanded, end not yet known: the present step of the rescale
     expected_end_ms: int | None = None  # of the outstanding command, once the engine has said so
     applied_generation: int = 0  # of the last command known to be carried out
     applied_units: dict[str, tuple[int, ...]] = {}  # per task; holds until the topology shows applied_generation
     mappings: dict[str, tuple[int, ...]] = {}  # unit per vnode, for stateful tasks that were rescaled
-    planned_mappings: dict[str, tuple[int, ...]] = {}  # the same, once the outstanding command is carried out
+    planned_mappings: dict[str, tuple[int, ...]] = {}  # the same, once the rescale is carried out
+    checkpoint: int = 0  # sequence of the newest engine event on a checkpoint that the gate was told of
+    not_before_ms: int = 0  # a job that waits is not started earlier: its last start failed
+    wake_at_ms: int | None = None  # when something is due next, as known when this was written
 
 
 class ClusterMemory(msgspec.Struct, frozen=True, kw_only=True):

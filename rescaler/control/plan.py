@@ -29,6 +29,8 @@ class JobPlan:
     mappings: Mappings
     """Of the stateful tasks that change."""
     placement: Placement
+    state_moves: bool = False
+    """Whether state moves between hosts: learners can restore it beforehand."""
 
 
 def plan_job(
@@ -57,8 +59,8 @@ def plan_job(
     width = max((wanted[spec.task] for spec in tasks), default=0)
     chosen = choose_units(topology, width, hosts, taken=taken, settings=placing)
     planned = _planned_units(tasks, wanted, chosen.units)
-    alive = {unit for host in hosts for unit in host.units}
-    changes, after_mappings = [], {}
+    host_of = {unit: host.host for host in hosts for unit in host.units}
+    changes, after_mappings, between_hosts = [], {}, 0
     for spec in tasks:
         after = planned.get(spec.task, spec.units)
         if set(after) == set(spec.units):
@@ -66,13 +68,14 @@ def plan_job(
         moved = 0
         if spec.stateful:
             before = _mapping(spec, mappings.get(spec.task))
-            mapping = after_mappings[spec.task] = vnodes.remapped(before, after) if before else _uniform(spec, after)
+            mapping = after_mappings[spec.task] = vnodes.remapped(before, after, host_of) if before else _uniform(spec, after)
             moved = vnodes.moved_count(before, mapping) if before else 0
-        changes.append(_change(spec, after, alive, moved))
-    return JobPlan(tuple(changes), after_mappings, chosen.placement)
+            between_hosts += vnodes.moved_between_hosts(before, mapping, host_of) if before else 0
+        changes.append(_change(spec, after, host_of, moved))
+    return JobPlan(tuple(changes), after_mappings, chosen.placement, between_hosts > 0)
 
 
-def _change(spec: TaskSpec, after: tuple[int, ...], alive: set[int], moved: int) -> TaskChange:
+def _change(spec: TaskSpec, after: tuple[int, ...], host_of: Mapping[int, str], moved: int) -> TaskChange:
     before = set(spec.units)
     return TaskChange(
         task=spec.task,
@@ -80,7 +83,7 @@ def _change(spec: TaskSpec, after: tuple[int, ...], alive: set[int], moved: int)
         after=len(after),
         added_units=tuple(sorted(set(after) - before)),
         # A unit of a host that died is gone already: no engine would know it.
-        removed_units=tuple(sorted((before - set(after)) & alive)),
+        removed_units=tuple(sorted((before - set(after)) & host_of.keys())),
         units=after,
         vnodes_moved=moved,
     )

@@ -2,6 +2,8 @@
 
 from enum import StrEnum
 
+from rescaler.gate import Phase
+
 
 class Reason(StrEnum):
     """Why a decision was held, waits, was commanded, gave way, or was refused."""
@@ -94,3 +96,22 @@ REASONS_BY_STATUS: dict[str, frozenset[Reason]] = {
     ),
 }
 """What may stand with which status."""
+
+REFUSAL_CODES: dict[Reason, str] = {
+    Reason.OLDER_DECISION: "STALE_GENERATION",
+    Reason.UNKNOWN_TASK: "FRAGMENT_NOT_FOUND",
+    Reason.TOPOLOGY_CHANGED: "FRAGMENT_NOT_FOUND",
+    Reason.REPEATED_TASK: "INVALID_INPUT",
+    Reason.NOT_SCALABLE: "SINGLETON_SCALE",
+    Reason.OUT_OF_BOUNDS: "INVALID_PARALLELISM",
+    Reason.ABOVE_TOTAL_LIMIT: "INVALID_PARALLELISM",
+    Reason.INCONSISTENT_TOPOLOGY: "CLUSTER_INCONSISTENT",
+}
+"""Codes of refused decisions that ``surescale reschedule`` has too; every other one is the reason in capitals."""
+
+WAITING_REASON: dict[Phase, Reason] = {
+    Phase.COOLDOWN: Reason.COOLDOWN,
+    Phase.STABILIZING: Reason.STABILIZING,
+    Phase.STABILIZED: Reason.STABILIZED,
+}
+"""What a pending act waits for while the gate is in a phase."""

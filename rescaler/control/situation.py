@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Literal
 
 from contracts.messages import Host, JobSettings, JobTopology, Outcome, RescheduleCommand
 from rescaler.control.memory import RequestMemory
 from rescaler.control.placing import PlacingSettings
 from rescaler.gate_settings import GateSettings
+
+WarmUpThen = Literal["elsewhere", "cold"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +24,12 @@ class ControlSettings:
     """How hosts are chosen."""
     apply_ms_max: int = 600_000
     """A command that has not ended after this has failed."""
+    warm_up_ms_max: int = 600_000
+    """Learners that are not ready after this are given up; 0: no learners, state is restored while the job stands still."""
+    warm_up_then: WarmUpThen = "elsewhere"
+    """What follows learners that were given up: others on other hosts, or the change without them."""
+    preparations_max: int = 3
+    """So often learners are begun for one rescale; after that it is done cold or, where units were lost, given up."""
     remember_ms: int = 86_400_000
     """How long a decision is known by its id after its last outcome."""
 

@@ -35,6 +35,12 @@ class View:
         return tuple(sorted(self.cluster.hosts, key=lambda host: host.host)) if self.cluster else ()
 
 
+def calling_jobs(view: View) -> set[str]:
+    """Jobs that need the rescaler without any decision: they wait without units, or have some on a host that will be removed."""
+    leaving = {unit for host in view.hosts if host.state == "removed_soon" for unit in host.units}
+    return {job for job, topology in view.jobs.items() if topology.state == "waiting" or units_of(topology) & leaving}
+
+
 def observed(topology: JobTopology, memory: JobMemory) -> JobTopology:
     """The topology as it must be now: a command known to be carried out may not have reached the topic yet."""
     if topology.generation >= memory.applied_generation or not memory.applied_units:

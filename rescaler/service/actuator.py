@@ -101,6 +101,7 @@ class ActuatorThread:
             return
         assert offset is not None
         self._read_to = offset + 1
+        self._status.count_read(RESCHEDULE_COMMANDS)
         try:
             command = decode(record.value(), RescheduleCommand)
         except RecordRejected as problem:
@@ -118,9 +119,10 @@ class ActuatorThread:
         """Write down what happened, before its command counts as ended."""
         for progress in reports:
             self._producer.produce(self._events, key=self._cluster, value=encode(progress))
-            self._status.count(f"progress_{progress.status}")
+            self._status.count_progress(progress)
             if progress.status == "failed":
-                self._log.warning("%s failed: %s %s", progress.command_id, progress.code, progress.detail)
+                fields = {"job": progress.job, "command_id": progress.command_id}
+                self._log.warning("failed: %s %s", progress.code, progress.detail, extra=fields)
         while reports and self._producer.flush(1.0) and not self._stop.is_set():
             self._log.warning("waiting for Kafka to take progress")
 

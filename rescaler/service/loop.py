@@ -26,8 +26,8 @@ def run(settings: RescalerSettings, engine: EngineApi, stop: threading.Event, lo
     Raises:
         Fenced: another process has become the active rescaler of the cluster.
     """
-    status = Status()
-    with HealthServer(settings.health_port, status.report):
+    status = Status(settings.cluster)
+    with HealthServer(settings, status.report, status.metrics):
         while not stop.is_set():
             try:
                 wait_for_topics(settings, NEEDED, stop=stop, log=log)

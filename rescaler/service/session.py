@@ -19,17 +19,19 @@ from contracts.topics import DECISIONS, RESCALER_STATE, TopicNames
 from contracts.wire import decode
 from rescaler.actuators.base import EngineApi
 from rescaler.control.controller import Controller, Effects
+from rescaler.control.view import View
 from rescaler.service.actuator import ActuatorThread
 from rescaler.service.partitions import partition_of
 from rescaler.service.settings import RescalerSettings
 from rescaler.service.status import Status
 from rescaler.service.transactions import Transactions
-from rescaler.service.views import RoadView
+from rescaler.service.views import News, RoadView
 from runtime.kafka import REQUEST_TIMEOUT_S, LogReader, consumer, partitions_of
 
 POLL_S = 0.05
 SAY_EVERY_S = 4.0
 BATCH_RECORDS = 1_000
+HOLD_BACK_S = 10.0  # at most, for the report of a rescale's end
 PAYLOAD_CHARACTERS = 500  # of a refused record, kept in its dead letter
 
 
@@ -130,7 +132,8 @@ class ActiveRescaler:
         self._settings, self._status, self._log = settings, status, log
         self._transactions = Transactions(settings, members, stop)
         self._controller = Controller(Cluster(settings.cluster), settings.control(), remembered(settings))
-        self._waiting: list[Message] = []  # decisions that came before the road's clock was seen
+        self._waiting: list[Message] = []  # decisions that came before the road's clock was seen, or are held back
+        self._held_back_s: float | None = None  # since when
         with contextlib.ExitStack() as opened:
             self._view = RoadView(settings, status, log)
             opened.callback(self._view.close)
@@ -144,36 +147,57 @@ class ActiveRescaler:
         """Do what has become due, in this order: progress, timers, decisions."""
         self._actuator.check()
         self._waiting += records
-        progress, changed = self._view.look()
-        self._unheard += progress
+        news, changed = self._view.look()
+        self._unheard += news
         if self._view.now_ms() is None or not (self._waiting or self._unheard or changed or self._is_due()):
             return
         # Whatever a decision depends on was acknowledged before it, so it is seen after this.
         self._unheard += self._view.refresh()
         now_ms = self._view.now_ms()
         assert now_ms is not None
-        records, self._waiting = self._waiting, []
         heard, self._unheard = self._unheard, []
-        effects = self._heard(heard, now_ms) + self._controller.on_tick(self._view.view(), now_ms)
-        decided, letters = self._decided(records, now_ms)
-        effects += decided
+        effects = self._heard(heard, now_ms)
+        records = []
+        letters: list[tuple[bytes | None, DeadLetter]] = []
+        if not self._holds_back(now_ms):
+            records, self._waiting = self._waiting, []
+            effects += self._controller.on_tick(self._view.view(), now_ms)
+            decided, letters = self._decided(records, now_ms)
+            effects += decided
         if records or letters or not effects.is_empty:
+            began_s = time.monotonic()
             self._transactions.write(effects, letters, _consumed(records))
-            self._status.count_effects(effects)
-            self._status.count("dead_letters", len(letters))
+            self._status.count_round(records, effects, letters, time.monotonic() - began_s)
+            self._say(effects)
+        self._status.show(self._controller.memory, self._view.view())
 
     def close(self) -> None:
         """Stop the actuator and leave the broker."""
+        self._status.show({}, View())
         self._close()
+
+    def _holds_back(self, now_ms: int) -> bool:
+        """Say whether timers and decisions wait for the end of a rescale that is due by now: what they may do depends on it."""
+        if not self._controller.awaits_end(now_ms):
+            self._held_back_s = None
+            return False
+        self._held_back_s = self._held_back_s or time.monotonic()
+        return time.monotonic() - self._held_back_s < HOLD_BACK_S
+
+    def _say(self, effects: Effects) -> None:
+        for command in effects.commands:
+            fields = {"job": command.job, "decision_id": command.decision_id, "command_id": command.command_id}
+            self._log.info("commanded%s", ", as advice" if command.advice else "", extra=fields)
 
     def _is_due(self) -> bool:
         wake_ms, now_ms = self._controller.wake_at_ms(), self._view.now_ms()
         return wake_ms is not None and now_ms is not None and wake_ms <= now_ms
 
-    def _heard(self, progress: Sequence[Progress], now_ms: int) -> Effects:
+    def _heard(self, happened: Sequence[News], now_ms: int) -> Effects:
         effects, view = Effects(), self._view.view()
-        for news in progress:
-            effects += self._controller.on_progress(news, view, now_ms)
+        for news in happened:
+            hear = self._controller.on_progress if isinstance(news, Progress) else self._controller.on_engine_event
+            effects += hear(news, view, now_ms)  # type: ignore[arg-type]  # each its own kind
         return effects
 
     def _decided(self, records: Sequence[Message], now_ms: int) -> tuple[Effects, list[tuple[bytes | None, DeadLetter]]]:

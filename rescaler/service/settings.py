@@ -1,12 +1,14 @@
 """Settings of the rescaler's process."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import get_args
 
 from contracts.errors import SettingsError
 from contracts.settings import RoadSettings
 from rescaler.control.placing import PLACING_ALGORITHMS, PlacingAlgorithm, PlacingSettings
-from rescaler.control.situation import ControlSettings
-from rescaler.gate_settings import GateSettings
+from rescaler.control.situation import ControlSettings, WarmUpThen
+from rescaler.gate_settings import COOLDOWN, EXECUTING_STABILIZATION, OLD_NAMES, GateSettings, ParamWarning, resolve
+from rescaler.refusals import Refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,8 +19,14 @@ class RescalerSettings(RoadSettings):
     """Rest of a job after a rescale, counted from its end."""
     stabilization_ms: int = 60_000
     """How long a running job waits for more units when there are not enough for all of an act."""
+    gate: str = ""
+    """Further parameters of every job's gate, as name=value, separated by commas: rescale-trigger.max-delay=60000."""
     apply_ms_max: int = 600_000
     """A command that has not ended after this has failed."""
+    warm_up_ms_max: int = 600_000
+    """Learners that are not ready after this are given up; 0: no learners."""
+    warm_up_then: WarmUpThen = "elsewhere"
+    """What follows learners that were given up: others on other hosts (elsewhere), or the change without them (cold)."""
     placement: PlacingAlgorithm = "cetsa"
     """How hosts are chosen: by cost (cetsa, lba-ce), or evenly whatever they cost (spread)."""
     placement_gain_min: float = PlacingSettings().gain_min
@@ -39,14 +47,51 @@ class RescalerSettings(RoadSettings):
             raise SettingsError(f"SURESCALE_PLACEMENT: there is no placement {self.placement!r}; known: {known}")
         if not 0.0 <= self.placement_gain_min <= 1.0:
             raise SettingsError(f"SURESCALE_PLACEMENT_GAIN_MIN: {self.placement_gain_min} is not within 0 to 1")
+        if self.warm_up_then not in get_args(WarmUpThen):
+            known = ", ".join(get_args(WarmUpThen))
+            raise SettingsError(f"SURESCALE_WARM_UP_THEN: {self.warm_up_then!r} is none of {known}")
+        if self.warm_up_ms_max < 0:
+            raise SettingsError(f"SURESCALE_WARM_UP_MS_MAX: must be at least 0, not {self.warm_up_ms_max}")
+        self.gate_settings()
 
     def control(self) -> ControlSettings:
         """What the pure core is given."""
-        gate = GateSettings(cooldown_ms=self.cooldown_ms, executing_stabilization_ms=self.stabilization_ms)
-        placing = PlacingSettings(self.placement, self.placement_gain_min)
-        return ControlSettings(gate=gate, placing=placing, apply_ms_max=self.apply_ms_max)
+        return ControlSettings(
+            gate=self.gate_settings()[0],
+            placing=PlacingSettings(self.placement, self.placement_gain_min),
+            apply_ms_max=self.apply_ms_max,
+            warm_up_ms_max=self.warm_up_ms_max,
+            warm_up_then=self.warm_up_then,
+        )
+
+    def gate_settings(self) -> tuple[GateSettings, tuple[ParamWarning, ...]]:
+        """The gate's parameters, and a warning for each old name; what ``gate`` names wins over the settings of its own.
+
+        Raises:
+            SettingsError: no such parameter, or a value that it cannot have.
+        """
+        given = dict(_parameter(each) for each in self.gate.split(",") if each.strip())
+        try:
+            found, warnings = resolve(given)
+        except Refused as refusal:
+            raise SettingsError(f"SURESCALE_GATE: {refusal.message}") from None
+        named = {OLD_NAMES.get(name) if name in OLD_NAMES else name for name in given} - {None}
+        ignored = {warning.use for warning in warnings if warning.effect == "ignored"} - given.keys()
+        if COOLDOWN not in named:
+            found = replace(found, cooldown_ms=self.cooldown_ms)
+        if EXECUTING_STABILIZATION not in named - ignored:
+            found = replace(found, executing_stabilization_ms=self.stabilization_ms)
+        return found, warnings
 
     @property
     def group(self) -> str:
         """Consumer group and transactional id: one active rescaler per cluster (and topic prefix)."""
         return f"{self.topic_prefix}rescaler-{self.cluster}"
+
+
+def _parameter(text: str) -> tuple[str, object]:
+    name, _, value = (part.strip() for part in text.partition("="))
+    try:
+        return name, None if value == "null" else int(value)
+    except ValueError:
+        raise SettingsError(f"SURESCALE_GATE: {text.strip()!r} is not of the form name=integer") from None

@@ -1,38 +1,142 @@
-"""What the rescaler's health endpoint tells."""
+"""What the rescaler's health endpoint and its metrics tell, from one set of counts."""
 
-import threading
-from collections import Counter
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
+from confluent_kafka import Message
+
+from contracts.messages import DeadLetter, Progress
+from contracts.rent import prices_of, rent_per_s, stay_of
+from contracts.topics import DEAD_LETTERS, DECISIONS, RESCALER_STATE, RESCHEDULE_COMMANDS, RESCHEDULE_EVENTS
 from rescaler.control.controller import Effects
+from rescaler.control.memory import JobMemory
+from rescaler.control.view import View
+from rescaler.gate import Phase
+from rescaler.service import metrics
+from runtime.metrics import Reading, RoleMetrics, Tally
 
 State = Literal["starting", "standby", "active"]
 
+_ENDED = ("applied", "failed")
+_COUNTERS = {
+    "duplicates": metrics.DUPLICATES,
+    "rejected": metrics.REJECTED,
+    "sessions_lost": metrics.SESSIONS_LOST,
+}
+
 
 class Status:
-    """State and counters of the process; loop and actuator write, the health endpoint reads."""
+    """State and counters of the process; loop and actuator write, the health endpoint reads from a thread of its own."""
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._counts: Counter[str] = Counter()
+    def __init__(self, cluster: str) -> None:
         self.state: State = "starting"
+        self._cluster = cluster
+        self._counts, self._read, self._written = Tally(), Tally(), Tally()
+        self._outcomes, self._commands, self._progress, self._refused = Tally(), Tally(), Tally(), Tally()
+        self._last_report: dict[str, Progress] = {}
+        self._memory: Mapping[str, JobMemory] = {}
+        self._view = View()
+        self.metrics = RoleMetrics("rescaler", metrics.METRICS, self._readings)
 
     def count(self, name: str, by: int = 1) -> None:
         """Add to a counter."""
-        with self._lock:
-            self._counts[name] += by
+        self._counts.add(name, by=by)
 
-    def count_effects(self, effects: Effects) -> None:
-        """Count what was committed."""
+    def count_read(self, topic: str) -> None:
+        """Count a record of a topic (bare name)."""
+        self._read.add(topic)
+
+    def count_round(
+        self, records: Sequence[Message], effects: Effects, letters: Sequence[tuple[bytes | None, DeadLetter]], took_s: float
+    ) -> None:
+        """Count what was committed in one transaction: decisions handled, what followed from them, what was refused."""
+        now_s = time.time()
         for outcome in effects.outcomes:
-            self.count(f"outcomes_{outcome.status}")
-        self.count("commands", len(effects.commands))
-        self.count("duplicates", effects.duplicates)
-        self.count("transactions")
+            self._outcomes.add(outcome.status, outcome.reason)
+        for command in effects.commands:
+            self._commands.add(command.action, command.gate_reason)
+        for _, letter in letters:
+            self._refused.add(letter.reason)
+        for record in records:
+            self._read.add(DECISIONS)
+            self.metrics.observe(metrics.OUTCOME_DELAY, now_s - record.timestamp()[1] / 1000)
+        self._counts.add("duplicates", by=effects.duplicates)
+        self._counts.add("transactions")
+        self._written.add(RESCALER_STATE, by=len(effects.records))
+        self.metrics.observe(metrics.TRANSACTION_DURATION, took_s)
+
+    def count_progress(self, progress: Progress) -> None:
+        """Count a report of the actuator."""
+        self._progress.add(progress.status)
+        self._last_report[progress.command_id] = progress
+        if progress.status in _ENDED:
+            self._last_report.pop(progress.command_id, None)
+        if progress.status == "applied":
+            self.metrics.observe(metrics.APPLY_DURATION, progress.duration_ms / 1000, self._action_of(progress))
+
+    def show(self, memory: Mapping[str, JobMemory], view: View) -> None:
+        """Keep what is remembered of each job and what is seen of the world, to be shown; nothing, to forget it."""
+        self._memory, self._view = memory, view
 
     def report(self) -> Mapping[str, Any]:
         """The health document. A process that waits in case the active one fails is well, but not ready."""
-        with self._lock:
-            counts = dict(sorted(self._counts.items()))
-        return {"role": "rescaler", "ready": self.state == "active", "state": self.state, **counts}
+        counts = {
+            **{name: count for (name,), count in self._counts.items()},
+            **{f"outcomes_{status}": count for status, count in self._outcomes.sums().items()},
+            **{f"progress_{status}": count for (status,), count in self._progress.items()},
+            "commands": self._commands.total(),
+            "dead_letters": self._refused.total(),
+        }
+        return {"role": "rescaler", "ready": self.state == "active", "state": self.state, **dict(sorted(counts.items()))}
+
+    def _readings(self) -> Iterator[Reading]:
+        yield Reading(metrics.ACTIVE, float(self.state == "active"), (self._cluster,))
+        yield from self._read.readings(metrics.RECORDS_READ)
+        yield from self._written.readings(metrics.RECORDS_WRITTEN)
+        yield Reading(metrics.RECORDS_WRITTEN, self._outcomes.total() + self._progress.total(), (RESCHEDULE_EVENTS,))
+        yield Reading(metrics.RECORDS_WRITTEN, self._commands.total(), (RESCHEDULE_COMMANDS,))
+        yield Reading(metrics.RECORDS_WRITTEN, self._refused.total(), (DEAD_LETTERS,))
+        yield from self._outcomes.readings(metrics.OUTCOMES)
+        yield from self._commands.readings(metrics.COMMANDS)
+        yield from self._progress.readings(metrics.PROGRESS)
+        yield from self._refused.readings(metrics.DEAD_LETTERS)
+        for (name,), count in self._counts.items():
+            if name in _COUNTERS:
+                yield Reading(_COUNTERS[name], count)
+        yield from self._jobs()
+        yield from self._learners()
+        yield from self._rents()
+
+    def _jobs(self) -> Iterator[Reading]:
+        phases = dict.fromkeys(Phase, 0)
+        in_flight = dict.fromkeys(("issued", "accepted", "warming"), 0)
+        for memory in self._memory.values():
+            if memory.gate is not None:
+                phases[memory.gate.phase] += 1
+            if memory.outstanding is not None:
+                last = self._last_report.get(memory.outstanding.command_id)
+                status = last.status if last is not None else "issued"
+                in_flight[status] = in_flight.get(status, 0) + 1
+        yield from (Reading(metrics.JOBS, count, (phase.lower(),)) for phase, count in phases.items())
+        yield from (Reading(metrics.IN_FLIGHT, count, (status,)) for status, count in in_flight.items())
+
+    def _learners(self) -> Iterator[Reading]:
+        warming = [report for report in list(self._last_report.values()) if report.status == "warming"]
+        yield Reading(metrics.LEARNERS, sum(report.learners for report in warming))
+        yield Reading(metrics.LEARNER_LAG, sum(report.lag_bytes or 0 for report in warming))
+
+    def _action_of(self, progress: Progress) -> str:
+        memory = self._memory.get(progress.job)
+        command = memory.outstanding if memory is not None else None
+        return command.action if command is not None and command.command_id == progress.command_id else "commit"
+
+    def _rents(self) -> Iterator[Reading]:
+        view, used = self._view, set[str]()
+        prices = prices_of(view.hosts)
+        for job, topology in sorted(view.jobs.items()):
+            hosts = stay_of(topology, view.hosts, None).hosts
+            used.update(hosts)
+            yield Reading(metrics.RENT, rent_per_s(hosts, prices), (job,))
+        if view.cluster is not None:
+            yield Reading(metrics.CLUSTER_RENT, rent_per_s(used, prices), (view.cluster.cluster,))

@@ -13,16 +13,36 @@ from confluent_kafka import Message
 from contracts.clock import road_time_ms
 from contracts.errors import RecordRejected
 from contracts.ids import cluster_of
-from contracts.messages import ClockSegment, ClusterTopology, EventRecord, JobSettings, JobTopology, Progress
-from contracts.topics import CLOCK, CLUSTER_TOPOLOGY, JOB_SETTINGS, JOB_TOPOLOGY, RESCHEDULE_EVENTS, TopicNames
+from contracts.messages import (
+    ClockSegment,
+    ClusterTopology,
+    EngineEvent,
+    EventRecord,
+    JobSettings,
+    JobTopology,
+    Progress,
+)
+from contracts.topics import (
+    CLOCK,
+    CLUSTER_TOPOLOGY,
+    ENGINE_EVENTS,
+    JOB_SETTINGS,
+    JOB_TOPOLOGY,
+    RESCHEDULE_EVENTS,
+    TopicNames,
+)
 from contracts.topology import check_topology
 from contracts.wire import decode
+from rescaler.control.controller import CHECKPOINTS
 from rescaler.control.view import View
 from rescaler.service.settings import RescalerSettings
 from rescaler.service.status import Status
 from runtime.kafka import LogReader
 
-VIEWED = (CLOCK, JOB_TOPOLOGY, CLUSTER_TOPOLOGY, JOB_SETTINGS, RESCHEDULE_EVENTS)
+VIEWED = (CLOCK, JOB_TOPOLOGY, CLUSTER_TOPOLOGY, JOB_SETTINGS, ENGINE_EVENTS, RESCHEDULE_EVENTS)
+
+News = Progress | EngineEvent
+"""What happened: heard once, in order within each topic."""
 
 
 class RoadView:
@@ -41,27 +61,28 @@ class RoadView:
         self._cluster: ClusterTopology | None = None
         self._jobs: dict[str, JobTopology] = {}
         self._allowed: dict[str, JobSettings] = {}
-        self._take: dict[str, Callable[[bytes | None], Progress | None]] = {
+        self._take: dict[str, Callable[[bytes | None], News | None]] = {
             CLOCK: self._take_clock,
             JOB_TOPOLOGY: self._take_job,
             CLUSTER_TOPOLOGY: self._take_cluster,
             JOB_SETTINGS: self._take_settings,
+            ENGINE_EVENTS: self._take_engine_event,
             RESCHEDULE_EVENTS: self._take_event,
         }
 
-    def refresh(self) -> list[Progress]:
-        """Read everything committed before now; return what actuators reported, in order.
+    def refresh(self) -> list[News]:
+        """Read everything committed before now; return what actuators reported and what happened in the engine.
 
         Raises:
             TimeoutError, KafkaException: Kafka does not answer.
         """
         return self._taken(self._reader.read_to_end())
 
-    def look(self) -> tuple[list[Progress], bool]:
+    def look(self) -> tuple[list[News], bool]:
         """Take what has arrived meanwhile, without asking for more; also whether the world has changed."""
         records = self._reader.poll(0)
-        events = self._names(RESCHEDULE_EVENTS)  # most of them are our own
-        return self._taken(records), any(record.topic() != events for record in records)
+        events = {self._names(RESCHEDULE_EVENTS), self._names(ENGINE_EVENTS)}  # most of the former are our own
+        return self._taken(records), any(record.topic() not in events for record in records)
 
     def now_ms(self) -> int | None:
         """The road's time; None while its clock has not been seen."""
@@ -77,18 +98,19 @@ class RoadView:
         """Leave the broker."""
         self._reader.close()
 
-    def _taken(self, records: Iterable[Message]) -> list[Progress]:
-        progress = []
+    def _taken(self, records: Iterable[Message]) -> list[News]:
+        found = []
         for record in records:
             topic: Any = record.topic()
+            self._status.count_read(self._names.bare(topic))
             try:
                 news = self._take[self._names.bare(topic)](record.value())
             except RecordRejected as error:
                 self._status.count("rejected")
                 self._log.warning("%s[%s]@%s ignored: %s", topic, record.partition(), record.offset(), error)
                 continue
-            progress += [news] if news is not None else []
-        return progress
+            found += [news] if news is not None else []
+        return found
 
     def _take_clock(self, raw: bytes | None) -> None:
         segment = decode(raw, ClockSegment)
@@ -111,6 +133,10 @@ class RoadView:
         allowed = decode(raw, JobSettings)
         if self._is_ours(allowed.job):
             self._allowed[allowed.job] = allowed
+
+    def _take_engine_event(self, raw: bytes | None) -> EngineEvent | None:
+        event = decode(raw, EngineEvent)
+        return event if event.cluster == self._settings.cluster and event.kind in CHECKPOINTS else None
 
     def _take_event(self, raw: bytes | None) -> Progress | None:
         event = decode(raw, EventRecord)

@@ -1,4 +1,4 @@
-"""The engine's HTTP interface: JSON on loopback, for the monitor's source and the rescaler's actuator."""
+"""The engine's HTTP interface: JSON for the monitor's source and the rescaler's actuator, and the metrics."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
@@ -10,6 +10,8 @@ from aiohttp import web
 from contracts.errors import RecordRejected
 from contracts.messages import RescheduleCommand
 from contracts.wire import decode
+from runtime.metrics import RoleMetrics
+from services.engine import metrics
 from services.engine.clockwork import Clockwork
 from simulation.hosts import NewHost
 from simulation.refusals import CONFLICTS, UNKNOWN, EngineRefusal
@@ -19,6 +21,7 @@ LONG_POLL_S = 0.5
 MINUTES_MAX = 600  # in one answer
 _CLOCKWORK = web.AppKey("clockwork", Clockwork)
 _READY = web.AppKey[Callable[[], bool]]("ready")
+_METRICS = web.AppKey("metrics", RoleMetrics)
 _encoder = msgspec.json.Encoder(order="deterministic")
 routes = web.RouteTableDef()
 
@@ -28,6 +31,8 @@ def application(clockwork: Clockwork, is_ready: Callable[[], bool]) -> web.Appli
     app = web.Application(middlewares=[_refusals])
     app[_CLOCKWORK] = clockwork
     app[_READY] = is_ready
+    shown = RoleMetrics("engine", metrics.METRICS, lambda: metrics.readings(clockwork))
+    app[_METRICS] = shown.of(lambda: {"ready": is_ready()})
     app.add_routes(routes)
     return app
 
@@ -50,6 +55,12 @@ async def _refusals(request: web.Request, handler: Callable[[web.Request], Await
 async def _health(request: web.Request) -> web.Response:
     ready = request.app[_READY]()
     return _json({"role": "engine", "ready": ready, **request.app[_CLOCKWORK].report()}, 200 if ready else 503)
+
+
+@routes.get("/metrics")
+async def _metrics(request: web.Request) -> web.Response:
+    page, content_type = request.app[_METRICS].page(request.headers.get("Accept", ""))
+    return web.Response(body=page, headers={"Content-Type": content_type})
 
 
 @routes.get("/clock")
@@ -180,7 +191,8 @@ async def _report(request: web.Request) -> web.Response:
         figures = asdict(cluster.report(name))
         if "tasks" not in request.query:
             del figures["task_parallelism"]
-        jobs[name] = figures
+        rescale = cluster.jobs[name].rescale_at(cluster.now_ms)
+        jobs[name] = figures | {"state": cluster.jobs[name].state_at(cluster.now_ms), "rescale": rescale and _rescale(rescale)}
     return _json({**clockwork.report(), "jobs": jobs})
 
 

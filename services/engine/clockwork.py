@@ -11,7 +11,7 @@ from typing import Any
 
 from contracts.clock import MINUTE_MS, road_time_ms, wall_time_ms
 from contracts.messages import ClockSegment, Outcome, Progress, RescheduleCommand
-from services.engine.pace import Lockstep
+from services.engine.pace import Checkpoint, Lockstep
 from services.engine.settings import EngineSettings
 from simulation.engine import SimulatedCluster
 from simulation.refusals import EngineRefusal
@@ -45,6 +45,9 @@ class Clockwork:
         self._publish = publish
         self._wall_ms = wall_ms
         self._pace = Lockstep(cluster.start_ms, cluster.end_ms, settings.span_minutes) if settings.pace == "lockstep" else None
+        if self._pace:
+            self._pace.checkpoint_interval_ms = cluster.options.checkpoint_interval_ms
+        self._events_seen = 0
         self._started = asyncio.Event()
         self._answer = asyncio.Event()
         self._minute_ended = asyncio.Condition()
@@ -86,7 +89,8 @@ class Clockwork:
                 self._answer.set()
             raise
         if self._pace:
-            self._pace.on_command(command.command_id, rescale.done_at_ms)
+            self._pace.on_command(command)
+            self._pace.on_rescale(command.command_id, _over_at_ms(rescale))
             self._answer.set()
         return rescale
 
@@ -188,10 +192,20 @@ class Clockwork:
             end_ms = self.cluster.start_ms + (len(self._reached_wall_ms) + 1) * MINUTE_MS
             self._reached_wall_ms.append(wall_time_ms(self.segment, end_ms))
         if ended and self._pace:
-            for job in self.cluster.jobs.values():  # a host's death may have moved the end of a restart
-                if job.rescale and job.rescale.state == "restarting":
-                    self._pace.on_command(job.rescale.command_id, job.rescale.done_at_ms)
+            self._tell_pace(self._pace)
         return ended
+
+    def _tell_pace(self, pace: Lockstep) -> None:
+        """Say what the minutes that have just passed mean for the stops to come."""
+        jobs = self.cluster.jobs
+        for job in jobs.values():  # learners may be ready; a host's death may have moved the end of a restart
+            if job.rescale:
+                pace.on_rescale(job.rescale.command_id, _over_at_ms(job.rescale))
+        pace.waiting = {name: job.topology.at_ms for name, job in jobs.items() if job.is_waiting}
+        for event in self.cluster.events[self._events_seen :]:
+            if event.job and event.kind.startswith("checkpoint_"):
+                pace.checkpoints = {**pace.checkpoints, event.job: Checkpoint(event.sequence, event.at_ms)}
+        self._events_seen = len(self.cluster.events)
 
     def _running_jobs(self) -> list[str]:
         return [name for name, job in self.cluster.jobs.items() if not job.is_waiting]
@@ -209,3 +223,8 @@ class Clockwork:
 
     async def _publish_in_thread(self, segment: ClockSegment) -> None:
         await asyncio.get_running_loop().run_in_executor(None, self._publish, segment)
+
+
+def _over_at_ms(rescale: Rescale) -> int | None:
+    """Return when a rescale is over; None while its learners warm up."""
+    return None if rescale.state == "warming" else rescale.done_at_ms

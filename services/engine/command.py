@@ -20,6 +20,10 @@ class _Run:
     load_parallelism: float
     sample_interval_ms: int
     restart_ms: int
+    rescale: str
+    restore_mib_per_s: float
+    checkpoint_interval_ms: int
+    kill_host_minutes: tuple[int, ...]
 
 
 @click.command("engine")
@@ -33,10 +37,21 @@ class _Run:
 @click.option("--load-parallelism", type=click.FloatRange(min=0.1, max=100), default=7.0, show_default=True,
               help="Subtasks that the heaviest task needs at the workload's P99.")  # fmt: skip
 @click.option("--sample-interval-ms", type=int, default=15_000, show_default=True, help="15000, 30000 or 60000.")
-@click.option("--restart-ms", type=int, default=60_000, show_default=True, help="How long a restart takes; a multiple of 15000.")
+@click.option("--rescale", type=click.Choice(["learners", "restart"]), default="learners", show_default=True,
+              help="State is restored before it moves, or the job restarts.")  # fmt: skip
+@click.option("--restart-ms", type=int, default=60_000, show_default=True,
+              help="How long a restart takes; a multiple of 15000.")  # fmt: skip
+@click.option("--restore-mib-per-s", type=click.FloatRange(min=0.001), default=8.0, show_default=True,
+              help="State that one host restores in a second (learners).")  # fmt: skip
+@click.option(
+    "--checkpoint-interval-ms", type=click.IntRange(min=60_000), default=60_000, show_default=True, help="Whole minutes."
+)
+@click.option("--kill-host", "kill_host_minutes", type=click.IntRange(min=1), multiple=True,
+              help="Minute of the run at whose end the busiest host dies; repeatable.")  # fmt: skip
 @click.option("--seed", type=int, help="Seed of the road; the engine itself draws nothing.")
 @click.option("--stop-wait-s", type=click.FloatRange(min=0.1), help="Wall limit of the wait at a stop. [60]")
-@click.option("--port", type=click.IntRange(0, 65535), default=8090, show_default=True, help="Loopback port; 0: a free one.")
+@click.option("--host", "engine_host", help="Address to listen on. [127.0.0.1]")
+@click.option("--port", type=click.IntRange(0, 65535), default=8090, show_default=True, help="Port; 0: a free one.")
 @click.option("--kafka", "bootstrap", help="Bootstrap servers, or none: no clock topic (SURESCALE_BOOTSTRAP).")
 @click.option("--prefix", help="Stands before every topic name.")
 @click.option("--cluster", help="Name of the cluster. [sim]")
@@ -49,6 +64,10 @@ def command(
     load_parallelism: float,
     sample_interval_ms: int,
     restart_ms: int,
+    rescale: str,
+    restore_mib_per_s: float,
+    checkpoint_interval_ms: int,
+    kill_host_minutes: tuple[int, ...],
     port: int,
     bootstrap: str | None,
     prefix: str | None,
@@ -69,14 +88,26 @@ def command(
         **given,
     )
     set_up_logs("engine")
-    chosen = _Run(workload, jobs or (DEFAULT_JOB,), minutes, start_minute, load_parallelism, sample_interval_ms, restart_ms)
+    chosen = _Run(
+        workload,
+        jobs or (DEFAULT_JOB,),
+        minutes,
+        start_minute,
+        load_parallelism,
+        sample_interval_ms,
+        restart_ms,
+        rescale,
+        restore_mib_per_s,
+        checkpoint_interval_ms,
+        kill_host_minutes,
+    )
     run(_cluster(chosen, settings.cluster), settings, port)
 
 
 def _cluster(chosen: _Run, cluster: str) -> "SimulatedCluster":
+    from simulation.costs import chosen_cost
     from simulation.engine import RunOptions, SimulatedCluster
     from simulation.jobs import load_job
-    from simulation.running import RestartCost
     from simulation.workload import load_workload
 
     workload = load_workload(chosen.workload)
@@ -85,6 +116,8 @@ def _cluster(chosen: _Run, cluster: str) -> "SimulatedCluster":
         start_minute=chosen.start_minute,
         cluster=cluster,
         sample_interval_ms=chosen.sample_interval_ms,
-        cost=RestartCost(restart_ms=chosen.restart_ms),
+        cost=chosen_cost(chosen.rescale, chosen.restart_ms, chosen.restore_mib_per_s),
+        checkpoint_interval_ms=chosen.checkpoint_interval_ms,
+        kill_host_minutes=chosen.kill_host_minutes,
     )
     return SimulatedCluster([load_job(job, workload, chosen.load_parallelism) for job in chosen.jobs], workload, options)

@@ -1,18 +1,21 @@
 """Lockstep: at which minutes the road's clock stops, and what must have been read before it goes on. Pure: no clock, no I/O.
 
-The clock stops at every span's end, at the end of every minute in which a promised wake-up falls, at the end of every minute in
-which a rescale ends, and at the end of the run. Since everything that a stop causes is acknowledged before the clock goes on, two
-runs with one seed make the same decisions at the same minutes on any machine.
+The clock stops at every span's end, at the end of every minute in which a promised wake-up falls, a rescale ends, learners warm
+up, a checkpoint is taken that an act waits for, or the rescaler learns of a job without units, and at the end of the run. Since
+everything that a stop causes is acknowledged before the clock goes on, two runs with one seed make the same decisions at the same
+minutes on any machine.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from contracts.clock import MINUTE_MS, minute_end_ms
-from contracts.messages import Outcome, Progress
+from contracts.ids import command_id
+from contracts.messages import Outcome, Progress, RescheduleCommand
 
 _ADVICE = "advise"  # reason of a command that actuators ignore
 _FINAL = ("applied", "failed")
+_TRIGGERED = ("stabilizing", "stabilized")  # reasons of acts that a checkpoint may let through
 
 
 @dataclass(slots=True)
@@ -22,7 +25,18 @@ class _Command:
     is_promised: bool = False  # an outcome named it
     has_arrived: bool = False
     is_refused: bool = False
+    is_acknowledged: bool = False  # the actuator has reported that it was accepted
+    is_warming: bool = False  # its learners decide when it is over
     due_ms: int | None = None  # stop at which the rescale is over
+    next: str | None = None  # the command that follows once this one has ended
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A checkpoint that the engine has taken: the sequence of its event, and when."""
+
+    sequence: int
+    at_ms: int
 
 
 @dataclass(slots=True)
@@ -42,6 +56,11 @@ class Lockstep:
     span_minutes: int
     stop_ms: int = -1
     misses: int = 0
+    waiting: Mapping[str, int] = field(default_factory=dict)
+    """Jobs without units, and since when: the rescaler owes each an answer one minute later, when it can know."""
+    checkpoints: Mapping[str, Checkpoint] = field(default_factory=dict)
+    """The newest checkpoint of each job."""
+    checkpoint_interval_ms: int | None = None
     _answered: set[tuple[str, int]] = field(default_factory=set)
     _latest: dict[str, Outcome] = field(default_factory=dict)  # decision -> its highest sequence
     _commands: dict[str, _Command] = field(default_factory=dict)
@@ -63,23 +82,36 @@ class Lockstep:
         if outcome.status == "commanded" and command and outcome.reason != _ADVICE and command not in self._ended:
             self._commands.setdefault(command, _Command()).is_promised = True
 
-    def on_command(self, command_id: str, done_at_ms: int) -> None:
-        """Take note that a command arrived, and when its rescale will be over; again, if that time has moved."""
-        if command_id not in self._ended:
-            command = self._commands.setdefault(command_id, _Command())
-            command.has_arrived, command.due_ms = True, minute_end_ms(done_at_ms)
+    def on_command(self, command: RescheduleCommand) -> None:
+        """Take note that a command arrived and was accepted."""
+        if command.command_id not in self._ended:
+            known = self._commands.setdefault(command.command_id, _Command())
+            known.has_arrived = True
+            if command.action == "prepare":
+                known.next = command_id(command.job, command.desired_generation, command.step + 1)
 
-    def on_refusal(self, command_id: str) -> None:
+    def on_rescale(self, of: str, done_at_ms: int | None) -> None:
+        """Take note of when a command that arrived will be over; None: when its learners are ready, whenever that is."""
+        if of in self._commands:
+            command = self._commands[of]
+            command.is_warming = done_at_ms is None
+            command.due_ms = None if done_at_ms is None else minute_end_ms(done_at_ms)
+
+    def on_refusal(self, of: str) -> None:
         """Take note that a command arrived and the engine refused it."""
-        if command_id not in self._ended:
-            command = self._commands.setdefault(command_id, _Command())
+        if of not in self._ended:
+            command = self._commands.setdefault(of, _Command())
             command.has_arrived = command.is_refused = True
 
     def on_progress(self, progress: Progress) -> None:
-        """Take note of what the actuator reported."""
+        """Take note of what the actuator reported; a ``prepare`` that has ended is followed by another step."""
+        if progress.status == "accepted" and progress.command_id in self._commands:
+            self._commands[progress.command_id].is_acknowledged = True
         if progress.status in _FINAL:
             self._ended.add(progress.command_id)
-            self._commands.pop(progress.command_id, None)
+            ended = self._commands.pop(progress.command_id, None)
+            if ended and ended.next and ended.is_promised and ended.next not in self._ended:
+                self._commands.setdefault(ended.next, _Command()).is_promised = True
 
     def waiting_for(self, jobs: Iterable[str]) -> list[str]:
         """Return in words what must still be read at this stop; ``jobs`` are those that run."""
@@ -101,6 +133,8 @@ class Lockstep:
             kind, identity = key
             if kind == "span":
                 self._answered.add((identity, self.stop_ms))
+            elif kind == "waiting":
+                self._answered.add((identity, self.waiting[identity]))
             elif kind == "wake-up":
                 del self._latest[identity]
             else:
@@ -120,11 +154,30 @@ class Lockstep:
             if outcome.status == "pending" and outcome.until_ms is not None and outcome.until_ms <= self.stop_ms:
                 words = f"a further outcome of {decision}, promised for minute {self._minute(minute_end_ms(outcome.until_ms))}"
                 found.append((words, ("wake-up", decision)))
+            elif checkpoint := self._untold(outcome):
+                words = f"an outcome of {decision} that knows of checkpoint {checkpoint.sequence}"
+                found.append((words, ("wake-up", decision)))
         for identity, command in sorted(self._commands.items()):
             words = self._lacks(identity, command)
             if words:
                 found.append((words, ("command", identity)))
+        for job, since_ms in sorted(self.waiting.items()):
+            if self.stop_ms >= since_ms + MINUTE_MS and not self._is_looked_after(job, since_ms):
+                words = f"an outcome of {job}, which waits for units since minute {self._minute(since_ms)}"
+                found.append((words, ("waiting", job)))
         return found
+
+    def _untold(self, outcome: Outcome) -> Checkpoint | None:
+        """Return the checkpoint that an act waited for when it was last answered, if there has been one since."""
+        newest = self.checkpoints.get(outcome.job)
+        if outcome.status != "pending" or outcome.reason not in _TRIGGERED or newest is None:
+            return None
+        return newest if newest.at_ms > outcome.at_ms and newest.sequence > outcome.checkpoint else None
+
+    def _is_looked_after(self, job: str, since_ms: int) -> bool:
+        """Say whether the rescaler knows that a job waits: it has answered, or something of the job is on its way anyhow."""
+        pending = any(outcome.job == job and outcome.status == "pending" for outcome in self._latest.values())
+        return pending or (job, since_ms) in self._answered or any(of.startswith(f"{job}#") for of in self._commands)
 
     def _lacks(self, identity: str, command: _Command) -> str:
         if not command.has_arrived:
@@ -133,6 +186,8 @@ class Lockstep:
             return ""  # somebody's own command: nobody reports on it
         if command.is_refused:
             return f"the report that {identity} was refused"
+        if not command.is_acknowledged:
+            return f"the report that {identity} was accepted"
         if command.due_ms is not None and self.stop_ms >= command.due_ms:
             return f"the report that {identity} is applied"
         return ""
@@ -143,9 +198,18 @@ class Lockstep:
         span_end_ms = (self.stop_ms // span_ms + 1) * span_ms
         wake_ups = (outcome.until_ms for outcome in self._latest.values() if outcome.status == "pending")
         dues = (command.due_ms for command in self._commands.values())
-        for at_ms in (span_end_ms, *wake_ups, *dues):
+        warming = (self.stop_ms + MINUTE_MS for command in self._commands.values() if command.is_warming)
+        told = (since_ms + MINUTE_MS for since_ms in self.waiting.values())
+        for at_ms in (span_end_ms, *wake_ups, *dues, *warming, *told, self._next_checkpoint_ms()):
             if at_ms is not None and minute_end_ms(at_ms) <= self.end_ms:
                 yield minute_end_ms(at_ms)
+
+    def _next_checkpoint_ms(self) -> int | None:
+        """Return when the next checkpoint is taken, while an act waits for one."""
+        every_ms, latest = self.checkpoint_interval_ms, self._latest.values()
+        if not every_ms or not any(each.status == "pending" and each.reason in _TRIGGERED for each in latest):
+            return None
+        return self.start_ms + ((self.stop_ms - self.start_ms) // every_ms + 1) * every_ms
 
     def _is_span_end(self, at_ms: int) -> bool:
         return at_ms > self.start_ms and at_ms % (self.span_minutes * MINUTE_MS) == 0

@@ -19,12 +19,11 @@ from simulation.engine import SimulatedCluster
 if TYPE_CHECKING:
     from services.engine.kafka import RoadSide
 
-HOST = "127.0.0.1"
 _log = logging.getLogger("surescale.engine")
 
 
 def run(cluster: SimulatedCluster, settings: EngineSettings, port: int) -> None:
-    """Serve a cluster on a loopback port (0: a free one) until SIGTERM or SIGINT.
+    """Serve a cluster at ``settings.engine_host`` and a port (0: a free one) until SIGTERM or SIGINT.
 
     Raises:
         OSError: the port is taken.
@@ -49,7 +48,7 @@ class _Process:
         runner = web.AppRunner(application(clockwork, lambda: self._is_ready), access_log=None)
         await runner.setup()
         try:
-            await web.TCPSite(runner, HOST, self._port).start()
+            await web.TCPSite(runner, self._settings.engine_host, self._port).start()
             _log.info("the engine listens on http://%s:%d", *runner.addresses[0][:2])
             await self._work_until(stopped, clockwork, road)
         finally:

@@ -16,6 +16,8 @@ DEFAULT_SPEEDS: dict[str, float] = {"lockstep": 6_000.0, "free": 60.0}
 class EngineSettings(RoadSettings):
     """What the engine process runs, and how its clock moves."""
 
+    engine_host: str = "127.0.0.1"
+    """Address that the engine's API listens on; loopback unless monitor and rescaler run elsewhere."""
     pace: str = "lockstep"
     """lockstep: the clock waits at every stop for the road's answer; free: it runs."""
     speed: float = 0.0

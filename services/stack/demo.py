@@ -39,6 +39,10 @@ HEADINGS = {
     show_default=True,
     help="Subtasks that the heaviest task needs at P99 load.",
 )
+@click.option("--rescale", type=click.Choice(["learners", "restart"]), default="learners", show_default=True,
+              help="State is restored before it moves, or the job restarts.")  # fmt: skip
+@click.option("--kill-host", "kill_host_minutes", type=click.IntRange(min=1), multiple=True, metavar="MINUTE",
+              help="Take the busiest host away at this minute; repeatable.")  # fmt: skip
 @click.option("--report", "report_file", type=click.Path(path_type=Path, dir_okay=False), help="Write the report as JSON.")
 @click.option("--keep", is_flag=True, help="Stay up after the trace, until Ctrl-C.")
 def command(*, report_file: Path | None, keep: bool, **given: Any) -> None:
@@ -84,24 +88,38 @@ def _follow(road: "LocalRoad", say: _Lines) -> None:
     next_line_s = 0.0
     while not (seen := road.engine_report())["finished"]:
         if time.monotonic() >= next_line_s:
-            say(_progress_line(seen))
+            say(_progress_line(seen, road.gates()))
             next_line_s = time.monotonic() + SAY_EVERY_S
         time.sleep(0.25)
 
 
-def _progress_line(report: dict[str, Any]) -> str:
+def _progress_line(report: dict[str, Any], gates: dict[str, str]) -> str:
     jobs = [
         f"{job}: {figures['load_records_per_minute']:.0f} records/min on {figures['parallelism'][-1]} subtasks"
+        f"{_doing(figures, gates.get(job))}"
         for job, figures in sorted(report["jobs"].items())
         if figures["parallelism"]
     ]
     return f"minute {report['minutes_done']:>4} of {report['minutes']}  " + "   ".join(jobs)
 
 
+def _doing(figures: dict[str, Any], gate: str | None) -> str:
+    """Return what a job is in the middle of: its gate's phase, and learners or a restart."""
+    words = [gate] if gate else []
+    rescale = figures["rescale"] or {}
+    if rescale.get("state") == "warming":
+        words.append(f"{rescale['learners']} learners, {rescale['lag_bytes'] / 2**20:.0f} MiB behind")
+    elif figures["state"] != "running":
+        words.append(figures["state"])
+    return f" ({', '.join(words)})" if words else ""
+
+
 def _print_summary(report: dict[str, Any]) -> None:
     from rich.box import SIMPLE
     from rich.console import Console
     from rich.table import Table
+
+    from services.stack.rescales import rescale_lines
 
     console = Console() if sys.stdout.isatty() else Console(width=WIDTH_WITHOUT_TERMINAL)
     for job, policies in report["jobs"].items():
@@ -114,7 +132,7 @@ def _print_summary(report: dict[str, Any]) -> None:
             cells = [_cell(figures[name]) for name in HEADINGS]
             table.add_row(policy, *cells, f"{rent['dollars']:.2f}" if rent else "-")
         console.print(table)
-    for line in rent_lines(report):
+    for line in (*rent_lines(report), *rescale_lines(report["rescaling"])):
         console.print(line, highlight=False)
     counts, fresh = report["counts"], report["freshness_s"]["pipeline"]
     console.print(

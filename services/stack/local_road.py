@@ -54,11 +54,15 @@ class RoadOptions:
     policy: str = "sure"
     load_parallelism: float = 7.0
     twins: tuple[str, ...] = TWINS
+    rescale: str = "learners"
+    kill_host_minutes: tuple[int, ...] = ()
 
     def shared_arguments(self) -> list[str]:
         """Return the options that engine and twins share, so that both run the same trace."""
         arguments = ["--workload", self.workload, "--minutes", str(self.minutes), "--seed", str(self.seed)]
-        arguments += ["--load-parallelism", str(self.load_parallelism)]
+        arguments += ["--load-parallelism", str(self.load_parallelism), "--rescale", self.rescale]
+        for minute in self.kill_host_minutes:
+            arguments += ["--kill-host", str(minute)]
         for job in self.jobs:
             arguments += ["--job", job]
         if self.start_minute is not None:
@@ -130,6 +134,14 @@ class LocalRoad:
         report: dict[str, Any] = fetch_json(f"{self.settings.engine_url}/report")
         return report
 
+    def gates(self) -> dict[str, str]:
+        """Return the phase of each job's gate, as the state service shows it; nothing while that is away."""
+        try:
+            found: dict[str, str] = {job["job"]: job["gate_phase"] for job in fetch_json(f"{self.http_url}jobs")}
+        except OSError:
+            return {}
+        return found
+
     def wait_for_minute(self, minutes: int, timeout_s: float = 600.0) -> dict[str, Any]:
         """Wait until so many minutes of the trace have passed (or it has ended) and return the engine's figures."""
         self.supervisor.wait(
@@ -151,6 +163,7 @@ class LocalRoad:
             "jobs": jobs,
             "rent": {**twins.get("rent", {}), self.options.policy: {"dollars": round(cost.dollars, 6)}},
             "counts": figures.counts(),
+            "rescaling": figures.rescales.document(engine["start_ms"]),
             "freshness_s": figures.freshness_s(engine["start_ms"]),
             "policy": {"name": self.policy.name, "sha256": self.policy.sha256},
             "window_minutes": self.settings.window_minutes,
@@ -230,7 +243,8 @@ def _checked(options: RoadOptions) -> Policy:
         raise SettingsError(f"--policy: there is no policy {options.policy!r}; known: {', '.join(policy_names())}")
     workload = load_workload(options.workload)
     jobs = [load_job(job, workload, options.load_parallelism) for job in options.jobs]
-    SimulatedCluster(jobs, workload, RunOptions(minutes=options.minutes, start_minute=options.start_minute))
+    run = RunOptions(minutes=options.minutes, start_minute=options.start_minute, kill_host_minutes=options.kill_host_minutes)
+    SimulatedCluster(jobs, workload, run)
     return load_policy(options.policy)
 
 

@@ -17,6 +17,7 @@ from contracts.messages import (
     ClusterTopology,
     DeadLetter,
     Decision,
+    EngineEvent,
     EventRecord,
     Host,
     JobTopology,
@@ -32,6 +33,7 @@ from contracts.settings import RoadSettings
 from contracts.topics import TopicNames
 from contracts.windows import decode_window
 from contracts.wire import decode
+from services.stack.rescales import RescaleFigures
 
 WARM_UP_MINUTES = 5
 
@@ -56,6 +58,7 @@ class RoadFigures:
     topologies: dict[tuple[str, int], JobTopology] = field(default_factory=dict)
     hosts: dict[str, Host] = field(default_factory=dict)
     placements: dict[tuple[str, int], Placement] = field(default_factory=dict)
+    rescales: RescaleFigures = field(default_factory=RescaleFigures)
     late: int = 0
     duplicates: int = 0
 
@@ -121,12 +124,14 @@ def _take_decision(figures: RoadFigures, raw: bytes, append_ms: int) -> None:
 def _take_command(figures: RoadFigures, raw: bytes, _append_ms: int) -> None:
     command = decode(raw, RescheduleCommand)
     figures.commands.add(command.command_id)
+    figures.rescales.take(command)
     if command.placement and not command.advice:
         figures.placements[command.job, command.desired_generation] = command.placement
 
 
 def _take_event(figures: RoadFigures, raw: bytes, _append_ms: int) -> None:
     record: EventRecord = decode(raw, Outcome | Progress)
+    figures.rescales.take(record)
     if isinstance(record, Progress):
         figures.events.add((record.command_id, record.status))
         return
@@ -134,6 +139,10 @@ def _take_event(figures: RoadFigures, raw: bytes, _append_ms: int) -> None:
     known = figures.outcomes.get(record.decision_id)
     if known is None or record.sequence > known.sequence:
         figures.outcomes[record.decision_id] = record
+
+
+def _take_engine_event(figures: RoadFigures, raw: bytes, _append_ms: int) -> None:
+    figures.rescales.take(decode(raw, EngineEvent))
 
 
 def _take_dead_letter(figures: RoadFigures, raw: bytes, _append_ms: int) -> None:
@@ -156,6 +165,7 @@ _TAKE: dict[str, Callable[[RoadFigures, bytes, int], None]] = {
     topics.DECISIONS: _take_decision,
     topics.RESCHEDULE_COMMANDS: _take_command,
     topics.RESCHEDULE_EVENTS: _take_event,
+    topics.ENGINE_EVENTS: _take_engine_event,
     topics.DEAD_LETTERS: _take_dead_letter,
     topics.JOB_TOPOLOGY: _take_job,
     topics.CLUSTER_TOPOLOGY: _take_cluster,

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -19,16 +20,24 @@ ROUTES = (
     "/decisions/{id}",
     "/commands/{id}",
     "/clusters/{cluster}",
+    "/clusters/{cluster}/info",
     "/dead-letters?limit=",
     "/counts",
     "/clocks",
 )
 
+Answered = Callable[[str, int, float], None]  # route, status code, seconds
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-def make_app(views: Views, health: Callable[[], Mapping[str, Any]], *, redis_url: str) -> web.Application:
-    """Return the application; ``health`` is the document of the projector beside it."""
+def _nobody_counts(_route: str, _code: int, _took_s: float) -> None:
+    """Without metrics."""
+
+
+def make_app(
+    views: Views, health: Callable[[], Mapping[str, Any]], *, redis_url: str, answered: Answered = _nobody_counts
+) -> web.Application:
+    """Return the application; ``health`` is the document of the projector beside it, ``answered`` is told of each answer."""
 
     async def read(query: Callable[[], Any]) -> web.Response:
         return _json(await asyncio.to_thread(query))
@@ -51,7 +60,7 @@ def make_app(views: Views, health: Callable[[], Mapping[str, Any]], *, redis_url
         limit = _limit(request)
         return await read(lambda: views.dead_letters(limit))
 
-    app = web.Application(middlewares=[_errors_as_json(redis_url)])
+    app = web.Application(middlewares=[_measured(answered), _errors_as_json(redis_url)])
     app.add_routes(
         [
             web.get("/", index),
@@ -62,12 +71,29 @@ def make_app(views: Views, health: Callable[[], Mapping[str, Any]], *, redis_url
             web.get("/decisions/{id:.+}", lambda request: read(lambda: views.decision(request.match_info["id"]))),
             web.get("/commands/{id:.+}", lambda request: read(lambda: views.command(request.match_info["id"]))),
             web.get("/clusters/{cluster}", lambda request: read(lambda: views.cluster(request.match_info["cluster"]))),
+            web.get("/clusters/{cluster}/info", lambda request: read(lambda: views.cluster_info(request.match_info["cluster"]))),
             web.get("/dead-letters", dead_letters),
             web.get("/counts", lambda _: read(views.counts)),
             web.get("/clocks", lambda _: read(views.clocks)),
         ]
     )
     return app
+
+
+def _measured(answered: Answered) -> Any:
+    @web.middleware
+    async def middleware(request: web.Request, handler: _Handler) -> web.StreamResponse:
+        began_s, code = time.monotonic(), 500
+        try:
+            response = await handler(request)
+            code = response.status
+            return response
+        finally:
+            resource = request.match_info.route.resource
+            # The route as it is written, not the address: its names would make a series each.
+            answered(resource.canonical if resource else "none", code, time.monotonic() - began_s)
+
+    return middleware
 
 
 def _errors_as_json(redis_url: str) -> Any:

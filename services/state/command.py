@@ -9,7 +9,7 @@ import click
 @click.option("--redis", "redis_url", help="Address of Redis (default: SURESCALE_REDIS_URL).")
 @click.option("--host", help="Address that the HTTP API listens on (default: 127.0.0.1).")
 @click.option("--port", type=int, help="Port of the HTTP API (default: 8070).")
-@click.option("--health-port", type=int, help="Loopback port of the health endpoint.")
+@click.option("--health-port", type=int, help="Port of health endpoint and metrics.")
 def command(
     bootstrap: str | None,
     prefix: str | None,
@@ -34,4 +34,4 @@ def command(
         http_port=port,
         health_port=health_port,
     )
-    run(settings, stop_event(), set_up_logs("state"))
+    run(settings, stop_event(), set_up_logs("state-service"))

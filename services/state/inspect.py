@@ -31,8 +31,8 @@ def state_command(
     from services.state.tables import print_job, print_jobs, print_json
     from services.state.views import Views
 
-    settings = _settings(redis_url, prefix, bootstrap)
-    with _store(settings) as store:
+    settings = road_settings(redis_url, prefix, bootstrap)
+    with open_store(settings) as store:
         if rebuild:
             click.echo(_rebuild(settings, store), err=True)
         views = Views(store)
@@ -56,7 +56,7 @@ def decisions_command(job: str, limit: int, as_json: bool, redis_url: str | None
     from services.state.tables import print_decisions, print_json
     from services.state.views import Views
 
-    with _store(_settings(redis_url, prefix, None)) as store:
+    with open_store(road_settings(redis_url, prefix, None)) as store:
         decisions = Views(store).decisions(job, limit)
     if as_json:
         print_json(decisions)
@@ -64,14 +64,15 @@ def decisions_command(job: str, limit: int, as_json: bool, redis_url: str | None
         print_decisions(job, decisions)
 
 
-def _settings(redis_url: str | None, prefix: str | None, bootstrap: str | None) -> "RoadSettings":
+def road_settings(redis_url: str | None, prefix: str | None, bootstrap: str | None) -> "RoadSettings":
+    """Return the road's settings: what the command line says, else the environment."""
     from contracts.settings import RoadSettings, from_environment
 
     return from_environment(RoadSettings, redis_url=redis_url, topic_prefix=prefix, bootstrap=bootstrap)
 
 
 @contextmanager
-def _store(settings: "RoadSettings") -> "Iterator[ViewStore]":
+def open_store(settings: "RoadSettings") -> "Iterator[ViewStore]":
     """Yield the view; Redis away, or an address of no Redis, is one readable line."""
     import redis
 

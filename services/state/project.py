@@ -3,13 +3,12 @@
 A document in the view is ``{"appended_ms": broker's time, "record": the record}``, for windows a summary instead of the figures.
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
-import numpy as np
+from msgspec.structs import replace
 
 from contracts import topics
 from contracts.errors import RecordRejected
@@ -23,24 +22,27 @@ from contracts.messages import (
     EventRecord,
     JobSettings,
     JobTopology,
+    LookedAt,
     Outcome,
     PolicyRelease,
     RescalerRecord,
     RescheduleCommand,
 )
-from contracts.windows import Window, decode_window, source_load
-from contracts.wire import decode
+from contracts.summaries import decode_summary, encode_summary, summary_of
+from contracts.windows import decode_window
+from contracts.wire import decode, encode
 from services.state.operations import AddMember, DropField, Operation, Remember, SetField
 
 WINDOWS_KEPT = 240
-DECISIONS_KEPT = 500  # a decision of a large job with all it looked at may have 100 KB
+DECISIONS_KEPT = 500
+LOOKED_AT_SHOWN = 3  # of a task, the heaviest: all of them may have 100 KB a decision, and Kafka keeps them
 EVENTS_KEPT = 500
 DEAD_LETTERS_KEPT = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One record of Kafka, under the bare name of its topic."""
+    """One record of Kafka, under the bare name of its topic; ``summary`` is the header that travels beside a window."""
 
     topic: str
     partition: int
@@ -48,6 +50,7 @@ class Record:
     key: bytes | None
     value: bytes | None
     appended_ms: int
+    summary: bytes | None = None
 
 
 def project(record: Record) -> tuple[Operation, ...]:
@@ -116,13 +119,21 @@ def _rescaler_state(record: Record) -> tuple[Operation, ...]:
     if record.value is None:
         cluster, _, rest = _key(record).partition("/")
         kind, _, of = rest.partition("/")
-        fields = {"job": DropField(f"job:{of}", "gate"), "cluster": DropField(f"cluster:{cluster}", of)}
-        return (fields[kind],) if kind in fields else ()
+        fields = {
+            "job": (DropField(f"job:{of}", "gate"), DropField(f"job:{of}", "mappings")),
+            "cluster": (DropField(f"cluster:{cluster}", of),),
+        }
+        return fields.get(kind, ())
     memory = decode(record.value, RescalerRecord)
     if memory.kind == "job":
         split_job(memory.id)
         summary = msgspec.json.encode(_gate_summary(memory), order="sorted")
-        return *_job_index(memory.id), SetField(f"job:{memory.id}", "gate", _document(record, summary))
+        mappings = msgspec.json.encode(_mapping(_mapping(msgspec.json.decode(memory.body)).get("mappings")), order="sorted")
+        return (
+            *_job_index(memory.id),
+            SetField(f"job:{memory.id}", "gate", _document(record, summary)),
+            SetField(f"job:{memory.id}", "mappings", _document(record, mappings)),
+        )
     if memory.kind == "cluster":
         return (SetField(f"cluster:{memory.cluster}", memory.id, _document(record, bytes(memory.body))),)
     return ()  # what became of a request stands in its outcome
@@ -131,15 +142,18 @@ def _rescaler_state(record: Record) -> tuple[Operation, ...]:
 def _gate_summary(memory: RescalerRecord) -> dict[str, object]:
     """Pick what people ask for out of the rescaler's own document; what it does not hold is null."""
     body = _mapping(msgspec.json.decode(memory.body))
-    gate, pending, outstanding = (_mapping(body.get(name)) for name in ("gate", "pending", "outstanding"))
+    parts = ("gate", "pending", "outstanding", "rescaling")
+    gate, pending, outstanding, rescaling = (_mapping(body.get(name)) for name in parts)
     return {
         "at_ms": memory.at_ms,
         "phase": gate.get("phase"),
         "mode": gate.get("mode"),
         "pending_decision_id": pending.get("decision_id"),
         "pending_reason": pending.get("reason"),
-        "wake_up_ms": pending.get("until_ms"),
+        "wake_up_ms": body.get("wake_at_ms") if pending.get("until_ms") is None else pending["until_ms"],
         "outstanding_command_id": outstanding.get("command_id"),
+        "step": rescaling.get("step"),
+        "given_up": rescaling.get("given_up"),
         "desired_generation": body.get("desired_generation"),
         "applied_generation": body.get("applied_generation"),
         "failures": body.get("failures"),
@@ -154,42 +168,25 @@ def _mapping(value: Any) -> dict[str, Any]:
 
 
 def _window(record: Record) -> tuple[Operation, ...]:
-    window = decode_window(record.value)
-    counts = window.counts
+    if record.summary is not None:
+        job, raw = _key(record), record.summary
+        split_job(job)
+        summary = decode_summary(raw)
+    else:
+        window = decode_window(record.value)
+        job, summary = window.job, summary_of(window)
+        raw = encode_summary(summary)
     remembered = Remember(
         "windows",
-        window.job,
-        window.id,
-        window.window_end_ms,
-        _document(record, msgspec.json.encode(_window_summary(window), order="sorted")),
+        job,
+        summary.window_id,
+        summary.window_end_ms,
+        _document(record, raw),
         WINDOWS_KEPT,
         "windows",
-        adds=(("metrics", counts.samples), ("late", counts.late), ("duplicates.metrics", counts.duplicates)),
+        adds=(("metrics", summary.samples), ("late", summary.late), ("duplicates.metrics", summary.duplicates)),
     )
-    return *_job_index(window.job), remembered
-
-
-def _window_summary(window: Window) -> dict[str, object]:
-    newest = {
-        spec.task: figures
-        for spec, figures in zip(window.topology.tasks, window.figures[-1], strict=True)
-        if not np.isnan(figures).all()
-    }
-    load = source_load(newest, window.topology)
-    return {
-        "window_id": window.id,
-        "window_end_ms": window.window_end_ms,
-        "window_minutes": window.window_minutes,
-        "completeness": window.completeness,
-        "minutes_known": window.minutes_known,
-        "tasks": len(window.topology.tasks),
-        "load_records_per_minute": None if math.isnan(load) else load,
-        "samples": window.counts.samples,
-        "late": window.counts.late,
-        "duplicates": window.counts.duplicates,
-        "closed_append_ms": window.closed_append_ms,
-        "reached_wall_ms": window.reached_wall_ms,
-    }
+    return *_job_index(job), remembered
 
 
 def _decision(record: Record) -> tuple[Operation, ...]:
@@ -199,11 +196,21 @@ def _decision(record: Record) -> tuple[Operation, ...]:
         decision.job,
         decision.decision_id,
         decision.span_end_ms,
-        _document(record),
+        _document(record, encode(_trimmed(decision))),
         DECISIONS_KEPT,
         f"decisions.{decision.action}",
     )
     return *_job_index(decision.job), remembered
+
+
+def _trimmed(decision: Decision) -> Decision:
+    """Leave of what each task looked at only the heaviest snapshots, in their order."""
+    return replace(decision, tasks=tuple(replace(task, looked_at=_heaviest(task.looked_at)) for task in decision.tasks))
+
+
+def _heaviest(looked_at: tuple[LookedAt, ...]) -> tuple[LookedAt, ...]:
+    shown = sorted(range(len(looked_at)), key=lambda index: -looked_at[index].weight)[:LOOKED_AT_SHOWN]
+    return tuple(looked_at[index] for index in sorted(shown))
 
 
 def _command(record: Record) -> tuple[Operation, ...]:
@@ -242,6 +249,7 @@ def _event(record: Record) -> tuple[Operation, ...]:
             _document(record),
             4 * DECISIONS_KEPT,
             f"progress.{event.status}",
+            latest_wins=event.status == "warming",  # told again and again, with less and less lag
         )
     return *_job_index(event.job), remembered
 

@@ -11,7 +11,9 @@ from confluent_kafka import KafkaError, KafkaException
 
 from contracts.errors import RecordRejected
 from contracts.settings import RoadSettings
-from services.state.operations import AddUp, Operation
+from runtime.metrics import RoleMetrics, Tally
+from services.state import metrics
+from services.state.operations import AddMember, AddUp, Operation
 from services.state.project import Record, project
 from services.state.topic_log import TopicLog
 from services.state.view_store import Positions, ViewStore
@@ -23,12 +25,26 @@ _ELECTING = {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABL
 class Projector:
     """One writer of the view. Others may write the same view: whoever comes second goes on from where the first one was."""
 
-    def __init__(self, settings: RoadSettings, store: ViewStore, log: logging.Logger) -> None:
-        self._settings, self._store, self._log = settings, store, log
+    def __init__(
+        self, settings: RoadSettings, store: ViewStore, log: logging.Logger, measured: RoleMetrics | None = None
+    ) -> None:
+        """``measured`` takes the time of each step."""
+        self._settings, self._store, self._log, self._measured = settings, store, log, measured
         self._topics: TopicLog | None = None
         self._at: Positions | None = None
-        self.records = 0
+        self.taken, self.unreadable = Tally(), Tally()
         self.rebuilds = 0
+
+    @property
+    def records(self) -> int:
+        """Return how many records were taken into the view."""
+        return self.taken.total()
+
+    @property
+    def lag(self) -> int | None:
+        """Return how many records Kafka has beyond the view, as far as the broker has told; None while that is not known."""
+        topics, at = self._topics, self._at
+        return None if topics is None or at is None else topics.records_beyond(at)
 
     @property
     def caught_up(self) -> bool:
@@ -85,12 +101,16 @@ class Projector:
             if self._store.positions() != self._at:
                 self._at = None
             return 0
+        began_s = time.monotonic()
         after = self._at | {(record.topic, record.partition): record.offset + 1 for record in records}
         if not self._store.write(self._operations(records), after, self._at):
             self._at = None
             return 0
         self._at = after
-        self.records += len(records)
+        for record in records:
+            self.taken.add(record.topic)
+        if self._measured is not None:
+            self._measured.observe(metrics.STEP_DURATION, time.monotonic() - began_s)
         return len(records)
 
     def _read(self, topics: TopicLog, wait_s: float) -> list[Record]:
@@ -114,10 +134,17 @@ class Projector:
 
     def _operations(self, records: Iterable[Record]) -> list[Operation]:
         operations: list[Operation] = []
+        added: set[Operation] = set()  # nearly every record names its job and cluster: once a batch is enough
         for record in records:
             try:
-                operations += project(record)
+                for operation in project(record):
+                    if isinstance(operation, AddMember):
+                        if operation in added:
+                            continue
+                        added.add(operation)
+                    operations.append(operation)
             except RecordRejected as error:
                 operations.append(AddUp(f"unreadable.{record.topic}"))
+                self.unreadable.add(record.topic)
                 self._log.warning("%s[%d]@%d is not shown: %s", record.topic, record.partition, record.offset, error)
         return operations

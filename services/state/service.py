@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import redis
@@ -14,6 +14,8 @@ from contracts.settings import without_password
 from runtime.backoff import Stopped, wait_for
 from runtime.health import HealthServer
 from runtime.kafka import wait_for_topics
+from runtime.metrics import Reading, RoleMetrics, Tally
+from services.state import metrics
 from services.state.api import make_app
 from services.state.project import PROJECTED
 from services.state.projector import Projector
@@ -35,7 +37,7 @@ def run(settings: StateSettings, stop: threading.Event, log: logging.Logger) -> 
     """
     store = ViewStore(connect(settings.redis_url), settings.topic_prefix)
     work = _Projection(settings, store, stop, log)
-    with HealthServer(settings.health_port, work.report):
+    with HealthServer(settings, work.report, work.metrics):
         asyncio.run(_serve(settings, store, work, stop, log))
     if work.failed is not None:
         raise work.failed
@@ -44,7 +46,9 @@ def run(settings: StateSettings, stop: threading.Event, log: logging.Logger) -> 
 async def _serve(
     settings: StateSettings, store: ViewStore, work: "_Projection", stop: threading.Event, log: logging.Logger
 ) -> None:
-    runner = web.AppRunner(make_app(Views(store), work.report, redis_url=without_password(settings.redis_url)), access_log=None)
+    shown_url = without_password(settings.redis_url)
+    app = make_app(Views(store), work.report, redis_url=shown_url, answered=work.answered)
+    runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     try:
         await web.TCPSite(runner, settings.http_host, settings.http_port).start()
@@ -63,7 +67,9 @@ class _Projection:
 
     def __init__(self, settings: StateSettings, store: ViewStore, stop: threading.Event, log: logging.Logger) -> None:
         self._settings, self._stop, self._log = settings, stop, log
-        self._projector = Projector(settings, store, log)
+        self.metrics = RoleMetrics("state-service", metrics.METRICS, self._readings)
+        self._projector = Projector(settings, store, log, self.metrics)
+        self._requests = Tally()
         self._away = True
         self.failed: Exception | None = None
         self.thread = threading.Thread(target=self._run, name="projector", daemon=True)
@@ -77,6 +83,20 @@ class _Projection:
             "records": projector.records,
             "rebuilds": projector.rebuilds,
         }
+
+    def answered(self, route: str, code: int, took_s: float) -> None:
+        """Take note of an answer of the HTTP API."""
+        self._requests.add(route, str(code))
+        self.metrics.observe(metrics.HTTP_DURATION, took_s, route)
+
+    def _readings(self) -> Iterator[Reading]:
+        projector = self._projector
+        yield from projector.taken.readings(metrics.RECORDS_READ)
+        yield from projector.unreadable.readings(metrics.UNREADABLE)
+        yield from self._requests.readings(metrics.HTTP_REQUESTS)
+        yield Reading(metrics.REBUILDS, projector.rebuilds)
+        if (lag := projector.lag) is not None:
+            yield Reading(metrics.LAG, lag)
 
     def _run(self) -> None:
         try:

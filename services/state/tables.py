@@ -51,6 +51,8 @@ def print_job(job: Document) -> None:
     facts.add_row("mode", f"{settings.get('mode', 'act')}, settings version {settings.get('version', 0)}")
     facts.add_row("window", _window_line(window))
     facts.add_row("gate", _gate(gate.get("phase"), gate.get("wake_up_ms"), gate.get("pending_reason")))
+    if gate.get("step"):
+        facts.add_row("rescale", gate["step"] + (f", learners were given up: {gate['given_up']}" if gate.get("given_up") else ""))
     facts.add_row("command", _command_line(command))
     if job["rent"]:
         facts.add_row("rent", _rent_line(job["rent"]))
@@ -137,7 +139,9 @@ def _command_line(command: Document) -> str:
         return "-"
     progress = command.get("progress", [])
     last = progress[-1]["status"] if progress else "sent"
-    return f"{command['command_id']} {'advice' if command.get('advice') else last}"
+    if last == "warming":
+        last = f"warming {progress[-1]['learners']} learners, {(progress[-1].get('lag_bytes') or 0) / 2**20:.0f} MiB behind"
+    return f"{command['command_id']} {command.get('action', 'commit')} {'advice' if command.get('advice') else last}"
 
 
 def _window_line(window: Document) -> str:

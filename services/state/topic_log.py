@@ -4,6 +4,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from contracts.settings import RoadSettings
+from contracts.summaries import SUMMARY_HEADER
 from contracts.topics import TopicNames
 from runtime.kafka import REQUEST_TIMEOUT_S, consumer
 from services.state.project import PROJECTED, Record
@@ -39,6 +40,13 @@ class TopicLog:
     def at_end(self) -> bool:
         """Say whether everything committed has been read, as far as the broker has told."""
         return len(self._at_end) == len(self._partitions)
+
+    def records_beyond(self, positions: Positions) -> int | None:
+        """Return how many records lie beyond these offsets, as the last answers of the broker told; None once closed."""
+        try:
+            return sum(self._ends_beyond(place, offset) for place, offset in positions.items() if place not in self._at_end)
+        except (KafkaException, RuntimeError):
+            return None
 
     def beginning(self) -> Positions:
         """Return the oldest offsets."""
@@ -79,6 +87,11 @@ class TopicLog:
             raise KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, what))
         return [(name, partition) for name in PROJECTED for partition in sorted(known[self._names(name)].partitions)]
 
+    def _ends_beyond(self, place: tuple[str, int], offset: int) -> int:
+        at = TopicPartition(self._names(place[0]), place[1])
+        _, end = self._client.get_watermark_offsets(at, timeout=METADATA_TIMEOUT_S, cached=True)
+        return max(end - offset, 0)
+
     def _is_notice(self, message: Message) -> bool:
         error, place = message.error(), (self._names.bare(message.topic() or ""), message.partition())
         if error is None:
@@ -98,6 +111,7 @@ class TopicLog:
             key=message.key(),
             value=message.value(),
             appended_ms=message.timestamp()[1],
+            summary=_summary(message),
         )
 
     def _offsets(self, spec: OffsetSpec) -> Positions:
@@ -106,3 +120,8 @@ class TopicLog:
         asked = {TopicPartition(self._names(name), part): spec for name, part in self._partitions}
         futures = admin.list_offsets(asked, request_timeout=REQUEST_TIMEOUT_S)
         return {(self._names.bare(at.topic), at.partition): future.result().offset for at, future in futures.items()}
+
+
+def _summary(message: Message) -> bytes | None:
+    found = dict(message.headers() or ()).get(SUMMARY_HEADER)
+    return found if isinstance(found, bytes) else None

@@ -5,13 +5,18 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+import msgspec
+
 from contracts.errors import SurescaleError
 from contracts.ids import cluster_of, command_id, split_job
+from contracts.messages import ClusterTopology
+from services.state.cluster_info import cluster_info, job_seen
 from services.state.rent import cluster_rent, job_rent
 from services.state.view_store import ViewStore
 
 LIMIT_MAX = 500
 NEAR_MAX = 3
+STEPS_MAX = 16  # of one rescale; the last one that was commanded is what came of it
 _LARGE_PARTS = ("looked_at",)  # of a task in a decision: shown for one decision, not in lists
 
 Document = dict[str, Any]
@@ -108,13 +113,11 @@ class Views:
         Raises:
             NotFound: no topic has named it.
         """
-        clusters = sorted(self._client.smembers(self._key("clusters")))
-        if cluster not in clusters:
-            raise NotFound("cluster", cluster, _near(cluster, clusters))
+        self._require_cluster(cluster)
         fields = {name: _flat(_parsed(body)) for name, body in self._client.hgetall(self._key(f"cluster:{cluster}")).items()}
         ids = self._client.zrevrange(self._key(f"events:{cluster}"), 0, LIMIT_MAX - 1)
         events = self._client.hmget(self._key(f"events.bodies:{cluster}"), ids) if ids else []
-        jobs = [job for job in self.job_ids() if split_job(job)[0] == cluster]
+        jobs = self._jobs_of(cluster)
         topologies = [_parsed(self._client.hget(self._key(f"job:{job}"), "topology")) for job in jobs]
         return {
             "cluster": cluster,
@@ -125,6 +128,33 @@ class Views:
             "rent": cluster_rent(topologies, self._hosts(cluster)),
             "events": [_flat(_parsed(event)) for event in events if event],
         }
+
+    def only_cluster(self) -> str:
+        """Return the name of the only cluster.
+
+        Raises:
+            NotFound: there is none, or more than one.
+        """
+        clusters = self._clusters()
+        if len(clusters) != 1:
+            raise NotFound("cluster", "that is the only one", clusters)
+        return clusters[0]
+
+    def cluster_info(self, cluster: str) -> Document:
+        """Return workers with their units and the fragments on them (`services.state.cluster_info`).
+
+        Raises:
+            NotFound: no topic has named the cluster, or its hosts are not known yet.
+        """
+        self._require_cluster(cluster)
+        hosts = self._hosts(cluster)
+        if hosts is None:
+            raise NotFound("topology of cluster", cluster)
+        placement = _parsed(self._client.hget(self._key(f"cluster:{cluster}"), "placement"))
+        generation = (placement or {"record": {}})["record"].get("placement_generation", 0)
+        found = [self._client.hmget(self._key(f"job:{job}"), "topology", "mappings") for job in self._jobs_of(cluster)]
+        jobs = [job_seen(json.loads(topology), _parsed(mappings)) for topology, mappings in found if topology]
+        return cluster_info(msgspec.convert(hosts["record"], ClusterTopology), jobs, generation)
 
     def dead_letters(self, limit: int) -> list[Document]:
         """Return the latest refused records, newest first."""
@@ -150,8 +180,10 @@ class Views:
         """What the job costs now; what it saves is known when its generation came from a command with a placement."""
         if topology is None:
             return None
-        command = self._body("commands", job, command_id(job, topology["record"]["generation"], 0))
-        return job_rent(topology, self._hosts(cluster_of(job)), command)
+        generation = topology["record"]["generation"]
+        steps = [command_id(job, generation, step) for step in range(STEPS_MAX)]
+        bodies = [body for body in self._client.hmget(self._key(f"commands.bodies:{job}"), steps) if body]
+        return job_rent(topology, self._hosts(cluster_of(job)), _parsed(bodies[-1]) if bodies else None)
 
     def _key(self, name: str) -> str:
         return self._store.key(name)
@@ -159,6 +191,17 @@ class Views:
     def _require_job(self, job: str) -> None:
         if not self._client.sismember(self._key("jobs"), job):
             raise NotFound("job", job, _near(job, self.job_ids()))
+
+    def _clusters(self) -> list[str]:
+        return sorted(self._client.smembers(self._key("clusters")))
+
+    def _require_cluster(self, cluster: str) -> None:
+        clusters = self._clusters()
+        if cluster not in clusters:
+            raise NotFound("cluster", cluster, _near(cluster, clusters))
+
+    def _jobs_of(self, cluster: str) -> list[str]:
+        return [job for job in self.job_ids() if split_job(job)[0] == cluster]
 
     def _near_in(self, timeline: str, job: str, of: str) -> list[str]:
         return _near(of, self._client.zrange(self._key(f"{timeline}:{job}"), 0, -1))

@@ -139,22 +139,38 @@ def test_every_act_has_one_last_outcome(demo: DemoRun) -> None:
 
 
 def test_commands_are_unique_and_their_generations_have_no_gap(demo: DemoRun) -> None:
-    """One command per identity; each job's generations count 1, 2, 3, ..."""
+    """One command per identity; each job's generations count 1, 2, 3, ..., the steps of each 0, 1, ..."""
     commands = demo.read(topics.RESCHEDULE_COMMANDS, RescheduleCommand)
     assert len({found.command_id for found in commands}) == len(commands) == demo.report["counts"]["commands"] > 0
     for job in demo.report["jobs"]:
-        generations = [found.desired_generation for found in commands if found.job == job]
+        steps = [(found.desired_generation, found.step) for found in commands if found.job == job]
+        generations = [generation for generation, step in steps if step == 0]
         assert generations == list(range(1, len(generations) + 1))
+        assert all(step == 0 or (generation, step - 1) in steps for generation, step in steps)
 
 
 def test_every_command_was_applied(demo: DemoRun) -> None:
-    """Each command that the trace left time for (two minutes) was applied by the engine, and none failed."""
+    """Each change that the trace left time for (two minutes) was applied by the engine, and none failed."""
     commands = demo.read(topics.RESCHEDULE_COMMANDS, RescheduleCommand)
     progress = [found for found in demo.read(topics.RESCHEDULE_EVENTS, Outcome | Progress) if isinstance(found, Progress)]
     end_ms = max(found.span_end_ms for found in demo.read(topics.DECISIONS, Decision))
-    in_time = {found.command_id for found in commands if found.issued_at_ms + 2 * MINUTE_MS <= end_ms}
-    assert {found.command_id for found in progress if found.status == "applied"} == in_time != set()
+    commits = {found.command_id: found for found in commands if found.action == "commit"}
+    in_time = {of for of, found in commits.items() if found.issued_at_ms + 2 * MINUTE_MS <= end_ms}
+    applied = {found.command_id for found in progress if found.status == "applied"}
+    assert applied & set(commits) == in_time != set()
     assert not [found for found in progress if found.status == "failed"]
+
+
+def test_learners_warm_state_before_it_moves(demo: DemoRun) -> None:
+    """State that moves is prepared, and then the change costs a second instead of a minute."""
+    progress = [found for found in demo.read(topics.RESCHEDULE_EVENTS, Outcome | Progress) if isinstance(found, Progress)]
+    warmed = [found for found in progress if found.status == "applied" and found.learners]
+    commits = {found.command_id for found in demo.read(topics.RESCHEDULE_COMMANDS, RescheduleCommand) if found.action == "commit"}
+    assert warmed
+    assert {found.duration_ms for found in progress if found.status == "applied" and found.command_id in commits} == {1_000}
+    assert {job: found["learners"] > 0 for job, found in demo.report["rescaling"]["jobs"].items()} == dict.fromkeys(
+        demo.report["jobs"], True
+    )
 
 
 def test_nothing_was_late_doubled_or_refused(demo: DemoRun) -> None:

@@ -22,10 +22,12 @@ from contracts.topics import DEAD_LETTERS, DECISIONS, JOB_PARTITIONS, JOB_SETTIN
 from contracts.windows import WindowHistory, encode_window
 from contracts.wire import decode, encode
 from runtime.kafka import LogReader, create_topics, producer
+from services.agent import metrics
 from services.stack.broker import LocalBroker
 from services.stack.ports import free_port
 from tests.builders import JOB, row, topology
 from tests.conftest import KafkaForTests
+from tests.metrics import scraped
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.integration
@@ -141,6 +143,22 @@ def test_each_span_end_gets_one_decision_act_or_hold(road: Road) -> None:
     assert decisions[-1].action == "hold"
     records = road.records(DECISIONS, lambda records: len(records) >= 4)
     assert {record.key() for record in records} == {b"sim"}
+
+
+def test_the_metrics_rise_with_what_was_done(road: Road) -> None:
+    """Windows, decisions by action and policy, fallbacks, dead letters, and how long a decision took."""
+    asked = replace(road.settings, policy="no-such-policy")
+    road.use(asked)
+    road.start()
+    for raw in [b"junk", *windows(601, 610)]:
+        road.send(SNAPSHOTS, JOB, raw)
+    road.decisions(1)
+    page = wait_until(lambda: (seen := scraped(asked.health_port)).labels(metrics.DECISIONS) and seen, 20, "the count")
+    assert page.labels(metrics.DECISIONS) == {("act", "target-utilisation")}
+    assert (page[metrics.DECISIONS], page.of(metrics.FALLBACKS, asked="no-such-policy")) == (1, 1)
+    assert page.of(metrics.RECORDS_READ, topic=SNAPSHOTS) == 11
+    assert (page[metrics.DEAD_LETTERS], page[metrics.DECISION_DURATION]) == (1, 1)
+    assert page[metrics.PARTITIONS] == JOB_PARTITIONS
 
 
 def test_a_malformed_window_goes_to_dead_letters_and_stops_nothing(road: Road) -> None:

@@ -16,7 +16,9 @@ import pytest
 
 from contracts.messages import ClockSegment, ClusterTopology, JobTopology, RescheduleCommand, TaskChange, TaskSample
 from contracts.wire import encode
+from services.engine import metrics
 from services.stack.ports import free_port
+from tests.metrics import scraped
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.integration
@@ -59,12 +61,12 @@ class Engine:
 
 
 @contextmanager
-def running_engine(*arguments: str) -> Iterator[Engine]:
+def running_engine(*arguments: str, host: str = "127.0.0.1") -> Iterator[Engine]:
     """Run an engine until the block is left."""
     port = free_port()
     options = ["--kafka", "none", "--pace", "free", "--job", "j_2521346", "--port", str(port), *arguments]
     with subprocess.Popen([*SURESCALE, "engine", *options]) as process:
-        engine = Engine(f"http://127.0.0.1:{port}", process)
+        engine = Engine(f"http://{host}:{port}", process)
         try:
             wait_until(engine.is_healthy, what="the engine")
             yield engine
@@ -160,7 +162,7 @@ def test_hosts_join_and_leave_by_request() -> None:
 
 def test_a_command_is_accepted_once_and_an_older_one_refused() -> None:
     """The same command again has the same answer; a stale generation is a conflict."""
-    with running_engine("--minutes", "60") as engine:
+    with running_engine("--minutes", "60", "--rescale", "restart") as engine:
         path = "/jobs/j_2521346/resource-requirements"
         first = engine.ask(path, "PUT", encode(command(generation=2)))
         assert first == (
@@ -225,3 +227,19 @@ def test_bad_options_are_one_readable_line(arguments: list[str], words: str, tmp
     assert ended.stderr.startswith("surescale: ")
     assert words in ended.stderr
     assert ended.stderr.count("\n") == 1
+
+
+def test_the_metrics_show_clock_and_jobs(finished: Engine) -> None:
+    """Minutes that passed, the road's time, the size of each job."""
+    page = scraped(finished.url.rpartition(":")[2])
+    assert (page[metrics.MINUTES], page[metrics.ROAD_TIME]) == (10, START_MS / 1000 + 600)
+    assert page.of(metrics.JOBS, state="running") == 1
+    assert page.of(metrics.PARALLELISM, streaming_job=JOB) > 0
+
+
+def test_the_engine_listens_where_it_is_told() -> None:
+    """Loopback unless told otherwise; here another address of this machine."""
+    with running_engine("--minutes", "10", "--host", "127.0.0.2", host="127.0.0.2") as engine:
+        assert engine.get("/health")["role"] == "engine"
+        with pytest.raises(URLError):
+            Engine(engine.url.replace("127.0.0.2", "127.0.0.1"), engine.process).ask("/health")

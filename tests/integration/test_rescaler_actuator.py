@@ -49,10 +49,10 @@ class EngineContract(abc.ABC):
         """An engine that runs the job, its clock standing still."""
 
     def test_a_command_takes_effect_and_then_the_job_restarts(self, engine: EngineApi) -> None:
-        """The answer names two whole minutes: effect, and the end of the restart."""
+        """The answer names a whole minute for the effect, and when the job runs again."""
         accepted = engine.request(command(1, task=self.task))
         assert accepted.effective_at_ms % MINUTE_MS == 0
-        assert accepted.done_at_ms == accepted.effective_at_ms + MINUTE_MS
+        assert accepted.effective_at_ms < accepted.done_at_ms <= accepted.effective_at_ms + MINUTE_MS
 
     def test_the_same_command_again_gets_the_same_answer(self, engine: EngineApi) -> None:
         """Asking twice is asking once."""

@@ -19,9 +19,18 @@ import pytest
 from confluent_kafka import Producer
 
 from contracts.clock import MINUTE_MS
-from contracts.messages import ClusterTopology, HourlyLoad, JobSettings, JobTopology, Message, MinuteMarker, TaskSample
+from contracts.messages import (
+    ClusterTopology,
+    EngineEvent,
+    HourlyLoad,
+    JobSettings,
+    JobTopology,
+    Message,
+    MinuteMarker,
+    TaskSample,
+)
 from contracts.settings import to_environment
-from contracts.topics import CLUSTER_TOPOLOGY, DECISIONS, JOB_SETTINGS, JOB_TOPOLOGY, TOPICS, TopicNames
+from contracts.topics import CLUSTER_TOPOLOGY, DECISIONS, ENGINE_EVENTS, JOB_SETTINGS, JOB_TOPOLOGY, TOPICS, TopicNames
 from contracts.windows import Window
 from contracts.wire import encode
 from policies.decide import decide
@@ -33,6 +42,7 @@ from runtime.kafka import create_topics, producer, wait_for_topics
 from services.stack.local_road import fetch_json
 from services.stack.ports import free_ports
 from services.stack.report import read_figures
+from simulation.costs import with_learners
 from simulation.engine import RunOptions
 from simulation.jobs import load_job
 from simulation.workload import load_workload
@@ -44,6 +54,7 @@ from tests.waiting import wait_until
 pytestmark = pytest.mark.integration
 JOBS = ("j_1351665", "j_2521346")  # in order of id: of jobs that decide at once, the first chooses hosts first
 MINUTES = 40
+RESTORE_MIB_PER_S = 2.0  # so that learners take minutes
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +84,7 @@ class Stand:
     minutes: Minutes = field(default_factory=lambda: Minutes(MinuteRules()))
     seen_ms: dict[str, int] = field(default_factory=dict)
     versions: dict[str, int] = field(default_factory=dict)
+    events: int = 0
 
     def send(self, topic: str, key: str, message: Message) -> None:
         """Produce a record."""
@@ -93,10 +105,23 @@ class Stand:
             name: fetch_json(f"{self.engine}/jobs/{name}/figures?after_ms={self.seen_ms.get(name, 0)}")["minutes"]
             for name in JOBS
         }
+        self.tell_changes()
         for minutes in zip(*ended.values(), strict=False):
             for name, minute in zip(ended, minutes, strict=True):
                 self.seen_ms[name] = minute["minute_end_ms"]
                 self.take(name, minute)
+        assert self.client.flush(30) == 0
+
+    def tell_changes(self) -> None:
+        """Send hosts and events that are new, ahead of the minutes that they belong to."""
+        hosts = msgspec.convert(fetch_json(f"{self.engine}/cluster"), ClusterTopology)
+        if self.versions.get("hosts") != hosts.version:
+            self.versions["hosts"] = hosts.version
+            self.send(CLUSTER_TOPOLOGY, "sim", hosts)
+        events = msgspec.convert(fetch_json(f"{self.engine}/events?after={self.events}")["events"], list[EngineEvent])
+        self.events += len(events)
+        for event in events:
+            self.send(ENGINE_EVENTS, "sim", event)
         assert self.client.flush(30) == 0
 
     def take(self, name: str, minute: dict[str, Any]) -> None:
@@ -143,9 +168,15 @@ def answers(url: str) -> bool:
         return False
 
 
-@pytest.mark.parametrize(("span_minutes", "cooldown_ms"), [(5, 30_000), (1, 150_000)])
-def test_the_road_and_its_twin_give_the_same_series(kafka: KafkaForTests, span_minutes: int, cooldown_ms: int) -> None:
-    """With acts that meet cooldowns and running rescales, processes on Kafka and one in the simulator agree in every minute."""
+@pytest.mark.parametrize(
+    ("span_minutes", "cooldown_ms", "gate", "kills"),
+    [(5, 30_000, "", (17,)), (1, 150_000, "", ()), (5, 30_000, "checkpoint-interval=120000", (22,))],
+    ids=["a host dies", "every minute", "checkpoints, a host dies"],
+)
+def test_the_road_and_its_twin_give_the_same_series(
+    kafka: KafkaForTests, span_minutes: int, cooldown_ms: int, gate: str, kills: tuple[int, ...]
+) -> None:
+    """With acts that meet cooldowns, learners and dying hosts, processes on Kafka and one in the simulator agree every minute."""
     engine_port, rescaler_port = free_ports(2)
     settings = RescalerSettings(
         bootstrap=kafka.bootstrap,
@@ -153,10 +184,14 @@ def test_the_road_and_its_twin_give_the_same_series(kafka: KafkaForTests, span_m
         engine_url=f"http://127.0.0.1:{engine_port}",
         road_clock=True,
         cooldown_ms=cooldown_ms,
+        gate=gate,
     )
     create_topics(settings)
     wait_for_topics(settings, list(TOPICS), stop=threading.Event(), log=logging.getLogger("test"))
     engine = ["engine", "--port", str(engine_port), "--minutes", str(MINUTES), "--span-minutes", str(span_minutes)]
+    engine += ["--checkpoint-interval-ms", "120000", "--restore-mib-per-s", str(RESTORE_MIB_PER_S)]
+    for minute in kills:
+        engine += ["--kill-host", str(minute)]
     for job in JOBS:
         engine += ["--job", job]
     policy = Jumpy(span_minutes)
@@ -169,10 +204,16 @@ def test_the_road_and_its_twin_give_the_same_series(kafka: KafkaForTests, span_m
         stand.follow()
     workload = load_workload("clarknet")
     jobs = [load_job(job, workload) for job in JOBS]
-    twin = run_twin(jobs, workload, policy, options=RunOptions(minutes=MINUTES), settings=settings.control())
+    options = RunOptions(
+        minutes=MINUTES,
+        cost=with_learners(restore_bytes_per_s=RESTORE_MIB_PER_S * 2**20),
+        checkpoint_interval_ms=120_000,
+        kill_host_minutes=kills,
+    )
+    twin = run_twin(jobs, workload, policy, options=options, settings=settings.control())
     assert road["misses"] == 0
     assert read_figures(settings).rents(twin.cluster.end_ms) == twin.rents
     for job, report in twin.reports.items():
-        assert report.rescales > 2
+        assert report.rescales > 1
         assert [tuple(minute) for minute in road["jobs"][job]["task_parallelism"]] == list(report.task_parallelism)
         assert road["jobs"][job]["reward"] == report.reward

@@ -23,6 +23,7 @@ from contracts.topics import (
 )
 from contracts.wire import decode
 from rescaler.actuators.fake import FakeEngine
+from rescaler.service import metrics
 from rescaler.service.partitions import partition_of
 from rescaler.service.session import remembered
 from rescaler.service.settings import RescalerSettings
@@ -30,6 +31,7 @@ from runtime.kafka import producer
 from services.stack.ports import free_ports
 from tests.conftest import KafkaForTests
 from tests.controller_world import JOB, MINUTE_MS, START_MS, decision, job
+from tests.metrics import scraped
 from tests.rescaler_road import Road, health, is_active, opened, reader, served
 from tests.waiting import wait_until
 
@@ -49,7 +51,7 @@ def road(kafka: KafkaForTests) -> Iterator[Road]:
 
 
 def test_a_decision_becomes_an_outcome_a_command_and_a_rescaled_job(road: Road) -> None:
-    """The whole way of one act: commanded, accepted by the engine, applied when the clock gets there; then SIGTERM ends well."""
+    """The whole way of one act: commanded, accepted by the engine, applied when the clock gets there; SIGTERM ends it."""
     process, port = road.process()
     wait_until(lambda: is_active(port), 60, "the rescaler")
     hold, act = decision(T0 - MINUTE_MS), decision(T0, {"map": 4})
@@ -63,6 +65,12 @@ def test_a_decision_becomes_an_outcome_a_command_and_a_rescaled_job(road: Road) 
     wait_until(lambda: road.statuses() == ["accepted", "applied"], 20, "the end of the rescale")
     assert (road.progress[-1].at_ms, road.progress[-1].duration_ms) == (T0 + 2 * MINUTE_MS, MINUTE_MS)
     assert health(port)["commands"] == 1
+    page = scraped(port)
+    assert page.labels(metrics.OUTCOMES) == {("held", "hold"), ("commanded", "desired")}
+    assert page.labels(metrics.PROGRESS) == {("accepted",), ("applied",)}
+    assert (page[metrics.ACTIVE], page[metrics.COMMANDS], page[metrics.APPLY_DURATION]) == (1, 1, 1)
+    assert (page.of(metrics.RECORDS_READ, topic=DECISIONS), page[metrics.OUTCOME_DELAY]) == (2, 2)
+    assert page.labels(metrics.RENT) == {(JOB,)}
     process.send_signal(signal.SIGTERM)
     assert process.wait(10) == 0
 

@@ -1,5 +1,6 @@
 """The view of the road on a real Kafka and a real Redis: projected, flushed, rebuilt, read by HTTP and by commands."""
 
+import io
 import json
 import logging
 import os
@@ -41,11 +42,13 @@ from runtime.kafka import create_topics, producer
 from services.cli import main
 from services.stack.ports import free_port
 from services.stack.redis_server import LocalRedis
+from services.state import metrics
 from services.state.projector import Projector
 from services.state.view_store import ViewStore, connect
 from services.state.views import Views
 from tests.builders import JOB, row, topology
 from tests.conftest import KafkaForTests
+from tests.metrics import Scraped, scraped
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.integration
@@ -348,6 +351,43 @@ def test_http_answers_show_the_road(settings: RoadSettings, service: Callable[..
     assert get(f"{url}/counts")[1]["windows"] == 60
 
 
+def test_cluster_info_is_answered_from_the_live_road(
+    settings: RoadSettings,
+    service: Callable[..., str],
+    surescale: Callable[..., tuple[int, str, str]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """HTTP and command give workers, units and fragments; the planner takes the document as it is."""
+    send(settings, *a_road())
+    url = service()
+    wait_until(lambda: get(f"{url}/health")[0] == 200, 60, "a ready state service")
+    status, info = get(f"{url}/clusters/sim/info")
+    assert (status, info["generation"], info["vnodes"]) == (200, 3, 256)
+    assert info["workers"] == [{"id": 1, "host": "h", "parallel_units": [1, 2], "state": "running"}]
+    units = {fragment["task"]: fragment["parallel_units"] for fragment in info["fragments"]}
+    assert units == {"source": [1], "map": [1, 2], "sink": [1]}
+    assert json.loads(surescale("cluster", "info", "--json")[1]) == info
+    code, told, _ = surescale("cluster", "info", "sim")
+    assert (code, "map" in told, "2 of 2 units in use" in told) == (0, True, True)
+    widest = next(str(fragment["id"]) for fragment in info["fragments"] if fragment["task"] == "map")
+    request = {"cluster": info, "expected_generation": 3, "desired": {widest: {"parallelism": 1}}}
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(request).encode())))
+    code, planned, _ = surescale("reschedule")
+    assert (code, json.loads(planned)["moved"]) == (0, {widest: 128})
+
+
+def test_cluster_info_refuses_what_it_does_not_know(
+    settings: RoadSettings, projector: Projector, surescale: Callable[..., tuple[int, str, str]]
+) -> None:
+    """No cluster, an unknown one, and one whose hosts have not been told are one line each."""
+    assert "no cluster" in surescale("cluster", "info")[2]
+    send(settings, *a_road()[:2])
+    projector.catch_up(30)
+    assert "known: sim" in surescale("cluster", "info", "simm")[2]
+    code, _, errors = surescale("cluster", "info")
+    assert (code, errors.strip()) == (1, "surescale: no topology of cluster 'sim' is known")
+
+
 def test_http_refusals_are_json_with_a_clear_message(settings: RoadSettings, service: Callable[..., str]) -> None:
     """What is not known is 404 with near names, what cannot be asked is 400 with the field."""
     send(settings, *a_road()[:2])
@@ -357,7 +397,7 @@ def test_http_refusals_are_json_with_a_clear_message(settings: RoadSettings, ser
     assert (status, answer["near"]) == (404, [JOB])
     assert get(f"{url}/jobs/{JOB}/decisions?limit=many")[0] == 400
     assert "limit" in get(f"{url}/jobs/{JOB}/decisions?limit=0")[1]["error"]
-    for path in ("/decisions/none", "/commands/none", "/clusters/none", "/nothing"):
+    for path in ("/decisions/none", "/commands/none", "/clusters/none", "/clusters/none/info", "/nothing"):
         status, answer = get(url + path)
         assert (status, bool(answer["error"])) == (404, True)
 
@@ -430,3 +470,24 @@ def test_commands_refuse_in_one_line(
         assert code == 1
         assert word in errors
         assert len(errors.strip().splitlines()) == 1, errors
+
+
+def test_the_metrics_tell_what_was_taken_in_and_answered(settings: RoadSettings, service: Callable[..., str]) -> None:
+    """Records by topic, unreadable ones, no lag once caught up, requests by route and code."""
+    records = a_road()
+    send(settings, *records)
+    url = service()
+    decisions = sum(topic == topics.DECISIONS for topic, _, _ in records)
+
+    def caught_up() -> Scraped | None:
+        found = get(f"{url}/health")[1]
+        return scraped(settings.health_port) if found and found["ready"] else None
+
+    wait_until(caught_up, 60, "the projector")
+    assert get(f"{url}/jobs/sim/unheard-of")[0] == 404
+    page = scraped(settings.health_port)
+    assert page.of(metrics.RECORDS_READ, topic=topics.DECISIONS) == decisions
+    assert page.of(metrics.UNREADABLE, topic=topics.DECISIONS) == 1
+    assert (page[metrics.LAG], page[metrics.REBUILDS]) == (0, 1)
+    assert page[metrics.STEP_DURATION] >= 1
+    assert page.of(metrics.HTTP_REQUESTS, route="/jobs/{cluster}/{name}", code="404") == 1

@@ -12,11 +12,13 @@ from contracts.wire import encode
 from rescaler.control.controller import Controller, Effects
 from rescaler.control.reasons import REASONS_BY_STATUS
 from rescaler.control.view import View
+from rescaler.gate_settings import GateSettings
 from tests.controller_world import (
     JOB,
     MINUTE_MS,
     OTHER_JOB,
     carried_out,
+    checkpoint,
     cluster,
     controller,
     decision,
@@ -24,16 +26,24 @@ from tests.controller_world import (
     job,
     resumed,
     view,
+    without_units,
 )
 
+ROUNDS_MAX = 60
 LAST = {"held", "commanded", "superseded", "refused"}
 JOBS = (JOB, OTHER_JOB)
 HOSTS = (cluster(2, 4), cluster(1, 4), cluster(3, 6), cluster(2, 4, h1="removed_soon"))
 
+CODES = ("UNIT_LOST", "WARM_UP_TIMEOUT", "LEARNER_LOST", "JOB_FAILED_OVER")
+SETTINGS = {"gate": GateSettings(checkpoint_interval_ms=30_000, executing_stabilization_ms=50_000)}
+
 wanted = st.none() | st.dictionaries(st.sampled_from(["map", "join", "nobody"]), st.integers(1, 12), min_size=1, max_size=2)
 step = st.one_of(
     st.tuples(st.just("decision"), st.sampled_from(JOBS), wanted, st.integers(-2, 3)),
-    st.tuples(st.just("end"), st.sampled_from(JOBS), st.sampled_from(["applied", "failed"]), st.booleans()),
+    st.tuples(st.just("end"), st.sampled_from(JOBS), st.sampled_from(["applied", *CODES]), st.booleans()),
+    st.tuples(st.just("accepted"), st.sampled_from(JOBS)),
+    st.tuples(st.just("checkpoint"), st.sampled_from(JOBS), st.booleans()),
+    st.tuples(st.just("lost"), st.sampled_from(JOBS)),
     st.tuples(st.just("hosts"), st.sampled_from(HOSTS)),
     st.tuples(st.just("mode"), st.sampled_from(["act", "advise", "observe"])),
     st.tuples(st.just("tick")),
@@ -49,7 +59,9 @@ class World:
     now_ms: int = 10 * MINUTE_MS
     hosts: ClusterTopology = HOSTS[0]
     mode: str = "act"
+    settings: dict[str, object] = field(default_factory=dict)
     control: Controller = field(default_factory=controller)
+    events: int = 0
     effects: list[Effects] = field(default_factory=list)
     jobs: dict[str, JobTopology] = field(default_factory=lambda: {JOB: job(units=(0, 4)), OTHER_JOB: job(OTHER_JOB, (1,))})
     acts: list[Decision] = field(default_factory=list)
@@ -68,36 +80,73 @@ class World:
                 self.effects.append(self.control.on_decision(act, self.see(), self.now_ms))
             case ("end", str(name), str(status), bool(shown)):
                 self.end(name, status, shown)
+            case ("accepted", str(name)):
+                self.accept(name)
+            case ("checkpoint", str(name), bool(completed)):
+                self.events += 1
+                event = checkpoint(self.now_ms, self.events, of=name, completed=completed)
+                self.effects.append(self.control.on_engine_event(event, self.see(), self.now_ms))
+            case ("lost", str(name)):
+                self.lose(name)
             case ("hosts", ClusterTopology() as hosts):
                 self.hosts = hosts
             case ("mode", str(mode)):
                 self.mode = mode
         self.tick()
 
+    def outstanding(self, name: str) -> RescheduleCommand | None:
+        """The command of a job that is on its way."""
+        memory = self.control.memory.get(name)
+        return memory.outstanding if memory else None
+
+    def accept(self, name: str) -> None:
+        """Let the engine take the command on."""
+        if command := self.outstanding(name):
+            self.effects.append(self.control.on_progress(ended(command, self.now_ms, "accepted"), self.see(), self.now_ms))
+
+    def lose(self, name: str) -> None:
+        """Take every unit from a job; what was being prepared for it is given up, what was commanded fails."""
+        self.jobs[name] = without_units(self.jobs[name])
+        if self.outstanding(name):
+            self.end(name, "JOB_FAILED_OVER", True)
+
     def end(self, name: str, status: str, shown: bool) -> None:
         """Carry out, or fail, the command on its way; ``shown``: the topology has the result before the progress is heard."""
-        memory = self.control.memory.get(name)
-        command = memory.outstanding if memory else None
+        command = self.outstanding(name)
         if command is None:
             return
-        after = carried_out(self.jobs[name], command) if status == "applied" else self.jobs[name]
+        changes = status == "applied" and command.action == "commit"
+        after = carried_out(self.jobs[name], command) if changes else self.jobs[name]
         if shown:
             self.jobs[name] = after
-        self.effects.append(self.control.on_progress(ended(command, self.now_ms, status), self.see(), self.now_ms))
+        units = tuple(sorted({unit for change in command.changes for unit in change.added_units}))[:1]
+        code = "" if status == "applied" else status
+        news = ended(command, self.now_ms, "failed" if code else "applied", code, units)
+        self.effects.append(self.control.on_progress(news, self.see(), self.now_ms))
         self.jobs[name] = after
 
     def tick(self) -> None:
         """Let the controller look at the clock; perhaps replace it by its heir."""
         self.effects.append(self.control.on_tick(self.see(), self.now_ms))
         if self.restarts:
-            self.control = resumed(self.effects)
+            self.control = resumed(self.effects, **self.settings)
 
     def drain(self) -> None:
-        """Let time pass until nothing waits any more."""
-        while (wake_ms := self.control.wake_at_ms()) is not None:
+        """Let everything that is commanded be done, and time pass until nothing waits any more."""
+        self.hosts, self.mode = HOSTS[2], "act"
+        self.tick()
+        for _ in range(ROUNDS_MAX):
+            for name in JOBS:
+                self.accept(name)
+                self.end(name, "applied", True)
+                self.tick()
+            wake_ms = self.control.wake_at_ms()
+            if wake_ms is None:
+                return
             assert wake_ms > self.now_ms, "what is promised lies ahead"
             self.now_ms = wake_ms
             self.tick()
+        raise AssertionError("it never comes to rest")
 
     @property
     def outcomes(self) -> list[Outcome]:
@@ -110,9 +159,10 @@ class World:
         return [command for effects in self.effects for command in effects.commands]
 
 
-def lived(happened: list[tuple[int, tuple[object, ...]]], *, restarts: bool = False) -> World:
+def lived(happened: list[tuple[int, tuple[object, ...]]], *, restarts: bool = False, checkpoints: bool = False) -> World:
     """A world after all that happened and after everything that waited has ended."""
-    world = World(restarts=restarts)
+    settings = SETTINGS if checkpoints else {}
+    world = World(restarts=restarts, settings=settings, control=controller(**settings))
     for pause_ms, what in happened:
         world.take(pause_ms, what)
     world.drain()
@@ -133,13 +183,38 @@ def test_every_act_has_exactly_one_last_outcome(happened: list[tuple[int, tuple[
 @given(steps)
 @settings(max_examples=80, deadline=None)
 def test_commands_are_unique_and_generations_rise_by_one(happened: list[tuple[int, tuple[object, ...]]]) -> None:
-    """Per job the commands have generations 1, 2, 3 ..., and each belongs to one commanded outcome."""
+    """Per job the rescales have generations 1, 2, 3 ... and steps 0, 1, ...; each belongs to one commanded outcome."""
     world = lived(happened)
     for name in JOBS:
-        generations = [command.desired_generation for command in world.commands if command.job == name]
+        made = [(command.desired_generation, command.step) for command in world.commands if command.job == name]
+        generations = [generation for generation, step in made if step == 0]
         assert generations == list(range(1, len(generations) + 1))
+        assert made == sorted((generation, step) for generation in generations for step in range(len(steps_of(made, generation))))
     named = Counter(outcome.command_id for outcome in world.outcomes if outcome.status == "commanded")
-    assert named == Counter(command.command_id for command in world.commands)
+    assert named == Counter(command.command_id for command in world.commands if command.step == 0)
+
+
+def steps_of(made: list[tuple[int, int]], generation: int) -> list[int]:
+    """The steps of one rescale."""
+    return [step for of, step in made if of == generation]
+
+
+@given(steps)
+@settings(max_examples=80, deadline=None)
+def test_a_rescale_has_a_bounded_number_of_steps_and_ends_in_one_way(happened: list[tuple[int, tuple[object, ...]]]) -> None:
+    """Preparations, at most three, then one commit or one abort; a commit is the last step and counts once if applied."""
+    world = lived(happened)
+    by_rescale: dict[tuple[str, int], list[str]] = {}
+    for command in world.commands:
+        if not command.advice:
+            by_rescale.setdefault((command.job, command.desired_generation), []).append(command.action)
+    for actions in by_rescale.values():
+        assert actions.count("prepare") <= 3
+        assert actions.count("commit") + actions.count("abort") <= 1
+        assert "prepare" not in actions[actions.index("commit") :] if "commit" in actions else True
+    placed = sum(1 for name in JOBS for _ in range(world.jobs[name].attempt))
+    records = [record.record for effects in world.effects for record in effects.records if "/cluster/" in record.key]
+    assert placed == (msgspec.json.decode(records[-1].body)["placement_generation"] if records and records[-1] else 0)
 
 
 @given(steps)
@@ -161,7 +236,7 @@ def test_no_unit_is_given_to_two_jobs(happened: list[tuple[int, tuple[object, ..
 @settings(max_examples=60, deadline=None)
 def test_stopped_anywhere_it_goes_on_as_if_nothing_had_happened(happened: list[tuple[int, tuple[object, ...]]]) -> None:
     """A controller rebuilt from its records after every single step says the same bytes as one that never stopped."""
-    straight, restarted = lived(happened), lived(happened, restarts=True)
+    straight, restarted = (lived(happened, restarts=restarts, checkpoints=True) for restarts in (False, True))
     assert [said_bytes(effects) for effects in straight.effects] == [said_bytes(effects) for effects in restarted.effects]
 
 

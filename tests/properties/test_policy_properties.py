@@ -15,9 +15,12 @@ from policies.decide import decide
 from policies.graph import job_graph
 from policies.guardrails import guard, situation
 from policies.measure import measure
+from policies.outlook import Expected
+from policies.planning import Limits, plan
 from policies.proposal import Answer, RawAnswer, ratios_of
 from policies.rules.target_utilisation import TargetUtilisation
 from tests.unit.policies.conftest import chain_window
+from tests.unit.policies.test_planning import PLANNING
 
 EXAMPLES = hypothesis_settings(max_examples=60, deadline=None)
 
@@ -174,3 +177,36 @@ def test_a_wanted_size_survives_its_way_through_a_ratio(current: int, wanted: in
     """Rounding half up gives back what was wanted, wherever twice the present size allows."""
     ratio = float(ratios_of(np.array([wanted]), np.array([current]))[0])
     assert round_half_up(current * ratio) == max(min(wanted, 2 * current), round_half_up(current * 1e-3))
+
+
+@st.composite
+def outlooks(draw: st.DrawFn) -> Expected:
+    """Draw what may be expected of one job over three stages."""
+    means = np.array([draw(st.lists(st.floats(0, 2_000), min_size=3, max_size=3))])
+    burst = np.array([draw(st.lists(st.floats(0.01, 5.0), min_size=60, max_size=60))])
+    spread = np.full((1, 3), draw(st.floats(0.03, 0.6)))
+    return Expected(means[:, 0], means, spread, burst / burst.mean(), 20)
+
+
+@EXAMPLES
+@given(windows(), outlooks(), st.integers(0, 5), st.floats(-3, 3), st.integers(1, 60))
+def test_a_plan_stays_within_its_limits_or_holds(
+    window: Window, expected: Expected, restarts: int, ease: float, total: int
+) -> None:
+    """Whatever is expected: no task leaves bounds or step, the total holds, and a plan that does not act changes nothing."""
+    graph = job_graph(window.topology.tasks)
+    current = np.array([[spec.parallelism for spec in window.topology.tasks]], dtype=np.int64)
+    measured = measure(window.figures, graph).alone()
+    limits = Limits(np.ones(len(current[0]), dtype=np.int64), graph.parallelism_max, 2.0, total)
+    nothing, eased = np.zeros(current.shape), np.array([ease])
+    planned = plan(PLANNING, expected, measured, current, graph, limits, np.array([restarts]), nothing, eased)
+    wanted, real = planned.wanted, graph.scalable
+    assert (wanted[0, ~real] == current[0, ~real]).all()
+    if not planned.acts[0]:
+        assert (wanted == current).all()
+        return
+    assert wanted[0, real].sum() <= total
+    assert (wanted[0, real] >= 1).all()
+    assert (wanted <= np.maximum(current + 1, 2 * current)).all()
+    assert (wanted >= np.minimum(current - 1, -(-current // 2))).all()
+    assert planned.changing[0] > planned.holding[0]

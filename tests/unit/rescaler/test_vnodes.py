@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from rescaler.vnodes import least_moved, moved_count, remapped, uniform_mapping
+from rescaler.vnodes import least_moved, moved_between_hosts, moved_count, remapped, uniform_mapping
 
 
 def test_uniform_blocks_give_the_first_units_one_more() -> None:
@@ -53,3 +53,16 @@ def test_the_larger_share_stays_with_the_unit_that_holds_most() -> None:
 def test_least_moved(units: list[int], moved: int) -> None:
     """The formula, worked by hand for a uniform mapping over two units."""
     assert least_moved(uniform_mapping([1, 2], 256), units) == moved
+
+
+def test_vnodes_go_to_units_of_the_same_host_first() -> None:
+    """The same number moves, and as few as possible between hosts."""
+    before, hosts = uniform_mapping((0, 1, 2), 12), {0: "a", 1: "a", 2: "b", 3: "b", 4: "a"}
+    near, anyhow = remapped(before, (0, 3, 4), hosts), remapped(before, (0, 3, 4))
+    assert moved_count(before, near) == moved_count(before, anyhow) == 8
+    assert (moved_between_hosts(before, near, hosts), moved_between_hosts(before, anyhow, hosts)) == (0, 8)
+
+
+def test_what_a_dead_unit_held_comes_from_elsewhere() -> None:
+    """A unit without a host counts as another host."""
+    assert moved_between_hosts((0, 0, 1), (2, 2, 1), {1: "a", 2: "a"}) == 2

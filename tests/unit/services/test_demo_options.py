@@ -44,6 +44,7 @@ def test_a_wrong_file_is_one_line_that_names_the_field(tmp_path: Path, option: s
         (("--job", "j_135166"), "j_1351665"),
         (("--workload", "/nowhere.csv"), "neither a file nor one of"),
         (("--start-minute", "20000"), "has 20160 minutes"),
+        (("--minutes", "60", "--kill-host", "61"), "minute 61 is none of the run's 60 minutes"),
     ],
 )
 def test_an_unknown_name_is_answered_with_the_known_ones(arguments: tuple[str, ...], says: str) -> None:

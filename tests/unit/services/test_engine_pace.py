@@ -2,8 +2,8 @@
 
 import pytest
 
-from contracts.messages import Outcome, Progress
-from services.engine.pace import Lockstep
+from contracts.messages import Outcome, Progress, RescheduleCommand
+from services.engine.pace import Checkpoint, Lockstep
 
 MINUTE = 60_000
 JOBS = ["sim/a", "sim/b"]
@@ -42,6 +42,33 @@ def commanded(command: str = "sim/a#1.0", **changes: object) -> Outcome:
 def progress(status: str = "applied", command: str = "sim/a#1.0") -> Progress:
     """Return an actuator's report."""
     return Progress(cluster="sim", job="sim/a", command_id=command, desired_generation=1, status=status, at_ms=0)  # type: ignore[arg-type]
+
+
+def command(action: str = "commit", step: int = 0) -> RescheduleCommand:
+    """Return a command of job a's first generation."""
+    return RescheduleCommand(
+        command_id=f"sim/a#1.{step}",
+        cluster="sim",
+        job="sim/a",
+        desired_generation=1,
+        step=step,
+        steps=2,
+        action=action,  # type: ignore[arg-type]
+        base_placement_generation=0,
+        decision_id="sim/a@10",
+        gate_reason="desired",
+        gate_cause="max_delay",
+        issued_at_ms=0,
+        changes=(),
+    )
+
+
+def arrived(pace: Lockstep, done_at_ms: int | None, asked: RescheduleCommand | None = None) -> None:
+    """Let the engine accept a command that will be over at a time, or (None) when its learners are ready."""
+    of = asked or command()
+    pace.on_command(of)
+    pace.on_rescale(of.command_id, done_at_ms)
+    pace.on_progress(progress("accepted", of.command_id))
 
 
 def at_first_span_end(pace: Lockstep) -> Lockstep:
@@ -171,7 +198,7 @@ def test_a_command_that_arrived_lets_the_clock_go_on_to_the_end_of_its_rescale()
     """That end is a stop, at which the report is owed."""
     pace = at_first_span_end(lockstep())
     pace.on_outcome(commanded())
-    pace.on_command("sim/a#1.0", 11 * MINUTE + 45_000)
+    arrived(pace, 11 * MINUTE + 45_000)
     assert pace.waiting_for(JOBS) == []
     assert stops(pace, 1) == [12]
     assert pace.waiting_for(JOBS) == ["the report that sim/a#1.0 is applied"]
@@ -182,7 +209,7 @@ def test_a_final_report_ends_a_command(status: str) -> None:
     """Failed is as final as applied."""
     pace = at_first_span_end(lockstep())
     pace.on_outcome(commanded())
-    pace.on_command("sim/a#1.0", 12 * MINUTE)
+    arrived(pace, 12 * MINUTE)
     pace.move_on()
     pace.on_progress(progress(status))
     assert (pace.waiting_for(JOBS), pace.next_stop()) == ([], 20 * MINUTE)
@@ -193,7 +220,7 @@ def test_an_early_report_ends_nothing(status: str) -> None:
     """Only applied and failed are final."""
     pace = at_first_span_end(lockstep())
     pace.on_outcome(commanded())
-    pace.on_command("sim/a#1.0", 12 * MINUTE)
+    arrived(pace, 12 * MINUTE)
     pace.move_on()
     pace.on_progress(progress(status))
     assert pace.waiting_for(JOBS) == ["the report that sim/a#1.0 is applied"]
@@ -202,7 +229,7 @@ def test_an_early_report_ends_nothing(status: str) -> None:
 def test_the_command_may_arrive_before_its_outcome_is_read() -> None:
     """They travel by different ways."""
     pace = at_first_span_end(lockstep())
-    pace.on_command("sim/a#1.0", 12 * MINUTE)
+    arrived(pace, 12 * MINUTE)
     pace.on_outcome(commanded())
     assert (pace.waiting_for(JOBS), pace.next_stop()) == ([], 12 * MINUTE)
 
@@ -210,9 +237,20 @@ def test_the_command_may_arrive_before_its_outcome_is_read() -> None:
 def test_the_report_may_be_read_before_the_outcome() -> None:
     """A command that has ended is not waited for again."""
     pace = at_first_span_end(lockstep())
-    pace.on_command("sim/a#1.0", 10 * MINUTE)
+    arrived(pace, 10 * MINUTE)
     pace.on_progress(progress())
     pace.on_outcome(commanded())
+    assert pace.waiting_for(JOBS) == []
+
+
+def test_until_the_rescaler_can_know_that_a_command_was_accepted_the_clock_stands() -> None:
+    """So that it knows when the end is to be expected, before that is there."""
+    pace = at_first_span_end(lockstep())
+    pace.on_outcome(commanded())
+    pace.on_command(command())
+    pace.on_rescale("sim/a#1.0", 12 * MINUTE)
+    assert pace.waiting_for(JOBS) == ["the report that sim/a#1.0 was accepted"]
+    pace.on_progress(progress("accepted"))
     assert pace.waiting_for(JOBS) == []
 
 
@@ -230,10 +268,10 @@ def test_a_command_that_ended_stays_ended_when_its_end_is_told_again() -> None:
     """The engine repeats when a rescale ends as long as it restarts."""
     pace = at_first_span_end(lockstep())
     pace.on_outcome(commanded())
-    pace.on_command("sim/a#1.0", 12 * MINUTE)
+    arrived(pace, 12 * MINUTE)
     pace.move_on()
     pace.on_progress(progress())
-    pace.on_command("sim/a#1.0", 12 * MINUTE)
+    arrived(pace, 12 * MINUTE)
     assert (pace.waiting_for(JOBS), pace.next_stop()) == ([], 20 * MINUTE)
 
 
@@ -241,9 +279,9 @@ def test_a_rescale_whose_end_moves_is_waited_for_at_its_new_end() -> None:
     """A host that dies during the restart makes it longer."""
     pace = at_first_span_end(lockstep())
     pace.on_outcome(commanded())
-    pace.on_command("sim/a#1.0", 12 * MINUTE)
+    arrived(pace, 12 * MINUTE)
     pace.move_on()
-    pace.on_command("sim/a#1.0", 13 * MINUTE)
+    arrived(pace, 13 * MINUTE)
     assert (pace.waiting_for(JOBS), pace.next_stop()) == ([], 13 * MINUTE)
 
 
@@ -258,7 +296,7 @@ def test_a_command_that_nobody_promised_is_not_waited_for() -> None:
     """Somebody may send one by hand; no actuator reports on it."""
     pace = at_first_span_end(lockstep())
     pace.on_outcome(outcome())
-    pace.on_command("by-hand", 10 * MINUTE)
+    arrived(pace, 10 * MINUTE)
     assert pace.waiting_for(JOBS) == []
 
 
@@ -286,3 +324,78 @@ def test_without_a_miss_giving_up_counts_nothing() -> None:
     pace = at_first_span_end(lockstep())
     pace.on_outcome(outcome())
     assert (pace.give_up(JOBS), pace.misses) == ([], 0)
+
+
+def test_while_learners_warm_up_every_minute_is_a_stop() -> None:
+    """Their lag is read there; nothing is owed until they are ready, and then the report."""
+    pace = at_first_span_end(lockstep())
+    pace.on_outcome(commanded())
+    arrived(pace, None, command("prepare"))
+    assert pace.waiting_for(JOBS) == []
+    assert stops(pace, 2) == [11, 12]
+    pace.on_rescale("sim/a#1.0", 12 * MINUTE)
+    assert pace.waiting_for(JOBS) == ["the report that sim/a#1.0 is applied"]
+
+
+@pytest.mark.parametrize("status", ["applied", "failed"])
+def test_after_learners_the_next_step_is_owed(status: str) -> None:
+    """Ready or given up, a preparation is followed by a commit, another preparation or an abort, whose end is waited for."""
+    pace = at_first_span_end(lockstep())
+    pace.on_outcome(commanded())
+    arrived(pace, 10 * MINUTE, command("prepare"))
+    pace.on_progress(progress(status))
+    assert pace.waiting_for(JOBS) == ["command sim/a#1.1 to arrive"]
+    arrived(pace, 11 * MINUTE + 1_000, command(step=1))
+    assert (pace.waiting_for(JOBS), stops(pace, 1)) == ([], [12])
+    assert pace.waiting_for(JOBS) == ["the report that sim/a#1.1 is applied"]
+    pace.on_progress(progress(command="sim/a#1.1"))
+    assert (pace.waiting_for(JOBS), stops(pace, 1)) == ([], [20])
+
+
+def test_a_preparation_that_was_refused_is_followed_by_nothing() -> None:
+    """There are no learners to commit or to drop."""
+    pace = at_first_span_end(lockstep())
+    pace.on_outcome(commanded())
+    pace.on_refusal("sim/a#1.0")
+    pace.on_progress(progress("failed"))
+    assert (pace.waiting_for(JOBS), pace.next_stop()) == ([], 20 * MINUTE)
+
+
+def test_a_job_that_waits_for_units_owes_an_outcome_one_minute_later() -> None:
+    """The rescaler learns of it with the next minute; the stop is there, and the outcome names the time since when it waits."""
+    pace = at_first_span_end(lockstep())
+    pace.on_outcome(outcome())
+    pace.waiting = {"sim/b": 11 * MINUTE}
+    assert stops(pace, 1) == [12]
+    assert pace.waiting_for(["sim/a"]) == ["an outcome of sim/b, which waits for units since minute 11"]
+    pace.on_outcome(outcome("sim/b", 11, "commanded", reason="advise"))
+    assert pace.waiting_for(["sim/a"]) == []
+
+
+def test_a_job_that_is_looked_after_anyhow_owes_nothing_more() -> None:
+    """An act of it that waits has its own promise."""
+    pace = at_first_span_end(lockstep())
+    pace.on_outcome(pending(30))
+    pace.waiting = {"sim/a": 10 * MINUTE}
+    pace.move_on()
+    assert pace.waiting_for(["sim/b"]) == []
+
+
+def test_an_act_that_waits_for_a_checkpoint_must_be_told_of_each() -> None:
+    """The next one is a stop; an outcome that knows of it lets the clock go on."""
+    pace = at_first_span_end(lockstep())
+    pace.checkpoint_interval_ms = 2 * MINUTE
+    pace.on_outcome(outcome(status="pending", reason="stabilizing", until_ms=15 * MINUTE))
+    assert stops(pace, 1) == [12]
+    pace.checkpoints = {"sim/a": Checkpoint(7, 12 * MINUTE)}
+    assert pace.waiting_for(JOBS) == ["an outcome of sim/a@10 that knows of checkpoint 7"]
+    pace.on_outcome(outcome(status="pending", reason="stabilizing", until_ms=15 * MINUTE, sequence=1, checkpoint=7))
+    assert (pace.waiting_for(JOBS), stops(pace, 1)) == ([], [14])
+
+
+def test_a_checkpoint_taken_before_the_act_waited_is_none_of_its() -> None:
+    """It was taken at the very stop at which the act came."""
+    pace = at_first_span_end(lockstep())
+    pace.checkpoints = {"sim/a": Checkpoint(7, 10 * MINUTE)}
+    pace.on_outcome(outcome(status="pending", reason="stabilized", until_ms=15 * MINUTE))
+    assert pace.waiting_for(JOBS) == []

@@ -1,6 +1,7 @@
 """The projection: one record of Kafka in, operations on the view out."""
 
 import json
+from dataclasses import replace
 
 import msgspec
 import pytest
@@ -8,8 +9,19 @@ import pytest
 from contracts import topics
 from contracts.clock import MINUTE_MS
 from contracts.errors import RecordRejected
-from contracts.messages import DeadLetter, Decision, JobSettings, Outcome, PolicyUsed, Progress, RescalerRecord
-from contracts.windows import WindowCounts, WindowHistory, encode_window
+from contracts.messages import (
+    DeadLetter,
+    Decision,
+    JobSettings,
+    LookedAt,
+    Outcome,
+    PolicyUsed,
+    Progress,
+    RescalerRecord,
+    TaskDecision,
+)
+from contracts.summaries import encode_summary, summary_of
+from contracts.windows import WindowCounts, WindowHistory, decode_window, encode_window
 from contracts.wire import encode
 from services.state.operations import AddMember, DropField, Operation, Remember, SetField
 from services.state.project import PROJECTED, Record, project
@@ -73,6 +85,22 @@ def test_a_window_adds_the_samples_of_its_minute_to_the_counts() -> None:
     assert dict(item.adds) == {"metrics": 12, "late": 2, "duplicates.metrics": 3}
 
 
+def test_a_window_with_its_summary_beside_it_is_not_unpacked() -> None:
+    """The header gives the same operations; the figures are not looked at."""
+    plain = record(topics.SNAPSHOTS, window_bytes())
+    header = encode_summary(summary_of(decode_window(window_bytes())))
+    assert project(replace(plain, value=b"not looked at", summary=header)) == project(plain)
+
+
+def test_a_decision_keeps_the_heaviest_of_what_it_looked_at() -> None:
+    """Three snapshots a task, in the order in which the decision has them."""
+    looked_at = tuple(LookedAt(minute_end_ms=minute, weight=weight) for minute, weight in enumerate((0.1, 0.3, 0.2, 0.05, 0.35)))
+    task = TaskDecision(task="map", current=1, ratio=1.0, proposed=1, desired=1, looked_at=looked_at)
+    item = remembered(project(record(topics.DECISIONS, decision(tasks=(task,)))))
+    shown = json.loads(item.body)["record"]["tasks"][0]["looked_at"]
+    assert [each["minute_end_ms"] for each in shown] == [1, 2, 4]
+
+
 def test_a_decision_is_counted_by_its_action() -> None:
     """Act and hold are counted apart, by the decision's identity."""
     item = remembered(project(record(topics.DECISIONS, decision(action="act"), key="sim")))
@@ -114,16 +142,27 @@ def test_the_rescalers_memory_becomes_phase_and_wake_up() -> None:
     assert "mappings" not in summary
 
 
+def test_the_rescalers_mappings_stand_beside_the_gate() -> None:
+    """Which unit holds each vnode is kept in a field of its own; it is too much for everyone who asks for the gate."""
+    memory = RescalerRecord(cluster="sim", kind="job", id=JOB, at_ms=5, body=msgspec.Raw(b'{"mappings":{"map":[1,2]}}'))
+    field = project(record(topics.RESCALER_STATE, memory))[-1]
+    assert isinstance(field, SetField)
+    assert (field.key, field.field) == (f"job:{JOB}", "mappings")
+    assert json.loads(field.value)["record"] == {"map": [1, 2]}
+
+
 def test_memory_in_a_shape_of_another_version_is_shown_as_unknown() -> None:
     """A rescaler of another version does not stop the view."""
     memory = RescalerRecord(cluster="sim", kind="job", id=JOB, at_ms=5, body=msgspec.Raw(b'{"gate":[1],"pending":null}'))
     operations = project(record(topics.RESCALER_STATE, memory))
-    assert json.loads(operations[-1].value)["record"]["phase"] is None  # type: ignore[union-attr]
+    gate, mappings = (json.loads(operation.value)["record"] for operation in operations if isinstance(operation, SetField))
+    assert (gate["phase"], mappings) == (None, {})
 
 
 def test_forgotten_memory_of_a_job_is_taken_out() -> None:
-    """A tombstone of the rescaler's state drops the gate of that job and nothing else."""
-    assert project(record(topics.RESCALER_STATE, None, key=f"sim/job/{JOB}")) == (DropField(f"job:{JOB}", "gate"),)
+    """A tombstone of the rescaler's state drops gate and mappings of that job and nothing else."""
+    dropped = project(record(topics.RESCALER_STATE, None, key=f"sim/job/{JOB}"))
+    assert dropped == (DropField(f"job:{JOB}", "gate"), DropField(f"job:{JOB}", "mappings"))
     assert project(record(topics.RESCALER_STATE, None, key=f"sim/request/{JOB}@600000/hold")) == ()
 
 

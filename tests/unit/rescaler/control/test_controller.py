@@ -188,8 +188,8 @@ def test_a_superseded_act_is_forgotten_by_the_gate() -> None:
     control.on_progress(ended(command, T0 + MINUTE_MS), seen, T0 + MINUTE_MS)
     control.on_decision(decision(T0 + MINUTE_MS, {"map": 5}), seen, T0 + MINUTE_MS)
     control.on_decision(decision(T0 + MINUTE_MS + 1, None), seen, T0 + MINUTE_MS + 1)
-    assert control.on_tick(seen, T0 + 10 * MINUTE_MS).is_empty
-    assert control.wake_at_ms() is None
+    gone = control.on_tick(seen, T0 + 10 * MINUTE_MS)
+    assert (gone.outcomes, gone.commands, control.wake_at_ms()) == ((), (), None)
 
 
 def test_fewer_units_than_wanted_give_part_of_it_after_the_stabilization() -> None:
@@ -303,7 +303,7 @@ def test_a_topology_that_lags_behind_does_not_mislead() -> None:
 
 def test_a_topology_that_lags_two_commands_behind_does_not_mislead() -> None:
     """The units of every command count until the topology shows the last of them."""
-    control, seen = controller(), view()
+    control, seen = controller(warm_up_ms_max=0), view()
     for minute, wanted in ((0, {"map": 3}), (5, {"join": 3})):
         at_ms = T0 + minute * MINUTE_MS
         (command,) = control.on_decision(decision(at_ms, wanted), seen, at_ms).commands

@@ -1,0 +1,82 @@
+"""What a command would make of a job's tasks: checked change by change, nothing carried out. Pure."""
+
+from collections.abc import Collection, Sequence
+
+import msgspec
+
+from contracts.messages import JobTopology, RescheduleCommand, TaskChange, TaskSpec
+from simulation.refusals import EngineRefusal
+
+Tasks = tuple[TaskSpec, ...]
+
+
+def tasks_after(command: RescheduleCommand, topology: JobTopology, existing: Collection[int], available: Sequence[int]) -> Tasks:
+    """Return the tasks as they will be.
+
+    ``existing`` are all units there are, ``available`` those the job has or may take, in the order in which they are taken where
+    a change names none.
+
+    Raises:
+        EngineRefusal: with the code of the first objection.
+    """
+    changes = {change.task: change for change in command.changes}
+    if len(changes) != len(command.changes):
+        raise EngineRefusal("INVALID_COMMAND", "changes: a task is listed twice")
+    unknown = sorted(changes.keys() - {spec.task for spec in topology.tasks})
+    if unknown:
+        raise EngineRefusal("UNKNOWN_TASK", f"changes: {unknown[0]!r} is no task of job {topology.job}")
+    tasks = [_changed(spec, changes[spec.task], existing, available) if spec.task in changes else spec for spec in topology.tasks]
+    bare = [spec.task for spec in tasks if spec.scalable and not spec.units]
+    if bare:
+        raise EngineRefusal("INVALID_COMMAND", f"changes: {bare[0]!r} would have no unit; a job that waits is started as a whole")
+    held = {unit for spec in tasks if spec.scalable for unit in spec.units}
+    return tuple(spec if spec.scalable else _within(spec, held) for spec in tasks)
+
+
+def moved_to(pool: Sequence[int], tasks: Tasks) -> Tasks:
+    """Return the tasks on units of a pool, each keeping those it has, narrower where the pool is too small."""
+    return tuple(_moved(spec, pool) for spec in tasks)
+
+
+def units_of(tasks: Tasks) -> frozenset[int]:
+    """Return the units that tasks are on."""
+    return frozenset(unit for spec in tasks for unit in spec.units)
+
+
+def _changed(spec: TaskSpec, change: TaskChange, existing: Collection[int], available: Sequence[int]) -> TaskSpec:
+    where = f"changes[{spec.task}]"
+    if not spec.scalable:
+        raise EngineRefusal("NOT_SCALABLE", f"{where}: its parallelism is fixed")
+    if change.before != spec.parallelism:
+        raise EngineRefusal("BASE_CHANGED", f"{where}: it has parallelism {spec.parallelism}, not {change.before}")
+    if not 1 <= change.after <= spec.max_parallelism:
+        raise EngineRefusal("PARALLELISM_OUT_OF_RANGE", f"{where}: {change.after} is not within 1 to {spec.max_parallelism}")
+    units = change.units or _chosen(spec, change.after, available)
+    if len(units) != change.after or len(set(units)) != len(units):
+        raise EngineRefusal("INVALID_COMMAND", f"{where}: {len(set(units))} different units for parallelism {change.after}")
+    unknown = sorted(set(units) - set(existing))
+    if unknown:
+        raise EngineRefusal("UNKNOWN_PARALLEL_UNIT", f"{where}: unit {unknown[0]} is of no host")
+    occupied = sorted(set(units) - set(available) - set(spec.units))
+    if occupied:
+        raise EngineRefusal("UNIT_OCCUPIED", f"{where}: unit {occupied[0]} belongs to another job")
+    return msgspec.structs.replace(spec, parallelism=change.after, units=tuple(units))
+
+
+def _chosen(spec: TaskSpec, wanted: int, available: Sequence[int]) -> tuple[int, ...]:
+    kept = spec.units[:wanted]
+    added = [unit for unit in available if unit not in kept][: wanted - len(kept)]
+    if len(kept) + len(added) < wanted:
+        raise EngineRefusal("NOT_ENOUGH_UNITS", f"changes[{spec.task}]: {len(available)} units are to be had, {wanted} wanted")
+    return (*kept, *added)
+
+
+def _moved(spec: TaskSpec, pool: Sequence[int]) -> TaskSpec:
+    kept = [unit for unit in spec.units if unit in pool]
+    units = (kept + [unit for unit in pool if unit not in kept])[: spec.parallelism]
+    return msgspec.structs.replace(spec, parallelism=len(units), units=tuple(units))
+
+
+def _within(spec: TaskSpec, held: set[int]) -> TaskSpec:
+    """Keep source and sink on a unit that the job still holds."""
+    return spec if set(spec.units) <= held and spec.units else msgspec.structs.replace(spec, units=(min(held),))

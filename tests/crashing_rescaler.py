@@ -1,0 +1,50 @@
+"""A rescaler that dies inside its second write: run as ``python -m tests.crashing_rescaler``, it does one write and no more.
+
+A write is a transaction of the rescaler or a report of its actuator. The second one is begun: a transaction with all its records
+sent and not committed, a report not sent at all. Nothing of this is in the product.
+"""
+
+import os
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from rescaler.commands.service import command
+from rescaler.service.actuator import ActuatorThread
+from rescaler.service.transactions import Transactions
+
+EXIT_CODE = 9
+_lock = threading.Lock()
+_writes = 0
+
+
+def _is_last() -> bool:
+    """Count a write; the second one is the last thing that this process does."""
+    global _writes
+    with _lock:
+        _writes += 1
+        return _writes > 1
+
+
+_write, _report = Transactions.write, ActuatorThread._report
+
+
+def _write_or_die(self: Transactions, effects: Any, letters: Sequence[Any], consumed: Sequence[Any]) -> None:
+    if _is_last():
+        self._producer.begin_transaction()
+        self._produce(effects, letters)
+        self._producer.flush(5)
+        os._exit(EXIT_CODE)
+    _write(self, effects, letters, consumed)
+
+
+def _report_or_die(self: ActuatorThread, reports: list[Any]) -> None:
+    if reports and _is_last():
+        os._exit(EXIT_CODE)
+    _report(self, reports)
+
+
+if __name__ == "__main__":
+    Transactions.write = _write_or_die  # type: ignore[method-assign]
+    ActuatorThread._report = _report_or_die  # type: ignore[method-assign]
+    command()

@@ -1,0 +1,401 @@
+"""The steps of a rescale: learners first, then the change; what follows when learners fail; jobs without units; checkpoints."""
+
+import msgspec
+import pytest
+
+from contracts.messages import JobTopology, RescheduleCommand
+from rescaler.control.controller import Controller, Effects
+from rescaler.control.memory import state_record
+from rescaler.control.situation import ControlSettings
+from rescaler.control.view import View
+from rescaler.gate_settings import GateSettings
+from rescaler.reschedule_steps import Step
+from tests.controller_world import (
+    CLUSTER,
+    JOB,
+    MINUTE_MS,
+    START_MS,
+    checkpoint,
+    cluster,
+    controller,
+    decision,
+    ended,
+    job,
+    only,
+    resumed,
+    said,
+    view,
+    without_units,
+)
+
+T0 = START_MS
+WIDER = {"map": 4, "join": 4}
+
+
+def begun(**settings: object) -> tuple[Controller, View, RescheduleCommand]:
+    """A controller whose stateful job is being prepared for two units more, on another host than its own."""
+    control, seen = controller(**settings), View(cluster(3, 2), {JOB: job(units=(0, 1))}, {})
+    (command,) = control.on_decision(decision(T0, WIDER), seen, T0).commands
+    accept(control, seen, command)
+    return control, seen, command
+
+
+def accept(control: Controller, seen: View, command: RescheduleCommand) -> None:
+    """Let the engine take a command on."""
+    assert control.on_progress(ended(command, T0, "accepted"), seen, T0).commands == ()
+
+
+def given_up(control: Controller, seen: View, command: RescheduleCommand, code: str, units: tuple[int, ...] = ()) -> Effects:
+    """Let the learners of a preparation be given up one minute later."""
+    return control.on_progress(ended(command, T0 + MINUTE_MS, "failed", code, units), seen, T0 + MINUTE_MS)
+
+
+def step_of(control: Controller) -> Step | None:
+    """The step that the memory shows."""
+    rescaling = control.memory[JOB].rescaling
+    return rescaling.step if rescaling else None
+
+
+def test_state_that_moves_between_hosts_is_prepared_first() -> None:
+    """The first command prepares; it says that another step follows, and when learners are given up."""
+    control, _, command = begun()
+    assert (command.action, command.step, command.steps) == ("prepare", 0, 2)
+    assert command.deadline_ms == T0 + 600_000
+    assert (step_of(control), control.memory[JOB].desired_generation) == (Step.PREPARE, 1)
+
+
+def test_a_change_that_moves_no_state_goes_at_once() -> None:
+    """A stateless task, and a stateful one that grows on its own hosts only."""
+    control, seen = controller(), view()
+    (stateless,) = control.on_decision(decision(T0, {"map": 4}), seen, T0).commands
+    assert (stateless.action, stateless.step, stateless.steps) == ("commit", 0, 1)
+    (within,) = controller().on_decision(decision(T0, WIDER), View(cluster(1, 4), {JOB: job(units=(0, 1))}, {}), T0).commands
+    assert within.action == "commit"
+
+
+def test_without_learners_every_change_goes_at_once() -> None:
+    """A bound of 0 turns them off."""
+    control = controller(warm_up_ms_max=0)
+    (command,) = control.on_decision(decision(T0, WIDER), View(cluster(3, 2), {JOB: job(units=(0, 1))}, {}), T0).commands
+    assert command.action == "commit"
+
+
+def test_advice_is_one_command() -> None:
+    """Nothing is warmed for a change that nobody carries out."""
+    seen = msgspec.structs.replace(job(units=(0, 1)))
+    world = View(cluster(3, 2), {JOB: seen}, view(seen, mode="advise").settings)
+    assert controller().on_decision(decision(T0, WIDER), world, T0).commands[0].action == "commit"
+
+
+def test_ready_learners_are_followed_by_the_change() -> None:
+    """The same plan, the next step, and no outcome: the decision was answered when the rescale began."""
+    control, seen, first = begun()
+    effects = control.on_progress(ended(first, T0 + MINUTE_MS), seen, T0 + MINUTE_MS)
+    (second,) = effects.commands
+    assert effects.outcomes == ()
+    assert (second.command_id, second.action, second.steps) == (f"{JOB}#1.1", "commit", 2)
+    assert (second.changes, second.issued_at_ms, second.deadline_ms) == (first.changes, T0 + MINUTE_MS, T0 + 11 * MINUTE_MS)
+    assert (step_of(control), control.memory[JOB].applied_generation) == (Step.BARRIER, 0)
+
+
+def test_the_commit_is_one_record() -> None:
+    """Units, mappings, generation and the end of the intent are written together, with one commit for the cluster."""
+    control, seen, first = begun()
+    (second,) = control.on_progress(ended(first, T0 + MINUTE_MS), seen, T0 + MINUTE_MS).commands
+    effects = control.on_progress(ended(second, T0 + 3 * MINUTE_MS), seen, T0 + 3 * MINUTE_MS)
+    memory = control.memory[JOB]
+    assert (memory.rescaling, memory.outstanding, memory.applied_generation, memory.failures) == (None, None, 1, 0)
+    assert set(memory.mappings["join"]) == set(memory.applied_units["join"])
+    assert [record.key for record in effects.records] == [f"sim/job/{JOB}", "sim/cluster/placement"]
+
+
+def test_learners_that_took_too_long_are_tried_elsewhere() -> None:
+    """On hosts that are not theirs; the intent remembers why."""
+    control, seen, first = begun()
+    slow = first.changes[0].added_units[:1]
+    (second,) = given_up(control, seen, first, "WARM_UP_TIMEOUT", slow).commands
+    assert (second.action, second.step, second.steps) == ("prepare", 1, 3)
+    assert not set(slow) & set(second.changes[0].units)
+    rescaling = control.memory[JOB].rescaling
+    assert rescaling is not None
+    assert (rescaling.given_up, rescaling.preparations) == ("WARM_UP_TIMEOUT", 2)
+
+
+def test_where_there_is_no_other_host_the_change_is_done_cold() -> None:
+    """All units are needed: the commit goes without learners."""
+    control = controller()
+    seen = View(cluster(2, 2), {JOB: job(units=(0, 1))}, {})
+    (first,) = control.on_decision(decision(T0, WIDER), seen, T0).commands
+    accept(control, seen, first)
+    (second,) = given_up(control, seen, first, "WARM_UP_TIMEOUT", first.changes[0].added_units).commands
+    assert (second.action, second.changes) == ("commit", first.changes)
+
+
+def test_the_setting_may_ask_for_cold_at_once() -> None:
+    """No second try then."""
+    control, seen, first = begun(warm_up_then="cold")
+    assert given_up(control, seen, first, "WARM_UP_TIMEOUT", first.changes[0].added_units).commands[0].action == "commit"
+
+
+def test_a_lost_learner_is_planned_again() -> None:
+    """The host that died is avoided, also while the topology still lists it."""
+    control, seen, first = begun()
+    lost = first.changes[0].added_units
+    (second,) = given_up(control, seen, first, "LEARNER_LOST", lost).commands
+    assert second.action == "prepare"
+    assert not set(lost) & set(second.changes[0].units)
+
+
+def test_learners_are_tried_a_bounded_number_of_times() -> None:
+    """Three preparations; then what was lost again and again is given up, and the gate backs off."""
+    control, seen = controller(), View(cluster(8, 2), {JOB: job(units=(0, 1))}, {})
+    (command,) = control.on_decision(decision(T0, WIDER), seen, T0).commands
+    actions = []
+    while True:
+        actions.append(command.action)
+        if command.action != "prepare":
+            break
+        accept(control, seen, command)
+        (command,) = given_up(control, seen, command, "LEARNER_LOST", command.changes[0].added_units[:1]).commands
+    assert actions == ["prepare", "prepare", "prepare", "abort"]
+    assert step_of(control) is Step.UNDO_PREPARE
+    control.on_progress(ended(command, T0 + MINUTE_MS), seen, T0 + MINUTE_MS)
+    memory = control.memory[JOB]
+    assert (memory.rescaling, memory.failures, memory.applied_generation) == (None, 1, 0)
+
+
+def test_a_job_that_failed_over_ends_its_rescale() -> None:
+    """The plan no longer fits what runs: learners are dropped, the next decision sees the job as it is."""
+    control, seen, first = begun()
+    (second,) = given_up(control, seen, first, "JOB_FAILED_OVER").commands
+    assert second.action == "abort"
+    waiting = control.on_progress(ended(second, T0 + MINUTE_MS), seen, T0 + MINUTE_MS)
+    assert waiting.commands == ()
+    assert only(control.on_decision(decision(T0 + MINUTE_MS, WIDER), seen, T0 + MINUTE_MS)).reason == "backoff"
+
+
+def test_a_preparation_that_was_refused_ends_the_rescale() -> None:
+    """There is nothing to drop: no abort."""
+    control, seen = controller(), View(cluster(3, 2), {JOB: job(units=(0, 1))}, {})
+    (command,) = control.on_decision(decision(T0, WIDER), seen, T0).commands
+    effects = given_up(control, seen, command, "UNIT_OCCUPIED")
+    assert (effects.commands, control.memory[JOB].rescaling, control.memory[JOB].failures) == ((), None, 1)
+
+
+def test_while_learners_warm_up_an_act_is_put_off_minute_by_minute() -> None:
+    """Nobody knows how long they take."""
+    control, seen, _ = begun()
+    waiting = only(control.on_decision(decision(T0 + MINUTE_MS, {"map": 3}), seen, T0 + MINUTE_MS))
+    assert (waiting.reason, waiting.until_ms) == ("rescale_in_progress", T0 + 2 * MINUTE_MS)
+    again = only(control.on_tick(seen, T0 + 2 * MINUTE_MS))
+    assert (again.reason, again.until_ms) == ("rescale_in_progress", T0 + 3 * MINUTE_MS)
+
+
+def test_silence_about_learners_ends_in_failure_long_after_their_deadline() -> None:
+    """Engine and actuator give them up first; only when both are gone the rescaler does."""
+    control, seen, command = begun()
+    assert command.deadline_ms is not None
+    assert control.on_tick(seen, command.deadline_ms).is_empty
+    assert control.wake_at_ms() == command.deadline_ms + 180_000
+    control.on_tick(seen, command.deadline_ms + 180_000)
+    assert (control.memory[JOB].rescaling, control.memory[JOB].failures) == (None, 1)
+
+
+@pytest.mark.parametrize("after", range(4))
+def test_a_rescale_goes_on_from_any_record(after: int) -> None:
+    """Stopped after any step, an heir that knows only the records says and does the same."""
+    control, seen = controller(), View(cluster(3, 2), {JOB: job(units=(0, 1))}, {})
+    written = [control.on_decision(decision(T0, WIDER), seen, T0)]
+    news = [("accepted", "", 0), ("failed", "LEARNER_LOST", 1), ("accepted", "", 1), ("applied", "", 2), ("applied", "", 4)]
+    heir = control
+    for index, (status, code, minute) in enumerate(news):
+        if index == after:
+            heir = resumed(written)
+        outstanding = heir.memory[JOB].outstanding
+        assert outstanding is not None
+        at_ms = T0 + minute * MINUTE_MS
+        units = outstanding.changes[0].added_units if code else ()
+        written.append(heir.on_progress(ended(outstanding, at_ms, status, code, units), seen, at_ms))
+    commands = [(command.action, command.step) for effects in written for command in effects.commands]
+    assert commands == [("prepare", 0), ("prepare", 1), ("commit", 2)]
+    assert heir.memory[JOB].applied_generation == 1
+
+
+def test_a_command_of_an_earlier_build_still_ends() -> None:
+    """Its memory knew no intent; the rescale was one command."""
+    control, seen = controller(), view()
+    (command,) = control.on_decision(decision(T0, {"map": 4}), seen, T0).commands
+    old = msgspec.structs.replace(control.memory[JOB], rescaling=None)
+    heir = Controller(CLUSTER, ControlSettings(), [state_record(CLUSTER, "job", JOB, old, T0).record])  # type: ignore[list-item]
+    accept(heir, seen, command)
+    heir.on_progress(ended(command, T0 + 2 * MINUTE_MS), seen, T0 + 2 * MINUTE_MS)
+    assert (heir.memory[JOB].outstanding, heir.memory[JOB].applied_generation) == (None, 1)
+
+
+# Jobs without units
+
+
+def waiting_world(hosts: int) -> View:
+    """A job that has lost every unit, on a cluster of hosts with one unit each."""
+    lost: JobTopology = msgspec.structs.replace(without_units(job(units=(8, 9))), at_ms=T0)
+    return View(cluster(hosts, 1), {JOB: lost}, {})
+
+
+def test_a_job_without_units_is_started_as_wide_as_it_was() -> None:
+    """Without any decision: the gate's waiting mode lets it go as soon as there is enough."""
+    effects = controller().on_tick(waiting_world(3), T0 + MINUTE_MS)
+    outcome = only(effects)
+    assert (outcome.status, outcome.reason, outcome.span_end_ms) == ("commanded", "desired", T0)
+    assert outcome.decision_id == f"{JOB}@{T0 + MINUTE_MS}/recovery"
+    assert [(change.task, change.after) for change in effects.commands[0].changes] == [("map", 2), ("join", 2)]
+    assert effects.commands[0].action == "commit"
+
+
+def test_it_starts_with_what_is_sufficient_after_a_short_wait() -> None:
+    """One unit of two: after the stabilization of the waiting mode the job starts on it."""
+    control, seen = controller(), waiting_world(1)
+    waiting = only(control.on_tick(seen, T0 + MINUTE_MS))
+    assert (waiting.status, waiting.reason, waiting.until_ms) == ("pending", "stabilizing", T0 + MINUTE_MS + 10_000)
+    effects = control.on_tick(seen, T0 + MINUTE_MS + 10_000)
+    assert said(effects) == [("commanded", "sufficient")]
+    assert [change.after for change in effects.commands[0].changes] == [1, 1]
+
+
+def test_the_wait_for_units_is_bounded_and_begins_again() -> None:
+    """After the wait-timeout it is told that there are none; the next wait is another one, with its own end."""
+    control, seen = controller(), waiting_world(0)
+    waiting = only(control.on_tick(seen, T0 + MINUTE_MS))
+    assert (waiting.reason, waiting.until_ms) == ("not_enough_parallel_units", T0 + MINUTE_MS + 300_000)
+    refused = only(control.on_tick(seen, T0 + MINUTE_MS + 300_000))
+    assert (refused.status, refused.reason) == ("refused", "not_enough_parallel_units")
+    again = only(control.on_tick(seen, T0 + MINUTE_MS + 300_001))
+    assert again.decision_id != waiting.decision_id
+    assert said(control.on_tick(waiting_world(2), T0 + 7 * MINUTE_MS)) == [("commanded", "desired")]
+
+
+def test_a_start_that_failed_is_tried_again_after_a_back_off() -> None:
+    """Never in a hot loop."""
+    control, seen = controller(), waiting_world(3)
+    (command,) = control.on_tick(seen, T0).commands
+    control.on_progress(ended(command, T0 + MINUTE_MS, "failed", "UNIT_LOST"), seen, T0 + MINUTE_MS)
+    assert control.on_tick(seen, T0 + MINUTE_MS).commands == ()
+    assert control.wake_at_ms() == T0 + 2 * MINUTE_MS
+    assert control.on_tick(seen, T0 + 2 * MINUTE_MS).commands[0].desired_generation == 2
+
+
+def test_a_hold_does_not_stop_a_recovery() -> None:
+    """A policy that wants no change does not want a job dead."""
+    control, seen = controller(), waiting_world(0)
+    control.on_tick(seen, T0 + MINUTE_MS)
+    assert said(control.on_decision(decision(T0 + 2 * MINUTE_MS), seen, T0 + 2 * MINUTE_MS)) == [("held", "hold")]
+    assert control.memory[JOB].pending is not None
+
+
+@pytest.mark.parametrize("mode", ["observe", "advise"])
+def test_a_job_that_is_only_watched_is_not_started(mode: str) -> None:
+    """Its user has not allowed it."""
+    seen = waiting_world(3)
+    watched = View(seen.cluster, seen.jobs, view(mode=mode).settings)
+    assert controller().on_tick(watched, T0 + MINUTE_MS).is_empty
+
+
+# Hosts that will be removed
+
+
+def test_a_host_that_goes_is_left_without_any_decision() -> None:
+    """At the parallelism that the job has, with learners first; the act is the rescaler's own."""
+    control, seen = controller(), View(cluster(3, 2, h0="removed_soon"), {JOB: job(units=(0, 1))}, {})
+    effects = control.on_tick(seen, T0)
+    outcome, (command,) = only(effects), effects.commands
+    assert (outcome.status, outcome.reason, outcome.decision_id) == ("commanded", "desired", f"{JOB}@{T0}/drain")
+    assert (command.action, command.gate_cause) == ("prepare", "trigger")
+    assert [(change.before, change.after, change.removed_units) for change in command.changes] == [(2, 2, (0, 1))] * 2
+    (commit,) = control.on_progress(ended(command, T0 + MINUTE_MS), seen, T0 + MINUTE_MS).commands
+    control.on_progress(ended(commit, T0 + 3 * MINUTE_MS), seen, T0 + 3 * MINUTE_MS)
+    assert control.memory[JOB].gate is not None
+    assert control.memory[JOB].gate.phase == "Cooldown"
+
+
+def test_while_there_is_no_other_host_a_job_stays() -> None:
+    """It is moved as soon as one joins."""
+    control = controller()
+    stuck = View(cluster(1, 2, h0="removed_soon"), {JOB: job(units=(0, 1))}, {})
+    assert control.on_tick(stuck, T0).commands == ()
+    assert said(control.on_tick(View(cluster(2, 2, h0="removed_soon"), stuck.jobs, {}), T0 + 1)) == [("commanded", "desired")]
+
+
+@pytest.mark.parametrize("mode", ["observe", "advise"])
+def test_a_job_that_is_only_watched_is_not_drained(mode: str) -> None:
+    """Its user has not allowed it."""
+    seen = View(cluster(3, 2, h0="removed_soon"), {JOB: job(units=(0, 1))}, view(mode=mode).settings)
+    assert controller().on_tick(seen, T0).commands == ()
+
+
+def test_a_job_is_drained_after_its_rest() -> None:
+    """A host that goes during the cooldown is left at its end."""
+    control, seen = controller(), view()
+    (command,) = control.on_decision(decision(T0, {"map": 4}), seen, T0).commands
+    done_ms = T0 + 2 * MINUTE_MS
+    control.on_progress(ended(command, done_ms), seen, done_ms)
+    leaving = View(cluster(3, 4, h0="removed_soon"), seen.jobs, seen.settings)
+    assert control.on_tick(leaving, done_ms).commands == ()
+    assert control.wake_at_ms() == done_ms + 30_000
+    assert control.on_tick(leaving, done_ms + 30_000).commands != ()
+
+
+# Checkpoints
+
+
+def gated(**params: int) -> GateSettings:
+    """A gate that waits for checkpoints, one a minute."""
+    return GateSettings(checkpoint_interval_ms=MINUTE_MS, **params)
+
+
+def test_an_act_waits_for_a_checkpoint_and_goes_with_it() -> None:
+    """The promise names the end of the stabilization; the checkpoint comes first, and its time is the command's."""
+    control, seen = controller(gate=gated(executing_stabilization_ms=200_000)), view()
+    waiting = only(control.on_decision(decision(T0, {"map": 4}), seen, T0))
+    assert (waiting.reason, waiting.until_ms) == ("stabilizing", T0 + 180_000)
+    effects = control.on_engine_event(checkpoint(T0 + 30_000, 7), seen, T0 + 31_000)
+    assert said(effects) == [("commanded", "desired")]
+    assert (effects.commands[0].gate_cause, effects.commands[0].issued_at_ms) == ("checkpoint_completed", T0 + 30_000)
+
+
+def test_failed_checkpoints_count_as_one_that_completed() -> None:
+    """The second of two; the first is answered, so that a road in lockstep knows that it was heard."""
+    control, seen = controller(gate=gated(executing_stabilization_ms=200_000)), view()
+    control.on_decision(decision(T0, {"map": 4}), seen, T0)
+    first = control.on_engine_event(checkpoint(T0 + 30_000, 7, completed=False), seen, T0 + 30_000)
+    assert [(outcome.status, outcome.checkpoint) for outcome in first.outcomes] == [("pending", 7)]
+    second = control.on_engine_event(checkpoint(T0 + 60_000, 8, completed=False), seen, T0 + 60_000)
+    assert second.commands[0].gate_cause == "checkpoint_failures"
+
+
+def test_a_checkpoint_is_heard_once_and_only_if_it_came_after_the_phase() -> None:
+    """Read again from the beginning after a restart, or taken before the act: nothing."""
+    control, seen = controller(gate=gated(executing_stabilization_ms=200_000)), view()
+    control.on_decision(decision(T0, {"map": 4}), seen, T0)
+    assert control.on_engine_event(checkpoint(T0, 6), seen, T0).is_empty
+    control.on_engine_event(checkpoint(T0 + 30_000, 7, completed=False), seen, T0 + 30_000)
+    assert control.on_engine_event(checkpoint(T0 + 30_000, 7, completed=False), seen, T0 + 40_000).is_empty
+
+
+def test_without_an_interval_checkpoints_mean_nothing() -> None:
+    """The gate acts at once; there is nothing that a checkpoint could let through."""
+    control, seen = controller(), view()
+    control.on_decision(decision(T0, {"map": 4}), seen, T0)
+    assert control.on_engine_event(checkpoint(T0 + 30_000, 7), seen, T0 + 30_000).is_empty
+
+
+def test_the_memory_says_when_the_gate_wakes() -> None:
+    """Also when no act waits: a cooldown ends by itself and is shown as over."""
+    control, seen = controller(), view()
+    (command,) = control.on_decision(decision(T0, {"map": 4}), seen, T0).commands
+    control.on_progress(ended(command, T0 + 2 * MINUTE_MS), seen, T0 + 2 * MINUTE_MS)
+    memory = control.memory[JOB]
+    assert memory.gate is not None
+    assert (memory.gate.phase, memory.wake_at_ms) == ("Cooldown", T0 + 2 * MINUTE_MS + 30_000)
+    control.on_tick(seen, T0 + 3 * MINUTE_MS)
+    memory = control.memory[JOB]
+    assert memory.gate is not None
+    assert (memory.gate.phase, memory.wake_at_ms) == ("Idling", None)

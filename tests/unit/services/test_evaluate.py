@@ -1,0 +1,146 @@
+"""``surescale evaluate`` as a command: report, table, bad input in one line."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from services.cli import cli
+from services.evaluate.command import command
+
+FAST = ["--policies", "hold,static", "--runs", "2", "--workers", "1"]
+JOB = "job,task,upstream,duration_s\nchain,a,,30\nchain,b,a,20\n"
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, str]:
+    """Write a job of two tasks and a day and a half of load; return their options."""
+    job, load = tmp_path / "job.csv", tmp_path / "load.csv"
+    job.write_text(JOB, encoding="utf-8")
+    minutes = range(1080)
+    load.write_text("minute,requests\n" + "".join(f"{m},{100 + m % 60}\n" for m in minutes), encoding="utf-8")
+    return {"--job": str(job), "--workload": str(load)}
+
+
+def evaluate(options: dict[str, str], *more: str) -> Result:
+    """Run the command."""
+    return CliRunner().invoke(command, [*(word for pair in options.items() for word in pair), *more])
+
+
+def test_a_report_file_and_a_table(files: dict[str, str], tmp_path: Path) -> None:
+    """The report lands in the file, the table names every policy, progress goes to standard error."""
+    done = evaluate(files, *FAST, "--report", str(tmp_path / "report.json"))
+    assert done.exit_code == 0, done.output
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert list(report["policies"]) == ["hold", "static"]
+    assert len(report["runs"]) == 2
+    assert "chain (4 tasks) under load, mode clean" in done.stdout
+    assert "static: done (2 of 2)" in done.stderr
+
+
+def test_json_is_all_that_standard_output_gets(files: dict[str, str]) -> None:
+    """So that it can be piped."""
+    report = json.loads(evaluate(files, *FAST, "--json", "--seed", "7", "--lambda", "0.3").stdout)
+    assert [run["seed"] for run in report["runs"]] == [7, 8]
+    assert report["lambda"] == 0.3
+
+
+def test_processes_change_no_figure(files: dict[str, str]) -> None:
+    """Two workers give the report of one, but for the time it took."""
+
+    def figures(workers: str) -> dict[str, Any]:
+        report = json.loads(evaluate(files, "--policies", "hold,ds2", "--runs", "1", "--workers", workers, "--json").stdout)
+        for policy in report["policies"].values():
+            del policy["wall_s"]
+        return dict(report)
+
+    assert figures("1") == figures("2")
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"--policies": "sure-papper"}, "--policies: sure-papper"),
+        ({"--policies": "hold,,static"}, "has an empty name"),
+        ({"--policies": "hold,hold"}, "hold is named twice"),
+        ({"--job": "j_0"}, "job 'j_0' is neither a shipped job nor a CSV file"),
+        ({"--workload": "none.csv"}, "workload 'none.csv' is neither a file nor one of"),
+        ({"--calibrate": "7"}, "--calibrate: '7' is not A:B"),
+        ({"--calibrate": "0:99999"}, "does not lie within the 1080 minutes"),
+        ({"--runs": "0"}, "--runs"),
+        ({"--runs": "90"}, "--runs: 720 minutes follow the calibration part"),
+        ({"--lambda": "1.5"}, "--lambda"),
+        ({"--mode": "real"}, "--mode"),
+        ({"--load-parallelism": "-1"}, "--load-parallelism"),
+        ({"--report": "nowhere/report.json"}, "--report: folder nowhere does not exist"),
+        ({"--nonsense": "1"}, "--nonsense"),
+    ],
+)
+def test_bad_options_are_one_line_with_code_2(files: dict[str, str], changes: dict[str, str], words: str) -> None:
+    """The line names the option."""
+    refused = evaluate(files | {"--policies": "hold"} | changes)
+    assert refused.exit_code == 2
+    assert refused.stderr.startswith("surescale: ")
+    assert refused.stderr.count("\n") == 1
+    assert words in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("minute,requests\n0,1\n2,1\n", "column minute"),
+        ("minute,requests\n0,1\n0,1\n", "column minute"),
+        ("minute,requests\n0,-1\n", "column requests"),
+        ("minute,requests\n0,many\n", "column requests"),
+        ("minute,count\n0,1\n", "minute,requests"),
+        ("minute,requests\n", "no rows"),
+        ("minute,requests\n0,5\n1,6\n", "--calibrate"),
+    ],
+)
+def test_bad_workloads_are_refused(files: dict[str, str], text: str, words: str) -> None:
+    """Row and column, in one line."""
+    Path(files["--workload"]).write_text(text, encoding="utf-8")
+    refused = evaluate(files, *FAST)
+    assert (refused.exit_code, refused.stderr.count("\n")) == (2, 1)
+    assert words in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("job,task,upstream,duration_s\nx,a,b,1\nx,b,a,1\n", "cycle"),
+        ("job,task,upstream,duration_s\nx,a,zz,1\n", "zz"),
+        ("job,task,upstream,duration_s\nx,a,,-1\n", "duration_s"),
+        ("job,task\nx,a\n", "duration_s"),
+    ],
+)
+def test_bad_jobs_are_refused(files: dict[str, str], text: str, words: str) -> None:
+    """A cycle, a missing parent, a negative duration, a missing column."""
+    Path(files["--job"]).write_text(text, encoding="utf-8")
+    refused = evaluate(files, *FAST)
+    assert (refused.exit_code, refused.stderr.count("\n")) == (2, 1)
+    assert words in refused.stderr
+
+
+def test_a_damaged_model_is_refused(files: dict[str, str], tmp_path: Path) -> None:
+    """Before anything runs, with the file and what is wrong with it."""
+    folder = tmp_path / "models" / "sure"
+    folder.mkdir(parents=True)
+    (folder / "card.json").write_text("{", encoding="utf-8")
+    refused = evaluate(files, "--policies", "sure", "--policy-folder", str(folder.parent))
+    assert refused.exit_code == 2
+    assert "sure/card.json is not a valid card" in refused.stderr
+
+
+def test_debug_shows_the_trace(files: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """With --debug the error itself comes through."""
+    monkeypatch.setattr(sys, "argv", ["surescale", "--debug", "evaluate"])
+    assert type(evaluate(files | {"--policies": "nobody"}).exception).__name__ == "EvaluationError"
+
+
+def test_the_command_is_published() -> None:
+    """``surescale evaluate`` leads here."""
+    assert "evaluate" in cli.list_commands(None)  # type: ignore[arg-type]
