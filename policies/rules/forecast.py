@@ -1,43 +1,47 @@
-"""The forecast rule: the sizes that lie under the learned policy, on their own. What a model must beat to earn its keep."""
+"""The rule ``forecast``: DS2 behind a restart gate on the expected load instead of the measured one. The hard one to beat.
 
-from dataclasses import dataclass, field
+The load of the next hour comes from a ridge regression on short trends, yesterday and the days before (``policies.forecast``);
+sizes and gate are those under the learned policy (``policies.sizing``).
+"""
 
-import numpy as np
+from dataclasses import dataclass
 
 from contracts.messages import JobSettings
 from contracts.windows import Window
-from policies.graph import job_graph
-from policies.learned import Base, learned_wish
-from policies.measure import measure
+from policies.graph import Int64
+from policies.learned import Base
 from policies.policy import SPAN_MINUTES
-from policies.proposal import Answer, NotReady, RawAnswer, ratios_of
-from policies.rules.target_utilisation import MINUTES_KNOWN_MIN
+from policies.proposal import Answer, Float64
+from policies.rules.reading import Reading, answer_of, changed_where
+from policies.sizing import exact_instances, wish, worth_a_restart
 
 
 @dataclass(frozen=True, slots=True)
 class ForecastRule:
-    """p' = ceil(expected rate x d / u) behind the restart gate, with the forecast and constants of a model package."""
+    """p' = ceil((expected rate x d + waiting work / catch-up) / u) behind the restart gate, all constants in ``base``."""
 
     base: Base
     name: str = "forecast"
     sha256: str = ""
     span_minutes: int = SPAN_MINUTES
-    floor_applies: bool = field(default=True)
+    floor_applies: bool = True
+
+    def wanted(self, reading: Reading) -> Int64:
+        """Return wanted parallelism [.., N]; the present one while the gate is shut."""
+        sizing = self.base.sizing
+        exact = exact_instances(reading.measured, self._expected(reading), reading.graph, sizing)
+        asked = wish(exact, reading.current)
+        opened = worth_a_restart(asked, reading.measured, reading.current, reading.graph, sizing)
+        return changed_where(opened, asked.wanted, reading.current)
+
+    def _expected(self, reading: Reading) -> Float64:
+        return self.base.forecast.load(reading.measured.load, reading.hourly_load, reading.ends_ms)
+
+    def sentence(self, reading: Reading) -> str:
+        """Say for which load."""
+        minutes = self.base.forecast.horizon_minutes
+        return f"Sized for {float(self._expected(reading)):.0f} records a minute expected over the next {minutes} minutes."
 
     def answer(self, window: Window, settings: JobSettings, seed: int) -> Answer:
         """Return the ratios that the learned policy would give with a residual of zero."""
-        if window.minutes_known < MINUTES_KNOWN_MIN:
-            return NotReady(missing_minutes=MINUTES_KNOWN_MIN - window.minutes_known)
-        graph = job_graph(window.topology.tasks)
-        current = np.array([spec.parallelism for spec in window.topology.tasks], dtype=np.int64)
-        measured = measure(window.figures, graph)
-        end = np.array(window.window_end_ms, dtype=np.int64)
-        load = self.base.forecast.load(measured.load, window.hourly_load, end)
-        if np.isnan(load):
-            return RawAnswer(np.ones(len(current)), "No source has reported, so nothing is known of the load.")
-        wished = learned_wish(self.base, measured, load, current, graph, np.zeros(len(current)), np.zeros(()))
-        if not bool(wished.opened):
-            words = f"For {load:.0f} records a minute expected, a change would not be worth a restart."
-            return RawAnswer(np.ones(len(current)), words)
-        words = f"Sized for {load:.0f} records a minute expected over the next {self.base.forecast.horizon_minutes} minutes."
-        return RawAnswer(ratios_of(wished.sizes.wanted, current), words)
+        return answer_of(self, window)

@@ -1,0 +1,40 @@
+"""The rule ``threshold``: one subtask more above a high mark of utilisation, one fewer below a low mark, each task by itself."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from contracts.messages import JobSettings
+from contracts.windows import Window
+from policies.graph import Int64
+from policies.policy import SPAN_MINUTES
+from policies.proposal import Answer
+from policies.rules.reading import Reading, answer_of
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """p' = p + 1 above ``high``, p - 1 below ``low``, by the utilisation of the last minutes."""
+
+    high: float = 0.8
+    low: float = 0.3
+    metric_minutes: int = 10
+    name: str = "threshold"
+    sha256: str = ""
+    span_minutes: int = SPAN_MINUTES
+    floor_applies: bool = True
+
+    def wanted(self, reading: Reading) -> Int64:
+        """Return wanted parallelism [.., N]."""
+        used = np.where(reading.graph.scalable, reading.utilisation(self.metric_minutes), np.nan)
+        step = np.where(used > self.high, 1, 0) - np.where(used < self.low, 1, 0)
+        wanted: Int64 = np.maximum(1, reading.current + step)
+        return wanted
+
+    def sentence(self, reading: Reading) -> str:
+        """Say the marks."""
+        return f"One more for tasks above {self.high:.0%} busy, one fewer below {self.low:.0%}."
+
+    def answer(self, window: Window, settings: JobSettings, seed: int) -> Answer:
+        """Return ratios of one step up or down."""
+        return answer_of(self, window)

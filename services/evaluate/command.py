@@ -1,0 +1,172 @@
+"""``surescale evaluate``: options in, report out. Errors are one line and exit code 2."""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from simulation.evaluation.judging import Asked, Setting
+
+POLICIES = "sure,forecast,ds2-gate,target-utilisation,static,oracle"
+WORKERS_MAX = 2
+
+
+class Refused(click.ClickException):
+    """What was asked for cannot be done; one line says why and what would help."""
+
+    exit_code = 2
+
+    def show(self, file: Any = None) -> None:
+        """Print the line."""
+        click.echo(f"surescale: {self.format_message()}", file=file, err=file is None)
+
+
+class _OneLineCommand(click.Command):
+    """A command whose usage errors are one line as well."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse, turning a usage error into a line."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            raise Refused(" ".join(error.format_message().split())) from None
+
+
+@click.command("evaluate", cls=_OneLineCommand)
+@click.option("--job", required=True, help="A shipped job by name, or a CSV of a graph, FILE or FILE#JOB.")
+@click.option("--workload", required=True, help="clarknet, nasa, twitter, or a CSV with columns minute,requests.")
+@click.option("--policies", default=POLICIES, show_default=True, help="Names, separated by commas; 'all' for every one.")
+@click.option("--report", "report_file", type=click.Path(dir_okay=False, path_type=Path), help="Write the report here (JSON).")
+@click.option("--mode", type=click.Choice(["clean", "slo", "compat"]), default="clean", show_default=True,
+              help="clean: records flow; slo: minute batches against an SLO; compat: the SURE paper's code.")  # fmt: skip
+@click.option("--lambda", "latency_weight", type=click.FloatRange(0, 1), default=0.5, show_default=True,
+              help="Weight of latency in the reward; utilisation has the rest.")  # fmt: skip
+@click.option("--load", type=click.Choice(["calibrated", "literal"]), default="calibrated", show_default=True,
+              help="Scale the job's durations to the workload, or take them at their word.")  # fmt: skip
+@click.option("--load-parallelism", type=click.FloatRange(min=0.1, max=100), default=7.0, show_default=True,
+              help="Subtasks that the heaviest task needs at the P99 load of the calibration part.")  # fmt: skip
+@click.option("--runs", type=click.IntRange(1, 100), default=5, show_default=True, help="Runs at different offsets.")
+@click.option("--seed", type=click.IntRange(0, 2**31), default=0, show_default=True, help="Places the runs, drives random.")
+@click.option("--calibrate", metavar="A:B", help="Minutes that rules and static may be tuned on. [first third]")
+@click.option("--span", "span_minutes", type=click.Choice(["10", "12", "15", "20", "30", "60"]),
+              help="Minutes between decisions of every policy. [each policy's own; compat: 60]")  # fmt: skip
+@click.option("--as-shipped", is_flag=True, help="Calibrate nothing: rules with shipped constants, static as configured.")
+@click.option("--policy-folder", default="", help="Folder of model packages (default: those shipped).")
+@click.option("--workers", type=click.IntRange(1, 64), help=f"Processes. [cores, at most {WORKERS_MAX}]")
+@click.option("--json", "as_json", is_flag=True, help="Print the report on standard output instead of the table.")
+def command(
+    *,
+    job: str,
+    workload: str,
+    policies: str,
+    report_file: Path | None,
+    latency_weight: float,
+    as_shipped: bool,
+    workers: int | None,
+    span_minutes: str | None,
+    as_json: bool,
+    **given: Any,
+) -> None:
+    """Run policies on a job under a workload, closed loop in the simulator, and report reward, latency and cost."""
+    from contracts.errors import SurescaleError
+    from simulation.evaluation.judging import Asked
+
+    span = int(span_minutes) if span_minutes else None
+    asked = Asked(latency_weight=latency_weight, tuned=not as_shipped, span_minutes=span, **given)
+    try:
+        names = _names(policies, asked.policy_folder)
+        _check_writable(report_file)
+        setting = _setting(job, workload, asked)
+        report = _report(names, setting, workers or min(WORKERS_MAX, os.cpu_count() or 1))
+        text = json.dumps(report, indent=1, allow_nan=False) + "\n"
+        if report_file is not None:
+            _write(report_file, text)
+    except (SurescaleError, OSError) as error:
+        if "--debug" in sys.argv:
+            raise
+        raise Refused(" ".join(str(error).split())) from None
+    if as_json:
+        click.echo(text, nl=False)
+        return
+    from rich.console import Console
+
+    from services.evaluate.table import show
+
+    show(report, Console(width=None if sys.stdout.isatty() else 190, highlight=False))
+
+
+def _names(policies: str, folder: str) -> list[str]:
+    from simulation.evaluation.judging import EvaluationError, known_names, usable
+
+    names = list(known_names(folder)) if policies == "all" else [name.strip() for name in policies.split(",")]
+    for name in names:
+        if not name:
+            raise EvaluationError(f"--policies: {policies!r} has an empty name; give names separated by single commas")
+        if names.count(name) > 1:
+            raise EvaluationError(f"--policies: {name} is named twice; name it once")
+        usable(name, folder)
+    return names
+
+
+def _check_writable(report_file: Path | None) -> None:
+    """Refuse before minutes of work what could not be written after them."""
+    from simulation.evaluation.judging import EvaluationError
+
+    if report_file is not None and not report_file.absolute().parent.is_dir():
+        raise EvaluationError(f"--report: folder {report_file.parent} does not exist; create it first")
+
+
+def _setting(job: str, workload: str, asked: "Asked") -> "Setting":
+    from simulation.evaluation.judging import setting_of
+    from simulation.graphs import load_graph
+    from simulation.workload import load_workload
+
+    return setting_of(load_graph(job), load_workload(workload), asked)
+
+
+def _report(names: list[str], setting: "Setting", workers: int) -> dict[str, Any]:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from services.evaluate.workers import judge_all
+    from simulation.evaluation.report import document
+
+    console = Console(stderr=True, highlight=False)
+    columns = (TextColumn("{task.description:<20}"), BarColumn(), TextColumn("{task.fields[stage]:<10}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bars:
+        tell = _Telling(bars, names)
+        found = judge_all(names, setting, workers, tell)
+    return document(setting, [each.judged for each in found], {each.judged.name: each.wall_s for each in found})
+
+
+class _Telling:
+    """A bar per policy on a terminal; elsewhere a line per policy that is done."""
+
+    def __init__(self, bars: "Progress", names: list[str]) -> None:
+        self._bars = bars
+        self._tasks = {name: bars.add_task(name, total=1.0, stage="waits", start=False) for name in names}
+        self._done = 0
+
+    def __call__(self, name: str, stage: str, share: float) -> None:
+        task = self._tasks[name]
+        if not self._bars.tasks[list(self._tasks).index(name)].started:
+            self._bars.start_task(task)
+        self._bars.update(task, completed=share, stage=stage)
+        if stage == "done":
+            self._bars.stop_task(task)
+            self._done += 1
+            if self._bars.disable:
+                click.echo(f"{name}: done ({self._done} of {len(self._tasks)})", err=True)
+
+
+def _write(path: Path, text: str) -> None:
+    """Write the file whole or not at all."""
+    part = path.with_name(f".{path.name}.part")
+    part.write_text(text, encoding="utf-8")
+    part.replace(path)

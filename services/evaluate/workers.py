@@ -1,0 +1,90 @@
+"""Judges several policies side by side in processes of their own, and tells how far each one is."""
+
+import multiprocessing
+import os
+import queue
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from typing import Any
+
+from simulation.evaluation.judging import EvaluationError, Judged, Setting, judged
+
+TELL_SHARE = 0.02  # progress is told in steps of this size
+WAIT_S = 0.2
+# The longest first, so that no process is left alone with one of them at the end.
+_LONG = ("sure", "sure-paper", "oracle", "drs", "forecast")
+
+Progress = Callable[[str, str, float], None]  # policy, stage, share done
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """A judged policy and the seconds it took."""
+
+    judged: Judged
+    wall_s: float
+
+
+def judge_all(names: Sequence[str], setting: Setting, workers: int, progress: Progress) -> list[Timed]:
+    """Judge policies and return them in the order of their names given; the number of workers does not change any figure."""
+    if workers == 1 or len(names) == 1:
+        return [_timed(name, setting, progress) for name in names]
+    # Processes are started afresh, so that no thread of a model's runtime is copied into them, with one thread each.
+    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ.setdefault(variable, "1")
+    context = multiprocessing.get_context("spawn")
+    told: Any = context.Queue()
+    with ProcessPoolExecutor(min(workers, len(names)), mp_context=context, initializer=_begin, initargs=(told,)) as pool:
+        order = sorted(names, key=lambda name: (name not in _LONG, _LONG.index(name) if name in _LONG else 0))
+        futures = {name: pool.submit(_in_worker, name, setting) for name in order}
+        try:
+            _relay(told, list(futures.values()), progress)
+            return [futures[name].result() for name in names]
+        except BrokenProcessPool:
+            raise EvaluationError("--workers: a worker process died, for want of memory perhaps; try --workers 1") from None
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _relay(told: Any, futures: list[Future[Timed]], progress: Progress) -> None:
+    while True:
+        finished = all(future.done() for future in futures)
+        failed = next((future for future in futures if future.done() and future.exception()), None)
+        if failed is not None:
+            failed.result()
+        try:
+            while True:
+                progress(*told.get(timeout=WAIT_S))
+        except queue.Empty:
+            if finished:
+                return
+
+
+_told: Any = None
+
+
+def _begin(told: Any) -> None:
+    global _told
+    _told = told
+
+
+def _in_worker(name: str, setting: Setting) -> Timed:
+    return _timed(name, setting, lambda *news: _told.put(news))
+
+
+def _timed(name: str, setting: Setting, progress: Progress) -> Timed:
+    began, last = time.perf_counter(), ("", -1.0)
+
+    def told(stage: str, share: float) -> None:
+        nonlocal last
+        if stage != last[0] or share >= min(1.0, last[1] + TELL_SHARE):
+            last = (stage, share)
+            progress(name, stage, share)
+
+    found = judged(name, setting, told)
+    progress(name, "done", 1.0)
+    return Timed(found, time.perf_counter() - began)

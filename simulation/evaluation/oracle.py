@@ -1,0 +1,146 @@
+"""The oracle: knows the coming minutes and searches sizes on the simulator itself. An upper end, never ranked.
+
+At every decision, for every run: candidates are tried on copies of the run over the next two hours, the first under the
+candidate, the second under the better of holding it and of the clairvoyant rule; the best candidate is carried out. Candidates
+are holding, the static vector, sizes proportional to service times at many capacities, and then neighbours of the best one. It
+is greedy, so no true optimum but a strong lower bound of it. As a clairvoyant may, it finally takes for each run the best whole
+trajectory of its own searches, the clairvoyant rules, the static vector and holding; so it never loses to any of these.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from policies.graph import Int64
+from policies.policy import SPAN_MINUTES
+from policies.proposal import Float64
+from simulation.evaluation.clairvoyant import SETTINGS, ClairvoyantRule, Foresight, clairvoyant_hours
+from simulation.evaluation.closed_loop import Outcome, Trial, drive
+from simulation.evaluation.limits import limited
+from simulation.evaluation.protocol import HOUR
+from simulation.evaluation.scoring import Hours, hours_of
+from simulation.jobs import SizedJob
+from simulation.loop import LoopRows
+
+NAME = "oracle"
+SPANS_MINUTES = (60, 30)  # searches; deciding more often loses, as two hours ahead are too short for so many restarts
+UTILISATIONS = (0.5, 0.58, 0.64, 0.7, 0.74, 0.78, 0.82, 0.86, 0.9, 0.94, 0.98, 1.03)
+AROUND = (0.8, 0.86, 0.91, 0.95, 0.975, 1.025, 1.05, 1.1, 1.16, 1.25)  # capacities of the second round, over the best one's
+SECOND_HOUR = ClairvoyantRule(utilisation=0.82, need=0.05, saving=0.08)
+WIDTH, WIDTH_OF_TASKS = 18, 24  # candidates of one round
+STEPS_TRIED = 12  # tasks whose single steps are tried, the busiest and the idlest, where single tasks matter
+
+
+def follow_oracle(trial: Trial, static: Int64, told: Callable[[float], None]) -> Outcome:
+    """Return the oracle's runs; ``static`` [N] is the best constant vector known."""
+    spans = [trial.span_minutes] if trial.span_minutes else list(SPANS_MINUTES)
+    found = []
+    for done, minutes in enumerate(spans):
+        found.append(_searched(trial.every_minutes(minutes), static, partial(_part, told, done, len(spans) + 1)))
+    found += clairvoyant_hours(trial, SETTINGS, partial(_part, told, len(spans), len(spans) + 1))
+    found += [_fixed_hours(trial, sizes) for sizes in (static, trial.job.start_parallelism)]
+    return Outcome(hours=best_of(found), decisions=trial.hours * HOUR // spans[0])
+
+
+def _part(told: Callable[[float], None], done: int, parts: int, share: float) -> None:
+    told((done + share) / parts)
+
+
+def _searched(trial: Trial, static: Int64, told: Callable[[float], None]) -> Hours:
+    width = WIDTH if trial.terms.mode == "clean" else WIDTH_OF_TASKS
+    search = _Search(trial, static, Foresight.of(trial.workload), width)
+    spans = drive(trial, trial.rows(width), search.choose, told)
+    return hours_of(spans, trial.terms, np.repeat(trial.first_minutes, width), trial.job.path_minutes).every(0, width)
+
+
+def best_of(trajectories: list[Hours]) -> Hours:
+    """Return for each run the trajectory of the best mean reward; the first of equals."""
+    runs = len(trajectories[0].first)
+    means = np.array([[hours.run(run).mean(hours.run(run).rewards) for run in range(runs)] for hours in trajectories])
+    return Hours.joined([trajectories[int(choice)].run(run) for run, choice in enumerate(means.argmax(axis=0))])
+
+
+def _fixed_hours(trial: Trial, sizes: Int64) -> Hours:
+    own = trial.at_span(SPAN_MINUTES)
+    wanted = np.tile(sizes, (len(trial.first_minutes), 1))
+    spans = drive(own, own.rows(), lambda rows: limited(wanted, rows.parallelism, trial.job), lambda share: None)
+    return hours_of(spans, own.terms, trial.first_minutes, trial.job.path_minutes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """One decision of all runs at a time."""
+
+    trial: Trial
+    static: Int64
+    foresight: Foresight
+    width: int  # rows of each run, all in the same state, so that a copy holds one branch per candidate
+
+    def choose(self, rows: LoopRows) -> Int64:
+        """Return the best sizes found, the same for all rows of a run [R x width, N]."""
+        current, job = rows.parallelism[:: self.width], self.trial.job
+        minutes = rows.minutes[:: self.width]
+        best, score = _best(self._first_round(minutes, current), rows, self)
+        rounds = [around_capacity(best, current, job)]
+        if self.trial.terms.mode != "clean":
+            rounds.append(single_steps(best, current, job, self.foresight.mean(minutes)))
+        for candidates in rounds:
+            again, improved = _best(candidates, rows, self)
+            better = improved > score
+            best, score = np.where(better[:, None], again, best), np.where(better, improved, score)
+        return np.repeat(best, self.width, axis=0)
+
+    def _first_round(self, minutes: Int64, current: Int64) -> Int64:
+        """Return candidates [R, C, N]: hold, static, and sizes for the true load of the next hour and the one after."""
+        job = self.trial.job
+        now, later = self.foresight.mean(minutes), self.foresight.mean(minutes, HOUR)
+        targets = np.array(UTILISATIONS)
+        loads = np.concatenate([np.outer(now, 1 / targets), np.outer(np.maximum(now, later), 1 / targets[::3])], axis=1)
+        sized = np.maximum(1, np.ceil(loads[..., None] * job.service_minutes - 1e-9)).astype(np.int64)
+        fixed = np.stack([current, np.broadcast_to(self.static, current.shape)], axis=1)
+        return limited(np.concatenate([fixed, sized], axis=1), current[:, None], job)
+
+    def scores(self, candidates: Int64, rows: LoopRows) -> Float64:
+        """Return the reward of two hours [R, C] of candidates [R, C, N]."""
+        runs, count, size = candidates.shape
+        filled = np.concatenate([candidates, np.repeat(candidates[:, :1], self.width - count, axis=1)], axis=1)
+        desired = filled.reshape(-1, size)
+        branches = rows.copy()
+        branches.terms = replace(branches.terms, span_minutes=HOUR)
+        first = branches.reward(branches.step(desired))
+        holding = branches.copy()
+        held = holding.reward(holding.step(desired))
+        following = SECOND_HOUR.wanted(self.foresight.mean(branches.minutes), desired, self.trial.job)
+        followed = branches.reward(branches.step(following))
+        return (first + np.maximum(held, followed)).reshape(runs, self.width)[:, :count]
+
+
+def _best(candidates: Int64, rows: LoopRows, search: _Search) -> tuple[Int64, Float64]:
+    scores = search.scores(candidates, rows)
+    choice = scores.argmax(axis=1)
+    every = np.arange(len(choice))
+    return candidates[every, choice], scores[every, choice]
+
+
+def around_capacity(best: Int64, current: Int64, job: SizedJob) -> Int64:
+    """Return candidates [R, C, N]: least sizes for capacities around the best one's, and the best one only up or only down."""
+    with np.errstate(divide="ignore"):
+        capacity = np.where(job.scalable, best / job.service_minutes, np.inf).min(axis=1)
+    capacities = np.outer(capacity, (1.0, *AROUND))
+    sized = np.maximum(1, np.ceil(capacities[..., None] * job.service_minutes - 1e-9)).astype(np.int64)
+    mixed = np.stack([np.maximum(best, current), np.minimum(best, current)], axis=1)
+    return limited(np.concatenate([sized, mixed], axis=1), current[:, None], job)
+
+
+def single_steps(best: Int64, current: Int64, job: SizedJob, load: Float64) -> Int64:
+    """Return candidates [R, C, N]: one more at the busiest tasks, one fewer at the idlest ones."""
+    busy = np.where(job.scalable, load[:, None] * job.service_minutes / best, np.nan)
+    order = np.argsort(busy, axis=1)[:, : int(job.scalable.sum())]  # NaN last
+    count = min(STEPS_TRIED, order.shape[1])
+    runs = np.arange(len(best))[:, None]
+    steps = np.repeat(best[:, None], 2 * count, axis=1)
+    steps[runs, np.arange(count), order[:, -count:]] += 1
+    steps[runs, np.arange(count, 2 * count), order[:, :count]] -= 1
+    return limited(np.maximum(1, steps), current[:, None], job)

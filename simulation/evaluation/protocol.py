@@ -1,0 +1,102 @@
+"""Which minutes tune and which judge: the calibration part, and where the runs begin after it. Pure."""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from contracts.errors import SurescaleError
+from policies.graph import Int64
+from simulation.workload import Workload
+
+HOUR = 60
+DAY = 24 * HOUR
+EPISODE_MINUTES_MAX = 7 * DAY
+EPISODE_MINUTES_MIN = 3 * HOUR  # an hour to settle, two to judge
+CALIBRATION_MINUTES_MIN = 4 * HOUR
+ROOM_SHARE = 0.25  # of the judging part, kept free so that several runs begin at different times
+
+
+class ProtocolError(SurescaleError):
+    """The minutes asked for cannot be had; the message names the option and the fix."""
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Calibration minutes ``first`` to ``end`` (exclusive), both whole hours; everything after them judges."""
+
+    first: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """Runs of one length.
+
+    Attributes:
+        offsets: minute at which each run begins, whole hours; the first hour passes without a decision.
+        minutes: length of a run, that hour included.
+    """
+
+    offsets: Int64
+    minutes: int
+
+    @property
+    def first_decisions(self) -> Int64:
+        """Return the minute of each run's first decision."""
+        return self.offsets + HOUR
+
+    @property
+    def hours(self) -> int:
+        """Return the scored hours of a run."""
+        return self.minutes // HOUR - 1
+
+
+def split(workload: Workload, calibrate: str | None) -> Split:
+    """Return the calibration part, by default the first third; its ends are moved inward to whole hours.
+
+    Raises:
+        ProtocolError: ``calibrate`` is not ``A:B`` within the file, or leaves too little to tune or to judge.
+    """
+    first, end = _named(calibrate, workload) if calibrate else (0, workload.minutes // 3)
+    first, end = -(-first // HOUR) * HOUR, end // HOUR * HOUR
+    if end - first < CALIBRATION_MINUTES_MIN:
+        raise ProtocolError(
+            f"--calibrate: {max(0, end - first)} whole-hour minutes to calibrate on, at least {CALIBRATION_MINUTES_MIN} needed; "
+            f"give a longer part or a longer workload ({workload.name} has {workload.minutes} minutes)"
+        )
+    return Split(first, end)
+
+
+def place_runs(workload: Workload, part: Split, runs: int, seed: int) -> Runs:
+    """Return where the runs begin: the range of possible hours is cut into equal strata, one hour drawn from each by the seed.
+
+    A run lasts seven days, or three quarters of what follows the calibration part if that is less (all of it for a single run).
+
+    Raises:
+        ProtocolError: too little follows the calibration part for so many different runs.
+    """
+    left = (workload.minutes - part.end) // HOUR
+    longest = left if runs == 1 else min(left - (runs - 1), int(left * (1 - ROOM_SHARE)))
+    hours = min(EPISODE_MINUTES_MAX // HOUR, longest)
+    if hours * HOUR < EPISODE_MINUTES_MIN:
+        raise ProtocolError(
+            f"--runs: {left * HOUR} minutes follow the calibration part, too few for {runs} different runs of at least "
+            f"{EPISODE_MINUTES_MIN}; give a longer workload, fewer runs or an earlier end in --calibrate"
+        )
+    places = left - hours + 1
+    generator = np.random.default_rng(seed)
+    edges = [places * index // runs for index in range(runs + 1)]
+    chosen = [int(generator.integers(low, max(high, low + 1))) for low, high in pairwise(edges)]
+    return Runs(offsets=part.end + HOUR * np.array(chosen, dtype=np.int64), minutes=hours * HOUR)
+
+
+def _named(calibrate: str, workload: Workload) -> tuple[int, int]:
+    first, colon, end = calibrate.partition(":")
+    if not colon or not first.strip().isdecimal() or not end.strip().isdecimal():
+        raise ProtocolError(f"--calibrate: {calibrate!r} is not A:B in minutes; 0:10080 is the first week")
+    if not int(first) < int(end) <= workload.minutes:
+        raise ProtocolError(
+            f"--calibrate: {calibrate} does not lie within the {workload.minutes} minutes of {workload.name}; need A < B <= that"
+        )
+    return int(first), int(end)

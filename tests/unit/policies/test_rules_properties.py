@@ -1,0 +1,76 @@
+"""Properties of all rules: pure, blind to the order of tasks, the same for one window as for a batch of rows."""
+
+from dataclasses import replace
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from contracts.messages import JobSettings, JobTopology
+from contracts.windows import Window
+from policies.decide import decide
+from policies.graph import job_graph
+from policies.registry import RULES, load_policy
+from policies.rules.reading import read_figures, read_window
+from tests.unit.policies.conftest import chain_window
+
+NAMES = (*RULES, "forecast")
+JOB = JobSettings(job="sim/chain")
+
+windows = st.builds(
+    chain_window,
+    load=st.floats(1.0, 400.0),
+    service_minutes=st.tuples(*[st.floats(0.001, 0.03)] * 3),
+    parallelism=st.tuples(*[st.integers(1, 10)] * 3),
+    queued=st.tuples(*[st.floats(0.0, 3000.0)] * 3),
+    known=st.integers(5, 60),
+)
+
+
+def shuffled(window: Window, order: list[int]) -> Window:
+    """Return the window with its tasks in another order."""
+    tasks = tuple(window.topology.tasks[task] for task in order)
+    topology = JobTopology(job=window.job, version=0, at_ms=0, tasks=tasks)
+    return replace(window, figures=np.ascontiguousarray(window.figures[:, order]), topology=topology)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=8, deadline=None)
+@given(window=windows, seed=st.integers(0, 5))
+def test_decisions_are_pure_and_within_bounds(name: str, window: Window, seed: int) -> None:
+    """Asked twice, a rule answers the same; whatever it wants, guardrails keep 1 to 10 and half to twice."""
+    first, again = (decide(window, load_policy(name), JOB, seed=seed) for _ in range(2))
+    assert msgspec.to_builtins(first) == msgspec.to_builtins(again)
+    for task in first.tasks:
+        assert 1 <= task.desired <= 10
+        assert 0 < task.ratio <= 2
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=8, deadline=None)
+@given(window=windows, order=st.permutations(range(5)))
+def test_permuting_tasks_permutes_decisions(name: str, window: Window, order: list[int]) -> None:
+    """No rule depends on the order in which a topology lists its tasks."""
+    plain = {task.task: task.desired for task in decide(window, load_policy(name), JOB, seed=3).tasks}
+    mixed = {task.task: task.desired for task in decide(shuffled(window, order), load_policy(name), JOB, seed=3).tasks}
+    assert plain == mixed
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if hasattr(load_policy(name), "wanted")])
+@settings(max_examples=6, deadline=None)
+@given(batch=st.lists(windows, min_size=2, max_size=4))
+def test_rows_of_a_batch_do_not_see_one_another(name: str, batch: list[Window]) -> None:
+    """Calibration's batched arithmetic gives what each window alone gives."""
+    rule = load_policy(name)
+    graph = job_graph(batch[0].topology.tasks)
+    readings = [read_window(window) for window in batch]
+    together = read_figures(
+        np.stack([window.figures for window in batch]),
+        graph,
+        np.stack([reading.current for reading in readings]),
+        np.stack([window.hourly_load for window in batch]),
+        np.array([window.window_end_ms for window in batch]),
+    )
+    assert rule.wanted(together).tolist() == [rule.wanted(reading).tolist() for reading in readings]  # type: ignore[attr-defined]
