@@ -25,13 +25,40 @@ def _need_torch() -> None:
 
 
 @click.command()
-@click.option("--out", type=click.Path(path_type=Path), default=Path("runs/sure"), show_default=True, help="Folder of the run.")
-@click.option("--updates", type=click.IntRange(min=1), help="Policy updates; the default takes minutes on one core.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("runs/sure"),
+    show_default=True,
+    help="Folder of the run.",
+)
+@click.option(
+    "--updates",
+    type=click.IntRange(min=1),
+    help="Policy updates; the default takes minutes on one core.",
+)
 @click.option("--seed", type=int, default=0, show_default=True)
-@click.option("--workload", default="clarknet", show_default=True, help="Name or CSV file; its first week is trained on.")
-@click.option("--job", "jobs", multiple=True, help="Graph to train on (repeatable; default: eight shipped ones).")
+@click.option(
+    "--workload",
+    "workloads",
+    multiple=True,
+    help="Name or CSV file (repeatable; default: both shipped); first weeks count.",
+)
+@click.option(
+    "--job",
+    "jobs",
+    multiple=True,
+    help="Graph to train on (repeatable; default: all shipped ones of 6 to 24 tasks).",
+)
 @click.option("--resume", "resumes", is_flag=True, help="Go on with the run in --out.")
-def train(out: Path, updates: int | None, seed: int, workload: str, jobs: tuple[str, ...], resumes: bool) -> None:
+def train(
+    out: Path,
+    updates: int | None,
+    seed: int,
+    workloads: tuple[str, ...],
+    jobs: tuple[str, ...],
+    resumes: bool,
+) -> None:
     """Train SURE in the simulator."""
     _need_torch()
     from model_export.train import CHECKPOINT, TrainSettings, start_run
@@ -42,24 +69,42 @@ def train(out: Path, updates: int | None, seed: int, workload: str, jobs: tuple[
             raise SurescaleError(f"--resume: there is no run in {out}; leave the option out to start one")
         run = resume_run(out)
     else:
-        chosen = {"updates": updates, "jobs": jobs or None}
-        run = start_run(TrainSettings(workload=workload, seed=seed, **{key: value for key, value in chosen.items() if value}))
+        chosen = {"updates": updates, "jobs": jobs, "workloads": workloads}
+        run = start_run(TrainSettings(seed=seed, **{key: value for key, value in chosen.items() if value}))
     _train_with_progress(run, out)
-    click.echo(f"validation reward {run.best:.4f} (forecast rule {run.rule:.4f}); next: surescale export --run {out}")
+    click.echo(f"validation reward {run.best:.4f} (the plan alone {run.rule:.4f}); next: surescale export --run {out}")
 
 
 def _train_with_progress(run: "Run", out: Path) -> None:
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
     from torch.utils.tensorboard import SummaryWriter
 
     from model_export.train import train as bring_to_end
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns) as progress, SummaryWriter(str(out / "tensorboard")) as writer:
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
+    with (
+        Progress(*columns) as progress,
+        SummaryWriter(str(out / "tensorboard")) as writer,
+    ):
         bar = progress.add_task("training", total=run.settings.updates, completed=run.update)
 
         def tell(at: "Progressed") -> None:
-            progress.update(bar, completed=at.update, description=f"best {at.best:.4f} (rule {at.rule:.4f})")
+            progress.update(
+                bar,
+                completed=at.update,
+                description=f"best {at.best:.4f} (rule {at.rule:.4f})",
+            )
             writer.add_scalar("loss", at.loss, at.update)
             writer.add_scalar(f"branch_return/{at.job}", at.branch_return, at.update)
             if at.validation is not None:
@@ -69,10 +114,31 @@ def _train_with_progress(run: "Run", out: Path) -> None:
 
 
 @click.command()
-@click.option("--run", "run_folder", type=click.Path(path_type=Path), default=Path("runs/sure"), show_default=True)
-@click.option("--out", type=click.Path(path_type=Path), default=Path("policies/models"), show_default=True)
-@click.option("--name", default="sure", show_default=True, help="The package's folder and the policy's name.")
-@click.option("--scores/--no-scores", default=True, show_default=True, help="Judge the package on the second week (minutes).")
+@click.option(
+    "--run",
+    "run_folder",
+    type=click.Path(path_type=Path),
+    default=Path("runs/sure"),
+    show_default=True,
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("policies/models"),
+    show_default=True,
+)
+@click.option(
+    "--name",
+    default="sure",
+    show_default=True,
+    help="The package's folder and the policy's name.",
+)
+@click.option(
+    "--scores/--no-scores",
+    default=True,
+    show_default=True,
+    help="Judge the package on the second week (minutes).",
+)
 def export(run_folder: Path, out: Path, name: str, scores: bool) -> None:
     """Turn a training run into a model package: two ONNX graphs, a parity check and a card."""
     _need_torch()

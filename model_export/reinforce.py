@@ -24,7 +24,7 @@ class Noise:
 
     margin: float = 0.08
     own: float = 0.15
-    ease: float = 0.12
+    ease: float = 0.4
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,11 @@ def draw(branches: int, rows: int, tasks: int, noise: Noise, generator: np.rando
     half[..., 1] *= (kind == 1)[:, None]
     half[..., 2:] *= (kind == 2)[:, None, None]
     both = np.concatenate([half, -half])
-    return Deviations(margin=noise.margin * both[..., 0], own=noise.own * both[..., 2:], ease=noise.ease * both[..., 1])
+    return Deviations(
+        margin=noise.margin * both[..., 0],
+        own=noise.own * both[..., 2:],
+        ease=noise.ease * both[..., 1],
+    )
 
 
 def centred(outputs: Tensor, graph: JobGraph) -> tuple[Tensor, Tensor, Tensor]:

@@ -8,10 +8,11 @@ import torch
 from model_export.learner import Chosen, Sure, choose, forward
 from model_export.reinforce import Deviations, Noise, draw
 from policies.features import encode
-from policies.graph import Int64
-from policies.learned import Base, job_mean, learned_wish, mixed
-from policies.measure import Measured, measure
-from policies.proposal import Float64
+from policies.graph import Int64, JobGraph
+from policies.learned import Base, job_mean, learned_plan, mixed
+from policies.measure import Measured, measure, restarts_seen
+from policies.planning import Limits
+from policies.proposal import RATIO_MAX, Float64
 from simulation.jobs import SizedJob
 from simulation.loop import LoopRows, Observed, Terms, guarded
 from simulation.report import block_reward
@@ -23,10 +24,10 @@ class Branching:
     """How a batch is explored.
 
     A deviation is held for ``hold_spans``; then its branch follows the mean action until ``spans`` are over, long enough for a
-    restart to have paid off. Cut off after two hours, the gradient taught the gate never to open.
+    restart to have paid off.
     """
 
-    rows: int = 32
+    rows: int = 16
     """Closed loops of a batch."""
     apart_spans: int = 4
     """Spans between two branchings of a loop."""
@@ -34,7 +35,7 @@ class Branching:
     """Branchings of each loop."""
     branches: int = 12
     hold_spans: int = 6
-    spans: int = 30
+    spans: int = 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,13 @@ def starting_parallelism(job: SizedJob, workload: Workload, minutes: Int64, gene
 
 @torch.no_grad()
 def explore(
-    model: Sure, base: Base, job: SizedJob, week: Workload, branching: Branching, noise: Noise, generator: np.random.Generator
+    model: Sure,
+    base: Base,
+    job: SizedJob,
+    week: Workload,
+    branching: Branching,
+    noise: Noise,
+    generator: np.random.Generator,
 ) -> list[Branched]:
     """Follow the mean policy from random minutes and branch off it every few spans.
 
@@ -76,16 +83,30 @@ def explore(
         branches_here = at % branching.apart_spans == branching.apart_spans - 1
         chosen = _chosen(model, observed, measured, rows, generator if branches_here else None)
         outputs = forward(model, chosen, rows.graph, None).outputs.double().numpy()
-        residual, ease = mixed(outputs[..., 0], rows.graph), job_mean(outputs[..., 1], rows.graph)
+        residual, ease = (
+            mixed(outputs[..., 0], rows.graph),
+            job_mean(outputs[..., 1], rows.graph),
+        )
         if branches_here:
             deviations = draw(branches, count, job.size, noise, generator)
-            found.append(Branched(chosen, deviations, _follow(rows.copy(), base, residual, ease, deviations, branching)))
+            found.append(
+                Branched(
+                    chosen,
+                    deviations,
+                    _follow(rows.copy(), base, residual, ease, deviations, branching),
+                )
+            )
         rows.step(np.tile(_desired(base, observed, measured, rows, residual, ease), (branches, 1)))
     return found
 
 
 def _follow(
-    rows: LoopRows, base: Base, residual: Float64, ease: Float64, deviations: Deviations, branching: Branching
+    rows: LoopRows,
+    base: Base,
+    residual: Float64,
+    ease: Float64,
+    deviations: Deviations,
+    branching: Branching,
 ) -> Float64:
     """Follow all branches with the answer of their first state and return [G, B]; no network is asked on the way."""
     count = len(deviations.margin)
@@ -95,20 +116,35 @@ def _follow(
         held = 1.0 if at < branching.hold_spans else 0.0
         observed = rows.observe()
         measured = measure(observed.figures, rows.graph)
-        own, shift = mean + held * deviations.residual, mean_ease + held * deviations.ease.ravel()
+        own, shift = (
+            mean + held * deviations.residual,
+            mean_ease + held * deviations.ease.ravel(),
+        )
         total += rows.reward(rows.step(_desired(base, observed, measured, rows, own, shift)))
     return total.reshape(count, -1)
 
 
 def _first_rows(observed: Observed, count: int) -> Observed:
-    return Observed(observed.figures[:count], observed.ends_ms[:count], observed.hourly_load[:count], observed.current[:count])
+    return Observed(
+        observed.figures[:count],
+        observed.ends_ms[:count],
+        observed.hourly_load[:count],
+        observed.current[:count],
+    )
 
 
 @torch.no_grad()
-def mean_reward(model: Sure | None, base: Base, job: SizedJob, workload: Workload, first_minutes: Int64, spans: int) -> float:
+def mean_reward(
+    model: Sure | None,
+    base: Base,
+    job: SizedJob,
+    workload: Workload,
+    first_minutes: Int64,
+    spans: int,
+) -> float:
     """Return the mean hourly reward of the deterministic policy over rows that begin at the given minutes.
 
-    Without a model: of the forecast rule under it.
+    Without a model: of the plan alone.
     """
     start = starting_parallelism(job, workload, first_minutes, np.random.default_rng(0))
     rows = LoopRows(job, workload, first_minutes, start, Terms())
@@ -116,25 +152,72 @@ def mean_reward(model: Sure | None, base: Base, job: SizedJob, workload: Workloa
     for _ in range(spans):
         observed = rows.observe()
         measured = measure(observed.figures, rows.graph)
-        residual, ease = np.zeros(observed.current.shape), np.zeros(len(observed.current))
+        residual, ease = (
+            np.zeros(observed.current.shape),
+            np.zeros(len(observed.current)),
+        )
         if model is not None:
             chosen = _chosen(model, observed, measured, rows, None)
             outputs = forward(model, chosen, rows.graph, None).outputs.double().numpy()
-            residual, ease = mixed(outputs[..., 0], rows.graph), job_mean(outputs[..., 1], rows.graph)
+            residual, ease = (
+                mixed(outputs[..., 0], rows.graph),
+                job_mean(outputs[..., 1], rows.graph),
+            )
         span = rows.step(_desired(base, observed, measured, rows, residual, ease))
-        sums.append((span.arrivals, span.backlog_minutes, span.busy_minutes, span.allocated_minutes))
+        sums.append(
+            (
+                span.arrivals,
+                span.backlog_minutes,
+                span.busy_minutes,
+                span.allocated_minutes,
+            )
+        )
     hours = np.array(sums).transpose(1, 0, 2)
     hours = hours[:, : spans // 6 * 6].reshape(4, spans // 6, 6, -1).sum(axis=2)
     return float(block_reward(*hours, job.path_minutes, rows.terms.latency_weight).mean())
 
 
-def _chosen(model: Sure, observed: Observed, measured: Measured, rows: LoopRows, generator: np.random.Generator | None) -> Chosen:
+def _chosen(
+    model: Sure,
+    observed: Observed,
+    measured: Measured,
+    rows: LoopRows,
+    generator: np.random.Generator | None,
+) -> Chosen:
     encoded = encode(observed.figures, rows.graph, observed.ends_ms, observed.hourly_load, measured)
     return choose(model, encoded, rows.graph, generator)
 
 
-def _desired(base: Base, observed: Observed, measured: Measured, rows: LoopRows, residual: Float64, ease: Float64) -> Int64:
-    load = base.forecast.load(measured.load, observed.hourly_load, observed.ends_ms)
-    wished = learned_wish(base, measured, load, observed.current, rows.graph, residual, ease)
-    wanted = np.where(wished.opened[:, None], wished.sizes.wanted, observed.current)
-    return guarded(wanted, measured, observed.current, rows.job, rows.graph)
+def limits_of(job: SizedJob, graph: JobGraph) -> Limits:
+    """Return the limits of a simulated job under default settings."""
+    return Limits(
+        np.ones(job.size, dtype=np.int64),
+        graph.parallelism_max,
+        RATIO_MAX,
+        job.total_limit,
+    )
+
+
+def _desired(
+    base: Base,
+    observed: Observed,
+    measured: Measured,
+    rows: LoopRows,
+    residual: Float64,
+    ease: Float64,
+) -> Int64:
+    expected = base.outlook.expect(measured.load, observed.hourly_load, observed.ends_ms)
+    limits = limits_of(rows.job, rows.graph)
+    restarts = restarts_seen(observed.figures)
+    planned = learned_plan(
+        base,
+        expected,
+        measured,
+        observed.current,
+        rows.graph,
+        limits,
+        restarts,
+        residual,
+        ease,
+    )
+    return guarded(planned.wanted, measured, observed.current, rows.job, rows.graph)

@@ -1,4 +1,4 @@
-"""Judges an exported package against the rules on the week that nobody trained on, and writes the table into its card."""
+"""Judges an exported package on graphs and a week that nobody trained on, beside the shipped rules; fills the card's table."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -8,7 +8,7 @@ import numpy as np
 
 from model_export.evaluate import Score, judge, paired
 from model_export.export import opened, write_card
-from model_export.train import TRAINING_JOBS, WEEK_MINUTES
+from model_export.train import JUDGED_JOBS, WEEK_MINUTES
 from policies.learned import Base
 from policies.policy import Policy
 from policies.rules.fixed import Hold, Static
@@ -17,18 +17,25 @@ from policies.rules.target_utilisation import TargetUtilisation
 from simulation.jobs import load_job
 from simulation.workload import load_workload
 
-JUDGED_JOBS = (
-    "j_2521346", "j_1351665",  # trained on, judged on another week
-    "j_756953", "j_242616", "j_4147567", "j_3003", "j_3380530", "j_3803524",  # never seen
-)  # fmt: skip
 DAYS = 7
 SPANS_PER_DAY = 144
 
 
-def score_package(folder: Path, tell: Callable[[str], object], jobs: tuple[str, ...] = JUDGED_JOBS, days: int = DAYS) -> None:
+def score_package(
+    folder: Path,
+    tell: Callable[[str], object],
+    jobs: tuple[str, ...] = JUDGED_JOBS,
+    days: int = DAYS,
+) -> None:
     """Judge and rewrite the card; the package's hash changes with its card."""
     policy = opened(folder)
-    rivals: tuple[Policy, ...] = (policy, _rule_under(policy.card.base), TargetUtilisation(), Static(), Hold())
+    rivals: tuple[Policy, ...] = (
+        policy,
+        _rule_under(policy.card.base),
+        TargetUtilisation(),
+        Static(),
+        Hold(),
+    )
     workload = load_workload("clarknet")
     # A row per day: the last span's effect may run into the next day, so every row starts and ends a little earlier.
     first = WEEK_MINUTES + 60 + np.arange(days) * SPANS_PER_DAY * 10
@@ -39,11 +46,20 @@ def score_package(folder: Path, tell: Callable[[str], object], jobs: tuple[str, 
         rows: dict[str, object] = {rival: score.row() for rival, score in scores.items()}
         for rival in ("forecast", "target-utilisation"):
             rows[f"{policy.name} - {rival}"] = _difference(scores[policy.name], scores[rival])
-        table[name] = {"tasks": job.size, "trained_on": name in TRAINING_JOBS, **rows}
+        table[name] = {"tasks": job.size, **rows}
         line = ", ".join(f"{rival} {score.reward:.4f}" for rival, score in scores.items())
         tell(f"{name} ({job.size} tasks): {line}")
-    terms = {"workload": "clarknet", "week": 2, "latency_weight": 0.5, "restart_minutes": 1, "effect_minutes": 1}
-    write_card(msgspec.structs.replace(policy.card, scores={"terms": terms, "jobs": table}), folder)
+    terms = {
+        "workload": "clarknet",
+        "week": 2,
+        "latency_weight": 0.5,
+        "restart_minutes": 1,
+        "effect_minutes": 1,
+    }
+    write_card(
+        msgspec.structs.replace(policy.card, scores={"terms": terms, "jobs": table}),
+        folder,
+    )
 
 
 def _rule_under(base: Base) -> Policy:

@@ -1,37 +1,31 @@
-"""What the network's two outputs mean: a residual on the sizes of the forecast rule, and how easily the restart gate opens.
+"""What the network's two outputs mean: a correction of each task's service time, and how easily a restart is worth it.
 
-An untrained network answers zeros, and then this *is* the forecast rule. Training and serving call this same code.
+An untrained network answers zeros, and then the decision is the plan's alone (``policies.planning``). Training and serving
+call this same code.
 """
-
-from dataclasses import dataclass
 
 import msgspec
 import numpy as np
 
 from policies.forecast import Forecast
-from policies.graph import Bool, Int64, JobGraph
+from policies.graph import Int64, JobGraph
 from policies.measure import Measured
+from policies.outlook import Expected, Outlook
+from policies.planning import Limits, Planned, Planning, plan
 from policies.proposal import Float64
-from policies.sizing import Sizing, Wish, exact_instances, wish, worth_a_restart
+from policies.sizing import Sizing
 
-RESIDUAL_MAX = 0.7  # sizes move between exp(-0.7) and exp(0.7) times the rule's
+RESIDUAL_MAX = 0.7  # service times are taken exp(-0.7) to exp(0.7) times as long as measured
 OWN_SHARE = 0.3  # weight of a task's deviation from its job's mean: the bottleneck decides, so the margin is the job's
-EASE_MAX = 0.3  # thresholds of the restart gate move by at most this much
 
 
 class Base(msgspec.Struct, frozen=True, kw_only=True):
-    """The rule under the network: forecast, then sizes."""
+    """What lies under the network: outlook and plan; and the constants of the rule ``forecast``, fitted on the same load."""
 
     forecast: Forecast
     sizing: Sizing
-
-
-@dataclass(frozen=True, slots=True)
-class LearnedWish:
-    """Sizes after the residual, and whether the job changes at all: ``sizes`` [.., N], ``opened`` [..]."""
-
-    sizes: Wish
-    opened: Bool
+    outlook: Outlook
+    planning: Planning
 
 
 def mixed(own: Float64, graph: JobGraph) -> Float64:
@@ -46,11 +40,26 @@ def job_mean(values: Float64, graph: JobGraph) -> Float64:
     return mean
 
 
-def learned_wish(
-    base: Base, measured: Measured, load: Float64, current: Int64, graph: JobGraph, residual: Float64, ease: Float64
-) -> LearnedWish:
-    """Return sizes and gate from an expected load [..], mixed residuals [.., N] and ease [..] (both before their tanh)."""
-    rule = exact_instances(measured, load, graph, base.sizing)
-    sizes = wish(rule * np.exp(RESIDUAL_MAX * np.tanh(residual)), current)
-    opened = worth_a_restart(sizes, measured, current, graph, base.sizing, EASE_MAX * np.tanh(ease))
-    return LearnedWish(sizes=sizes, opened=opened)
+def learned_plan(
+    base: Base,
+    expected: Expected,
+    measured: Measured,
+    current: Int64,
+    graph: JobGraph,
+    limits: Limits,
+    restarts: Int64,
+    residual: Float64,
+    ease: Float64,
+) -> Planned:
+    """Plan for B jobs with mixed residuals [B, N] and ease [B], both before their tanh."""
+    return plan(
+        base.planning,
+        expected,
+        measured,
+        current,
+        graph,
+        limits,
+        restarts,
+        RESIDUAL_MAX * np.tanh(residual),
+        ease,
+    )

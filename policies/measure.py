@@ -41,6 +41,16 @@ class Measured:
         """Return busy subtasks [.., N] that a load [..] in records per minute needs; NaN where the service time is unknown."""
         return load[..., None] * self.visits * self.service_minutes
 
+    def alone(self) -> "Measured":
+        """Return a measurement without batch axes as a batch of one."""
+        return Measured(
+            reported=self.reported[None],
+            load=self.load[None],
+            service_minutes=self.service_minutes[None],
+            visits=self.visits[None],
+            backlog_records=self.backlog_records[None],
+        )
+
     def backlog_minutes(self, parallelism: npt.NDArray[np.int64]) -> Float64:
         """Return minutes that parallelism [.., N] needs to work off what waits, were nothing to arrive; 0 where unknown."""
         drain: Float64 = np.nan_to_num(self.backlog_records * self.service_minutes) / parallelism
@@ -66,6 +76,13 @@ def measure(figures: Float32, graph: JobGraph) -> Measured:
         visits=_visits(records_in, records_out, last - first, graph),
         backlog_records=last,
     )
+
+
+def restarts_seen(figures: Float32) -> npt.NDArray[np.int64]:
+    """Return [..] the minutes of figures [.., L, N, F] in which an attempt of the job began."""
+    began = np.nan_to_num(figures[..., FIGURE["restarts"]]).max(axis=-1) > 0
+    seen: npt.NDArray[np.int64] = began.sum(axis=-1)
+    return seen
 
 
 def mean_of_last(load: Float64, minutes: int) -> Float64:

@@ -14,12 +14,23 @@ from contracts.messages import JobSettings, LookedAt
 from contracts.windows import Float32, Window
 from policies.features import WIDTH, Encoded, encode
 from policies.graph import Int64, JobGraph, job_graph
-from policies.learned import LearnedWish, job_mean, learned_wish, mixed
-from policies.measure import Measured, measure
+from policies.learned import job_mean, learned_plan, mixed
+from policies.measure import Measured, measure, restarts_seen
+from policies.outlook import Expected
 from policies.package import Card, Package, PackageRejected
+from policies.planning import Limits, Planned
 from policies.proposal import Answer, NotReady, PolicyFailed, RawAnswer, ratios_of
 from policies.rules.target_utilisation import MINUTES_KNOWN_MIN
-from policies.sampling import MASKED, Looked, Subgraphs, look, neighbour_logits, neighbours_sampled, newest_minute, subgraphs
+from policies.sampling import (
+    MASKED,
+    Looked,
+    Subgraphs,
+    look,
+    neighbour_logits,
+    neighbours_sampled,
+    newest_minute,
+    subgraphs,
+)
 
 CHUNK_TASKS = 256  # wider jobs go through the policy graph in pieces, which bounds the memory
 LOOKED_AT_MAX = 1_000  # snapshots kept in one decision's explanation
@@ -36,7 +47,7 @@ class Draws:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OnnxPolicy:
-    """SURE as a model package: forecast -> sizes -> learned residual -> restart gate."""
+    """SURE as a model package: outlook -> plan of sizes and restarts, corrected by the network."""
 
     package: Package
     sampler: Any  # onnxruntime.InferenceSession, imported only when a package is loaded
@@ -79,23 +90,54 @@ class OnnxPolicy:
         end = np.array(window.window_end_ms, dtype=np.int64)
         encoded = encode(figures, graph, end, window.hourly_load, measured)
         try:
-            looked, mu, outputs = self.run(encoded, graph, _draws(seed, window, encoded, graph) if self.stochastic else None)
+            looked, mu, outputs = self.run(
+                encoded,
+                graph,
+                _draws(seed, window, encoded, graph) if self.stochastic else None,
+            )
         except self.runtime_errors as error:
             return PolicyFailed(f"the model cannot be run: {str(error).splitlines()[0][:160]}")
         if not np.isfinite(outputs).all():
             return PolicyFailed("the model answered a value that is not a number")
-        load = self.card.base.forecast.load(measured.load, window.hourly_load, end)
-        wished = self._wish(measured, load, current, graph, outputs)
+        expected = self.card.base.outlook.expect(measured.load[None], window.hourly_load[None], end[None])
+        restarts = restarts_seen(figures)[None]
+        planned = self._plan(expected, measured, current, graph, settings, restarts, outputs)
         explained = _explain(window, looked, mu, encoded, graph)
-        if not bool(wished.opened):
-            words = f"For {load:.0f} records a minute expected, a change would not be worth a restart."
-            return RawAnswer(np.ones(len(current)), words, explained)
-        words = f"Sized for {load:.0f} records a minute expected over the next {self.card.base.forecast.horizon_minutes} minutes."
-        return RawAnswer(ratios_of(wished.sizes.wanted, current), words, explained)
+        have = int(current[graph.scalable].sum())
+        return RawAnswer(
+            ratios_of(planned.wanted[0], current),
+            _sentence(expected, planned, have),
+            explained,
+        )
 
-    def _wish(self, measured: Measured, load: Any, current: Int64, graph: JobGraph, outputs: Float32) -> LearnedWish:
+    def _plan(
+        self,
+        expected: Expected,
+        measured: Measured,
+        current: Int64,
+        graph: JobGraph,
+        settings: JobSettings,
+        restarts: Int64,
+        outputs: Float32,
+    ) -> Planned:
         own, ease = outputs[:, 0].astype(np.float64), outputs[:, 1].astype(np.float64)
-        return learned_wish(self.card.base, measured, load, current, graph, mixed(own, graph), job_mean(ease, graph))
+        limits = Limits(
+            least=np.full(len(current), max(1, settings.parallelism_min), dtype=np.int64),
+            most=np.minimum(settings.parallelism_max, graph.parallelism_max),
+            step_ratio_max=settings.step_ratio_max,
+            total=settings.total_limit,
+        )
+        corrections = mixed(own, graph)[None], job_mean(ease, graph)[None]
+        return learned_plan(
+            self.card.base,
+            expected,
+            measured.alone(),
+            current[None],
+            graph,
+            limits,
+            restarts,
+            *corrections,
+        )
 
     def run(self, encoded: Encoded, graph: JobGraph, draws: Draws | None = None) -> tuple[Looked, Float32, Float32]:
         """Return what was looked at, the logits omega [L, N, 2] and the outputs [N, 2]."""
@@ -108,6 +150,27 @@ class OnnxPolicy:
         parts = subgraphs(z[0], looked, graph)
         now = z[0][newest_minute(encoded.mask), np.arange(len(graph.tasks))]
         return looked, omega, run_in_chunks(self.policy, parts, now)
+
+
+def _sentence(expected: Expected, planned: Planned, have: int) -> str:
+    """Say for people what was compared and what came of it."""
+    hours = expected.means.shape[1] * expected.stage_minutes / 60.0
+    low, high, spread = (
+        float(expected.means.min()),
+        float(expected.means.max()),
+        float(expected.spread[0].mean()),
+    )
+    load = f"Expecting {low:.0f} to {high:.0f} records a minute over the next {hours:g} hours, give or take {spread:.0%}"
+    holding, changing, best = (
+        float(planned.holding[0]),
+        float(planned.changing[0]),
+        int(planned.best[0]),
+    )
+    if planned.acts[0]:
+        return f"{load}: {best} subtasks should score {changing:.3f} with their restart paid, the present {have} {holding:.3f}."
+    if changing <= holding:
+        return f"{load}: nothing should score better than the present {have} subtasks, {holding:.3f}."
+    return f"{load}: {best} subtasks would score {changing:.3f}, the present {have} {holding:.3f}; not worth a restart."
 
 
 def run_in_chunks(policy: Any, parts: Subgraphs, now: Float32) -> Float32:
@@ -163,7 +226,10 @@ def _try(opened: OnnxPolicy) -> None:
 
     graph = job_graph([TaskSpec(task="a"), TaskSpec(task="b", upstream=("a",))])
     shape = (opened.card.window_minutes, 2)
-    blank = Encoded(x=np.zeros((*shape, WIDTH), dtype=np.float32), mask=np.ones(shape, dtype=np.bool_))
+    blank = Encoded(
+        x=np.zeros((*shape, WIDTH), dtype=np.float32),
+        mask=np.ones(shape, dtype=np.bool_),
+    )
     _, _, outputs = opened.run(blank, graph)
     if outputs.shape != (2, 2) or not np.isfinite(outputs).all():
         raise ValueError(f"a blank window gives outputs of shape {outputs.shape}, or not numbers")
@@ -188,7 +254,13 @@ def _explain(window: Window, looked: Looked, mu: Float32, encoded: Encoded, grap
     shares = np.take_along_axis(_softmax(at_anchor), looked.slots, axis=-1)
     weight = np.take_along_axis(theta, looked.minutes, axis=-1)
     kept = max(1, min(looked.minutes.shape[1], LOOKED_AT_MAX // len(graph.tasks)))
-    heaviest = np.argsort(np.argsort(np.where(looked.minutes_known, -weight, 1.0), axis=-1, kind="stable"), axis=-1) < kept
+    heaviest = (
+        np.argsort(
+            np.argsort(np.where(looked.minutes_known, -weight, 1.0), axis=-1, kind="stable"),
+            axis=-1,
+        )
+        < kept
+    )
     told = looked.minutes_known & heaviest & graph.scalable[:, None]
     ends = window.window_end_ms - (encoded.mask.shape[0] - 1 - looked.minutes) * MINUTE_MS
     rows = zip(

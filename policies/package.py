@@ -13,7 +13,7 @@ from policies.learned import Base
 CARD = "card.json"
 SAMPLER = "sampler.onnx"
 POLICY = "policy.onnx"
-FORMAT = 1
+FORMAT = 2  # 1: sizes behind a gate; 2: a plan over scenarios of the load
 
 
 class PackageRejected(SurescaleError):
@@ -85,7 +85,12 @@ def read_package(folder: Path) -> Package:
     if len(card.statistics.mean) != WIDTH:
         raise PackageRejected(f"{folder.name}/{CARD} has statistics of {len(card.statistics.mean)} slots, {WIDTH} expected")
     sampler, policy = (_verified(folder, name, card) for name in (SAMPLER, POLICY))
-    return Package(card=card, sha256=hashlib.sha256(raw).hexdigest(), sampler=sampler, policy=policy)
+    return Package(
+        card=card,
+        sha256=hashlib.sha256(raw).hexdigest(),
+        sampler=sampler,
+        policy=policy,
+    )
 
 
 def _verified(folder: Path, name: str, card: Card) -> bytes:

@@ -70,7 +70,7 @@ def sizes_wanted(policy: OnnxPolicy, window: Window) -> np.ndarray:
 
 def test_the_shipped_model_loads_and_is_listed(policy: OnnxPolicy) -> None:
     """Its card names its budget, its terms and its scores."""
-    assert policy_names() == ("target-utilisation", "static", "hold", "forecast", "sure")
+    assert set(policy_names()) >= {"target-utilisation", "static", "hold", "forecast", "sure"}
     assert policy.card.scores
     assert policy.card.terms
     assert policy.span_minutes == 10
@@ -186,8 +186,8 @@ def test_a_model_of_other_features_is_refused(package: Path) -> None:
 
 
 def test_a_card_of_another_format_is_refused(package: Path) -> None:
-    """A later surescale may write cards that this one cannot read."""
-    assert "format 2" in edited_card(package, format=2)
+    """A card of an earlier surescale is told from one that is damaged."""
+    assert "format 1; this version reads format 2" in edited_card(package, format=1)
 
 
 def test_a_card_that_does_not_parse_names_the_field(package: Path) -> None:

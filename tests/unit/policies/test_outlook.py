@@ -1,0 +1,91 @@
+"""The outlook: what the days before, short trends and jumps lead to expect, and how sure that is."""
+
+import numpy as np
+import pytest
+
+from contracts.windows import HOURS
+from policies.onnx_policy import OnnxPolicy
+from policies.outlook import Outlook, bursts, look_back, rhythm_error, without_holes
+from policies.registry import load_policy
+from tests.unit.policies.conftest import END_MS
+
+
+@pytest.fixture(scope="module")
+def outlook() -> Outlook:
+    """Return the shipped outlook."""
+    policy = load_policy("sure")
+    assert isinstance(policy, OnnxPolicy), policy
+    return policy.card.base.outlook
+
+
+def daily(level: float = 100.0, swing: float = 0.5) -> np.ndarray:
+    """Return hourly loads of eight equal days, the last hour being 07:00 to 08:00."""
+    hour = np.arange(HOURS) - HOURS + 8
+    return level * (1.0 + swing * np.sin(2 * np.pi * (hour - 9) / 24.0))
+
+
+def test_a_steady_job_is_expected_to_stay_as_it_is(outlook: Outlook) -> None:
+    """No trend, no rhythm: within three per cent of the last hour at every stage."""
+    expected = outlook.expect(np.full((1, 60), 120.0), np.full((1, HOURS), 120.0), np.array([END_MS]))
+    np.testing.assert_allclose(expected.means, 120.0, rtol=0.03)
+
+
+def test_days_that_rise_now_are_expected_to_rise_again(outlook: Outlook) -> None:
+    """The stages follow the days before upward, the later ones farther."""
+    hours = daily()
+    expected = outlook.expect(np.full((1, 60), hours[-1]), hours[None], np.array([END_MS]))
+    assert (np.diff(expected.means[0]) > 0).all()
+    assert expected.means[0, -1] > 1.15 * hours[-1]
+
+
+def test_a_jump_that_lasts_is_believed(outlook: Outlook) -> None:
+    """Twenty minutes at thrice the load: the next stage is expected near it, not back at the hour's mean."""
+    load = np.where(np.arange(60) < 40, 50.0, 150.0)[None]
+    expected = outlook.expect(load, np.full((1, HOURS), 50.0), np.array([END_MS]))
+    assert expected.means[0, 0] > 120.0
+    assert expected.hour[0] == pytest.approx(250.0 / 3.0)
+
+
+def test_a_young_job_is_less_sure_than_one_with_a_past(outlook: Outlook) -> None:
+    """Without a yesterday only the trend speaks, and the spread is wider."""
+    load, ends = np.full((1, 60), 80.0), np.array([END_MS])
+    old = outlook.expect(load, daily(80.0)[None], ends)
+    young = outlook.expect(load, np.full((1, HOURS), np.nan), ends)
+    assert (young.spread > old.spread).all()
+    assert not np.isnan(young.means).any()
+
+
+def test_days_that_do_not_repeat_widen_the_spread(outlook: Outlook) -> None:
+    """The error of "as on the days before" over the last day is what the spread grows with."""
+    wild = daily() * np.exp(np.random.default_rng(0).normal(0, 0.4, HOURS))
+    assert rhythm_error(wild[None])[0] > 3 * rhythm_error(daily()[None])[0]
+    load, ends = np.full((1, 60), 80.0), np.array([END_MS])
+    assert (outlook.expect(load, wild[None], ends).spread > outlook.expect(load, daily()[None], ends).spread).all()
+
+
+def test_the_same_time_before_lies_between_whole_hours() -> None:
+    """At a quarter past, yesterday's next stage of an hour takes three quarters of one hour and one quarter of the next."""
+    hours = np.arange(HOURS, dtype=np.float64)
+    seen = look_back(np.full((1, 60), 150.0), hours[None], np.array([END_MS + 15 * 60_000]), 60, 1)
+    before = HOURS - 1 - 24
+    past, coming = before - 0.75, before + 0.25
+    assert seen.inputs[0, 0, 5] == pytest.approx(np.log(coming / past))
+
+
+def test_ten_empty_minutes_are_a_hole_and_nine_are_not() -> None:
+    """A hole in the collection is unknown; short pauses and a wholly idle hour are data."""
+    load = np.full((3, 60), 5.0)
+    load[0, 20:30], load[1, 20:29], load[2] = 0.0, 0.0, 0.0
+    known = without_holes(load)
+    assert np.isnan(known[0]).sum() == 10
+    assert not np.isnan(known[1:]).any()
+
+
+def test_bursts_keep_the_mean_and_fill_what_is_unknown() -> None:
+    """A burst stands out of its running mean; the sixty minutes average one."""
+    load = np.full((1, 60), 10.0)
+    load[0, 30], load[0, :5] = 40.0, np.nan
+    burst = bursts(load)
+    assert burst.mean() == pytest.approx(1.0)
+    assert burst[0].argmax() == 30
+    assert not np.isnan(burst).any()

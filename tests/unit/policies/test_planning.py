@@ -1,0 +1,181 @@
+"""The plan: what choices score, when a change is worth a restart, and what bounds it."""
+
+import msgspec
+import numpy as np
+import pytest
+
+from contracts.messages import TaskSpec
+from policies.graph import JobGraph, job_graph
+from policies.measure import Measured
+from policies.outlook import Expected
+from policies.planning import Limits, Planned, Planning, plan, waiting_by_bursts, waiting_inside
+
+PLANNING = Planning(
+    latency_weight=0.5,
+    effect_minutes=1,
+    restart_minutes=1,
+    scenarios=(-1.2, 0.0, 1.2),
+    later_restart=0.02,
+    gain_min=0.01,
+    again=2.0,
+    young_minutes=30,
+)
+CHAIN = job_graph(
+    [
+        TaskSpec(task="s", scalable=False, max_parallelism=1),
+        TaskSpec(task="a", upstream=("s",), max_parallelism=10),
+        TaskSpec(task="b", upstream=("a",), max_parallelism=10),
+    ]
+)
+
+
+def expecting(*means: float, spread: float = 0.05) -> Expected:
+    """Return an outlook of stages of twenty minutes without bursts."""
+    stages = np.array([means])
+    return Expected(stages[:, 0], stages, np.full(stages.shape, spread), np.ones((1, 60)), 20)
+
+
+def measured(queued: tuple[float, ...] = (0.0, 0.0, 0.0), known: int = 60) -> Measured:
+    """Return a job whose tasks work .02 and .01 minutes on a record, of which so many minutes are known."""
+    load = np.full((1, 60), 100.0)
+    load[:, : 60 - known] = np.nan
+    return Measured(np.ones((1, 60, 3), dtype=np.bool_), load, np.array([[0.0, 0.02, 0.01]]), np.ones((1, 3)), np.array([queued]))
+
+
+def planned(
+    sizes: tuple[int, ...],
+    expected: Expected,
+    seen: Measured | None = None,
+    restarts: int = 0,
+    ease: float = 0.0,
+    total: int = 99,
+) -> Planned:
+    """Plan for the chain at present sizes."""
+    limits = Limits(np.ones(3, dtype=np.int64), CHAIN.parallelism_max, 2.0, total)
+    current, nothing = np.array([[1, *sizes]]), np.zeros((1, 3))
+    count, eased = np.array([restarts]), np.array([ease])
+    return plan(PLANNING, expected, seen or measured(), current, CHAIN, limits, count, nothing, eased)
+
+
+def test_a_job_that_fits_is_left_alone() -> None:
+    """Two and one busy subtasks on three and two: nothing better is worth a restart."""
+    answer = planned((3, 2), expecting(100, 100, 100, 100))
+    assert not answer.acts[0]
+    assert answer.wanted.tolist() == [[1, 3, 2]]
+
+
+def test_a_rise_that_is_foreseen_is_met_before_it_comes() -> None:
+    """The load of the last hour fits; that of the next twenty minutes hardly does."""
+    answer = planned((3, 2), expecting(160, 200, 230, 230))
+    assert answer.acts[0]
+    assert answer.wanted[0, 1] >= 4
+    assert answer.changing[0] > answer.holding[0]
+
+
+def test_a_job_far_too_wide_shrinks_by_half_at_most() -> None:
+    """One step never more than halves a task."""
+    answer = planned((10, 10), expecting(100, 100, 100, 100))
+    assert answer.acts[0]
+    assert answer.wanted.tolist() == [[1, 5, 5]]
+
+
+def test_a_short_dip_is_not_followed() -> None:
+    """Load that comes back within the hour leaves the sizes as they are."""
+    assert not planned((4, 2), expecting(130, 180, 180, 180)).acts[0]
+
+
+def test_less_is_dared_when_less_is_sure() -> None:
+    """A wider outlook asks for at least as many subtasks."""
+    sure, unsure = (planned((3, 2), expecting(*[150.0] * 4, spread=spread)) for spread in (0.03, 0.4))
+    assert unsure.wanted.sum() > sure.wanted.sum()
+
+
+def test_waiting_work_is_worked_off() -> None:
+    """A thousand records waiting ask for more than the load alone does."""
+    calm, behind = (planned((3, 2), expecting(*[100.0] * 4), measured(queued)) for queued in ((0, 0, 0), (0, 1000, 0)))
+    assert behind.acts[0]
+    assert behind.wanted.sum() > calm.wanted.sum()
+
+
+def test_a_young_job_does_not_shrink() -> None:
+    """With ten minutes known nothing says that the load will stay low; growing is allowed."""
+    assert not planned((10, 10), expecting(*[100.0] * 4), measured(known=10)).acts[0]
+    assert planned((2, 1), expecting(*[200.0] * 4), measured(known=10)).acts[0]
+
+
+def test_a_restart_makes_the_next_one_dearer() -> None:
+    """The same gain that opens a calm job's gate leaves one alone that has restarted three times within the hour."""
+    expected = expecting(*[100.0] * 4)
+    fresh, tired = (planned((4, 2), expected, restarts=restarts) for restarts in (0, 3))
+    assert fresh.acts[0]
+    assert not tired.acts[0]
+
+
+def test_ease_moves_the_least_gain() -> None:
+    """The network's second output can hold a change back."""
+    expected = expecting(*[100.0] * 4)
+    assert planned((4, 2), expected, ease=0.0).acts[0]
+    assert not planned((4, 2), expected, restarts=1, ease=-3.0).acts[0]
+
+
+def test_the_jobs_total_bounds_every_choice() -> None:
+    """Sizes beyond the limit are no choice; holding always is one."""
+    answer = planned((3, 2), expecting(*[300.0] * 4), total=6)
+    assert answer.wanted[0, 1:].sum() <= 6
+
+
+def test_a_task_that_costs_nothing_needs_one_subtask_and_an_unknown_one_keeps_its_size() -> None:
+    """No busy time is known to be little; no records processed is not known at all."""
+    for service, left in ((0.0, 2), (np.nan, 4)):
+        seen = measured()
+        seen.service_minutes[0, 2] = service
+        assert planned((4, 4), expecting(*[100.0] * 4), seen).wanted[0, 2] == left
+
+
+def test_rows_do_not_see_one_another() -> None:
+    """A batch gives each job what it would get alone."""
+    one, other = expecting(160, 200, 230, 230), expecting(60, 60, 60, 60)
+    both = Expected(*(np.concatenate([getattr(one, f), getattr(other, f)]) for f in ("hour", "means", "spread", "burst")), 20)
+    seen = measured()
+    pair = Measured(*(np.concatenate([getattr(seen, f)] * 2) for f in Measured.__slots__))
+    limits = Limits(np.ones(3, dtype=np.int64), CHAIN.parallelism_max, 2.0, 99)
+    current, zeros = np.array([[1, 3, 2], [1, 8, 6]]), np.zeros(2)
+    answer = plan(PLANNING, both, pair, current, CHAIN, limits, np.zeros(2, dtype=np.int64), np.zeros((2, 3)), zeros)
+    assert answer.wanted[0].tolist() == planned((3, 2), one).wanted[0].tolist()
+    assert answer.wanted[1].tolist() == planned((8, 6), other).wanted[0].tolist()
+
+
+@pytest.fixture
+def diamond() -> JobGraph:
+    """Return s -> (a, b) -> j."""
+    return job_graph(
+        [
+            TaskSpec(task="s", scalable=False),
+            TaskSpec(task="a", upstream=("s",)),
+            TaskSpec(task="b", upstream=("s",)),
+            TaskSpec(task="j", upstream=("a", "b")),
+        ]
+    )
+
+
+def test_queues_add_up_along_a_path_only(diamond: JobGraph) -> None:
+    """Both branches hold copies of the same records: the longer queue counts, and what waits behind it."""
+    seen = Measured(
+        np.ones((1, 1, 4), dtype=np.bool_), np.ones((1, 1)), np.ones((1, 4)), np.ones((1, 4)), np.array([[0.0, 70.0, 100.0, 5.0]])
+    )
+    assert waiting_inside(seen, diamond).tolist() == [105.0]
+
+
+def test_waiting_grows_with_utilisation_and_with_bursts() -> None:
+    """An even load waits for nothing below one; a burst does, and the more the busier the job is."""
+    even, uneven = np.ones((1, 60)), np.ones((1, 60))
+    uneven[0, ::10] = 4.0
+    flat, bumpy = waiting_by_bursts(even, 20)[0], waiting_by_bursts(uneven / uneven.mean(), 20)[0]
+    assert flat[:12].max() == 0.0
+    assert (np.diff(bumpy) >= 0).all()
+    assert (bumpy[4:] > flat[4:]).all()
+
+
+def test_constants_travel_with_the_card() -> None:
+    """What was calibrated is data: it survives the way through a card."""
+    assert msgspec.json.decode(msgspec.json.encode(PLANNING), type=Planning) == PLANNING
