@@ -42,7 +42,7 @@ def cli(debug: bool) -> None:
     """Keep streaming jobs at the right size while they run."""
 
 
-bench = LazyGroup("bench", entry_group=BENCHMARKS, help="Reproduce a published evaluation: the paper's figures beside ours.")
+bench = LazyGroup("bench", entry_group=BENCHMARKS, help="Measure, or reproduce a published evaluation: targets and published figures beside ours.")
 
 
 def main() -> None:
@@ -54,10 +54,18 @@ def main() -> None:
     except (SurescaleError, OSError) as error:
         if debug:
             raise
-        click.echo(f"surescale: {error}", err=True)
+        if not _is_logged(error):
+            click.echo(f"surescale: {error}", err=True)
         sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+def _is_logged(error: Exception) -> bool:
+    """A role whose log is JSON says its last words there."""
+    from runtime.logs import last_words
+
+    return last_words(error)
 
 
 if __name__ == "__main__":
