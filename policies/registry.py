@@ -7,13 +7,36 @@ from contracts.messages import JobSettings
 from contracts.windows import Window
 from policies.onnx_policy import load_onnx_policy
 from policies.package import PackageRejected, read_package
+from policies.paper.card import is_paper_package, read_paper_package
+from policies.paper.policy import load_paper_policy
 from policies.policy import SPAN_MINUTES, Policy
 from policies.proposal import Answer, PolicyFailed
+from policies.rules.drs import DRS
+from policies.rules.ds2 import DS2
+from policies.rules.ds2_gate import GatedDS2
 from policies.rules.fixed import Hold, Static
+from policies.rules.flink import FlinkAutoscaler
 from policies.rules.forecast import ForecastRule
+from policies.rules.hpa import HorizontalPodAutoscaler
+from policies.rules.lag import Lag
+from policies.rules.random import Random
 from policies.rules.target_utilisation import TargetUtilisation
+from policies.rules.threshold import Threshold
 
-RULES = ("target-utilisation", "static", "hold")
+_RULES: tuple[Policy, ...] = (
+    TargetUtilisation(),
+    Static(),
+    Hold(),
+    DS2(),
+    GatedDS2(),
+    FlinkAutoscaler(),
+    HorizontalPodAutoscaler(),
+    Lag(),
+    DRS(),
+    Threshold(),
+    Random(),
+)
+RULES = tuple(rule.name for rule in _RULES)
 FORECAST = "forecast"
 FORECAST_PACKAGE = "sure"  # whose base the rule ``forecast`` uses
 SHIPPED = Path(__file__).parent / "models"
@@ -41,7 +64,7 @@ def load_policy(name: str, folder: str = "") -> Policy:
 
     Never raises for a missing, corrupt or foreign package: the answer is then a policy whose every answer is that reason.
     """
-    rules: dict[str, Policy] = {"target-utilisation": TargetUtilisation(), "static": Static(), "hold": Hold()}
+    rules = {rule.name: rule for rule in _RULES}
     if name in rules:
         return rules[name]
     root = Path(folder) if folder else SHIPPED
@@ -50,6 +73,8 @@ def load_policy(name: str, folder: str = "") -> Policy:
     try:
         if name == FORECAST:
             return ForecastRule(read_package(root / FORECAST_PACKAGE).card.base)
+        if is_paper_package(root / name):
+            return load_paper_policy(read_paper_package(root / name))
         return load_onnx_policy(read_package(root / name))
     except PackageRejected as rejected:
         return Unavailable(name, str(rejected))

@@ -42,7 +42,11 @@ def cli(debug: bool) -> None:
     """Keep streaming jobs at the right size while they run."""
 
 
-bench = LazyGroup("bench", entry_group=BENCHMARKS, help="Measure, or reproduce a published evaluation: targets and published figures beside ours.")
+bench = LazyGroup(
+    "bench",
+    entry_group=BENCHMARKS,
+    help="Measure, or reproduce a published evaluation: targets and published figures beside ours.",
+)
 
 
 def main() -> None:

@@ -1,0 +1,152 @@
+"""How long one decision's network takes and how much memory: batch 1, one thread, any number of tasks, any k1. No torch."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from contracts.messages import TaskSpec
+from model_export.paper.packages import SHIPPED as VARIANTS
+from model_export.paper.packages import Served, served
+from model_export.paper.sweeps import ANCHORS
+from model_export.paper.world import JOBS
+from policies.features import WIDTH, Encoded
+from policies.graph import JobGraph, job_graph
+from policies.paper.card import SLOTS_USED
+from policies.paper.models import SubgraphModel
+from policies.registry import SHIPPED
+from simulation.jobs import load_job
+from simulation.workload import load_workload
+
+PACKAGE = SHIPPED / "sure-paper"
+RIVAL = VARIANTS / "j_2521346" / "ccrnn"
+TARGETS_MS = {6: 3.0, 16: 4.0, 40: 9.0, 46: 12.0}
+OFFICIAL_MS = {6: 4.0, 16: 10.0, 40: 26.0, 46: 40.0}
+"""The paper's published code on another machine, at k1 = 10; the paper itself prints 285 to 310 ms."""
+MEMORY_MAX_MIB = 300.0
+LAYER_WIDTH = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """Processor milliseconds of one decision: median and 99th percentile of the whole, medians of sampler and GNN."""
+
+    tasks: int
+    anchors: int
+    median_ms: float
+    p99_ms: float
+    sampler_ms: float
+    gnn_ms: float
+
+
+def graph_of(tasks: int) -> JobGraph:
+    """Return the paper's job of that size, or layers of eight tasks, each with up to two parents in the layer before."""
+    for name in JOBS:
+        job = load_job(name, load_workload("clarknet"))
+        if job.size == tasks:
+            return job_graph(job.specs())
+    specs = []
+    for at in range(tasks):
+        first = (at // LAYER_WIDTH - 1) * LAYER_WIDTH
+        parents = sorted({first + at % LAYER_WIDTH, first + (3 * at) % LAYER_WIDTH}) if at >= LAYER_WIDTH else []
+        specs.append(TaskSpec(task=f"t{at}", upstream=tuple(f"t{parent}" for parent in parents)))
+    return job_graph(specs)
+
+
+def windows(graph: JobGraph, minutes: int, seed: int = 0) -> Encoded:
+    """Return one window of random features: the time does not depend on what they say."""
+    x = np.random.default_rng(seed).normal(size=(1, minutes, len(graph.tasks), WIDTH)).astype(np.float32)
+    return Encoded(x=x, mask=np.ones(x.shape[:3], dtype=np.bool_))
+
+
+def with_anchors(package: Served, anchors: int) -> Served:
+    """Return a subgraph package that looks at another number of minutes: k1 is no part of the graphs."""
+    if not isinstance(package.model, SubgraphModel):
+        return package
+    card = msgspec.structs.replace(package.card, anchors=anchors)
+    return Served(card, replace(package.model, card=card))
+
+
+def timed(package: Served, graph: JobGraph, states: int, anchors: int) -> Timed:
+    """Time so many decisions, after three that warm up."""
+    minutes = package.card.window_minutes
+    model = with_anchors(package, anchors).model
+    encoded = [windows(graph, minutes, seed) for seed in range(8)]
+    whole = _times(lambda at: model.act(encoded[at % 8], graph, [at]), states)
+    sampler = np.zeros(1)
+    if isinstance(model, SubgraphModel):
+        inputs = [{"x": one.x[..., :SLOTS_USED], "mask": one.mask.astype(np.float32)} for one in encoded]
+        sampler = _times(lambda at: model.sampler.run(None, inputs[at % 8]), states)
+    middle = float(np.median(sampler))
+    return Timed(
+        tasks=len(graph.tasks),
+        anchors=anchors,
+        median_ms=float(np.median(whole)),
+        p99_ms=float(np.percentile(whole, 99)),
+        sampler_ms=middle,
+        gnn_ms=float(np.median(whole)) - middle,
+    )
+
+
+def _times(run: object, states: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    assert callable(run)
+    found = []
+    for at in range(states + 3):
+        began = time.process_time()
+        run(at)
+        found.append((time.process_time() - began) * 1e3)
+    return np.array(found[3:])
+
+
+def peak_mib(tasks: int, folder: Path = PACKAGE) -> float:
+    """Return the peak memory of a process of its own that opens a package and decides twice for so many tasks."""
+    code = f"from model_export.paper.inference import report_peak; report_peak({tasks}, {str(folder)!r})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return float(json.loads(done.stdout))
+
+
+def report_peak(tasks: int, folder: str) -> None:
+    """Print the peak memory of this process in MiB after two decisions."""
+    package, graph = served(Path(folder)), graph_of(tasks)
+    for seed in range(2):
+        package.model.act(windows(graph, package.card.window_minutes, seed), graph, [seed])
+    # Not getrusage's maximum: a child inherits that of the process which started it.
+    peak = next(line for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines() if line.startswith("VmHWM"))
+    print(json.dumps(int(peak.split()[1]) / 1024))
+
+
+def growth(package: Served, sizes: Sequence[int], anchors: Sequence[int], states: int) -> list[Timed]:
+    """Time every size at k1 = 10, and the largest of the paper's at every k1."""
+    by_size = [timed(package, graph_of(tasks), max(5, states * 16 // max(16, tasks)), 10) for tasks in sizes]
+    by_k1 = [timed(package, graph_of(40), states, k1) for k1 in anchors if k1 != 10]
+    return by_size + by_k1
+
+
+def along_anchors(states: int = 100) -> dict[str, list[float]]:
+    """Return median milliseconds of SURE and CCRNN along k1 on Large-1's graph; CCRNN has no k1 and is timed once."""
+    graph = graph_of(40)
+    sure = [timed(served(PACKAGE), graph, states, anchors).median_ms for anchors in ANCHORS]
+    rival = timed(served(RIVAL), graph, max(5, states // 4), 10).median_ms
+    return {"SURE": sure, "CCRNN": [rival] * len(ANCHORS)}
+
+
+def table(found: Sequence[Timed], memory: dict[int, float]) -> str:
+    """Return the times as Markdown."""
+    lines = [
+        "| tasks | k1 | median, ms | p99 | sampler | sampling and GNN | target | peak memory, MiB |",
+        "| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for one in found:
+        target = f"{TARGETS_MS[one.tasks]:g}" if one.anchors == 10 and one.tasks in TARGETS_MS else ""
+        peak = f"{memory[one.tasks]:.0f}" if one.anchors == 10 and one.tasks in memory else ""
+        lines.append(
+            f"| {one.tasks} | {one.anchors} | {one.median_ms:.1f} | {one.p99_ms:.1f} | {one.sampler_ms:.1f} | "
+            f"{one.gnn_ms:.1f} | {target} | {peak} |"
+        )
+    return "\n".join(lines)

@@ -1,0 +1,136 @@
+"""The paper's setting around the simulator: jobs, weeks, hourly decisions, from actions to sizes. Knows no network."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal, Protocol
+
+import numpy as np
+
+from contracts.clock import MINUTE_MS
+from policies.features import Encoded, encode
+from policies.graph import Int64, JobGraph
+from policies.measure import Measured, measure
+from policies.proposal import Float64
+from simulation.jobs import SizedJob
+from simulation.loop import LoopRows, Observed, Terms, resized, within_limits
+from simulation.workload import Workload
+
+WEEK_MINUTES = 7 * 24 * 60
+SPAN_MINUTES = 60
+DECISIONS = 167  # an episode of a week less the first hour
+RUNS = 10  # offsets per job
+
+JOBS = {
+    "j_2521346": "Small-1",
+    "j_1351665": "Small-2",
+    "j_31537": "Medium-1",
+    "j_867286": "Medium-2",
+    "j_3380530": "Large-1",
+    "j_3803524": "Large-2",
+}
+
+PaperMode = Literal["clean", "compat"]
+MODES: tuple[PaperMode, ...] = ("clean", "compat")
+LATENCY_WEIGHT: dict[str, float] = {"clean": 0.5, "compat": 0.7}
+"""lambda: 0.5 where records flow; 0.7, the value in the paper's code, in the mode that follows this code."""
+
+
+def terms_of(mode: PaperMode, latency_weight: float | None = None) -> Terms:
+    """Return the simulator's terms: a decision an hour, one hour of snapshots."""
+    weight = LATENCY_WEIGHT[mode] if latency_weight is None else latency_weight
+    return Terms(mode=mode, latency_weight=weight, span_minutes=SPAN_MINUTES)
+
+
+def week(workload: Workload, number: int) -> Workload:
+    """Return week 1 or 2 of a workload as one that repeats."""
+    first = (number - 1) * WEEK_MINUTES
+    return replace(
+        workload,
+        requests=workload.requests[first : first + WEEK_MINUTES],
+        trace_start_ms=workload.trace_start_ms + first * MINUTE_MS,
+        default_start_minute=0,
+    )
+
+
+def offsets(runs: int) -> Int64:
+    """Return the minutes of a week at which runs begin, evenly spread; the hour before belongs to the first observation."""
+    return SPAN_MINUTES + np.arange(runs, dtype=np.int64) * (WEEK_MINUTES // runs)
+
+
+def sizes_of(action: Float64, current: Int64, job: SizedJob, terms: Terms) -> Int64:
+    """Return parallelism [B, N] for actions a [B, N] in [-1, 1]: p (1 + a), rounded as the mode does, within all limits."""
+    return within_limits(resized(current, 1.0 + action, terms), job)
+
+
+@dataclass(frozen=True)
+class View:
+    """What B rows show before a decision; features are made when somebody asks for them."""
+
+    observed: Observed
+    graph: JobGraph
+    job: SizedJob
+    terms: Terms
+
+    @property
+    def seeds(self) -> list[int]:
+        """Return a seed per row, from its minute: what a sampler that draws without looking draws by."""
+        minutes: list[int] = (self.observed.ends_ms // MINUTE_MS).tolist()
+        return minutes
+
+    @cached_property
+    def measured(self) -> Measured:
+        """Return load, service times and backlog."""
+        return measure(self.observed.figures, self.graph)
+
+    @cached_property
+    def encoded(self) -> Encoded:
+        """Return the features of the one encoder."""
+        seen = self.observed
+        return encode(seen.figures, self.graph, seen.ends_ms, seen.hourly_load, self.measured)
+
+
+class Decider(Protocol):
+    """Something that sizes B rows at once."""
+
+    def sizes(self, view: View) -> Int64:
+        """Return wanted parallelism [B, N] within bounds and limit."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Runs of one policy on one job; all [R], one entry a run.
+
+    Attributes:
+        reward: mean over the decisions. latency, utilisation: means of what the reward is made of.
+        rescales_per_day: restarts that changed something.
+        decisions: of each run.
+    """
+
+    reward: Float64
+    latency: Float64
+    utilisation: Float64
+    rescales_per_day: Float64
+    decisions: int
+
+
+def start(job: SizedJob, rows: int) -> Int64:
+    """Return the sizes that every run begins with, [B, N]."""
+    return np.tile(job.start_parallelism, (rows, 1))
+
+
+def follow(decider: Decider, job: SizedJob, load: Workload, first: Int64, terms: Terms, decisions: int) -> Outcome:
+    """Run a policy from minutes ``first`` [R] of a repeating load for so many decisions."""
+    rows = LoopRows(job, load, first, start(job, len(first)), terms)
+    spans = []
+    for _ in range(decisions):
+        spans.append(rows.step(decider.sizes(View(rows.observe(), rows.graph, job, terms))))
+    latency, utilisation = (np.mean([getattr(span, name) for span in spans], axis=0) for name in ("latency", "utilisation"))
+    weight = terms.latency_weight
+    return Outcome(
+        reward=-weight * latency + (1.0 - weight) * utilisation,
+        latency=latency,
+        utilisation=utilisation,
+        rescales_per_day=np.mean([span.rescaled for span in spans], axis=0) * 24 * 60 / terms.span_minutes,
+        decisions=decisions,
+    )

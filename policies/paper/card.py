@@ -1,0 +1,100 @@
+"""A package of the paper's policies on disk: ``card.json`` and the ONNX graphs of its kind. Reads and verifies; runs nothing.
+
+Kinds: ``subgraph`` (SURE and its ablations: ``sampler.onnx``, ``policy.onnx``, numpy's sampling between them), ``whole`` (one
+graph over the whole window: ``model.onnx``), ``sequential`` (``encoder.onnx`` once, ``decoder.onnx`` task by task), ``recurrent``
+(``prepare.onnx`` once, ``cell.onnx`` minute by minute, ``act.onnx`` once).
+"""
+
+import hashlib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from policies.features import FEATURE_VERSION, SLOTS_SHA256
+from policies.package import CARD, PackageRejected
+
+FORMAT = 1
+SLOTS_USED = 27  # SURE's own state; the encoder's further slots are this project's
+FILES: dict[str, tuple[str, ...]] = {
+    "subgraph": ("sampler.onnx", "policy.onnx"),
+    "whole": ("model.onnx",),
+    "sequential": ("encoder.onnx", "decoder.onnx"),
+    "recurrent": ("prepare.onnx", "cell.onnx", "act.onnx"),
+}
+Kind = Literal["subgraph", "whole", "sequential", "recurrent"]
+
+
+class PaperCard(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a package says of itself; ``training`` and ``scores`` are for people and reports."""
+
+    paper_format: int
+    kind: Kind
+    name: str
+    method: str  # SURE, w/o NVSS, DeepWeave, ...
+    feature_version: int
+    slots_sha256: str
+    window_minutes: int
+    span_minutes: int
+    stale_minutes: int
+    hidden: int
+    anchors: int = 0  # k1, kind subgraph
+    neighbours_share: float = 0.0
+    neighbours_max: int = 0
+    direction: str = "down"
+    sampler: Literal["learned", "uniform"] = "learned"
+    files: dict[str, str]
+    training: dict[str, object]
+    scores: dict[str, object]
+    terms: str
+
+
+@dataclass(frozen=True, slots=True)
+class PaperPackage:
+    """A verified package: the card, its hash (which covers the files' hashes) and the graphs by file name."""
+
+    card: PaperCard
+    sha256: str
+    graphs: dict[str, bytes] = field(repr=False)
+
+
+def is_paper_package(folder: Path) -> bool:
+    """Return whether the card in a folder is one of these (and not that of the shipped default)."""
+    try:
+        fields = msgspec.json.decode((folder / CARD).read_bytes())
+    except (OSError, msgspec.DecodeError):
+        return False
+    return isinstance(fields, dict) and "paper_format" in fields
+
+
+def read_paper_package(folder: Path) -> PaperPackage:
+    """Read and verify a package.
+
+    Raises:
+        PackageRejected: a file is missing or has another checksum, the card does not parse, or the features differ.
+    """
+    raw = _read(folder / CARD)
+    try:
+        card = msgspec.json.decode(raw, type=PaperCard)
+    except msgspec.DecodeError as error:
+        raise PackageRejected(f"{folder.name}/{CARD} is not a valid card: {error}") from None
+    if card.paper_format != FORMAT:
+        raise PackageRejected(f"{folder.name}/{CARD} has format {card.paper_format}; this version reads format {FORMAT}")
+    if card.feature_version != FEATURE_VERSION or card.slots_sha256 != SLOTS_SHA256:
+        raise PackageRejected(
+            f"{folder.name} was trained on feature version {card.feature_version}; this version makes {FEATURE_VERSION}"
+        )
+    graphs = {}
+    for name in FILES[card.kind]:
+        graphs[name] = _read(folder / name)
+        if hashlib.sha256(graphs[name]).hexdigest() != card.files.get(name):
+            raise PackageRejected(f"{folder.name}/{name} is damaged: its checksum is not the one in {CARD}")
+    return PaperPackage(card=card, sha256=hashlib.sha256(raw).hexdigest(), graphs=graphs)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise PackageRejected(f"{path.parent.name}/{path.name} cannot be read: {error.strerror}") from None

@@ -1,0 +1,166 @@
+"""All kinds of packages as one thing: encoded windows of one graph in, the paper's action a in [-1, 1] per task out.
+
+Works on a batch of windows, one thread, no torch. The ratio that a task gets is 1 + a.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from contracts.windows import Float32
+from policies.features import Encoded
+from policies.graph import JobGraph
+from policies.package import PackageRejected
+from policies.paper.card import FILES, SLOTS_USED, PaperCard, PaperPackage
+from policies.paper.graphs import downward, neighbourhood, visiting_order
+from policies.paper.subgraphs import blocks, gathered, look_at
+from policies.sampling import Looked, neighbours_sampled
+
+CHUNK_TASKS = 256  # wider jobs go through the policy graph in pieces, which bounds the memory
+
+
+@dataclass(frozen=True, slots=True)
+class Acted:
+    """Actions of B windows, float32 [B, N] in [-1, 1]; of kind subgraph also what was looked at and the logits [B, L, N, 2]."""
+
+    action: Float32
+    looked: Looked | None = None
+    logits: Float32 | None = None
+
+
+class PaperModel(Protocol):
+    """Something that acts on encoded windows [B, L, N, D] of one graph; ``seeds`` [B] matter to a uniform sampler alone."""
+
+    def act(self, encoded: Encoded, graph: JobGraph, seeds: Sequence[int]) -> Acted:
+        """Return the actions."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SubgraphModel:
+    """SURE: scores, sampled subgraphs, an action per subgraph. ``uniform``: the ablation that draws nodes without looking."""
+
+    card: PaperCard
+    sampler: Any
+    policy: Any
+
+    def act(self, encoded: Encoded, graph: JobGraph, seeds: Sequence[int]) -> Acted:
+        """Return the actions."""
+        z, mu = self.sampler.run(None, {"x": encoded.x[..., :SLOTS_USED], "mask": encoded.mask.astype(np.float32)})[:2]
+        looked = choose_nodes(self.card, mu, encoded, graph, seeds)
+        parts = blocks(looked, graph)
+        sub_x = gathered(z, parts.index) * parts.known[..., None]
+        rows, tasks = mu.shape[0], mu.shape[2]
+        inputs = {"sub_x": sub_x, "links": parts.links, "known": parts.known}
+        flat = {name: value.reshape(rows * tasks, *value.shape[2:]) for name, value in inputs.items()}
+        answers = [
+            self.policy.run(None, {name: value[at : at + CHUNK_TASKS] for name, value in flat.items()})[0]
+            for at in range(0, rows * tasks, CHUNK_TASKS)
+        ]
+        return Acted(np.concatenate(answers).reshape(rows, tasks), looked, mu)
+
+
+def choose_nodes(card: PaperCard, mu: Float32, encoded: Encoded, graph: JobGraph, seeds: Sequence[int]) -> Looked:
+    """Return the nodes of B windows: the best by the logits mu [B, L, N, 2], or as many drawn evenly from each row's seed."""
+    near = neighbourhood(graph, card.direction)
+    width = neighbours_sampled(near, card.neighbours_share, card.neighbours_max)
+    if card.sampler == "learned":
+        return look_at(mu, encoded.mask, near, card.anchors, width)
+    return look_at(np.zeros_like(mu), encoded.mask, near, card.anchors, width, even_noise(mu.shape[1], near, card.anchors, seeds))
+
+
+def even_noise(minutes: int, graph: JobGraph, anchors: int, seeds: Sequence[int]) -> tuple[Float32, Float32]:
+    """Return keys [B, N, L] and [B, N, k1, K] whose largest k are k draws without replacement, each row from its own seed."""
+    tasks, width = graph.neighbours.index.shape
+    generators = [np.random.default_rng(abs(int(seed))) for seed in seeds]
+    theta = np.stack([generator.random((tasks, minutes), dtype=np.float32) for generator in generators])
+    phi = np.stack([generator.random((tasks, min(anchors, minutes), width), dtype=np.float32) for generator in generators])
+    return theta, phi
+
+
+@dataclass(frozen=True, slots=True)
+class WholeModel:
+    """A rival that reads the whole window at once."""
+
+    model: Any
+
+    def act(self, encoded: Encoded, graph: JobGraph, seeds: Sequence[int]) -> Acted:
+        """Return the actions."""
+        x, mask = encoded.x[..., :SLOTS_USED], encoded.mask.astype(np.float32)
+        return Acted(self.model.run(None, {"x": x, "mask": mask, "down": downward(graph)})[0])
+
+
+@dataclass(frozen=True, slots=True)
+class SequentialModel:
+    """A rival that sizes one task after another, each knowing the action of the one before."""
+
+    encoder: Any
+    decoder: Any
+
+    def act(self, encoded: Encoded, graph: JobGraph, seeds: Sequence[int]) -> Acted:
+        """Return the actions."""
+        x, mask = encoded.x[..., :SLOTS_USED], encoded.mask.astype(np.float32)
+        nodes, there, state = self.encoder.run(None, {"x": x, "mask": mask, "down": downward(graph)})
+        action = np.zeros(nodes.shape[:2], dtype=np.float32)
+        last = np.zeros((len(nodes), 1), dtype=np.float32)
+        for task in visiting_order(graph):
+            inputs = {"nodes": nodes, "there": there, "task": nodes[:, task], "last": last, "state_before": state}
+            answer, after = self.decoder.run(None, inputs)
+            known = there[:, task, None] > 0  # a task that never reported has no turn
+            last, state = np.where(known, answer, last), np.where(known, after, state)
+            action[:, task] = answer[:, 0] * known[:, 0]
+        return Acted(action)
+
+
+@dataclass(frozen=True, slots=True)
+class RecurrentModel:
+    """A rival that walks through the window minute by minute."""
+
+    prepare: Any
+    cell: Any
+    output: Any
+
+    def act(self, encoded: Encoded, graph: JobGraph, seeds: Sequence[int]) -> Acted:
+        """Return the actions."""
+        x, mask = encoded.x[..., :SLOTS_USED], encoded.mask.astype(np.float32)
+        series, graphs, there = self.prepare.run(None, {"x": x, "mask": mask, "down": downward(graph)})
+        state = np.zeros_like(series[:, 0])
+        for minute in range(series.shape[1]):
+            state = self.cell.run(None, {"now": series[:, minute], "state_before": state, "graphs": graphs})[0]
+        inputs = {"now": series[:, -1], "state_before": state, "graphs": graphs, "there": there}
+        return Acted(self.output.run(None, inputs)[0])
+
+
+def open_model(package: PaperPackage) -> tuple[PaperModel, tuple[type[Exception], ...]]:
+    """Open a package's graphs on one thread; also return the errors that running them may raise.
+
+    Raises:
+        PackageRejected: onnxruntime is not installed, or a graph does not load.
+    """
+    try:
+        import onnxruntime
+        from onnxruntime.capi import onnxruntime_pybind11_state as state
+    except ImportError:
+        raise PackageRejected("onnxruntime is not installed: pip install 'surescale[onnx]'") from None
+    kinds = (kind for kind in vars(state).values() if isinstance(kind, type) and issubclass(kind, Exception))
+    known: tuple[type[Exception], ...] = (*kinds, ValueError)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.use_deterministic_compute = True
+    options.log_severity_level = 3
+    try:
+        sessions = [
+            onnxruntime.InferenceSession(package.graphs[name], options, providers=["CPUExecutionProvider"])
+            for name in FILES[package.card.kind]
+        ]
+    except known as error:
+        raise PackageRejected(f"{package.card.name}: the model cannot be opened: {str(error).splitlines()[0][:160]}") from None
+    if package.card.kind == "subgraph":
+        return SubgraphModel(package.card, *sessions), known
+    if package.card.kind == "sequential":
+        return SequentialModel(*sessions), known
+    if package.card.kind == "recurrent":
+        return RecurrentModel(*sessions), known
+    return WholeModel(*sessions), known

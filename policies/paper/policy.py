@@ -1,0 +1,99 @@
+"""A paper package behind the port that every policy fits: a window in, ratios 1 + a in (0, 2] out, no forecast, no gate."""
+
+from dataclasses import dataclass, field
+from hashlib import sha256
+
+import numpy as np
+
+from contracts.messages import JobSettings, TaskSpec
+from contracts.windows import Float32, Window
+from policies.features import WIDTH, Encoded, encode
+from policies.graph import job_graph
+from policies.measure import measure
+from policies.package import PackageRejected
+from policies.paper.card import PaperPackage
+from policies.paper.models import PaperModel, open_model
+from policies.proposal import Answer, NotReady, PolicyFailed, RawAnswer
+from policies.rules.target_utilisation import MINUTES_KNOWN_MIN
+
+RATIO_MIN = 1e-3  # a of -1 is "as few as possible", and rounding makes that one subtask
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PaperPolicy:
+    """SURE as the paper has it, or one of its rivals: a ratio per task straight from the network."""
+
+    package: PaperPackage
+    model: PaperModel
+    runtime_errors: tuple[type[Exception], ...]
+    floor_applies: bool = field(default=True, init=False)
+
+    @property
+    def name(self) -> str:
+        """Return the package's name."""
+        return self.package.card.name
+
+    @property
+    def sha256(self) -> str:
+        """Return the hash of the card, which covers the hashes of the graphs."""
+        return self.package.sha256
+
+    @property
+    def span_minutes(self) -> int:
+        """Return the span that the policy was trained with."""
+        return self.package.card.span_minutes
+
+    def answer(self, window: Window, settings: JobSettings, seed: int) -> Answer:
+        """Return ratios, or why there are none."""
+        card = self.package.card
+        if window.minutes_known < MINUTES_KNOWN_MIN:
+            return NotReady(missing_minutes=MINUTES_KNOWN_MIN - window.minutes_known)
+        figures = _full(window.figures, card.window_minutes)
+        graph = job_graph(window.topology.tasks)
+        measured = measure(figures, graph)
+        age = int(np.argmax(np.flip(measured.reported.any(axis=1))))
+        if age > card.stale_minutes:
+            return PolicyFailed(f"the figures are stale: nothing new for {age} minutes")
+        encoded = encode(figures, graph, np.array(window.window_end_ms, dtype=np.int64), window.hourly_load, measured)
+        batch = Encoded(x=encoded.x[None], mask=encoded.mask[None])
+        try:
+            acted = self.model.act(batch, graph, [_row_seed(seed, window)])
+        except self.runtime_errors as error:
+            return PolicyFailed(f"the model cannot be run: {str(error).splitlines()[0][:160]}")
+        if not np.isfinite(acted.action).all():
+            return PolicyFailed("the model answered a value that is not a number")
+        ratios = np.clip(1.0 + acted.action[0].astype(np.float64), RATIO_MIN, 2.0)
+        return RawAnswer(ratios, f"{card.method} asks for {ratios.min():.2f} to {ratios.max():.2f} times the present sizes.")
+
+
+def _full(figures: Float32, minutes: int) -> Float32:
+    """Return the last ``minutes`` of figures [L, N, F], unreported minutes put before a shorter window."""
+    missing = minutes - len(figures)
+    if missing <= 0:
+        return figures[-minutes:]
+    blank = np.full((missing, *figures.shape[1:]), np.nan, dtype=np.float32)
+    return np.concatenate([blank, figures])
+
+
+def _row_seed(seed: int, window: Window) -> int:
+    name = int.from_bytes(sha256(window.job.encode()).digest()[:4], "big")
+    return abs(seed) * 1_000_003 + window.window_end_ms // 60_000 + name
+
+
+def load_paper_policy(package: PaperPackage) -> PaperPolicy:
+    """Open a package and try it on a blank window of two tasks.
+
+    Raises:
+        PackageRejected: onnxruntime is not installed, or a graph does not load or run.
+    """
+    model, errors = open_model(package)
+    graph = job_graph([TaskSpec(task="a"), TaskSpec(task="b", upstream=("a",))])
+    shape = (1, package.card.window_minutes, 2)
+    blank = Encoded(x=np.zeros((*shape, WIDTH), dtype=np.float32), mask=np.ones(shape, dtype=np.bool_))
+    try:
+        action = model.act(blank, graph, [0]).action
+        if action.shape != (1, 2) or not np.isfinite(action).all():
+            raise ValueError(f"a blank window gives actions of shape {action.shape}, or not numbers")
+    except errors as error:
+        raise PackageRejected(f"{package.card.name}: the model cannot be run: {str(error).splitlines()[0][:160]}") from None
+    return PaperPolicy(package, model, errors)

@@ -1,0 +1,126 @@
+"""From results to tables and pictures: what stands where, and that pictures are pictures."""
+
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from model_export.paper import results
+from model_export.paper.commands import policies
+from model_export.paper.figures import attention, distances, figure_4, figure_5a, figure_5b, sweep
+from model_export.paper.report import results_of, tables
+from model_export.paper.results import Result, cells
+from model_export.paper.svg import ticks
+from model_export.paper.tables import standing, table_raw, table_z
+from model_export.paper.world import JOBS
+from model_export.paper.zscores import PRINTED, VARIANTS
+from tests.unit.model_export.paper.cases import graph_of
+
+PRINTED_BY_JOB = {job: {name: PRINTED[name][at] for name in VARIANTS} for at, job in enumerate(JOBS)}
+
+
+def result(method: str, job: str, reward: float, **changes: object) -> Result:
+    """Return a result of two runs around a reward."""
+    fields: dict[str, object] = {
+        "method": method, "job": job, "tasks": 6, "mode": "clean", "latency_weight": 0.5, "seed": 0, "decisions": 167,
+        "reward": (reward - 0.01, reward + 0.01), "latency": (0.1, 0.1),
+        "utilisation": (0.6, 0.6), "rescales_per_day": (8.0, 8.0),
+        "train_s": 10.0, "updates": 100,
+    }  # fmt: skip
+    return Result(**(fields | changes))  # type: ignore[arg-type]
+
+
+PANEL = [result(name, job, z / 10) for job, by_name in PRINTED_BY_JOB.items() for name, z in by_name.items()]
+
+
+def test_rewards_proportional_to_the_printed_table_give_the_printed_table() -> None:
+    """To rounding, the Average included: ours and the paper's stand side by side."""
+    text = table_z(cells(PANEL), list(JOBS))
+    assert (
+        "| **SURE** | 0.52 (0.52) | 1.41 (1.41) | 1.19 (1.19) | 1.81 (1.81) | 1.02 (1.02) | 0.95 (0.95) | 1.15 (1.15) |" in text
+    )
+    assert len(text.splitlines()) == 2 + len(VARIANTS)
+
+
+def test_the_raw_table_shows_what_z_hides() -> None:
+    """Reward with latency, utilisation and rescales; two seeds bring an interval."""
+    two = [*PANEL, result("SURE", "j_2521346", 0.2, seed=1)]
+    text = table_raw(cells(two), list(JOBS))
+    assert "0.1260 [0.052, 0.200] (0.10 / 0.60 / 8.0)" in text
+    assert "\N{MINUS SIGN}0.2770 (" in text
+
+
+def test_the_standing_counts_ranks_and_the_ablations_order() -> None:
+    """On the printed table SURE is first everywhere and the ablations are ordered on all jobs but Medium-2's tie and Small-1."""
+    words = standing(cells(PANEL), list(JOBS))
+    assert "SURE is first on 6 of 6 jobs" in words
+    assert "Average 1.15" in words
+    assert "holds on 6 of 6" in words
+
+
+def test_results_come_back_from_disk_and_only_whole_jobs_are_tabled(tmp_path: Path) -> None:
+    """A job without all nine variants waits; figure 4's results are no part of the tables."""
+    for number, one in enumerate(PANEL[:10]):
+        results.write(one, tmp_path / str(number))
+    results.write(result("SURE", "j_2521346", 9.0, changed="k1-5"), tmp_path / "swept")
+    found = results_of(tmp_path, list(JOBS))
+    assert sorted(one.method for one in found) == sorted([*(one.method for one in PANEL[:10]), "SURE"])
+    texts = tables(found, ("clean", "compat"), list(JOBS))
+    assert "Small-1" in texts["paper-clean"]
+    assert "Small-2" not in texts["paper-clean"]
+    assert "No job has results" in texts["paper-compat"]
+
+
+def test_without_results_the_command_says_what_to_do(tmp_path: Path) -> None:
+    """One sentence, and the two ways on."""
+    done = CliRunner().invoke(policies, ["--out", str(tmp_path / "nothing")])
+    assert done.exit_code == 1
+    assert "add --train" in str(done.exception)
+    done = CliRunner().invoke(policies, ["--job", "j_1"])
+    assert "the paper's jobs are" in str(done.exception)
+
+
+def test_attention_sorts_neighbours_by_hop_and_sees_time() -> None:
+    """Scores that rise with the minute correlate with it; mean phi is taken per distance."""
+    graph = graph_of({"a": (), "b": ("a",), "c": ("b",), "d": ("c",)})
+    assert distances(graph, 0).tolist() == [0, 1, 2, 3]
+    assert distances(graph, 2).tolist() == [-1, -1, 0, 1]
+    mu = np.zeros((5, 12, 4, 2))
+    mu[..., 0] = np.arange(12)[:, None]
+    mu[..., 1] = [9.0, 3.0, 2.0, 1.0]
+    seen = attention(mu, graph, "down")
+    assert seen.with_time == 1.0
+    assert seen.by_hop == {1: 3.0, 2: 2.0, 3: 1.0}
+    picture = ElementTree.fromstring(figure_5a({"trained": seen}))
+    assert len(picture.findall(".//{*}rect")) == 12 * 4 + 1
+
+
+def test_embeddings_by_hop_have_silhouettes_and_a_picture() -> None:
+    """Tasks of one hop close together score high."""
+    hops = [0, 1, 1, 2]
+    parts = np.array(hops)[None, :, None] * 10.0 + np.random.default_rng(0).normal(size=(10, 4, 6))
+    svg, full, plane = figure_5b(parts, parts.mean(axis=1), hops, "title")
+    assert full > 0.6
+    assert plane > 0.4
+    assert len(ElementTree.fromstring(svg).findall(".//{*}circle")) == 50
+
+
+def test_figure_4_has_four_panels_with_gaps_where_nothing_is_known() -> None:
+    """A sweep takes the tables' result for k1 = 10 and lambda 0.5; what was not run is left out."""
+    found = [result("SURE", "j_3380530", 0.2), result("SURE", "j_3380530", 0.1, changed="k1-5")]
+    found += [result("CCRNN", "j_3380530", 0.15), result("SURE", "j_3380530", 0.3, seed=1)]
+    assert sweep(found, "SURE", ("k1-5", "", "k1-15"), "reward").values == pytest.approx((0.1, 0.25, None))
+    picture = ElementTree.fromstring(figure_4(found, {"SURE": [4.0, 6.0, 8.0, 10.0]}))
+    assert len(picture.findall("{*}g")) == 4
+    assert figure_4(found, {"SURE": [4.0, 6.0]}) == figure_4(found, {"SURE": [4.0, 6.0]})
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.285, 0.31), (-2.7, 1.8), (0.0, 0.0), (12.0, 4000.0)])
+def test_ticks_are_round_and_hold_both_ends(low: float, high: float) -> None:
+    """Between three and eight of them."""
+    marks = ticks(low, high)
+    assert marks[0] <= low
+    assert marks[-1] >= high
+    assert 2 <= len(marks) <= 8
