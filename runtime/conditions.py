@@ -1,7 +1,8 @@
-"""Under which conditions figures were taken: seed, processor, cores, load, Python. Measures nothing itself."""
+"""Under which conditions figures were taken: seed, processor, cores, load, Python; and the greatest memory of this process."""
 
 import os
 import platform
+import resource
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,18 @@ def conditions_line(found: dict[str, Any]) -> str:
     seed = "no randomness" if found["seed"] is None else f"seed {found['seed']}"
     load = " ".join(f"{value:.2f}" for value in found["load_average"])
     return f"{found['processor']}, {found['cores']} cores, load average {load}, Python {found['python']}, {seed}"
+
+
+def peak_mebibytes() -> float:
+    """Return the greatest memory that this process has held.
+
+    Not getrusage's maximum where that can be helped: a child inherits that of the process which started it.
+    """
+    try:
+        lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+        return int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) / 1024
+    except (OSError, StopIteration):
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def _processor() -> str:

@@ -21,6 +21,7 @@ from policies.graph import JobGraph, job_graph
 from policies.paper.card import SLOTS_USED
 from policies.paper.models import SubgraphModel
 from policies.registry import SHIPPED
+from runtime.conditions import peak_mebibytes
 from simulation.jobs import load_job
 from simulation.workload import load_workload
 
@@ -116,9 +117,7 @@ def report_peak(tasks: int, folder: str) -> None:
     package, graph = served(Path(folder)), graph_of(tasks)
     for seed in range(2):
         package.model.act(windows(graph, package.card.window_minutes, seed), graph, [seed])
-    # Not getrusage's maximum: a child inherits that of the process which started it.
-    peak = next(line for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines() if line.startswith("VmHWM"))
-    print(json.dumps(int(peak.split()[1]) / 1024))
+    print(json.dumps(peak_mebibytes()))
 
 
 def growth(package: Served, sizes: Sequence[int], anchors: Sequence[int], states: int) -> list[Timed]:

@@ -6,7 +6,6 @@ Times are processor seconds; events and clusters are seeded. What it does not do
 from __future__ import annotations
 
 import random
-import resource
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from rescaler.gate import Entries, Gate, Mode, Target
 from rescaler.gate_settings import resolve
 from rescaler.reschedule import plan_desired
 from rescaler.reschedule_cluster import Cluster, Distribution, Fragment, Worker, WorkerState
+from runtime.conditions import peak_mebibytes
 
 SEED = 7
 _BATCH = 10_000
@@ -65,8 +65,8 @@ def run_gate(events: int) -> GateRun:
                 transitions += entry.transition is not None
         seconds += time.process_time() - started
         if done <= events // 10:
-            early_mb = _peak_mb()
-    return GateRun(events, seconds, phases, transitions, _peak_mb() - early_mb)
+            early_mb = peak_mebibytes()
+    return GateRun(events, seconds, phases, transitions, peak_mebibytes() - early_mb)
 
 
 def _event(gate: Gate, generator: random.Random, now_ms: int) -> Callable[[], Entries]:
@@ -126,7 +126,3 @@ def _plan(name: str, cluster: Cluster, wanted: int) -> PlanRun:
         if fragment.id in plan.changes
     )
     return PlanRun(name, seconds, sum(plan.moved.values()), least)
-
-
-def _peak_mb() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import random
-import resource
 import subprocess
 import sys
 import time
@@ -25,7 +24,7 @@ from rescaler.placement.gap import at_delta
 from rescaler.placement.problem import problem_of
 from rescaler.placement.report import table
 from rescaler.placement.room import Room
-from runtime.conditions import conditions, conditions_line
+from runtime.conditions import conditions, conditions_line, peak_mebibytes
 
 SEED = 7
 PRICE_SEEDS = range(10)
@@ -81,7 +80,7 @@ def measure(name: str, family: str) -> dict[str, float]:
         started = time.process_time()
         answer = place(request)
         seconds.append(time.process_time() - started)
-    megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    megabytes = peak_mebibytes()
     bound = rent_bound(problem_of(at_delta(request, request.delta)))
     gap = answer.cost.resource_per_s / bound.per_s - 1 if bound and answer.feasible else float("nan")
     return {"seconds": min(seconds), "megabytes": megabytes, "gap": gap}

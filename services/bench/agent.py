@@ -3,7 +3,6 @@
 import itertools
 import json
 import os
-import resource
 import subprocess
 import sys
 import time
@@ -20,7 +19,7 @@ from contracts.wire import decode, encode
 from policies.decide import decide
 from policies.policy import is_span_end
 from policies.registry import load_policy
-from runtime.conditions import conditions
+from runtime.conditions import conditions, peak_mebibytes
 from runtime.kafka import LogReader, producer
 from services.agent.answering import Answerer
 from services.bench.report import Document, percentile, say, show
@@ -60,7 +59,7 @@ def decisions(tasks: int, policy: str, seed: int, seconds: float) -> Document:
     job = load_job(JOB, load_workload("clarknet")) if tasks == 46 else size_job(wide_graph(tasks - 2), load_workload("clarknet"))
     raw = [encode_window(window) for window in windows(job, opened.span_minutes)]
     answerer = Answerer(lambda name: JobSettings(job=name, total_limit=job.total_limit), policy=policy, folder="", seed=seed)
-    base_mb = _peak_mb()
+    base_mb = round(peak_mebibytes(), 1)
     for each in raw[:2]:
         answerer.answer(each)
     whole: list[float] = []
@@ -85,7 +84,7 @@ def decisions(tasks: int, policy: str, seed: int, seconds: float) -> Document:
         "of_it_p50_ms": _stages(raw, opened, seed),
         "window_kb": round(sum(map(len, raw)) / len(raw) / 1000, 1),
         "decision_kb": round(sum(sizes) / len(sizes) / 1000, 1),
-        "peak_mb": _peak_mb(),
+        "peak_mb": round(peak_mebibytes(), 1),
         "peak_before_mb": base_mb,
     }
 
@@ -175,10 +174,6 @@ def _distinct(road: Stage, expected: int) -> int:
     finally:
         reader.close()
     return len(found)
-
-
-def _peak_mb() -> float:
-    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1)
 
 
 def _apart(tasks: int, policy: str, seed: int, seconds: float) -> Document:
