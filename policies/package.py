@@ -1,6 +1,7 @@
 """A model package on disk: ``sampler.onnx``, ``policy.onnx`` and ``card.json``. Reads and verifies; runs nothing."""
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -71,20 +72,17 @@ def read_package(folder: Path) -> Package:
     Raises:
         PackageRejected: a file is missing or has another checksum, the card does not parse, or the features differ.
     """
-    raw = _read(folder / CARD)
+    raw = read_file(folder, CARD)
     try:
         card = msgspec.json.decode(raw, type=Card)
     except msgspec.DecodeError as error:
         raise PackageRejected(f"{folder.name}/{CARD} is not a valid card: {error}") from None
     if card.format != FORMAT:
         raise PackageRejected(f"{folder.name}/{CARD} has format {card.format}; this version reads format {FORMAT}")
-    if card.feature_version != FEATURE_VERSION or card.slots_sha256 != SLOTS_SHA256:
-        raise PackageRejected(
-            f"{folder.name} was trained on feature version {card.feature_version}; this version makes {FEATURE_VERSION}"
-        )
+    check_features(folder, card.feature_version, card.slots_sha256)
     if len(card.statistics.mean) != WIDTH:
         raise PackageRejected(f"{folder.name}/{CARD} has statistics of {len(card.statistics.mean)} slots, {WIDTH} expected")
-    sampler, policy = (_verified(folder, name, card) for name in (SAMPLER, POLICY))
+    sampler, policy = (read_verified(folder, name, card.files) for name in (SAMPLER, POLICY))
     return Package(
         card=card,
         sha256=hashlib.sha256(raw).hexdigest(),
@@ -93,15 +91,35 @@ def read_package(folder: Path) -> Package:
     )
 
 
-def _verified(folder: Path, name: str, card: Card) -> bytes:
-    raw = _read(folder / name)
-    if hashlib.sha256(raw).hexdigest() != card.files.get(name):
+def check_features(folder: Path, version: int, slots_sha256: str) -> None:
+    """Refuse a package whose network was trained on other features than this version makes.
+
+    Raises:
+        PackageRejected: version or slots differ.
+    """
+    if version != FEATURE_VERSION or slots_sha256 != SLOTS_SHA256:
+        raise PackageRejected(f"{folder.name} was trained on feature version {version}; this version makes {FEATURE_VERSION}")
+
+
+def read_verified(folder: Path, name: str, checksums: Mapping[str, str]) -> bytes:
+    """Return a file of a package whose sha256 the card names.
+
+    Raises:
+        PackageRejected: it is missing or has another checksum.
+    """
+    raw = read_file(folder, name)
+    if hashlib.sha256(raw).hexdigest() != checksums.get(name):
         raise PackageRejected(f"{folder.name}/{name} is damaged: its checksum is not the one in {CARD}")
     return raw
 
 
-def _read(path: Path) -> bytes:
+def read_file(folder: Path, name: str) -> bytes:
+    """Return a file of a package.
+
+    Raises:
+        PackageRejected: it cannot be read.
+    """
     try:
-        return path.read_bytes()
+        return (folder / name).read_bytes()
     except OSError as error:
-        raise PackageRejected(f"{path.parent.name}/{path.name} cannot be read: {error.strerror}") from None
+        raise PackageRejected(f"{folder.name}/{name} cannot be read: {error.strerror}") from None

@@ -13,7 +13,6 @@ from simulation.loop import Terms, within_limits
 from simulation.workload import Workload
 
 TARGETS = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-FIXED = 0.7
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,8 +28,6 @@ from simulation.workload import load_workload
 PACKAGE = SHIPPED / "sure-paper"
 RIVAL = VARIANTS / "j_2521346" / "ccrnn"
 TARGETS_MS = {6: 3.0, 16: 4.0, 40: 9.0, 46: 12.0}
-OFFICIAL_MS = {6: 4.0, 16: 10.0, 40: 26.0, 46: 40.0}
-"""The paper's published code on another machine, at k1 = 10; the paper itself prints 285 to 310 ms."""
 MEMORY_MAX_MIB = 300.0
 LAYER_WIDTH = 8
 

@@ -12,8 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from policies.features import FEATURE_VERSION, SLOTS_SHA256
-from policies.package import CARD, PackageRejected
+from policies.package import CARD, PackageRejected, check_features, read_file, read_verified
 
 FORMAT = 1
 SLOTS_USED = 27  # SURE's own state; the encoder's further slots are this project's
@@ -74,27 +73,13 @@ def read_paper_package(folder: Path) -> PaperPackage:
     Raises:
         PackageRejected: a file is missing or has another checksum, the card does not parse, or the features differ.
     """
-    raw = _read(folder / CARD)
+    raw = read_file(folder, CARD)
     try:
         card = msgspec.json.decode(raw, type=PaperCard)
     except msgspec.DecodeError as error:
         raise PackageRejected(f"{folder.name}/{CARD} is not a valid card: {error}") from None
     if card.paper_format != FORMAT:
         raise PackageRejected(f"{folder.name}/{CARD} has format {card.paper_format}; this version reads format {FORMAT}")
-    if card.feature_version != FEATURE_VERSION or card.slots_sha256 != SLOTS_SHA256:
-        raise PackageRejected(
-            f"{folder.name} was trained on feature version {card.feature_version}; this version makes {FEATURE_VERSION}"
-        )
-    graphs = {}
-    for name in FILES[card.kind]:
-        graphs[name] = _read(folder / name)
-        if hashlib.sha256(graphs[name]).hexdigest() != card.files.get(name):
-            raise PackageRejected(f"{folder.name}/{name} is damaged: its checksum is not the one in {CARD}")
+    check_features(folder, card.feature_version, card.slots_sha256)
+    graphs = {name: read_verified(folder, name, card.files) for name in FILES[card.kind]}
     return PaperPackage(card=card, sha256=hashlib.sha256(raw).hexdigest(), graphs=graphs)
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise PackageRejected(f"{path.parent.name}/{path.name} cannot be read: {error.strerror}") from None

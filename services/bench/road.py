@@ -25,6 +25,7 @@ MINUTES = 1_440
 SPEED = 60.0  # an event minute a second
 ROLES = ("monitor", "spark", "agent", "rescaler", "state-service", "kafka")
 STEADY_S = 24.0  # watched before anything is killed: two spans and some
+START_WITHIN_S = 300.0
 RECOVER_WITHIN_S = 300.0
 _WATCHED = (TASK_METRICS, SNAPSHOTS, DECISIONS, RESCHEDULE_EVENTS)
 _STATIONS = ("monitor", "spark", "agent", "rescaler", "state-service")
@@ -98,6 +99,8 @@ def start_up(road: LocalRoad, follower: Follower, began_s: float) -> Document:
     road.start()
     ready_s = time.monotonic() - began_s
     while "rescaler" not in follower.look():
+        if time.monotonic() > began_s + START_WITHIN_S:
+            raise TimeoutError(f"no decision was handled within {START_WITHIN_S:.0f} s")
         road.supervisor.check()
         time.sleep(0.05)
     first_s = time.monotonic() - began_s

@@ -83,7 +83,6 @@ class Tuned:
     constants: dict[str, object]
     reward: float
     shipped_reward: float
-    settings_tried: int
 
 
 def tune(space: Space, ground: Ground, told: Callable[[float], None], places: int = PLACES) -> Tuned:
@@ -100,7 +99,7 @@ def tune(space: Space, ground: Ground, told: Callable[[float], None], places: in
     start = np.array([axis.place(space.shipped[axis.name]) for axis in space.axes])
     best = flat_optimum(scores, start, [len(axis.values) for axis in space.axes], places)
     chosen = constants(space.axes, best.place)
-    return Tuned(space.make(chosen), chosen, best.score, known[0], best.scored)
+    return Tuned(space.make(chosen), chosen, best.score, known[0])
 
 
 def rule_scores(rules: Sequence[Calibrated], ground: Ground, told: Callable[[float], None] = lambda share: None) -> Float64:
