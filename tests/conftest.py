@@ -79,7 +79,7 @@ def _kafka_in_container() -> Iterator[str | None]:
     if _why_no_containers() is not None:
         yield None
         return
-    from tests.containers import KafkaInContainer
+    from tests.support.containers import KafkaInContainer
 
     container = KafkaInContainer()
     try:
@@ -93,7 +93,7 @@ def _redis_in_container() -> Iterator[str | None]:
     if _why_no_containers() is not None:
         yield None
         return
-    from tests.containers import redis_in_container, redis_url
+    from tests.support.containers import redis_in_container, redis_url
 
     container = redis_in_container()
     try:
@@ -127,7 +127,7 @@ def _why_no_containers() -> str | None:
     wanted = os.environ.get(_VARIABLE, "")
     if wanted == "local":
         return f"{_VARIABLE}=local"
-    from tests.containers import why_not
+    from tests.support.containers import why_not
 
     reason = why_not()
     if reason is not None and wanted == "containers":

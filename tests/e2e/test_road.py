@@ -21,7 +21,7 @@ from contracts.messages import Decision, Outcome, Progress, RescheduleCommand
 from contracts.settings import RoadSettings, to_environment
 from contracts.wire import decode
 from runtime.kafka import LogReader
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.e2e
 

@@ -20,7 +20,7 @@ from services.stack.process import ChildProcess
 from services.stack.road import surescale
 from services.stack.supervisor import http_ok
 from tests.conftest import KafkaForTests
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.e2e
 

@@ -25,10 +25,10 @@ from runtime.kafka import LogReader, create_topics, producer
 from services.agent import metrics
 from services.stack.broker import LocalBroker
 from services.stack.ports import free_port
-from tests.builders import JOB, row, topology
 from tests.conftest import KafkaForTests
-from tests.metrics import scraped
-from tests.waiting import wait_until
+from tests.support.builders import JOB, row, topology
+from tests.support.metrics import scraped
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 

@@ -18,8 +18,8 @@ from contracts.clock import MINUTE_MS
 from contracts.messages import Decision, Outcome, Progress, RescheduleCommand
 from contracts.wire import decode
 from runtime.kafka import LogReader
-from tests.containers import RoadInContainers, Stopped, build_missing_images, role_image, why_not
-from tests.waiting import wait_until
+from tests.support.containers import RoadInContainers, Stopped, build_missing_images, role_image, why_not
+from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.e2e]
 if os.environ.get("SURESCALE_TEST_STACK") == "local":

@@ -18,8 +18,8 @@ from contracts.messages import ClockSegment, ClusterTopology, JobTopology, Resch
 from contracts.wire import encode
 from services.engine import metrics
 from services.stack.ports import free_port
-from tests.metrics import scraped
-from tests.waiting import wait_until
+from tests.support.metrics import scraped
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 

@@ -23,7 +23,7 @@ from runtime.kafka import LogReader, create_topics, producer, wait_for_topics
 from services.stack.local_road import fetch_json
 from services.stack.ports import free_port
 from tests.conftest import KafkaForTests
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 

@@ -23,8 +23,8 @@ from services.agent.answering import Answerer
 from services.explain import log as explain_log
 from services.explain.command import command
 from services.explain.log import Log, append_ms, send
-from tests.builders import JOB
 from tests.conftest import KafkaForTests
+from tests.support.builders import JOB
 from tests.unit.services.test_agent_answering import window_at
 from tests.unit.services.test_explain import course
 

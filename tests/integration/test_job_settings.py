@@ -13,8 +13,8 @@ from runtime.kafka import create_topics
 from services.explain.log import everything, parsed, send
 from services.job_settings.book import Book, change
 from services.job_settings.command import command
-from tests.builders import JOB, topology
 from tests.conftest import KafkaForTests
+from tests.support.builders import JOB, topology
 
 pytestmark = pytest.mark.integration
 

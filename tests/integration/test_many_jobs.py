@@ -27,7 +27,7 @@ from services.stack.local_road import fetch_json
 from services.stack.ports import free_port
 from services.stack.road import spark_environment
 from tests.conftest import KafkaForTests
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 

@@ -21,9 +21,9 @@ from runtime.backoff import wait_for
 from runtime.kafka import LogReader, create_topics
 from services.stack.ports import free_port
 from tests.conftest import KafkaForTests
-from tests.engine_stub import CLUSTER, EVENT, HISTORY, MINUTE, EngineStub, job_chain, sample_of
-from tests.metrics import scraped
-from tests.waiting import wait_until
+from tests.support.engine_stub import CLUSTER, EVENT, HISTORY, MINUTE, EngineStub, job_chain, sample_of
+from tests.support.metrics import scraped
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 

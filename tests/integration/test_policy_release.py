@@ -20,10 +20,10 @@ from runtime.kafka import LogReader, create_topics, producer
 from services.explain.log import everything, parsed, send
 from services.policy_releases.command import command
 from services.policy_releases.folder import card_hash
-from tests.builders import JOB
 from tests.conftest import KafkaForTests
+from tests.support.builders import JOB
+from tests.support.waiting import wait_until
 from tests.unit.services.test_agent_answering import window_at
-from tests.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 

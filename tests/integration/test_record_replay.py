@@ -22,8 +22,8 @@ from contracts.wire import decode, encode
 from runtime.kafka import LogReader, create_topics, producer
 from spark_streaming.columns import Coordinates, records_of
 from spark_streaming.minutes import MinuteRules, Minutes
-from tests.builders import JOB, sample, topology
 from tests.conftest import KafkaForTests
+from tests.support.builders import JOB, sample, topology
 from tests.unit.services.recording_windows import FIRST_MINUTE, decided, windows
 
 pytestmark = pytest.mark.integration

@@ -15,7 +15,7 @@ from rescaler.actuators.engine_http import EngineHttp
 from rescaler.actuators.fake import FakeEngine
 from services.stack.local_road import fetch_json
 from services.stack.ports import free_ports
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 JOB, TASK = "sim/j_2521346", "1"

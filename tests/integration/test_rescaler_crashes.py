@@ -15,10 +15,10 @@ from rescaler.control.memory import ClusterMemory, JobMemory
 from rescaler.service.session import remembered
 from rescaler.service.settings import RescalerSettings
 from tests.conftest import KafkaForTests
-from tests.controller_world import JOB, MINUTE_MS, START_MS, decision
-from tests.crashing_rescaler import EXIT_CODE
-from tests.rescaler_road import Road, opened, reader, served
-from tests.waiting import wait_until
+from tests.support.controller_world import JOB, MINUTE_MS, START_MS, decision
+from tests.support.crashing_rescaler import EXIT_CODE
+from tests.support.rescaler_road import Road, opened, reader, served
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 T0 = START_MS
@@ -68,7 +68,7 @@ def test_a_rescale_survives_a_crash_between_any_two_writes(road: Road) -> None:
     while not is_over(road):
         starts += 1
         assert starts <= STARTS_MAX, road.read().progress
-        process, _ = road.process("tests.crashing_rescaler")
+        process, _ = road.process("tests.support.crashing_rescaler")
         minute = lives(road, process, minute)
         assert process.poll() in (None, EXIT_CODE)
         process.kill()

@@ -49,7 +49,7 @@ from simulation.workload import load_workload
 from spark_streaming.columns import Coordinates, records_of
 from spark_streaming.minutes import MinuteRules, Minutes
 from tests.conftest import KafkaForTests
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 JOBS = ("j_1351665", "j_2521346")  # in order of id: of jobs that decide at once, the first chooses hosts first

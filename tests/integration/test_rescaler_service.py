@@ -30,10 +30,10 @@ from rescaler.service.settings import RescalerSettings
 from runtime.kafka import producer
 from services.stack.ports import free_ports
 from tests.conftest import KafkaForTests
-from tests.controller_world import JOB, MINUTE_MS, START_MS, decision, job
-from tests.metrics import scraped
-from tests.rescaler_road import Road, health, is_active, opened, reader, served
-from tests.waiting import wait_until
+from tests.support.controller_world import JOB, MINUTE_MS, START_MS, decision, job
+from tests.support.metrics import scraped
+from tests.support.rescaler_road import Road, health, is_active, opened, reader, served
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 T0 = START_MS

@@ -14,7 +14,7 @@ from contracts.topics import TOPICS, TopicNames
 from runtime.backoff import Stopped
 from runtime.kafka import LogReader, create_topics, producer, wait_for_topics
 from tests.conftest import KafkaForTests
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 LOG = logging.getLogger("test")

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from tests.conftest import KafkaForTests
-from tests.kubernetes_stub import KubernetesStub
-from tests.spark_road import SparkRoad
+from tests.support.kubernetes_stub import KubernetesStub
+from tests.support.spark_road import SparkRoad
+from tests.support.waiting import wait_until
 from tests.unit.spark_streaming.road import graph, marker, sample, spec
-from tests.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 yaml = pytest.importorskip("yaml", reason="PyYAML is not installed (it comes with kubernetes-validate)")

@@ -14,9 +14,9 @@ from contracts.wire import encode
 from spark_streaming import metrics
 from spark_streaming.state_store import FOLDER
 from tests.conftest import KafkaForTests
-from tests.spark_road import SparkRoad, committed, planned
+from tests.support.spark_road import SparkRoad, committed, planned
+from tests.support.waiting import wait_until
 from tests.unit.spark_streaming.road import graph, marker, sample, spec
-from tests.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 

@@ -14,7 +14,7 @@ from services.stack.errors import ServerError
 from services.stack.ports import accepts_connections, is_free
 from services.stack.redis_server import LocalRedis
 from tests.conftest import KafkaForTests
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 

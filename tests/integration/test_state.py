@@ -46,10 +46,10 @@ from services.state import metrics
 from services.state.projector import Projector
 from services.state.view_store import ViewStore, connect
 from services.state.views import Views
-from tests.builders import JOB, row, topology
 from tests.conftest import KafkaForTests
-from tests.metrics import Scraped, scraped
-from tests.waiting import wait_until
+from tests.support.builders import JOB, row, topology
+from tests.support.metrics import Scraped, scraped
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 

@@ -15,8 +15,8 @@ from monitor.sources.base import Source, UnknownJob
 from monitor.sources.engine import EngineSource
 from monitor.sources.trace import TraceSource
 from services.stack.ports import free_port
-from tests.engine_stub import CLUSTER, EVENT, HISTORY, MINUTE, EngineStub, job_chain, sample_of
-from tests.waiting import wait_until
+from tests.support.engine_stub import CLUSTER, EVENT, HISTORY, MINUTE, EngineStub, job_chain, sample_of
+from tests.support.waiting import wait_until
 
 
 class SourceContract:

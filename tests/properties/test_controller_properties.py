@@ -13,7 +13,7 @@ from rescaler.control.controller import Controller, Effects
 from rescaler.control.reasons import REASONS_BY_STATUS
 from rescaler.control.view import View
 from rescaler.gate_settings import GateSettings
-from tests.controller_world import (
+from tests.support.controller_world import (
     JOB,
     MINUTE_MS,
     OTHER_JOB,

@@ -11,7 +11,7 @@ from contracts.rent import prices_of
 from rescaler import placement as library
 from rescaler.control.placing import PLACING_ALGORITHMS, PlacingAlgorithm, PlacingSettings, choose_units, usable_units
 from rescaler.control.plan import plan_job
-from tests.controller_world import job
+from tests.support.controller_world import job
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from contracts.clock import MINUTE_MS
 from contracts.messages import Message
 from contracts.windows import WindowHistory, decode_window, encode_window
 from contracts.wire import decode, encode
-from tests.builders import JOB, row, sample, topology
+from tests.support.builders import JOB, row, sample, topology
 
 GOLDEN = Path(__file__).parent / "golden"
 

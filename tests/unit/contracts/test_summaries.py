@@ -6,7 +6,7 @@ from contracts.clock import MINUTE_MS
 from contracts.errors import RecordRejected
 from contracts.summaries import decode_summary, encode_summary, summary_of
 from contracts.windows import Window, WindowCounts, WindowHistory, decode_window, encode_window
-from tests.builders import JOB, row, topology
+from tests.support.builders import JOB, row, topology
 
 
 def window() -> Window:

@@ -9,7 +9,7 @@ from contracts.clock import MINUTE_MS
 from contracts.errors import RecordRejected
 from contracts.messages import HourlyLoad
 from contracts.windows import HOUR_MS, HOURS, LAYOUT, WindowCounts, WindowHistory, decode_window, encode_window
-from tests.builders import JOB, row, topology
+from tests.support.builders import JOB, row, topology
 
 
 def history(length: int = 3) -> WindowHistory:

@@ -6,7 +6,7 @@ from contracts.errors import RecordRejected
 from contracts.messages import JobSettings, JobTopology, MinuteMarker, TaskSample, TaskSpec
 from contracts.topology import check_topology, levels, topological_order
 from contracts.wire import decode, encode
-from tests.builders import sample, topology
+from tests.support.builders import sample, topology
 
 
 def refused(raw: bytes | None, kind: object = TaskSample | MinuteMarker) -> RecordRejected:

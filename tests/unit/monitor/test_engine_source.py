@@ -9,7 +9,7 @@ from contracts.wire import encode
 from monitor.sources.base import SourceAway
 from monitor.sources.engine import EngineSource
 from services.stack.ports import free_port
-from tests.engine_stub import EngineStub, sample_of
+from tests.support.engine_stub import EngineStub, sample_of
 
 JOB = "sim/clicks"
 

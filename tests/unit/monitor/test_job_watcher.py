@@ -7,7 +7,7 @@ from contracts.wire import encode
 from monitor.outbox import DeliveryFailed
 from monitor.service import ClusterWatcher, JobWatcher
 from monitor.sources.trace import TraceSource
-from tests.engine_stub import HISTORY, MINUTE, job_chain, sample_of
+from tests.support.engine_stub import HISTORY, MINUTE, job_chain, sample_of
 
 JOB = "sim/clicks"
 Message = TaskSample | MinuteMarker

@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 from contracts.topics import JOB_TOPOLOGY, TopicNames
 from monitor.outbox import DeliveryFailed, Outbox
 from services.stack.ports import free_port
-from tests.builders import JOB, topology
+from tests.support.builders import JOB, topology
 
 
 def outbox(stop: threading.Event | None = None, *, give_up_after_ms: int = 200) -> Outbox:

@@ -8,7 +8,7 @@ from contracts.errors import SettingsError
 from contracts.messages import MinuteMarker
 from contracts.wire import encode
 from monitor.sources.trace import TraceSource
-from tests.engine_stub import MINUTE, job_chain, sample_of
+from tests.support.engine_stub import MINUTE, job_chain, sample_of
 
 JOB = "sim/clicks"
 

@@ -3,7 +3,7 @@
 from contracts.messages import Progress
 from rescaler.actuators.carrying_out import CarryingOut
 from rescaler.actuators.fake import FakeEngine
-from tests.controller_world import JOB, MINUTE_MS, START_MS, controller, decision, view
+from tests.support.controller_world import JOB, MINUTE_MS, START_MS, controller, decision, view
 
 T0 = START_MS
 

@@ -8,8 +8,8 @@ from rescaler.control.controller import Controller
 from rescaler.control.situation import ControlSettings
 from rescaler.service import metrics
 from rescaler.service.status import Status
-from tests.controller_world import CLUSTER, JOB, OTHER_JOB, START_MS, cluster, decision, job, view
-from tests.metrics import Scraped
+from tests.support.controller_world import CLUSTER, JOB, OTHER_JOB, START_MS, cluster, decision, job, view
+from tests.support.metrics import Scraped
 
 
 def shown(status: Status) -> Scraped:

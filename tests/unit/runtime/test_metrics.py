@@ -12,7 +12,7 @@ from runtime.health import HealthServer
 from runtime.metrics import BUILD, COMMON, READY, Metric, Reading, RoleMetrics, Tally
 from services.health import ROLES
 from services.stack.ports import free_port
-from tests.metrics import Scraped, scraped
+from tests.support.metrics import Scraped, scraped
 
 TABLES: dict[str, tuple[Metric, ...]] = {point.name: point.load() for point in entry_points(group="surescale.metrics")}
 EVERY = [pytest.param(role, metric, id=metric.name) for role, table in TABLES.items() for metric in table]

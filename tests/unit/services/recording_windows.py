@@ -11,7 +11,7 @@ from contracts.wire import encode
 from policies.decide import decide
 from policies.registry import load_policy
 from services.recording.records import Record
-from tests.builders import JOB, row, topology
+from tests.support.builders import JOB, row, topology
 
 FIRST_MINUTE = 600  # a span ends with it
 

@@ -12,7 +12,7 @@ from services.agent.answering import Answerer, Coordinates, dead_letter
 from services.agent.job_settings import newest
 from services.agent.settings import AgentSettings
 from services.agent.worker import build_app
-from tests.builders import JOB, row, topology
+from tests.support.builders import JOB, row, topology
 
 
 def window_at(minute: int) -> Window:

@@ -16,7 +16,7 @@ from services.explain.lookup import Aftermath
 from services.explain.recompute import CannotRecompute, recompute
 from services.explain.screen import show
 from services.policy_releases.folder import card_hash
-from tests.builders import JOB
+from tests.support.builders import JOB
 from tests.unit.services.test_agent_answering import window_at
 
 WINDOW = window_at(600)

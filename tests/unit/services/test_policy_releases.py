@@ -13,7 +13,7 @@ from services.agent.answering import Answerer
 from services.policy_releases.folder import card_hash, released_policy, verified
 from services.policy_releases.releases import in_force, rolled_back, timeline
 from services.policy_releases.start import start_ms
-from tests.builders import JOB
+from tests.support.builders import JOB
 from tests.unit.services.test_agent_answering import window_at
 
 MINUTE_MS = 60_000

@@ -8,7 +8,7 @@ import pytest
 
 from services.recording.format import Header, RecordedJob, RecordedTopic, Recording, RecordingRejected, RecordingWriter
 from services.recording.records import Record
-from tests.builders import JOB, topology
+from tests.support.builders import JOB, topology
 
 RECORDS = [
     Record("job-settings", 1, 4, 1_000, b"sim/clicks", b"{}"),

@@ -10,7 +10,7 @@ from contracts.windows import encode_window
 from contracts.wire import encode
 from services.recording.record import Asked, checked, known_jobs, ordered
 from services.recording.records import Record, event_ms, is_about, is_between, job_of
-from tests.builders import JOB, sample, topology
+from tests.support.builders import JOB, sample, topology
 from tests.unit.services.recording_windows import FIRST_MINUTE, Held, decided, windows
 
 MINUTE = 60_000

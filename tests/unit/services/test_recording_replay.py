@@ -12,7 +12,7 @@ from contracts.messages import JobSettings
 from policies.registry import load_policy
 from services.recording.replay import Replayed, agreement, chosen_policies, learn, replay
 from services.recording.tables import agreement_line, document, print_replay
-from tests.builders import JOB
+from tests.support.builders import JOB
 from tests.unit.services.recording_windows import FIRST_MINUTE, Held, decided, windows
 
 LAST_MINUTE = FIRST_MINUTE + 30

@@ -16,7 +16,7 @@ from services.stack.errors import RoleError
 from services.stack.janitor import remove
 from services.stack.process import ChildProcess
 from services.stack.supervisor import Role, StopRequested, Supervisor, http_ok
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 FOREVER = "import signal\nwhile True: signal.pause()"
 STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True)\n" + FOREVER

@@ -25,7 +25,7 @@ from contracts.windows import WindowCounts, WindowHistory, decode_window, encode
 from contracts.wire import encode
 from services.state.operations import AddMember, DropField, Operation, Remember, SetField
 from services.state.project import PROJECTED, Record, project
-from tests.builders import JOB, row, topology
+from tests.support.builders import JOB, row, topology
 
 
 def record(topic: str, message: msgspec.Struct | bytes | None, *, key: str = JOB, partition: int = 0) -> Record:

@@ -9,7 +9,7 @@ from contracts.messages import ClusterTopology, Host, Placement, RescheduleComma
 from contracts.wire import encode
 from services.stack.demo import rent_lines
 from services.state.rent import cluster_rent, job_rent
-from tests.controller_world import JOB, job
+from tests.support.controller_world import JOB, job
 
 CLUSTER = ClusterTopology(
     cluster="sim",

@@ -6,7 +6,7 @@ import pytest
 from contracts.messages import JobTopology, TaskSpec
 from rescaler.control.view import View
 from rescaler.gate_settings import GateSettings
-from tests.controller_world import (
+from tests.support.controller_world import (
     JOB,
     MINUTE_MS,
     OTHER_JOB,

@@ -8,7 +8,7 @@ from contracts.settings import from_environment
 from rescaler.control.placing import PlacingAlgorithm, PlacingSettings, choose_units
 from rescaler.refusals import Refused
 from rescaler.service.settings import RescalerSettings
-from tests.controller_world import job
+from tests.support.controller_world import job
 
 SMALL, LARGE = 2.417e-3, 7.778e-3
 HOSTS = (

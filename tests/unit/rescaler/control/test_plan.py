@@ -10,7 +10,7 @@ from rescaler import vnodes
 from rescaler.control.placing import PlacingSettings, usable_units
 from rescaler.control.plan import plan_job
 from rescaler.refusals import Refused
-from tests.controller_world import cluster, job
+from tests.support.controller_world import cluster, job
 
 SPREAD = PlacingSettings("spread")
 WANTED = {"source": 1, "map": 2, "join": 2, "sink": 1}

@@ -10,7 +10,7 @@ from rescaler.control.situation import ControlSettings
 from rescaler.control.view import View
 from rescaler.gate_settings import GateSettings
 from rescaler.reschedule_steps import Step
-from tests.controller_world import (
+from tests.support.controller_world import (
     CLUSTER,
     JOB,
     MINUTE_MS,

@@ -31,7 +31,7 @@ from contracts.settings import RoadSettings
 from runtime.kafka import create_topics
 from services.stack.broker import SETTINGS
 from services.stack.local_road import fetch_json
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 KAFKA_IMAGE = os.environ.get("KAFKA_IMAGE", "apache/kafka:4.1.1")
 REDIS_IMAGE = os.environ.get("REDIS_IMAGE", "redis:7")
@@ -41,7 +41,7 @@ _START_TIMEOUT_S = 120
 _CLIENTS_PORT = 9092
 _ROAD_PORT = 19_092
 _START_SCRIPT = "/tmp/start.sh"
-_ROOT = Path(__file__).parents[1]
+_ROOT = Path(__file__).parents[2]
 _ENGINE_PORT = 8090
 _HTTP_PORT = 8070
 _BUILD_TIMEOUT_S = 1_200.0

@@ -36,8 +36,8 @@ from rescaler.actuators.fake import FakeEngine
 from rescaler.service.settings import RescalerSettings
 from runtime.kafka import LogReader, create_topics, producer, wait_for_topics
 from services.stack.ports import free_ports
-from tests.controller_world import JOB, START_MS, cluster, job
-from tests.waiting import wait_until
+from tests.support.controller_world import JOB, START_MS, cluster, job
+from tests.support.waiting import wait_until
 
 
 @contextlib.contextmanager

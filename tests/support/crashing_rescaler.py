@@ -1,4 +1,4 @@
-"""A rescaler that dies inside its second write: run as ``python -m tests.crashing_rescaler``, it does one write and no more.
+"""A rescaler that dies inside its second write: ``python -m tests.support.crashing_rescaler`` does one write and no more.
 
 A write is a transaction of the rescaler or a report of its actuator. The second one is begun: a transaction with all its records
 sent and not committed, a report not sent at all. Nothing of this is in the product.

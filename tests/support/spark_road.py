@@ -32,7 +32,7 @@ from spark_streaming.columns import Coordinates, records_of
 from spark_streaming.minutes import MinuteRules, Minutes
 from spark_streaming.settings import SparkSettings
 from tests.conftest import KafkaForTests
-from tests.metrics import Scraped, scraped
+from tests.support.metrics import Scraped, scraped
 
 SURESCALE = [sys.executable, "-c", "from services.cli import main; main()"]
 Message = TaskSample | MinuteMarker

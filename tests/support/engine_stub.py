@@ -14,8 +14,8 @@ import msgspec
 
 from contracts.messages import ClusterTopology, EngineEvent, Host, HourlyLoad, JobTopology, TaskSample
 from contracts.wire import encode
-from tests.builders import sample
-from tests.builders import topology as chain
+from tests.support.builders import sample
+from tests.support.builders import topology as chain
 
 MINUTE = 60_000
 CLUSTER = ClusterTopology(cluster="sim", version=1, at_ms=0, hosts=(Host(host="m1", units=(1, 2, 3)),))
