@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from model_export.paper import significance
 from model_export.paper.figures import figure_4, figure_5a, figure_5b
 from model_export.paper.inference import along_anchors
 from model_export.paper.results import Result, cells, read_all
@@ -29,8 +30,16 @@ def tables(results: Sequence[Result], modes: Sequence[str], jobs: Sequence[str])
             texts[f"paper-{mode}"] = f"No job has results of all nine variants in mode {mode} yet."
             continue
         parts = [_head(mode, found, whole), table_z(table, whole), table_raw(table, whole), standing(table, whole)]
+        parts.append(_significance(found, whole))
         texts[f"paper-{mode}"] = "\n\n".join(parts)
     return texts
+
+
+def _significance(found: Sequence[Result], jobs: Sequence[str]) -> str:
+    try:
+        return significance.table(found, jobs)
+    except ImportError:
+        return "The signed-rank tests need scipy: pip install 'surescale[placement]'."
 
 
 def _head(mode: str, found: Sequence[Result], jobs: Sequence[str]) -> str:

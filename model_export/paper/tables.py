@@ -59,10 +59,12 @@ def standing(cells: Mapping[str, Mapping[str, Cell]], jobs: Sequence[str]) -> st
     first = sum(rank == 1 for rank in ranks.values())
     average = float(np.mean([z["SURE"] for z in zs.values()]))
     ordered = sum(z["SURE"] >= z["w/o MI"] >= z["w/o NVSS"] for z in zs.values())
+    alike = sum(z["SURE"] == z["w/o MI"] == z["w/o NVSS"] for z in zs.values())
     places = ", ".join(f"{JOBS[job]} {rank}" for job, rank in ranks.items())
     return (
         f"SURE is first on {first} of {len(jobs)} jobs (rank by job: {places}); Average {signed(average)}. "
-        f"SURE >= w/o MI >= w/o NVSS holds on {ordered} of {len(jobs)}."
+        f"SURE >= w/o MI >= w/o NVSS holds on {ordered} of {len(jobs)}"
+        + (f", on {alike} of them because all three are equal." if alike else ".")
     )
 
 

@@ -1,7 +1,8 @@
 """Trains one method on one job by REINFORCE on branches from one state, on week 1 alone.
 
 At every decision each of B loops branches into G that start in the same state and meet the same load; half of the deviations
-mirror the other half, half move all tasks alike and half a few tasks each by itself. What was drawn is held for three hours.
+mirror the other half, half move all tasks alike and half a few tasks each by itself. What was drawn is held for three hours (in
+``compat`` for one).
 Advantage = a branch's return less the mean of its state's branches of its kind, so load and past cancel out; later hours count
 only through the states that the loops come to. The network is asked once per state, whatever the number of branches. Half of
 the loops then follow the mean action, half one of the draws.
@@ -27,12 +28,14 @@ from policies.package import Statistics
 from policies.proposal import Float64
 from simulation.jobs import SizedJob, load_job
 from simulation.loop import LoopRows, Terms, resized
-from simulation.report import latency_minutes
+from simulation.report import LATENCY_MINUTES_MAX, latency_minutes
 from simulation.workload import Workload, load_workload
 
 CHECKPOINT = "checkpoint.pt"
 STD_FIRST = {"clean": 0.2, "compat": 0.61}
 """First exploration: exp(-0.5) where sizes are cut towards zero; a third of it where every task limits the whole job's flow."""
+HOLD_SPANS = {"clean": 3, "compat": 1}
+"""Hours that a draw is held: by its first hour hardly a change is worth its restart; in ``compat`` every hour has one anyway."""
 ADVANTAGE_MAX = 5.0
 TINY = 1e-6
 OWN_SPREAD = 0.75
@@ -61,9 +64,10 @@ class PaperSettings:
     states: int = 0
     """Loops B; 0: 400 over the tasks, from 8 to 16."""
     branches: int = 24
-    hold_spans: int = 3
+    hold_spans: int = 0
+    """0: the mode's own."""
     discount: float = 0.7
-    """What is drawn is held for so many hours, each counting less: by its first hour hardly a change is worth its restart."""
+    """What is drawn is held for so many hours, each counting less."""
     episode: int = 24
     """Decisions before the loops begin anew elsewhere in the week."""
     learning_rate: float = 1e-2
@@ -182,17 +186,20 @@ class Loops:
     def try_out(self, desired: Int64, spans: int = 1, discount: float = 1.0) -> Float64:
         """Return discounted rewards [G, B] of holding desired [G, B, N] for so many spans; the loops themselves stand still.
 
-        ``clean``: latency without its cap of ten minutes, beyond which every size is equally late and the smallest the best used:
-        a policy that once falls behind would learn to stay there.
+        Minutes beyond ten are charged too. In ``clean`` the reward itself stops there, in ``compat`` (where minutes count per
+        request of a batch) it does not see batches that have not left: a policy that once falls behind would learn to stay there,
+        where the smallest sizes are the best used.
         """
         twin, wanted = self.branched.copy(), desired.reshape(-1, desired.shape[-1])
         total = np.zeros(len(wanted))
         for at in range(spans):
             span = twin.step(wanted)
             total += discount**at * twin.reward(span)
-            if twin.terms.mode == "clean":
-                latency = latency_minutes(span.backlog_minutes, span.arrivals, twin.job.path_minutes)
-                total -= discount**at * twin.terms.latency_weight * np.maximum(0.0, latency - span.latency)
+            latency = latency_minutes(span.backlog_minutes, span.arrivals, twin.job.path_minutes)
+            beyond = np.maximum(0.0, latency - LATENCY_MINUTES_MAX)
+            if twin.terms.mode == "compat":
+                beyond /= np.maximum(span.arrivals / twin.terms.span_minutes, 1.0)
+            total -= discount**at * twin.terms.latency_weight * beyond
         return total.reshape(self.branches, -1)
 
     def go_on(self, desired: Int64) -> None:
@@ -217,7 +224,7 @@ def update(run: PaperRun, loops: Loops) -> None:
     drawn = mean + std * deviations
     desired = np.stack([sizes_of(np.clip(part, -1.0, 1.0), current, job, terms) for part in drawn])
     on_mean = sizes_of(mean, current, job, terms)
-    rewards = loops.try_out(desired, settings.hold_spans, settings.discount)
+    rewards = loops.try_out(desired, settings.hold_spans or HOLD_SPANS[settings.mode], settings.discount)
     advantage = torch.from_numpy(by_kind(rewards, together)).float()
     log_pi = log_probability(passed.mean, run.model.log_std, torch.from_numpy(drawn).float(), together, graph.scalable)
     loss = -(log_pi * advantage).mean() - settings.entropy * run.model.log_std

@@ -1,5 +1,6 @@
 """REINFORCE on branches: signs, mirrored draws, and a run that resumes to the same weights."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,7 @@ from model_export.paper.train import (  # noqa: E402
     save,
     update,
 )
-from model_export.paper.world import terms_of, week  # noqa: E402
+from model_export.paper.world import PaperMode, terms_of, week  # noqa: E402
 from simulation.jobs import load_job  # noqa: E402
 from simulation.workload import load_workload  # noqa: E402
 from tests.unit.model_export.paper.cases import STATISTICS  # noqa: E402
@@ -86,6 +87,17 @@ def test_branches_start_in_the_state_of_their_loop() -> None:
     rewards = loops.try_out(np.broadcast_to(before.current, (4, *before.current.shape)))
     np.testing.assert_array_equal(rewards, np.broadcast_to(rewards[:1], rewards.shape))
     np.testing.assert_array_equal(loops.rows.observe().figures, before.figures)
+
+
+@pytest.mark.parametrize(("mode", "least_loss"), [("clean", 5.0), ("compat", 0.1)])
+def test_delay_beyond_ten_minutes_costs_in_training_in_both_modes(mode: PaperMode, least_loss: float) -> None:
+    """Two hours at one subtask a task leave the job hours behind, which neither mode's reward shows in full."""
+    run = begin(replace(SMALL, mode=mode), STATISTICS)
+    loops = Loops.begin(run, JOB, week(CLARKNET, 1))
+    least, ample = (np.full(loops.rows.observe().current.shape, size) for size in (1, 7))
+    rewards = loops.try_out(np.stack([least, ample, ample, ample]), spans=2, discount=0.7)
+    assert (rewards[0] < rewards[1] - least_loss).all()
+    np.testing.assert_array_equal(rewards[1], rewards[2])
 
 
 def test_a_resumed_run_goes_on_to_the_same_weights(tmp_path: Path) -> None:

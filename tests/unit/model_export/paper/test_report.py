@@ -57,7 +57,11 @@ def test_the_standing_counts_ranks_and_the_ablations_order() -> None:
     words = standing(cells(PANEL), list(JOBS))
     assert "SURE is first on 6 of 6 jobs" in words
     assert "Average 1.15" in words
-    assert "holds on 6 of 6" in words
+    assert "holds on 6 of 6." in words
+    same = {name: 0.3 if name in ("SURE", "w/o NVSS", "w/o MI") else 0.1 for name in VARIANTS}
+    assert "holds on 1 of 1, on 1 of them because all three are equal." in standing(
+        cells([result(name, "j_2521346", reward) for name, reward in same.items()]), ["j_2521346"]
+    )
 
 
 def test_results_come_back_from_disk_and_only_whole_jobs_are_tabled(tmp_path: Path) -> None:
