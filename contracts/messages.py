@@ -79,12 +79,13 @@ class JobTopology(Message, frozen=True, kw_only=True, tag="topology/1"):
     state: Literal["running", "restarting", "waiting", "finished", "failed"] = "running"
 
 
-class HourlyLoad(Part, frozen=True, kw_only=True):
+class HourlyLoad(Part, frozen=True, kw_only=True, omit_defaults=True):
     """Records that entered the job in one hour of event time, of which ``minutes`` minutes are known."""
 
     hour_start_ms: TimeMs
     records: Count
     minutes: Annotated[int, Meta(ge=1, le=60)]
+    peak_records: Count | None = None  # most records in five minutes in a row that end in this hour; null: unknown
 
 
 class MinuteMarker(Message, frozen=True, kw_only=True, tag="minute/1"):
@@ -140,6 +141,7 @@ class EngineEvent(Message, frozen=True, kw_only=True, tag="engine-event/1"):
         "host_joined",
         "host_leaving",
         "host_lost",
+        "standbys_ready",
     ]
     job: str | None = None
     host: str | None = None
@@ -175,8 +177,20 @@ class PolicyRelease(Message, frozen=True, kw_only=True, tag="policy-release/1"):
     set_by: str = ""
 
 
+class Told(Part, frozen=True, kw_only=True):
+    """What had happened when the clock stopped: whoever acts at that time must have heard of it."""
+
+    hosts: Count  # version of the cluster's topology
+    events: Count  # sequence of the newest engine event
+    jobs: dict[str, Count] = {}  # version of the topology of each job's last finished minute
+
+
 class ClockSegment(Message, frozen=True, kw_only=True, tag="clock/1"):
-    """One stretch of the road's clock: ``now = min(e0 + speed * (wall - w0), until)``."""
+    """One stretch of the road's clock: ``now = min(e0 + speed * (wall - w0), until)``.
+
+    A clock in lockstep says ``told`` in every segment; one with ``e0_ms == until_ms`` says that it stands still and has been read
+    up to there. Without ``told`` the clock runs free.
+    """
 
     road: Text
     sequence: Count
@@ -185,6 +199,7 @@ class ClockSegment(Message, frozen=True, kw_only=True, tag="clock/1"):
     speed: Annotated[float, Meta(gt=0)]
     until_ms: TimeMs
     end_ms: TimeMs | None = None  # where the trace ends, if it does
+    told: Told | msgspec.UnsetType = msgspec.UNSET
 
 
 # --- decisions --------------------------------------------------------------------------------------------------------------
@@ -279,11 +294,19 @@ class Placement(Part, frozen=True, kw_only=True):
     rent_default_per_s: float | None = None  # of as many units drawn at random, as Flink does: the expected rent
 
 
+class SlotStandbys(Part, frozen=True, kw_only=True):
+    """On which hosts copies of the state of one parallel unit are kept for the day on which its own host dies."""
+
+    unit: Count
+    hosts: tuple[Text, ...]
+
+
 class RescheduleCommand(Message, frozen=True, kw_only=True, tag="command/1"):
     """One step for an actuator. Identity: ``command_id``; the same twice changes nothing, an older one is refused.
 
     A rescale is one ``commit``, or a ``prepare`` (learners restore the state that will move, the job runs on) that is followed by
     the next step: ``commit``, a ``prepare`` elsewhere, or ``abort``. A commit whose state is not warm is carried out cold.
+    ``standby`` changes nothing but the standbys.
     """
 
     command_id: Text
@@ -292,7 +315,7 @@ class RescheduleCommand(Message, frozen=True, kw_only=True, tag="command/1"):
     desired_generation: Annotated[int, Meta(ge=1)]
     step: Count
     steps: Annotated[int, Meta(ge=1)] = 1  # as far as known now: step < steps - 1 means that another one follows
-    action: Literal["prepare", "commit", "abort"] = "commit"
+    action: Literal["prepare", "commit", "abort", "standby"] = "commit"
     base_placement_generation: Count
     decision_id: Text
     gate_reason: Literal["desired", "sufficient", "forced"]
@@ -302,6 +325,7 @@ class RescheduleCommand(Message, frozen=True, kw_only=True, tag="command/1"):
     advice: bool = False  # true in mode advise: actuators ignore it
     placement: Placement | None = None
     deadline_ms: TimeMs | None = None
+    standbys: tuple[SlotStandbys, ...] | msgspec.UnsetType = msgspec.UNSET  # of a standby: all that the job shall have
 
 
 class Outcome(Message, frozen=True, kw_only=True, tag="outcome/1"):
@@ -345,7 +369,36 @@ class Progress(Message, frozen=True, kw_only=True, tag="progress/1"):
     units: tuple[Count, ...] = ()  # of a prepare that failed: units that were lost, or whose learners were not ready in time
 
 
-EventRecord = Outcome | Progress
+class SlotMove(Part, frozen=True, kw_only=True):
+    """All that a job has on one parallel unit goes to another one."""
+
+    job: Text
+    unit: Count
+    host: str
+    to_unit: Count
+    to_host: Text
+
+
+class Balance(Message, frozen=True, kw_only=True, tag="balance/1"):
+    """What the rescaler makes of hosts that joined, leave or died. Identity: (cluster, generation, sequence).
+
+    ``generation`` counts changes of the set of hosts. ``moving`` promises another look at ``until_ms``; after ``settled`` nothing
+    moves until the hosts change again.
+    """
+
+    cluster: Text
+    generation: Count
+    sequence: Count  # 0, 1, ... of the looks within the generation
+    status: Literal["moving", "settled"]
+    reason: Text  # a word of a closed set: see rescaler.control.balance
+    at_ms: TimeMs
+    hosts_version: Count  # of the cluster's topology that was looked at
+    until_ms: TimeMs | None = None
+    moves: tuple[SlotMove, ...] = ()  # begun at this look
+    detail: str = ""
+
+
+EventRecord = Outcome | Progress | Balance
 
 
 # --- what the rescaler remembers --------------------------------------------------------------------------------------------

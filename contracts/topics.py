@@ -66,7 +66,7 @@ _TABLE = (
     Topic(POLICY_RELEASES, "cluster", "forever", ("command line",), "PolicyRelease", CLUSTER_PARTITIONS),
     Topic(DECISIONS, "cluster", "by time", ("agent",), "Decision", CLUSTER_PARTITIONS),
     Topic(RESCHEDULE_COMMANDS, "cluster", "by time", ("rescaler",), "RescheduleCommand", CLUSTER_PARTITIONS),
-    Topic(RESCHEDULE_EVENTS, "cluster", "by time", ("rescaler", "actuators"), "Outcome, Progress", CLUSTER_PARTITIONS),
+    Topic(RESCHEDULE_EVENTS, "cluster", "by time", ("rescaler", "actuators"), "Outcome, Progress, Balance", CLUSTER_PARTITIONS),
     Topic(RESCALER_STATE, "cluster/kind/id", "compacted", ("rescaler",), "RescalerRecord", CLUSTER_PARTITIONS),
     Topic(CLOCK, "road", "compacted", ("simulated engine",), "ClockSegment", 1),
     Topic(DEAD_LETTERS, "as the record's", "by time", ("whoever refused it",), "DeadLetter", CLUSTER_PARTITIONS),

@@ -6,7 +6,7 @@ endian), header (JSON), then the figures as float32 with their bytes shuffled (a
 
 import math
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -23,6 +23,7 @@ from contracts.topics import WINDOW_BYTES_MAX
 LAYOUT = 1
 HOURS = 192  # eight days
 HOUR_MS = 60 * MINUTE_MS
+PEAK_MINUTES = 5  # an hour's peak is the largest mean of so many minutes in a row that ends in it
 
 FIGURES = (
     "records_in",  # in this minute, all subtasks
@@ -60,7 +61,7 @@ class WindowCounts(msgspec.Struct, frozen=True, kw_only=True):
 NO_COUNTS = WindowCounts()
 
 
-class _Header(msgspec.Struct, frozen=True, kw_only=True):
+class _Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     job: Text
     window_end_ms: TimeMs
     window_minutes: Count
@@ -70,6 +71,12 @@ class _Header(msgspec.Struct, frozen=True, kw_only=True):
     hourly_load: tuple[float | None, ...]
     closed_append_ms: TimeMs | None
     reached_wall_ms: TimeMs | None
+    hourly_peak: tuple[float | None, ...] = ()  # left out while no peak is known, as in windows made before there were any
+
+
+def unknown_hours() -> Float32:
+    """Return float32 [192] of NaN."""
+    return np.full(HOURS, np.nan, dtype=np.float32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +88,8 @@ class Window:
             axis 2 as ``FIGURES``. A task-minute that was not reported is NaN throughout.
         hourly_load: float32 [192], mean records per minute that entered the job, oldest hour first; the last entry is the hour
             (possibly unfinished) that the window ends in. NaN where unknown.
+        hourly_peak: float32 [192], of each of these hours the largest mean of five minutes in a row that ends in it, records per
+            minute. NaN where unknown: an engine's history may lack it.
         closed_append_ms: broker's append time of the record that closed the newest minute.
     """
 
@@ -92,6 +101,7 @@ class Window:
     counts: WindowCounts = NO_COUNTS
     closed_append_ms: int | None = None
     reached_wall_ms: int | None = None
+    hourly_peak: Float32 = field(default_factory=unknown_hours)
 
     @property
     def window_minutes(self) -> int:
@@ -138,9 +148,10 @@ def encode_window(window: Window) -> bytes:
         figures=FIGURES,
         topology=window.topology,
         counts=window.counts,
-        hourly_load=tuple(None if math.isnan(load) else float(load) for load in window.hourly_load),
+        hourly_load=_with_none(window.hourly_load),
         closed_append_ms=window.closed_append_ms,
         reached_wall_ms=window.reached_wall_ms,
+        hourly_peak=() if np.isnan(window.hourly_peak).all() else _with_none(window.hourly_peak),
     )
     head = msgspec.json.encode(header, order="deterministic")
     values = np.ascontiguousarray(window.figures, dtype="<f4")
@@ -169,17 +180,30 @@ def decode_window(raw: bytes | None) -> Window:
         raise RecordRejected("invalid_field", "header", str(error)) from None
     if header.figures != FIGURES:
         raise RecordRejected("unknown_layout", "figures", "the window lists other figures than this version knows")
+    if len(header.hourly_peak) not in (0, HOURS):
+        raise RecordRejected(
+            "invalid_field", "hourly_peak", f"{len(header.hourly_peak)} peaks of hours, {HOURS} or none expected"
+        )
     shape = (header.window_minutes, len(header.topology.tasks), len(FIGURES))
     return Window(
         job=header.job,
         window_end_ms=header.window_end_ms,
         figures=_figures(raw[body_at:], shape),
         topology=header.topology,
-        hourly_load=np.array([np.nan if load is None else load for load in header.hourly_load], dtype=np.float32),
+        hourly_load=_with_nan(header.hourly_load),
         counts=header.counts,
         closed_append_ms=header.closed_append_ms,
         reached_wall_ms=header.reached_wall_ms,
+        hourly_peak=_with_nan(header.hourly_peak) if header.hourly_peak else unknown_hours(),
     )
+
+
+def _with_none(values: Float32) -> tuple[float | None, ...]:
+    return tuple(None if math.isnan(value) else value for value in values.tolist())
+
+
+def _with_nan(values: tuple[float | None, ...]) -> Float32:
+    return np.array([np.nan if value is None else value for value in values], dtype=np.float32)
 
 
 def _figures(body: bytes, shape: tuple[int, int, int]) -> Float32:
@@ -208,22 +232,27 @@ class _Stacked:
 
 @dataclass(slots=True)
 class WindowHistory:
-    """What is kept of one job between minutes: rows of the last L minutes per task, and the hourly load.
+    """What is kept of one job between minutes: rows of the last L minutes per task, the hourly load and its peaks.
 
     ``rows`` maps a minute's end to the rows of that minute (task -> float32 [F]); absent task = not reported.
-    ``hours`` maps an hour's start to (records, known minutes).
+    ``hours`` maps an hour's start to (records, known minutes), ``peaks`` to the most records in five minutes in a row that end in
+    it; five minutes of which one is unknown do not count.
     """
 
     job: str
     window_minutes: int
     rows: dict[int, dict[str, Float32]] = field(default_factory=dict)
     hours: dict[int, tuple[float, int]] = field(default_factory=dict)
+    peaks: dict[int, float] = field(default_factory=dict)
     _last: _Stacked | None = field(default=None, repr=False, compare=False)
+    _loads: dict[int, float] = field(default_factory=dict, repr=False, compare=False)  # of the last minutes, by their end
 
     def add_load_history(self, history: tuple[HourlyLoad, ...]) -> None:
         """Take over hours that the engine knew before the road watched; hours seen by the road itself are kept."""
         for hour in history:
             self.hours.setdefault(hour.hour_start_ms, (float(hour.records), hour.minutes))
+            if hour.peak_records is not None:
+                self.peaks.setdefault(hour.hour_start_ms, float(hour.peak_records))
 
     def close(
         self,
@@ -251,10 +280,11 @@ class WindowHistory:
             window_end_ms=minute_end_ms,
             figures=self._stack(minute_end_ms, topology),
             topology=topology,
-            hourly_load=self._hourly(minute_end_ms),
+            hourly_load=hourly_mean(self.hours, minute_end_ms),
             counts=counts,
             closed_append_ms=closed_append_ms,
             reached_wall_ms=reached_wall_ms,
+            hourly_peak=hourly_peak(self.peaks, minute_end_ms),
         )
 
     def _stack(self, minute_end_ms: int, topology: JobTopology) -> Float32:
@@ -278,20 +308,51 @@ class WindowHistory:
         load = source_load(rows, topology)
         if math.isnan(load):
             return
-        hour = (minute_end_ms - 1) // HOUR_MS * HOUR_MS
+        hour = hour_of(minute_end_ms)
         records, minutes = self.hours.get(hour, (0.0, 0))
         self.hours[hour] = (records + load, minutes + 1)
-
-    def _hourly(self, minute_end_ms: int) -> Float32:
-        last = (minute_end_ms - 1) // HOUR_MS * HOUR_MS
-        first = last - (HOURS - 1) * HOUR_MS
-        for old in [hour for hour in self.hours if hour < first]:
+        oldest = hour - (HOURS - 1) * HOUR_MS
+        for old in [start for start in self.hours if start < oldest]:
             del self.hours[old]
-        loads = np.full(HOURS, np.nan, dtype=np.float32)
-        for hour, (records, minutes) in self.hours.items():
-            if hour <= last:
-                loads[(hour - first) // HOUR_MS] = records / minutes
-        return loads
+            self.peaks.pop(old, None)
+        ends = [minute_end_ms - back * MINUTE_MS for back in range(PEAK_MINUTES)]
+        self._loads = {end: self._loads[end] if end in self._loads else self._load_at(end, topology) for end in ends}
+        add_peak(self.peaks, hour, tuple(self._loads.values()))
+
+    def _load_at(self, minute_end_ms: int, topology: JobTopology) -> float:
+        return source_load(self.rows.get(minute_end_ms, {}), topology)
+
+
+def hour_of(minute_end_ms: int) -> int:
+    """Return the start of the hour that a minute belongs to."""
+    return (minute_end_ms - 1) // HOUR_MS * HOUR_MS
+
+
+def add_peak(peaks: dict[int, float], hour: int, recent: Sequence[float]) -> None:
+    """Note the records of the last five minutes, of which the newest lies in ``hour``; NaN: unknown."""
+    records = sum(recent)
+    if len(recent) == PEAK_MINUTES and not math.isnan(records):
+        peaks[hour] = max(records, peaks.get(hour, 0.0))
+
+
+def hourly_mean(hours: Mapping[int, tuple[float, int]], minute_end_ms: int) -> Float32:
+    """Return ``Window.hourly_load`` from (records, known minutes) by hour start."""
+    return _by_hour({hour: records / minutes for hour, (records, minutes) in hours.items()}, minute_end_ms)
+
+
+def hourly_peak(peaks: Mapping[int, float], minute_end_ms: int) -> Float32:
+    """Return ``Window.hourly_peak`` from the most records in five minutes by hour start."""
+    return _by_hour({hour: records / PEAK_MINUTES for hour, records in peaks.items()}, minute_end_ms)
+
+
+def _by_hour(values: Mapping[int, float], minute_end_ms: int) -> Float32:
+    last = hour_of(minute_end_ms)
+    first = last - (HOURS - 1) * HOUR_MS
+    found = unknown_hours()
+    for hour, value in values.items():
+        if first <= hour <= last:
+            found[(hour - first) // HOUR_MS] = value
+    return found
 
 
 def source_load(rows: Mapping[str, Float32], topology: JobTopology) -> float:

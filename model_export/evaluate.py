@@ -71,6 +71,7 @@ def judge(policy: Policy, job: SizedJob, workload: Workload, first_minutes: Int6
                 figures=seen.figures[row],
                 topology=JobTopology(job=settings.job, version=0, at_ms=0, tasks=tasks),
                 hourly_load=seen.hourly_load[row].astype(np.float32),
+                hourly_peak=seen.hourly_peak[row].astype(np.float32),
             )
             desired[row] = [task.desired for task in decide(window, policy, settings, seed=seed).tasks]
         span = rows.step(desired)

@@ -129,6 +129,7 @@ def _first_rows(observed: Observed, count: int) -> Observed:
         observed.figures[:count],
         observed.ends_ms[:count],
         observed.hourly_load[:count],
+        observed.hourly_peak[:count],
         observed.current[:count],
     )
 
@@ -206,7 +207,7 @@ def _desired(
     residual: Float64,
     ease: Float64,
 ) -> Int64:
-    expected = base.outlook.expect(measured.load, observed.hourly_load, observed.ends_ms)
+    expected = base.outlook.expect(measured.load, observed.hourly_load, observed.ends_ms, observed.hourly_peak)
     limits = limits_of(rows.job, rows.graph)
     restarts = restarts_seen(observed.figures)
     planned = learned_plan(

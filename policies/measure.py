@@ -68,12 +68,12 @@ def measure(figures: Float32, graph: JobGraph) -> Measured:
         service = np.where(into > 0, busy / into / MINUTE_MS, np.nan)
     waiting = _known(figures, "queued_records_last")
     last = _newest(waiting, reported)
-    first = _newest(waiting[..., ::-1, :], reported[..., ::-1, :])
+    first = [_newest(values[..., ::-1, :], reported[..., ::-1, :]) for values in (records_in, records_out, waiting)]
     return Measured(
         reported=reported,
         load=_load(records_in, records_out, reported, graph),
         service_minutes=np.where(graph.scalable, service, 0.0),
-        visits=_visits(records_in, records_out, last - first, graph),
+        visits=_visits(records_in, records_out, last, first, graph),
         backlog_records=last,
     )
 
@@ -119,14 +119,15 @@ def _newest(values: Float64, reported: Bool) -> Float64:
     return seen
 
 
-def _visits(records_in: Float64, records_out: Float64, queue_growth: Float64, graph: JobGraph) -> Float64:
+def _visits(records_in: Float64, records_out: Float64, waiting: Float64, first: list[Float64], graph: JobGraph) -> Float64:
     """Carry one entering record along the graph by the selectivity (records out over in) of each task.
 
     Where several parents meet, their records may add up (union) or be matched (join): arrivals that never pass the largest
-    parent mean a join, and then the largest contribution counts.
+    parent mean a join, and then the largest contribution counts. Arrivals are what was processed and what the queue grew by or,
+    while it is worked off, shrank by: after the ``first`` reported minute, at whose end the first queue was seen.
     """
     into, out = records_in.sum(axis=-2), records_out.sum(axis=-2)
-    arrived = into + np.maximum(0.0, queue_growth)
+    arrived, sent = into - first[0] + waiting - first[2], out - first[1]
     entered = np.maximum(into, out)
     with np.errstate(divide="ignore", invalid="ignore"):
         selectivity = np.where(into > 0, out / into, 1.0)
@@ -141,7 +142,7 @@ def _visits(records_in: Float64, records_out: Float64, queue_growth: Float64, gr
     for members in graph.by_level[1:]:
         parents, known = graph.parents.index[members], graph.parents.known[members]
         offered = np.where(known, (visits * passed)[..., parents], 0.0)
-        emitted = np.where(known, out[..., parents], 0.0)
+        emitted = np.where(known, sent[..., parents], 0.0)
         added_up = arrived[..., members] > JOIN_SLACK * emitted.max(axis=-1)
         visits[..., members] = np.where(added_up, offered.sum(axis=-1), offered.max(axis=-1))
     return visits

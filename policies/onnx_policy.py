@@ -99,7 +99,8 @@ class OnnxPolicy:
             return PolicyFailed(f"the model cannot be run: {str(error).splitlines()[0][:160]}")
         if not np.isfinite(outputs).all():
             return PolicyFailed("the model answered a value that is not a number")
-        expected = self.card.base.outlook.expect(measured.load[None], window.hourly_load[None], end[None])
+        hours, peaks = window.hourly_load[None], window.hourly_peak[None]
+        expected = self.card.base.outlook.expect(measured.load[None], hours, end[None], peaks)
         restarts = restarts_seen(figures)[None]
         planned = self._plan(expected, measured, current, graph, settings, restarts, outputs)
         explained = _explain(window, looked, mu, encoded, graph)

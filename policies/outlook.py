@@ -2,7 +2,8 @@
 
 As in ``policies.forecast`` the daily rhythm is read off the job's own hourly load of the last eight days. What is new is the
 uncertainty: it grows with the error that "as on the days before" made over this very job's last day, so that a job whose days
-do not repeat gets wider margins than one whose days do, on whatever workload the model was trained.
+do not repeat gets wider margins than one whose days do, on whatever workload the model was trained. What a window of one hour
+cannot show are surges that come some times a day: they are read off the peaks of the last day's hours.
 """
 
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from contracts.clock import MINUTE_MS
-from contracts.windows import HOUR_MS, HOURS
+from contracts.windows import HOUR_MS, HOURS, PEAK_MINUTES
 from policies.forecast import DAYS
 from policies.measure import mean_of_last
 from policies.proposal import Float64
@@ -35,8 +36,12 @@ LEVEL_MAX = 0.5  # a day says no more of how far the present lies off it: what l
 CHANGE_MAX = 1.2  # an outlook says at most "3.3 times the last hour"
 SPREAD = (0.03, 0.6)  # least and largest standard deviation of the logarithm
 ERROR_HOURS = 24  # over which the rhythm's error is taken
-ERROR_HOURS_MIN = 6
+ERROR_HOURS_MIN = 12
+ERROR_MAX = 0.7  # of one hour: a load that jumped once is no load without a rhythm
 ERROR_UNKNOWN = 0.2
+SURGE_HOURS = 24
+SURGE_MINUTES_MIN = 20  # of an hour that is not over yet
+SURGE_MAX = 8.0  # times the load of an hour's other minutes
 HOLE_MINUTES = 10  # so many minutes without a record, after some with, are a hole in the collection and not an idle job
 _TINY = 1e-3  # records per minute; keeps the logarithm of an idle hour finite
 
@@ -50,6 +55,9 @@ class Expected:
         means: float64 [B, K], expected mean load of each stage.
         spread: float64 [B, K], standard deviation of its logarithm.
         burst: float64 [B, 60], minutes over their running mean, on the average 1: what a stage looks like inside.
+        surges: float64 [B, 24], of each of the last hours its peak over the mean of its other minutes, at least 1; NaN where
+            unknown.
+        highest_surge: float64 [B], the highest of these peaks, records per minute; NaN where none is known.
         stage_minutes: of each stage; divides 60.
     """
 
@@ -57,6 +65,8 @@ class Expected:
     means: Float64
     spread: Float64
     burst: Float64
+    surges: Float64
+    highest_surge: Float64
     stage_minutes: int
 
 
@@ -84,14 +94,16 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True):
         load: Float64,
         hourly_load: npt.NDArray[np.floating],
         ends_ms: npt.NDArray[np.int64],
+        hourly_peak: npt.NDArray[np.floating] | None = None,
     ) -> Expected:
-        """Return what load [B, L], hourly loads [B, 192] and window ends [B] lead to expect."""
+        """Return what load [B, L], hourly loads and peaks [B, 192] and window ends [B] lead to expect; None: no peaks known."""
         known = without_holes(load)
         seen = look_back(known, hourly_load, ends_ms, self.stage_minutes, self.stages)
         weights, trend = np.array(self.with_history), np.array(self.trend_only)
         full = np.einsum("bki,ki->bk", seen.inputs, weights[:, :-1]) + weights[:, -1]
         short = seen.inputs[:, 0, : len(TRENDS)] @ trend[:, :-1].T + trend[:, -1]
         slope, least = np.array(self.spread).T
+        peaks = np.full_like(hourly_load, np.nan) if hourly_peak is None else hourly_peak
         history = seen.yesterday_known[:, None]
         change = np.clip(np.where(history, full, short), -CHANGE_MAX, CHANGE_MAX)
         spread = np.where(
@@ -104,6 +116,8 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True):
             seen.hour[:, None] * np.exp(change),
             spread,
             bursts(known),
+            surges(hourly_load, peaks, ends_ms),
+            np.fmax.reduce(peaks[:, -SURGE_HOURS:].astype(np.float64), axis=1),
             self.stage_minutes,
         )
 
@@ -192,9 +206,27 @@ def rhythm_error(hours: Float64) -> Float64:
     days = (~np.isnan(before)).sum(axis=0)
     usual = np.nansum(before, axis=0) / np.maximum(days, 1)
     known = ~np.isnan(last) & (days > 0)
-    error = np.where(known, np.square(np.clip(last - usual, -2.0, 2.0)), 0.0).sum(axis=1)
+    error = np.where(known, np.square(np.clip(last - usual, -ERROR_MAX, ERROR_MAX)), 0.0).sum(axis=1)
     count = known.sum(axis=1)
     return np.where(count >= ERROR_HOURS_MIN, np.sqrt(error / np.maximum(count, 1)), ERROR_UNKNOWN)
+
+
+def surges(
+    hourly_load: npt.NDArray[np.floating], hourly_peak: npt.NDArray[np.floating], ends_ms: npt.NDArray[np.int64]
+) -> Float64:
+    """Return [B, 24] the last hours' peaks over the mean of the other minutes, from loads and peaks [B, 192].
+
+    The other minutes are those of the hour or of the one before, whichever had more load: where a load falls for good, its end is
+    no surge.
+    """
+    mean, peak = (hours[:, -SURGE_HOURS - 1 :].astype(np.float64) for hours in (hourly_load, hourly_peak))
+    minutes = np.full_like(mean, 60.0)
+    minutes[:, -1] = ((ends_ms - 1) % HOUR_MS + 1) // MINUTE_MS
+    others = (minutes * mean - PEAK_MINUTES * peak) / np.maximum(minutes - PEAK_MINUTES, 1.0)
+    others = np.where(minutes >= SURGE_MINUTES_MIN, others, np.nan)
+    around = np.fmax(others[:, :-1], others[:, 1:])
+    ratio = np.clip(peak[:, 1:] / np.maximum(around, _TINY), 1.0, SURGE_MAX)
+    return np.where(np.isnan(others[:, 1:]), np.nan, ratio)
 
 
 def without_holes(load: Float64) -> Float64:

@@ -4,8 +4,9 @@ A job whose tasks run at p subtasks with service times w per entering record pas
 one capacity c with the fewest subtasks that give it, p = ceil(c w). Holding and a row of capacities are tried against a few
 scenarios of the load (low, mean, high): the first stage minute by minute, with the work that waits now, the restart and the
 job's own bursts; later stages by the waiting that these bursts cause at a given utilisation, where a plan may resize again for
-the price of a restart. The best choice is taken if it beats holding by enough. Pure. The reward is that of ``simulation.report``
-without its cap on latency, so that even deep in overload less waiting counts as better.
+the price of a restart. In all of them the surges of the job's last day may come again at any minute. The best choice is taken
+if it beats holding by enough. Pure. The reward is that of ``simulation.report`` without its cap on latency, so that even deep in
+overload less waiting counts as better.
 """
 
 from dataclasses import dataclass
@@ -24,9 +25,9 @@ SHIFT_MINUTES = 13  # scenarios meet the same bursts from different minutes on
 _EPSILON = 1e-9  # keeps a demand of 3.0000000001 from becoming 4
 _LEAST = 1e-6  # records per minute
 _UNBOUNDED = 1e9  # records per minute that a task passes of which nothing is known
-_CAPACITIES = np.geomspace(0.75, 3.0, 24)  # of the mean load expected: from overload to a third busy
+_CAPACITIES = np.geomspace(0.75, 6.0, 36)  # of the mean load expected: from overload to a sixth busy
 _BUSY_STEP = 0.05
-_BUSY = np.arange(0.4, 1.601, _BUSY_STEP)  # utilisations at which waiting by bursts is computed
+_BUSY = np.arange(0.1, 1.601, _BUSY_STEP)  # utilisations at which waiting by bursts is computed
 
 
 class Planning(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,6 +40,11 @@ class Planning(msgspec.Struct, frozen=True, kw_only=True):
     later_restart: float  # price of a restart after the first stage, in reward of one stage
     gain_min: float  # by which a change must beat holding, in reward of one stage
     again: float  # every restart of the last hour adds so many times ``gain_min``: what has just changed changes less easily
+    again_later: float = (
+        0.0  # every restart of the last hour adds so many times ``later_restart`` to the price of what comes later
+    )
+    surge_weight: float = 0.0  # of what surges like the last day's would cost
+    surge_minutes: float = 5.0  # that one lasts
     young_minutes: int  # with fewer minutes known, no task shrinks
 
 
@@ -108,7 +114,12 @@ def plan(
     loads = expected.means[:, None] * factors  # [B, S, K]
     first = _first_stage(planning, expected, loads[..., 0], choices, waiting_inside(measured, graph))
     later = _later_stages(planning, expected, loads[..., 1:], choices)
-    values = first + _value(later, planning.later_restart)
+    surprises = planning.latency_weight * _waiting_by_surges(planning, expected, loads, choices)  # [B, C, K]
+    again = (
+        planning.again_later * restarts[:, None] * (np.arange(later.shape[1]) > 0)
+    )  # holding pays no more for what comes later
+    price = np.asarray(planning.later_restart * (1.0 + again), dtype=np.float64)
+    values = first - surprises[..., 0] + _value(later - surprises[..., 1:], price)
     allowed = (choices.subtasks <= limits.total) | (np.arange(values.shape[1]) == 0)
     values = np.where(allowed, values, -np.inf)
     rows, best = np.arange(len(values)), values.argmax(axis=1)
@@ -190,6 +201,35 @@ def _later_stages(planning: Planning, expected: Expected, loads: Float64, choice
     return _mean_reward(planning, _waiting_at(busy, curve), loads[:, None], choices)
 
 
+def _waiting_by_surges(planning: Planning, expected: Expected, loads: Float64, choices: _Choices) -> Float64:
+    """Return [B, C, K] what a record waits longer, in minutes, should every hour surge as one of the last day's did.
+
+    Under loads [B, S, K], the mean over scenarios. No surge is higher than the highest that was, and what the bursts of the last
+    hour make a record wait already does not count twice.
+    """
+    busy = loads[:, None] / choices.capacity[..., None, None]  # [B, C, S, K]
+    highest = np.nan_to_num(expected.highest_surge, nan=np.inf)[:, None, None] / np.maximum(loads, _LEAST)
+    ratio = np.minimum(expected.surges[:, None, None], np.maximum(highest, 1.0)[..., None])  # [B, S, K, H]
+    day = waiting_by_surges(ratio[:, None], busy, planning.surge_minutes)
+    own = _waiting_at(busy, waiting_by_bursts(expected.burst, expected.stage_minutes))
+    more: Float64 = planning.surge_weight * np.maximum(day - own, 0.0).mean(axis=2)
+    return more
+
+
+def waiting_by_surges(ratio: Float64, busy: Float64, minutes: float) -> Float64:
+    """Return [..] how many minutes a record waits at utilisation ``busy`` [..] if an hour surges to one of ``ratio`` [.., H].
+
+    A surge lasts so many minutes; its queue grows evenly and is worked off with the capacity left over, at ``DRAIN_SHARE`` of the
+    load or faster. NaN: an hour not known.
+    """
+    room = 1.0 / np.maximum(busy, _LEAST)
+    known = ~np.isnan(ratio)
+    queue = minutes * np.maximum(np.where(known, ratio, 0.0) - room[..., None], 0.0)  # in minutes of the load
+    worked_off = np.square(queue) / (2.0 * np.maximum(room - 1.0, DRAIN_SHARE))[..., None]
+    waited: Float64 = ((queue * minutes / 2.0 + worked_off) / 60.0).sum(axis=-1) / np.maximum(known.sum(axis=-1), 1)
+    return waited
+
+
 def _mean_reward(planning: Planning, latency: Float64, loads: Float64, choices: _Choices) -> Float64:
     """Return the reward of latencies [B, C, S, ..] under loads [B, 1, S, ..], the mean over scenarios."""
     shape = (*choices.capacity.shape, *(1,) * (latency.ndim - 2))
@@ -199,8 +239,8 @@ def _mean_reward(planning: Planning, latency: Float64, loads: Float64, choices: 
     return reward
 
 
-def _value(later: Float64, restart: float) -> Float64:
-    """Return [B, C] what later stages [B, C, K-1] come to: in each, a plan keeps its choice or pays for the best other one."""
+def _value(later: Float64, restart: Float64) -> Float64:
+    """Return [B, C] what later stages [B, C, K-1] come to: in each, a plan keeps its choice or pays [B, C] for the best other."""
     value = np.zeros(later.shape[:2])
     for stage in range(later.shape[-1] - 1, -1, -1):
         value = value + later[..., stage]

@@ -15,7 +15,7 @@ from policies.decide import decide
 from policies.policy import Policy
 from rescaler.control.controller import Controller, Effects
 from rescaler.control.situation import ControlSettings
-from rescaler.control.view import View, calling_jobs
+from rescaler.control.view import View
 from simulation.engine import RunOptions, SimulatedCluster
 from simulation.episode import Episode, run_episode
 from simulation.jobs import SizedJob
@@ -50,9 +50,7 @@ class ControllerAnswer:
         for event in cluster.events[self._events_heard :]:
             effects += self._controller.on_engine_event(event, view, now_ms)
         self._events_heard = len(cluster.events)
-        if self._controller.wake_at_ms() is not None or calling_jobs(view):
-            effects += self._controller.on_tick(view, now_ms)
-        return self._commands(effects)
+        return self._commands(effects + self._controller.on_tick(view, now_ms))
 
     def decided(self, decision: Decision, now_ms: int, cluster: SimulatedCluster) -> Sequence[RescheduleCommand]:
         """Take a decision on."""

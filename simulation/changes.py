@@ -1,6 +1,6 @@
 """What a command would make of a job's tasks: checked change by change, nothing carried out. Pure."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
@@ -36,6 +36,32 @@ def tasks_after(command: RescheduleCommand, topology: JobTopology, existing: Col
 def moved_to(pool: Sequence[int], tasks: Tasks) -> Tasks:
     """Return the tasks on units of a pool, each keeping those it has, narrower where the pool is too small."""
     return tuple(_moved(spec, pool) for spec in tasks)
+
+
+def replaced(tasks: Tasks, units: Mapping[int, int]) -> Tasks:
+    """Return the tasks with some units replaced by others, each in its place."""
+    return tuple(msgspec.structs.replace(spec, units=tuple(units.get(unit, unit) for unit in spec.units)) for spec in tasks)
+
+
+def wanted_standbys(command: RescheduleCommand, topology: JobTopology, host_of: Mapping[int, str]) -> dict[int, tuple[str, ...]]:
+    """Return the hosts that a command to ``standby`` wants copies on, per unit of the job.
+
+    Raises:
+        EngineRefusal: it names none, a unit that is not the job's, an unknown host, or the unit's own.
+    """
+    if command.standbys is msgspec.UNSET or command.changes:
+        raise EngineRefusal("INVALID_COMMAND", "standbys: a command to standby names them, and no changes")
+    held, hosts = units_of(topology.tasks), set(host_of.values())
+    for each in command.standbys:
+        where = f"standbys[{each.unit}]"
+        if each.unit not in held:
+            raise EngineRefusal("UNKNOWN_PARALLEL_UNIT", f"{where}: job {topology.job} has no such unit")
+        unknown = sorted(set(each.hosts) - hosts)
+        if unknown:
+            raise EngineRefusal("UNKNOWN_HOST", f"{where}: there is no host {unknown[0]!r}")
+        if host_of[each.unit] in each.hosts or len(set(each.hosts)) != len(each.hosts):
+            raise EngineRefusal("INVALID_COMMAND", f"{where}: one copy a host, none on the unit's own")
+    return {each.unit: each.hosts for each in command.standbys}
 
 
 def units_of(tasks: Tasks) -> frozenset[int]:

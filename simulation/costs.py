@@ -31,6 +31,8 @@ class RestartCost:
     """restart: commands to prepare are answered and do nothing."""
     barrier_ms: int = 1_000
     """How long a job stands still when what moves is warm."""
+    takeover_ms: int = 10_000
+    """How long a job stands still when standbys take over from a host that died: until its death is noticed."""
     acceptable_lag_bytes: int = 1 << 20
     """A learner with no more than this to restore is ready."""
     state_bytes_per_record: int = 0
@@ -48,6 +50,8 @@ class RestartCost:
             raise RunError(f"restart_ms must be a multiple of {STEP_MS}, not {self.restart_ms}")
         if not 0 <= self.barrier_ms < MINUTE_MS:
             raise RunError(f"barrier_ms must be below {MINUTE_MS}, not {self.barrier_ms}")
+        if not 0 <= self.takeover_ms < MINUTE_MS:
+            raise RunError(f"takeover_ms must be below {MINUTE_MS}, not {self.takeover_ms}")
         if self.restore_bytes_per_s is not None and not self.restore_bytes_per_s > 0:
             raise RunError(f"restore_bytes_per_s must be above 0, not {self.restore_bytes_per_s}")
         if self.state_growth_max < 1:

@@ -17,7 +17,8 @@ from simulation.jobs import SizedJob
 from simulation.queueing import STEP_MS, STEPS
 from simulation.refusals import EngineRefusal, RunError
 from simulation.report import REWARD_LAMBDA, JobReport
-from simulation.running import Rescale, RunningJob
+from simulation.rescales import Rescale
+from simulation.running import RunningJob
 from simulation.sampling import SimulatedMinute, samples
 from simulation.warming import restore
 from simulation.workload import Workload
@@ -35,9 +36,11 @@ class RunOptions:
     """15000, 30000 or 60000; the last sample of a minute lies exactly at its end."""
     cost: RestartCost = field(default_factory=RestartCost)
     checkpoint_interval_ms: int | None = None
-    """Whole minutes; None: checkpoints only when asked for."""
+    """Whole minutes; None: checkpoints only when asked for. Without any, a job that fails over has lost nothing."""
     kill_host_minutes: tuple[int, ...] = ()
     """Minutes of the run at whose end the host with most of the jobs' units dies."""
+    join_host_minutes: tuple[int, ...] = ()
+    """Minutes of the run at whose end a host joins: the kinds of the default hosts in turn."""
 
 
 class SimulatedCluster:
@@ -114,8 +117,13 @@ class SimulatedCluster:
             for job in self._jobs.values():
                 job.run_minute(requests, self._reached_ms)
             self._warm(self._reached_ms)
-            self._take_checkpoints(self._reached_ms)
+            if self.minutes_done in self.options.kill_host_minutes and (busiest := self._busiest_host()):
+                self._dying.setdefault(busiest, self._reached_ms)
+            self._bury_the_dead(self._reached_ms)
+            self._take_checkpoints(self._reached_ms)  # a host that dies at this very time spoils its jobs' checkpoints
             self._take_effect(self._reached_ms)
+            if self.minutes_done in self.options.join_host_minutes:
+                self._add_host(self.hosts.next_default(), self._reached_ms)
         self.now_ms = target_ms
         return self.minutes_done - done_before
 
@@ -164,10 +172,7 @@ class SimulatedCluster:
         Raises:
             EngineRefusal: ``HOST_EXISTS``, ``INVALID_HOST`` or ``TOO_MANY_HOSTS``.
         """
-        host = self.hosts.join(new)
-        self._hosts_at_ms = self.now_ms
-        self._note("host_joined", self.now_ms, host=host.host)
-        return host
+        return self._add_host(new, self.now_ms)
 
     def host_leaves(self, name: str) -> Host:
         """Announce that a host will be removed soon. Learners on it are given up; what runs there runs on.
@@ -181,6 +186,7 @@ class SimulatedCluster:
             self._hosts_at_ms = self.now_ms
             self._note("host_leaving", self.now_ms, host=name)
             self._lose_learners(frozenset(host.units), self.now_ms)
+            self._follow_hosts()
         return host
 
     def host_dies(self, name: str) -> int:
@@ -192,7 +198,7 @@ class SimulatedCluster:
         self.hosts.host(name)
         at_ms = self._dying.setdefault(name, minute_end_ms(self.now_ms))
         if at_ms == self._reached_ms:
-            self._take_effect(at_ms)
+            self._bury_the_dead(at_ms)
         return at_ms
 
     def _started(self, jobs: Sequence[SizedJob]) -> dict[str, RunningJob]:
@@ -207,24 +213,32 @@ class SimulatedCluster:
             if len(free) < width:
                 raise RunError(f"job {sized.name} needs {width} units to start, {len(free)} are free")
             running[job] = RunningJob.start(sized, job, free[:width], self.start_ms, self.options.cost, every)
+            if self.options.checkpoint_interval_ms:
+                running[job].checkpoint()
             free = free[width:]
             self._note("job_started", self.start_ms, job=job)
         return dict(sorted(running.items()))
+
+    def _add_host(self, new: NewHost, at_ms: int) -> Host:
+        host = self.hosts.join(new)
+        self._hosts_at_ms = at_ms
+        self._note("host_joined", at_ms, host=host.host)
+        return host
 
     def _free_units(self) -> list[int]:
         held = {unit for job in self._jobs.values() for unit in job.units}
         return [unit for unit in self.hosts.units_on_offer() if unit not in held]
 
     def _take_effect(self, at_ms: int) -> None:
-        """Let what is due at the beginning of a minute happen: deaths, then commands; jobs in order of id."""
-        if self.minutes_done in self.options.kill_host_minutes and (busiest := self._busiest_host()):
-            self._dying.setdefault(busiest, at_ms)
-        for name in sorted(host for host, when in self._dying.items() if when <= at_ms):
-            self._bury(name, at_ms)
+        """Let commands that are due at the beginning of a minute take effect; jobs in order of id."""
         host_of = self.hosts.host_of()
         for job in self._jobs.values():
             if job.take_effect(at_ms, host_of):
                 self._note("job_restarted", at_ms, job=job.topology.job, detail=f"generation {job.topology.generation}")
+
+    def _bury_the_dead(self, at_ms: int) -> None:
+        for name in sorted(host for host, when in self._dying.items() if when <= at_ms):
+            self._bury(name, at_ms)
 
     def _bury(self, name: str, at_ms: int) -> None:
         del self._dying[name]
@@ -235,6 +249,13 @@ class SimulatedCluster:
             if lost & {unit for spec in job.topology.tasks for unit in spec.units}:
                 self._fail_over(job, at_ms, f"host {name} lost")
         self._lose_learners(frozenset(lost), at_ms)
+        self._follow_hosts()
+
+    def _follow_hosts(self) -> None:
+        """Let standbys on hosts that are gone or go be dropped."""
+        staying = self.hosts.staying()
+        for job in self._jobs.values():
+            job.follow_hosts(staying)
 
     def _busiest_host(self) -> str:
         """Return the host with most units that jobs run on, by name among equals; nothing while no job runs."""
@@ -250,9 +271,14 @@ class SimulatedCluster:
     def _warm(self, at_ms: int) -> None:
         """Let every host restore for one minute, first come, first served, and see which learners are ready."""
         begun = [job.preparation for job in self._jobs.values() if job.preparation and job.preparation.begins_at_ms < at_ms]
-        restore(sorted(begun, key=lambda each: each.begins_at_ms), self.options.cost.restored_per_minute())
+        learners = [each.learners for each in sorted(begun, key=lambda each: each.begins_at_ms)]
+        copies = [job.standbys.copies for job in self._jobs.values()]
+        restore([*learners, *copies], self.options.cost.restored_per_minute())
         for job in self._jobs.values():
             job.warm(at_ms)
+            if job.standbys.newly_ready(self.options.cost.acceptable_lag_bytes):
+                count = sum(map(len, job.standbys.hosts.values()))
+                self._note("standbys_ready", at_ms, job=job.topology.job, detail=f"{count} units are copied")
 
     def _take_checkpoints(self, at_ms: int) -> None:
         every_ms = self.options.checkpoint_interval_ms
@@ -264,17 +290,20 @@ class SimulatedCluster:
         self._checkpoints += 1
         state = job.state_at(at_ms)
         if state == "running":
+            job.checkpoint()
             return self._note("checkpoint_completed", at_ms, job=job.topology.job, detail=str(self._checkpoints))
         return self._note("checkpoint_failed", at_ms, job=job.topology.job, detail=f"the job is {state}")
 
     def _fail_over(self, job: RunningJob, at_ms: int, detail: str) -> None:
         job.give_up("JOB_FAILED_OVER", at_ms)
-        job.fail_over(at_ms, self.hosts.host_of(), self._free_units())
+        what = job.fail_over(at_ms, self.hosts.host_of(), self._free_units())
         if job.is_waiting:
             self._note("job_stopped", at_ms, job=job.topology.job, detail=f"{detail}; no unit is left")
             return
         down_s, width = (job.down_until_ms - at_ms) // 1000, max(spec.parallelism for spec in job.topology.tasks)
-        detail = f"{detail}; restored from a checkpoint on {width} units within {down_s} s"
+        how = "taken over by standbys" if what.is_taken_over else "restored from a checkpoint"
+        again = f", {what.records_again} records are done again" if what.records_again else ""
+        detail = f"{detail}; {how} on {width} units within {down_s} s{again}"
         self._note("job_restarted", at_ms, job=job.topology.job, detail=detail)
 
     def _note(self, kind: str, at_ms: int, *, job: str | None = None, host: str | None = None, detail: str = "") -> EngineEvent:
@@ -302,9 +331,10 @@ def _checked_start(options: RunOptions, workload: Workload) -> int:
             f"minutes {start} to {start + options.minutes} are not all in workload {workload.name}, "
             f"which has {workload.minutes} minutes; lower --minutes or --start-minute"
         )
-    late = [minute for minute in options.kill_host_minutes if not 1 <= minute <= options.minutes]
-    if late:
-        raise RunError(f"kill_host: minute {late[0]} is none of the run's {options.minutes} minutes")
+    for option, asked in (("kill_host", options.kill_host_minutes), ("join_host", options.join_host_minutes)):
+        late = [minute for minute in asked if not 1 <= minute <= options.minutes]
+        if late:
+            raise RunError(f"{option}: minute {late[0]} is none of the run's {options.minutes} minutes")
     if options.checkpoint_interval_ms is not None and (
         options.checkpoint_interval_ms < MINUTE_MS or options.checkpoint_interval_ms % MINUTE_MS
     ):

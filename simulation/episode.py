@@ -17,7 +17,7 @@ from simulation.hosts import NewHost
 from simulation.jobs import SizedJob
 from simulation.refusals import EngineRefusal
 from simulation.report import REWARD_LAMBDA, JobReport
-from simulation.running import Rescale
+from simulation.rescales import Rescale
 from simulation.windows import WindowBuffer
 from simulation.workload import Workload
 
@@ -151,6 +151,7 @@ class _Loop:
     decisions: list[Decision] = field(default_factory=list)
     commands: list[RescheduleCommand] = field(default_factory=list)
     _under_way: dict[str, RescheduleCommand] = field(default_factory=dict)  # command_id -> command
+    _done_at_ms: dict[str, int] = field(default_factory=dict)  # command_id -> when it was last said to be over
 
     def hear(self) -> None:
         """Report the rescales that have ended, and the learners that are ready or were given up."""
@@ -165,6 +166,10 @@ class _Loop:
         if rescale.state in ("done", "failed") and now_ms >= rescale.done_at_ms:
             del self._under_way[command.command_id]
             self._tell(_ended(command, rescale))
+        elif rescale.state == "restarting" and rescale.done_at_ms > now_ms >= self._done_at_ms[command.command_id]:
+            # A host that died meanwhile makes the job restart once more.
+            self._done_at_ms[command.command_id] = rescale.done_at_ms
+            self._tell(_report(command, "accepted", now_ms, duration_ms=rescale.done_at_ms - now_ms))
 
     def tick(self) -> None:
         """Let the answer do what is due."""
@@ -188,6 +193,7 @@ class _Loop:
                 continue
             self.commands.append(command)
             self._under_way[command.command_id] = command
+            self._done_at_ms[command.command_id] = rescale.done_at_ms
             self._tell(_report(command, "accepted", now_ms, duration_ms=rescale.done_at_ms - now_ms))
             self._hear_of(command)
 
@@ -199,7 +205,8 @@ def _ended(command: RescheduleCommand, rescale: Rescale) -> Progress:
     if rescale.state == "failed":
         at_ms, units = rescale.done_at_ms, rescale.units
         return _report(command, "failed", at_ms, code=rescale.code, detail="the engine gave it up", units=units)
-    return _report(command, "applied", rescale.done_at_ms, duration_ms=rescale.done_at_ms - rescale.effective_at_ms)
+    duration_ms = rescale.done_at_ms - rescale.effective_at_ms
+    return _report(command, "applied", rescale.done_at_ms, duration_ms=duration_ms, learners=rescale.learners)
 
 
 def _report(
@@ -211,6 +218,7 @@ def _report(
     code: str = "",
     detail: str = "",
     units: tuple[int, ...] = (),
+    learners: int = 0,
 ) -> Progress:
     return Progress(
         cluster=command.cluster,
@@ -223,4 +231,5 @@ def _report(
         code=code,
         detail=detail,
         units=units,
+        learners=learners,
     )

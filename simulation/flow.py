@@ -88,6 +88,8 @@ class FlowRows:
         self._lost = np.zeros(shape[1])  # share of the first step after those in which the job stands still as well
         self._began = np.zeros(shape[1], dtype=np.bool_)
         self._set_parallelism(np.ones(shape, dtype=np.int64), parallelism, np.ones(shape[1], dtype=np.bool_))
+        self._kept_lag: Float64 | None = None  # [N, B], at the last checkpoint
+        self._entered_since = np.zeros(shape[1])
 
     @property
     def parallelism(self) -> Int64:
@@ -110,6 +112,23 @@ class FlowRows:
         """Keep every environment down until its next restart."""
         self._down_steps[:] = NEVER
 
+    def keep(self) -> None:
+        """Take a checkpoint: what every task has served and what waits at it, as of now."""
+        self._kept_lag, self._entered_since = self._lag.copy(), np.zeros_like(self._entered_since)
+
+    def rewind(self) -> Float64:
+        """Go back to the last checkpoint, if there is one, and return the records [B] that are to be served again.
+
+        Checkpoints hold what waits at each task (Flink's unaligned ones, FLIP-76), so every task stands where it stood. The
+        virtual source counts what enters the job, each record once: it does not go back. A new attempt (``restart``) follows.
+        """
+        if self._kept_lag is None:
+            return np.zeros_like(self._entered_since)
+        before, self._lag = self._lag, self._kept_lag + self._entered_since
+        self._lag[self._tables.first] = before[self._tables.first]
+        again: Float64 = np.maximum(0.0, self._lag - before).max(axis=0)
+        return again
+
     def hold(self, state_bytes: Int64) -> None:
         """Set what each task's state [N] holds from now on."""
         self._state_bytes = state_bytes
@@ -127,6 +146,8 @@ class FlowRows:
                 self._tables, lags[minute * STEPS], arrivals[minute], self._most, is_up
             )[1:]
         self._lag = lags[-1].copy()
+        if self._kept_lag is not None:
+            self._entered_since = self._entered_since + _in_order(np.asarray(arrivals, dtype=np.float64), 0)
         return self._account(lags, np.asarray(arrivals, dtype=np.float64), up)
 
     def _up_steps(self, minutes: int) -> Float64 | None:

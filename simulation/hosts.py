@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import count
 
 from contracts.messages import ClusterTopology, Host
 from simulation.refusals import EngineRefusal
@@ -52,6 +53,7 @@ class HostPool:
 
     def __init__(self, hosts: Iterable[NewHost]) -> None:
         self._hosts: dict[str, Host] = {}
+        self._names: set[str] = set()  # of every host that there ever was
         self._next_unit = 0
         self.version = 0
         for host in hosts:
@@ -80,6 +82,7 @@ class HostPool:
             zone=new.zone,
         )
         self._hosts[new.host] = host
+        self._names.add(new.host)
         self.version += 1
         return host
 
@@ -121,9 +124,17 @@ class HostPool:
         """Return the host of every unit that exists."""
         return {unit: host.host for host in self._hosts.values() for unit in host.units}
 
+    def next_default(self) -> NewHost:
+        """Return a host that could join: of the kind whose turn it is, under a name that nobody has had."""
+        return next(host for host in map(_default_host, count(len(self._names))) if host.host not in self._names)
+
+    def staying(self) -> dict[int, str]:
+        """Return the host of every unit of hosts that stay."""
+        return {unit: host.host for host in self._hosts.values() if host.state == "running" for unit in host.units}
+
     def units_on_offer(self) -> list[int]:
         """Return the units of hosts that stay, ascending."""
-        return sorted(unit for host in self._hosts.values() if host.state == "running" for unit in host.units)
+        return sorted(self.staying())
 
     def topology(self, cluster: str, at_ms: int) -> ClusterTopology:
         """Return the hosts as the engine announces them."""
@@ -134,16 +145,17 @@ def default_hosts(job_count: int) -> list[NewHost]:
     """Return hosts of all types in turn until every job can reach its greatest width and any one host may die."""
     hosts: list[NewHost] = []
     while sum(host.unit_count for host in hosts) < _UNITS_PER_JOB * job_count + _SPARE_UNITS:
-        kind = HOST_TYPES[len(hosts) % len(HOST_TYPES)]
-        number = len(hosts) // len(HOST_TYPES) + 1
-        hosts.append(
-            NewHost(
-                host=f"{kind.prefix}{number}",
-                unit_count=kind.units,
-                cpu_cores=kind.cpu_cores,
-                memory_gb=kind.memory_gb,
-                price_per_s=kind.price_per_s,
-                zone=_ZONES[len(hosts) % len(_ZONES)],
-            )
-        )
+        hosts.append(_default_host(len(hosts)))
     return hosts
+
+
+def _default_host(index: int) -> NewHost:
+    kind = HOST_TYPES[index % len(HOST_TYPES)]
+    return NewHost(
+        host=f"{kind.prefix}{index // len(HOST_TYPES) + 1}",
+        unit_count=kind.units,
+        cpu_cores=kind.cpu_cores,
+        memory_gb=kind.memory_gb,
+        price_per_s=kind.price_per_s,
+        zone=_ZONES[index % len(_ZONES)],
+    )

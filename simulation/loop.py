@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from contracts.clock import MINUTE_MS
-from contracts.windows import FIGURES, HOURS, Float32
+from contracts.windows import FIGURES, HOURS, PEAK_MINUTES, Float32
 from policies.graph import JobGraph, job_graph
 from policies.guardrails import situation
 from policies.measure import Measured
@@ -30,16 +30,28 @@ from simulation.fluid import FluidRows
 from simulation.jobs import PARALLELISM_MAX, SizedJob
 from simulation.workload import Workload
 
-__all__ = ["HourlyLoads", "LoopRows", "Observed", "Span", "Terms", "guarded", "hourly_load", "resized", "within_limits"]
+__all__ = [
+    "HourlyLoads",
+    "HourlyPeaks",
+    "LoopRows",
+    "Observed",
+    "Span",
+    "Terms",
+    "guarded",
+    "hourly_load",
+    "resized",
+    "within_limits",
+]
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What a policy may see of B rows: figures [B, L, N, F], window ends [B], hourly loads [B, 192], parallelism [B, N]."""
+    """What a policy may see of B rows: figures [B, L, N, F], window ends [B], hourly loads and peaks [B, 192], sizes [B, N]."""
 
     figures: Float32
     ends_ms: Int64
     hourly_load: Float64
+    hourly_peak: Float64
     current: Int64
 
 
@@ -62,6 +74,7 @@ class LoopRows:
             figures=self._core.figures(),
             ends_ms=self._load.trace_start_ms + self._minute * MINUTE_MS,
             hourly_load=self._load.hours.before(self._minute),
+            hourly_peak=self._load.peaks.before(self._minute),
             current=self._core.parallelism,
         )
 
@@ -106,6 +119,7 @@ class _Load:
     requests: Float64
     counted: Bool | None
     hours: "HourlyLoads"
+    peaks: "HourlyPeaks"
     trace_start_ms: int
 
     @classmethod
@@ -115,6 +129,7 @@ class _Load:
             requests=workload.requests.astype(np.float64),
             counted=~masked if masked.any() else None,
             hours=HourlyLoads.of(workload.requests, masked),
+            peaks=HourlyPeaks.of(workload.requests, masked),
             trace_start_ms=workload.trace_start_ms,
         )
 
@@ -202,10 +217,7 @@ class HourlyLoads:
         records = np.concatenate([[0.0], np.cumsum(requests * counted, dtype=np.float64)])
         minutes = np.concatenate([[0.0], np.cumsum(counted, dtype=np.float64)])
         ends = np.append(np.arange(0, len(requests), 60), len(requests))
-        whole = _mean(np.diff(records[ends]), np.diff(minutes[ends]))
-        unknown = np.full(HOURS, np.nan)
-        days = np.lib.stride_tricks.sliding_window_view(np.concatenate([unknown, whole, unknown]), HOURS)
-        return cls(days, records, minutes)
+        return cls(_days(_mean(np.diff(records[ends]), np.diff(minutes[ends]))), records, minutes)
 
     def before(self, minute: Int64) -> Float64:
         """Return float64 [B, 192], the hours up to ``minute`` [B], the last one as far as it has come; NaN outside the trace."""
@@ -214,6 +226,42 @@ class HourlyLoads:
         first, end = np.minimum(last * 60, total), np.minimum(minute, total)
         hours[:, -1] = _mean(self.records[end] - self.records[first], self.minutes[end] - self.minutes[first])
         return hours
+
+
+@dataclass(frozen=True, slots=True)
+class HourlyPeaks:
+    """The largest mean of five minutes in a row that ends in every hour of a workload, minutes that do not count left out.
+
+    Attributes:
+        days: float64 [hours + 193, 192], as those of ``HourlyLoads``.
+        so_far: float64 [minutes + 1], of the hour that a minute ends in, up to that minute; NaN where no five minutes count.
+    """
+
+    days: Float64
+    so_far: Float64
+
+    @classmethod
+    def of(cls, requests: Int64 | Float64, masked: Bool | None = None) -> "HourlyPeaks":
+        """Return the peaks of a workload of which some minutes do not count."""
+        load = np.asarray(requests, dtype=np.float64) if masked is None else np.where(masked, np.nan, requests)
+        unknown = np.full(PEAK_MINUTES - 1, np.nan)
+        fives = np.lib.stride_tricks.sliding_window_view(np.concatenate([unknown, load]), PEAK_MINUTES).mean(axis=1)
+        padded = np.concatenate([fives, np.full(-len(fives) % 60, np.nan)]).reshape(-1, 60)
+        highest = np.fmax.accumulate(padded, axis=1)
+        return cls(_days(highest[:, -1]), np.concatenate([[np.nan], highest.ravel()[: len(fives)]]))
+
+    def before(self, minute: Int64) -> Float64:
+        """Return float64 [B, 192], the peaks of the hours up to ``minute`` [B]; NaN outside the trace."""
+        hours = self.days[np.minimum((minute - 1) // 60 + 1, len(self.days) - 1)]
+        inside = minute < len(self.so_far)
+        hours[:, -1] = np.where(inside, self.so_far[np.minimum(minute, len(self.so_far) - 1)], np.nan)
+        return hours
+
+
+def _days(whole: Float64) -> Float64:
+    """Return [hours + 193, 192], the eight days before every hour of figures [hours]."""
+    unknown = np.full(HOURS, np.nan)
+    return np.lib.stride_tricks.sliding_window_view(np.concatenate([unknown, whole, unknown]), HOURS)
 
 
 def hourly_load(cumulated: Float64, minute: Int64) -> Float64:

@@ -4,7 +4,7 @@ The engine calls it only at whole minutes: nothing that a job does takes effect 
 """
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -14,59 +14,20 @@ import numpy as np
 from contracts.clock import MINUTE_MS, minute_end_ms
 from contracts.messages import JobTopology, RescheduleCommand, TaskSpec
 from contracts.windows import FIGURE
-from simulation.changes import Tasks, moved_to, tasks_after, units_of
+from simulation.changes import Tasks, moved_to, replaced, tasks_after, units_of, wanted_standbys
 from simulation.costs import RestartCost
 from simulation.flow import RECORD_BYTES, FlowRows, Int64
 from simulation.jobs import SizedJob
 from simulation.ownership import Held, even, spread, to_restore
 from simulation.refusals import EngineRefusal
 from simulation.report import JobLedger
+from simulation.rescales import Accepted, FailedOver, HostOf, Rescale
 from simulation.sampling import SimulatedMinute, keep_minute, state_bytes
+from simulation.standbys import Standbys
 from simulation.warming import READY_KEPT_MS, Learner, Preparation, lag_by_host
 
 MINUTES_KEPT = 2_880  # two days
 _RECORDS = FIGURE["records_in"]
-
-HostOf = Mapping[int, str]
-"""Host of every unit that exists."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rescale:
-    """A command that the job accepted and what became of it.
-
-    Attributes:
-        command_id: of the command.
-        desired_generation: of the command.
-        effective_at_ms: when the job changes; of a ``prepare``, when its hosts begin to restore.
-        done_at_ms: when the job runs again; of a ``prepare``, when its learners are ready, while ``warming`` an estimate.
-        state: ``warming`` is a ``prepare`` under way.
-        code: why it failed.
-        learners: units that restore state for it.
-        lag_bytes: what these have still to restore.
-        units: of a ``prepare`` that failed: units that were lost, or were not ready in time.
-    """
-
-    command_id: str
-    desired_generation: int
-    effective_at_ms: int
-    done_at_ms: int
-    state: Literal["pending", "warming", "restarting", "done", "failed"] = "pending"
-    code: str = ""
-    learners: int = 0
-    lag_bytes: int = 0
-    units: tuple[int, ...] = ()
-
-    @property
-    def is_under_way(self) -> bool:
-        """Say whether the job is about to change or is changing; learners do not count."""
-        return self.state in ("pending", "restarting")
-
-
-@dataclass(frozen=True, slots=True)
-class _Accepted:
-    rescale: Rescale
-    tasks: Tasks
 
 
 @dataclass(slots=True)
@@ -84,8 +45,10 @@ class RunningJob:
     minutes: deque[SimulatedMinute] = field(default_factory=lambda: deque(maxlen=MINUTES_KEPT))
     held: dict[str, Held] = field(default_factory=dict)  # per stateful task
     down_until_ms: int = 0
+    standbys: Standbys = field(default_factory=Standbys)
+    _kept_records: dict[str, int] | None = None  # at the last checkpoint
     _records: dict[str, int] = field(default_factory=dict)  # that each stateful task has taken in since the run began
-    _next: _Accepted | None = None
+    _next: Accepted | None = None
     _newest: tuple[int, int] = (0, -1)  # generation, step
     _is_rescaled: bool = False
 
@@ -151,7 +114,10 @@ class RunningJob:
             EngineRefusal: with the code of the first objection; nothing has been changed.
         """
         self._refuse_out_of_turn(command, now_ms)
-        if command.action == "abort":
+        if command.action == "standby":
+            self.standbys.want(wanted_standbys(command, self.topology, host_of), self.held, self._sizes())
+            self.rescale = Rescale(command.command_id, command.desired_generation, now_ms, now_ms, "done")
+        elif command.action == "abort":
             self.rescale = Rescale(command.command_id, command.desired_generation, now_ms, now_ms, "done")
             self.preparation = None
         elif command.action == "prepare":
@@ -161,7 +127,7 @@ class RunningJob:
             effective_at_ms = minute_end_ms(now_ms) + MINUTE_MS
             done_at_ms = effective_at_ms + self._down_ms(tasks, host_of)
             self.rescale = Rescale(command.command_id, command.desired_generation, effective_at_ms, done_at_ms)
-            self._next = _Accepted(self.rescale, tasks)
+            self._next = Accepted(self.rescale, tasks)
             if self.preparation and self.preparation.tasks != tasks:
                 self.preparation = None
         assert self.rescale is not None
@@ -214,28 +180,59 @@ class RunningJob:
         self._is_rescaled = True
         self.preparation = None
         self._restart(accepted.tasks, at_ms, done_at_ms, accepted.rescale.desired_generation)
+        self.follow_hosts(host_of)
+        self.checkpoint()  # the barrier of a rescale is one: nothing before it is ever done again
         return True
 
-    def fail_over(self, at_ms: int, host_of: HostOf, free: Sequence[int]) -> None:
+    def checkpoint(self) -> None:
+        """Remember where the job stands, for the day on which it fails over."""
+        self.flow.keep()
+        self._kept_records = dict(self._records)
+
+    def follow_hosts(self, host_of: HostOf) -> None:
+        """Drop standbys on hosts that are gone or go, and those of units that the job no longer has."""
+        self.standbys.follow(self.held, host_of, self._sizes())
+
+    def fail_over(self, at_ms: int, host_of: HostOf, free: Sequence[int]) -> FailedOver:
         """Restart on the units left, replacing lost ones by free ones; with no unit at all the job waits for a command.
 
-        State is restored from the last checkpoint, on the units that did not hold it. Learners must have been given up before:
-        the state that they were to take over lies elsewhere now.
+        A lost unit of which a ready standby is kept is replaced by a free one of the standby's host. If that goes for all of them
+        the job stands still for the take-over only. Otherwise it goes back to its last checkpoint and restores the state that is
+        at hand nowhere. Learners must have been given up before: the state that they were to take over lies elsewhere now.
         """
-        survivors = sorted(units_of(self.topology.tasks) & host_of.keys())
-        width = max(spec.parallelism for spec in self.topology.tasks)
-        pool = survivors + list(free)[: max(0, width - len(survivors))]
+        before, width = self.topology.tasks, max(spec.parallelism for spec in self.topology.tasks)
+        lost = units_of(before) - host_of.keys()
+        successors = self.standbys.successors(lost, free, host_of, self.cost.acceptable_lag_bytes)
+        tasks = replaced(before, successors)
+        survivors = sorted(units_of(tasks) & host_of.keys())
+        pool = survivors + [unit for unit in free if unit not in survivors][: max(0, width - len(survivors))]
         if not pool:
-            tasks = tuple(msgspec.structs.replace(spec, units=()) for spec in self.topology.tasks)
+            again = self._go_back()
+            tasks = tuple(msgspec.structs.replace(spec, units=()) for spec in before)
             self._announce(tasks, at_ms, self.topology.generation, state="waiting")
             self.held = {task: {} for task in self.held}
+            self.follow_hosts(host_of)
             self.flow.stop()
-            return
-        tasks = moved_to(pool, self.topology.tasks)
-        done_at_ms = at_ms + self.cost.cold_ms(self._bytes_by_host(tasks, host_of))
-        self._restart(tasks, at_ms, done_at_ms, self.topology.generation)
+            return FailedOver(records_again=again)
+        self.held = {
+            task: {successors.get(unit, unit): count for unit, count in counts.items()} for task, counts in self.held.items()
+        }
+        is_taken_over = lost == successors.keys()
+        tasks = moved_to(pool, tasks)
+        down_ms = self.cost.takeover_ms if is_taken_over else self.cost.cold_ms(self._bytes_by_host(tasks, host_of))
+        again = 0 if is_taken_over else self._go_back()
+        self._restart(tasks, at_ms, at_ms + down_ms, self.topology.generation)
+        self.follow_hosts(host_of)
         if self.rescale and self.rescale.state == "restarting" and self.rescale.done_at_ms > at_ms:
-            self.rescale = replace(self.rescale, done_at_ms=max(done_at_ms, self.rescale.done_at_ms))
+            self.rescale = replace(self.rescale, done_at_ms=max(at_ms + down_ms, self.rescale.done_at_ms))
+        return FailedOver(is_taken_over, again)
+
+    def _go_back(self) -> int:
+        """Undo what the job has done since its last checkpoint; return the records that it will serve again."""
+        again = self.flow.rewind()
+        if self._kept_records is not None:
+            self._records = dict(self._kept_records)
+        return int(again[0])
 
     def _refuse_out_of_turn(self, command: RescheduleCommand, now_ms: int) -> None:
         if (command.desired_generation, command.step) <= self._newest:
@@ -278,12 +275,13 @@ class RunningJob:
             self.rescale = replace(rescale, state="failed", code=code, done_at_ms=at_ms, units=units, lag_bytes=lag)
 
     def _learners(self, tasks: Tasks, host_of: HostOf) -> tuple[Learner, ...]:
-        """Return a learner for every unit that will own state of another host's."""
+        """Return a learner for every unit that will own state of another host's, and of which its own keeps no ready copy."""
+        copies = self.standbys.ready(self.cost.acceptable_lag_bytes)
         return tuple(
             Learner(spec.task, unit, host_of[unit], vnodes, vnodes * self._vnode_bytes(spec))
             for spec in tasks
             if spec.stateful
-            for unit, vnodes in to_restore(self.held[spec.task], self._spread(spec), host_of).items()
+            for unit, vnodes in to_restore(self.held[spec.task], self._spread(spec), host_of, copies).items()
         )
 
     # State
@@ -308,6 +306,9 @@ class RunningJob:
     def _vnode_bytes(self, spec: TaskSpec) -> int:
         return self.cost.vnode_bytes(self._records[spec.task], spec.vnodes)
 
+    def _sizes(self) -> dict[str, int]:
+        return {spec.task: self._vnode_bytes(spec) for spec in self.topology.tasks if spec.stateful}
+
     def _state_bytes(self) -> Int64:
         return np.array(
             [state_bytes(spec, self._vnode_bytes(spec)) if spec.stateful else 0 for spec in self.topology.tasks], dtype=np.int64
@@ -322,6 +323,7 @@ class RunningJob:
                 self._records[spec.task] += records
                 written[spec.task] = records * RECORD_BYTES // spec.vnodes
         self.flow.hold(self._state_bytes())
+        self.standbys.written(written)
         if self.preparation:
             self.preparation.written(written)
 

@@ -86,11 +86,11 @@ def lag_by_host(learners: Iterable[Learner]) -> dict[str, int]:
     return found
 
 
-def restore(preparations: Iterable[Preparation], per_minute: int | None) -> None:
-    """Let one minute pass on every host; ``preparations`` are those that have begun, in the order in which they came."""
+def restore(asking: Iterable[Iterable[Learner]], per_minute: int | None) -> None:
+    """Let one minute pass on every host; those who ask first are served first."""
     left: dict[str, int] = {}
-    for preparation in preparations:
-        for learner in preparation.learners:
+    for learners in asking:
+        for learner in learners:
             budget = left.setdefault(learner.host, learner.lag_bytes if per_minute is None else per_minute)
             done = learner.lag_bytes if per_minute is None else min(budget, learner.lag_bytes)
             left[learner.host] = budget - done

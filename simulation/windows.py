@@ -5,12 +5,13 @@ Gives the same windows as ``contracts.windows.WindowHistory``, which the road us
 
 from collections import deque
 from dataclasses import dataclass, field
+from itertools import islice
 
 import numpy as np
 
 from contracts.clock import MINUTE_MS
 from contracts.messages import HourlyLoad
-from contracts.windows import FIGURE, FIGURES, HOUR_MS, HOURS, Float32, Window
+from contracts.windows import FIGURE, FIGURES, PEAK_MINUTES, Window, add_peak, hour_of, hourly_mean, hourly_peak
 from simulation.sampling import SimulatedMinute
 
 _RECORDS_IN = FIGURE["records_in"]
@@ -19,26 +20,31 @@ _SOURCE = 0  # index of the virtual source, the one task without upstream
 
 @dataclass(slots=True)
 class WindowBuffer:
-    """The last ``window_minutes`` minutes of one job, and its hourly load."""
+    """The last ``window_minutes`` minutes of one job, its hourly load and its hours' peaks."""
 
     window_minutes: int
     _minutes: deque[SimulatedMinute] = field(default_factory=deque)
     _hours: dict[int, tuple[float, int]] = field(default_factory=dict)  # start -> records, known minutes
+    _peaks: dict[int, float] = field(default_factory=dict)  # start -> most records in five minutes
 
     @classmethod
     def after(cls, history: tuple[HourlyLoad, ...], window_minutes: int) -> "WindowBuffer":
         """Return a buffer that knows the load before the run."""
         hours = {hour.hour_start_ms: (float(hour.records), hour.minutes) for hour in history}
-        return cls(window_minutes, deque(maxlen=window_minutes), hours)
+        peaks = {hour.hour_start_ms: float(hour.peak_records) for hour in history if hour.peak_records is not None}
+        return cls(window_minutes, deque(maxlen=window_minutes), hours, peaks)
 
     def add(self, minute: SimulatedMinute) -> None:
         """Take the next finished minute."""
         self._minutes.append(minute)
         if minute.topology.state == "waiting":
             return
-        hour = (minute.minute_end_ms - 1) // HOUR_MS * HOUR_MS
+        hour = hour_of(minute.minute_end_ms)
         records, minutes = self._hours.get(hour, (0.0, 0))
-        self._hours[hour] = (records + float(minute.rows[_SOURCE, _RECORDS_IN]), minutes + 1)
+        self._hours[hour] = (records + _load(minute), minutes + 1)
+        newest = list(islice(reversed(self._minutes), PEAK_MINUTES))
+        if not any(each.topology.state == "waiting" for each in newest):
+            add_peak(self._peaks, hour, [_load(each) for each in newest])
 
     def window(self) -> Window:
         """Return the window that ends with the last minute added; a minute without any subtask is masked."""
@@ -54,14 +60,10 @@ class WindowBuffer:
             window_end_ms=last.minute_end_ms,
             figures=figures,
             topology=last.topology,
-            hourly_load=self._hourly_load(last.minute_end_ms),
+            hourly_load=hourly_mean(self._hours, last.minute_end_ms),
+            hourly_peak=hourly_peak(self._peaks, last.minute_end_ms),
         )
 
-    def _hourly_load(self, minute_end_ms: int) -> Float32:
-        last = (minute_end_ms - 1) // HOUR_MS * HOUR_MS
-        first = last - (HOURS - 1) * HOUR_MS
-        loads = np.full(HOURS, np.nan, dtype=np.float32)
-        for hour, (records, minutes) in self._hours.items():
-            if first <= hour <= last:
-                loads[(hour - first) // HOUR_MS] = records / minutes
-        return loads
+
+def _load(minute: SimulatedMinute) -> float:
+    return float(minute.rows[_SOURCE, _RECORDS_IN])

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from contracts.clock import MINUTE_MS
 from contracts.errors import SurescaleError
 from contracts.messages import HourlyLoad
-from contracts.windows import HOUR_MS, HOURS
+from contracts.windows import HOUR_MS, HOURS, PEAK_MINUTES
 
 Int64 = npt.NDArray[np.int64]
 
@@ -106,7 +106,15 @@ class Workload:
         for first in range(0, before_minute, 60):
             last = min(first + 60, before_minute)
             records = int(self.requests[first:last].sum())
-            hours.append(HourlyLoad(hour_start_ms=self.minute_start_ms(first), records=records, minutes=last - first))
+            fives = np.convolve(self.requests[max(0, first - PEAK_MINUTES + 1) : last], np.ones(PEAK_MINUTES, np.int64), "valid")
+            hours.append(
+                HourlyLoad(
+                    hour_start_ms=self.minute_start_ms(first),
+                    records=records,
+                    minutes=last - first,
+                    peak_records=int(fives.max()) if last >= PEAK_MINUTES else None,
+                )
+            )
         return tuple(hours[-HOURS:])
 
 

@@ -70,6 +70,7 @@ def to_arrays(minutes: Minutes, row_files: Sequence[int] = ()) -> Arrays:
     """Return the state without the rows of closed minutes; the same state gives the same arrays.
 
     Arrays: ``header`` uint8 (JSON); ``hours`` float64 [h] with ``hour_keys`` int64 [h, 3] (job, hour start, known minutes);
+    ``hour_peaks`` float64 [h], NaN where unknown (absent from states that were written before there were any);
     ``baseline`` and ``open`` int64 [b, C] with ``baseline_jobs`` int64 [b]; ``open`` has its lengths in the header.
 
     Args:
@@ -92,6 +93,7 @@ def to_arrays(minutes: Minutes, row_files: Sequence[int] = ()) -> Arrays:
         "header": _text(header),
         "hour_keys": np.array([(index, hour, known) for index, hour, _, known in hours], dtype=np.int64).reshape(-1, 3),
         "hours": np.array([records for _, _, records, _ in hours], dtype=np.float64),
+        "hour_peaks": np.array([jobs[index].history.peaks.get(hour, np.nan) for index, hour, _, _ in hours], dtype=np.float64),
         "baseline": _stacked([job.baseline.samples for job in jobs]),
         "baseline_jobs": np.repeat(np.arange(len(jobs)), [len(job.baseline.samples) for job in jobs]).astype(np.int64),
         "open": _stacked(opened),
@@ -154,7 +156,7 @@ def from_arrays(
         minutes.jobs[each.job] = JobMinutes(
             job=each.job,
             rules=rules,
-            history=WindowHistory(each.job, rules.window_minutes, {}, _hours_of(arrays, index)),
+            history=WindowHistory(each.job, rules.window_minutes, {}, _hours_of(arrays, index), _peaks_of(arrays, index)),
             closed_ms=each.closed_ms,
             highest_ms=each.highest_ms,
             late=each.late,
@@ -213,6 +215,14 @@ def _hours_of(arrays: Mapping[str, npt.NDArray[np.generic]], index: int) -> dict
     keys, records = arrays["hour_keys"], arrays["hours"]
     own = np.flatnonzero(keys[:, 0] == index).tolist()
     return {int(keys[position, 1]): (float(records[position]), int(keys[position, 2])) for position in own}
+
+
+def _peaks_of(arrays: Mapping[str, npt.NDArray[np.generic]], index: int) -> dict[int, float]:
+    if "hour_peaks" not in arrays:
+        return {}
+    keys, peaks = arrays["hour_keys"], arrays["hour_peaks"].astype(np.float64)
+    own = np.flatnonzero((keys[:, 0] == index) & ~np.isnan(peaks)).tolist()
+    return {int(keys[position, 1]): float(peaks[position]) for position in own}
 
 
 def _text(header: msgspec.Struct) -> npt.NDArray[np.generic]:

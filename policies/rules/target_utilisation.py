@@ -1,9 +1,11 @@
 """The rule ``target-utilisation``: DS2's demand (Kalavri et al., OSDI 2018) over a target utilisation, behind a restart gate.
 
-It is what takes over when a learned policy cannot answer.
+It is what takes over when a learned policy cannot answer, figures that have stopped coming included: then it takes nothing away.
 """
 
 from dataclasses import dataclass
+
+import numpy as np
 
 from contracts.messages import JobSettings
 from contracts.windows import Window
@@ -16,6 +18,7 @@ from policies.sizing import Sizing, exact_instances, wish, worth_a_restart
 
 # Calibrated on ClarkNet's first week over the training jobs; docs/policy.md shows how flat the optimum is.
 CALIBRATED = Sizing(utilisation=0.75, catch_up_minutes=30.0, need=0.27, saving=0.14, backlog_minutes=1.0)
+SILENT_MINUTES = 4  # of the newest: with no load known in them nobody can say that less is needed
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +35,8 @@ class TargetUtilisation:
     def wanted(self, reading: Reading) -> Int64:
         """Return wanted parallelism [.., N]; the present one while the gate is shut."""
         exact = exact_instances(reading.measured, reading.rate(self.estimate), reading.graph, self.sizing)
-        asked = wish(exact, reading.current)
+        silent = np.isnan(reading.measured.load[..., -SILENT_MINUTES:]).all(axis=-1, keepdims=True)
+        asked = wish(np.where(silent, np.fmax(exact, reading.current), exact), reading.current)
         opened = worth_a_restart(asked, reading.measured, reading.current, reading.graph, self.sizing)
         return changed_where(opened, asked.wanted, reading.current)
 

@@ -95,10 +95,17 @@ class CarryingOut:
         if rescale.state == "done":
             return [self._applied(rescale.effective_at_ms, rescale.done_at_ms, rescale)]
         if rescale.state != "warming":
+            if self.accepted is not None and rescale.done_at_ms > max(now_ms, self.accepted.done_at_ms):
+                return self._put_off(rescale, now_ms)
             return [self._failed(now_ms, "DEADLINE", f"the engine is still {rescale.state}")] if self._is_late(now_ms) else []
         if self._is_late(now_ms - GRACE_MS):
             return [self._failed(now_ms, "DEADLINE", "the engine still warms learners")]
         return self._warming(rescale, now_ms)
+
+    def _put_off(self, rescale: Rescale, now_ms: int) -> list[Progress]:
+        """Tell that the job runs again later than was said: a host that died meanwhile makes it restart once more."""
+        self.accepted = Accepted(rescale.effective_at_ms, rescale.done_at_ms)
+        return [self._report("accepted", now_ms, duration_ms=rescale.done_at_ms - now_ms)]
 
     def _warming(self, rescale: Rescale, now_ms: int) -> list[Progress]:
         """Report the learners' lag, once a minute of the road's clock."""

@@ -20,6 +20,9 @@ import click
 @click.option(
     "--placement", type=click.Choice(["cetsa", "lba-ce", "spread"]), help="Hosts by cost, or evenly whatever they cost. [cetsa]"
 )
+@click.option("--balance", type=click.Choice(["V1", "V2", "off"]), help="What moves when hosts come or go. [V2]")
+@click.option("--balancing-factor", help="Width of the band around a host's fair share (placement spread). [1]")
+@click.option("--standbys", type=click.IntRange(min=0), help="Copies of each unit's state kept on other hosts. [0]")
 def command(**options: str | int | None) -> None:
     """Decide what becomes of each decision on one cluster, and have commands carried out.
 

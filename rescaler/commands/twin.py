@@ -42,6 +42,8 @@ FIGURES = (
 )
 @click.option("--kill-host", "kill_host_minutes", type=click.IntRange(min=1), multiple=True,
               help="Minute of the run at whose end the busiest host dies; repeatable.")  # fmt: skip
+@click.option("--join-host", "join_host_minutes", type=click.IntRange(min=1), multiple=True,
+              help="Minute of the run at whose end another host joins; repeatable.")  # fmt: skip
 @click.option("--cooldown-ms", type=click.IntRange(min=0), help="Rest of a job after a rescale. [30000]")
 @click.option("--stabilization-ms", type=click.IntRange(min=0), help="Wait for more units when there are too few. [60000]")
 @click.option("--gate", help="Parameters of every gate: NAME=VALUE,NAME=VALUE.")
@@ -50,6 +52,9 @@ FIGURES = (
 @click.option(
     "--placement", type=click.Choice(["cetsa", "lba-ce", "spread"]), help="Hosts by cost, or evenly whatever they cost. [cetsa]"
 )
+@click.option("--balance", type=click.Choice(["V1", "V2", "off"]), help="What moves when hosts come or go. [V2]")
+@click.option("--balancing-factor", help="Width of the band around a host's fair share (placement spread). [1]")
+@click.option("--standbys", type=click.IntRange(min=0), help="Copies of each unit's state kept on other hosts. [0]")
 @click.option("--seed", type=int, help="Seed of every decision. [0]")
 @click.option(
     "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write the figures there instead of standard output."
@@ -69,6 +74,7 @@ def command(
     restore_mib_per_s: float,
     checkpoint_interval_ms: int,
     kill_host_minutes: tuple[int, ...],
+    join_host_minutes: tuple[int, ...],
     output: Path | None,
     **given: Any,
 ) -> None:
@@ -90,6 +96,7 @@ def command(
         cost=chosen_cost(rescale, restart_ms, restore_mib_per_s),
         checkpoint_interval_ms=checkpoint_interval_ms,
         kill_host_minutes=kill_host_minutes,
+        join_host_minutes=join_host_minutes,
     )
     figures = _figures(
         settings,

@@ -1,4 +1,4 @@
-"""Leaving hosts that will be removed: a move at constant parallelism, which no policy asks for and no gate counts. Pure."""
+"""Moves at constant parallelism, off hosts that will be removed or between hosts: no policy asks for them. Pure."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def must_drain(topology: JobTopology, now: Situation) -> bool:
     return topology.state == "running" and now.settings.mode == "act" and bool(units_of(topology) & leaving)
 
 
-def drain_act(topology: JobTopology, now_ms: int) -> PendingAct:
-    """An act that wants every task as wide as it is."""
+def own_act(topology: JobTopology, now_ms: int, name: str) -> PendingAct:
+    """An act of the rescaler's own that wants every task as wide as it is; ``name`` stands in its id."""
     return PendingAct(
-        decision_id=decision_id(topology.job, now_ms, DRAIN),
+        decision_id=decision_id(topology.job, now_ms, name),
         span_end_ms=now_ms,
         accepted_at_ms=now_ms,
         wanted={spec.task: Wanted(desired=spec.parallelism, floor=0) for spec in topology.tasks if spec.scalable},

@@ -10,14 +10,15 @@ from typing import Literal
 import msgspec
 
 from contracts.ids import Cluster
-from contracts.messages import RescalerRecord, RescheduleCommand
+from contracts.messages import RescalerRecord, RescheduleCommand, SlotStandbys
 from contracts.wire import encode
 from rescaler.gate import GateState
 from rescaler.reschedule_steps import Step
 
 Kind = Literal["job", "cluster", "request"]
 
-PLACEMENT = "placement"  # id of the one record of kind "cluster"
+PLACEMENT = "placement"  # ids of the records of kind "cluster"
+BALANCE = "balance"
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,6 +58,17 @@ class Rescaling(msgspec.Struct, frozen=True, kw_only=True):
     given_up: str = ""  # code of the last preparation that failed
 
 
+class Condition(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that is so or not, after the Kubernetes habit."""
+
+    type: str
+    status: bool
+    reason: str  # one word for machines
+    message: str  # a sentence for people
+    last_transition_ms: int  # since when the status has been what it is
+    observed_generation: int  # that it speaks for
+
+
 class JobMemory(msgspec.Struct, frozen=True, kw_only=True):
     """Everything known of one job that the engine does not tell."""
 
@@ -76,12 +88,37 @@ class JobMemory(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint: int = 0  # sequence of the newest engine event on a checkpoint that the gate was told of
     not_before_ms: int = 0  # a job that waits is not started earlier: its last start failed
     wake_at_ms: int | None = None  # when something is due next, as known when this was written
+    standbys: tuple[SlotStandbys, ...] = ()  # hosts that keep copies of each unit's state, as last commanded
+    standbys_at_ms: int = 0  # when that was commanded
+    standbys_ready_at_ms: int = 0  # when the engine said that all of them are ready; 0: not yet
+    conditions: tuple[Condition, ...] = ()
 
 
 class ClusterMemory(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of the cluster as a whole."""
 
     placement_generation: int = 0  # commits so far
+
+
+class BalanceMemory(msgspec.Struct, frozen=True, kw_only=True):
+    """What the rescaler knows of the hosts and of how far its jobs follow them.
+
+    ``generation`` counts changes of the set of hosts. While ``status`` is moving another look is promised for ``until_ms``.
+    """
+
+    generation: int
+    hosts: tuple[tuple[str, str], ...]  # name and state of each, sorted
+    hosts_version: int
+    status: Literal["moving", "settled"]
+    reason: str
+    at_ms: int  # of the last look
+    sequence: int = -1  # of the last look within the generation
+    until_ms: int | None = None
+    is_balanced: bool = False  # units have followed this generation: later looks are for copies only
+    new: tuple[str, ...] = ()  # hosts that joined with this generation
+    avoided: tuple[str, ...] = ()  # hosts on which learners took too long
+    detail: str = ""
+    under_replicated: dict[str, int] = {}  # per job, units short of standbys for want of a host
 
 
 class RequestMemory(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,7 +130,7 @@ class RequestMemory(msgspec.Struct, frozen=True, kw_only=True):
     at_ms: int
 
 
-Memory = JobMemory | ClusterMemory | RequestMemory
+Memory = JobMemory | ClusterMemory | BalanceMemory | RequestMemory
 
 
 class StateRecord(msgspec.Struct, frozen=True):

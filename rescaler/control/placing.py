@@ -84,7 +84,7 @@ def choose_units(
         chosen = _spread(usable, subtasks, width)
     else:
         chosen = _by_cost(_Market(hosts, usable, subtasks, width, settings.algorithm), tasks, settings)
-    return Placed(chosen, _priced(topology, chosen, hosts, usable, settings.algorithm, width))
+    return Placed(chosen, priced(topology, chosen, hosts, usable, settings.algorithm, width))
 
 
 # By cost
@@ -195,14 +195,24 @@ def _spread(usable: Mapping[str, tuple[int, ...]], subtasks: Counter[int], width
 # What it costs
 
 
-def _priced(
+def priced(
     topology: JobTopology,
     chosen: ByHost,
     hosts: Sequence[Host],
     usable: Mapping[str, tuple[int, ...]],
-    algorithm: PlacingAlgorithm,
+    algorithm: str,
     width: int,
 ) -> Placement:
+    """What a job pays for on these units, and beside it what it paid and what others would have it pay.
+
+    Args:
+        topology: the job as it runs now.
+        chosen: its units per host afterwards.
+        hosts: every host that is alive.
+        usable: units that the job could have, per host.
+        algorithm: who chose.
+        width: how many units the others would deal out.
+    """
     prices = prices_of(hosts)
     before = hosts_of((unit for spec in topology.tasks for unit in spec.units), hosts)
     after = tuple(host for host, units in chosen.items() if units)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from contracts.messages import Host, JobTopology, Placement, TaskChange, TaskSpec
 from rescaler import vnodes
-from rescaler.control.placing import ByHost, PlacingSettings, choose_units
+from rescaler.control.placing import ByHost, PlacingSettings, choose_units, priced, usable_units
 from rescaler.reschedule import Plan, plan_desired
 from rescaler.reschedule_cluster import Cluster, Distribution, Fragment, Worker, WorkerState
 
@@ -73,6 +73,41 @@ def plan_job(
             between_hosts += vnodes.moved_between_hosts(before, mapping, host_of) if before else 0
         changes.append(_change(spec, after, host_of, moved))
     return JobPlan(tuple(changes), after_mappings, chosen.placement, between_hosts > 0)
+
+
+def plan_moves(
+    topology: JobTopology,
+    moves: Mapping[int, int],
+    hosts: Sequence[Host],
+    *,
+    taken: Collection[int],
+    mappings: Mapping[str, tuple[int, ...]],
+    algorithm: str,
+) -> JobPlan:
+    """Plan that some units of a job are replaced by others, each with all that is on it; nothing else changes.
+
+    Args:
+        topology: the job as it runs now.
+        moves: the new unit for each unit that is left.
+        hosts: every host that is alive.
+        taken: units of other jobs.
+        mappings: unit per vnode where known.
+        algorithm: who chose.
+    """
+    host_of = {unit: host.host for host in hosts for unit in host.units}
+    changes, after_mappings, between_hosts = [], {}, 0
+    for spec in (spec for spec in topology.tasks if spec.scalable and set(spec.units) & moves.keys()):
+        moved = 0
+        if spec.stateful:
+            before = _mapping(spec, mappings.get(spec.task))
+            mapping = after_mappings[spec.task] = tuple(moves.get(unit, unit) for unit in before)
+            moved = vnodes.moved_count(before, mapping)
+            between_hosts += vnodes.moved_between_hosts(before, mapping, host_of)
+        changes.append(_change(spec, tuple(moves.get(unit, unit) for unit in spec.units), host_of, moved))
+    after = {moves.get(unit, unit) for spec in topology.tasks if spec.scalable for unit in spec.units}
+    by_host = {host.host: sorted(after & set(host.units)) for host in sorted(hosts, key=lambda host: host.host)}
+    placement = priced(topology, by_host, hosts, usable_units(hosts, taken), algorithm, len(after))
+    return JobPlan(tuple(changes), after_mappings, placement, between_hosts > 0)
 
 
 def _change(spec: TaskSpec, after: tuple[int, ...], host_of: Mapping[int, str], moved: int) -> TaskChange:

@@ -13,7 +13,7 @@ from contracts.ids import Cluster
 from contracts.messages import Decision, JobTopology
 from rescaler.control.answers import Answers
 from rescaler.control.job_gate import settings_after
-from rescaler.control.memory import JobMemory, PendingAct, RequestMemory
+from rescaler.control.memory import Condition, JobMemory, PendingAct, RequestMemory
 from rescaler.control.reasons import Reason
 from rescaler.control.situation import ControlSettings, Ledger, Situation
 from rescaler.control.view import observed, units_of
@@ -45,11 +45,16 @@ class Remembering:
         """When `on_tick` has something to do at the latest."""
         return wake_at_ms(self.memory, self._gate_settings())
 
+    def describe(self, conditions: tuple[Condition, ...]) -> None:
+        """Remember how the job is."""
+        self._remember(conditions=conditions)
+
     def units(self, topology: JobTopology | None) -> frozenset[int]:
         """Units that the job has or is about to have."""
         held = units_of(observed(topology, self.memory)) if topology else frozenset()
         outstanding = self.memory.outstanding
-        coming = {unit for change in outstanding.changes for unit in change.units} if outstanding else set()
+        changes = outstanding.changes if outstanding and outstanding.action != "abort" else ()
+        coming = {unit for change in changes for unit in change.units}
         return held | coming
 
     # Outcomes

@@ -12,6 +12,21 @@ from rescaler.control.placing import PlacingSettings
 from rescaler.gate_settings import GateSettings
 
 WarmUpThen = Literal["elsewhere", "cold"]
+BalanceVersion = Literal["V1", "V2", "off"]
+
+
+@dataclass(frozen=True, slots=True)
+class Balancing:
+    """What follows hosts that join, leave or die, and what is kept for the day on which one does."""
+
+    version: BalanceVersion = "V2"
+    """V1: units move to hosts that join only; V2: until every host is in its band; off: nothing moves."""
+    factor: str = "1"
+    """How wide the band around a host's fair share is (`rescaler.learners`), as a decimal."""
+    units_max: int | None = 4
+    """Parallel units on their way at one time over all jobs; None: no limit."""
+    standbys: int = 0
+    """Copies of each unit's state kept on other hosts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +47,8 @@ class ControlSettings:
     """So often learners are begun for one rescale; after that it is done cold or, where units were lost, given up."""
     remember_ms: int = 86_400_000
     """How long a decision is known by its id after its last outcome."""
+    balancing: Balancing = field(default_factory=Balancing)
+    """What follows hosts that come and go."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,3 +75,5 @@ class Ledger:
     duplicates: int = 0
     commits: int = 0
     """Commands now known to be carried out."""
+    avoided_hosts: set[str] = field(default_factory=set)
+    """Hosts on which learners of a balance took too long."""

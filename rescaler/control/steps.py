@@ -24,6 +24,8 @@ STEP_OF: dict[Action, Step] = {"prepare": Step.PREPARE, "commit": Step.BARRIER, 
 
 WARM_UP_TIMEOUT = "WARM_UP_TIMEOUT"
 """Learners were not ready in time."""
+NOT_WARMED = "NOT_WARMED"
+"""The engine has no learners: what shall not be moved cold stays."""
 LEARNER_LOST = "LEARNER_LOST"
 """A unit that the job was to move to is gone, or on a host that goes."""
 
@@ -39,6 +41,7 @@ class Following:
 
 def begun(first: RescheduleCommand, transition: Transition) -> Rescaling:
     """The intent that is written together with the first command of a rescale."""
+    assert first.action != "standby", "standbys are no rescale"
     return Rescaling(
         generation=first.desired_generation,
         decision_id=first.decision_id,

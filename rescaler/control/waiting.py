@@ -12,6 +12,7 @@ from rescaler.gate_settings import GateSettings
 PATIENCE_MS = 60_000  # how long after the end that was expected a report of it may come
 WARM_UP_PATIENCE_MS = 180_000  # the same, for learners: engine and actuator give them up first
 RECOVERY = "recovery"  # in place of a policy's name in the id of an act that starts a job which waits
+BALANCE = "balance"  # the same, of an act that moves units between hosts which came or went
 
 
 def is_preparing(memory: JobMemory) -> bool:
@@ -22,6 +23,11 @@ def is_preparing(memory: JobMemory) -> bool:
 def is_recovering(memory: JobMemory) -> bool:
     """The pending act is no decision's: it wants a job started that waits."""
     return memory.pending is not None and memory.pending.decision_id.endswith(f"/{RECOVERY}")
+
+
+def is_balancing(memory: JobMemory) -> bool:
+    """The rescale under way moves units between hosts, for nobody's decision."""
+    return memory.rescaling is not None and memory.rescaling.decision_id.endswith(f"/{BALANCE}")
 
 
 def given_up_at_ms(memory: JobMemory) -> int | None:

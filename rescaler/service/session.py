@@ -134,6 +134,8 @@ class ActiveRescaler:
         self._controller = Controller(Cluster(settings.cluster), settings.control(), remembered(settings))
         self._waiting: list[Message] = []  # decisions that came before the road's clock was seen, or are held back
         self._held_back_s: float | None = None  # since when
+        self._late_s: float | None = None  # since when the clock has stood without all being heard of
+        self._changed = False  # the world, since the last round that did something
         with contextlib.ExitStack() as opened:
             self._view = RoadView(settings, status, log)
             opened.callback(self._view.close)
@@ -144,22 +146,28 @@ class ActiveRescaler:
             self._close = opened.pop_all().close
 
     def round(self, records: list[Message]) -> None:
-        """Do what has become due, in this order: progress, timers, decisions."""
+        """Do what has become due, in this order: progress, events, timers, decisions."""
         self._actuator.check()
         self._waiting += records
         news, changed = self._view.look()
         self._unheard += news
-        if self._view.now_ms() is None or not (self._waiting or self._unheard or changed or self._is_due()):
+        self._changed |= changed
+        if self._view.now_ms() is None or not (self._waiting or self._unheard or self._changed or self._is_due()):
             return
         # Whatever a decision depends on was acknowledged before it, so it is seen after this.
         self._unheard += self._view.refresh()
         now_ms = self._view.now_ms()
         assert now_ms is not None
-        heard, self._unheard = self._unheard, []
-        effects = self._heard(heard, now_ms)
+        if self._is_early(now_ms):
+            return
+        self._changed = False
+        effects = self._heard([news for news in self._unheard if isinstance(news, Progress)], now_ms)
+        self._unheard = [news for news in self._unheard if not isinstance(news, Progress)]
         records = []
         letters: list[tuple[bytes | None, DeadLetter]] = []
         if not self._holds_back(now_ms):
+            effects += self._heard(self._unheard, now_ms)
+            self._unheard = []
             records, self._waiting = self._waiting, []
             effects += self._controller.on_tick(self._view.view(), now_ms)
             decided, letters = self._decided(records, now_ms)
@@ -176,9 +184,29 @@ class ActiveRescaler:
         self._status.show({}, View())
         self._close()
 
+    def _is_early(self, now_ms: int) -> bool:
+        """Say whether to wait: the clock moves, or has come to a stop of which not all has been heard of yet.
+
+        So nothing depends on whether a death was heard of before or after a timer of the same minute. Not for ever: a monitor may
+        be away.
+        """
+        if self._view.is_up_to_date():
+            self._late_s = None
+            return False
+        stop_ms = self._view.stop_ms()
+        if stop_ms is None or now_ms < stop_ms:
+            self._late_s = None
+            return True
+        self._late_s = self._late_s or time.monotonic()
+        return time.monotonic() - self._late_s < HOLD_BACK_S
+
     def _holds_back(self, now_ms: int) -> bool:
-        """Say whether timers and decisions wait for the end of a rescale that is due by now: what they may do depends on it."""
-        if not self._controller.awaits_end(now_ms):
+        """Say whether timers and decisions wait for the end of a rescale that is due by now: what they may do depends on it.
+
+        In lockstep they wait for news of learners too: these may be ready by now.
+        """
+        in_lockstep = self._view.is_in_lockstep
+        if not (self._controller.awaits_end(now_ms) or (in_lockstep and self._controller.awaits_news(now_ms))):
             self._held_back_s = None
             return False
         self._held_back_s = self._held_back_s or time.monotonic()
@@ -195,7 +223,7 @@ class ActiveRescaler:
 
     def _heard(self, happened: Sequence[News], now_ms: int) -> Effects:
         effects, view = Effects(), self._view.view()
-        for news in happened:
+        for news in sorted(happened, key=_order):
             hear = self._controller.on_progress if isinstance(news, Progress) else self._controller.on_engine_event
             effects += hear(news, view, now_ms)  # type: ignore[arg-type]  # each its own kind
         return effects
@@ -226,6 +254,13 @@ class ActiveRescaler:
             message = f"{decision.span_end_ms} is more than {self._settings.ahead_of_clock_ms_max} ms ahead of the road's clock"
             raise RecordRejected("ahead_of_clock", "span_end_ms", message)
         return decision
+
+
+def _order(news: News) -> tuple[int, str, int, str]:
+    """Sort what happened by event time, then identity; rounds hear progress first, then events, as twins do."""
+    if isinstance(news, Progress):
+        return news.at_ms, news.job, news.desired_generation, news.command_id
+    return news.at_ms, news.job or "", news.sequence, news.kind
 
 
 def remembered(settings: RescalerSettings) -> list[RescalerRecord]:

@@ -6,8 +6,9 @@ from typing import get_args
 from contracts.errors import SettingsError
 from contracts.settings import RoadSettings
 from rescaler.control.placing import PLACING_ALGORITHMS, PlacingAlgorithm, PlacingSettings
-from rescaler.control.situation import ControlSettings, WarmUpThen
+from rescaler.control.situation import BalanceVersion, Balancing, ControlSettings, WarmUpThen
 from rescaler.gate_settings import COOLDOWN, EXECUTING_STABILIZATION, OLD_NAMES, GateSettings, ParamWarning, resolve
+from rescaler.learners_model import exact_factor
 from rescaler.refusals import Refused
 
 
@@ -31,6 +32,14 @@ class RescalerSettings(RoadSettings):
     """How hosts are chosen: by cost (cetsa, lba-ce), or evenly whatever they cost (spread)."""
     placement_gain_min: float = PlacingSettings().gain_min
     """Share of a job's rent that must be saved before running subtasks move to cheaper hosts."""
+    balance: BalanceVersion = "V2"
+    """What moves when hosts come or go: V1 (to hosts that join), V2 (until all are in their band), off; by cost, what pays."""
+    balancing_factor: str = "1"
+    """Width of the band around a host's fair share, as a decimal; for placement spread."""
+    balance_units_max: int = 4
+    """Parallel units on their way at one time while hosts are balanced, over all jobs; 0: no limit."""
+    standbys: int = 0
+    """Copies of each parallel unit's state kept on other hosts."""
     session_ms: int = 6_000
     """Wall time after which Kafka gives a silent rescaler's partition to another process."""
     engine_timeout_ms: int = 5_000
@@ -52,6 +61,15 @@ class RescalerSettings(RoadSettings):
             raise SettingsError(f"SURESCALE_WARM_UP_THEN: {self.warm_up_then!r} is none of {known}")
         if self.warm_up_ms_max < 0:
             raise SettingsError(f"SURESCALE_WARM_UP_MS_MAX: must be at least 0, not {self.warm_up_ms_max}")
+        if self.balance not in get_args(BalanceVersion):
+            raise SettingsError(f"SURESCALE_BALANCE: {self.balance!r} is none of {', '.join(get_args(BalanceVersion))}")
+        for name, value in (("BALANCE_UNITS_MAX", self.balance_units_max), ("STANDBYS", self.standbys)):
+            if value < 0:
+                raise SettingsError(f"SURESCALE_{name}: must be at least 0, not {value}")
+        try:
+            exact_factor(self.balancing_factor)
+        except Refused as refusal:
+            raise SettingsError(f"SURESCALE_BALANCING_FACTOR: {refusal.message}") from None
         self.gate_settings()
 
     def control(self) -> ControlSettings:
@@ -62,6 +80,12 @@ class RescalerSettings(RoadSettings):
             apply_ms_max=self.apply_ms_max,
             warm_up_ms_max=self.warm_up_ms_max,
             warm_up_then=self.warm_up_then,
+            balancing=Balancing(
+                version=self.balance if self.warm_up_ms_max else "off",  # nothing is moved cold that may stay
+                factor=self.balancing_factor,
+                units_max=self.balance_units_max or None,
+                standbys=self.standbys,
+            ),
         )
 
     def gate_settings(self) -> tuple[GateSettings, tuple[ParamWarning, ...]]:

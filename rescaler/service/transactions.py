@@ -64,6 +64,8 @@ class Transactions:
 
     def _produce(self, effects: Effects, letters: Sequence[tuple[bytes | None, DeadLetter]]) -> None:
         names, cluster = self._names, self._cluster
+        for balance in effects.balances:
+            self._producer.produce(names(RESCHEDULE_EVENTS), key=cluster, value=encode(balance))
         for outcome in effects.outcomes:
             self._producer.produce(names(RESCHEDULE_EVENTS), key=cluster, value=encode(outcome))
         for command in effects.commands:

@@ -5,9 +5,10 @@ What it does not do: judge. A record that does not parse or contradicts itself i
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import msgspec
 from confluent_kafka import Message
 
 from contracts.clock import road_time_ms
@@ -33,7 +34,7 @@ from contracts.topics import (
 )
 from contracts.topology import check_topology
 from contracts.wire import decode
-from rescaler.control.controller import CHECKPOINTS
+from rescaler.control.controller import HEARD
 from rescaler.control.view import View
 from rescaler.service.settings import RescalerSettings
 from rescaler.service.status import Status
@@ -60,6 +61,7 @@ class RoadView:
         self._clock: ClockSegment | None = None
         self._cluster: ClusterTopology | None = None
         self._jobs: dict[str, JobTopology] = {}
+        self._events = 0  # sequence of the newest engine event
         self._allowed: dict[str, JobSettings] = {}
         self._take: dict[str, Callable[[bytes | None], News | None]] = {
             CLOCK: self._take_clock,
@@ -89,6 +91,20 @@ class RoadView:
         if self._clock is None and self._settings.road_clock:
             return None
         return road_time_ms(self._clock if self._settings.road_clock else None, time.time_ns() // 1_000_000)
+
+    @property
+    def is_in_lockstep(self) -> bool:
+        """The clock waits at its stops."""
+        return self._settings.road_clock and self._clock is not None and self._clock.told is not msgspec.UNSET
+
+    def is_up_to_date(self) -> bool:
+        """Say whether all is known that may be acted upon now."""
+        clock = self._clock if self._settings.road_clock else None
+        return clock is None or has_heard_all(clock, self._cluster, self._jobs, self._events)
+
+    def stop_ms(self) -> int | None:
+        """Where the clock stands or will stand; None: it runs free, or has not been seen."""
+        return self._clock.until_ms if self._clock and self._settings.road_clock else None
 
     def view(self) -> View:
         """The world as last seen."""
@@ -136,7 +152,9 @@ class RoadView:
 
     def _take_engine_event(self, raw: bytes | None) -> EngineEvent | None:
         event = decode(raw, EngineEvent)
-        return event if event.cluster == self._settings.cluster and event.kind in CHECKPOINTS else None
+        if event.cluster == self._settings.cluster:
+            self._events = max(self._events, event.sequence)
+        return event if event.cluster == self._settings.cluster and event.kind in HEARD else None
 
     def _take_event(self, raw: bytes | None) -> Progress | None:
         event = decode(raw, EventRecord)
@@ -144,3 +162,19 @@ class RoadView:
 
     def _is_ours(self, job: str) -> bool:
         return cluster_of(job) == self._settings.cluster
+
+
+def has_heard_all(
+    clock: ClockSegment, cluster: ClusterTopology | None, jobs: Mapping[str, JobTopology], newest_event: int
+) -> bool:
+    """Say whether hosts, jobs and events are known as they were when the clock came to a stand.
+
+    A clock in lockstep says when it stands and what had happened by then (``contracts.messages.Told``); while it moves, or while
+    something of that has not been heard of, whoever acts might see the world as it was. A clock that runs free says nothing.
+    """
+    told = clock.told
+    if told is msgspec.UNSET:
+        return True
+    stands = clock.e0_ms >= clock.until_ms
+    heard = told.events <= newest_event and told.hosts <= (cluster.version if cluster else 0)
+    return stands and heard and all(job in jobs and version <= jobs[job].version for job, version in told.jobs.items())

@@ -15,7 +15,8 @@ from services.engine import metrics
 from services.engine.clockwork import Clockwork
 from simulation.hosts import NewHost
 from simulation.refusals import CONFLICTS, UNKNOWN, EngineRefusal
-from simulation.running import Rescale, RunningJob
+from simulation.rescales import Rescale
+from simulation.running import RunningJob
 
 LONG_POLL_S = 0.5
 MINUTES_MAX = 600  # in one answer
@@ -102,6 +103,7 @@ async def _job(request: web.Request) -> web.Response:
             "topology": job.topology,
             "generation": job.topology.generation,
             "rescale": rescale and _rescale(rescale),
+            "standbys": _standbys(job),
         }
     )
 
@@ -226,6 +228,18 @@ def _number(request: web.Request, name: str, default: int) -> int:
 
 def _rescale(rescale: Rescale) -> dict[str, Any]:
     return asdict(rescale)
+
+
+def _standbys(job: RunningJob) -> list[dict[str, Any]]:
+    """Return the copies of each unit's state: where they are, and what they have still to restore."""
+    acceptable, lags = job.cost.acceptable_lag_bytes, dict[tuple[int, str], int]()
+    for copy in job.standbys.copies:
+        lags[copy.unit, copy.host] = lags.get((copy.unit, copy.host), 0) + copy.lag_bytes
+    ready = job.standbys.ready(acceptable)
+    return [
+        {"unit": unit, "host": host, "lag_bytes": lag, "ready": host in ready.get(unit, ())}
+        for (unit, host), lag in sorted(lags.items())
+    ]
 
 
 def _json(document: object, status: int = 200) -> web.Response:

@@ -9,13 +9,15 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import msgspec
+
 from contracts.clock import MINUTE_MS, road_time_ms, wall_time_ms
-from contracts.messages import ClockSegment, Outcome, Progress, RescheduleCommand
+from contracts.messages import Balance, ClockSegment, EventRecord, Outcome, RescheduleCommand, Told
 from services.engine.pace import Checkpoint, Lockstep
 from services.engine.settings import EngineSettings
 from simulation.engine import SimulatedCluster
 from simulation.refusals import EngineRefusal
-from simulation.running import Rescale
+from simulation.rescales import Rescale
 
 Publish = Callable[[ClockSegment], None]
 
@@ -46,7 +48,10 @@ class Clockwork:
         self._wall_ms = wall_ms
         self._pace = Lockstep(cluster.start_ms, cluster.end_ms, settings.span_minutes) if settings.pace == "lockstep" else None
         if self._pace:
-            self._pace.checkpoint_interval_ms = cluster.options.checkpoint_interval_ms
+            options = cluster.options
+            self._pace.checkpoint_interval_ms = options.checkpoint_interval_ms
+            changes = sorted({*options.kill_host_minutes, *options.join_host_minutes})
+            self._pace.host_changes_ms = tuple(cluster.start_ms + minute * MINUTE_MS for minute in changes)
         self._events_seen = 0
         self._started = asyncio.Event()
         self._answer = asyncio.Event()
@@ -94,13 +99,15 @@ class Clockwork:
             self._answer.set()
         return rescale
 
-    def on_records(self, records: Iterable[Outcome | Progress]) -> None:
+    def on_records(self, records: Iterable[EventRecord]) -> None:
         """Take note of records read, committed, from the topic ``reschedule-events``."""
         if self._pace is None:
             return
         for record in records:
             if isinstance(record, Outcome):
                 self._pace.on_outcome(record)
+            elif isinstance(record, Balance):
+                self._pace.on_balance(record)
             else:
                 self._pace.on_progress(record)
         self._answer.set()
@@ -144,14 +151,19 @@ class Clockwork:
         await self._started.wait()
         while not self.cluster.is_finished:
             until_ms = self._pace.move_on() if self._pace else self.cluster.end_ms
-            segment = self._segment(self.segment.sequence + 1, self.cluster.now_ms, until_ms)
             # On Kafka first: whoever sees a minute of this segment must be able to see the segment.
-            await self._publish_in_thread(segment)
-            self.segment = segment
+            await self._go_on(self._segment(self.segment.sequence + 1, self.cluster.now_ms, until_ms))
             await self._move()
-            await self._answers()
+            if self._pace:
+                # It stands: from now on everything is known that may be acted upon at this time.
+                await self._go_on(self._segment(self.segment.sequence + 1, until_ms, until_ms))
+                await self._answers(self._pace)
         self._is_over = True
         _log.info("the run ended at minute %d; %d answers were missed", self.cluster.minutes_done, self.misses)
+
+    async def _go_on(self, segment: ClockSegment) -> None:
+        await self._publish_in_thread(segment)
+        self.segment = segment
 
     async def _move(self) -> None:
         while True:
@@ -165,15 +177,13 @@ class Clockwork:
             sleep_s = (wall_time_ms(self.segment, next_ms) + 1 - self._wall_ms()) / 1000
             await asyncio.sleep(min(max(sleep_s, 0.0), _LONGEST_SLEEP_S))
 
-    async def _answers(self) -> None:
+    async def _answers(self, pace: Lockstep) -> None:
         """Wait at a stop until everything expected was read, at most the wall limit."""
-        if self._pace is None:
-            return
         began_s, said = time.monotonic(), False
-        while missing := self._pace.waiting_for(self._running_jobs()):
+        while missing := pace.waiting_for(self._running_jobs()):
             waited_s = time.monotonic() - began_s
             if waited_s >= self._settings.stop_wait_s:
-                for words in self._pace.give_up(self._running_jobs()):
+                for words in pace.give_up(self._running_jobs()):
                     _log.warning("waited %.0f s in vain for %s", waited_s, words)
                 return
             if waited_s >= _SAY_AFTER_S and not said:
@@ -203,6 +213,8 @@ class Clockwork:
                 pace.on_rescale(job.rescale.command_id, _over_at_ms(job.rescale))
         pace.waiting = {name: job.topology.at_ms for name, job in jobs.items() if job.is_waiting}
         for event in self.cluster.events[self._events_seen :]:
+            if event.host:
+                pace.on_hosts(self.cluster.topology().version, event.at_ms)
             if event.job and event.kind.startswith("checkpoint_"):
                 pace.checkpoints = {**pace.checkpoints, event.job: Checkpoint(event.sequence, event.at_ms)}
         self._events_seen = len(self.cluster.events)
@@ -219,7 +231,12 @@ class Clockwork:
             speed=self._settings.clock_speed,
             until_ms=until_ms,
             end_ms=self.cluster.end_ms,
+            told=self._told() if self._pace else msgspec.UNSET,
         )
+
+    def _told(self) -> Told:
+        jobs = {name: job.minutes[-1].topology.version for name, job in self.cluster.jobs.items() if job.minutes}
+        return Told(hosts=self.cluster.topology().version, events=len(self.cluster.events), jobs=jobs)
 
     async def _publish_in_thread(self, segment: ClockSegment) -> None:
         await asyncio.get_running_loop().run_in_executor(None, self._publish, segment)

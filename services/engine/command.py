@@ -24,6 +24,7 @@ class _Run:
     restore_mib_per_s: float
     checkpoint_interval_ms: int
     kill_host_minutes: tuple[int, ...]
+    join_host_minutes: tuple[int, ...]
 
 
 @click.command("engine")
@@ -48,6 +49,8 @@ class _Run:
 )
 @click.option("--kill-host", "kill_host_minutes", type=click.IntRange(min=1), multiple=True,
               help="Minute of the run at whose end the busiest host dies; repeatable.")  # fmt: skip
+@click.option("--join-host", "join_host_minutes", type=click.IntRange(min=1), multiple=True,
+              help="Minute of the run at whose end another host joins; repeatable.")  # fmt: skip
 @click.option("--seed", type=int, help="Seed of the road; the engine itself draws nothing.")
 @click.option("--stop-wait-s", type=click.FloatRange(min=0.1), help="Wall limit of the wait at a stop. [60]")
 @click.option("--host", "engine_host", help="Address to listen on. [127.0.0.1]")
@@ -68,6 +71,7 @@ def command(
     restore_mib_per_s: float,
     checkpoint_interval_ms: int,
     kill_host_minutes: tuple[int, ...],
+    join_host_minutes: tuple[int, ...],
     port: int,
     bootstrap: str | None,
     prefix: str | None,
@@ -100,6 +104,7 @@ def command(
         restore_mib_per_s,
         checkpoint_interval_ms,
         kill_host_minutes,
+        join_host_minutes,
     )
     run(_cluster(chosen, settings.cluster), settings, port)
 
@@ -119,5 +124,6 @@ def _cluster(chosen: _Run, cluster: str) -> "SimulatedCluster":
         cost=chosen_cost(chosen.rescale, chosen.restart_ms, chosen.restore_mib_per_s),
         checkpoint_interval_ms=chosen.checkpoint_interval_ms,
         kill_host_minutes=chosen.kill_host_minutes,
+        join_host_minutes=chosen.join_host_minutes,
     )
     return SimulatedCluster([load_job(job, workload, chosen.load_parallelism) for job in chosen.jobs], workload, options)

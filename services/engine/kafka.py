@@ -7,7 +7,7 @@ from collections.abc import Callable
 from confluent_kafka import KafkaException, Message, Producer
 
 from contracts.errors import RecordRejected
-from contracts.messages import ClockSegment, EventRecord, Outcome, Progress
+from contracts.messages import ClockSegment, EventRecord
 from contracts.topics import CLOCK, RESCHEDULE_EVENTS, TopicNames
 from contracts.wire import decode, encode
 from runtime.backoff import Stopped, wait_for
@@ -19,7 +19,7 @@ _FLUSH_S = 1.0
 _SAY_EVERY_FLUSHES = 4
 _log = logging.getLogger("surescale.engine")
 
-OnRecords = Callable[[list[Outcome | Progress]], None]
+OnRecords = Callable[[list[EventRecord]], None]
 
 
 class RoadSide:
@@ -79,9 +79,9 @@ class RoadSide:
                 on_records(found)
         self._reader.close()
 
-    def _event(self, record: Message) -> Outcome | Progress | None:
+    def _event(self, record: Message) -> EventRecord | None:
         try:
-            event: Outcome | Progress = decode(record.value(), EventRecord)
+            event: EventRecord = decode(record.value(), EventRecord)
         except RecordRejected as problem:
             _log.warning("a record of %s is no event: %s", RESCHEDULE_EVENTS, problem)
             return None

@@ -1,9 +1,9 @@
 """Lockstep: at which minutes the road's clock stops, and what must have been read before it goes on. Pure: no clock, no I/O.
 
 The clock stops at every span's end, at the end of every minute in which a promised wake-up falls, a rescale ends, learners warm
-up, a checkpoint is taken that an act waits for, or the rescaler learns of a job without units, and at the end of the run. Since
-everything that a stop causes is acknowledged before the clock goes on, two runs with one seed make the same decisions at the same
-minutes on any machine.
+up, a checkpoint is taken that an act waits for, or the rescaler learns of a job without units or of hosts that came or went, and
+at the end of the run. Since everything that a stop causes is acknowledged before the clock goes on, two runs with one seed make
+the same decisions at the same minutes on any machine.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from contracts.clock import MINUTE_MS, minute_end_ms
 from contracts.ids import command_id
-from contracts.messages import Outcome, Progress, RescheduleCommand
+from contracts.messages import Balance, Outcome, Progress, RescheduleCommand
 
 _ADVICE = "advise"  # reason of a command that actuators ignore
 _FINAL = ("applied", "failed")
@@ -61,6 +61,10 @@ class Lockstep:
     checkpoints: Mapping[str, Checkpoint] = field(default_factory=dict)
     """The newest checkpoint of each job."""
     checkpoint_interval_ms: int | None = None
+    host_changes_ms: tuple[int, ...] = ()
+    """When hosts die or join that are known of in advance: stops, so that the look that follows is one minute later."""
+    _hosts: tuple[int, int] | None = None  # version of the hosts that the rescaler is to look at, and when
+    _balance: Balance | None = None  # its newest look
     _answered: set[tuple[str, int]] = field(default_factory=set)
     _latest: dict[str, Outcome] = field(default_factory=dict)  # decision -> its highest sequence
     _commands: dict[str, _Command] = field(default_factory=dict)
@@ -113,6 +117,22 @@ class Lockstep:
             if ended and ended.next and ended.is_promised and ended.next not in self._ended:
                 self._commands.setdefault(ended.next, _Command()).is_promised = True
 
+    def on_hosts(self, version: int, at_ms: int) -> None:
+        """Take note that a host joined, leaves or died: the rescaler looks one minute later, when it can know of the jobs too.
+
+        Before its first answer it knows no cluster that could have changed.
+        """
+        if self._answered:
+            self._hosts = (version, minute_end_ms(at_ms) + MINUTE_MS)
+
+    def on_balance(self, balance: Balance) -> None:
+        """Take note of what the rescaler makes of the hosts."""
+        newest = self._balance
+        if newest is None or (balance.generation, balance.sequence) > (newest.generation, newest.sequence):
+            self._balance = balance
+        if self._hosts and balance.hosts_version >= self._hosts[0]:
+            self._hosts = None
+
     def waiting_for(self, jobs: Iterable[str]) -> list[str]:
         """Return in words what must still be read at this stop; ``jobs`` are those that run."""
         return [words for words, _ in self._open(jobs)]
@@ -135,6 +155,10 @@ class Lockstep:
                 self._answered.add((identity, self.stop_ms))
             elif kind == "waiting":
                 self._answered.add((identity, self.waiting[identity]))
+            elif kind == "hosts":
+                self._hosts = None
+            elif kind == "balance":
+                self._balance = None
             elif kind == "wake-up":
                 del self._latest[identity]
             else:
@@ -165,6 +189,13 @@ class Lockstep:
             if self.stop_ms >= since_ms + MINUTE_MS and not self._is_looked_after(job, since_ms):
                 words = f"an outcome of {job}, which waits for units since minute {self._minute(since_ms)}"
                 found.append((words, ("waiting", job)))
+        if self._hosts and self.stop_ms >= self._hosts[1]:
+            found.append((f"a look at version {self._hosts[0]} of the hosts", ("hosts", "")))
+        look_ms = self._balance.until_ms if self._balance else None
+        if look_ms is not None and self.stop_ms >= look_ms:
+            found.append(
+                (f"another look at the hosts, promised for minute {self._minute(minute_end_ms(look_ms))}", ("balance", ""))
+            )
         return found
 
     def _untold(self, outcome: Outcome) -> Checkpoint | None:
@@ -200,7 +231,8 @@ class Lockstep:
         dues = (command.due_ms for command in self._commands.values())
         warming = (self.stop_ms + MINUTE_MS for command in self._commands.values() if command.is_warming)
         told = (since_ms + MINUTE_MS for since_ms in self.waiting.values())
-        for at_ms in (span_end_ms, *wake_ups, *dues, *warming, *told, self._next_checkpoint_ms()):
+        looks = (self._hosts[1] if self._hosts else None, self._balance.until_ms if self._balance else None)
+        for at_ms in (span_end_ms, *wake_ups, *dues, *warming, *told, *looks, *self.host_changes_ms, self._next_checkpoint_ms()):
             if at_ms is not None and minute_end_ms(at_ms) <= self.end_ms:
                 yield minute_end_ms(at_ms)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from contracts.messages import ClockSegment, Outcome, Progress
+from contracts.messages import ClockSegment, EventRecord
 from runtime.backoff import Stopped
 from services.engine.api import application
 from services.engine.clockwork import Clockwork
@@ -74,7 +74,7 @@ class _Process:
             return
         await loop.run_in_executor(None, road.connect)
 
-        def hand_on(records: list[Outcome | Progress]) -> None:
+        def hand_on(records: list[EventRecord]) -> None:
             loop.call_soon_threadsafe(clockwork.on_records, records)
 
         following = loop.run_in_executor(None, road.follow, hand_on)

@@ -145,6 +145,7 @@ class _Windows:
                     figures=seen.figures[row],
                     topology=JobTopology(job=self.name, version=0, at_ms=0, tasks=tasks),
                     hourly_load=seen.hourly_load[row].astype(np.float32),
+                    hourly_peak=seen.hourly_peak[row].astype(np.float32),
                 )
             )
         return found

@@ -86,17 +86,14 @@ def _policy(result: Judged, seed: int, wall_s: float) -> dict[str, Any]:
 
 
 def _comparison(results: Sequence[Judged]) -> dict[str, Any]:
-    """Return each policy's paired difference to the best rule, and its share of the way from static to oracle."""
+    """Return paired differences, to the best rule and of all pairs, and each policy's share of the way from static to oracle."""
     hours = {result.name: result.outcome.hours for result in results}
     rewards = {name: own.mean(own.rewards) for name, own in hours.items()}
     rules = [name for name in hours if name in (*RULES, FORECAST) and name not in NO_RIVALS]
     best = max(rules, key=lambda name: rewards[name]) if rules else None
-    found: dict[str, Any] = {"best_rule": best, "to_best_rule": {}, "static_to_oracle": None}
-    if best is not None:
-        for name, own in hours.items():
-            if name != best:
-                mean, error = paired(own, hours[best])
-                found["to_best_rule"][name] = {"mean": _round(mean), "standard_error": None if error != error else _round(error)}
+    pairs = {name: {other: _difference(own, hours[other]) for other in hours if other != name} for name, own in hours.items()}
+    to_best = {name: to[best] for name, to in pairs.items() if name != best} if best is not None else {}
+    found: dict[str, Any] = {"best_rule": best, "to_best_rule": to_best, "paired": pairs, "static_to_oracle": None}
     if STATIC in hours and ORACLE in hours:
         width = rewards[ORACLE] - rewards[STATIC]
         shares = {
@@ -106,6 +103,11 @@ def _comparison(results: Sequence[Judged]) -> dict[str, Any]:
         }
         found["static_to_oracle"] = {"width": _round(width), "shares": shares}
     return found
+
+
+def _difference(own: Hours, other: Hours) -> dict[str, float | None]:
+    mean, error = paired(own, other)
+    return {"mean": _round(mean), "standard_error": None if error != error else _round(error)}
 
 
 def _round(value: float) -> float:

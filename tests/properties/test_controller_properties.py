@@ -7,10 +7,12 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contracts.messages import ClusterTopology, Decision, JobTopology, Outcome, RescheduleCommand
+from contracts.messages import Balance, ClusterTopology, Decision, JobTopology, Outcome, RescheduleCommand
 from contracts.wire import encode
 from rescaler.control.controller import Controller, Effects
+from rescaler.control.placing import PlacingSettings
 from rescaler.control.reasons import REASONS_BY_STATUS
+from rescaler.control.situation import Balancing
 from rescaler.control.view import View
 from rescaler.gate_settings import GateSettings
 from tests.support.controller_world import (
@@ -149,6 +151,11 @@ class World:
         raise AssertionError("it never comes to rest")
 
     @property
+    def looks(self) -> list[Balance]:
+        """Every look at the hosts."""
+        return [look for effects in self.effects for look in effects.balances]
+
+    @property
     def outcomes(self) -> list[Outcome]:
         """Everything said."""
         return [outcome for effects in self.effects for outcome in effects.outcomes]
@@ -159,9 +166,15 @@ class World:
         return [command for effects in self.effects for command in effects.commands]
 
 
-def lived(happened: list[tuple[int, tuple[object, ...]]], *, restarts: bool = False, checkpoints: bool = False) -> World:
+def lived(
+    happened: list[tuple[int, tuple[object, ...]]],
+    *,
+    restarts: bool = False,
+    checkpoints: bool = False,
+    settings: dict[str, object] | None = None,
+) -> World:
     """A world after all that happened and after everything that waited has ended."""
-    settings = SETTINGS if checkpoints else {}
+    settings = settings or (SETTINGS if checkpoints else {})
     world = World(restarts=restarts, settings=settings, control=controller(**settings))
     for pause_ms, what in happened:
         world.take(pause_ms, what)
@@ -213,7 +226,7 @@ def test_a_rescale_has_a_bounded_number_of_steps_and_ends_in_one_way(happened: l
         assert actions.count("commit") + actions.count("abort") <= 1
         assert "prepare" not in actions[actions.index("commit") :] if "commit" in actions else True
     placed = sum(1 for name in JOBS for _ in range(world.jobs[name].attempt))
-    records = [record.record for effects in world.effects for record in effects.records if "/cluster/" in record.key]
+    records = [record.record for effects in world.effects for record in effects.records if record.key.endswith("/placement")]
     assert placed == (msgspec.json.decode(records[-1].body)["placement_generation"] if records and records[-1] else 0)
 
 
@@ -251,6 +264,71 @@ def test_reasons_come_from_the_closed_set(happened: list[tuple[int, tuple[object
 
 def said_bytes(effects: Effects) -> list[bytes]:
     """Everything that would be written, as bytes."""
-    written: list[msgspec.Struct] = [*effects.outcomes, *effects.commands]
+    written: list[msgspec.Struct] = [*effects.outcomes, *effects.commands, *effects.balances]
     written += [record.record for record in effects.records if record.record is not None]
     return [encode(message) for message in written]
+
+
+# Hosts that come and go, under both ways of choosing hosts, with and without standbys
+
+BALANCED: list[dict[str, object]] = [
+    {"placing": PlacingSettings("spread"), "balancing": Balancing(factor="0", units_max=2)},
+    {"placing": PlacingSettings("spread"), "balancing": Balancing(factor="0.5", standbys=1)},
+    {"balancing": Balancing(standbys=2)},
+]
+
+
+@given(steps, st.sampled_from(BALANCED))
+@settings(max_examples=40, deadline=None)
+def test_looks_end_and_are_counted_without_gaps(
+    happened: list[tuple[int, tuple[object, ...]]], chosen: dict[str, object]
+) -> None:
+    """Whatever happens, hosts settle; generations and the looks within them are numbered, and moving ones promise a time."""
+    looks = lived(happened, settings=chosen).looks
+    assert not looks or looks[-1].status == "settled"
+    numbers = [(look.generation, look.sequence) for look in looks]
+    assert numbers == sorted(set(numbers))
+    assert all((look.until_ms is not None) == (look.status == "moving") for look in looks)
+
+
+@given(steps, st.sampled_from(BALANCED))
+@settings(max_examples=40, deadline=None)
+def test_a_balance_changes_no_parallelism_and_is_never_cold(
+    happened: list[tuple[int, tuple[object, ...]]], chosen: dict[str, object]
+) -> None:
+    """Its commands replace units one for one, and a commit that moves state follows a preparation."""
+    commands = [each for each in lived(happened, settings=chosen).commands if each.decision_id.endswith("/balance")]
+    prepared = {(each.job, each.desired_generation) for each in commands if each.action == "prepare"}
+    for command in commands:
+        assert all(change.before == change.after == len(change.units) for change in command.changes)
+        moves_state = any(change.vnodes_moved for change in command.changes)
+        assert command.action != "commit" or not moves_state or (command.job, command.desired_generation) in prepared
+
+
+@given(steps, st.sampled_from(BALANCED))
+@settings(max_examples=40, deadline=None)
+def test_copies_lie_on_other_hosts_than_their_owners(
+    happened: list[tuple[int, tuple[object, ...]]], chosen: dict[str, object]
+) -> None:
+    """When everything rests each unit with state has as many as were asked for, or as there are other hosts."""
+    world = lived(happened, settings=chosen)
+    wanted = chosen["balancing"].standbys  # type: ignore[attr-defined]
+    host_of = {unit: host.host for host in world.hosts.hosts for unit in host.units}
+    for name, memory in world.control.memory.items():
+        if not world.looks or memory.outstanding or memory.pending:
+            continue
+        units = {unit for spec in world.jobs[name].tasks if spec.stateful for unit in spec.units}
+        assert {each.unit for each in memory.standbys} == (units if wanted else set())
+        for each in memory.standbys:
+            assert host_of[each.unit] not in each.hosts
+            assert len(each.hosts) == len(set(each.hosts)) == min(wanted, len(world.hosts.hosts) - 1)
+
+
+@given(steps, st.sampled_from(BALANCED))
+@settings(max_examples=30, deadline=None)
+def test_stopped_anywhere_it_goes_on_with_its_looks(
+    happened: list[tuple[int, tuple[object, ...]]], chosen: dict[str, object]
+) -> None:
+    """Moves, standbys and looks are the same bytes, also if every step is another process's."""
+    straight, restarted = (lived(happened, restarts=restarts, settings=chosen) for restarts in (False, True))
+    assert [said_bytes(effects) for effects in straight.effects] == [said_bytes(effects) for effects in restarted.effects]

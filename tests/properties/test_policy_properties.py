@@ -185,7 +185,9 @@ def outlooks(draw: st.DrawFn) -> Expected:
     means = np.array([draw(st.lists(st.floats(0, 2_000), min_size=3, max_size=3))])
     burst = np.array([draw(st.lists(st.floats(0.01, 5.0), min_size=60, max_size=60))])
     spread = np.full((1, 3), draw(st.floats(0.03, 0.6)))
-    return Expected(means[:, 0], means, spread, burst / burst.mean(), 20)
+    surges = np.array([draw(st.lists(st.floats(1.0, 8.0) | st.just(np.nan), min_size=24, max_size=24))])
+    highest = np.array([draw(st.floats(0.0, 5_000.0) | st.just(np.nan))])
+    return Expected(means[:, 0], means, spread, burst / burst.mean(), surges, highest, 20)
 
 
 @EXAMPLES

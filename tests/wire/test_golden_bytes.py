@@ -6,6 +6,7 @@
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import pytest
 
 from contracts import messages as m
@@ -26,6 +27,12 @@ MESSAGES: dict[str, Message] = {
         topology=topology(),
         reached_wall_ms=7,
         load_history=(m.HourlyLoad(hour_start_ms=0, records=600, minutes=60),),
+    ),
+    "minute-peaks": m.MinuteMarker(
+        job=JOB,
+        minute_end_ms=60_000,
+        topology=topology(),
+        load_history=(m.HourlyLoad(hour_start_ms=0, records=600, minutes=60, peak_records=90),),
     ),
     "cluster": m.ClusterTopology(
         cluster="sim", version=1, at_ms=0, hosts=(m.Host(host="m1", units=(1, 2), price_per_s=0.0024, zone="a"),)
@@ -97,6 +104,41 @@ MESSAGES: dict[str, Message] = {
     "progress": m.Progress(
         cluster="sim", job=JOB, command_id=f"{JOB}#3.0", desired_generation=3, status="applied", at_ms=9, duration_ms=60_000
     ),
+    "balance": m.Balance(
+        cluster="sim",
+        generation=2,
+        sequence=0,
+        status="moving",
+        reason="out_of_band",
+        at_ms=120_000,
+        hosts_version=5,
+        until_ms=180_000,
+        moves=(m.SlotMove(job=JOB, unit=1, host="m1", to_unit=9, to_host="m2"),),
+    ),
+    "standby": m.RescheduleCommand(
+        command_id=f"{JOB}#4.0",
+        cluster="sim",
+        job=JOB,
+        desired_generation=4,
+        step=0,
+        action="standby",
+        base_placement_generation=9,
+        decision_id=f"{JOB}@120000/standby",
+        gate_reason="desired",
+        gate_cause="standby",
+        issued_at_ms=120_000,
+        changes=(),
+        standbys=(m.SlotStandbys(unit=1, hosts=("m2",)),),
+    ),
+    "clock-told": m.ClockSegment(
+        road="main",
+        sequence=2,
+        e0_ms=60_000,
+        w0_ms=5,
+        speed=60.0,
+        until_ms=60_000,
+        told=m.Told(hosts=1, events=2, jobs={JOB: 1}),
+    ),
     "rescaler-state": m.RescalerRecord(cluster="sim", kind="job", id="clicks", at_ms=1, body=msgspec.Raw(b'{"a":1}')),
     "dead-letter": m.DeadLetter(
         topic="task-metrics",
@@ -115,6 +157,13 @@ def window_bytes() -> bytes:
     history = WindowHistory(job=JOB, window_minutes=3)
     history.close(MINUTE_MS, {"map": row(records_in=1.5)}, topology())
     return encode_window(history.close(3 * MINUTE_MS, {"source": row(records_in=2)}, topology(), closed_append_ms=9))
+
+
+def window_bytes_with_peaks() -> bytes:
+    """Return the bytes of a small window after five minutes, the least of which an hour's peak is known."""
+    history = WindowHistory(job=JOB, window_minutes=1)
+    windows = [history.close(end * MINUTE_MS, {"source": row(records_in=3 * end)}, topology()) for end in range(1, 6)]
+    return encode_window(windows[-1])
 
 
 @pytest.mark.parametrize("name", MESSAGES)
@@ -142,6 +191,15 @@ def test_a_window_of_an_earlier_build_still_reads() -> None:
     frozen = (GOLDEN / "window.bin").read_bytes()
     assert frozen[:8] == window_bytes()[:8]
     assert decode_window(frozen).figures.tobytes() == decode_window(window_bytes()).figures.tobytes()
+    assert b"hourly_peak" not in frozen
+    assert np.isnan(decode_window(frozen).hourly_peak).all()
+
+
+def test_peaks_of_hours_travel_in_a_windows_header() -> None:
+    """The frozen window with peaks decodes to them, and its header is made the same way today."""
+    frozen, today = (GOLDEN / "window-peaks.bin").read_bytes(), window_bytes_with_peaks()
+    assert frozen[:8] == today[:8]
+    assert decode_window(frozen).hourly_peak[-1] == decode_window(today).hourly_peak[-1] == 9.0
 
 
 if __name__ == "__main__":
@@ -149,3 +207,4 @@ if __name__ == "__main__":
     for name, message in MESSAGES.items():
         (GOLDEN / f"{name}.json").write_bytes(encode(message))
     (GOLDEN / "window.bin").write_bytes(window_bytes())
+    (GOLDEN / "window-peaks.bin").write_bytes(window_bytes_with_peaks())

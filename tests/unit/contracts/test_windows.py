@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from contracts.clock import MINUTE_MS
 from contracts.errors import RecordRejected
 from contracts.messages import HourlyLoad
-from contracts.windows import HOUR_MS, HOURS, LAYOUT, WindowCounts, WindowHistory, decode_window, encode_window
+from contracts.windows import HOUR_MS, HOURS, LAYOUT, Window, WindowCounts, WindowHistory, decode_window, encode_window
 from tests.support.builders import JOB, row, topology
 
 
@@ -66,6 +66,50 @@ def test_an_hour_that_the_road_saw_itself_is_not_overwritten() -> None:
     kept.close(MINUTE_MS, {"source": row(records_in=30)}, topology())
     kept.add_load_history((HourlyLoad(hour_start_ms=0, records=9_999, minutes=60),))
     assert kept.close(2 * MINUTE_MS, {"source": row(records_in=30)}, topology()).hourly_load[-1] == 30
+
+
+def closed(kept: WindowHistory, loads: list[float], first: int = 1) -> Window:
+    """Close a minute for every load and return the last window; NaN: nothing was reported."""
+    for minute, load in enumerate(loads, first):
+        rows = {} if np.isnan(load) else {"source": row(records_in=load)}
+        window = kept.close(minute * MINUTE_MS, rows, topology())
+    return window
+
+
+def test_an_hours_peak_is_its_largest_mean_of_five_minutes_in_a_row() -> None:
+    """Five minutes may begin in the hour before; four do not count yet, nor five with an unknown one among them."""
+    assert np.isnan(closed(history(), [9.0] * 4).hourly_peak).all()
+    assert closed(history(), [1, 1, 1, 6, 6, 1, 1]).hourly_peak[-1] == 3.0
+    assert closed(history(), [1, 1, 1, 1, 1, 900, np.nan, 900, 1, 1, 1]).hourly_peak[-1] == 180.8
+    assert closed(history(), [0.0] * 56 + [10.0] * 8).hourly_peak[-2:].tolist() == [8.0, 10.0]
+
+
+def test_peaks_of_hours_come_with_the_history_or_stay_unknown() -> None:
+    """An engine may tell the most records of five minutes of an hour; an hour that the road saw itself keeps its own."""
+    kept = history()
+    kept.add_load_history(
+        (
+            HourlyLoad(hour_start_ms=0, records=600, minutes=60, peak_records=90),
+            HourlyLoad(hour_start_ms=HOUR_MS, records=5, minutes=1),
+        )
+    )
+    window = closed(kept, [10.0] * 4, first=62)
+    assert window.hourly_peak[-2] == 18.0
+    assert np.isnan(window.hourly_peak[-1])
+    assert closed(kept, [10.0], first=66).hourly_peak[-1] == 10.0
+
+
+def test_peaks_survive_a_windows_bytes() -> None:
+    """Bit for bit, unknown ones included."""
+    window = closed(history(), [float(7 * minute % 11) for minute in range(130)])
+    back = decode_window(encode_window(window))
+    assert back.hourly_peak.tobytes() == window.hourly_peak.tobytes()
+    assert int((~np.isnan(back.hourly_peak)).sum()) == 3
+
+
+def test_a_history_that_lost_its_rows_but_one_minute_counts_on() -> None:
+    """With a window of one minute the loads of the last five are remembered all the same."""
+    assert closed(history(1), [1, 2, 3, 4, 5]).hourly_peak[-1] == 3.0
 
 
 @pytest.mark.parametrize(

@@ -49,13 +49,14 @@ def test_the_mean_of_the_last_minutes_skips_unknown_ones() -> None:
     assert np.isnan(mean_of_last(np.full(3, np.nan), 2))
 
 
-def diamond(arrivals_at_join: float) -> np.ndarray:
-    """Return visits of a diamond whose branches both emit 100 records a minute."""
+def diamond(processed_at_join: float, queue: np.ndarray | float = 0.0) -> np.ndarray:
+    """Return visits of a diamond whose branches both emit 100 records a minute; ``queue``: of the join, at every minute's end."""
     specs = (TaskSpec(task="s"), TaskSpec(task="l", upstream=("s",)), TaskSpec(task="r", upstream=("s",)))
     topology = JobTopology(job="c/d", version=0, at_ms=0, tasks=(*specs, TaskSpec(task="j", upstream=("l", "r"))))
     figures = np.zeros((10, 4, len(FIGURES)), dtype=np.float32)
     figures[..., FIGURE["records_in"]] = figures[..., FIGURE["records_out"]] = 100.0
-    figures[:, 3, FIGURE["records_in"]] = arrivals_at_join
+    figures[:, 3, FIGURE["records_in"]] = processed_at_join
+    figures[:, 3, FIGURE["queued_records_last"]] = queue
     figures[..., FIGURE["coverage"]] = 1.0
     return measure(figures, job_graph(topology.tasks)).visits
 
@@ -64,6 +65,12 @@ def test_inputs_that_add_up_are_added_and_inputs_that_join_are_not() -> None:
     """A union of two branches gets both streams, a join one pair per record."""
     np.testing.assert_allclose(diamond(200.0), [1, 1, 1, 2])
     np.testing.assert_allclose(diamond(100.0), [1, 1, 1, 1])
+
+
+def test_a_join_that_works_off_a_queue_is_no_union() -> None:
+    """It processes more pairs than arrive; what came in from the window's queue is not what its parents sent."""
+    queue = np.linspace(900.0, 0.0, 10)
+    np.testing.assert_allclose(diamond(200.0, queue), [1, 1, 1, 1])
 
 
 def test_backlog_is_that_of_the_newest_reported_minute(make_window: WindowMaker) -> None:

@@ -5,7 +5,7 @@ import pytest
 
 from contracts.windows import HOURS
 from policies.onnx_policy import OnnxPolicy
-from policies.outlook import Outlook, bursts, look_back, rhythm_error, without_holes
+from policies.outlook import Outlook, bursts, look_back, rhythm_error, surges, without_holes
 from policies.registry import load_policy
 from tests.unit.policies.conftest import END_MS
 
@@ -89,3 +89,44 @@ def test_bursts_keep_the_mean_and_fill_what_is_unknown() -> None:
     assert burst.mean() == pytest.approx(1.0)
     assert burst[0].argmax() == 30
     assert not np.isnan(burst).any()
+
+
+def hours_with(**peaks: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return loads and peaks of eight days of 100 records a minute; ``h3=400``: five minutes of 400 three hours ago."""
+    loads, highest = np.full((1, HOURS), 100.0), np.full((1, HOURS), 100.0)
+    for name, peak in peaks.items():
+        at = HOURS - 1 - int(name[1:])
+        loads[0, at], highest[0, at] = (55 * 100.0 + 5 * peak) / 60.0, peak
+    return loads, highest
+
+
+def test_a_surge_is_a_peak_over_the_other_minutes() -> None:
+    """Five minutes of four times the load three hours ago are one surge of four; calm hours are ones."""
+    found = surges(*hours_with(h3=400.0), np.array([END_MS]))
+    assert found[0, -4] == pytest.approx(4.0)
+    assert np.delete(found[0], -4) == pytest.approx(1.0)
+
+
+def test_a_load_that_fell_for_good_has_not_surged() -> None:
+    """The first five minutes of the hour are the end of the load before it."""
+    loads, peaks = np.full((1, HOURS), 100.0), np.full((1, HOURS), 100.0)
+    loads[0, -10:], peaks[0, -10:], peaks[0, -10] = 25.0, 25.0, 100.0
+    assert surges(loads, peaks, np.array([END_MS])).max() == pytest.approx(1.0)
+
+
+def test_peaks_that_nobody_told_are_unknown(outlook: Outlook) -> None:
+    """Windows of engines and recordings without peaks have no surges, and nothing else changes."""
+    loads, peaks = hours_with(h3=400.0)
+    load, ends = np.full((1, 60), 100.0), np.array([END_MS])
+    without, told = outlook.expect(load, loads, ends), outlook.expect(load, loads, ends, peaks)
+    assert np.isnan(without.surges).all()
+    assert np.isnan(without.highest_surge).all()
+    assert told.highest_surge.tolist() == [400.0]
+    assert told.means.tolist() == without.means.tolist()
+
+
+def test_one_jump_is_not_a_day_without_a_rhythm() -> None:
+    """A load that was four times as high from one hour on counts like one hour of error, and a short one at that."""
+    hours = np.full((1, HOURS), 100.0)
+    hours[0, -6:] = 400.0
+    assert rhythm_error(hours)[0] < 0.15

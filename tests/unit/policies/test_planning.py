@@ -1,5 +1,7 @@
 """The plan: what choices score, when a change is worth a restart, and what bounds it."""
 
+from dataclasses import replace
+
 import msgspec
 import numpy as np
 import pytest
@@ -8,7 +10,7 @@ from contracts.messages import TaskSpec
 from policies.graph import JobGraph, job_graph
 from policies.measure import Measured
 from policies.outlook import Expected
-from policies.planning import Limits, Planned, Planning, plan, waiting_by_bursts, waiting_inside
+from policies.planning import Limits, Planned, Planning, plan, waiting_by_bursts, waiting_by_surges, waiting_inside
 
 PLANNING = Planning(
     latency_weight=0.5,
@@ -18,6 +20,9 @@ PLANNING = Planning(
     later_restart=0.02,
     gain_min=0.01,
     again=2.0,
+    again_later=8.0,
+    surge_weight=2.0,
+    surge_minutes=7.0,
     young_minutes=30,
 )
 CHAIN = job_graph(
@@ -32,7 +37,14 @@ CHAIN = job_graph(
 def expecting(*means: float, spread: float = 0.05) -> Expected:
     """Return an outlook of stages of twenty minutes without bursts."""
     stages = np.array([means])
-    return Expected(stages[:, 0], stages, np.full(stages.shape, spread), np.ones((1, 60)), 20)
+    unknown = np.full((1, 24), np.nan)
+    return Expected(stages[:, 0], stages, np.full(stages.shape, spread), np.ones((1, 60)), unknown, unknown[:, 0], 20)
+
+
+def surging(expected: Expected, ratio: float, hours: int = 12, highest: float = 1_000.0) -> Expected:
+    """Return the outlook of a job that surged by a factor in so many of the last day's hours."""
+    surges = np.where(np.arange(24) < hours, ratio, 1.0)[None]
+    return replace(expected, surges=surges, highest_surge=np.array([highest]))
 
 
 def measured(queued: tuple[float, ...] = (0.0, 0.0, 0.0), known: int = 60) -> Measured:
@@ -135,7 +147,8 @@ def test_a_task_that_costs_nothing_needs_one_subtask_and_an_unknown_one_keeps_it
 def test_rows_do_not_see_one_another() -> None:
     """A batch gives each job what it would get alone."""
     one, other = expecting(160, 200, 230, 230), expecting(60, 60, 60, 60)
-    both = Expected(*(np.concatenate([getattr(one, f), getattr(other, f)]) for f in ("hour", "means", "spread", "burst")), 20)
+    parts = (field for field in Expected.__slots__ if field != "stage_minutes")
+    both = Expected(*(np.concatenate([getattr(one, part), getattr(other, part)]) for part in parts), 20)
     seen = measured()
     pair = Measured(*(np.concatenate([getattr(seen, f)] * 2) for f in Measured.__slots__))
     limits = Limits(np.ones(3, dtype=np.int64), CHAIN.parallelism_max, 2.0, 99)
@@ -143,6 +156,35 @@ def test_rows_do_not_see_one_another() -> None:
     answer = plan(PLANNING, both, pair, current, CHAIN, limits, np.zeros(2, dtype=np.int64), np.zeros((2, 3)), zeros)
     assert answer.wanted[0].tolist() == planned((3, 2), one).wanted[0].tolist()
     assert answer.wanted[1].tolist() == planned((8, 6), other).wanted[0].tolist()
+
+
+def test_surges_of_the_last_day_keep_a_calm_job_wide() -> None:
+    """What fits a calm load is too little for one that quadruples every other hour, and little is given up without surges."""
+    calm = expecting(*[100.0] * 4)
+    assert not planned((3, 2), calm).acts[0]
+    assert planned((3, 2), surging(calm, 4.0)).wanted[0, 1] == 6
+    assert not planned((3, 2), surging(calm, 1.3)).acts[0]
+
+
+def test_a_surge_once_a_day_counts_less_than_one_every_other_hour() -> None:
+    """What a record waits is the mean over the day's hours."""
+    busy, ratio = np.array([0.7]), np.where(np.arange(24) < 12, 4.0, 1.0)[None]
+    often, once = (waiting_by_surges(np.where(np.arange(24) < hours, ratio, 1.0), busy, 7.0)[0] for hours in (12, 1))
+    assert often == pytest.approx(12 * once)
+
+
+def test_no_surge_is_expected_above_the_highest_there_was() -> None:
+    """While a surge lasts the load is high already; it is not taken fourfold once more."""
+    high = expecting(*[400.0] * 4)
+    capped, open_ended = (planned((10, 6), surging(high, 4.0, highest=highest)) for highest in (400.0, np.nan))
+    assert capped.holding[0] > open_ended.holding[0]
+    assert not capped.acts[0]
+
+
+def test_waiting_by_a_surge_is_that_of_its_queue() -> None:
+    """Seven minutes at thrice the load on capacity for two: a queue of seven, filled in seven minutes, worked off in seven."""
+    assert waiting_by_surges(np.array([[3.0]]), np.array([0.5]), 7.0)[0] == pytest.approx((24.5 + 24.5) / 60.0)
+    assert waiting_by_surges(np.array([[np.nan]]), np.array([0.5]), 7.0)[0] == 0.0
 
 
 @pytest.fixture
@@ -171,9 +213,9 @@ def test_waiting_grows_with_utilisation_and_with_bursts() -> None:
     even, uneven = np.ones((1, 60)), np.ones((1, 60))
     uneven[0, ::10] = 4.0
     flat, bumpy = waiting_by_bursts(even, 20)[0], waiting_by_bursts(uneven / uneven.mean(), 20)[0]
-    assert flat[:12].max() == 0.0
+    assert flat[:18].max() == 0.0
     assert (np.diff(bumpy) >= 0).all()
-    assert (bumpy[4:] > flat[4:]).all()
+    assert (bumpy[10:] > flat[10:]).all()
 
 
 def test_constants_travel_with_the_card() -> None:

@@ -1,6 +1,7 @@
 """One command on its way through an engine that may be away, refuse, or give up."""
 
 from contracts.messages import Progress
+from rescaler.actuators.base import Accepted
 from rescaler.actuators.carrying_out import CarryingOut
 from rescaler.actuators.fake import FakeEngine
 from tests.support.controller_world import JOB, MINUTE_MS, START_MS, controller, decision, view
@@ -100,3 +101,16 @@ def test_an_engine_that_has_forgotten_is_asked_again() -> None:
     assert step(one, fresh) == []
     assert step(one, fresh) == []
     assert fresh.asked == [one.command.command_id]
+
+
+def test_a_job_that_restarts_once_more_is_put_off_until_then() -> None:
+    """A host that died meanwhile: the new end is told, and it is no failure."""
+    one, engine = work()
+    step(one, engine)
+    engine._accepted[JOB] = Accepted(T0 + MINUTE_MS, T0 + 5 * MINUTE_MS)
+    engine.now_ms = T0 + 2 * MINUTE_MS
+    (put_off,) = step(one, engine)
+    assert (put_off.status, put_off.at_ms, put_off.duration_ms) == ("accepted", T0 + 2 * MINUTE_MS, 3 * MINUTE_MS)
+    assert step(one, engine) == []
+    engine.now_ms = T0 + 5 * MINUTE_MS
+    assert [progress.status for progress in step(one, engine)] == ["applied"]

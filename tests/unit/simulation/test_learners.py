@@ -9,7 +9,7 @@ from simulation.hosts import NewHost
 from simulation.jobs import load_job
 from simulation.ownership import even, spread, to_restore
 from simulation.refusals import RunError
-from simulation.running import Rescale
+from simulation.rescales import Rescale
 from tests.unit.simulation.cases import MINUTE, clarknet, cluster, command
 
 NAME, JOB = "j_2521346", "sim/j_2521346"

@@ -3,15 +3,17 @@
 import numpy as np
 import pytest
 
-from contracts.windows import FIGURE, FIGURES
+from contracts.messages import JobTopology
+from contracts.windows import FIGURE, FIGURES, WindowHistory
 from policies.features import encode
 from simulation.batches import BatchRows
 from simulation.cores import Mode, Terms
 from simulation.fluid import FluidRows
 from simulation.jobs import SizedJob, load_job
-from simulation.loop import HourlyLoads, LoopRows, core_of, hourly_load, resized, within_limits
+from simulation.loop import HourlyLoads, HourlyPeaks, LoopRows, core_of, hourly_load, resized, within_limits
 from simulation.queueing import Int64
 from simulation.workload import Workload
+from tests.support.builders import row
 from tests.unit.simulation.cases import chain, clarknet, sized, workload
 
 MODES: tuple[Mode, ...] = ("clean", "slo", "compat")
@@ -164,6 +166,19 @@ def test_the_last_hour_is_known_as_far_as_it_has_come() -> None:
     hours = hourly_load(np.concatenate([[0.0], np.cumsum([10.0] * 60 + [20.0] * 60)]), np.array([90, 60]))
     assert hours[0, -2:].tolist() == [10.0, 20.0]
     assert (np.isnan(hours[1, -2]), hours[1, -1]) == (True, 10.0)
+
+
+def test_hourly_peaks_are_those_of_the_road() -> None:
+    """What a loop says of a trace's hours is what a road finds that was there from the first minute, a gap included."""
+    generator = np.random.default_rng(3)
+    load = workload([*generator.integers(1, 500, 170), *[0] * 20, *generator.integers(1, 500, 75)])
+    road, spec = WindowHistory("sim/chain", 5), sized(chain(1.0)).specs()
+    topology = JobTopology(job="sim/chain", version=0, at_ms=0, tasks=spec)
+    peaks = HourlyPeaks.of(load.requests, load.masked)
+    for minute, (count, gap) in enumerate(zip(load.requests.tolist(), load.masked.tolist(), strict=True), 1):
+        rows = {} if gap else {spec[0].task: row(records_in=count)}
+        window = road.close(load.minute_start_ms(minute), rows, topology)
+        np.testing.assert_allclose(window.hourly_peak[-6:], peaks.before(np.array([minute]))[0, -6:], rtol=1e-6)
 
 
 def test_limits_bind_every_step() -> None:

@@ -15,7 +15,7 @@ from spark_streaming.state_store import FOLDER, KEPT, StateStore
 from tests.unit.spark_streaming.road import JOB, MINUTE, RULES, feed, graph, marker, sample
 
 BEFORE = [
-    *(sample(MINUTE, 5), marker(1, load_history=(HourlyLoad(hour_start_ms=0, records=9, minutes=3),))),
+    *(sample(MINUTE, 5), marker(1, load_history=(HourlyLoad(hour_start_ms=0, records=9, minutes=3, peak_records=8),))),
     *(sample(2 * MINUTE, 8), marker(2), sample(30_000, 1), sample(130_000, 9), sample(130_000, 2, task="ghost")),
     *(marker(5, graph(job="sim/idle")), sample(MINUTE, 1, job="sim/unknown")),
 ]
@@ -52,6 +52,15 @@ def test_the_same_state_gives_the_same_arrays() -> None:
     again = from_arrays(arrays, [rows], RULES)
     assert as_bytes(to_arrays(again, [3])) == as_bytes(arrays)
     assert as_bytes(rows_to_arrays(again, {})) == as_bytes(rows)
+
+
+def test_a_state_without_peaks_of_hours_still_loads() -> None:
+    """As versions before there were any wrote it: the hours are there, their peaks unknown."""
+    minutes = Minutes(RULES)
+    feed(*BEFORE, minutes=minutes)
+    arrays = {name: array for name, array in to_arrays(minutes).items() if name != "hour_peaks"}
+    old, new = from_arrays(arrays, [], RULES).jobs[JOB].history, minutes.jobs[JOB].history
+    assert (old.hours, old.peaks, new.peaks) == (new.hours, {}, {0: 8.0})
 
 
 def test_before_the_first_batch_there_is_nothing(tmp_path: Path) -> None:

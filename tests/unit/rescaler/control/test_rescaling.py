@@ -296,7 +296,9 @@ def test_a_job_that_is_only_watched_is_not_started(mode: str) -> None:
     """Its user has not allowed it."""
     seen = waiting_world(3)
     watched = View(seen.cluster, seen.jobs, view(mode=mode).settings)
-    assert controller().on_tick(watched, T0 + MINUTE_MS).is_empty
+    effects = controller().on_tick(watched, T0 + MINUTE_MS)
+    assert not effects.outcomes
+    assert not effects.commands
 
 
 # Hosts that will be removed

@@ -1,0 +1,270 @@
+"""Where each job's units should lie after hosts came or went, and where copies of their state: one look, one small step. Pure.
+
+A task of `rescaler.learners` is here one parallel unit of a job with all the state on it: the tasks of a job share its units, so
+a unit moves as a whole. Where hosts are chosen by cost, the destinations come from `rescaler.control.placing`; where jobs are
+spread, from `rescaler.learners`' own balancing. In either case only so many units are on their way at one time.
+What it does not do: command anything, or move a job to another parallelism.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from contracts.messages import Host, JobTopology, RescheduleCommand
+from rescaler import learners
+from rescaler.control.placing import PlacingSettings, choose_units, usable_units
+from rescaler.control.situation import Balancing
+from rescaler.learners_model import Host as LearnerHost
+from rescaler.learners_model import HostState, Limits, MoveKind, Replica, Round, Task, Version
+from rescaler.refusals import Refused
+
+UNREADY_LAG = Limits().acceptable_lag + 1  # of a unit on its way: how far it is only the engine knows
+
+
+class LookReason(StrEnum):
+    """Why hosts are looked at again, or no more."""
+
+    # moving
+    OUT_OF_BAND = "out_of_band"
+    """Units move to hosts that have too few of them."""
+    CHEAPER_HOSTS = "cheaper_hosts"
+    """Units move to where the job costs less."""
+    STANDBYS = "standbys"
+    """Copies are begun or dropped."""
+    JOB_BUSY = "job_busy"
+    """A job that may have to move rests, waits or is being rescaled."""
+    HOSTS_CHANGED = "hosts_changed"
+    """They have just changed again: the jobs on them are not known yet."""
+    # settled
+    BALANCED = "balanced"
+    """Nothing is left to do."""
+    OUT_OF_REACH = "out_of_reach"
+    """Some host is out of its band, and no unit that could help is free."""
+    GAVE_UP = "gave_up"
+    """It took more looks than are allowed."""
+
+
+Moves = dict[int, int]
+"""The new unit for each unit that a job leaves."""
+StandbyHosts = dict[int, tuple[str, ...]]
+"""Hosts that keep copies, per unit."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobSeen:
+    """A job that runs and may be moved, as a look sees it."""
+
+    topology: JobTopology
+    """As it must be now."""
+    outstanding: RescheduleCommand | None
+    is_pending: bool
+    """A decision on it waits."""
+    is_free: bool
+    """Nothing of it waits or is on its way, and its gate is idle."""
+    standbys: Mapping[int, tuple[str, ...]]
+    """As last commanded."""
+    taken: Callable[[], frozenset[int]]
+    """Units of all other jobs."""
+
+    @property
+    def units(self) -> frozenset[int]:
+        """Units that the job is on."""
+        return _units_of(self.topology, {})
+
+    @property
+    def with_state(self) -> frozenset[int]:
+        """Units on which the job has state."""
+        return frozenset(unit for spec in self.topology.tasks if spec.stateful for unit in spec.units)
+
+    @property
+    def leaving(self) -> Moves:
+        """Units that the command on its way gives up for others."""
+        coming = self.outstanding.changes if self.outstanding and self.outstanding.action != "abort" else ()
+        after = {change.task: change.units for change in coming}
+        later = _units_of(self.topology, after)
+        return dict(zip(sorted(self.units - later), sorted(later - self.units), strict=False))
+
+
+@dataclass(slots=True)
+class Wanted:
+    """What a look wants done."""
+
+    moves: dict[str, Moves] = field(default_factory=dict)
+    """Of jobs that are free."""
+    blocked: set[str] = field(default_factory=set)
+    """Jobs that would have to move, or may have to, and are not free."""
+    standbys: dict[str, StandbyHosts] = field(default_factory=dict)
+    """Of jobs whose copies are not where they should be."""
+    under_replicated: dict[str, int] = field(default_factory=dict)
+    """Units short of copies for want of a host."""
+    out_of_reach: bool = False
+    """A host is out of its band for want of a free unit."""
+
+
+def look(
+    jobs: Sequence[JobSeen],
+    hosts: Sequence[Host],
+    settings: Balancing,
+    placing: PlacingSettings,
+    *,
+    moves: bool = True,
+    new: Collection[str] = (),
+    avoided: Collection[str] = (),
+) -> Wanted:
+    """Decide on the next small step.
+
+    Args:
+        jobs: those that run and may be moved, in order of id.
+        hosts: every host that is alive.
+        settings: how much may move.
+        placing: how hosts are chosen.
+        moves: units may move; otherwise only copies do.
+        new: hosts that have just joined.
+        avoided: hosts on which learners took too long: nothing more goes there.
+    """
+    wanted = Wanted()
+    host_of = {unit: host.host for host in hosts for unit in host.units}
+    open_hosts = [host for host in hosts if host.state == "running" and host.host not in avoided]
+    under_way = sum(host_of.get(unit) != host_of.get(to) for job in jobs for unit, to in job.leaving.items())
+    most = None if settings.units_max is None else settings.units_max - under_way
+    if moves and settings.version != "off" and open_hosts:
+        if placing.algorithm == "spread":
+            _spread(wanted, jobs, open_hosts, settings, new=new, most=settings.units_max)
+        else:
+            _by_cost(wanted, jobs, open_hosts, placing, most=most)
+    _copies(wanted, jobs, hosts, settings)
+    return wanted
+
+
+# Where hosts are chosen by cost
+
+
+def _by_cost(
+    wanted: Wanted, jobs: Sequence[JobSeen], hosts: Sequence[Host], placing: PlacingSettings, *, most: int | None
+) -> None:
+    claimed: set[int] = set()
+    for job in jobs:
+        name = job.topology.job
+        if not job.is_free:
+            wanted.blocked.add(name)
+            continue
+        width = max((spec.parallelism for spec in job.topology.tasks if spec.scalable), default=0)
+        try:
+            placed = choose_units(job.topology, width, hosts, taken=job.taken() | claimed, settings=placing)
+        except Refused:
+            continue  # what the job has it keeps
+        after = {unit for units in placed.units.values() for unit in units}
+        pairs = list(zip(sorted(job.units - after), sorted(after - job.units), strict=False))
+        chosen = dict(pairs if most is None else pairs[: max(0, most)])
+        if pairs and not chosen:
+            wanted.blocked.add(name)
+        if chosen:
+            wanted.moves[name] = chosen
+            claimed |= set(chosen.values())
+            most = None if most is None else most - len(chosen)
+
+
+# Where jobs are spread
+
+
+def _spread(
+    wanted: Wanted,
+    jobs: Sequence[JobSeen],
+    hosts: Sequence[Host],
+    settings: Balancing,
+    *,
+    new: Collection[str],
+    most: int | None,
+) -> None:
+    names = {host.host for host in hosts}
+    host_of = {unit: host.host for host in hosts for unit in host.units}
+    seen = {task.id: task for job in jobs for task in _tasks(job, host_of) if task.active in names}
+    version = Version(settings.version)
+    offers = _learner_hosts(hosts, new)
+    decided = learners.assign(
+        offers, seen.values(), version=version, balancing_factor=settings.factor, limits=Limits(max_learners=most)
+    )
+    by_id = {_slot(job.topology.job, unit): (job, unit) for job in jobs for unit in job.with_state}
+    claimed: set[int] = set()
+    for move in decided.moves:
+        if move.kind is not MoveKind.LEARN or move.destination is None:
+            continue
+        job, unit = by_id[move.task]
+        if not job.is_free:
+            wanted.blocked.add(job.topology.job)
+            continue
+        free = usable_units(hosts, job.taken() | job.units | claimed).get(move.destination, ())
+        if free:
+            wanted.moves.setdefault(job.topology.job, {})[unit] = free[0]
+            claimed.add(free[0])
+        else:
+            wanted.out_of_reach = True
+
+
+# Copies
+
+
+def _copies(wanted: Wanted, jobs: Sequence[JobSeen], hosts: Sequence[Host], settings: Balancing) -> None:
+    running = [host for host in hosts if host.state == "running"]
+    if not running or not (settings.standbys or any(job.standbys for job in jobs)):
+        return
+    decided = _copies_round(jobs, hosts, settings.standbys)
+    standbys = {task.id: task.standbys for task in decided.tasks}
+    for job in jobs:
+        name = job.topology.job
+        after = {unit: standbys[_slot(name, unit)] for unit in sorted(job.with_state) if _slot(name, unit) in standbys}
+        short = sum(len(found) < settings.standbys for found in after.values())
+        if short:
+            wanted.under_replicated[name] = short
+        if {unit: found for unit, found in after.items() if found} == dict(job.standbys):
+            wanted.blocked |= {name} if job.outstanding else set()  # its units will be others
+            continue
+        if job.outstanding is None and not job.is_pending:
+            wanted.standbys[name] = after
+        else:
+            wanted.blocked.add(name)
+
+
+def _copies_round(jobs: Sequence[JobSeen], hosts: Sequence[Host], standbys: int) -> Round:
+    """A round that moves nothing: version 1 without new hosts balances nothing."""
+    host_of = {unit: host.host for host in hosts for unit in host.units}
+    tasks = [task for job in jobs for task in _tasks(job, host_of)]
+    return learners.assign(_learner_hosts(hosts), tasks, version=Version.V1, limits=Limits(num_standbys=standbys))
+
+
+# As `rescaler.learners` sees it
+
+
+def _learner_hosts(hosts: Sequence[Host], new: Collection[str] = ()) -> list[LearnerHost]:
+    return [
+        LearnerHost(
+            host.host,
+            max(1, len(host.units)),
+            HostState.RUNNING if host.state == "running" else HostState.LEAVING,
+            host.host in new,
+        )
+        for host in hosts
+    ]
+
+
+def _tasks(job: JobSeen, host_of: Mapping[int, str]) -> list[Task]:
+    """One task for each unit with state; what is on its way has an unready learner where it goes."""
+    found, leaving = [], job.leaving
+    for unit in sorted(job.with_state):
+        host, to = host_of.get(unit), host_of.get(leaving.get(unit, unit))
+        learner = (Replica(to, UNREADY_LAG),) if to is not None and to != host else ()
+        used = {host, to}
+        copies = tuple(Replica(name, 0) for name in job.standbys.get(unit, ()) if name not in used)
+        found.append(Task(_slot(job.topology.job, unit), host, learner, copies))
+    return found
+
+
+def _slot(job: str, unit: int) -> str:
+    return f"{job}/{unit:07d}"
+
+
+def _units_of(topology: JobTopology, after: Mapping[str, tuple[int, ...]]) -> frozenset[int]:
+    """Units of the tasks that can be scaled; ``after``: what a command makes of some."""
+    return frozenset(unit for spec in topology.tasks if spec.scalable for unit in after.get(spec.task, spec.units))

@@ -1,0 +1,119 @@
+"""How a job is, in five conditions after the Kubernetes habit, each with the generation that it speaks for. Pure.
+
+``generation`` is the job's last target that was accepted, ``observed_generation`` the last one that is over: carried out or
+given up. What it does not do: decide anything; nothing reads conditions but people and other programs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from contracts.messages import Host, JobTopology, RescheduleCommand
+from rescaler.control.memory import BalanceMemory, Condition, JobMemory
+from rescaler.control.view import has_ended, units_of
+
+Said = tuple[str, bool, str, str]
+"""Type, status, reason, message."""
+
+_RESCALING = {
+    "prepare": ("LearnersInFlight", "learners restore the state that will move; the job runs on"),
+    "commit": ("Committing", "the job changes to its new parallel units"),
+    "abort": ("Aborting", "learners are dropped; the job stays as it is"),
+    "standby": ("StandbysChanging", "copies of state are begun or dropped"),
+}
+
+
+def observed_generation(memory: JobMemory) -> int:
+    """The last generation that is over."""
+    return memory.desired_generation - (1 if memory.outstanding else 0)
+
+
+def conditions_of(
+    memory: JobMemory,
+    topology: JobTopology | None,
+    hosts: Sequence[Host],
+    balance: BalanceMemory | None,
+    *,
+    standbys: int,
+    now_ms: int,
+) -> tuple[Condition, ...]:
+    """Return the job's conditions now; since when one is so is kept where its status has not changed."""
+    if topology is None:
+        return memory.conditions
+    said = (
+        _available(topology),
+        _balanced(memory, balance),
+        _progressing(memory),
+        _draining(topology, hosts),
+        _degraded(memory, topology, balance, standbys),
+    )
+    before = {condition.type: condition for condition in memory.conditions}
+    generation = observed_generation(memory)
+    return tuple(_condition(each, before.get(each[0]), generation, now_ms) for each in said)
+
+
+def _condition(said: Said, before: Condition | None, generation: int, now_ms: int) -> Condition:
+    kind, status, reason, message = said
+    since_ms = before.last_transition_ms if before is not None and before.status == status else now_ms
+    return Condition(
+        type=kind,
+        status=status,
+        reason=reason,
+        message=message,
+        last_transition_ms=since_ms,
+        observed_generation=generation,
+    )
+
+
+def _available(topology: JobTopology) -> Said:
+    if has_ended(topology):
+        return "Available", False, _words(topology.state), f"the job has {topology.state}"
+    if topology.state == "waiting":
+        return "Available", False, "WaitingForUnits", "the job has no parallel unit; it starts when there are enough"
+    return "Available", True, "Running", f"the job runs on {len(units_of(topology))} parallel units"
+
+
+def _balanced(memory: JobMemory, balance: BalanceMemory | None) -> Said:
+    if memory.outstanding is not None:
+        last = f"generation {memory.desired_generation} is under way, {observed_generation(memory)} is the last one that is over"
+        return "Balanced", False, "NotObserved", last
+    if balance is None:
+        return "Balanced", True, "NothingChanged", "no host has come or gone"
+    settled = balance.status == "settled" and balance.reason not in ("out_of_reach", "gave_up")
+    message = balance.detail or ("nothing is left to move" if settled else "hosts came or went, and units follow them")
+    return "Balanced", settled, _words(balance.reason), f"hosts of generation {balance.generation}: {message}"
+
+
+def _progressing(memory: JobMemory) -> Said:
+    command: RescheduleCommand | None = memory.outstanding
+    if command is not None:
+        return "Progressing", True, *_RESCALING[command.action]
+    if memory.pending is not None:
+        reason = memory.pending.reason or "pending"
+        return "Progressing", True, _words(reason), f"{memory.pending.decision_id} waits: {reason}"
+    return "Progressing", False, "Settled", "nothing waits or is on its way"
+
+
+def _draining(topology: JobTopology, hosts: Sequence[Host]) -> Said:
+    leaving = {host.host for host in hosts if host.state == "removed_soon" and set(host.units) & units_of(topology)}
+    if leaving:
+        return "Draining", True, "HostsLeaving", f"still on hosts that will be removed: {', '.join(sorted(leaving))}"
+    return "Draining", False, "Drained", "nothing is on a host that will be removed"
+
+
+def _degraded(memory: JobMemory, topology: JobTopology, balance: BalanceMemory | None, standbys: int) -> Said:
+    if topology.state == "waiting":
+        return "Degraded", True, "WaitingForUnits", "nothing of the job runs"
+    if memory.failures:
+        return "Degraded", True, "RescaleFailed", f"{memory.failures} rescales in a row have failed; the next one waits longer"
+    short = balance.under_replicated.get(memory.job, 0) if balance else 0
+    if short:
+        return "Degraded", True, "UnderReplicated", f"{short} units are short of standbys for want of a host"
+    if standbys and not memory.standbys_ready_at_ms:
+        return "Degraded", True, "StandbysWarming", "copies of state are not complete yet"
+    return "Degraded", False, "Healthy", "owners are caught up and standbys are complete"
+
+
+def _words(name: str) -> str:
+    """Return a name with underscores as one word in capitals: out_of_band, OutOfBand."""
+    return "".join(part.capitalize() for part in name.split("_"))

@@ -1,0 +1,419 @@
+"""Hosts that come and go: looks, moves to hosts that join, standbys, and what is recorded of it."""
+
+import msgspec
+import pytest
+
+from contracts.messages import Balance, ClusterTopology, EngineEvent, Host, JobTopology, RescheduleCommand
+from rescaler.control.controller import Controller, Effects
+from rescaler.control.looking import LOOKS_MAX
+from rescaler.control.placing import PlacingSettings
+from rescaler.control.situation import Balancing
+from rescaler.control.view import View
+from rescaler.gate_settings import GateSettings
+from tests.support.controller_world import (
+    CLUSTER,
+    JOB,
+    MINUTE_MS,
+    OTHER_JOB,
+    carried_out,
+    controller,
+    decision,
+    ended,
+    job,
+    only,
+    resumed,
+    view,
+)
+
+T0 = 10 * MINUTE_MS
+SPREAD = {"placing": PlacingSettings("spread"), "balancing": Balancing(factor="0")}
+COPIED = {"placing": PlacingSettings("spread"), "balancing": Balancing(factor="0", standbys=1)}
+
+
+def hosts(count: int, at_ms: int, *, prices: tuple[float, ...] = (), without: str = "", **states: str) -> ClusterTopology:
+    """Hosts h0, h1, ... of four units each, as they are since a time; ``without``: one that died."""
+    made = [
+        Host(
+            host=f"h{index}",
+            units=tuple(range(index * 4, index * 4 + 4)),
+            state=states.get(f"h{index}", "running"),  # type: ignore[arg-type]
+            price_per_s=prices[index] if prices else 0.0,
+        )
+        for index in range(count)
+    ]
+    return ClusterTopology(
+        cluster=CLUSTER, version=100 + at_ms, at_ms=at_ms, hosts=tuple(host for host in made if host.host != without)
+    )
+
+
+class Road:
+    """A controller, the jobs as the engine runs them, and everything that was said."""
+
+    def __init__(self, *jobs: JobTopology, count: int = 1, prices: tuple[float, ...] = (), **settings: object) -> None:
+        self.settings, self.jobs = settings, {each.job: each for each in jobs}
+        self.hosts, self.now_ms = hosts(count, 0, prices=prices), T0
+        self.control: Controller = controller(**settings)
+        self.effects: list[Effects] = []
+        self.decide()
+
+    def decide(self, wanted: dict[str, int] | None = None) -> Effects:
+        """Let a decision on the first job come: to hold, or to act."""
+        of = next(iter(self.jobs))
+        return self._keep(self.control.on_decision(decision(self.now_ms, wanted, of=of), self.see(), self.now_ms))
+
+    def see(self) -> View:
+        """The world as it is."""
+        return view(*self.jobs.values(), hosts=self.hosts)
+
+    def pass_minute(self, count: int = 1) -> Effects:
+        """Let minutes pass; return what the last one brought."""
+        for _ in range(count):
+            self.now_ms += MINUTE_MS
+            effects = self._keep(self.control.on_tick(self.see(), self.now_ms))
+        return effects
+
+    def end(self, command: RescheduleCommand, status: str = "applied", code: str = "", learners: int = 1) -> Effects:
+        """Let the engine have carried a command out, or failed it."""
+        if status == "applied" and command.action == "commit":
+            self.jobs[command.job] = carried_out(self.jobs[command.job], command)
+        news = msgspec.structs.replace(ended(command, self.now_ms, status, code), learners=learners)
+        units = tuple(unit for change in command.changes for unit in change.added_units)
+        news = msgspec.structs.replace(news, units=units if code else ())
+        return self._keep(self.control.on_progress(news, self.see(), self.now_ms))
+
+    def settle(self, minutes: int = 60) -> list[Balance]:
+        """Carry out whatever is commanded until the hosts are settled; return the looks."""
+        for _ in range(minutes):
+            for memory in self.control.memory.values():
+                if memory.outstanding:
+                    self.end(memory.outstanding)
+            self.pass_minute()
+            if self.looks and self.looks[-1].status == "settled":
+                return self.looks
+        raise AssertionError([look.reason for look in self.looks])
+
+    def restart(self) -> None:
+        """Go on with what was written down alone."""
+        self.control = resumed(self.effects, **self.settings)
+
+    def on_hosts(self, name: str = JOB) -> dict[str, int]:
+        """How many units a job has on each host."""
+        units = {unit for spec in self.jobs[name].tasks if spec.scalable for unit in spec.units}
+        return {host.host: len(units & set(host.units)) for host in self.hosts.hosts}
+
+    @property
+    def looks(self) -> list[Balance]:
+        """Every look so far."""
+        return [look for effects in self.effects for look in effects.balances]
+
+    @property
+    def commands(self) -> list[RescheduleCommand]:
+        """Every command so far."""
+        return [command for effects in self.effects for command in effects.commands]
+
+    def _keep(self, effects: Effects) -> Effects:
+        self.effects.append(effects)
+        return effects
+
+
+def spread(units: tuple[int, ...] = (0, 1), count: int = 1, **settings: object) -> Road:
+    """A job on units of the first hosts, spread, with bands as narrow as can be."""
+    return Road(job(units=units), count=count, **(SPREAD | settings))
+
+
+# Looks
+
+
+def test_hosts_that_do_not_change_are_never_looked_at() -> None:
+    """The first decision takes them for balanced; nothing is said of it."""
+    road = spread()
+    road.pass_minute(5)
+    assert road.looks == []
+
+
+def test_hosts_that_change_are_looked_at_a_minute_later() -> None:
+    """When the jobs on them are known too; not before."""
+    road = spread()
+    road.hosts = hosts(2, T0 + MINUTE_MS)
+    assert road.pass_minute().balances == ()
+    (look,) = road.pass_minute().balances
+    assert (look.at_ms, look.generation, look.sequence, look.hosts_version) == (T0 + 2 * MINUTE_MS, 2, 0, road.hosts.version)
+
+
+def test_several_hosts_that_join_one_after_the_other_are_one_generation() -> None:
+    """The minute begins anew with each."""
+    road = spread((0, 1, 2, 3))
+    road.hosts = hosts(2, T0 + MINUTE_MS)
+    road.pass_minute()
+    road.hosts = hosts(3, T0 + 2 * MINUTE_MS)
+    assert road.pass_minute().balances == ()
+    assert [move.to_host for move in road.pass_minute().balances[0].moves] == ["h1", "h2"]
+
+
+def test_a_look_waits_while_a_job_is_still_shown_on_a_dead_host() -> None:
+    """Its topology comes with the next minute."""
+    road = spread((0, 4), count=3)
+    road.hosts = hosts(3, T0, without="h1")
+    (look,) = road.pass_minute().balances
+    assert (look.status, look.reason, look.until_ms) == ("moving", "hosts_changed", road.now_ms + MINUTE_MS)
+
+
+# Moves
+
+
+def test_a_host_that_joins_gets_its_share_warm() -> None:
+    """One of two units goes there: learners first, then the commit; parallelism stays."""
+    road = spread()
+    road.hosts = hosts(2, T0)
+    road.settle()
+    assert [(command.action, command.decision_id) for command in road.commands] == [
+        ("prepare", f"{JOB}@{T0 + MINUTE_MS}/balance"),
+        ("commit", f"{JOB}@{T0 + MINUTE_MS}/balance"),
+    ]
+    assert (road.on_hosts(), road.jobs[JOB].generation) == ({"h0": 1, "h1": 1}, 1)
+
+
+def test_a_unit_moves_with_all_that_is_on_it() -> None:
+    """Every task on it, and exactly its vnodes."""
+    road = spread()
+    road.hosts = hosts(2, T0)
+    (command,) = road.pass_minute().commands
+    assert [(change.task, change.before, change.after, change.units) for change in command.changes] == [
+        ("map", 2, 2, (4, 1)),
+        ("join", 2, 2, (4, 1)),
+    ]
+    assert [change.vnodes_moved for change in command.changes] == [0, 128]
+
+
+def test_the_reason_of_a_move_is_told() -> None:
+    """In the look, in the outcome, and in the command's placement."""
+    road = spread()
+    road.hosts = hosts(2, T0)
+    effects = road.pass_minute()
+    (look,), (command,) = effects.balances, effects.commands
+    assert (look.status, look.reason) == ("moving", "out_of_band")
+    assert [(move.job, move.unit, move.host, move.to_unit, move.to_host) for move in look.moves] == [(JOB, 0, "h0", 4, "h1")]
+    assert (only(effects).status, only(effects).detail) == ("commanded", "hosts changed: 1 units go to h1")
+    assert command.placement is not None
+    assert (command.placement.algorithm, command.placement.hosts) == ("spread", ("h0", "h1"))
+
+
+def test_only_so_many_units_are_on_their_way_at_one_time() -> None:
+    """Two of three; the third goes when these have arrived."""
+    road = spread((0, 1, 2, 3), balancing=Balancing(factor="0", units_max=1))
+    road.hosts = hosts(2, T0)
+    road.settle()
+    assert road.on_hosts() == {"h0": 2, "h1": 2}
+    assert [len(look.moves) for look in road.looks if look.moves] == [1, 1]
+
+
+def test_a_job_that_rests_is_moved_after_its_rest() -> None:
+    """The gate's cooldown holds for moves too; until it is over hosts are looked at each minute."""
+    road = spread(gate=GateSettings(cooldown_ms=150_000))
+    road.now_ms += MINUTE_MS
+    (command,) = road.decide({"map": 3}).commands
+    road.end(command)
+    road.hosts = hosts(2, road.now_ms)
+    assert [road.pass_minute().balances[0].reason for _ in range(3)] == ["job_busy", "job_busy", "out_of_band"]
+
+
+def test_version_1_moves_units_to_new_hosts_only() -> None:
+    """A host that was empty before stays empty; the new one gets its share, rounded down."""
+    road = spread((0, 1, 2, 3), count=2, balancing=Balancing(version="V1", factor="0"))
+    road.hosts = hosts(3, T0)
+    road.settle()
+    assert road.on_hosts() == {"h0": 3, "h1": 0, "h2": 1}
+
+
+def test_nothing_moves_when_balancing_is_off() -> None:
+    """The look says that there is nothing to do."""
+    road = spread(balancing=Balancing(version="off"))
+    road.hosts = hosts(2, T0)
+    (look,) = road.pass_minute().balances
+    assert (look.status, look.moves) == ("settled", ())
+
+
+def test_a_wide_band_leaves_small_differences_alone() -> None:
+    """By the default factor a host may have between half and twice its share."""
+    road = spread(balancing=Balancing())
+    road.hosts = hosts(2, T0)
+    (look,) = road.pass_minute().balances
+    assert (look.status, look.reason) == ("settled", "balanced")
+
+
+def test_where_placement_is_by_cost_units_go_where_it_pays() -> None:
+    """A cheaper host takes the whole job; an equal one nothing."""
+    for price, after in ((0.1, {"h0": 0, "h1": 2}), (1.0, {"h0": 2, "h1": 0})):
+        road = Road(job(units=(0, 1)), prices=(1.0,))
+        road.hosts = hosts(2, T0, prices=(1.0, price))
+        road.settle()
+        assert road.on_hosts() == after
+
+
+def test_a_second_job_moves_in_the_same_looks() -> None:
+    """Load is that of all jobs; no unit is given twice."""
+    road = Road(job(units=(0, 1)), job(OTHER_JOB, (2, 3)), **SPREAD)
+    road.hosts = hosts(2, T0)
+    road.settle()
+    both = [road.on_hosts(name) for name in (JOB, OTHER_JOB)]
+    assert sum(each["h1"] for each in both) == 2
+
+
+def test_a_job_that_is_only_watched_stays() -> None:
+    """Its user has not allowed it to be moved."""
+    road = spread()
+    road.hosts = hosts(2, T0)
+    watched = View(road.hosts, road.jobs, view(mode="observe").settings)
+    effects = road.control.on_tick(watched, T0 + MINUTE_MS)
+    assert (effects.commands, effects.balances[0].status) == ((), "settled")
+
+
+# Learners that are given up
+
+
+def test_what_does_not_get_warm_is_not_moved_and_tried_elsewhere() -> None:
+    """Dropped, never committed cold; the slow host is avoided, and another one takes the unit."""
+    road = spread()
+    road.hosts = hosts(3, T0)
+    (prepare,) = road.pass_minute().commands
+    (abort,) = road.end(prepare, "accepted").commands + road.end(prepare, "failed", "WARM_UP_TIMEOUT").commands
+    assert abort.action == "abort"
+    road.end(abort)
+    road.settle()
+    assert [command.action for command in road.commands] == ["prepare", "abort", "prepare", "commit"]
+    assert road.on_hosts() == {"h0": 1, "h1": 0, "h2": 1}
+
+
+def test_an_engine_without_learners_is_never_asked_to_move_anything() -> None:
+    """Its preparation is done at once and has warmed nothing: it is undone, and the hosts stay as they are."""
+    road = spread()
+    road.hosts = hosts(2, T0)
+    (prepare,) = road.pass_minute().commands
+    road.end(prepare, "accepted")
+    (abort,) = road.end(prepare, learners=0).commands
+    road.end(abort)
+    road.settle()
+    assert (abort.action, road.on_hosts()) == ("abort", {"h0": 2, "h1": 0})
+    assert road.control.memory[JOB].failures == 0
+
+
+def test_a_destination_that_dies_as_its_learners_become_ready_is_given_up() -> None:
+    """The commit would name a unit that is gone."""
+    road = spread()
+    road.hosts = hosts(2, T0)
+    (prepare,) = road.pass_minute().commands
+    road.end(prepare, "accepted")
+    road.hosts = hosts(2, road.now_ms, without="h1")
+    (abort,) = road.end(prepare).commands
+    assert abort.action == "abort"
+
+
+def test_looks_without_end_are_given_up() -> None:
+    """A job that is never free holds the hosts' generation open for four hours at most."""
+    road = spread()
+    road.decide({"map": 3})
+    road.hosts = hosts(2, T0)
+    for _ in range(LOOKS_MAX + 5):
+        memory = road.control.memory[JOB]
+        if memory.outstanding is None:
+            road.decide({"map": 3 if memory.desired_generation % 2 else 2})
+        road.pass_minute()
+    assert road.looks[-1].status == "settled"
+
+
+# Standbys
+
+
+def test_copies_are_asked_for_after_the_first_decision() -> None:
+    """One a unit, on another host; the command changes nothing else, and the decision's own rescale goes first."""
+    road = spread((0, 4), count=3, **COPIED)
+    assert [(look.status, look.reason) for look in road.looks] == [("moving", "standbys")]
+    (command,) = road.pass_minute().commands
+    assert (command.action, command.changes, command.decision_id) == ("standby", (), f"{JOB}@{road.now_ms}/standby")
+    assert command.standbys == (
+        msgspec.convert({"unit": 0, "hosts": ["h2"]}, type(command.standbys[0])),  # type: ignore[index]
+        msgspec.convert({"unit": 4, "hosts": ["h0"]}, type(command.standbys[0])),  # type: ignore[index]
+    )
+
+
+def test_copies_are_settled_once_the_engine_keeps_them() -> None:
+    """And never asked for again."""
+    road = spread((0, 4), count=3, **COPIED)
+    road.settle()
+    road.pass_minute(5)
+    assert [command.action for command in road.commands] == ["standby"]
+    assert [each.unit for each in road.control.memory[JOB].standbys] == [0, 4]
+
+
+def test_a_rescale_is_followed_by_its_copies() -> None:
+    """New units get theirs once the job is on them."""
+    road = spread((0, 4), count=3, **COPIED)
+    road.settle()
+    road.now_ms += MINUTE_MS
+    road.decide({"map": 3, "join": 3})
+    road.settle()
+    units = {unit for spec in road.jobs[JOB].tasks if spec.stateful for unit in spec.units}
+    assert {each.unit for each in road.control.memory[JOB].standbys} == units
+    assert [command.action for command in road.commands] == ["standby", "prepare", "commit", "standby"]
+
+
+def test_copies_follow_hosts_that_die() -> None:
+    """A copy on a dead host is made anew elsewhere."""
+    road = spread((0, 4), count=3, **COPIED)
+    road.settle()
+    road.hosts = hosts(3, road.now_ms, without="h2")
+    road.settle()
+    assert {each.unit: each.hosts for each in road.control.memory[JOB].standbys} == {0: ("h1",), 4: ("h0",)}
+
+
+def test_a_unit_that_no_host_can_copy_is_counted() -> None:
+    """One host only: under-replicated, and no error."""
+    road = Road(job(units=(0, 1)), **COPIED)
+    road.settle()
+    degraded = next(each for each in road.control.memory[JOB].conditions if each.type == "Degraded")
+    assert (degraded.status, degraded.reason) == (True, "UnderReplicated")
+
+
+def test_copies_that_are_ready_are_known_of() -> None:
+    """By an event of the engine; before it the job is degraded."""
+    road = spread((0, 4), count=3, **COPIED)
+    road.settle()
+
+    def reason() -> str:
+        return next(each.reason for each in road.control.memory[JOB].conditions if each.type == "Degraded")
+
+    assert reason() == "StandbysWarming"
+    for at_ms, after in ((T0, "StandbysWarming"), (road.now_ms, "Healthy")):  # the first one is of an earlier command
+        ready = EngineEvent(cluster=CLUSTER, sequence=9, at_ms=at_ms, kind="standbys_ready", job=JOB)
+        road.control.on_engine_event(ready, road.see(), road.now_ms)
+        assert reason() == after
+
+
+def test_a_refused_standby_is_asked_for_again() -> None:
+    """At the next look; the job itself is not held up."""
+    road = spread((0, 4), count=3, **COPIED)
+    (command,) = road.pass_minute().commands
+    road.end(command, "failed", "UNKNOWN_HOST")
+    assert road.control.memory[JOB].outstanding is None
+    assert [each.action for each in road.pass_minute().commands] == ["standby"]
+
+
+# Stopped anywhere
+
+
+@pytest.mark.parametrize("settings", [SPREAD, COPIED], ids=["spread", "standbys"])
+def test_an_heir_goes_on_with_the_looks(settings: dict[str, object]) -> None:
+    """Stopped after every minute, the same commands follow as without."""
+    straight, stopped = (Road(job(units=(0, 1, 2)), count=2, **settings) for _ in range(2))
+    for road in (straight, stopped):
+        road.hosts = hosts(3, T0)
+        for _ in range(8):
+            for memory in road.control.memory.values():
+                if memory.outstanding:
+                    road.end(memory.outstanding)
+            road.pass_minute()
+            if road is stopped:
+                road.restart()
+    assert straight.commands == stopped.commands
+    assert straight.looks == stopped.looks
+    assert straight.looks[-1].status == "settled"
