@@ -99,7 +99,8 @@ class LogReader:
         self._admin = AdminClient(_quiet({"bootstrap.servers": settings.bootstrap}))
         # A broker holds a fetch back until there is data; the end behind a transaction marker must be told at once.
         self._client = consumer(settings, "surescale-reader", **{"enable.partition.eof": True, "fetch.wait.max.ms": 20})
-        self._partitions = _partitions(self._client, [full(name) for name in names])
+        # Asked of the admin client: one that does not know the leaders yet may wait three seconds before it asks for offsets.
+        self._partitions = _partitions(self._admin, [full(name) for name in names])
         self._reached: dict[tuple[str, int], int] = {}
         beginnings = self._offsets(OffsetSpec.earliest())
         starts = beginnings
@@ -179,7 +180,7 @@ def partitions_of(client: Consumer, topic: str) -> list[int]:
     return sorted(partition.partition for partition in _partitions(client, [topic]))
 
 
-def _partitions(client: Consumer, topics: Sequence[str]) -> list[TopicPartition]:
+def _partitions(client: Consumer | AdminClient, topics: Sequence[str]) -> list[TopicPartition]:
     # One request for all: asking topic by topic costs a quarter of a second each.
     known = client.list_topics(timeout=REQUEST_TIMEOUT_S).topics
     for topic in topics:

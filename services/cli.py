@@ -50,11 +50,22 @@ bench = LazyGroup(
 
 
 def main() -> None:
-    """Run the command line: an error of the world is one line on standard error and exit code 1."""
+    """Run the command line: an error is one line on standard error; exit code 1, or 2 when the command line itself is wrong."""
     debug = "--debug" in sys.argv
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
     try:
-        cli.main(args=arguments, prog_name="surescale")
+        code = cli.main(args=arguments, prog_name="surescale", standalone_mode=False)
+        sys.exit(code if isinstance(code, int) else 0)
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except click.ClickException as error:
+        told = error.ctx if isinstance(error, click.UsageError) else None
+        hint = f" (`{told.command_path} --help` tells more)" if told else ""
+        click.echo(f"surescale: {error.format_message()}{hint}", err=True)
+        sys.exit(error.exit_code)
+    except click.Abort:
+        sys.exit(130)
     except (SurescaleError, OSError) as error:
         if debug:
             raise

@@ -3,6 +3,8 @@
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass, field
+from statistics import median
 from typing import Any
 
 import click
@@ -114,8 +116,35 @@ def parsing(records: list[Made]) -> dict[str, float]:
     return {topic: round(1e6 * spent[topic] / count[topic], 1) for topic in sorted(count)}
 
 
-def projecting(road: Stage, records: list[Made]) -> Document:
-    """Put records on Kafka, start the projector, and measure until the view shows all of them."""
+@dataclass(slots=True)
+class Rounds:
+    """How often the whole log was taken in, and what it took each time, from the first records that the view showed."""
+
+    records: int = 0
+    per_s: list[float] = field(default_factory=list)
+    wall_s: float = 0.0
+    processor_s: Counter[str] = field(default_factory=Counter)
+
+    def take(self, road: Stage, before: int, count: int) -> None:
+        """Wait until the view shows ``count`` records more than the ``before`` of the rounds before, and keep how fast it was."""
+        deadline_s, first, began_s = time.monotonic() + TIMEOUT_S, 0, 0.0
+        used_before: dict[str, float] = {}
+        while (seen := _records(road) - before) < count:
+            if seen > 0 and not first:
+                first, began_s, used_before = seen, time.monotonic(), road.processor_s()
+            if time.monotonic() > deadline_s:
+                raise TimeoutError(f"the view did not show {count} records within {TIMEOUT_S:.0f} s")
+            time.sleep(0.01)
+        assert first, "all records were there at the first look; ask for more of them"
+        wall_s, used = time.monotonic() - began_s, road.processor_s()
+        self.records += count - first
+        self.wall_s += wall_s
+        self.per_s.append((count - first) / wall_s)
+        self.processor_s.update({kind: used[kind] - used_before.get(kind, 0.0) for kind in used})
+
+
+def projecting(road: Stage, records: list[Made], rounds: int) -> Document:
+    """Put records on Kafka, start the projector, and measure until the view shows all of them; flush it, and measure again."""
     client, full = producer(road.settings), TopicNames(road.settings.topic_prefix)
     for topic, key, value, summary in records:
         client.produce(full(topic), value, key.encode(), headers=[(SUMMARY_HEADER, summary)] if summary else [])
@@ -123,24 +152,18 @@ def projecting(road: Stage, records: list[Made]) -> Document:
     assert client.flush(120.0) == 0, "the broker did not take the records within two minutes"
     store = ViewStore(connect(road.settings.redis_url), road.settings.topic_prefix)
     empty = int(store.client.info("memory")["used_memory"])
-    before, began_s = road.processor_s(), time.monotonic()
     road.launch("state-service")
-    first, first_s = 0, 0.0
-    while (seen := _records(road)) < len(records):
-        if seen and not first:
-            first, first_s, before = seen, time.monotonic(), road.processor_s()
-        if time.monotonic() > began_s + TIMEOUT_S:
-            raise TimeoutError(f"the view did not show {len(records)} records within {TIMEOUT_S:.0f} s")
-        time.sleep(0.01)
-    wall_s = time.monotonic() - (first_s or began_s)
-    after = road.processor_s()
-    used = after.get("projector", 0.0) - before.get("projector", 0.0)
+    done = Rounds()
+    for number in range(rounds):
+        if number:
+            store.flush()
+        done.take(road, number * len(records), len(records))
     return {
         "records": len(records),
-        "records_per_s": round((len(records) - first) / wall_s),
-        "projector_us_per_record": round(1e6 * used / max(1, len(records) - first), 1),
-        "start_s": round((first_s or began_s) - began_s, 2),
-        "cores_busy": cores_used(before, after, wall_s),
+        "records_per_s": round(median(done.per_s)),
+        "of_each_round": [round(rate) for rate in done.per_s],
+        "projector_us_per_record": round(1e6 * done.processor_s["projector"] / done.records, 1),
+        "cores_busy": cores_used({}, done.processor_s, done.wall_s),
         "redis": _memory(store, int(store.client.info("memory")["used_memory"]) - empty),
     }
 
@@ -173,10 +196,11 @@ def _memory(store: ViewStore, grown: int) -> Document:
 @click.option("--jobs", type=click.IntRange(min=1), default=50, show_default=True)
 @click.option("--tasks", type=click.IntRange(min=3), default=20, show_default=True, help="Tasks of a job.")
 @click.option("--minutes", type=click.IntRange(1, 180), default=180, show_default=True, help="Minutes of the road to write.")
+@click.option("--rounds", type=click.IntRange(min=1), default=5, show_default=True, help="Times that the view is built.")
 @click.option("--policy", default="sure", show_default=True)
 @click.option("--seed", type=int, default=7, show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(jobs: int, tasks: int, minutes: int, policy: str, seed: int, as_json: bool) -> None:
+def command(jobs: int, tasks: int, minutes: int, rounds: int, policy: str, seed: int, as_json: bool) -> None:
     """Measure the state projector: records/s from Kafka into Redis, and the memory they take there."""
     report: Document = {"conditions": conditions(seed), "jobs": jobs, "tasks_of_a_job": tasks, "minutes": minutes}
     say(f"making what {jobs} jobs of {tasks} tasks write in {minutes} minutes")
@@ -185,7 +209,7 @@ def command(jobs: int, tasks: int, minutes: int, policy: str, seed: int, as_json
     report["written"] = dict(sorted(Counter(topic for topic, *_ in records).items()))
     try:
         with stage(say, with_redis=True) as road:
-            report["projector"] = found = projecting(road, records)
+            report["projector"] = found = projecting(road, records, rounds)
     except StopRequested as asked:
         raise SystemExit(asked.exit_code) from None
     full_mb: Any = found["redis"]["mb_of_a_job_when_full"]

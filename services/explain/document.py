@@ -38,7 +38,7 @@ def document(decision: Decision, aftermath: Aftermath, *, gate: Mapping[str, Any
         "tasks": msgspec.to_builtins(decision.tasks),
         "outcomes": msgspec.to_builtins(aftermath.outcomes),
         "gate_now": dict(gate) if gate else None,
-        "command": msgspec.to_builtins(aftermath.command),
+        "commands": msgspec.to_builtins(aftermath.commands),
         "progress": msgspec.to_builtins(aftermath.progress),
         "engine_events": msgspec.to_builtins(aftermath.events),
     }

@@ -176,7 +176,8 @@ class Log:
 
 
 def _consume(client: Consumer) -> list[Message]:
-    return client.consume(num_messages=CHUNK_OFFSETS, timeout=_POLL_S)
+    first = client.poll(_POLL_S)  # consume itself would wait for a full batch
+    return [] if first is None else [first, *client.consume(num_messages=CHUNK_OFFSETS - 1, timeout=0)]
 
 
 def _value(record: Message) -> bytes | None:

@@ -19,6 +19,7 @@ M = TypeVar("M")
 
 PENDING = "pending"
 ENDED = ("applied", "failed")
+LAST_ACTIONS = ("commit", "abort")  # of a rescale; a ``prepare`` is followed by another step
 EVENTS_MAX = 50
 EVENTS_AFTER_MS = 600_000  # how long after a span's end events are shown when nothing was commanded
 
@@ -38,10 +39,10 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Aftermath:
-    """What became of a decision: outcomes by sequence, the command if there was one, its progress and the engine's events."""
+    """What became of a decision: outcomes by sequence, the commands of its steps, their progress and the engine's events."""
 
     outcomes: tuple[Outcome, ...]
-    command: RescheduleCommand | None
+    commands: tuple[RescheduleCommand, ...]
     progress: tuple[Progress, ...]
     events: tuple[EngineEvent, ...]
 
@@ -59,9 +60,7 @@ def find_decision(log: Log, wanted: str) -> Found:
         return find_decision(log, command[0][0].decision_id)
     found = _newest(log, DECISIONS, Decision, lambda record: wanted in (record.decision_id, record.job))
     if not found:
-        raise NotFound(
-            f"no decision {wanted!r} is in Kafka, or it is older than Kafka keeps; `surescale decisions JOB` lists them"
-        )
+        raise NotFound(_nothing_of(wanted))
     newest = found[-1][0].decision_id
     # Delivered again it is the same: what became of it follows its first record.
     decision, record = next(pair for pair in found if pair[0].decision_id == newest)
@@ -70,22 +69,11 @@ def find_decision(log: Log, wanted: str) -> Found:
 
 def find_aftermath(log: Log, found: Found) -> Aftermath:
     """Return what became of a decision so far; reads on from its own record until everything has ended."""
-    of = found.decision.decision_id
-    outcomes: dict[int, Outcome] = {}
-    progress: dict[str, Progress] = {}
-    for record in parsed_each(log.since(RESCHEDULE_EVENTS, found.append_ms), EventRecord):
-        if isinstance(record, Outcome) and record.decision_id == of:
-            outcomes.setdefault(record.sequence, record)
-        elif isinstance(record, Progress) and record.command_id in {outcome.command_id for outcome in outcomes.values()}:
-            progress.setdefault(record.status, record)
-        if _ended(outcomes, progress):
-            break
-    told = tuple(outcomes[sequence] for sequence in sorted(outcomes))
-    commands = parsed_each(log.since(RESCHEDULE_COMMANDS, found.append_ms), RescheduleCommand) if _commanded(told) else ()
-    command = next((record for record in commands if record.decision_id == of), None)
-    steps = tuple(sorted(progress.values(), key=lambda step: (step.at_ms, step.status in ENDED)))
-    until_ms = steps[-1].at_ms + 1 if steps else found.decision.span_end_ms + EVENTS_AFTER_MS
-    return Aftermath(told, command, steps, _events(log, found, until_ms))
+    outcomes = _outcomes(log, found)
+    commands = _commands(log, found) if any(outcome.command_id for outcome in outcomes) else ()
+    progress = _progress(log, found, commands) if commands else ()
+    until_ms = progress[-1].at_ms + 1 if progress else found.decision.span_end_ms + EVENTS_AFTER_MS
+    return Aftermath(outcomes, commands, progress, _events(log, found, until_ms))
 
 
 def find_window(log: Log, found: Found) -> Window | None:
@@ -134,17 +122,44 @@ def _newest(log: Log, topic: str, kind: type[M], fits: Callable[[M], bool]) -> l
     return []
 
 
-def _ended(outcomes: dict[int, Outcome], progress: dict[str, Progress]) -> bool:
-    if not outcomes:
-        return False
-    last = outcomes[max(outcomes)]
-    if last.status == "commanded" and last.reason != "advise":
-        return any(status in progress for status in ENDED)
-    return last.status != PENDING
+def _nothing_of(wanted: str) -> str:
+    if "@" in wanted:
+        return f"no decision {wanted!r} is in Kafka, or it is older than Kafka keeps; `surescale decisions JOB` lists them"
+    if wanted.count("/") == 1:
+        return f"no decision on job {wanted!r} is in Kafka; `surescale state` lists the jobs"
+    return f"{wanted!r} names no job (cluster/name), no decision (job@span end/policy) and no command (job#generation.step)"
 
 
-def _commanded(outcomes: tuple[Outcome, ...]) -> bool:
-    return any(outcome.command_id for outcome in outcomes)
+def _outcomes(log: Log, found: Found) -> tuple[Outcome, ...]:
+    outcomes: dict[int, Outcome] = {}
+    for record in parsed_each(log.since(RESCHEDULE_EVENTS, found.append_ms), EventRecord):
+        if isinstance(record, Outcome) and record.decision_id == found.decision.decision_id:
+            outcomes.setdefault(record.sequence, record)
+            if record.status != PENDING:
+                break
+    return tuple(outcomes[sequence] for sequence in sorted(outcomes))
+
+
+def _commands(log: Log, found: Found) -> tuple[RescheduleCommand, ...]:
+    """Return the steps that carried the decision out, the first to the last."""
+    commands: dict[str, RescheduleCommand] = {}
+    for record in parsed_each(log.since(RESCHEDULE_COMMANDS, found.append_ms), RescheduleCommand):
+        if record.decision_id == found.decision.decision_id:
+            commands.setdefault(record.command_id, record)
+            if record.action in LAST_ACTIONS:
+                break
+    return tuple(commands.values())
+
+
+def _progress(log: Log, found: Found, commands: tuple[RescheduleCommand, ...]) -> tuple[Progress, ...]:
+    steps = [command.command_id for command in commands]
+    progress: dict[tuple[str, str], Progress] = {}
+    for record in parsed_each(log.since(RESCHEDULE_EVENTS, found.append_ms), EventRecord):
+        if isinstance(record, Progress) and record.command_id in steps:
+            progress[record.command_id, record.status] = record  # of several warming ones the last counts
+            if record.command_id == steps[-1] and record.status in ENDED:
+                break
+    return tuple(sorted(progress.values(), key=lambda step: (step.at_ms, steps.index(step.command_id), step.status in ENDED)))
 
 
 def _events(log: Log, found: Found, until_ms: int) -> tuple[EngineEvent, ...]:

@@ -1,6 +1,6 @@
 """An explained decision as one screen for people. Reads nothing itself."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -9,8 +9,10 @@ from rich.table import Table
 from rich.text import Text
 
 from services.explain.document import looked_at
+from services.explain.lookup import ENDED
+from services.naming import several
 
-TASKS_SHOWN = 12
+ROWS_SHOWN = 8
 UNITS_SHOWN = 8
 _WIDTH_WITHOUT_TERMINAL = 160
 
@@ -28,8 +30,8 @@ def show(explained: Document, console: Console | None = None) -> None:
     out.print(facts)
     _show_tasks(out, explained)
     _show_course(out, explained)
-    if explained["command"]:
-        _show_command(out, explained["command"])
+    if explained["commands"]:
+        _show_commands(out, explained["commands"])
     if "recomputed" in explained:
         _show_recomputed(out, explained["recomputed"])
 
@@ -37,11 +39,12 @@ def show(explained: Document, console: Console | None = None) -> None:
 def _facts(explained: Document) -> list[tuple[str, str]]:
     window, policy = explained["window"], explained["policy"]
     load = window["load_records_per_minute"]
+    shown_load = "load unknown" if load is None else f"{load:,.0f} records/min (mean of 5 minutes)"
     facts = [
         (
             "window",
             f"{window['minutes_known']} minutes known, {window['completeness']:.0%} complete, "
-            f"{'load unknown' if load is None else f'{load:,.0f} records/min'}, up to {_time(explained['span_end_ms'])}",
+            f"{shown_load}, up to {_time(explained['span_end_ms'])}",
         ),
         ("policy", f"{policy['name']} ({policy['sha256'][:12] or 'rule'}), seed {explained['seed']}"),
         ("settings", f"version {explained['settings_version']}, topology version {explained['topology_version']}"),
@@ -58,22 +61,42 @@ def _show_tasks(out: Console, explained: Document) -> None:
         out.print(f"None of {len(tasks)} tasks was to change.")
         return
     table = Table("task", "now", "ratio", "proposed", "amended", "desired", "least for load", "looked at (minute, weight)")
-    for task in sorted(changing, key=lambda task: -abs(task["desired"] - task["current"]))[:TASKS_SHOWN]:
-        amended = ", ".join(f"{item['rule']} {item['before']} -> {item['after']}" for item in task["amendments"])
-        looked = looked_at(task, explained["span_end_ms"])
-        sizes = (str(task["current"]), f"{task['ratio']:.3f}", str(task["proposed"]))
-        table.add_row(
-            Text(task["task"]), *sizes, Text(amended or "-"), str(task["desired"]), str(task["floor"]), Text(looked or "-")
-        )
+    rows = _alike(sorted(changing, key=lambda task: -abs(task["desired"] - task["current"])), _task_figures)
+    for figures, alike in rows[:ROWS_SHOWN]:
+        looked = looked_at(alike[0], explained["span_end_ms"])
+        whose = f"{alike[0]['task']}: " if looked and len(alike) > 1 else ""
+        table.add_row(Text(several([task["task"] for task in alike])), *map(Text, figures), Text(f"{whose}{looked}" or "-"))
     out.print(table)
-    if len(changing) > TASKS_SHOWN:
-        out.print(f"and {len(changing) - TASKS_SHOWN} more tasks (--json shows all)")
+    _say_what_is_left(out, rows)
+
+
+def _task_figures(task: Document) -> tuple[str, ...]:
+    amended = ", ".join(f"{item['rule']} {item['before']} -> {item['after']}" for item in task["amendments"])
+    sizes = (str(task["current"]), f"{task['ratio']:.3f}", str(task["proposed"]))
+    return (*sizes, amended or "-", str(task["desired"]), str(task["floor"]))
+
+
+def _alike(
+    rows: Iterable[Document], figures: Callable[[Document], tuple[str, ...]]
+) -> list[tuple[tuple[str, ...], list[Document]]]:
+    """Put what has equal figures into one row, in the order of the first of each."""
+    groups: dict[tuple[str, ...], list[Document]] = {}
+    for row in rows:
+        groups.setdefault(figures(row), []).append(row)
+    return list(groups.items())
+
+
+def _say_what_is_left(out: Console, rows: Sequence[tuple[tuple[str, ...], list[Document]]]) -> None:
+    left = sum(len(alike) for _, alike in rows[ROWS_SHOWN:])
+    if left:
+        out.print(f"and {left} more tasks (--json shows all)")
 
 
 def _show_course(out: Console, explained: Document) -> None:
     """Print what became of it, line by line in the order of time."""
     steps = [(item["at_ms"], 0, f"{item['status']}: {_outcome(item)}") for item in explained["outcomes"]]
-    steps += [(item["at_ms"], 1, f"{item['status']}{_progress(item)}") for item in explained["progress"]]
+    actions = {command["command_id"]: command["action"] for command in explained["commands"]}
+    steps += [(item["at_ms"], 1, f"{actions[item['command_id']]} {_progress(item)}") for item in explained["progress"]]
     steps += [(item["at_ms"], 2, f"engine: {_event(item)}") for item in explained["engine_events"]]
     if not explained["outcomes"]:
         out.print("No outcome yet: the rescaler has not answered.")
@@ -87,17 +110,26 @@ def _show_course(out: Console, explained: Document) -> None:
         out.print(Text(f"gate now: {words}"))
 
 
-def _show_command(out: Console, command: Document) -> None:
-    kind = " (advice)" if command["advice"] else ""
-    out.print(Text(f"command {command['command_id']}{kind}: {command['gate_reason']}, because of {command['gate_cause']}"))
+def _show_commands(out: Console, commands: Sequence[Document]) -> None:
+    """Print the steps in a line, and what the last of them changes."""
+    last = commands[-1]
+    kind = " (advice)" if last["advice"] else ""
+    steps = ", then ".join(f"{command['command_id']} {command['action']}" for command in commands)
+    out.print(Text(f"{steps}{kind}: {last['gate_reason']}, because of {last['gate_cause']}"))
     table = Table("task", "before", "after", "added units", "removed units", "vnodes moved")
-    for change in command["changes"][:TASKS_SHOWN]:
-        units = (_units(change["added_units"]), _units(change["removed_units"]))
-        table.add_row(Text(change["task"]), str(change["before"]), str(change["after"]), *units, str(change["vnodes_moved"]))
-    out.print(table)
-    if command["placement"]:
-        placement = command["placement"]
-        out.print(Text(f"placed by {placement['algorithm']} on {', '.join(placement['hosts'])}"))
+    rows = _alike(last["changes"], _change_figures)
+    for figures, alike in rows[:ROWS_SHOWN]:
+        table.add_row(Text(several([change["task"] for change in alike])), *map(Text, figures))
+    if rows:
+        out.print(table)
+    _say_what_is_left(out, rows)
+    if last["placement"]:
+        out.print(Text(f"placed by {last['placement']['algorithm']} on {', '.join(last['placement']['hosts'])}"))
+
+
+def _change_figures(change: Document) -> tuple[str, ...]:
+    units = (_units(change["added_units"]), _units(change["removed_units"]))
+    return (str(change["before"]), str(change["after"]), *units, str(change["vnodes_moved"]))
 
 
 def _show_recomputed(out: Console, recomputed: Document) -> None:
@@ -105,7 +137,7 @@ def _show_recomputed(out: Console, recomputed: Document) -> None:
         out.print(Text("recomputed: the same bytes", style="green"))
         return
     out.print(Text("recomputed: NOT the same", style="bold red"))
-    for line in recomputed["differences"][:TASKS_SHOWN]:
+    for line in recomputed["differences"][:ROWS_SHOWN]:
         out.print(Text(f"  {line}"))
 
 
@@ -121,9 +153,15 @@ def _outcome(outcome: Document) -> str:
 
 
 def _progress(step: Document) -> str:
-    took = f", {step['duration_ms'] / 1000:.0f} s" if step["duration_ms"] else ""
+    words = [step["status"]]
+    if step["learners"]:
+        words.append(f"{step['learners']} learners")
+    if step["lag_bytes"]:
+        words.append(f"{step['lag_bytes'] / 2**20:.0f} MiB behind")
+    if step["status"] in ENDED and step["duration_ms"]:
+        words.append(f"{step['duration_ms'] / 1000:.0f} s")
     failed = f": {step['code']} {step['detail']}".rstrip() if step["code"] else ""
-    return took + failed
+    return ", ".join(words) + failed
 
 
 def _event(event: Document) -> str:

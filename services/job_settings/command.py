@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
+    from contracts.messages import JobSettings
     from contracts.settings import RoadSettings
     from services.job_settings.book import Book, Changed
 
 NO_POLICY = "default"
+NOTHING_NEW = "written anew, nothing else than before"
 
 _BOOTSTRAP = click.option("--bootstrap", help="Kafka bootstrap servers (default: SURESCALE_BOOTSTRAP).")
 _PREFIX = click.option("--prefix", help="Stands before every topic name of the road.")
@@ -105,7 +107,7 @@ def show(job: str, as_json: bool, bootstrap: str | None, prefix: str | None) -> 
     if as_json:
         click.echo(json.dumps(document, indent=2))
     else:
-        click.echo("\n".join(f"{name:<18} {value}" for name, value in document.items()))
+        click.echo("\n".join(f"{name:<18} {_told(value)}" for name, value in document.items()))
 
 
 @command.command("history")
@@ -125,7 +127,10 @@ def history(job: str, as_json: bool, bootstrap: str | None, prefix: str | None) 
     if not changes:
         click.echo(f"{job} was never changed: it has the defaults")
     for change in changes:
-        what = ", ".join(f"{name} {before} -> {after}" for name, (before, after) in change["changed"].items()) or "nothing"
+        what = (
+            ", ".join(f"{name} {_told(before)} -> {_told(after)}" for name, (before, after) in change["changed"].items())
+            or NOTHING_NEW
+        )
         passed = "" if change["in_force"] else " (never in force: a higher version was there)"
         click.echo(f"{change['version']:>4}  {_utc(change['at_ms'])}  {change['set_by']}  {what}{passed}")
 
@@ -142,7 +147,9 @@ def _said(job: str, done: "Changed") -> str:
 
     if not done.differences:
         return f"{job}: settings version {done.before.version} are like that already; nothing was written"
-    what = ", ".join(f"{OPTIONS[name][2:]} {before} -> {after}" for name, (before, after) in done.differences.items())
+    what = ", ".join(
+        f"{OPTIONS[name][2:]} {_told(before)} -> {_told(after)}" for name, (before, after) in done.differences.items()
+    )
     line = f"{job}: {what}; settings version {done.after.version}, from the next span on"
     return f"{line}\n{done.overtaken_by} changed them at the same time and was last" if done.overtaken_by else line
 
@@ -169,7 +176,7 @@ def _shown(book: "Book", road_policy: str) -> dict[str, Any]:
         **{name: getattr(settings, name) for name in CHANGEABLE},
         "version": settings.version,
         "set_by": settings.set_by,
-        "set_at": _utc(settings.set_at_ms) if settings.version else "never",
+        "set_at": _when_set(settings),
         "policy_in_use": f"{answers} ({source})",
         "scalable_tasks": len(scalable),
         "parallelism": sum(task.parallelism for task in scalable),
@@ -197,6 +204,17 @@ def _changes(book: "Book") -> list[dict[str, Any]]:
         )
         before = settings if counts else before
     return found
+
+
+def _told(value: object) -> str:
+    """Return a setting for people; no policy of its own is what --policy calls ``default``."""
+    return NO_POLICY if value is None else str(value)
+
+
+def _when_set(settings: "JobSettings") -> str:
+    if not settings.version:
+        return "never"
+    return _utc(settings.set_at_ms) if settings.set_at_ms else "before the road's clock ran"
 
 
 def _utc(at_ms: int) -> str:

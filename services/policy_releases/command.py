@@ -3,6 +3,7 @@
 import getpass
 import json
 import socket
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
@@ -34,14 +35,23 @@ def list_(as_json: bool, cluster: str | None, policy_folder: str | None, bootstr
     """Show the policies of the folder, and the releases of the cluster."""
     from policies.registry import load_policy, policy_names
     from services.explain.log import road_settings
+    from services.policy_releases.folder import card_scores, folder_of
     from services.policy_releases.releases import in_force
 
     settings = road_settings(bootstrap, prefix, cluster=cluster, policy_folder=policy_folder)
     releases, now_ms = _released(settings)
+    root = folder_of(settings.policy_folder)
     known = [load_policy(name, settings.policy_folder) for name in policy_names(settings.policy_folder)]
     now = in_force(releases, now_ms)
+    scores = {item.name: card_scores(root / item.name) if item.sha256 else None for item in known}
     rows = [
-        {"policy": item.name, "sha256": item.sha256, "span_minutes": item.span_minutes, "unusable": getattr(item, "reason", None)}
+        {
+            "policy": item.name,
+            "sha256": item.sha256,
+            "span_minutes": item.span_minutes,
+            "unusable": getattr(item, "reason", None),
+            "scores": asdict(found) if (found := scores[item.name]) else None,
+        }
         for item in known
     ]
     told = [_document(release) | {"in_force": release == now} for release in releases]
@@ -49,7 +59,9 @@ def list_(as_json: bool, cluster: str | None, policy_folder: str | None, bootstr
         click.echo(json.dumps({"policies": rows, "cluster": settings.cluster, "releases": told}, indent=2))
         return
     for row in rows:
-        click.echo(f"{row['policy']:<20} {str(row['sha256'])[:12] or 'rule':<12}  {row['unusable'] or ''}".rstrip())
+        said = row["unusable"] or (found.line() if (found := scores[str(row["policy"])]) else "")
+        span = f"every {row['span_minutes']} min"
+        click.echo(f"{row['policy']:<20} {str(row['sha256'])[:12] or 'rule':<12}  {span:<13} {said}".rstrip())
     for release in releases:
         here = "  <- in force" if release == now else "  to come" if release.valid_from_ms > now_ms else ""
         click.echo(f"{settings.cluster}: from {_utc(release.valid_from_ms)} {_named(release)}, by {release.set_by}{here}")

@@ -1,12 +1,14 @@
 """Policies in the policy folder by name and hash: ``folder/<name>``, or ``folder/<hash>`` where several versions are kept."""
 
 import hashlib
+import json
 from pathlib import Path
 
 from contracts.errors import SettingsError
 from policies.package import CARD
 from policies.policy import Policy
-from policies.registry import FORECAST, RULES, SHIPPED, Unavailable, load_policy
+from policies.registry import FORECAST, RULES, SHIPPED, Unavailable, load_policy, policy_names
+from services.policy_releases.scores import Scores, scores_of
 
 
 def released_policy(name: str, sha256: str, folder: str) -> Policy:
@@ -18,7 +20,7 @@ def released_policy(name: str, sha256: str, folder: str) -> Policy:
         if name in (*RULES, FORECAST):
             return load_policy(name, folder)
         return Unavailable(name, f"{name} is no rule, and no hash of a package was given")
-    root = Path(folder) if folder else SHIPPED
+    root = folder_of(folder)
     found = {place: card_hash(root / place) for place in (name, sha256)}
     place = next((place for place, held in found.items() if held == sha256), None)
     if place is not None:
@@ -26,6 +28,20 @@ def released_policy(name: str, sha256: str, folder: str) -> Policy:
     held = found[name]
     there = f"has hash {held[:12]}" if held else "is not there"
     return Unavailable(name, f"{name} of hash {sha256[:12]} is not in the policy folder: {name} {there}")
+
+
+def folder_of(setting: str) -> Path:
+    """Return the folder that the setting names; an empty one means the packages that ship with surescale."""
+    return Path(setting) if setting else SHIPPED
+
+
+def card_scores(package: Path) -> Scores | None:
+    """Return what a package's card says of its scores, None where there is no card or it says nothing."""
+    try:
+        card = json.loads((package / CARD).read_bytes())
+    except (OSError, ValueError):
+        return None
+    return scores_of(card) if isinstance(card, dict) else None
 
 
 def card_hash(package: Path) -> str:
@@ -42,6 +58,10 @@ def verified(name: str, folder: str) -> Policy:
     Raises:
         SettingsError: it cannot be used; the message says why.
     """
+    known = policy_names(folder)
+    if name not in known:
+        where = folder or "the folder that ships with surescale"
+        raise SettingsError(f"policy {name}: there is none of that name in {where}; known: {', '.join(known)}")
     policy = load_policy(name, folder)
     if isinstance(policy, Unavailable):
         raise SettingsError(f"policy {name}: {policy.reason}")

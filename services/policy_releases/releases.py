@@ -29,7 +29,7 @@ def rolled_back(releases: Timeline, *, next_minute_ms: int, by: str) -> PolicyRe
         SettingsError: nothing was released before the newest release.
     """
     if not releases:
-        raise SettingsError("policy: there is no release to roll back")
+        raise SettingsError("policy: none was released yet, so there is nothing to roll back")
     newest = releases[-1]
     used = (newest.policy, newest.sha256)
     before = next((release for release in reversed(releases) if (release.policy, release.sha256) != used), None)

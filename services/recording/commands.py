@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from services.recording.sources import Source
 
 
+WIDTH_WITHOUT_TERMINAL = 110
+
+
 class _EventTime(click.ParamType):
     """An instant of event time: ISO 8601 (UTC unless it says otherwise) or milliseconds since the epoch."""
 
@@ -128,7 +131,8 @@ def replay(
         return
     from rich.console import Console
 
-    console = Console()
+    terminal = Console()
+    console = terminal if terminal.is_terminal else Console(width=WIDTH_WITHOUT_TERMINAL)
     print_replay(found, console, full=full)
     if answers is not None:
         print_answers(answers, console)

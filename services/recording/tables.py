@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
+from services.naming import several
 from services.recording.diff import Agreement, SpanDiff, Tally, TaskWish
 from services.recording.replay import Replayed
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
 NOTHING = "·"
 DIFFERENCES_SHOWN = 5
-NAMES_SHOWN = 3  # of tasks in one row
 
 
 def document(found: Replayed, *, source: str, through: str) -> dict[str, Any]:
@@ -40,15 +40,16 @@ def print_replay(found: Replayed, console: Console, *, full: bool = False) -> No
     names = [tally.policy for tally in found.policies]
     for job in found.jobs:
         spans = [span for span in found.spans if span.job == job]
-        shown = [span for span in spans if full or span.tasks]
-        if shown:
-            console.print(_job_table(job, shown, names, full))
-        quiet = len(spans) - len(shown)
+        runs = [[span] for span in spans] if full else [run for run in _runs(spans) if run[0].tasks]
+        if runs:
+            console.print(_job_table(job, runs, names, full))
+        quiet = len(spans) - sum(map(len, runs))
         if quiet:
             console.print(f"{job}: {quiet} of {len(spans)} spans without any change are left out", style="dim", highlight=False)
     console.print(_figures_table(found))
     for tally in found.policies:
-        console.print(f"{tally.policy}: {agreement_line(tally.recorded)}", highlight=False)
+        package = f" ({tally.sha256[:12]})" if tally.sha256 else ""
+        console.print(f"{tally.policy}{package}: {agreement_line(tally.recorded)}", highlight=False)
         for difference in tally.recorded.differences[:DIFFERENCES_SHOWN]:
             console.print(f"  {_difference(difference)}", highlight=False, markup=False)
     if found.refused:
@@ -84,18 +85,40 @@ def clock_text(at_ms: int) -> str:
     return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M")
 
 
-def _job_table(job: str, spans: Sequence[SpanDiff], names: Sequence[str], full: bool) -> Table:
+def _job_table(job: str, runs: Sequence[Sequence[SpanDiff]], names: Sequence[str], full: bool) -> Table:
     table = Table("span end", "task", "now", title=job, title_justify="left")
     table.columns[2].justify = "right"
     for name in names:
         table.add_column(name, justify="right")
-    for span in spans:
-        verdicts = [_verdict(action, desired) for action, desired in zip(span.actions, span.desired, strict=True)]
-        table.add_row(clock_text(span.span_end_ms), "[bold]all[/bold]", str(span.current), *verdicts)
-        for row in _task_rows(span, full):
-            table.add_row("", *row)
+    for alike in runs:
+        first = alike[0]
+        verdicts = [_verdict(action, desired) for action, desired in zip(first.actions, first.desired, strict=True)]
+        rows = [("[bold]all[/bold]", str(first.current), *verdicts), *_task_rows(first, full)]
+        for number, row in enumerate(rows):
+            table.add_row(_when(alike, number), *row)
         table.add_section()
     return table
+
+
+def _runs(spans: Sequence[SpanDiff]) -> list[list[SpanDiff]]:
+    """Put spans that follow each other with the same answers together: what is wished again and again is said once."""
+    runs: list[list[SpanDiff]] = []
+    for span in spans:
+        before = runs[-1][-1] if runs else None
+        if before is not None and (before.actions, before.current, before.tasks) == (span.actions, span.current, span.tasks):
+            runs[-1].append(span)
+        else:
+            runs.append([span])
+    return runs
+
+
+def _when(alike: Sequence[SpanDiff], row: int) -> str:
+    """Return what stands in the first column: when the first span ends; below it, when the last one does."""
+    first, last = clock_text(alike[0].span_end_ms), clock_text(alike[-1].span_end_ms)
+    if row == 0:
+        return first
+    until = last[11:] if last[:10] == first[:10] else last[5:]
+    return f"to {until}, {len(alike)} spans" if row == 1 and len(alike) > 1 else ""
 
 
 def _task_rows(span: SpanDiff, full: bool) -> Iterator[tuple[str, ...]]:
@@ -106,15 +129,11 @@ def _task_rows(span: SpanDiff, full: bool) -> Iterator[tuple[str, ...]]:
         if wish not in alike:
             groups.setdefault(wish.task if full else (wish.current, wish.desired), []).append(wish)
     for wishes in groups.values():
-        yield (_names(wishes), str(wishes[0].current), *(_wanted(wishes[0], desired) for desired in wishes[0].desired))
+        wanted = (_wanted(wishes[0], desired) for desired in wishes[0].desired)
+        yield (several([wish.task for wish in wishes]), str(wishes[0].current), *wanted)
     if alike:
         sums = (str(sum(wish.desired[index] or 0 for wish in alike)) for index in range(len(span.actions)))
         yield (f"{len(alike)} tasks alike", str(sum(wish.current for wish in alike)), *sums)
-
-
-def _names(wishes: Sequence[TaskWish]) -> str:
-    names = ", ".join(wish.task for wish in wishes[:NAMES_SHOWN])
-    return names if len(wishes) <= NAMES_SHOWN else f"{names} and {len(wishes) - NAMES_SHOWN} more, each"
 
 
 def _verdict(action: str | None, desired: int | None) -> str:
@@ -133,13 +152,22 @@ def _wanted(wish: TaskWish, desired: int | None) -> str:
 
 def _figures_table(found: Replayed) -> Table:
     span = f"{clock_text(found.first_ms or 0)} to {clock_text(found.last_ms or 0)}"
-    table = Table("policy", "package", title=f"{found.windows} windows, {span}", title_justify="left")
-    for name in ("decisions", "acts", "rescales", "minutes over capacity", "subtasks, mean", "by the rule instead"):
+    table = Table(title=f"{found.windows} windows, {span}", title_justify="left")
+    table.add_column("policy", no_wrap=True)
+    stood_in = any(tally.fallbacks for tally in found.policies)
+    for name in ("decisions", "acts", "rescales", "minutes over capacity", "subtasks", *(["by the rule"] if stood_in else [])):
         table.add_column(name, justify="right")
     for tally in found.policies:
-        cells = (tally.decisions, tally.acts, tally.rescales, _over(tally), _mean(tally), tally.fallbacks)
-        table.add_row(tally.policy, tally.sha256[:12] or "-", *map(str, cells))
-    table.add_row(found.ran.policy, "", "", "", str(found.ran.rescales), _over(found.ran), _mean(found.ran), "", style="dim")
+        cells = (
+            tally.decisions,
+            tally.acts,
+            tally.rescales,
+            _over(tally),
+            _mean(tally),
+            *([tally.fallbacks] if stood_in else []),
+        )
+        table.add_row(tally.policy, *map(str, cells))
+    table.add_row(found.ran.policy, "", "", str(found.ran.rescales), _over(found.ran), _mean(found.ran), style="dim")
     return table
 
 

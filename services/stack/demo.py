@@ -43,6 +43,10 @@ HEADINGS = {
               help="State is restored before it moves, or the job restarts.")  # fmt: skip
 @click.option("--kill-host", "kill_host_minutes", type=click.IntRange(min=1), multiple=True, metavar="MINUTE",
               help="Take the busiest host away at this minute; repeatable.")  # fmt: skip
+@click.option("--join-host", "join_host_minutes", type=click.IntRange(min=1), multiple=True, metavar="MINUTE",
+              help="Another host joins at this minute; repeatable.")  # fmt: skip
+@click.option("--standbys", type=click.IntRange(min=0), default=0, show_default=True,
+              help="Copies of each unit's state kept on other hosts.")  # fmt: skip
 @click.option("--report", "report_file", type=click.Path(path_type=Path, dir_okay=False), help="Write the report as JSON.")
 @click.option("--keep", is_flag=True, help="Stay up after the trace, until Ctrl-C.")
 def command(*, report_file: Path | None, keep: bool, **given: Any) -> None:
@@ -85,33 +89,14 @@ class _Lines:
 
 def _follow(road: "LocalRoad", say: _Lines) -> None:
     """Show the trace go by until its end."""
+    from services.stack.lines import progress_line
+
     next_line_s = 0.0
     while not (seen := road.engine_report())["finished"]:
         if time.monotonic() >= next_line_s:
-            say(_progress_line(seen, road.gates()))
+            say(progress_line(seen, road.gates()))
             next_line_s = time.monotonic() + SAY_EVERY_S
         time.sleep(0.25)
-
-
-def _progress_line(report: dict[str, Any], gates: dict[str, str]) -> str:
-    jobs = [
-        f"{job}: {figures['load_records_per_minute']:.0f} records/min on {figures['parallelism'][-1]} subtasks"
-        f"{_doing(figures, gates.get(job))}"
-        for job, figures in sorted(report["jobs"].items())
-        if figures["parallelism"]
-    ]
-    return f"minute {report['minutes_done']:>4} of {report['minutes']}  " + "   ".join(jobs)
-
-
-def _doing(figures: dict[str, Any], gate: str | None) -> str:
-    """Return what a job is in the middle of: its gate's phase, and learners or a restart."""
-    words = [gate] if gate else []
-    rescale = figures["rescale"] or {}
-    if rescale.get("state") == "warming":
-        words.append(f"{rescale['learners']} learners, {rescale['lag_bytes'] / 2**20:.0f} MiB behind")
-    elif figures["state"] != "running":
-        words.append(figures["state"])
-    return f" ({', '.join(words)})" if words else ""
 
 
 def _print_summary(report: dict[str, Any]) -> None:
@@ -119,10 +104,13 @@ def _print_summary(report: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from services.stack.lines import JOBS_SHOWN, together
     from services.stack.rescales import rescale_lines
 
     console = Console() if sys.stdout.isatty() else Console(width=WIDTH_WITHOUT_TERMINAL)
-    for job, policies in report["jobs"].items():
+    many = len(report["jobs"]) > JOBS_SHOWN
+    shown = {f"{len(report['jobs'])} jobs together": together(report["jobs"])} if many else report["jobs"]
+    for job, policies in shown.items():
         table = Table(title=f"{job}, {report['minutes']} minutes", title_justify="left", box=SIMPLE)
         table.add_column("policy", no_wrap=True)
         for heading in (*HEADINGS.values(), "rent $"):
@@ -132,7 +120,9 @@ def _print_summary(report: dict[str, Any]) -> None:
             cells = [_cell(figures[name]) for name in HEADINGS]
             table.add_row(policy, *cells, f"{rent['dollars']:.2f}" if rent else "-")
         console.print(table)
-    for line in (*rent_lines(report), *rescale_lines(report["rescaling"])):
+    if many:
+        console.print("means over the jobs; subtask min, rescales, overload and rent are sums; --report FILE writes each job")
+    for line in (*rent_lines(report, jobs_shown=not many), *rescale_lines(report["rescaling"], jobs_shown=not many)):
         console.print(line, highlight=False)
     counts, fresh = report["counts"], report["freshness_s"]["pipeline"]
     console.print(
@@ -145,10 +135,10 @@ def _print_summary(report: dict[str, Any]) -> None:
     )
 
 
-def rent_lines(report: dict[str, Any]) -> list[str]:
+def rent_lines(report: dict[str, Any], *, jobs_shown: bool = True) -> list[str]:
     """Return what the road's jobs cost in money and what their placement saved; on the last line, each policy's cluster."""
     lines = []
-    for job, policies in report["jobs"].items():
+    for job, policies in report["jobs"].items() if jobs_shown else ():
         rent = next(iter(policies.values()))["rent"]  # the policy that acted comes first
         if rent:
             lines.append(

@@ -56,6 +56,8 @@ class RoadOptions:
     twins: tuple[str, ...] = TWINS
     rescale: str = "learners"
     kill_host_minutes: tuple[int, ...] = ()
+    join_host_minutes: tuple[int, ...] = ()
+    standbys: int = 0
 
     def shared_arguments(self) -> list[str]:
         """Return the options that engine and twins share, so that both run the same trace."""
@@ -63,6 +65,8 @@ class RoadOptions:
         arguments += ["--load-parallelism", str(self.load_parallelism), "--rescale", self.rescale]
         for minute in self.kill_host_minutes:
             arguments += ["--kill-host", str(minute)]
+        for minute in self.join_host_minutes:
+            arguments += ["--join-host", str(minute)]
         for job in self.jobs:
             arguments += ["--job", job]
         if self.start_minute is not None:
@@ -202,7 +206,13 @@ class LocalRoad:
         self.supervisor.start(engine_role(self.settings, self._ports, self._engine_arguments()))
         self._publish_settings()
         spark = ["--master", "local[2]", "--checkpoint", str(self.supervisor.folder / "checkpoint")]
-        roles = road_roles(self.settings, self._ports, spark_env=self._spark_env, spark_arguments=spark)
+        roles = road_roles(
+            self.settings,
+            self._ports,
+            spark_env=self._spark_env,
+            spark_arguments=spark,
+            rescaler_arguments=["--standbys", str(self.options.standbys)],
+        )
         for role in roles:
             self.supervisor.launch(role)
         for role in roles:
@@ -218,7 +228,7 @@ class LocalRoad:
         arguments = ["twin", "--span-minutes", str(self.policy.span_minutes), "--output", str(self.twins_file)]
         for policy in self.options.twins:
             arguments += ["--policy", policy]
-        return arguments + self.options.shared_arguments()
+        return [*arguments, "--standbys", str(self.options.standbys), *self.options.shared_arguments()]
 
     def _publish_settings(self) -> None:
         """Tell the road what each job may use: the simulated job's own limits."""
@@ -243,7 +253,12 @@ def _checked(options: RoadOptions) -> Policy:
         raise SettingsError(f"--policy: there is no policy {options.policy!r}; known: {', '.join(policy_names())}")
     workload = load_workload(options.workload)
     jobs = [load_job(job, workload, options.load_parallelism) for job in options.jobs]
-    run = RunOptions(minutes=options.minutes, start_minute=options.start_minute, kill_host_minutes=options.kill_host_minutes)
+    run = RunOptions(
+        minutes=options.minutes,
+        start_minute=options.start_minute,
+        kill_host_minutes=options.kill_host_minutes,
+        join_host_minutes=options.join_host_minutes,
+    )
     SimulatedCluster(jobs, workload, run)
     return load_policy(options.policy)
 

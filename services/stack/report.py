@@ -14,6 +14,7 @@ import numpy as np
 from contracts import topics
 from contracts.clock import MINUTE_MS
 from contracts.messages import (
+    Balance,
     ClusterTopology,
     DeadLetter,
     Decision,
@@ -130,7 +131,10 @@ def _take_command(figures: RoadFigures, raw: bytes, _append_ms: int) -> None:
 
 
 def _take_event(figures: RoadFigures, raw: bytes, _append_ms: int) -> None:
-    record: EventRecord = decode(raw, Outcome | Progress)
+    record: EventRecord = decode(raw, EventRecord)
+    if isinstance(record, Balance):
+        figures.events.add((record.cluster, record.generation, record.sequence))
+        return
     figures.rescales.take(record)
     if isinstance(record, Progress):
         figures.events.add((record.command_id, record.status))

@@ -56,10 +56,10 @@ class RescaleFigures:
         }
 
 
-def rescale_lines(rescaling: Mapping[str, Any]) -> list[str]:
-    """Return in words how rescales went, and what happened to hosts and jobs meanwhile."""
+def rescale_lines(rescaling: Mapping[str, Any], *, jobs_shown: bool = True) -> list[str]:
+    """Return in words how rescales went (each job's, if asked for), and what happened to hosts and jobs meanwhile."""
     lines = []
-    for job, found in rescaling["jobs"].items():
+    for job, found in rescaling["jobs"].items() if jobs_shown else ():
         warm, pause = found["warm_up_s"], found["pause_s"]
         words = f"{job}: {found['rescales']} rescales"
         if found["learners"]:

@@ -46,6 +46,7 @@ def road_roles(
     *,
     spark_env: Mapping[str, str],
     spark_arguments: Sequence[str],
+    rescaler_arguments: Sequence[str] = (),
 ) -> list[Role]:
     """Return monitor, Spark job, agent, rescaler and state projector, in the order in which they are best started.
 
@@ -55,7 +56,7 @@ def road_roles(
         _role("spark", settings, ports.spark, ["spark", *spark_arguments], env=spark_env, stop_grace_s=20.0),
         _role("monitor", settings, ports.monitor, ["monitor"]),
         _role("agent", settings, ports.agent, ["agent"], env={"OMP_NUM_THREADS": "1"}),
-        _role("rescaler", settings, ports.rescaler, ["rescaler"]),
+        _role("rescaler", settings, ports.rescaler, ["rescaler", *rescaler_arguments]),
         _role("state-service", settings, ports.state, ["state-service", "--port", str(ports.http)]),
     ]
 

@@ -1,7 +1,8 @@
 """``surescale state`` and ``surescale decisions``: the view as tables for people and as JSON for programs."""
 
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import click
@@ -9,6 +10,7 @@ import click
 if TYPE_CHECKING:
     from contracts.settings import RoadSettings
     from services.state.view_store import ViewStore
+    from services.state.views import Views
 
 REBUILD_TIMEOUT_S = 300.0
 
@@ -20,23 +22,55 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.command("state")
 @click.argument("job", required=False)
 @_JSON
+@click.option("--watch", is_flag=True, help="Show it again and again, until Ctrl-C.")
+@click.option(
+    "--every",
+    type=click.FloatRange(min=0.1),
+    default=2.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How often --watch shows it.",
+)
 @click.option("--rebuild", is_flag=True, help="Flush the view and build it anew from Kafka first.")
 @_REDIS
 @_PREFIX
 @click.option("--bootstrap", help="Kafka bootstrap servers, for --rebuild (default: SURESCALE_BOOTSTRAP).")
 def state_command(
-    job: str | None, as_json: bool, rebuild: bool, redis_url: str | None, prefix: str | None, bootstrap: str | None
+    job: str | None,
+    as_json: bool,
+    watch: bool,
+    every: float,
+    rebuild: bool,
+    redis_url: str | None,
+    prefix: str | None,
+    bootstrap: str | None,
 ) -> None:
     """Show all jobs, or one JOB (cluster/name) with its tasks, gate and latest decision."""
-    from services.state.tables import print_job, print_jobs, print_json
     from services.state.views import Views
+
+    if as_json and watch:
+        raise click.UsageError("--watch is for people; programs ask again, or ask the HTTP API")
 
     settings = road_settings(redis_url, prefix, bootstrap)
     with open_store(settings) as store:
         if rebuild:
             click.echo(_rebuild(settings, store), err=True)
         views = Views(store)
-        document = views.job(job) if job else views.jobs()
+        if not watch:
+            _show(views, job, as_json)
+            return
+        with suppress(KeyboardInterrupt):
+            while True:
+                _show(views, job, as_json, anew=True)
+                time.sleep(every)
+
+
+def _show(views: "Views", job: str | None, as_json: bool, *, anew: bool = False) -> None:
+    from services.state.tables import print_job, print_jobs, print_json
+
+    document = views.job(job) if job else views.jobs()
+    if anew:
+        click.clear()  # does nothing where the output is no terminal
     if as_json:
         print_json(document)
     elif isinstance(document, list):

@@ -4,6 +4,7 @@ Every key is fed by one Kafka partition, except ``jobs``, ``clusters`` (only add
 fed by one topic) and ``counts`` (only added up). So the view does not depend on how partitions are interleaved.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -67,3 +68,21 @@ class Remember:
 
 
 Operation = SetField | DropField | AddMember | AddUp | Remember
+
+
+def condensed(operations: Iterable[Operation]) -> list[Operation]:
+    """Return fewer operations that come to the same: the last word on a field, a member once, what is remembered in its order.
+
+    Nearly every record names its job and its cluster, and the rescaler writes its memory of a job anew at each step.
+    """
+    once: dict[tuple[str, str], Operation] = {}
+    others: list[Operation] = []
+    for operation in operations:
+        match operation:
+            case SetField(key, field, _) | DropField(key, field):
+                once[key, field] = operation
+            case AddMember(key, member):
+                once[key, member] = operation
+            case _:
+                others.append(operation)
+    return [*once.values(), *others]

@@ -14,6 +14,7 @@ from contracts import topics
 from contracts.errors import RecordRejected
 from contracts.ids import cluster_of, split_job
 from contracts.messages import (
+    Balance,
     ClockSegment,
     ClusterTopology,
     DeadLetter,
@@ -22,11 +23,11 @@ from contracts.messages import (
     EventRecord,
     JobSettings,
     JobTopology,
-    LookedAt,
     Outcome,
     PolicyRelease,
     RescalerRecord,
     RescheduleCommand,
+    TaskDecision,
 )
 from contracts.summaries import decode_summary, encode_summary, summary_of
 from contracts.windows import decode_window
@@ -157,7 +158,16 @@ def _gate_summary(memory: RescalerRecord) -> dict[str, object]:
         "desired_generation": body.get("desired_generation"),
         "applied_generation": body.get("applied_generation"),
         "failures": body.get("failures"),
+        "observed_generation": _observed(body),
+        "conditions": body.get("conditions") or [],
+        "standbys": body.get("standbys") or [],
     }
+
+
+def _observed(body: dict[str, Any]) -> int | None:
+    """Return the last generation that is over: what the newest conditions speak for."""
+    seen = [_mapping(each).get("observed_generation") for each in body.get("conditions") or []]
+    return max((each for each in seen if isinstance(each, int)), default=None)
 
 
 def _mapping(value: Any) -> dict[str, Any]:
@@ -205,12 +215,15 @@ def _decision(record: Record) -> tuple[Operation, ...]:
 
 def _trimmed(decision: Decision) -> Decision:
     """Leave of what each task looked at only the heaviest snapshots, in their order."""
-    return replace(decision, tasks=tuple(replace(task, looked_at=_heaviest(task.looked_at)) for task in decision.tasks))
+    return replace(decision, tasks=tuple(map(_without_light, decision.tasks)))
 
 
-def _heaviest(looked_at: tuple[LookedAt, ...]) -> tuple[LookedAt, ...]:
-    shown = sorted(range(len(looked_at)), key=lambda index: -looked_at[index].weight)[:LOOKED_AT_SHOWN]
-    return tuple(looked_at[index] for index in sorted(shown))
+def _without_light(task: TaskDecision) -> TaskDecision:
+    weights = [looked_at.weight for looked_at in task.looked_at]
+    if len(weights) <= LOOKED_AT_SHOWN:
+        return task
+    shown = sorted(range(len(weights)), key=weights.__getitem__, reverse=True)[:LOOKED_AT_SHOWN]
+    return replace(task, looked_at=tuple(task.looked_at[index] for index in sorted(shown)))
 
 
 def _command(record: Record) -> tuple[Operation, ...]:
@@ -229,6 +242,10 @@ def _command(record: Record) -> tuple[Operation, ...]:
 
 def _event(record: Record) -> tuple[Operation, ...]:
     event = decode(record.value, EventRecord)
+    if isinstance(event, Balance):
+        identity = f"{event.generation}/{event.sequence}"
+        kept = ("balances", event.cluster, identity, event.at_ms, _document(record), EVENTS_KEPT, f"balances.{event.status}")
+        return AddMember("clusters", event.cluster), Remember(*kept)
     if isinstance(event, Outcome):
         remembered = Remember(
             "outcomes",

@@ -3,17 +3,22 @@
 A view that vanished (flushed, Redis restarted) or that belongs to another Kafka is begun anew.
 """
 
+import contextlib
 import logging
 import time
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 
+import redis
 from confluent_kafka import KafkaError, KafkaException
 
 from contracts.errors import RecordRejected
 from contracts.settings import RoadSettings
 from runtime.metrics import RoleMetrics, Tally
 from services.state import metrics
-from services.state.operations import AddMember, AddUp, Operation
+from services.state.operations import AddUp, Operation, condensed
 from services.state.project import Record, project
 from services.state.topic_log import TopicLog
 from services.state.view_store import Positions, ViewStore
@@ -22,8 +27,22 @@ _STEP_WAIT_S = 0.1
 _ELECTING = {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE}
 
 
+@dataclass(frozen=True, slots=True)
+class _Write:
+    """A batch on its way into the view. ``done`` says whether the view took it, or was moved by another writer meanwhile."""
+
+    records: Counter[str]  # how many, by topic
+    after: Positions
+    began_s: float
+    done: Future[bool]
+
+
 class Projector:
-    """One writer of the view. Others may write the same view: whoever comes second goes on from where the first one was."""
+    """One writer of the view. Others may write the same view: whoever comes second goes on from where the first one was.
+
+    While Redis takes one batch in, the next one is fetched and taken apart. It is handed over only when the view stands where it
+    begins, so at most one batch is under way, and one that failed takes nothing behind it along.
+    """
 
     def __init__(
         self, settings: RoadSettings, store: ViewStore, log: logging.Logger, measured: RoleMetrics | None = None
@@ -32,6 +51,9 @@ class Projector:
         self._settings, self._store, self._log, self._measured = settings, store, log, measured
         self._topics: TopicLog | None = None
         self._at: Positions | None = None
+        self._writing: _Write | None = None
+        self._caught_up = False  # kept, because others ask in the middle of a step
+        self._writer = ThreadPoolExecutor(1, "view-writer")
         self.taken, self.unreadable = Tally(), Tally()
         self.rebuilds = 0
 
@@ -48,18 +70,23 @@ class Projector:
 
     @property
     def caught_up(self) -> bool:
-        """Say whether the view shows everything that Kafka had at the last step."""
-        return self._at is not None and self._topics is not None and self._topics.at_end
+        """Say whether the view showed everything that Kafka had at the end of the last step."""
+        return self._caught_up
 
     def step(self, wait_s: float) -> int:
-        """Take what has arrived into the view and return how many records that were.
+        """Begin to take what has arrived into the view; return how many records of the step before it has taken.
 
         Raises:
             KafkaException, redis.RedisError: one of the two is away; call again.
         """
         try:
-            return self._step(wait_s)
+            taken = self._step(wait_s)
+            self._caught_up = self._at is not None and self._writing is None and self._topics is not None and self._topics.at_end
+            return taken
         except BaseException:
+            self._caught_up = False
+            with contextlib.suppress(redis.RedisError):
+                self._settle()
             self._at = None  # whether the last write went through is known to the view alone
             raise
 
@@ -85,7 +112,11 @@ class Projector:
                 raise TimeoutError(f"the view was not rebuilt within {timeout_s:.0f} s; call it again to go on")
 
     def close(self) -> None:
-        """Leave the broker."""
+        """Let the write under way end, and leave the broker."""
+        self._writer.shutdown()
+        self._leave()
+
+    def _leave(self) -> None:
         if self._topics is not None:
             self._topics.close()
             self._topics = None
@@ -96,28 +127,41 @@ class Projector:
         if self._at is None:
             self._at = self._where_to_go_on(self._topics)
             return 0
-        records = self._read(self._topics, wait_s)
-        if not records:
-            if self._store.positions() != self._at:
-                self._at = None
+        idle = self._writing is None
+        records = self._read(self._topics, wait_s if idle else 0.0)
+        operations = self._operations(records)
+        taken = self._settle()
+        if self._at is not None and records:
+            self._hand_over(records, operations, self._at)
+        elif idle and self._store.positions() != self._at:
+            self._at = None
+        return taken
+
+    def _hand_over(self, records: Sequence[Record], operations: Sequence[Operation], at: Positions) -> None:
+        after = at | {(record.topic, record.partition): record.offset + 1 for record in records}
+        done = self._writer.submit(self._store.write, operations, after, at)
+        self._writing = _Write(Counter(record.topic for record in records), after, time.monotonic(), done)
+
+    def _settle(self) -> int:
+        """Wait for the write under way, if there is one; return how many records it took into the view."""
+        writing, self._writing = self._writing, None
+        if writing is None:
             return 0
-        began_s = time.monotonic()
-        after = self._at | {(record.topic, record.partition): record.offset + 1 for record in records}
-        if not self._store.write(self._operations(records), after, self._at):
+        if not writing.done.result():
             self._at = None
             return 0
-        self._at = after
-        for record in records:
-            self.taken.add(record.topic)
+        self._at = writing.after
+        for topic, count in writing.records.items():
+            self.taken.add(topic, by=count)
         if self._measured is not None:
-            self._measured.observe(metrics.STEP_DURATION, time.monotonic() - began_s)
-        return len(records)
+            self._measured.observe(metrics.STEP_DURATION, time.monotonic() - writing.began_s)
+        return writing.records.total()
 
     def _read(self, topics: TopicLog, wait_s: float) -> list[Record]:
         try:
             return topics.read(wait_s)
         except KafkaException:
-            self.close()
+            self._leave()
             raise
 
     def _where_to_go_on(self, topics: TopicLog) -> Positions | None:
@@ -134,17 +178,11 @@ class Projector:
 
     def _operations(self, records: Iterable[Record]) -> list[Operation]:
         operations: list[Operation] = []
-        added: set[Operation] = set()  # nearly every record names its job and cluster: once a batch is enough
         for record in records:
             try:
-                for operation in project(record):
-                    if isinstance(operation, AddMember):
-                        if operation in added:
-                            continue
-                        added.add(operation)
-                    operations.append(operation)
+                operations += project(record)
             except RecordRejected as error:
                 operations.append(AddUp(f"unreadable.{record.topic}"))
                 self.unreadable.add(record.topic)
                 self._log.warning("%s[%d]@%d is not shown: %s", record.topic, record.partition, record.offset, error)
-        return operations
+        return condensed(operations)

@@ -8,10 +8,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from services.naming import several
+
 Document = dict[str, Any]
 
+_WISHED = ("Available", "Balanced")  # conditions that are well when they hold; of all others the opposite
 _ACTION_STYLE = {"act": "bold green", "hold": "dim"}
 _WIDTH_WITHOUT_TERMINAL = 160
+SILENT_MINUTES_MIN = 15  # less is the way that windows take, at a road's clock that runs fast
 
 
 def print_json(document: Any) -> None:
@@ -28,7 +32,7 @@ def print_jobs(jobs: list[Document]) -> None:
     for job in jobs:
         table.add_row(
             job["job"],
-            _word(job["state"]),
+            _state(job["state"], job["silent_minutes"]),
             job["mode"],
             str(job["tasks"]),
             str(job["parallelism"]),
@@ -47,16 +51,21 @@ def print_job(job: Document) -> None:
     topology, window, gate = (job[name] or {} for name in ("topology", "window", "gate"))
     settings, command = job["settings"] or {}, job["command"] or {}
     facts = Table.grid(padding=(0, 2))
-    facts.add_row("state", f"{_word(topology.get('state'))}, generation {_word(topology.get('generation'))}")
+    state = _state(topology.get("state"), job["silent_minutes"])
+    facts.add_row("state", f"{state}, generation {_word(topology.get('generation'))}")
     facts.add_row("mode", f"{settings.get('mode', 'act')}, settings version {settings.get('version', 0)}")
     facts.add_row("window", _window_line(window))
     facts.add_row("gate", _gate(gate.get("phase"), gate.get("wake_up_ms"), gate.get("pending_reason")))
     if gate.get("step"):
         facts.add_row("rescale", gate["step"] + (f", learners were given up: {gate['given_up']}" if gate.get("given_up") else ""))
+    if gate.get("standbys"):
+        facts.add_row("standbys", "; ".join(f"unit {each['unit']} on {', '.join(each['hosts'])}" for each in gate["standbys"]))
     facts.add_row("command", _command_line(command))
     if job["rent"]:
         facts.add_row("rent", _rent_line(job["rent"]))
     console.print(Text(job["job"], style="bold"), facts, sep="\n")
+    if gate.get("conditions"):
+        console.print(_conditions(gate))
     if topology:
         console.print(_tasks(topology["tasks"], job["decision"]))
     if job["decision"]:
@@ -88,6 +97,16 @@ def _console() -> Console:
     return console if console.is_terminal else Console(highlight=False, width=_WIDTH_WITHOUT_TERMINAL)
 
 
+def _conditions(gate: Document) -> Table:
+    """How the job is, as in a Kubernetes status; generations say whether that is up to date."""
+    generation, seen = _word(gate.get("desired_generation")), _word(gate.get("observed_generation"))
+    table = Table("condition", "status", "reason", "since", "message", title=f"generation {generation}, observed {seen}")
+    for each in gate["conditions"]:
+        status = Text(str(each["status"]), style="" if each["status"] == (each["type"] in _WISHED) else "yellow")
+        table.add_row(each["type"], status, each["reason"], _minute(each["last_transition_ms"]), Text(each["message"]))
+    return table
+
+
 def _tasks(tasks: list[Document], decision: Document | None) -> Table:
     wanted = {task["task"]: task for task in (decision or {}).get("tasks", [])}
     table = Table("task", "upstream", "now", "wanted", "at most", "configured", "kind", "amended")
@@ -108,13 +127,14 @@ def _tasks(tasks: list[Document], decision: Document | None) -> Table:
 
 
 def _changes(tasks: list[Document]) -> list[str]:
-    """Name the tasks that change, or that a guardrail touched."""
-    lines = []
+    """Name the tasks that change, or that a guardrail touched; those that change alike share a line."""
+    alike: dict[str, list[str]] = {}
     for task in tasks:
         amended = _amendments(task["amendments"])
         if task["current"] != task["desired"] or amended:
-            lines.append(f"{task['task']}: {task['current']} -> {task['desired']}{f' ({amended})' if amended else ''}")
-    return lines
+            change = f"{task['current']} -> {task['desired']}{f' ({amended})' if amended else ''}"
+            alike.setdefault(change, []).append(task["task"])
+    return [f"{several(names)}: {change}" for change, names in alike.items()]
 
 
 def _amendments(amendments: list[Document]) -> str:
@@ -178,6 +198,13 @@ def _number(value: float | None) -> str:
 
 def _percent(share: float | None) -> str:
     return "-" if share is None else f"{share:.0%}"
+
+
+def _state(state: str | None, silent_minutes: int | None) -> str:
+    """Return the state that the job's last topology told, and whether nothing has come since: a job that left tells no more."""
+    if silent_minutes is None or silent_minutes < SILENT_MINUTES_MIN:
+        return _word(state)
+    return f"{_word(state)}, silent for {silent_minutes} min"
 
 
 def _word(value: object) -> str:

@@ -10,9 +10,11 @@ from runtime.kafka import REQUEST_TIMEOUT_S, consumer
 from services.state.project import PROJECTED, Record
 from services.state.view_store import Positions
 
-BATCH_RECORDS = 500
+BATCH_RECORDS = 1000
 METADATA_TIMEOUT_S = 5.0
 BUFFER_KIB = 32 * 1024
+# A full buffer has room again as soon as a batch is taken out of it; librdkafka's own second would be waited for in vain.
+_LOOK_FOR_ROOM_MS = 10
 
 
 class TopicLog:
@@ -25,9 +27,16 @@ class TopicLog:
             KafkaException: a topic does not exist, or the broker does not answer.
         """
         self._names = TopicNames(settings.topic_prefix)
+        self._bare = {self._names(name): name for name in PROJECTED}
         self._bootstrap = settings.bootstrap
         self._client = consumer(
-            settings, "surescale-state", **{"enable.partition.eof": True, "queued.max.messages.kbytes": BUFFER_KIB}
+            settings,
+            "surescale-state",
+            **{
+                "enable.partition.eof": True,
+                "queued.max.messages.kbytes": BUFFER_KIB,
+                "fetch.queue.backoff.ms": _LOOK_FOR_ROOM_MS,
+            },
         )
         try:
             self._partitions = self._all_partitions()
@@ -73,7 +82,7 @@ class TopicLog:
         if first is None:
             return []
         arrived = [first, *self._client.consume(num_messages=BATCH_RECORDS - 1, timeout=0)]
-        return [self._record(message) for message in arrived if not self._is_notice(message)]
+        return [record for message in arrived if (record := self._record(message)) is not None]
 
     def close(self) -> None:
         """Leave the broker."""
@@ -92,31 +101,29 @@ class TopicLog:
         _, end = self._client.get_watermark_offsets(at, timeout=METADATA_TIMEOUT_S, cached=True)
         return max(end - offset, 0)
 
-    def _is_notice(self, message: Message) -> bool:
-        error, place = message.error(), (self._names.bare(message.topic() or ""), message.partition())
-        if error is None:
-            self._at_end.discard(place)
-            return False
-        if error.code() == KafkaError._PARTITION_EOF:
-            self._at_end.add(place)
-        elif not error.retriable() and error.code() != KafkaError._TRANSPORT:
-            raise KafkaException(error)
-        return True
+    def _record(self, message: Message) -> Record | None:
+        """Return the record, None of a notice; take note of where the end is.
 
-    def _record(self, message: Message) -> Record:
-        return Record(
-            topic=self._names.bare(message.topic()),
-            partition=message.partition(),
-            offset=message.offset(),
-            key=message.key(),
-            value=message.value(),
-            appended_ms=message.timestamp()[1],
-            summary=_summary(message),
-        )
+        Raises:
+            KafkaException: the message is a refusal.
+        """
+        error = message.error()
+        if error is None or error.code() == KafkaError._PARTITION_EOF:
+            topic, partition = place = self._bare[message.topic() or ""], message.partition() or 0
+            if error is not None:
+                self._at_end.add(place)
+                return None
+            self._at_end.discard(place)
+            key, value, appended_ms = message.key(), message.value(), message.timestamp()[1]
+            return Record(topic, partition, message.offset() or 0, key, value, appended_ms, _summary(message))
+        if not error.retriable() and error.code() != KafkaError._TRANSPORT:
+            raise KafkaException(error)
+        return None
 
     def _offsets(self, spec: OffsetSpec) -> Positions:
         # A client of its own each time: one that outlives a broker goes on asking for leader epochs that are gone.
         admin = AdminClient({"bootstrap.servers": self._bootstrap, "log_level": 0})
+        admin.list_topics(timeout=METADATA_TIMEOUT_S)  # one that does not know the leaders yet may wait three seconds for them
         asked = {TopicPartition(self._names(name), part): spec for name, part in self._partitions}
         futures = admin.list_offsets(asked, request_timeout=REQUEST_TIMEOUT_S)
         return {(self._names.bare(at.topic), at.partition): future.result().offset for at, future in futures.items()}

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from contracts.clock import MINUTE_MS
 from contracts.errors import SurescaleError
 from contracts.ids import cluster_of, command_id, split_job
 from contracts.messages import ClusterTopology
@@ -16,6 +17,7 @@ from services.state.view_store import ViewStore
 
 LIMIT_MAX = 500
 NEAR_MAX = 3
+BALANCES_SHOWN = 20  # the newest looks at the hosts
 STEPS_MAX = 16  # of one rescale; the last one that was commanded is what came of it
 _LARGE_PARTS = ("looked_at",)  # of a task in a decision: shown for one decision, not in lists
 
@@ -44,7 +46,9 @@ class Views:
 
     def jobs(self) -> list[Document]:
         """Return a short document per job."""
-        return [_short(self.job(job)) for job in self.job_ids()]
+        ids = self.job_ids()
+        newest = {cluster: self._newest_window_ms(cluster, ids) for cluster in self._clusters()}
+        return [_short(self._job(job, newest.get(cluster_of(job)))) for job in ids]
 
     def job(self, job: str) -> Document:
         """Return what is known of a job.
@@ -53,6 +57,9 @@ class Views:
             NotFound: no topic has named it.
         """
         self._require_job(job)
+        return self._job(job, self._newest_window_ms(cluster_of(job), self.job_ids()))
+
+    def _job(self, job: str, newest_window_ms: int | None) -> Document:
         fields = self._client.hgetall(self._key(f"job:{job}"))
         topology, settings, gate = (_parsed(fields.get(name)) for name in ("topology", "settings", "gate"))
         window, command = self._newest("windows", job), self._newest("commands", job)
@@ -62,6 +69,7 @@ class Views:
             "topology": _flat(topology),
             "settings": _flat(settings),
             "window": _with_freshness(_flat(window)),
+            "silent_minutes": _minutes_behind(window, newest_window_ms),
             "decision": decisions[0] if decisions else None,
             "gate": _flat(gate),
             "command": None if command is None else self._with_progress(_flat(command)),
@@ -117,12 +125,16 @@ class Views:
         fields = {name: _flat(_parsed(body)) for name, body in self._client.hgetall(self._key(f"cluster:{cluster}")).items()}
         ids = self._client.zrevrange(self._key(f"events:{cluster}"), 0, LIMIT_MAX - 1)
         events = self._client.hmget(self._key(f"events.bodies:{cluster}"), ids) if ids else []
+        looks = self._client.zrevrange(self._key(f"balances:{cluster}"), 0, BALANCES_SHOWN - 1)
+        balances = self._client.hmget(self._key(f"balances.bodies:{cluster}"), looks) if looks else []
         jobs = self._jobs_of(cluster)
         topologies = [_parsed(self._client.hget(self._key(f"job:{job}"), "topology")) for job in jobs]
         return {
             "cluster": cluster,
             "topology": fields.get("topology"),
             "placement": fields.get("placement"),
+            "balance": fields.get("balance"),
+            "balances": [_flat(_parsed(balance)) for balance in balances if balance],
             "policy_release": fields.get("policy_release"),
             "jobs": jobs,
             "rent": cluster_rent(topologies, self._hosts(cluster)),
@@ -184,6 +196,14 @@ class Views:
         steps = [command_id(job, generation, step) for step in range(STEPS_MAX)]
         bodies = [body for body in self._client.hmget(self._key(f"commands.bodies:{job}"), steps) if body]
         return job_rent(topology, self._hosts(cluster_of(job)), _parsed(bodies[-1]) if bodies else None)
+
+    def _newest_window_ms(self, cluster: str, jobs: Iterable[str]) -> int | None:
+        """Return the end of the newest window of any job of the cluster, None when there is none."""
+        with self._client.pipeline(transaction=False) as pipe:
+            for job in jobs:
+                if cluster_of(job) == cluster:
+                    pipe.zrevrange(self._key(f"windows:{job}"), 0, 0, withscores=True)
+            return max((round(score) for found in pipe.execute() for _, score in found), default=None)
 
     def _key(self, name: str) -> str:
         return self._store.key(name)
@@ -253,6 +273,13 @@ def _with_freshness(document: Document | None) -> Document | None:
     return document | {"freshness_ms": document["appended_ms"] - document["closed_append_ms"]}
 
 
+def _minutes_behind(window: Document | None, newest_window_ms: int | None) -> int | None:
+    """Return by how many minutes a job's newest window is older than the newest of its cluster, None when one is not there."""
+    if window is None or newest_window_ms is None:
+        return None
+    return int((newest_window_ms - window["record"]["window_end_ms"]) // MINUTE_MS)
+
+
 def _without_large(document: Document | None) -> Document | None:
     for task in document["record"]["tasks"] if document else ():
         for part in _LARGE_PARTS:
@@ -273,6 +300,7 @@ def _short(job: Document) -> Document:
         "window_end_ms": window.get("window_end_ms"),
         "completeness": window.get("completeness"),
         "load_records_per_minute": window.get("load_records_per_minute"),
+        "silent_minutes": job["silent_minutes"],
         "action": decision.get("action"),
         "outcome": (decision.get("outcome") or {}).get("status"),
         "gate_phase": gate.get("phase"),

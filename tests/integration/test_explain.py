@@ -44,11 +44,11 @@ def road(kafka: KafkaForTests) -> RoadSettings:
         _send_raw(settings, SNAPSHOTS, encode_window(window_at(minute)))
     first = decided(600)
     aftermath = course(first)
-    assert aftermath.command is not None
     send(settings, DECISIONS, "sim", first)
     for record in (aftermath.outcomes[0], *aftermath.outcomes[1:], *aftermath.progress):
         send(settings, RESCHEDULE_EVENTS, "sim", record)
-    send(settings, RESCHEDULE_COMMANDS, "sim", aftermath.command)
+    for command_sent in aftermath.commands:
+        send(settings, RESCHEDULE_COMMANDS, "sim", command_sent)
     for event in aftermath.events:
         send(settings, ENGINE_EVENTS, "sim", event)
     for decision in (first, decided(610)):
@@ -73,7 +73,7 @@ def test_a_decision_is_found_with_all_that_became_of_it(road: RoadSettings) -> N
     """By its id and by its command's id the same document comes, though the decision was delivered twice."""
     by_decision = json.loads(explain(road, decided(600).decision_id, "--json").output)
     assert [outcome["status"] for outcome in by_decision["outcomes"]] == ["pending", "commanded"]
-    assert by_decision["command"]["changes"][0]["added_units"] == [8, 9]
+    assert by_decision["commands"][0]["changes"][0]["added_units"] == [8, 9]
     assert [step["status"] for step in by_decision["progress"]] == ["applied"]
     assert [event["kind"] for event in by_decision["engine_events"]] == ["job_restarted"]
     assert json.loads(explain(road, f"{JOB}#4.0", "--json").output) == by_decision

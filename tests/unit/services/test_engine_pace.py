@@ -2,7 +2,7 @@
 
 import pytest
 
-from contracts.messages import Outcome, Progress, RescheduleCommand
+from contracts.messages import Balance, Outcome, Progress, RescheduleCommand
 from services.engine.pace import Checkpoint, Lockstep
 
 MINUTE = 60_000
@@ -399,3 +399,80 @@ def test_a_checkpoint_taken_before_the_act_waited_is_none_of_its() -> None:
     pace.checkpoints = {"sim/a": Checkpoint(7, 10 * MINUTE)}
     pace.on_outcome(outcome(status="pending", reason="stabilized", until_ms=15 * MINUTE))
     assert pace.waiting_for(JOBS) == []
+
+
+# Hosts that come and go
+
+
+def balance(at: int, *, version: int = 7, sequence: int = 0, status: str = "settled", until: int | None = None) -> Balance:
+    """Return a look of the rescaler at the hosts; times in minutes."""
+    return Balance(
+        cluster="sim",
+        generation=2,
+        sequence=sequence,
+        status=status,  # type: ignore[arg-type]
+        reason="balanced",
+        at_ms=at * MINUTE,
+        hosts_version=version,
+        until_ms=None if until is None else until * MINUTE,
+    )
+
+
+def with_hosts_changed() -> Lockstep:
+    """Return a lockstep that stands at minute 10, where a host has died."""
+    pace = lockstep()
+    pace.on_outcome(outcome())
+    pace.on_outcome(outcome("sim/b"))
+    pace.move_on()
+    pace.on_hosts(7, 10 * MINUTE)
+    return pace
+
+
+def test_hosts_that_change_make_a_stop_one_minute_later() -> None:
+    """Where the rescaler owes a look at them."""
+    pace = with_hosts_changed()
+    assert pace.move_on() == 11 * MINUTE
+    assert pace.waiting_for(JOBS) == ["a look at version 7 of the hosts"]
+    pace.on_balance(balance(11))
+    assert (pace.waiting_for(JOBS), pace.move_on()) == ([], 20 * MINUTE)
+
+
+def test_a_look_at_older_hosts_is_not_enough() -> None:
+    """They have changed again since."""
+    pace = with_hosts_changed()
+    pace.move_on()
+    pace.on_balance(balance(11, version=6))
+    assert pace.waiting_for(JOBS) == ["a look at version 7 of the hosts"]
+
+
+def test_a_promised_look_is_a_stop() -> None:
+    """As long as something moves, each look promises another one."""
+    pace = with_hosts_changed()
+    pace.move_on()
+    pace.on_balance(balance(11, status="moving", until=12))
+    assert pace.move_on() == 12 * MINUTE
+    assert pace.waiting_for(JOBS) == ["another look at the hosts, promised for minute 12"]
+    pace.on_balance(balance(12, sequence=1))
+    assert pace.waiting_for(JOBS) == []
+
+
+def test_a_look_that_does_not_come_is_missed_once() -> None:
+    """The clock goes on."""
+    pace = with_hosts_changed()
+    pace.move_on()
+    assert len(pace.give_up(JOBS)) == 1
+    assert (pace.waiting_for(JOBS), pace.misses) == ([], 1)
+
+
+def test_before_its_first_answer_the_rescaler_owes_no_look() -> None:
+    """It knows of no hosts that could have changed."""
+    pace = lockstep()
+    pace.on_hosts(7, 3 * MINUTE)
+    assert pace.next_stop() == 10 * MINUTE
+
+
+def test_changes_of_hosts_that_are_known_in_advance_are_stops() -> None:
+    """So that what follows them begins at the next minute, and not at the next stop."""
+    pace = lockstep()
+    pace.host_changes_ms = (4 * MINUTE,)
+    assert pace.next_stop() == 4 * MINUTE

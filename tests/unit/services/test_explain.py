@@ -3,6 +3,7 @@
 import io
 
 import pytest
+from msgspec.structs import replace
 from rich.console import Console
 
 from contracts.messages import Decision, EngineEvent, JobSettings, Outcome, PolicyUsed, Progress, RescheduleCommand, TaskChange
@@ -21,7 +22,7 @@ from tests.unit.services.test_agent_answering import window_at
 
 WINDOW = window_at(600)
 SETTINGS = JobSettings(job=JOB)
-NOTHING = Aftermath((), None, (), ())
+NOTHING = Aftermath((), (), (), ())
 
 
 def decided(policy: str = "target-utilisation") -> Decision:
@@ -53,7 +54,7 @@ def course(decision: Decision) -> Aftermath:
     step = base | {"command_id": command_id, "desired_generation": 4}
     applied = Progress(**step, status="applied", at_ms=at_ms + 120_000, duration_ms=60_000)  # type: ignore[arg-type]
     event = EngineEvent(cluster="sim", sequence=1, at_ms=at_ms + 120_000, kind="job_restarted", job=JOB)
-    return Aftermath((waited, sent), command, (applied,), (event,))
+    return Aftermath((waited, sent), (command,), (applied,), (event,))
 
 
 def screen(explained: dict[str, object]) -> str:
@@ -77,6 +78,36 @@ def test_the_screen_is_one_screen() -> None:
     """A decision that was carried out fits on fifty lines."""
     decision = decided()
     assert len(screen(document(decision, course(decision))).splitlines()) <= 50
+
+
+def test_every_step_of_a_rescale_is_told_with_its_learners() -> None:
+    """A prepare and the commit behind it stand on the screen, each with its progress; the changes are those of the last."""
+    decision = decided()
+    way = course(decision)
+    (commit,), (applied,) = way.commands, way.progress
+    prepare = replace(commit, action="prepare")
+    commit = replace(commit, command_id=f"{JOB}#4.1", step=1)
+    warm = replace(applied, status="warming", at_ms=applied.at_ms - 60_000, learners=22, lag_bytes=141 * 2**20, duration_ms=9)
+    ready = replace(applied, at_ms=applied.at_ms - 30_000, learners=22)
+    done = replace(applied, command_id=commit.command_id, duration_ms=1_000)
+    text = screen(document(decision, Aftermath(way.outcomes, (prepare, commit), (warm, ready, done), ())))
+    assert f"{JOB}#4.0 prepare, then {JOB}#4.1 commit: desired" in text
+    told = ("prepare warming, 22 learners, 141 MiB behind", "prepare applied, 22 learners, 60 s", "commit applied, 1 s")
+    assert [text.count(words) for words in told] == [1, 1, 1]
+
+
+def test_tasks_with_equal_figures_share_a_row() -> None:
+    """However many tasks change alike, they are one row of the decision and one of the command; others have their own."""
+    decision = decided()
+    one = next(task for task in decision.tasks if task.task == "map")
+    alike = [replace(one, task=f"t{number}", current=1, proposed=2, desired=2, ratio=1.5) for number in range(40)]
+    other = replace(alike[0], task="other", desired=3)
+    way = course(decision)
+    changes = tuple(TaskChange(task=task.task, before=1, after=2) for task in alike)
+    way = Aftermath(way.outcomes, (replace(way.commands[0], changes=changes),), way.progress, way.events)
+    text = screen(document(replace(decision, tasks=(*alike, other)), way))
+    assert text.count("t0, t1 and 38 more, each") == 2
+    assert "other" in text
 
 
 def test_a_decision_without_outcome_says_so() -> None:

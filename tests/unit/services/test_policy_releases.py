@@ -12,6 +12,7 @@ from policies.registry import SHIPPED, Unavailable
 from services.agent.answering import Answerer
 from services.policy_releases.folder import card_hash, released_policy, verified
 from services.policy_releases.releases import in_force, rolled_back, timeline
+from services.policy_releases.scores import Scores, scores_of
 from services.policy_releases.start import start_ms
 from tests.support.builders import JOB
 from tests.unit.services.test_agent_answering import window_at
@@ -147,3 +148,29 @@ def test_a_released_hash_that_is_not_there_falls_back_and_says_so() -> None:
     assert decision is not None
     assert (decision.policy.name, decision.policy.asked) == ("target-utilisation", "sure")
     assert "ffffffffffff" in (decision.policy.fallback_reason or "")
+
+
+def test_scores_of_a_package_are_means_over_its_jobs() -> None:
+    """Rewards by job and policy, as `surescale evaluate` gives them: the package's own beside what every job was run with."""
+    jobs = {"a": {"sure": 0.2, "static": 0.1, "oracle": 0.3}, "b": {"sure": 0.4, "static": 0.2, "hpa": 0.3}}
+    assert scores_of({"name": "sure", "scores": {"jobs": jobs}}) == Scores(
+        2, pytest.approx(0.3), (("static", pytest.approx(0.15)),)
+    )
+
+
+def test_scores_may_stand_by_week() -> None:
+    """A card of the paper's method has one reward a job under the week."""
+    card = {"name": "sure-paper", "scores": {"week_2": {"a": {"reward": 0.1}, "b": {"reward": -0.1}}}}
+    assert scores_of(card) == Scores(2, pytest.approx(0.0))
+
+
+@pytest.mark.parametrize("card", [{}, {"scores": {}}, {"scores": 3}, {"name": "x", "scores": {"jobs": {"a": {"y": 1}}}}])
+def test_a_card_without_scores_has_none(card: dict[str, object]) -> None:
+    """Nothing is made up for a package that nobody judged."""
+    assert scores_of(card) is None
+
+
+def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
+    """A slip of the pen in a release names what there is."""
+    with pytest.raises(SettingsError, match=r"policy shure: there is none of that name .*known: .*sure"):
+        verified("shure", "")

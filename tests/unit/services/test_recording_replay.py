@@ -10,6 +10,7 @@ from contracts.clock import MINUTE_MS
 from contracts.errors import SettingsError, SurescaleError
 from contracts.messages import JobSettings
 from policies.registry import load_policy
+from services.recording.diff import SpanDiff, Tally, TaskWish
 from services.recording.replay import Replayed, agreement, chosen_policies, learn, replay
 from services.recording.tables import agreement_line, document, print_replay
 from tests.support.builders import JOB
@@ -160,6 +161,18 @@ def test_the_tables_show_changes_figures_and_agreement() -> None:
     assert "target-utilisation: no decisions of it were recorded to compare with" in text
     assert "spans without any change are left out" in text
     assert "↑" in text
+
+
+def test_spans_with_equal_answers_share_a_row_unless_something_lies_between() -> None:
+    """What a policy wishes again and again on an unchanged job is said once, with the first and the last span."""
+    wish = (TaskWish("map", 2, (3,)),)
+    spans = [SpanDiff(JOB, 600_000 * n, ("act",), 2, (3,), wish if n != 4 else (), ("",)) for n in range(1, 6)]
+    console = Console(record=True, width=140, file=io.StringIO())
+    print_replay(Replayed([], Tally("as it ran"), [JOB], spans, windows=50), console)
+    text = console.export_text()
+    assert text.count("│ 1970-01-01 00:10 ") == text.count("│ 1970-01-01 00:50 ") == 1
+    assert "to 00:30, 3 spans" in text
+    assert "1 of 5 spans without any change" in text
 
 
 def test_the_document_is_plain_json() -> None:

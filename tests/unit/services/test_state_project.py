@@ -10,6 +10,7 @@ from contracts import topics
 from contracts.clock import MINUTE_MS
 from contracts.errors import RecordRejected
 from contracts.messages import (
+    Balance,
     DeadLetter,
     Decision,
     JobSettings,
@@ -149,6 +150,26 @@ def test_the_rescalers_mappings_stand_beside_the_gate() -> None:
     assert isinstance(field, SetField)
     assert (field.key, field.field) == (f"job:{JOB}", "mappings")
     assert json.loads(field.value)["record"] == {"map": [1, 2]}
+
+
+def test_the_conditions_of_a_job_are_shown_with_the_generation_they_speak_for() -> None:
+    """As they stand in the rescaler's memory; the standbys that it asked for beside them."""
+    condition = {"type": "Available", "status": True, "observed_generation": 3}
+    body = {"conditions": [condition], "standbys": [{"unit": 1, "hosts": ["m2"]}], "desired_generation": 4}
+    memory = RescalerRecord(cluster="sim", kind="job", id=JOB, at_ms=5, body=msgspec.Raw(msgspec.json.encode(body)))
+    field = next(each for each in project(record(topics.RESCALER_STATE, memory)) if isinstance(each, SetField))
+    summary = json.loads(field.value)["record"]
+    assert (summary["desired_generation"], summary["observed_generation"]) == (4, 3)
+    assert (summary["conditions"], summary["standbys"]) == ([condition], body["standbys"])
+
+
+def test_a_look_at_the_hosts_is_remembered_by_generation_and_sequence() -> None:
+    """In a timeline of its cluster; it is no job's progress."""
+    look = Balance(cluster="sim", generation=2, sequence=1, status="settled", reason="balanced", at_ms=9, hosts_version=4)
+    member, remembered = project(record(topics.RESCHEDULE_EVENTS, look))
+    assert member == AddMember("clusters", "sim")
+    assert isinstance(remembered, Remember)
+    assert (remembered.timeline, remembered.owner, remembered.id) == ("balances", "sim", "2/1")
 
 
 def test_memory_in_a_shape_of_another_version_is_shown_as_unknown() -> None:

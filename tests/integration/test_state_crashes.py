@@ -1,0 +1,178 @@
+"""The view when something is killed, away, flushed or overtaken: nothing left out, nothing counted twice."""
+
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+import redis
+from msgspec.structs import replace
+
+from contracts import topics
+from contracts.messages import EngineEvent
+from contracts.settings import RoadSettings
+from services.stack.redis_server import LocalRedis
+from services.state.operations import Operation
+from services.state.projector import Projector
+from services.state.view_store import Positions, ViewStore
+from services.state.views import Views
+from tests.support import view_road
+from tests.support.builders import JOB
+from tests.support.view_road import LOG, SPANS, a_road, decision, get, send
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.integration
+settings, store, projector = view_road.settings, view_road.store, view_road.projector
+processes, service = view_road.processes, view_road.service
+
+
+def test_a_new_projector_goes_on_where_the_last_one_was(settings: RoadSettings, store: ViewStore, projector: Projector) -> None:
+    """After a restart only new records are read, because the view knows the offsets it stands for."""
+    send(settings, *a_road())
+    projector.catch_up(30)
+    send(settings, (topics.DECISIONS, "sim", decision(SPANS + 1)))
+    second = Projector(settings, store, LOG)
+    assert second.catch_up(30) == 1
+    assert (second.rebuilds, second.records) == (0, 1)
+    second.close()
+
+
+def test_two_projectors_of_one_view_count_nothing_twice(settings: RoadSettings, store: ViewStore, projector: Projector) -> None:
+    """Writers that overtake each other go on from where the view is."""
+    other = Projector(settings, store, LOG)
+    for writer in (projector, other):
+        writer.catch_up(30)
+    for start in range(0, 60, 10):
+        send(settings, *a_road()[start : start + 10])
+        projector.step(0.2)
+        other.step(0.2)
+    for writer in (projector, other):
+        writer.catch_up(30)
+    other.close()
+    assert Views(store).counts() == {"windows": 60, "metrics": 240, "late": 60}
+
+
+class ForgetfulStore(ViewStore):
+    """A view whose answers get lost: every other write fails, in turn before and after it was done."""
+
+    writes = 0
+
+    def write(self, operations: Sequence[Operation], positions: Positions, before: Positions) -> bool:
+        """Write, and lose the answer; or only lose it."""
+        self.writes += 1
+        if self.writes % 4 == 1:
+            raise redis.ConnectionError("before")
+        done = super().write(operations, positions, before)
+        if self.writes % 4 == 3:
+            raise redis.ConnectionError("after")
+        return done
+
+
+def test_a_write_whose_answer_is_lost_counts_once(settings: RoadSettings, store: ViewStore) -> None:
+    """Whether Redis took a batch before the connection broke is read from the view, not assumed."""
+    forgetful = ForgetfulStore(store.client, settings.topic_prefix)
+    projector = Projector(settings, forgetful, LOG)
+    records = a_road()
+    for start in range(0, len(records), 25):
+        send(settings, *records[start : start + 25])
+        while True:
+            try:
+                projector.catch_up(30)
+                break
+            except redis.ConnectionError:
+                continue
+    projector.close()
+    assert forgetful.writes >= 4, "too few to have lost answers of both kinds"
+    grown = store.dump()
+    store.flush()
+    rebuilt = Projector(settings, store, LOG)
+    rebuilt.catch_up(30)
+    rebuilt.close()
+    assert store.dump() == grown
+
+
+def test_offsets_stay_where_they_are_when_redis_breaks_off(
+    settings: RoadSettings, store: ViewStore, projector: Projector
+) -> None:
+    """A key of a foreign kind stops the view with Redis' own words, and loses nothing: once it is gone all is taken in."""
+    send(settings, *a_road()[:5])
+    projector.catch_up(30)
+    at, key = store.positions(), store.key(f"decisions:{JOB}")
+    store.client.set(key, "not a timeline")
+    send(settings, (topics.DECISIONS, "sim", decision(1)))
+    for _ in range(2):
+        with pytest.raises(redis.ResponseError, match="WRONGTYPE"):
+            projector.catch_up(30)
+    assert store.positions() == at
+    store.client.delete(key)
+    projector.catch_up(30)
+    assert Views(store).counts()["decisions"] == {"hold": 1}
+
+
+def test_a_service_that_is_killed_while_it_takes_in_leaves_nothing_out_and_counts_nothing_twice(
+    settings: RoadSettings, store: ViewStore, processes: list[subprocess.Popen[bytes]], service: Callable[..., str]
+) -> None:
+    """Killed twice in the middle of a backlog, with a batch under way, it goes on exactly where the view stands."""
+    events = 12_000
+    event = EngineEvent(cluster="sim", sequence=0, at_ms=1, kind="job_started", job=JOB)
+    numbered = (replace(event, sequence=number) for number in range(events))
+    send(settings, *[(topics.ENGINE_EVENTS, "sim", each) for each in numbered])
+
+    def taken() -> int:
+        return int(store.client.hget(store.key("counts"), "events.job_started") or 0)
+
+    for at_least in (1, events // 2):
+        service()
+        wait_until(lambda wanted=at_least: taken() >= wanted, 60, "the middle of the backlog")
+        processes[-1].kill()
+        processes.pop().wait(10)
+    assert taken() < events, "it was killed too late to show anything"
+    url = service()
+    wait_until(lambda: get(f"{url}/health")[0] == 200, 60, "a ready state service")
+    assert Views(store).counts() == {"events": {"job_started": events}}
+
+
+def test_a_view_of_another_kafka_is_begun_anew(settings: RoadSettings, store: ViewStore, projector: Projector) -> None:
+    """Offsets beyond the end of the log are of a broker that is gone: its view is replaced."""
+    send(settings, *a_road()[:5])
+    projector.catch_up(30)
+    at = store.positions()
+    assert at is not None
+    store.write([], {place: offset + 1_000 for place, offset in at.items()}, at)
+    projector.catch_up(30)
+    assert store.positions() == at
+    assert Views(store).counts()["windows"] == 5
+
+
+def test_a_view_flushed_under_a_running_service_comes_back(
+    settings: RoadSettings, store: ViewStore, service: Callable[..., str]
+) -> None:
+    """FLUSHALL-like loss is noticed by itself, and the view is again what it was."""
+    send(settings, *a_road())
+    url = service()
+    wait_until(lambda: get(f"{url}/health")[0] == 200, 60, "a ready state service")
+    before = store.dump()
+    store.flush()
+    wait_until(lambda: get(f"{url}/health")[1].get("rebuilds") == 2, 30, "a rebuild")
+    wait_until(lambda: get(f"{url}/health")[0] == 200, 30, "a ready state service")
+    assert store.dump() == before
+
+
+def test_redis_away_is_said_and_waited_for(settings: RoadSettings, service: Callable[..., str], tmp_path: Path) -> None:
+    """Without Redis the API answers 503 in words; when it returns, empty, the view comes back."""
+    send(settings, *a_road()[:2])
+    server = LocalRedis(tmp_path / "redis")
+    url = service(SURESCALE_REDIS_URL=server.url)
+    wait_until(lambda: get(url + "/jobs")[0] == 503, 30, "an answer without Redis")
+    assert get(f"{url}/health")[0] == 503
+    try:
+        for _ in range(2):
+            server.start()
+            server.wait_ready()
+            wait_until(lambda: get(f"{url}/health")[0] == 200, 60, "a ready state service")
+            assert get(url + "/counts")[1] == {"windows": 2, "metrics": 8, "late": 2}
+            server.kill()
+            wait_until(lambda: get(url + "/health")[0] == get(url + "/jobs")[0] == 503, 30, "both to say that Redis is away")
+    finally:
+        server.stop()
+    assert "waiting for Redis" in (tmp_path / "state.log").read_text()

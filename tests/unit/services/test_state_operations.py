@@ -1,0 +1,32 @@
+"""Operations on the view: which of a batch are left when those that others make needless are taken out."""
+
+from services.state.operations import AddMember, AddUp, DropField, Operation, Remember, SetField, condensed
+
+
+def remember(number: int) -> Remember:
+    """Return a record of one timeline."""
+    return Remember("decisions", "sim/clicks", str(number), number, b"{}", 500, "decisions.hold")
+
+
+def test_the_last_word_on_a_field_is_left() -> None:
+    """Set, dropped and set again within a batch is set once; another field of the same key is not touched by that."""
+    key, other = "job:sim/clicks", SetField("job:sim/clicks", "gate", b"1")
+    batch: list[Operation] = [SetField(key, "topology", b"1"), other, DropField(key, "topology"), SetField(key, "topology", b"2")]
+    assert condensed(batch) == [SetField(key, "topology", b"2"), other]
+
+
+def test_a_field_that_is_dropped_last_is_dropped() -> None:
+    """The tombstone wins over what stood before it."""
+    assert condensed([SetField("clocks", "sim", b"1"), DropField("clocks", "sim")]) == [DropField("clocks", "sim")]
+
+
+def test_a_member_is_added_once_to_each_set() -> None:
+    """The same name in two sets stays in both."""
+    batch = [AddMember("jobs", "sim"), AddMember("clusters", "sim"), AddMember("jobs", "sim")]
+    assert condensed(batch) == batch[:2]
+
+
+def test_what_is_remembered_and_counted_stays_as_often_as_it_came() -> None:
+    """A record that comes twice is a duplicate, which the view counts; so nothing is taken out."""
+    batch: list[Operation] = [remember(1), AddUp("unreadable.clock"), remember(2), remember(1), AddUp("unreadable.clock")]
+    assert condensed(batch) == batch
