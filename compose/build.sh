@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds the images of the roles named (default: all) and prints their sizes. Variables, all optional:
 #   PYTHON_IMAGE  base image              APT_MIRROR, PYPI_INDEX, MAVEN_REPOSITORY  where packages come from
+#   JAVA_PACKAGE  of the Spark image      (openjdk-17-jre-headless)
 #   SURESCALE_REGISTRY (surescale), SURESCALE_TAG (the project's version)          names of the images
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -16,7 +17,8 @@ trap 'rm -f "$log"' EXIT
 
 # Only this is sent to the engine: no environment, no data, no history.
 context() {
-    tar --create --exclude=__pycache__ --exclude=.env pyproject.toml README.md LICENSE locks compose \
+    tar --create --exclude=__pycache__ pyproject.toml README.md LICENSE locks/bootstrap.txt locks/images \
+        compose/{Dockerfile,install.sh,fetch_spark_jars.py,spark_executor.sh,licences.py,demo} \
         contracts policies simulation runtime monitor spark_streaming services rescaler model_export
 }
 
@@ -28,7 +30,9 @@ done
 for role in "${roles[@]}"; do
     [ -f "locks/images/$role.txt" ] || { say "there is no role $role; locks/images/ has the names"; exit 2; }
     image=$registry/$role:$tag
-    if ! context | docker build --file compose/Dockerfile --build-arg "ROLE=$role" "${arguments[@]}" --tag "$image" - > "$log" 2>&1
+    own=(--build-arg "ROLE=$role")
+    [ "$role" != spark ] || own+=(--build-arg "JAVA_PACKAGE=${JAVA_PACKAGE:-openjdk-17-jre-headless}")
+    if ! context | docker build --file compose/Dockerfile "${own[@]}" "${arguments[@]}" --tag "$image" - > "$log" 2>&1
     then
         [ -z "${DEBUG:-}" ] || sed 's/^/  /' "$log" >&2
         say "image $image was not built: $(grep -v '^[[:space:]]*$' "$log" | tail -n 1) (DEBUG=1 shows the whole build)"

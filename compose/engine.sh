@@ -6,13 +6,15 @@ set -euo pipefail
 say() { echo "surescale: $*" >&2; }
 give_up() { say "$*"; exit 1; }
 
-WAIT_S=30
+WAIT_S=60
 
 start() {
     [ "$(id -u)" = 0 ] || give_up "an engine needs root"
     command -v dockerd > /dev/null || give_up "no dockerd: apt-get install docker.io containerd runc iptables"
     [ ! -e "$folder/docker.pid" ] || give_up "an engine runs in $folder already: engine.sh stop $folder"
     mkdir -p "$folder"
+    # dockerd lets nothing be forwarded between other networks of this machine; how it was comes back when it stops.
+    iptables --list-rules FORWARD 2> /dev/null | sed -n 's/^-P FORWARD //p' > "$folder/forward" || true
     setsid nohup dockerd --data-root "$folder/data" --exec-root "$folder/exec" --pidfile "$folder/docker.pid" \
         --ip 127.0.0.1 --host "unix://$folder/docker.sock" > "$folder/log" 2>&1 < /dev/null &
     export DOCKER_HOST=unix://$folder/docker.sock
@@ -36,8 +38,9 @@ stop() {
     done
     ! kill -0 "$pid" 2> /dev/null || give_up "the engine does not end; its process is $pid"
     umount "$folder/exec/netns/default" 2> /dev/null || true
+    [ ! -s "$folder/forward" ] || iptables --policy FORWARD "$(cat "$folder/forward")" 2> /dev/null || true
     # What dockerd made there, and nothing else.
-    rm -rf "$folder/data" "$folder/exec" "$folder/docker.sock" "$folder/docker.pid" "$folder/log"
+    rm -rf "$folder/data" "$folder/exec" "$folder/docker.sock" "$folder/docker.pid" "$folder/forward" "$folder/log"
     rmdir "$folder" 2> /dev/null || true
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds stand-ins for the images that the road is made from, where no image registry is reached: base, Python and Redis from
-# Debian packages, Kafka from its Maven jars. Prints the variables that make everything else use them:
+# Builds stand-ins for the images that the road is made from, where no image registry is reached: base, Python, Redis and
+# Prometheus from Debian packages, Kafka from its Maven jars. Prints the variables that make everything else use them:
 #   eval "$(compose/local-images.sh)"
 # Needs: root, a running container engine, mmdebstrap (apt-get install mmdebstrap), and `make install` for the jars.
 set -euo pipefail
@@ -12,6 +12,7 @@ SUITE=bookworm
 BASE=standin/base:$SUITE
 PYTHON=standin/python:3.11
 REDIS=standin/redis:7
+PROMETHEUS=standin/prometheus:2.42
 KAFKA=standin/kafka:4.1.1
 AUTHORITIES=/usr/local/share/ca-certificates
 
@@ -22,11 +23,12 @@ trap 'rm -rf "$work"' EXIT
 
 has() { docker image inspect "$1" > /dev/null 2>&1; }
 
+# build IMAGE FILE CONTEXT; several may run at a time.
 build() {
-    local image=$1 file=$2 context=$3
-    if ! docker build --file "$file" --build-arg "BASE=$BASE" --tag "$image" "$context" > "$work/log" 2>&1; then
-        [ -z "${DEBUG:-}" ] || sed 's/^/  /' "$work/log" >&2
-        give_up "image $image was not built: $(grep -v '^[[:space:]]*$' "$work/log" | tail -n 1) (DEBUG=1 shows the whole build)"
+    local image=$1 file=$2 context=$3 log=$work/${1//[\/:]/-}.log
+    if ! docker build --file "$file" --build-arg "BASE=$BASE" --tag "$image" "$context" > "$log" 2>&1; then
+        [ -z "${DEBUG:-}" ] || sed 's/^/  /' "$log" >&2
+        give_up "image $image was not built: $(grep -v '^[[:space:]]*$' "$log" | tail -n 1) (DEBUG=1 shows the whole build)"
     fi
     say "$image: $(($(docker image inspect --format '{{.Size}}' "$image") / 1000000)) MB"
 }
@@ -61,7 +63,12 @@ PYTHON
 }
 
 has "$BASE" || make_base
-has "$PYTHON" || build "$PYTHON" compose/standin/python.Dockerfile compose/standin
-has "$REDIS" || build "$REDIS" compose/standin/redis.Dockerfile compose/standin
-has "$KAFKA" || make_kafka
-echo "export PYTHON_IMAGE=$PYTHON REDIS_IMAGE=$REDIS KAFKA_IMAGE=$KAFKA"
+makers=()
+has "$PYTHON" || { build "$PYTHON" compose/standin/python.Dockerfile compose/standin & makers+=($!); }
+has "$REDIS" || { build "$REDIS" compose/standin/redis.Dockerfile compose/standin & makers+=($!); }
+has "$PROMETHEUS" || { build "$PROMETHEUS" compose/standin/prometheus.Dockerfile compose/standin & makers+=($!); }
+has "$KAFKA" || { make_kafka & makers+=($!); }
+failed=0
+for maker in "${makers[@]}"; do wait "$maker" || failed=1; done
+[ $failed = 0 ] || exit 1
+echo "export PYTHON_IMAGE=$PYTHON REDIS_IMAGE=$REDIS KAFKA_IMAGE=$KAFKA PROMETHEUS_IMAGE=$PROMETHEUS"

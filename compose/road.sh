@@ -11,7 +11,10 @@ SETTINGS=${ENV_FILE:-.env}
 say() { echo "surescale: $*" >&2; }
 give_up() { say "$*"; exit 1; }
 # The last line, of a role's JSON only the message.
-last_line() { grep -v '^[[:space:]]*$' "$1" | tail -n 1 | sed -E 's/^(.*\| )?\{.*"message": "(([^"\\]|\\.)*)".*$/\2/' | cut -c 1-400; }
+last_line() {
+    grep -v '^[[:space:]]*$' "$1" | tail -n 1 \
+        | sed -E -e 's/^surescale: //' -e 's/^\{.*"message": "(([^"\\]|\\.)*)".*$/\1/' | cut -c 1-400
+}
 
 # The file's values, where the environment has none of its own.
 read_settings() {
@@ -42,11 +45,13 @@ find_engine() {
 }
 
 has_profile() { [[ ,${COMPOSE_PROFILES:-}, == *,$1,* ]]; }
+has_prometheus() { has_profile observability || has_profile prometheus; }
 
 # Every image that the chosen profiles need; ours are built where they are missing and come from no registry.
 have_images() {
     local image role images=("${KAFKA_IMAGE:-apache/kafka:4.1.1}" "${REDIS_IMAGE:-redis:7}")
-    ! has_profile observability || images+=("${PROMETHEUS_IMAGE:-prom/prometheus:v3.5.0}" "${GRAFANA_IMAGE:-grafana/grafana:12.0.0}")
+    ! has_prometheus || images+=("${PROMETHEUS_IMAGE:-prom/prometheus:v3.5.0}")
+    ! has_profile observability || images+=("${GRAFANA_IMAGE:-grafana/grafana:12.0.0}")
     for image in "${images[@]}"; do
         docker image inspect "$image" > /dev/null 2>&1 && continue
         say "$image: pulling"
@@ -70,7 +75,8 @@ version() { sed -n 's/^version = "\(.*\)"/\1/p' ../pyproject.toml; }
 check_ports() {
     [ -z "$(running)" ] || return 0
     local name port names=(SURESCALE_HTTP_PORT KAFKA_PORT)
-    ! has_profile observability || names+=(PROMETHEUS_PORT GRAFANA_PORT)
+    ! has_prometheus || names+=(PROMETHEUS_PORT)
+    ! has_profile observability || names+=(GRAFANA_PORT)
     for name in "${names[@]}"; do
         port=${!name:-}
         [ -n "$port" ] || continue
@@ -90,21 +96,32 @@ take_down() {
         || give_up "could not take everything down: $(last_line "$scratch")"
 }
 
-# Prints "NAME STATE HEALTH EXIT-CODE" of each container of the project.
+# Prints "NAME STATE HEALTH EXIT-CODE RESTARTS" of each container of the project.
 states() {
     docker ps --all --quiet --filter "label=com.docker.compose.project=$COMPOSE_PROJECT_NAME" | xargs -r docker inspect --format \
-        '{{index .Config.Labels "com.docker.compose.service"}} {{.State.Status}} {{if .State.Health}}{{.State.Health.Status}}{{else}}none{{end}} {{.State.ExitCode}}'
+        '{{index .Config.Labels "com.docker.compose.service"}} {{.State.Status}} {{if .State.Health}}{{.State.Health.Status}}{{else}}none{{end}} {{.State.ExitCode}} {{.RestartCount}}'
 }
+
+is_waiting() { states | awk '$3 == "starting" || $3 == "unhealthy" || $2 == "restarting" {waiting = 1} END {exit !waiting}'; }
+# Once may be bad luck, thrice is a setting that is wrong.
+is_hopeless() { states | awk '$5 >= 3 {hopeless = 1} END {exit !hopeless}'; }
 
 # The first container that is not as it should be, with its last words.
 culprit() {
-    local found name
-    found=$(states | awk '($2 == "exited" && $4 != 0) || $3 == "unhealthy" || $2 == "restarting"' | head -n 1)
-    [ -n "$found" ] || found=$(states | awk '$2 == "running" && $3 == "starting"' | head -n 1)
-    name=${found%% *}
-    [ -n "$name" ] || return 0
-    "${compose[@]}" logs --no-color --tail 5 "$name" > "$scratch" 2>&1
-    echo "$name is ${found#* }; its last words: $(last_line "$scratch")"
+    local found name state health code restarts words
+    found=$(states | awk '($2 == "exited" && $4 != 0) || $5 >= 3 || $3 == "unhealthy" || $2 == "restarting"' | head -n 1)
+    [ -n "$found" ] || found=$(states | awk '$2 == "running" && ($3 == "starting" || $1 == "topics")' | head -n 1)
+    [ -n "$found" ] || return 0
+    read -r name state health code restarts <<< "$found"
+    case $state:$health:$restarts in
+        exited:* | *:*:[1-9]*) state="ended with exit code $code" ;;
+        *:none:*) state="is not done" ;;
+        *) state="is $health" ;;
+    esac
+    docker ps --all --quiet --filter "label=com.docker.compose.project=$COMPOSE_PROJECT_NAME" \
+        --filter "label=com.docker.compose.service=$name" | head -n 1 | xargs docker logs --tail 5 > "$scratch" 2>&1
+    words=$(last_line "$scratch")
+    echo "$name $state${words:+; its last words: $words}"
 }
 
 up() {
@@ -118,16 +135,17 @@ up() {
         take_down
         give_up "the road did not come up: $why"
     fi
-    while states | awk '$3 == "starting" || $3 == "unhealthy" || $2 == "restarting" {waiting = 1} END {exit !waiting}'; do
-        if [ $SECONDS -ge $deadline ]; then
+    while is_waiting; do
+        if [ $SECONDS -ge $deadline ] || is_hopeless; then
             why=$(culprit)
             take_down
-            give_up "the road was not healthy after ${UP_TIMEOUT_S:-300} s: $why"
+            give_up "the road was not healthy after $((SECONDS - started)) s: $why"
         fi
         sleep 1
     done
     say "the road is up after $((SECONDS - started)) s; http://127.0.0.1:${SURESCALE_HTTP_PORT:-8070}/ serves the state"
     ! has_profile demo || say "the trace: compose/road.sh logs --follow trace"
+    ! has_prometheus || say "Prometheus: http://127.0.0.1:${PROMETHEUS_PORT:-9090}/"
     ! has_profile observability || say "the dashboard: http://127.0.0.1:${GRAFANA_PORT:-3000}/"
 }
 

@@ -17,7 +17,7 @@ import pytest
 
 from contracts import topics
 from contracts.clock import MINUTE_MS
-from contracts.messages import Decision, Outcome, Progress, RescheduleCommand
+from contracts.messages import Decision, EventRecord, Outcome, Progress, RescheduleCommand
 from contracts.settings import RoadSettings, to_environment
 from contracts.wire import decode
 from runtime.kafka import LogReader
@@ -128,7 +128,7 @@ def test_parallelism_follows_the_load(demo: DemoRun) -> None:
 def test_every_act_has_one_last_outcome(demo: DemoRun) -> None:
     """An act ends commanded, superseded or refused, once; a hold is held, once."""
     decisions = {found.decision_id: found for found in demo.read(topics.DECISIONS, Decision)}
-    outcomes = [found for found in demo.read(topics.RESCHEDULE_EVENTS, Outcome | Progress) if isinstance(found, Outcome)]
+    outcomes = [found for found in demo.read(topics.RESCHEDULE_EVENTS, EventRecord) if isinstance(found, Outcome)]
     last = Counter(found.decision_id for found in outcomes if found.status in {"commanded", "superseded", "refused", "held"})
     waiting = {found.decision_id for found in outcomes if found.status == "pending"} - set(last)
     newest = max(found.span_end_ms for found in decisions.values())
@@ -152,7 +152,7 @@ def test_commands_are_unique_and_their_generations_have_no_gap(demo: DemoRun) ->
 def test_every_command_was_applied(demo: DemoRun) -> None:
     """Each change that the trace left time for (two minutes) was applied by the engine, and none failed."""
     commands = demo.read(topics.RESCHEDULE_COMMANDS, RescheduleCommand)
-    progress = [found for found in demo.read(topics.RESCHEDULE_EVENTS, Outcome | Progress) if isinstance(found, Progress)]
+    progress = [found for found in demo.read(topics.RESCHEDULE_EVENTS, EventRecord) if isinstance(found, Progress)]
     end_ms = max(found.span_end_ms for found in demo.read(topics.DECISIONS, Decision))
     commits = {found.command_id: found for found in commands if found.action == "commit"}
     in_time = {of for of, found in commits.items() if found.issued_at_ms + 2 * MINUTE_MS <= end_ms}
@@ -163,7 +163,7 @@ def test_every_command_was_applied(demo: DemoRun) -> None:
 
 def test_learners_warm_state_before_it_moves(demo: DemoRun) -> None:
     """State that moves is prepared, and then the change costs a second instead of a minute."""
-    progress = [found for found in demo.read(topics.RESCHEDULE_EVENTS, Outcome | Progress) if isinstance(found, Progress)]
+    progress = [found for found in demo.read(topics.RESCHEDULE_EVENTS, EventRecord) if isinstance(found, Progress)]
     warmed = [found for found in progress if found.status == "applied" and found.learners]
     commits = {found.command_id for found in demo.read(topics.RESCHEDULE_COMMANDS, RescheduleCommand) if found.action == "commit"}
     assert warmed

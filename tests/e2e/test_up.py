@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from contracts import topics
-from contracts.messages import Decision, Outcome, Progress
+from contracts.messages import Decision, EventRecord, Progress
 from contracts.settings import RoadSettings, to_environment
 from contracts.wire import decode
 from runtime.kafka import LogReader
@@ -72,7 +72,7 @@ def test_the_roles_run_against_given_addresses_until_stopped(road: RoadSettings,
             for record in reader.read_to_end():
                 if topics.DECISIONS in str(record.topic()):
                     decided.add(decode(record.value(), Decision).decision_id)
-                elif isinstance(found := decode(record.value(), Outcome | Progress), Progress) and found.status == "applied":
+                elif isinstance(found := decode(record.value(), EventRecord), Progress) and found.status == "applied":
                     applied.add(found.command_id)
             return bool(decided and applied)
 

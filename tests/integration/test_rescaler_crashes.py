@@ -1,47 +1,62 @@
 """One rescale whose rescaler dies at every write on Kafka, on a real broker: it is carried out once, like any other."""
 
+import contextlib
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 import pytest
 
 from contracts.messages import DeadLetter, Decision
-from contracts.topics import DEAD_LETTERS, DECISIONS
+from contracts.topics import CLUSTER_TOPOLOGY, DEAD_LETTERS, DECISIONS, JOB_TOPOLOGY
 from contracts.wire import decode
 from rescaler.actuators.fake import FakeEngine
-from rescaler.control.memory import ClusterMemory, JobMemory
+from rescaler.control.memory import BALANCE, PLACEMENT, ClusterMemory, JobMemory
 from rescaler.service.session import remembered
 from rescaler.service.settings import RescalerSettings
 from tests.conftest import KafkaForTests
-from tests.support.controller_world import JOB, MINUTE_MS, START_MS, decision
+from tests.support.controller_world import JOB, MINUTE_MS, START_MS, carried_out, cluster, decision, job
 from tests.support.crashing_rescaler import EXIT_CODE
-from tests.support.rescaler_road import Road, opened, reader, served
+from tests.support.rescaler_road import Road, is_active, opened, reader, served
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 T0 = START_MS
 STARTS_MAX = 20
+IDLE_S = 3.0
 WIDER = {"map": 4, "join": 4}
+
+
+@contextlib.contextmanager
+def made(kafka: KafkaForTests, **chosen: Any) -> Iterator[Road]:
+    """A road whose engine warms learners for two minutes."""
+    engine = FakeEngine(now_ms=T0, jobs={JOB}, warm_ms=2 * MINUTE_MS)
+    with served(engine) as url:
+        at: dict[str, Any] = {
+            "bootstrap": kafka.bootstrap,
+            "topic_prefix": kafka.topic_prefix(),
+            "engine_url": url,
+            "road_clock": True,
+        }
+        with opened(RescalerSettings(**at, **chosen), engine) as road:
+            yield road
 
 
 @pytest.fixture
 def road(kafka: KafkaForTests) -> Iterator[Road]:
-    """A road whose engine warms learners for two minutes."""
-    engine = FakeEngine(now_ms=T0, jobs={JOB}, warm_ms=2 * MINUTE_MS)
-    with served(engine) as url:
-        settings = RescalerSettings(bootstrap=kafka.bootstrap, topic_prefix=kafka.topic_prefix(), engine_url=url, road_clock=True)
-        with opened(settings, engine) as made:
-            yield made
+    """A road whose rescaler has the default settings."""
+    with made(kafka) as road:
+        yield road
 
 
 def memory_of(road: Road) -> tuple[JobMemory, ClusterMemory]:
     """What the rescaler has written down of the job and of the cluster."""
     bodies = {(record.kind, record.id): bytes(record.body) for record in remembered(road.settings)}
-    job = decode(bodies["job", JOB], JobMemory) if ("job", JOB) in bodies else JobMemory(job=JOB)
-    cluster = [body for (kind, _), body in bodies.items() if kind == "cluster"]
-    return job, decode(cluster[0], ClusterMemory) if cluster else ClusterMemory()
+    of_job = decode(bodies["job", JOB], JobMemory) if ("job", JOB) in bodies else JobMemory(job=JOB)
+    placement = bodies.get(("cluster", PLACEMENT))
+    return of_job, decode(placement, ClusterMemory) if placement else ClusterMemory()
 
 
 def is_over(road: Road) -> bool:
@@ -79,12 +94,67 @@ def test_a_rescale_survives_a_crash_between_any_two_writes(road: Road) -> None:
         (f"{JOB}#1.0", "prepare"),
         (f"{JOB}#1.1", "commit"),
     ]
-    memory, cluster = memory_of(road)
+    memory, placed = memory_of(road)
     assert (memory.rescaling, memory.outstanding, memory.failures) == (None, None, 0)
-    assert (memory.applied_generation, cluster.placement_generation) == (1, 1)
+    assert (memory.applied_generation, placed.placement_generation) == (1, 1)
     assert set(memory.applied_units) == {"map", "join"}
     assert not [progress for progress in road.progress if progress.status == "failed"]
     assert road.engine.look(JOB).generation == 1
+
+
+def test_hosts_that_join_are_balanced_across_crashes(kafka: KafkaForTests, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Looks, learners, commit and standbys: each process does a write or two and dies in the next, and each is done once."""
+    with made(kafka, placement="spread", balancing_factor="0", standbys=1) as road:
+        road.send(CLUSTER_TOPOLOGY, "sim", cluster(1))
+        road.send(JOB_TOPOLOGY, JOB, job(units=(0, 1)))
+        road.decide(decision(T0))
+        minute, starts = 0, 0
+        while not is_settled(road):
+            starts += 1
+            assert starts <= 3 * STARTS_MAX, road.read().progress
+            monkeypatch.setenv("CRASH_AFTER_WRITES", str(1 + starts % 2))
+            process, port = road.process("tests.support.crashing_rescaler")
+            minute = ticks(road, process, port, minute)
+            process.kill()
+            process.wait()
+        commands = [(command.action, command.desired_generation, command.step) for command in road.read().commands]
+    assert len(commands) == len(set(commands))
+    moves = [command for command in road.commands if command.decision_id.endswith("/balance")]
+    assert [command.action for command in moves] == ["prepare", "commit"]
+    assert {change.units for command in moves for change in command.changes} == {(4, 1)}
+    copies = [command.standbys for command in road.commands if command.action == "standby"]
+    assert {each.unit: each.hosts for each in copies[-1]} == {4: ("h0",), 1: ("h1",)}  # type: ignore[union-attr]
+
+
+def balance_of(road: Road) -> dict[str, Any]:
+    """What the rescaler has written down of the hosts."""
+    bodies = [bytes(record.body) for record in remembered(road.settings) if record.id == BALANCE]
+    return dict(msgspec.json.decode(bodies[0])) if bodies else {}
+
+
+def ticks(road: Road, process: subprocess.Popen[str], port: int, minute: int) -> int:
+    """Let the clock and the engine's job go on whenever nothing happens any more, until the process has died; the minute."""
+    while process.poll() is None and not is_settled(road):
+        try:
+            process.wait(IDLE_S)
+            break
+        except subprocess.TimeoutExpired:
+            if not is_active(port):
+                continue  # it has only just been started
+        if balance_of(road).get("generation") == 1:
+            road.send(CLUSTER_TOPOLOGY, "sim", msgspec.structs.replace(cluster(2), version=2, at_ms=T0))
+        minute += 1
+        road.clock(T0 + minute * MINUTE_MS)
+        done = [command for command in road.read().commands if command.action == "commit"]
+        if done and road.engine.look(JOB).generation == done[-1].desired_generation:
+            road.send(JOB_TOPOLOGY, JOB, carried_out(job(units=(0, 1)), done[-1]))
+    return minute
+
+
+def is_settled(road: Road) -> bool:
+    """The hosts that joined have their share, and nothing is left to do."""
+    balance = balance_of(road)
+    return (balance.get("generation"), balance.get("status")) == (2, "settled")
 
 
 def refused(of: str) -> tuple[Decision, str]:

@@ -168,33 +168,49 @@ def answers(url: str) -> bool:
         return False
 
 
-@pytest.mark.parametrize(
-    ("span_minutes", "cooldown_ms", "gate", "kills"),
-    [(5, 30_000, "", (17,)), (1, 150_000, "", ()), (5, 30_000, "checkpoint-interval=120000", (22,))],
-    ids=["a host dies", "every minute", "checkpoints, a host dies"],
-)
-def test_the_road_and_its_twin_give_the_same_series(
-    kafka: KafkaForTests, span_minutes: int, cooldown_ms: int, gate: str, kills: tuple[int, ...]
-) -> None:
-    """With acts that meet cooldowns, learners and dying hosts, processes on Kafka and one in the simulator agree every minute."""
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What a road goes through."""
+
+    span_minutes: int = 5
+    kills: tuple[int, ...] = ()
+    joins: tuple[int, ...] = ()
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+CASES = {
+    "a host dies": Case(kills=(17,)),
+    "every minute": Case(1, settings={"cooldown_ms": 150_000}),
+    "checkpoints, a host dies": Case(kills=(22,), settings={"gate": "checkpoint-interval=120000"}),
+    # The act of minute 15 waits for a cooldown that ends in minute 19, at whose end the host dies.
+    "a timer and a death at one minute": Case(kills=(13, 19), settings={"cooldown_ms": 120_000}),
+    "hosts die and join, jobs are spread": Case(kills=(17,), joins=(8, 24), settings={"placement": "spread"}),
+    "standbys": Case(kills=(17, 28), joins=(24,), settings={"standbys": 1}),
+    "standbys, jobs are spread": Case(kills=(21,), joins=(8,), settings={"standbys": 1, "placement": "spread"}),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_the_road_and_its_twin_give_the_same_series(kafka: KafkaForTests, case: Case) -> None:
+    """With acts that meet cooldowns, learners and hosts that come and go, processes on Kafka and the simulator agree."""
     engine_port, rescaler_port = free_ports(2)
     settings = RescalerSettings(
         bootstrap=kafka.bootstrap,
         topic_prefix=kafka.topic_prefix(),
         engine_url=f"http://127.0.0.1:{engine_port}",
         road_clock=True,
-        cooldown_ms=cooldown_ms,
-        gate=gate,
+        **case.settings,
     )
     create_topics(settings)
     wait_for_topics(settings, list(TOPICS), stop=threading.Event(), log=logging.getLogger("test"))
-    engine = ["engine", "--port", str(engine_port), "--minutes", str(MINUTES), "--span-minutes", str(span_minutes)]
+    engine = ["engine", "--port", str(engine_port), "--minutes", str(MINUTES), "--span-minutes", str(case.span_minutes)]
     engine += ["--checkpoint-interval-ms", "120000", "--restore-mib-per-s", str(RESTORE_MIB_PER_S)]
-    for minute in kills:
-        engine += ["--kill-host", str(minute)]
+    for option, minutes in (("--kill-host", case.kills), ("--join-host", case.joins)):
+        for minute in minutes:
+            engine += [option, str(minute)]
     for job in JOBS:
         engine += ["--job", job]
-    policy = Jumpy(span_minutes)
+    policy = Jumpy(case.span_minutes)
     with process(settings, *engine, port=engine_port) as url, process(settings, "rescaler", port=rescaler_port):
         stand = Stand(settings, policy, url, producer(settings))
         stand.begin()
@@ -208,7 +224,8 @@ def test_the_road_and_its_twin_give_the_same_series(
         minutes=MINUTES,
         cost=with_learners(restore_bytes_per_s=RESTORE_MIB_PER_S * 2**20),
         checkpoint_interval_ms=120_000,
-        kill_host_minutes=kills,
+        kill_host_minutes=case.kills,
+        join_host_minutes=case.joins,
     )
     twin = run_twin(jobs, workload, policy, options=options, settings=settings.control())
     assert road["misses"] == 0

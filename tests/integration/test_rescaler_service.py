@@ -200,7 +200,7 @@ def test_memory_lies_in_the_partition_of_its_cluster(road: Road) -> None:
     log.close()
     assert {record.partition() for record in records} == {partition_of("sim", TOPICS[DECISIONS].partitions)}
     kinds = Counter(record.kind for record in remembered(road.settings))
-    assert kinds == Counter({"job": 1, "request": 1})
+    assert kinds == Counter({"cluster": 1, "job": 1, "request": 1})
 
 
 def test_an_engine_that_is_away_is_waited_for(road: Road) -> None:

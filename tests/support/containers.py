@@ -35,6 +35,7 @@ from tests.support.waiting import wait_until
 
 KAFKA_IMAGE = os.environ.get("KAFKA_IMAGE", "apache/kafka:4.1.1")
 REDIS_IMAGE = os.environ.get("REDIS_IMAGE", "redis:7")
+PROMETHEUS_IMAGE = os.environ.get("PROMETHEUS_IMAGE", "prom/prometheus:v3.5.0")
 _ENGINE_TIMEOUT_S = 15.0
 _IMAGE_TIMEOUT_S = 300.0
 _START_TIMEOUT_S = 120
@@ -53,13 +54,28 @@ def why_not() -> str | None:
     """Return why containers cannot be used here, None if they can.
 
     Only a container that ran is proof: an engine that may not make namespaces still answers questions about itself.
+    SURESCALE_NO_CONTAINERS says that somebody tried already, and what they found.
     """
+    if os.environ.get("SURESCALE_NO_CONTAINERS"):
+        return os.environ["SURESCALE_NO_CONTAINERS"]
     docker = shutil.which("docker")
     if docker is None:
         return "no docker command"
     problem = _run([docker, "info", "--format", "{{.ServerVersion}}"], _ENGINE_TIMEOUT_S)
     for image in (REDIS_IMAGE, KAFKA_IMAGE):
         problem = problem or _run([docker, "run", "--rm", "--entrypoint", "true", image], _IMAGE_TIMEOUT_S)
+    return problem
+
+
+def why_no_compose() -> str | None:
+    """Return why the Compose file cannot be tried here, None if it can."""
+    if os.environ.get("SURESCALE_TEST_STACK") == "local":
+        return "SURESCALE_TEST_STACK=local"
+    problem = why_not()
+    if problem is None and _run(["docker", "compose", "version"], _ENGINE_TIMEOUT_S) and not shutil.which("docker-compose"):
+        problem = "neither 'docker compose' nor docker-compose is installed"
+    if problem is None and _run(["docker", "image", "inspect", PROMETHEUS_IMAGE], _ENGINE_TIMEOUT_S):
+        problem = _run(["docker", "pull", "--quiet", PROMETHEUS_IMAGE], _IMAGE_TIMEOUT_S)
     return problem
 
 

@@ -1,7 +1,8 @@
 """A rescaler that dies inside its second write: ``python -m tests.support.crashing_rescaler`` does one write and no more.
 
 A write is a transaction of the rescaler or a report of its actuator. The second one is begun: a transaction with all its records
-sent and not committed, a report not sent at all. Nothing of this is in the product.
+sent and not committed, a report not sent at all. ``CRASH_AFTER_WRITES`` says how many writes come through (default: one).
+Nothing of this is in the product.
 """
 
 import os
@@ -14,16 +15,17 @@ from rescaler.service.actuator import ActuatorThread
 from rescaler.service.transactions import Transactions
 
 EXIT_CODE = 9
+_ALLOWED = int(os.environ.get("CRASH_AFTER_WRITES", "1"))
 _lock = threading.Lock()
 _writes = 0
 
 
 def _is_last() -> bool:
-    """Count a write; the second one is the last thing that this process does."""
+    """Count a write; the one after those allowed is the last thing that this process does."""
     global _writes
     with _lock:
         _writes += 1
-        return _writes > 1
+        return _writes > _ALLOWED
 
 
 _write, _report = Transactions.write, ActuatorThread._report

@@ -104,6 +104,12 @@ def test_an_images_lock_is_part_of_the_whole_one(role: str) -> None:
     assert not [name for name in own if name.startswith(("torch", "nvidia"))]
 
 
+@pytest.mark.parametrize("role", ROLES)
+def test_what_the_monitor_has_every_image_has(role: str) -> None:
+    """The Dockerfile installs it once, in a layer that all images share."""
+    assert blocks(ROOT / "locks/images/monitor.txt").items() <= blocks(ROOT / f"locks/images/{role}.txt").items()
+
+
 def blocks(path: Path) -> dict[str, frozenset[str]]:
     """Return the hashes of each requirement of a lock file."""
     found: dict[str, frozenset[str]] = {}

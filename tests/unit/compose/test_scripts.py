@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-COMPOSE = Path(__file__).parents[3] / "compose"
-SCRIPTS = sorted(COMPOSE.glob("*.sh"))
+ROOT = Path(__file__).parents[3]
+COMPOSE = ROOT / "compose"
+CI = ROOT / ".ci"
+SCRIPTS = sorted([*COMPOSE.glob("*.sh"), *CI.iterdir()])
 
 
 def run(script: str, *arguments: str, **environment: str) -> tuple[int, str]:
@@ -18,6 +20,16 @@ def run(script: str, *arguments: str, **environment: str) -> tuple[int, str]:
     nowhere = {"DOCKER_HOST": "unix:///nonexistent/engine.sock"}
     done = subprocess.run(command, env=kept | nowhere | environment, capture_output=True, text=True, check=False, timeout=60)
     return done.returncode, done.stderr
+
+
+def prepared(folder: Path, **environment: str) -> str:
+    """Let CI look for an engine, and return the variables it leaves to the tests."""
+    kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    nowhere = {"DOCKER_HOST": "unix:///nonexistent/engine.sock"}
+    command = [str(CI / "containers"), "start", str(folder)]
+    done = subprocess.run(command, env=kept | nowhere | environment, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return (folder / "variables").read_text()
 
 
 def one_line(error: str) -> str:
@@ -103,3 +115,20 @@ def test_an_engine_that_cannot_be_started_is_said_so(tmp_path: Path) -> None:
     code, error = run("engine.sh", "start", str(tmp_path / "engine"), PATH=str(empty))
     assert code == 1
     assert "no dockerd" in one_line(error) or "an engine needs root" in one_line(error)
+
+
+def test_without_an_engine_ci_goes_on_and_says_why(tmp_path: Path) -> None:
+    """Here there is neither an engine nor a way to install one; the tests get the reason, and nothing fails."""
+    empty = tmp_path / "bin"
+    empty.mkdir()
+    for tool in ("bash", "dirname", "timeout", "df", "awk", "cat", "env"):
+        (empty / tool).symlink_to(shutil.which(tool) or tool)
+    (empty / "id").write_text("#!/bin/sh\necho 0\n")
+    (empty / "id").chmod(0o755)
+    said = prepared(tmp_path, PATH=str(empty))
+    assert said.startswith("export SURESCALE_NO_CONTAINERS=no\\ engine\\ answers")
+
+
+def test_ci_can_be_told_to_leave_containers_out(tmp_path: Path) -> None:
+    """By a variable, whose name is then the reason."""
+    assert prepared(tmp_path, SURESCALE_CI_CONTAINERS="no") == "export SURESCALE_NO_CONTAINERS=SURESCALE_CI_CONTAINERS=no\n"
