@@ -1,5 +1,6 @@
 """``surescale bench agent``: processor time and memory of a decision, and the windows a second that agents take from Kafka."""
 
+import contextlib
 import itertools
 import json
 import os
@@ -157,20 +158,22 @@ def _taken(road: Stage, names: Sequence[str]) -> int:
 
 
 def _await(road: Stage, names: Sequence[str], count: int) -> None:
-    deadline = time.monotonic() + TIMEOUT_S
-    while _taken(road, names) < count:
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"{len(names)} agents did not take {count} windows within {TIMEOUT_S:.0f} s")
-        time.sleep(0.05)
+    road.supervisor.wait(
+        lambda: _taken(road, names) >= count, timeout_s=TIMEOUT_S, what=f"{count} windows at {len(names)} agents", poll_s=0.05
+    )
 
 
 def _distinct(road: Stage, expected: int) -> int:
     """Return how many distinct decisions there are once all that are due have come, or after some seconds."""
-    reader, found, deadline = LogReader(road.settings, [DECISIONS]), set[str](), time.monotonic() + 20.0
+    reader, found = LogReader(road.settings, [DECISIONS]), set[str]()
+
+    def all_there() -> bool:
+        found.update(decode(record.value(), Decision).decision_id for record in reader.read_to_end())
+        return len(found) >= expected
+
     try:
-        while len(found) < expected and time.monotonic() < deadline:
-            found |= {decode(record.value(), Decision).decision_id for record in reader.read_to_end()}
-            time.sleep(0.05)
+        with contextlib.suppress(TimeoutError):
+            road.supervisor.wait(all_there, timeout_s=20.0)
     finally:
         reader.close()
     return len(found)

@@ -4,6 +4,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from statistics import median
 from typing import Any
 
@@ -127,15 +128,11 @@ class Rounds:
 
     def take(self, road: Stage, before: int, count: int) -> None:
         """Wait until the view shows ``count`` records more than the ``before`` of the rounds before, and keep how fast it was."""
-        deadline_s, first, began_s = time.monotonic() + TIMEOUT_S, 0, 0.0
-        used_before: dict[str, float] = {}
-        while (seen := _records(road) - before) < count:
-            if seen > 0 and not first:
-                first, began_s, used_before = seen, time.monotonic(), road.processor_s()
-            if time.monotonic() > deadline_s:
-                raise TimeoutError(f"the view did not show {count} records within {TIMEOUT_S:.0f} s")
-            time.sleep(0.01)
-        assert first, "all records were there at the first look; ask for more of them"
+        wait = partial(road.supervisor.wait, timeout_s=TIMEOUT_S, what=f"{count} records in the view", poll_s=0.01)
+        wait(lambda: _records(road) > before)
+        first, began_s, used_before = _records(road) - before, time.monotonic(), road.processor_s()
+        assert first < count, "all records were there at the first look; ask for more of them"
+        wait(lambda: _records(road) >= before + count)
         wall_s, used = time.monotonic() - began_s, road.processor_s()
         self.records += count - first
         self.wall_s += wall_s

@@ -98,11 +98,7 @@ def start_up(road: LocalRoad, follower: Follower, began_s: float) -> Document:
     """Return the seconds from nothing to a ready road, and from there to the first decision."""
     road.start()
     ready_s = time.monotonic() - began_s
-    while "rescaler" not in follower.look():
-        if time.monotonic() > began_s + START_WITHIN_S:
-            raise TimeoutError(f"no decision was handled within {START_WITHIN_S:.0f} s")
-        road.supervisor.check()
-        time.sleep(0.05)
+    road.supervisor.wait(lambda: "rescaler" in follower.look(), timeout_s=START_WITHIN_S, what="the first decision", poll_s=0.05)
     first_s = time.monotonic() - began_s
     return {
         "ready_s": round(ready_s, 1),

@@ -23,6 +23,7 @@ WINDOW_MINUTES = 60
 BACKLOG_MINUTES = 60  # each part begins with full windows
 WARM_UP_SHARE = 0.25  # of the backlog, not counted
 DRAIN_TIMEOUT_S = 300.0
+AHEAD_MAX = 400_000  # samples that the job may have yet to read while windows are filled
 LOOK_EVERY_S = 0.5
 _QUEUE = {"queue.buffering.max.messages": 2_000_000, "queue.buffering.max.kbytes": 1_000_000}
 
@@ -110,7 +111,7 @@ def backlog(road: Stage, sender: Sender, fleet: Fleet, minutes: int, master: str
         sender.minute(fleet, minute)
     sender.flush()
     road.start("spark", spark_master=master)
-    _await(road, lambda counts: counts["samples"] >= sender.samples * WARM_UP_SHARE)
+    _await(road, sender.samples * WARM_UP_SHARE)
     watch = Watch(road)
     now = _drained(road, sender.samples)
     return watch.report(now, time.monotonic() - watch.began_s)
@@ -161,25 +162,26 @@ def large(road: Stage, sender: Sender, fleet: Fleet, *, seconds: float) -> Docum
     began_s = time.monotonic()
     for minute in range(BACKLOG_MINUTES):
         sender.minute(thin, minute, LAST_ROUND_MS)
-        while sender.samples - road.health("spark")["samples"] > 400_000:
-            time.sleep(0.2)
+        _await(road, sender.samples - AHEAD_MAX)
     sender.flush()
     _drained(road, sender.samples)
     say(f"large: filled after {time.monotonic() - began_s:.0f} s")
     return live(road, sender, fleet, BACKLOG_MINUTES, speed=1.0, seconds=seconds)
 
 
-def _await(road: Stage, condition: Any) -> Document:
-    deadline = time.monotonic() + DRAIN_TIMEOUT_S
-    while not condition(counts := road.health("spark")):
-        if time.monotonic() > deadline:
-            raise TimeoutError("the Spark job did not get there in time")
-        time.sleep(0.05)
-    return counts
+def _drained(road: Stage, samples: float) -> Document:
+    """Wait until the job has taken in so many samples; return its counts."""
+    _await(road, samples)
+    return road.health("spark")
 
 
-def _drained(road: Stage, samples: int) -> Document:
-    return _await(road, lambda counts: counts["samples"] >= samples)
+def _await(road: Stage, samples: float) -> None:
+    road.supervisor.wait(
+        lambda: road.health("spark")["samples"] >= samples,
+        timeout_s=DRAIN_TIMEOUT_S,
+        what=f"{samples:,.0f} samples in the Spark job",
+        poll_s=0.05,
+    )
 
 
 def lag_report(lags: list[tuple[float, int]], rate: float) -> Document:

@@ -153,8 +153,10 @@ class Supervisor:
                 continue
             raise _role_error(this, this.process.describe_end())
 
-    def wait(self, condition: Callable[[], bool], *, timeout_s: float | None = None, what: str = "") -> None:
-        """Poll a condition until it holds, watching the roles meanwhile.
+    def wait(
+        self, condition: Callable[[], bool], *, timeout_s: float | None = None, what: str = "", poll_s: float = POLL_S
+    ) -> None:
+        """Poll a condition every ``poll_s`` until it holds, watching the roles meanwhile.
 
         Raises:
             RoleError: a role ended.
@@ -165,7 +167,7 @@ class Supervisor:
             self.check()
             if deadline is not None and time.monotonic() > deadline:
                 raise TimeoutError(f"waited {timeout_s:.0f} s in vain for {what or 'a condition'}")
-            time.sleep(POLL_S)
+            time.sleep(poll_s)
 
     def has_finished(self, name: str) -> bool:
         """Say whether a role has ended."""
