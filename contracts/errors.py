@@ -16,6 +16,7 @@ class RecordRejected(SurescaleError):
     Attributes:
         reason: a word of the closed set ``REJECT_REASONS``.
         field: path of the offending field (``tasks[3].upstream``), or "" when the record as a whole is at fault.
+        message: what is wrong, without the field; the error's text names the field before it.
     """
 
     REJECT_REASONS = frozenset(
@@ -37,6 +38,7 @@ class RecordRejected(SurescaleError):
         super().__init__(f"{field}: {message}" if field else message)
         self.reason = reason
         self.field = field
+        self.message = message
 
 
 class SettingsError(SurescaleError):

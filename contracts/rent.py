@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import fsum
 
-from contracts.messages import Host, JobTopology, Placement
+from contracts.commands import Placement
+from contracts.messages import Host, JobTopology
+from contracts.topology import units_of
 
 DAY_S = 86_400
 
@@ -71,10 +73,9 @@ def prices_of(hosts: Iterable[Host]) -> dict[str, float]:
 
 def stay_of(topology: JobTopology, hosts: Iterable[Host], placement: Placement | None) -> Stay:
     """Return where a job stands as of a topology; ``placement`` is that of the command that led to it, where there was one."""
-    units = {unit for spec in topology.tasks for unit in spec.units} if topology.state not in ("finished", "failed") else set()
     return Stay(
         topology.at_ms,
-        hosts_of(units, hosts),
+        hosts_of(units_of(topology), hosts),
         placement.rent_round_robin_per_s if placement else None,
         placement.rent_default_per_s if placement else None,
     )
@@ -86,7 +87,8 @@ def bill(stays: Sequence[Stay], prices: Mapping[str, float], end_ms: int) -> Bil
     ``stays`` are in order of time; each holds until the next.
     """
     dollars, round_robin, default = [], [], []
-    for stay, until_ms in _stretches(stays, end_ms):
+    stretches = _stretches(stays, end_ms)
+    for stay, until_ms in stretches:
         seconds = (until_ms - stay.from_ms) / 1000
         rent = rent_per_s(stay.hosts, prices)
         dollars.append(rent * seconds)
@@ -94,8 +96,8 @@ def bill(stays: Sequence[Stay], prices: Mapping[str, float], end_ms: int) -> Bil
             round_robin.append((stay.round_robin_per_s - rent) * seconds)
         if stay.default_per_s is not None:
             default.append((stay.default_per_s - rent) * seconds)
-    now = [stay for stay, _ in _stretches(stays, end_ms)][-1:]
-    return Bill(fsum(dollars), fsum(round_robin), fsum(default), rent_per_s(now[0].hosts if now else (), prices))
+    at_end = stretches[-1][0].hosts if stretches else ()
+    return Bill(fsum(dollars), fsum(round_robin), fsum(default), rent_per_s(at_end, prices))
 
 
 def rents(

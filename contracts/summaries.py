@@ -36,19 +36,19 @@ class WindowSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 def summary_of(window: Window) -> WindowSummary:
     """Sum a window up."""
-    reported = window.reported
+    is_reported = window.reported[-1]
     newest = {
         spec.task: window.figures[-1, index]
         for index, spec in enumerate(window.topology.tasks)
-        if not spec.upstream and reported[-1, index]
+        if not spec.upstream and is_reported[index]
     }
     load = source_load(newest, window.topology)
     return WindowSummary(
         window_id=window.id,
         window_end_ms=window.window_end_ms,
         window_minutes=window.window_minutes,
-        completeness=float(reported.mean()) if reported.size else 0.0,
-        minutes_known=int(reported.any(axis=1).sum()),
+        completeness=window.completeness,
+        minutes_known=window.minutes_known,
         tasks=len(window.topology.tasks),
         load_records_per_minute=None if math.isnan(load) else load,
         samples=window.counts.samples,

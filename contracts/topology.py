@@ -1,5 +1,6 @@
-"""Checks on a job's graph, and its order."""
+"""Checks on a job's graph, its order, and what a job occupies."""
 
+import heapq
 from collections.abc import Sequence
 
 from contracts.errors import RecordRejected
@@ -42,16 +43,15 @@ def topological_order(tasks: Sequence[TaskSpec]) -> list[int]:
     for i, spec in enumerate(tasks):
         for upstream in sorted(set(spec.upstream), key=index.__getitem__):
             downstream[index[upstream]].append(i)
-    ready = [i for i, count in enumerate(waiting_for) if count == 0]
+    ready = [i for i, count in enumerate(waiting_for) if count == 0]  # ascending, so a heap
     order: list[int] = []
     while ready:
-        current = ready.pop(0)
+        current = heapq.heappop(ready)
         order.append(current)
         for follower in downstream[current]:
             waiting_for[follower] -= 1
             if waiting_for[follower] == 0:
-                ready.append(follower)
-        ready.sort()
+                heapq.heappush(ready, follower)
     if len(order) != len(tasks):
         stuck = [tasks[i].task for i, count in enumerate(waiting_for) if count > 0]
         raise RecordRejected("cyclic_topology", "tasks", f"the graph has a cycle through or before {', '.join(stuck[:8])}")
@@ -65,3 +65,15 @@ def levels(tasks: Sequence[TaskSpec]) -> list[int]:
     for i in topological_order(tasks):
         level[i] = max((level[index[name]] + 1 for name in tasks[i].upstream), default=0)
     return level
+
+
+def has_ended(topology: JobTopology) -> bool:
+    """Say whether the job has finished or failed: it can no longer be rescaled and holds no units."""
+    return topology.state in ("finished", "failed")
+
+
+def units_of(topology: JobTopology) -> frozenset[int]:
+    """Return the parallel units that a job occupies; none once it has ended."""
+    if has_ended(topology):
+        return frozenset()
+    return frozenset(unit for spec in topology.tasks for unit in spec.units)

@@ -176,10 +176,12 @@ def decode_window(raw: bytes | None) -> Window:
     body_at = _PREFIX.size + head_bytes
     try:
         header = msgspec.json.decode(raw[_PREFIX.size : body_at], type=_Header)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RecordRejected("invalid_field", "header", str(error)) from None
     if header.figures != FIGURES:
         raise RecordRejected("unknown_layout", "figures", "the window lists other figures than this version knows")
+    if len(header.hourly_load) != HOURS:
+        raise RecordRejected("invalid_field", "hourly_load", f"{len(header.hourly_load)} hours of load, {HOURS} expected")
     if len(header.hourly_peak) not in (0, HOURS):
         raise RecordRejected(
             "invalid_field", "hourly_peak", f"{len(header.hourly_peak)} peaks of hours, {HOURS} or none expected"

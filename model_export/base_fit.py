@@ -53,6 +53,10 @@ PLANNING = Planning(
     surge_weight=2.0,
     surge_minutes=7.0,
     young_minutes=30,
+    calm_restarts=3.0,
+    patience=1.25,
+    hindsight_days=1.0,
+    hindsight_margin=0.02,
 )
 
 

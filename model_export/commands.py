@@ -24,6 +24,23 @@ def _need_torch() -> None:
     torch.set_num_threads(1)
 
 
+def device_named(name: str) -> str:
+    """Return the device of torch's that an option names; ``auto`` is a GPU if there is one.
+
+    Raises:
+        TrainingUnavailable: torch does not know it, or it is not there.
+    """
+    import torch
+
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        torch.zeros(1, device=name)
+    except (RuntimeError, AssertionError):
+        raise TrainingUnavailable(f"--device {name}: torch finds no such device here; give cpu, or leave it at auto") from None
+    return name
+
+
 @click.command()
 @click.option(
     "--out",
@@ -51,6 +68,9 @@ def _need_torch() -> None:
     help="Graph to train on (repeatable; default: all shipped ones of 6 to 24 tasks).",
 )
 @click.option("--resume", "resumes", is_flag=True, help="Go on with the run in --out.")
+@click.option(
+    "--device", default="auto", show_default=True, help="Where networks run: cpu, cuda, cuda:1 ...; auto: a GPU if there is one."
+)
 def train(
     out: Path,
     updates: int | None,
@@ -58,19 +78,21 @@ def train(
     workloads: tuple[str, ...],
     jobs: tuple[str, ...],
     resumes: bool,
+    device: str,
 ) -> None:
     """Train SURE in the simulator."""
     _need_torch()
+    device = device_named(device)
     from model_export.train import CHECKPOINT, TrainSettings, start_run
     from model_export.train import resume as resume_run
 
     if resumes:
         if not (out / CHECKPOINT).is_file():
             raise SurescaleError(f"--resume: there is no run in {out}; leave the option out to start one")
-        run = resume_run(out)
+        run = resume_run(out, device)
     else:
         chosen = {"updates": updates, "jobs": jobs, "workloads": workloads}
-        run = start_run(TrainSettings(seed=seed, **{key: value for key, value in chosen.items() if value}))
+        run = start_run(TrainSettings(seed=seed, **{key: value for key, value in chosen.items() if value}), device)
     _train_with_progress(run, out)
     click.echo(f"validation reward {run.best:.4f} (the plan alone {run.rule:.4f}); next: surescale export --run {out}")
 

@@ -1,8 +1,13 @@
-"""SURE as one torch module, and the step from an observation to network inputs. The sampling itself is serving's numpy code."""
+"""SURE as one torch module, and the step from an observation to network inputs. The sampling itself is serving's numpy code.
+
+Tensors live on the model's device; what numpy chose is sent there, and the logits it chooses by are fetched from there.
+"""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
@@ -26,6 +31,16 @@ class Sure(nn.Module):
         self.policy = PolicyNet(hidden)
         self.information = Information(len(self.policy.norms) * hidden)
 
+    @property
+    def device(self) -> torch.device:
+        """Return where the weights are."""
+        return self.policy.out.weight.device
+
+
+def on_device(values: npt.NDArray[Any], device: torch.device) -> Tensor:
+    """Return an array as a tensor on a device; on the processor they share their memory."""
+    return torch.from_numpy(values).to(device)
+
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
@@ -37,26 +52,29 @@ class Chosen:
     looked: Looked
     linked: Tensor  # [B, N, m, m]
     known: Tensor  # [B, N, m]
+    newest: Tensor  # [B, N], each task's last reported minute
 
 
 @torch.no_grad()
 def choose(model: Sure, encoded: Encoded, graph: JobGraph, generator: np.random.Generator | None) -> Chosen:
     """Run the sampler and choose nodes; without a generator the best are taken, as serving does."""
-    x, mask = torch.from_numpy(encoded.x), torch.from_numpy(encoded.mask.astype(np.float32))
+    device = model.device
+    x, mask = on_device(encoded.x, device), on_device(encoded.mask.astype(np.float32), device)
     _, mu, std = model.sampler(x, mask)
     eps = torch.zeros_like(mu)
     gumbel: tuple[Float32, Float32] | None = None
     if generator is not None:
-        eps = torch.from_numpy(generator.standard_normal(mu.shape, dtype=np.float32))
+        eps = on_device(generator.standard_normal(mu.shape, dtype=np.float32), device)
         rows, minutes, tasks, _ = mu.shape
         width = graph.neighbours.index.shape[1]
         uniform = generator.random((rows, tasks, minutes, 1 + width), dtype=np.float32)
         noise = -np.log(-np.log(uniform + 1e-9) + 1e-9)
         gumbel = (noise[..., 0], noise[..., 1:])
     width = neighbours_sampled(graph, model.sampling.neighbours_share, model.sampling.neighbours_max)
-    looked = look((mu + eps * std).numpy(), encoded.mask, graph, model.sampling.anchors, width, gumbel)
+    looked = look((mu + eps * std).cpu().numpy(), encoded.mask, graph, model.sampling.anchors, width, gumbel)
     linked, known = adjacency(looked, graph)
-    return Chosen(x, mask, eps, looked, torch.from_numpy(linked), torch.from_numpy(known))
+    arrays = linked, known, newest_minute(encoded.mask)
+    return Chosen(x, mask, eps, looked, *(on_device(array, device) for array in arrays))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,18 +91,18 @@ class Passed:
 def forward(model: Sure, chosen: Chosen, graph: JobGraph, tau: float | None) -> Passed:
     """Run both graphs on chosen nodes; with a temperature the choice itself gets a straight-through gradient."""
     z, mu, std = model.sampler(chosen.x, chosen.mask)
+    device = z.device
     rows, _, tasks, hidden = z.shape
-    index = torch.from_numpy(node_index(chosen.looked, graph)).reshape(rows, -1, 1).expand(-1, -1, hidden)
+    index = on_device(node_index(chosen.looked, graph), device).reshape(rows, -1, 1).expand(-1, -1, hidden)
     sub_x = z.reshape(rows, -1, hidden).gather(1, index).reshape(rows * tasks, -1, hidden)
     nodes = sub_x.shape[1]
     known = chosen.known.reshape(rows * tasks, nodes)
     weight = known
     if tau is not None:
         theta, phi = logits(mu + chosen.eps * std, chosen.mask, graph)
-        minutes, slots = (torch.from_numpy(part) for part in (chosen.looked.minutes, chosen.looked.slots))
+        minutes, slots = (on_device(part, device) for part in (chosen.looked.minutes, chosen.looked.slots))
         weight = known * node_weights(theta, phi, minutes, slots, tau).reshape(rows * tasks, nodes)
-    newest = torch.from_numpy(newest_minute(chosen.mask.numpy() > 0))
-    now = z.gather(1, newest[:, None, :, None].expand(-1, 1, -1, hidden)).reshape(rows * tasks, hidden)
+    now = z.gather(1, chosen.newest[:, None, :, None].expand(-1, 1, -1, hidden)).reshape(rows * tasks, hidden)
     linked = chosen.linked.reshape(rows * tasks, nodes, nodes)
     embedded = model.policy.embed(sub_x * weight.unsqueeze(-1), linked, known)
     outputs = model.policy.outputs(embedded, now)
@@ -95,9 +113,9 @@ def logits(omega: Tensor, mask: Tensor, graph: JobGraph) -> tuple[Tensor, Tensor
     """Return theta [B, N, L] and phi [B, N, L, K] as ``policies.sampling`` forms them, with gradients."""
     there = torch.where(mask.unsqueeze(-1) > 0, omega, torch.full_like(omega, MASKED))
     theta = there[..., 0].transpose(-1, -2)
-    table = torch.from_numpy(graph.neighbours.index)
+    table, there_at_all = (on_device(part, omega.device) for part in (graph.neighbours.index, graph.neighbours.known))
     near = there[..., 1][..., table]
-    phi = torch.where(torch.from_numpy(graph.neighbours.known), near, torch.full_like(near, MASKED)).transpose(-2, -3)
+    phi = torch.where(there_at_all, near, torch.full_like(near, MASKED)).transpose(-2, -3)
     return theta, phi
 
 
@@ -105,14 +123,14 @@ def auxiliary_loss(model: Sure, chosen: Chosen, passed: Passed, graph: JobGraph,
     """Return w_kl KL + w_nl (density + CE) - w_mi I for one forward pass."""
     omega = passed.mu + chosen.eps * passed.std
     theta, phi = logits(omega, chosen.mask, graph)
-    looked = chosen.looked
-    minutes, slots = torch.from_numpy(looked.minutes), torch.from_numpy(looked.slots)
+    looked, device = chosen.looked, omega.device
+    minutes, slots = on_device(looked.minutes, device), on_device(looked.slots, device)
     at_anchor = phi.gather(-2, minutes.unsqueeze(-1).expand(*minutes.shape, phi.shape[-1]))
-    entropy = cross_entropy(theta, minutes, torch.from_numpy(looked.minutes_known))
-    entropy = entropy + cross_entropy(at_anchor, slots, torch.from_numpy(looked.neighbours_known))
+    entropy = cross_entropy(theta, minutes, on_device(looked.minutes_known, device))
+    entropy = entropy + cross_entropy(at_anchor, slots, on_device(looked.neighbours_known, device))
     density = negative_log_density(omega, passed.mu, passed.std, chosen.mask)
-    whole = model.policy.embed_whole(passed.z, chosen.mask, torch.from_numpy(graph.linked.astype(np.float32)))
-    real = torch.from_numpy(graph.scalable.astype(np.float32)).expand(len(whole), -1)
+    whole = model.policy.embed_whole(passed.z, chosen.mask, on_device(graph.linked.astype(np.float32), device))
+    real = on_device(graph.scalable.astype(np.float32), device).expand(len(whole), -1)
     information = model.information(passed.embedded, whole, real)
     return (
         weights.kl * kl_to_prior(passed.mu, passed.std, chosen.mask)

@@ -65,7 +65,7 @@ def draw(branches: int, rows: int, tasks: int, noise: Noise, generator: np.rando
 
 def centred(outputs: Tensor, graph: JobGraph) -> tuple[Tensor, Tensor, Tensor]:
     """Split outputs [B, N, 2] into margin [B], own [B, N] and ease [B]; means run over scalable tasks."""
-    scalable = torch.as_tensor(graph.scalable, dtype=outputs.dtype)
+    scalable = torch.as_tensor(graph.scalable, dtype=outputs.dtype, device=outputs.device)
     mean = (outputs * scalable[:, None]).sum(dim=1) / scalable.sum().clamp(min=1.0)
     return mean[:, 0], outputs[..., 0] - mean[:, :1], mean[:, 1]
 
@@ -75,10 +75,10 @@ def log_probability(outputs: Tensor, deviations: Deviations, graph: JobGraph, no
 
     The actions are the present means plus the deviations, held fixed: the value is that of the draw, the gradient REINFORCE's.
     """
-    scalable = torch.as_tensor(graph.scalable, dtype=outputs.dtype)
+    scalable = torch.as_tensor(graph.scalable, dtype=outputs.dtype, device=outputs.device)
 
     def part(mean: Tensor, deviation: Float64, std: float) -> Tensor:
-        action = mean.detach() + torch.as_tensor(deviation, dtype=mean.dtype)
+        action = mean.detach() + torch.as_tensor(deviation, dtype=mean.dtype, device=mean.device)
         return -0.5 * ((action - mean) / std).square()
 
     margin, own, ease = centred(outputs, graph)

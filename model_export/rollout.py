@@ -82,7 +82,7 @@ def explore(
         measured = measure(observed.figures, rows.graph)
         branches_here = at % branching.apart_spans == branching.apart_spans - 1
         chosen = _chosen(model, observed, measured, rows, generator if branches_here else None)
-        outputs = forward(model, chosen, rows.graph, None).outputs.double().numpy()
+        outputs = forward(model, chosen, rows.graph, None).outputs.double().cpu().numpy()
         residual, ease = (
             mixed(outputs[..., 0], rows.graph),
             job_mean(outputs[..., 1], rows.graph),
@@ -159,7 +159,7 @@ def mean_reward(
         )
         if model is not None:
             chosen = _chosen(model, observed, measured, rows, None)
-            outputs = forward(model, chosen, rows.graph, None).outputs.double().numpy()
+            outputs = forward(model, chosen, rows.graph, None).outputs.double().cpu().numpy()
             residual, ease = (
                 mixed(outputs[..., 0], rows.graph),
                 job_mean(outputs[..., 1], rows.graph),

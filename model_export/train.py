@@ -116,8 +116,8 @@ def first_week(workload: Workload) -> Workload:
     return replace(workload, requests=workload.requests[:WEEK_MINUTES])
 
 
-def start_run(settings: TrainSettings) -> Run:
-    """Fit base and statistics and set up an untrained network.
+def start_run(settings: TrainSettings, device: str = "cpu") -> Run:
+    """Fit base and statistics and set up an untrained network on a device of torch's.
 
     Raises:
         TrainingRefused: the workload is shorter than a week.
@@ -128,7 +128,7 @@ def start_run(settings: TrainSettings) -> Run:
     days = np.arange(1, 7) * 24 * 60 + 60
     places = [(load_job(name, whole), week) for name in settings.validation_jobs for whole, week in weeks]
     statistics = fit_statistics(base, places, days, spans=36)
-    run = _new_run(settings, base, statistics)
+    run = _new_run(settings, base, statistics, device)
     run.rule = _validate(run, None)
     run.best, run.best_state = run.rule, plan_alone(run.model)
     return run
@@ -184,12 +184,12 @@ def _update(run: Run, job: SizedJob, week: Workload) -> tuple[float, float]:
     for index, (state, advantage) in enumerate(zip(states, weight, strict=True)):
         passed = forward(run.model, state.chosen, graph, tau)
         log_pi = log_probability(passed.outputs, state.deviations, graph, settings.noise)
-        loss = -(log_pi * torch.as_tensor(advantage, dtype=torch.float32)).mean() / len(states)
+        loss = -(log_pi * torch.as_tensor(advantage, dtype=torch.float32, device=run.model.device)).mean() / len(states)
         if index == run.update % len(states):  # the information term's whole graph is dear: once per update
             loss = loss + auxiliary_loss(run.model, state.chosen, passed, graph, settings.weights)
         loss = loss + settings.weights.rule * passed.outputs.square().mean() / len(states)
         loss.backward()
-        total += float(loss)
+        total += float(loss.detach())
     torch.nn.utils.clip_grad_norm_(run.model.parameters(), settings.gradient_norm_max)
     run.optimiser.step()
     return float(np.mean([state.returns.mean() for state in states])), total
@@ -230,13 +230,13 @@ def _weeks(settings: TrainSettings) -> list[tuple[Workload, Workload]]:
     return found
 
 
-def _new_run(settings: TrainSettings, base: Base, statistics: Statistics) -> Run:
+def _new_run(settings: TrainSettings, base: Base, statistics: Statistics, device: str) -> Run:
     sampling = SamplingCard(
         anchors=settings.anchors,
         neighbours_share=settings.neighbours_share,
         neighbours_max=settings.neighbours_max,
     )
-    model = Sure(statistics, settings.hidden, sampling)
+    model = Sure(statistics, settings.hidden, sampling).to(device)
     optimiser = torch.optim.Adam(model.parameters(), lr=settings.learning_rate)
     return Run(settings, base, model, optimiser, np.random.default_rng(settings.seed))
 
@@ -272,12 +272,12 @@ def save(run: Run, folder: Path) -> None:
     partial.replace(folder / CHECKPOINT)
 
 
-def resume(folder: Path) -> Run:
-    """Return the run that a checkpoint holds."""
-    document = torch.load(folder / CHECKPOINT, weights_only=True)
+def resume(folder: Path, device: str = "cpu") -> Run:
+    """Return the run that a checkpoint holds, wherever it was written, on a device of torch's."""
+    document = torch.load(folder / CHECKPOINT, weights_only=True, map_location="cpu")
     settings = msgspec.json.decode(document["settings"], type=TrainSettings)
     base = msgspec.json.decode(document["base"], type=Base)
-    run = _new_run(settings, base, msgspec.json.decode(document["statistics"], type=Statistics))
+    run = _new_run(settings, base, msgspec.json.decode(document["statistics"], type=Statistics), device)
     run.model.load_state_dict(document["model"])
     run.optimiser.load_state_dict(document["optimiser"])
     run.generator.bit_generator.state = json.loads(document["generator"])

@@ -21,7 +21,7 @@ from monitor import metrics
 from monitor.outbox import DeliveryFailed, Outbox
 from monitor.progress import last_markers
 from monitor.sources.base import FinishedMinute, Source, SourceAway, UnknownJob
-from runtime.backoff import Stopped, wait_for
+from runtime.backoff import Seldom, Stopped, wait_for
 from runtime.kafka import producer, wait_for_topics
 from runtime.metrics import Reading, RoleMetrics, Tally
 
@@ -118,12 +118,14 @@ class Monitor:
 
     def _run_watcher(self, watcher: "JobWatcher") -> None:
         """Step until the job is gone; the main loop starts a watcher again for a job that is still listed."""
+        seldom = Seldom()
         while not self._stop.is_set() and not watcher.is_done:
             try:
                 watcher.step()
             except SourceAway as away:
                 self._source_errors.add(watcher.job)
-                self._log.warning("%s: %s", watcher.job, away, extra={"job": watcher.job})
+                if seldom.is_time():
+                    self._log.warning("%s: %s", watcher.job, away, extra={"job": watcher.job})
                 self._stop.wait(RETRY_AFTER_S)
             except (UnknownJob, DeliveryFailed) as ended:
                 self._log.warning("%s: watching ends: %s", watcher.job, ended, extra={"job": watcher.job})

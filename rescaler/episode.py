@@ -7,8 +7,9 @@ road gives with it. What it does not do: reach Kafka, an engine process, or a cl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from contracts.commands import Progress, RescheduleCommand
 from contracts.ids import Cluster, job_id
-from contracts.messages import Decision, Host, JobSettings, JobTopology, Progress, RescheduleCommand
+from contracts.messages import Decision, Host, JobSettings, JobTopology
 from contracts.rent import Rents, rents
 from contracts.windows import Window
 from policies.decide import decide

@@ -13,6 +13,21 @@ _LONGEST_PAUSE_S = 3.0
 _SAY_EVERY_S = 4.0
 
 
+class Seldom:
+    """Lets a line through that would be said again and again: the first, and then one every few seconds. For one thread."""
+
+    def __init__(self) -> None:
+        self._said_s: float | None = None
+
+    def is_time(self) -> bool:
+        """Say whether to say it now; if so, it counts as said."""
+        now_s = time.monotonic()
+        if self._said_s is not None and now_s - self._said_s < _SAY_EVERY_S:
+            return False
+        self._said_s = now_s
+        return True
+
+
 class Stopped(Exception):
     """The process was told to stop while it waited."""
 
@@ -30,15 +45,13 @@ def wait_for(
     Raises:
         Stopped: ``stop`` was set meanwhile.
     """
-    pause_s, began_s, said_s = _FIRST_PAUSE_S, time.monotonic(), 0.0
+    pause_s, began_s, seldom = _FIRST_PAUSE_S, time.monotonic(), Seldom()
     while not stop.is_set():
         try:
             return attempt()
         except expected as error:
-            waited_s = time.monotonic() - began_s
-            if said_s == 0.0 or waited_s - said_s >= _SAY_EVERY_S:
-                log.warning("waiting for %s since %.0f s: %s", what, waited_s, error)
-                said_s = max(waited_s, 1e-9)
+            if seldom.is_time():
+                log.warning("waiting for %s since %.0f s: %s", what, time.monotonic() - began_s, error)
             stop.wait(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
     raise Stopped(what)

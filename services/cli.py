@@ -1,6 +1,7 @@
 """The command ``surescale``: finds its commands by the entry-point group ``surescale.commands``, imports one when called."""
 
 import sys
+from collections.abc import Sequence
 from importlib.metadata import entry_points
 from typing import Any
 
@@ -49,10 +50,11 @@ bench = LazyGroup(
 )
 
 
-def main() -> None:
+def main(words: Sequence[str] | None = None) -> None:
     """Run the command line: an error is one line on standard error; exit code 1, or 2 when the command line itself is wrong."""
-    debug = "--debug" in sys.argv
-    arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
+    given = sys.argv[1:] if words is None else words
+    debug = "--debug" in given
+    arguments = [word for word in given if word != "--debug"]
     try:
         code = cli.main(args=arguments, prog_name="surescale", standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
@@ -60,6 +62,8 @@ def main() -> None:
         error.show()
         sys.exit(error.exit_code)
     except click.ClickException as error:
+        if debug and error.__cause__ is not None:
+            raise error.__cause__ from None
         told = error.ctx if isinstance(error, click.UsageError) else None
         hint = f" (`{told.command_path} --help` tells more)" if told else ""
         click.echo(f"surescale: {error.format_message()}{hint}", err=True)

@@ -2,8 +2,8 @@
 
 import click
 
-from contracts.settings import RoadSettings, from_environment
 from contracts.topics import TOPICS
+from services import options
 
 
 @click.group("topics")
@@ -12,29 +12,27 @@ def command() -> None:
 
 
 @command.command("create")
-@click.option("--bootstrap", help="Kafka bootstrap servers (default: SURESCALE_BOOTSTRAP).")
-@click.option("--prefix", help="Stands before every topic name.")
+@options.bootstrap
+@options.prefix
 def create(bootstrap: str | None, prefix: str | None) -> None:
     """Create every topic that does not exist yet."""
-    from confluent_kafka import KafkaException
-
     from runtime.kafka import create_topics
+    from services.road_topics import readable
 
-    settings = from_environment(RoadSettings, bootstrap=bootstrap, topic_prefix=prefix)
-    try:
+    settings = options.road_settings(bootstrap=bootstrap, prefix=prefix)
+    with readable(settings):
         created = create_topics(settings)
-    except KafkaException as error:
-        raise ConnectionError(f"Kafka at {settings.bootstrap} refused or did not answer: {error}") from None
     click.echo(f"{len(created)} topics created, {len(TOPICS) - len(created)} were there")
 
 
 @command.command("list")
 def show() -> None:
     """Print the table of topics."""
-    from rich.console import Console
     from rich.table import Table
+
+    from services import screens
 
     table = Table("topic", "key", "kept", "written by", "carries", "partitions")
     for topic in TOPICS.values():
         table.add_row(topic.name, topic.key, topic.kept, ", ".join(topic.written_by), topic.carries, str(topic.partitions))
-    Console().print(table)
+    screens.console().print(table)

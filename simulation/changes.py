@@ -4,7 +4,8 @@ from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
-from contracts.messages import JobTopology, RescheduleCommand, TaskChange, TaskSpec
+from contracts.commands import RescheduleCommand, TaskChange
+from contracts.messages import JobTopology, TaskSpec
 from simulation.refusals import EngineRefusal
 
 Tasks = tuple[TaskSpec, ...]

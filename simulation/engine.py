@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from contracts.clock import MINUTE_MS, minute_end_ms
+from contracts.commands import RescheduleCommand
 from contracts.ids import job_id
-from contracts.messages import ClusterTopology, EngineEvent, Host, HourlyLoad, RescheduleCommand, TaskSample
+from contracts.messages import ClusterTopology, EngineEvent, Host, HourlyLoad, TaskSample
 from simulation.costs import RestartCost
 from simulation.hosts import HostPool, NewHost, default_hosts
 from simulation.jobs import SizedJob

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from contracts.clock import MINUTE_MS
+from contracts.commands import Progress, RescheduleCommand, TaskChange
 from contracts.ids import command_id
-from contracts.messages import Decision, Progress, RescheduleCommand, TaskChange
+from contracts.messages import Decision
 from contracts.windows import Window
 from simulation.engine import RunOptions, SimulatedCluster
 from simulation.hosts import NewHost

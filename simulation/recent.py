@@ -34,6 +34,11 @@ class Recent:
             known += stretch[0]
         return Recent(self.keep, self.shape, self.built if known < self.keep else None, tuple(reversed(waiting)))
 
+    def repeated(self, times: int) -> "Recent":
+        """Return what so many times the rows begin with: no minutes yet."""
+        figures, tasks, rows = self.shape
+        return Recent(self.keep, (figures, tasks, rows * times))
+
     def seen(self) -> "Recent":
         """Return the same with all figures built."""
         if not self.waiting:

@@ -12,7 +12,8 @@ import msgspec
 import numpy as np
 
 from contracts.clock import MINUTE_MS, minute_end_ms
-from contracts.messages import JobTopology, RescheduleCommand, TaskSpec
+from contracts.commands import RescheduleCommand
+from contracts.messages import JobTopology, TaskSpec
 from contracts.windows import FIGURE
 from simulation.changes import Tasks, moved_to, replaced, tasks_after, units_of, wanted_standbys
 from simulation.costs import RestartCost

@@ -1,6 +1,6 @@
 """Validated records as columns: what the executors hand to the merge step. No Spark, no Kafka, no clock."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -76,42 +76,6 @@ class Coordinates:
     partition: int
     offset: int
     append_ms: int
-
-
-def records_of(messages: Sequence[tuple[Coordinates, TaskSample | MinuteMarker]]) -> Records:
-    """Build columns from messages, for recorded files and for tests."""
-    jobs = tuple(sorted({message.job for _, message in messages}))
-    tasks = tuple(sorted({message.task for _, message in messages if isinstance(message, TaskSample)}))
-    job_code, task_code = {name: i for i, name in enumerate(jobs)}, {name: i for i, name in enumerate(tasks)}
-    samples = np.zeros((len(messages), len(SAMPLE_COLUMNS)), dtype=np.int64)
-    markers: dict[int, MinuteMarker] = {}
-    for row, (at, message) in enumerate(messages):
-        if isinstance(message, MinuteMarker):
-            samples[row, [COLUMN["partition"], COLUMN["offset"]]] = at.partition, at.offset
-            markers[row] = message
-        else:
-            samples[row] = _sample_row(at, message, task_code)
-    return Records(
-        jobs=jobs,
-        job=np.array([job_code[message.job] for _, message in messages], dtype=np.int32),
-        tasks=tasks,
-        samples=samples,
-        append_ms=np.array([at.append_ms for at, _ in messages], dtype=np.int64),
-        markers=markers,
-    )
-
-
-def _sample_row(at: Coordinates, sample: TaskSample, task_code: Mapping[str, int]) -> list[int]:
-    figures = (getattr(sample, name) for name in FIGURE_COLUMNS)
-    return [
-        task_code[sample.task],
-        sample.subtask,
-        sample.attempt,
-        sample.sampled_at_ms,
-        at.partition,
-        at.offset,
-        *(ABSENT if value is None else value for value in figures),
-    ]
 
 
 def sample_from_row(job: str, task: str, row: Int64) -> TaskSample:

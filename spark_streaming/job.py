@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaException
 
+from contracts.errors import RecordRejected
 from contracts.topics import CLOCK, DEAD_LETTERS, SNAPSHOTS, TASK_METRICS, TopicNames
 from runtime.backoff import Stopped
 from runtime.health import HealthServer
 from runtime.kafka import wait_for_topics
 from spark_streaming.collected import split
 from spark_streaming.metrics import JobMeter
-from spark_streaming.minutes import MinuteRules, Minutes
+from spark_streaming.minutes import MinuteRules, Minutes, Refused
 from spark_streaming.publisher import Publisher
 from spark_streaming.road_clock import RoadClock
 from spark_streaming.session import start_session, warm_up
@@ -85,7 +86,7 @@ class Assembler:
         with self._timed("merge"):
             fed = minutes.feed(records, self._clock.at(records.append_ms))
         with self._timed("publish"):
-            self._publisher.windows(fed.windows)
+            too_large = self._publisher.windows(fed.windows)
             self._publisher.dead_letters((*unparsed, *fed.refused))
             self._publisher.flush_or_raise()
         with self._timed("save"):
@@ -93,12 +94,13 @@ class Assembler:
         self._held = batch, minutes
         self._counts.batches += 1
         self._counts.samples += fed.samples
-        self._counts.windows += len(fed.windows)
+        refused: tuple[Refused | RecordRejected, ...] = (*unparsed, *fed.refused, *too_large)
+        self._counts.windows += len(fed.windows) - len(too_large)
         self._counts.late += fed.late
-        self._counts.dead_letters += len(unparsed) + len(fed.refused)
+        self._counts.dead_letters += len(refused)
         took_s = time.monotonic() - began_s
         self._counts.batch_ms = round(took_s * 1000)
-        self._meter.on_batch(sum(table.column("records").to_pylist()), fed.windows, (*unparsed, *fed.refused), took_s)
+        self._meter.on_batch(sum(table.column("records").to_pylist()), fed.windows, refused, took_s)
 
     @contextlib.contextmanager
     def _timed(self, stage: str) -> Iterator[None]:

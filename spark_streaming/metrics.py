@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from contracts.errors import RecordRejected
 from contracts.topics import DEAD_LETTERS as DEAD_LETTERS_TOPIC
 from contracts.topics import SNAPSHOTS, TASK_METRICS
 from contracts.windows import Window
@@ -82,7 +83,9 @@ class JobMeter:
         self._records = 0
         self.metrics = RoleMetrics("spark", METRICS, self._readings)
 
-    def on_batch(self, records: int, windows: Iterable[Window], refused: Iterable[Refused], duration_s: float) -> None:
+    def on_batch(
+        self, records: int, windows: Iterable[Window], refused: Iterable[Refused | RecordRejected], duration_s: float
+    ) -> None:
         """Take note of a batch that is done: its windows are acknowledged, its state is saved."""
         now_s = time.time()
         self._records += records

@@ -319,9 +319,8 @@ def _check(marker: MinuteMarker) -> None:
     try:
         check_topology(marker.topology)
     except RecordRejected as rejected:
-        raise RecordRejected(rejected.reason, f"topology.{rejected.field}", str(rejected).partition(": ")[2]) from None
+        raise RecordRejected(rejected.reason, f"topology.{rejected.field}", rejected.message) from None
 
 
 def _refused_marker(marker: MinuteMarker, at: Coordinates, why: RecordRejected) -> Refused:
-    message = str(why).removeprefix(f"{why.field}: ")
-    return Refused(at.partition, at.offset, why.reason, why.field, message, marker.job.encode(), encode(marker))
+    return Refused(at.partition, at.offset, why.reason, why.field, why.message, marker.job.encode(), encode(marker))

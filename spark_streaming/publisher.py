@@ -30,22 +30,25 @@ class Publisher:
         self._client = client or producer(settings)
         self._failed: KafkaError | None = None
 
-    def windows(self, windows: Iterable[Window]) -> None:
+    def windows(self, windows: Iterable[Window]) -> list[RecordRejected]:
         """Produce windows, key = job, with the headers ``minute`` (the window's end) and ``summary``.
 
-        One that is too large becomes a dead letter.
+        One that is too large becomes a dead letter instead; returns why, one entry for each.
         """
+        too_large: list[RecordRejected] = []
         for window in windows:
             try:
                 value = encode_window(window)
             except RecordRejected as rejected:
                 self._dead_letter(_too_large(f"{self._topic(SNAPSHOTS)}/{window.job}", window, rejected), window.job.encode())
+                too_large.append(rejected)
                 continue
             headers: Headers = [
                 (MINUTE_HEADER, str(window.window_end_ms).encode()),
                 (SUMMARY_HEADER, encode_summary(summary_of(window))),
             ]
             self._produce(SNAPSHOTS, window.job.encode(), value, headers)
+        return too_large
 
     def dead_letters(self, refused: Iterable[Refused]) -> None:
         """Produce one dead letter per refused record, under the record's own key."""

@@ -105,9 +105,8 @@ def parse_record(key: bytes | None, value: bytes | None) -> Row:
         message = decode(value, _RECORD)
         _checked_job(message.job)
     except RecordRejected as rejected:
-        text = str(rejected).removeprefix(f"{rejected.field}: ")
         payload = (value or b"")[:REFUSED_BYTES_MAX]
-        return (None, None, *_NO_FIGURES, payload, key, rejected.reason, rejected.field, text)
+        return (None, None, *_NO_FIGURES, payload, key, rejected.reason, rejected.field, rejected.message)
     if isinstance(message, MinuteMarker):
         return (message.job, None, *_NO_FIGURES, value, None, None, None, None)
     return (message.job, message.task, *_integers(message), None, None, None, None, None)

@@ -2,6 +2,7 @@
 
 import json
 import urllib.error
+import urllib.parse
 import urllib.request
 from http.client import HTTPException
 from typing import TypeVar
@@ -91,7 +92,7 @@ class EngineSource:
             raise SourceAway(f"{self._url}{path} answered {error.code}: {message}") from None
         except (OSError, HTTPException) as error:
             raise SourceAway(f"{self._url} does not answer: {getattr(error, 'reason', error)}") from None
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise SourceAway(f"{self._url}{path} answered something else than expected: {error}") from None
 
 
@@ -107,7 +108,8 @@ def _finished(minute: _Minute) -> FinishedMinute:
 
 
 def _path(job: str) -> str:
-    return f"/jobs/{job.partition('/')[2]}"
+    name = job.partition("/")[2]
+    return f"/jobs/{urllib.parse.quote(name, safe='')}"
 
 
 def _message(error: urllib.error.HTTPError) -> str:

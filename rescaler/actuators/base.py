@@ -10,8 +10,8 @@ Both calls are idempotent: asking twice for the same command gives the same answ
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from contracts.commands import RescheduleCommand
 from contracts.errors import SurescaleError
-from contracts.messages import RescheduleCommand
 
 RescaleState = Literal["pending", "warming", "restarting", "done", "failed"]
 

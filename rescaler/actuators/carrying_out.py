@@ -6,8 +6,8 @@ What it does not do: plan, or try a refused command again: the next decision see
 from dataclasses import dataclass
 
 from contracts.clock import MINUTE_MS
+from contracts.commands import Progress, RescheduleCommand
 from contracts.ids import command_id
-from contracts.messages import Progress, RescheduleCommand
 from rescaler.actuators.base import Accepted, EngineApi, EngineAway, EngineRefused, Rescale
 
 FIRST_PAUSE_MS = 200

@@ -7,8 +7,8 @@ import urllib.parse
 import urllib.request
 from typing import Any
 
+from contracts.commands import RescheduleCommand
 from contracts.ids import split_job
-from contracts.messages import RescheduleCommand
 from contracts.wire import encode
 from rescaler.actuators.base import Accepted, EngineAway, EngineRefused, JobSeen, Rescale
 
@@ -40,9 +40,9 @@ class EngineHttp:
             effective_at_ms=_whole(last, "effective_at_ms"),
             done_at_ms=_whole(last, "done_at_ms"),
             code=str(last.get("code") or ""),
-            learners=int(last.get("learners") or 0),
-            lag_bytes=int(last.get("lag_bytes") or 0),
-            units=tuple(int(unit) for unit in last.get("units") or ()),
+            learners=_whole(last, "learners", 0),
+            lag_bytes=_whole(last, "lag_bytes", 0),
+            units=_wholes(last, "units"),
         )
         return JobSeen(_whole(answer, "generation"), rescale)
 
@@ -82,8 +82,17 @@ def _document(raw: bytes) -> dict[str, Any]:
     return answer
 
 
-def _whole(answer: dict[str, Any], field: str) -> int:
+def _whole(answer: dict[str, Any], field: str, absent: int | None = None) -> int:
     value = answer.get(field)
+    if value is None and absent is not None:
+        return absent
     if not isinstance(value, int):
         raise EngineAway(f"the engine's answer has no integer {field!r}: {value!r}")
     return value
+
+
+def _wholes(answer: dict[str, Any], field: str) -> tuple[int, ...]:
+    values = answer.get(field) or []
+    if not isinstance(values, list) or not all(isinstance(value, int) for value in values):
+        raise EngineAway(f"the engine's answer has no integers {field!r}: {values!r}")
+    return tuple(values)

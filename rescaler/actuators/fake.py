@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from contracts.clock import MINUTE_MS, minute_end_ms
-from contracts.messages import RescheduleCommand
+from contracts.commands import RescheduleCommand
 from rescaler.actuators.base import Accepted, EngineAway, EngineRefused, JobSeen, Rescale, RescaleState
 
 

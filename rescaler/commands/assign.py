@@ -76,14 +76,20 @@ def read(document: Document) -> Input:
     if not isinstance(version, str) or version not in {known.value for known in Version}:
         message = f"version must be one of {', '.join(Version)}, not {str(version)[:40]!r}"
         raise Refused(AssignRefusal.INVALID_VERSION, message, {"field": "version"})
-    factor = document.get("balancing_factor", 1)
     return Input(
         Version(version),
-        learners_model.exact_factor("a string" if isinstance(factor, str) else factor),
+        _factor(document.get("balancing_factor", 1)),
         _limits(dict(fields.members("params", default_empty=True))),
         tuple([_host(f"hosts[{index}]", value) for index, value in enumerate(fields.items("hosts"))]),
         tuple([_task(index, value) for index, value in enumerate(fields.items("tasks"))]),
     )
+
+
+def _factor(value: object) -> Fraction:
+    if isinstance(value, str):  # a setting is text; a document has numbers for that
+        message = "balancing_factor must be a number of at least 0, not a string"
+        raise Refused(AssignRefusal.INVALID_FACTOR, message, {"field": "balancing_factor"})
+    return learners_model.exact_factor(value)
 
 
 def _limits(params: Document) -> Limits:

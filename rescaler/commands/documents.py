@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeGuard, TypeVar
 
 from rescaler.refusals import Refused
 
@@ -68,7 +68,7 @@ def invalid(message: str, **place: str | int) -> NoReturn:
     raise Refused("INVALID_INPUT", message, place)
 
 
-def is_integer(value: object) -> bool:
+def is_integer(value: object) -> TypeGuard[int]:
     """A JSON integer: neither a boolean nor a fraction, not even 3.0."""
     return isinstance(value, int) and not isinstance(value, bool)
 
@@ -104,7 +104,7 @@ class Fields:
         if default is not None and key not in self._value:
             return default
         value: object = self._value.get(key)
-        if isinstance(value, int) and not isinstance(value, bool):
+        if is_integer(value):
             above = minimum is None or value >= minimum
             if above and (maximum is None or value <= maximum):
                 return value

@@ -2,6 +2,8 @@
 
 import click
 
+from rescaler.commands.options import control_options
+
 
 @click.command("rescaler")
 @click.option("--bootstrap", help="Kafka bootstrap servers (default: SURESCALE_BOOTSTRAP).")
@@ -9,20 +11,8 @@ import click
 @click.option("--cluster", help="Cluster whose jobs to rescale.")
 @click.option("--engine-url", help="Engine API that commands are carried out by.")
 @click.option("--health-port", type=click.IntRange(0, 65_535), help="Port of health endpoint and metrics; 0: none.")
-@click.option("--cooldown-ms", type=click.IntRange(min=0), help="Rest of a job after a rescale (default 30000).")
-@click.option(
-    "--stabilization-ms", type=click.IntRange(min=0), help="Wait for more units when there are too few (default 60000)."
-)
-@click.option("--apply-ms-max", type=click.IntRange(min=1), help="A command that takes longer has failed (default 600000).")
-@click.option("--gate", help="Parameters of every gate: NAME=VALUE,NAME=VALUE (rescale-trigger.max-delay=60000).")
-@click.option("--warm-up-ms-max", type=click.IntRange(min=0), help="Bound on learners; 0: none (default 600000).")
-@click.option("--warm-up-then", type=click.Choice(["elsewhere", "cold"]), help="After learners that took too long. [elsewhere]")
-@click.option(
-    "--placement", type=click.Choice(["cetsa", "lba-ce", "spread"]), help="Hosts by cost, or evenly whatever they cost. [cetsa]"
-)
-@click.option("--balance", type=click.Choice(["V1", "V2", "off"]), help="What moves when hosts come or go. [V2]")
-@click.option("--balancing-factor", help="Width of the band around a host's fair share (placement spread). [1]")
-@click.option("--standbys", type=click.IntRange(min=0), help="Copies of each unit's state kept on other hosts. [0]")
+@click.option("--apply-ms-max", type=click.IntRange(min=1), help="A command that takes longer has failed. [600000]")
+@control_options
 def command(**options: str | int | None) -> None:
     """Decide what becomes of each decision on one cluster, and have commands carried out.
 

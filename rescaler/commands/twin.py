@@ -5,6 +5,8 @@ from typing import Any
 
 import click
 
+from rescaler.commands.options import control_options
+
 DEFAULT_JOB = "j_1351665"
 DEFAULT_POLICIES = ("static", "target-utilisation")
 FIGURES = (
@@ -44,17 +46,7 @@ FIGURES = (
               help="Minute of the run at whose end the busiest host dies; repeatable.")  # fmt: skip
 @click.option("--join-host", "join_host_minutes", type=click.IntRange(min=1), multiple=True,
               help="Minute of the run at whose end another host joins; repeatable.")  # fmt: skip
-@click.option("--cooldown-ms", type=click.IntRange(min=0), help="Rest of a job after a rescale. [30000]")
-@click.option("--stabilization-ms", type=click.IntRange(min=0), help="Wait for more units when there are too few. [60000]")
-@click.option("--gate", help="Parameters of every gate: NAME=VALUE,NAME=VALUE.")
-@click.option("--warm-up-ms-max", type=click.IntRange(min=0), help="Bound on learners; 0: none. [600000]")
-@click.option("--warm-up-then", type=click.Choice(["elsewhere", "cold"]), help="After learners that took too long. [elsewhere]")
-@click.option(
-    "--placement", type=click.Choice(["cetsa", "lba-ce", "spread"]), help="Hosts by cost, or evenly whatever they cost. [cetsa]"
-)
-@click.option("--balance", type=click.Choice(["V1", "V2", "off"]), help="What moves when hosts come or go. [V2]")
-@click.option("--balancing-factor", help="Width of the band around a host's fair share (placement spread). [1]")
-@click.option("--standbys", type=click.IntRange(min=0), help="Copies of each unit's state kept on other hosts. [0]")
+@control_options
 @click.option("--seed", type=int, help="Seed of every decision. [0]")
 @click.option(
     "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write the figures there instead of standard output."

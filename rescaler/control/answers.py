@@ -9,8 +9,8 @@ from collections.abc import Mapping
 
 import msgspec
 
+from contracts.commands import Outcome
 from contracts.ids import Cluster
-from contracts.messages import Outcome
 from rescaler.control.memory import JobMemory, RequestMemory
 from rescaler.control.reasons import REASONS_BY_STATUS, REFUSAL_CODES, Reason
 from rescaler.control.situation import Ledger

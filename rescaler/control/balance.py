@@ -12,7 +12,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from contracts.messages import Host, JobTopology, RescheduleCommand
+from contracts.commands import RescheduleCommand
+from contracts.messages import Host, JobTopology
 from rescaler import learners
 from rescaler.control.placing import PlacingSettings, choose_units, usable_units
 from rescaler.control.situation import Balancing
@@ -182,7 +183,7 @@ def _spread(
     host_of = {unit: host.host for host in hosts for unit in host.units}
     seen = {task.id: task for job in jobs for task in _tasks(job, host_of) if task.active in names}
     version = Version(settings.version)
-    offers = _learner_hosts(hosts, new)
+    offers = learner_hosts(hosts, new)
     decided = learners.assign(
         offers, seen.values(), version=version, balancing_factor=settings.factor, limits=Limits(max_learners=most)
     )
@@ -231,13 +232,14 @@ def _copies_round(jobs: Sequence[JobSeen], hosts: Sequence[Host], standbys: int)
     """A round that moves nothing: version 1 without new hosts balances nothing."""
     host_of = {unit: host.host for host in hosts for unit in host.units}
     tasks = [task for job in jobs for task in _tasks(job, host_of)]
-    return learners.assign(_learner_hosts(hosts), tasks, version=Version.V1, limits=Limits(num_standbys=standbys))
+    return learners.assign(learner_hosts(hosts), tasks, version=Version.V1, limits=Limits(num_standbys=standbys))
 
 
 # As `rescaler.learners` sees it
 
 
-def _learner_hosts(hosts: Sequence[Host], new: Collection[str] = ()) -> list[LearnerHost]:
+def learner_hosts(hosts: Sequence[Host], new: Collection[str] = ()) -> list[LearnerHost]:
+    """Hosts as `rescaler.learners` takes them: their capacity is their units; ``new``: those that have just joined."""
     return [
         LearnerHost(
             host.host,

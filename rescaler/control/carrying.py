@@ -9,7 +9,9 @@ from collections.abc import Collection, Mapping
 
 import msgspec
 
-from contracts.messages import JobTopology, Progress, RescheduleCommand
+from contracts.commands import Progress, RescheduleCommand
+from contracts.messages import JobTopology
+from contracts.topology import units_of
 from rescaler.control.issuing import Action, followed_by, issued
 from rescaler.control.job_gate import backoff_ms, targets_of, told_gate
 from rescaler.control.memory import PendingAct
@@ -19,9 +21,9 @@ from rescaler.control.reasons import Reason
 from rescaler.control.remembering import Remembering
 from rescaler.control.situation import Ledger, Situation
 from rescaler.control.steps import NOT_WARMED, STEP_OF, WARM_UP_TIMEOUT, after_failed_preparation, begun
-from rescaler.control.view import mode_of, units_of
-from rescaler.control.waiting import is_balancing
-from rescaler.gate import Gate, GateState, Mode
+from rescaler.control.unasked import is_balancing
+from rescaler.control.view import mode_of
+from rescaler.gate import Gate, GateState, Mode, Transition
 from rescaler.refusals import Refused
 from rescaler.reschedule import RescheduleRefusal
 
@@ -56,10 +58,31 @@ class Carrying(Remembering):
             self._finish(pending, at_ms, ledger, "refused", _reason(refusal), detail=refusal.message)
             self._close(gate, ok=False, at_ms=at_ms)
             return
+        command = self._first_command(plan, transition, pending.decision_id, topology, now, ledger, at_ms)
+        reason = Reason.ADVISE if command.advice else Reason(transition.reason)
+        ledger.commands.append(command)
+        self._finish(pending, at_ms, ledger, "commanded", reason, detail=detail, command=command.command_id)
+        self._remember(desired_generation=command.desired_generation)
+        if command.advice:
+            self._close(gate, ok=False, at_ms=at_ms)
+            return
+        self._remember(outstanding=command, rescaling=begun(command, transition), planned_mappings=plan.mappings)
+
+    def _first_command(
+        self,
+        plan: JobPlan,
+        transition: Transition,
+        decision_id: str,
+        topology: JobTopology,
+        now: Situation,
+        ledger: Ledger,
+        at_ms: int,
+    ) -> RescheduleCommand:
+        """To prepare where state that runs moves between hosts, else to commit at once."""
         advice = now.settings.mode == "advise"
         warms = plan.state_moves and self._settings.warm_up_ms_max > 0 and not advice and mode_of(topology) is Mode.EXECUTING
         action: Action = "prepare" if warms else "commit"
-        command = issued(
+        return issued(
             plan,
             transition,
             action=action,
@@ -67,19 +90,11 @@ class Carrying(Remembering):
             job=self.memory.job,
             generation=max(self.memory.desired_generation, topology.generation) + 1,
             placement_generation=now.placement_generation + ledger.commits,
-            decision_id=pending.decision_id,
+            decision_id=decision_id,
             at_ms=at_ms,
             deadline_ms=self._deadline_ms(action, at_ms),
             advice=advice,
         )
-        reason = Reason.ADVISE if advice else Reason(transition.reason)
-        ledger.commands.append(command)
-        self._finish(pending, at_ms, ledger, "commanded", reason, detail=detail, command=command.command_id)
-        self._remember(desired_generation=command.desired_generation)
-        if advice:
-            self._close(gate, ok=False, at_ms=at_ms)
-            return
-        self._remember(outstanding=command, rescaling=begun(command, transition), planned_mappings=plan.mappings)
 
     def _plan(self, wanted: Mapping[str, int] | None, now: Situation, avoided: Collection[int] = ()) -> JobPlan:
         if wanted is None:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from contracts.messages import Decision, JobSettings, JobTopology, TaskDecision, TaskSpec
+from contracts.topology import has_ended
 from rescaler.control.memory import PendingAct
 from rescaler.control.reasons import Reason
-from rescaler.control.view import has_ended
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from contracts.messages import Host, JobTopology, RescheduleCommand
+from contracts.commands import RescheduleCommand
+from contracts.messages import Host, JobTopology
+from contracts.topology import has_ended, units_of
 from rescaler.control.memory import BalanceMemory, Condition, JobMemory
-from rescaler.control.view import has_ended, units_of
 
 Said = tuple[str, bool, str, str]
 """Type, status, reason, message."""

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 import msgspec
 
+from contracts.commands import Balance, Outcome, Progress, RescheduleCommand, SlotMove
 from contracts.ids import Cluster
-from contracts.messages import Balance, Decision, EngineEvent, Outcome, Progress, RescalerRecord, RescheduleCommand, SlotMove
+from contracts.messages import Decision, EngineEvent, RescalerRecord
 from contracts.wire import decode
 from rescaler.control.balance import JobSeen, LookReason, Moves, StandbyHosts, Wanted, look
 from rescaler.control.conditions import conditions_of
@@ -31,8 +32,8 @@ from rescaler.control.memory import (
 )
 from rescaler.control.plan import plan_moves
 from rescaler.control.situation import ControlSettings, Ledger, Situation
+from rescaler.control.unasked import is_balancing
 from rescaler.control.view import View, calling_jobs, observed
-from rescaler.control.waiting import is_balancing
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,7 @@ class Controller:
         self._memory = ClusterMemory()
         self._looks = Looks(cluster)
         self._described: dict[str, tuple[object, ...]] = {}  # what each job's conditions were last worked out from
-        self._told_at_ms: dict[str, int] = {}  # when an actuator last told of a command
+        self._told: dict[str, tuple[str, int]] = {}  # by job: the command that an actuator last told of, and when
         self._controls: dict[str, JobControl] = {}
         self._units: dict[str, tuple[object, object, frozenset[int]]] = {}
         for record in records:
@@ -99,8 +100,9 @@ class Controller:
         control = self._controls.get(progress.job)
         if control is None:
             return Effects()
-        self._told_at_ms[progress.command_id] = progress.at_ms
         ledger, before = Ledger(), control.memory
+        if before.outstanding is not None and before.outstanding.command_id == progress.command_id:
+            self._told[progress.job] = progress.command_id, progress.at_ms
         control.on_progress(progress, self._situation(progress.job, view, now_ms), ledger)
         return self._effects(control, before, ledger, view, now_ms)
 
@@ -128,11 +130,10 @@ class Controller:
                 effects += self._effects(control, before, ledger, view, now_ms)
         effects += self._look(view, now_ms)
         for job, control in sorted(self._controls.items()):
-            seen = (view.jobs.get(job), control.memory, view.cluster, self._looks.memory)
-            known = self._described.get(job, ())
+            seen, known = self._described_from(control, view), self._described.get(job, ())
             if not known or any(new is not old for new, old in zip(seen, known, strict=True)):  # something may be otherwise now
                 effects += self._effects(control, control.memory, Ledger(), view, now_ms)
-                self._described[job] = (view.jobs.get(job), control.memory, view.cluster, self._looks.memory)
+                self._described[job] = self._described_from(control, view)
         return effects
 
     def wake_at_ms(self) -> int | None:
@@ -147,10 +148,9 @@ class Controller:
 
     def awaits_news(self, now_ms: int) -> bool:
         """Say whether learners may be ready, or given up, by now of which nothing has been heard since."""
-        commands = [control.memory.outstanding for control in self._controls.values()]
+        commands = (control.memory.outstanding for control in self._controls.values())
         asked = [command for command in commands if command and command.action == "prepare" and command.issued_at_ms < now_ms]
-        self._told_at_ms = {of: self._told_at_ms[of] for of in {c.command_id for c in commands if c} & self._told_at_ms.keys()}
-        return any(self._told_at_ms.get(command.command_id, 0) < now_ms for command in asked)
+        return any(self._told_of(command) < now_ms for command in asked)
 
     @property
     def memory(self) -> dict[str, JobMemory]:
@@ -166,6 +166,11 @@ class Controller:
             records.append(state_record(self._cluster, "job", job, control.memory, now_ms))
             records += [self._request_record(of, request, now_ms) for of, request in control.requests.items()]
         return tuple(sorted(records, key=lambda record: record.key))
+
+    def _told_of(self, command: RescheduleCommand) -> int:
+        """When an actuator last told of a command; 0: never."""
+        of, at_ms = self._told.get(command.job, ("", 0))
+        return at_ms if of == command.command_id else 0
 
     # Memory
 
@@ -211,6 +216,9 @@ class Controller:
         return (
             Effects(records=(self._balance_record(self._looks.memory or balance, now_ms),)) if ledger.avoided_hosts else Effects()
         )
+
+    def _described_from(self, control: JobControl, view: View) -> tuple[object, ...]:
+        return view.jobs.get(control.memory.job), control.memory, view.cluster, self._looks.memory
 
     def _conditions(self, memory: JobMemory, view: View, now_ms: int) -> tuple[Condition, ...]:
         topology = view.jobs.get(memory.job)

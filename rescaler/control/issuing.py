@@ -6,8 +6,8 @@ from typing import Literal
 
 import msgspec
 
+from contracts.commands import RescheduleCommand
 from contracts.ids import Cluster, command_id
-from contracts.messages import RescheduleCommand
 from rescaler.control.plan import JobPlan
 from rescaler.gate import Transition
 

@@ -10,15 +10,18 @@ from dataclasses import replace
 
 import msgspec
 
-from contracts.messages import Decision, EngineEvent, JobTopology, Progress, RescheduleCommand
+from contracts.commands import Progress, RescheduleCommand
+from contracts.messages import Decision, EngineEvent, JobTopology
+from contracts.topology import has_ended
 from rescaler.control.checks import no_longer_possible, objection_to
 from rescaler.control.memory import PendingAct, Wanted
 from rescaler.control.own_acts import OwnActs
 from rescaler.control.reasons import WAITING_REASON, Reason
 from rescaler.control.situation import Ledger, Situation
 from rescaler.control.steps import LEARNER_LOST, NOT_WARMED
-from rescaler.control.view import has_ended, mode_of
-from rescaler.control.waiting import PATIENCE_MS, given_up_at_ms, is_balancing, is_recovering, rescaled_at_ms
+from rescaler.control.unasked import is_balancing, is_recovering
+from rescaler.control.view import mode_of
+from rescaler.control.waiting import PATIENCE_MS, given_up_at_ms, rescaled_at_ms
 from rescaler.gate import Gate, Mode, Phase
 
 AHEAD_MS_MAX = 120_000  # an actuator's time further ahead than this is not believed

@@ -11,11 +11,12 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from contracts.clock import MINUTE_MS, minute_end_ms
+from contracts.commands import Balance, SlotMove
 from contracts.ids import Cluster
-from contracts.messages import Balance, SlotMove
+from contracts.topology import units_of
 from rescaler.control.balance import LookReason
 from rescaler.control.memory import BalanceMemory
-from rescaler.control.view import View, units_of
+from rescaler.control.view import View
 
 LOOKS_MAX = 240
 """Looks at one generation of hosts: what has not settled within four hours is left as it is."""

@@ -9,8 +9,9 @@ from typing import Literal
 
 import msgspec
 
+from contracts.commands import RescheduleCommand, SlotStandbys
 from contracts.ids import Cluster
-from contracts.messages import RescalerRecord, RescheduleCommand, SlotStandbys
+from contracts.messages import RescalerRecord
 from contracts.wire import encode
 from rescaler.gate import GateState
 from rescaler.reschedule_steps import Step

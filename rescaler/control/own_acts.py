@@ -10,20 +10,17 @@ from collections.abc import Mapping
 
 import msgspec
 
+from contracts.commands import RescheduleCommand, SlotStandbys
 from contracts.ids import command_id, decision_id
-from contracts.messages import RescheduleCommand, SlotStandbys
 from rescaler.control.carrying import Carrying
-from rescaler.control.draining import DRAIN, drained, must_drain, own_act
 from rescaler.control.issuing import FIRST_STEP
 from rescaler.control.job_gate import told_gate
 from rescaler.control.plan import JobPlan
 from rescaler.control.reasons import Reason
 from rescaler.control.situation import Ledger, Situation
+from rescaler.control.unasked import BALANCE, DRAIN, RECOVERY, STANDBY, moving, must_drain, own_act
 from rescaler.control.view import mode_of
-from rescaler.control.waiting import BALANCE, recovery_act
 from rescaler.gate import Cause, Gate, Mode, Phase
-
-STANDBY = "standby"  # in place of a policy's name in the id of an act that changes only standbys
 
 
 class OwnActs(Carrying):
@@ -39,7 +36,7 @@ class OwnActs(Carrying):
         self._remember(not_before_ms=0)
         if topology is None or mode_of(topology) is not Mode.WAITING or now.settings.mode != "act":
             return
-        self._remember(pending=recovery_act(topology, now.now_ms))
+        self._remember(pending=own_act(topology, now.now_ms, RECOVERY, span_end_ms=topology.at_ms))
 
     def _drain(self, now: Situation, ledger: Ledger) -> None:
         """Move a job off hosts that will be removed, at the parallelism that it has, once its gate is idle.
@@ -51,13 +48,13 @@ class OwnActs(Carrying):
         if topology is None or self.memory.pending or self.memory.outstanding or not idle or not must_drain(topology, now):
             return
         gate = told_gate(self.memory.gate, self._gate_settings(), topology, None, slots=self._slots(now), now_ms=now.now_ms)
-        draining = drained(gate.state, now.now_ms)
+        draining = moving(gate.state, now.now_ms)
         if gate.phase is not Phase.IDLING or not self._can_plan(draining, now):
             self._remember(gate=gate.state)  # when its rest is over, or when there is another host
             return
-        self._remember(pending=own_act(topology, now.now_ms, DRAIN), gate=draining)
-        assert self.memory.pending is not None
-        self._go(Gate(self._gate_settings(), draining), self.memory.pending, topology, now, ledger)
+        act = own_act(topology, now.now_ms, DRAIN, span_end_ms=now.now_ms)
+        self._remember(pending=act, gate=draining)
+        self._go(Gate(self._gate_settings(), draining), act, topology, now, ledger)
 
     # Of hosts that are to be balanced
 
@@ -78,10 +75,10 @@ class OwnActs(Carrying):
         assert now.topology is not None, "only a job that runs is free"
         topology = self._seen(now.topology)
         gate = told_gate(self.memory.gate, self._gate_settings(), topology, None, slots=self._slots(now), now_ms=now.now_ms)
-        moving = drained(gate.state, now.now_ms)
-        act = own_act(topology, now.now_ms, BALANCE)
-        self._remember(pending=act, gate=moving)
-        self._go(Gate(self._gate_settings(), moving), act, topology, now, ledger, plan=plan, detail=why)
+        balancing = moving(gate.state, now.now_ms)
+        act = own_act(topology, now.now_ms, BALANCE, span_end_ms=now.now_ms)
+        self._remember(pending=act, gate=balancing)
+        self._go(Gate(self._gate_settings(), balancing), act, topology, now, ledger, plan=plan, detail=why)
 
     def stand_by(self, wanted: Mapping[int, tuple[str, ...]], why: str, now: Situation, ledger: Ledger) -> None:
         """Command on which hosts copies of the state of each unit shall be kept."""

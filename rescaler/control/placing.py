@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from math import fsum
 from typing import Literal, get_args
 
-from contracts.messages import Host, JobTopology, Placement, TaskSpec
+from contracts.commands import Placement
+from contracts.messages import Host, JobTopology, TaskSpec
 from contracts.rent import hosts_of, prices_of, rent_per_s
 from rescaler import placement as library
 from rescaler.placement.model import Algorithm, History, Params

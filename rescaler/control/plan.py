@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from contracts.messages import Host, JobTopology, Placement, TaskChange, TaskSpec
+from contracts.commands import Placement, TaskChange
+from contracts.messages import Host, JobTopology, TaskSpec
 from rescaler import vnodes
 from rescaler.control.placing import ByHost, PlacingSettings, choose_units, priced, usable_units
 from rescaler.reschedule import Plan, plan_desired

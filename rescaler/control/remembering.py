@@ -11,12 +11,13 @@ import msgspec
 
 from contracts.ids import Cluster
 from contracts.messages import Decision, JobTopology
+from contracts.topology import units_of
 from rescaler.control.answers import Answers
 from rescaler.control.job_gate import settings_after
 from rescaler.control.memory import Condition, JobMemory, PendingAct, RequestMemory
 from rescaler.control.reasons import Reason
 from rescaler.control.situation import ControlSettings, Ledger, Situation
-from rescaler.control.view import observed, units_of
+from rescaler.control.view import observed
 from rescaler.control.waiting import wake_at_ms
 from rescaler.gate_settings import GateSettings
 

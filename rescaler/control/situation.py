@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from contracts.messages import Host, JobSettings, JobTopology, Outcome, RescheduleCommand
+from contracts.commands import Outcome, RescheduleCommand
+from contracts.messages import Host, JobSettings, JobTopology
 from rescaler.control.memory import RequestMemory
 from rescaler.control.placing import PlacingSettings
 from rescaler.gate_settings import GateSettings

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
-from contracts.messages import Host, RescheduleCommand
+from contracts.commands import RescheduleCommand
+from contracts.messages import Host
 from rescaler.control.issuing import Action
 from rescaler.control.memory import Rescaling
 from rescaler.control.plan import JobPlan

@@ -11,10 +11,9 @@ from dataclasses import dataclass, field
 import msgspec
 
 from contracts.messages import ClusterTopology, Host, JobSettings, JobTopology, TaskSpec
+from contracts.topology import units_of
 from rescaler.control.memory import JobMemory
 from rescaler.gate import Mode
-
-_ENDED = frozenset({"finished", "failed"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +61,3 @@ def parallelism_of(topology: JobTopology) -> dict[str, int]:
 def mode_of(topology: JobTopology) -> Mode:
     """Whether the job has running tasks; one that restarts counts as running."""
     return Mode.WAITING if topology.state == "waiting" else Mode.EXECUTING
-
-
-def has_ended(topology: JobTopology) -> bool:
-    """The job has finished or failed: it can no longer be rescaled and holds no units."""
-    return topology.state in _ENDED
-
-
-def units_of(topology: JobTopology | None) -> frozenset[int]:
-    """Units that a job occupies."""
-    if topology is None or has_ended(topology):
-        return frozenset()
-    return frozenset(unit for spec in topology.tasks for unit in spec.units)

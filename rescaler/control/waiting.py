@@ -2,32 +2,18 @@
 
 from __future__ import annotations
 
-from contracts.ids import decision_id
-from contracts.messages import JobTopology
-from rescaler.control.memory import JobMemory, PendingAct, Wanted
+from rescaler.control.memory import JobMemory
 from rescaler.control.reasons import Reason
 from rescaler.gate import Gate
 from rescaler.gate_settings import GateSettings
 
 PATIENCE_MS = 60_000  # how long after the end that was expected a report of it may come
 WARM_UP_PATIENCE_MS = 180_000  # the same, for learners: engine and actuator give them up first
-RECOVERY = "recovery"  # in place of a policy's name in the id of an act that starts a job which waits
-BALANCE = "balance"  # the same, of an act that moves units between hosts which came or went
 
 
 def is_preparing(memory: JobMemory) -> bool:
     """Learners warm up."""
     return memory.outstanding is not None and memory.outstanding.action == "prepare"
-
-
-def is_recovering(memory: JobMemory) -> bool:
-    """The pending act is no decision's: it wants a job started that waits."""
-    return memory.pending is not None and memory.pending.decision_id.endswith(f"/{RECOVERY}")
-
-
-def is_balancing(memory: JobMemory) -> bool:
-    """The rescale under way moves units between hosts, for nobody's decision."""
-    return memory.rescaling is not None and memory.rescaling.decision_id.endswith(f"/{BALANCE}")
 
 
 def given_up_at_ms(memory: JobMemory) -> int | None:
@@ -70,13 +56,3 @@ def rescaled_at_ms(memory: JobMemory, now_ms: int) -> int:
     if preparing or outstanding.deadline_ms is None:
         return now_ms + PATIENCE_MS
     return min(now_ms + PATIENCE_MS, outstanding.deadline_ms)
-
-
-def recovery_act(topology: JobTopology, now_ms: int) -> PendingAct:
-    """An act that wants a job without any unit started again: as wide as it was, or as wide as it can be."""
-    return PendingAct(
-        decision_id=decision_id(topology.job, now_ms, RECOVERY),
-        span_end_ms=topology.at_ms,
-        accepted_at_ms=now_ms,
-        wanted={spec.task: Wanted(desired=spec.parallelism, floor=0) for spec in topology.tasks if spec.scalable},
-    )

@@ -11,10 +11,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
-from math import comb, fsum, sqrt
+from math import comb, fsum
 from typing import Any
 
 from .costs import Meetings, all_meetings, by_zone, cost_figures, gb_per_s_of_pair
+from .loads import mean_and_std
 from .model import Sub
 from .problem import Problem
 from .room import Room
@@ -135,8 +136,7 @@ def _std(problem: Problem, counts: Counts) -> float:
         cpu = fsum([host.used_cpu, *(count * task.cpu for count, task in own)])
         memory = fsum([host.used_memory, *(count * task.memory for count, task in own)])
         loads.append(problem.load(at, cpu, memory))
-    mean = fsum(loads) / len(loads) if loads else 0.0
-    return sqrt(fsum((load - mean) ** 2 for load in loads) / len(loads)) if loads else 0.0
+    return mean_and_std(loads)[1]
 
 
 def brute_force(problem: Problem) -> Candidate | None:

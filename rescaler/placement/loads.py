@@ -65,11 +65,12 @@ def counts_by_host(problem: Problem, assignment: Mapping[Sub, int]) -> list[Coun
 
 def load_figures(uses: Sequence[HostUse]) -> LoadFigures:
     """Eqs. 30-31 over all hosts, and the deviation over the hosts the job uses."""
-    mean, std = _mean_and_std([use.load for use in uses])
-    return LoadFigures(mean, std, _mean_and_std([use.load for use in uses if use.subtasks])[1])
+    mean, std = mean_and_std([use.load for use in uses])
+    return LoadFigures(mean, std, mean_and_std([use.load for use in uses if use.subtasks])[1])
 
 
-def _mean_and_std(values: Sequence[float]) -> tuple[float, float]:
+def mean_and_std(values: Sequence[float]) -> tuple[float, float]:
+    """Mean and population deviation (eqs. 30-31); 0 and 0 of nothing."""
     if not values:
         return 0.0, 0.0
     mean = fsum(values) / len(values)

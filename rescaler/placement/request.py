@@ -197,19 +197,20 @@ def _params(params: Fields) -> Params:
     for key in params.value:
         if key not in known:
             params.complain(key, f"is not a known parameter; known are {', '.join(sorted(known))}")
+    default = Params()
     found = Params(
-        threshold=params.number("threshold", 0.8, maximum=1.0, above=True),
-        threshold_scope=params.choice("threshold_scope", ("lba-ce", "all"), "lba-ce"),
-        alpha=params.number("alpha", 0.8, maximum=1.0),
-        beta=params.number("beta", 0.2, maximum=1.0),
+        threshold=params.number("threshold", default.threshold, maximum=1.0, above=True),
+        threshold_scope=params.choice("threshold_scope", ("lba-ce", "all"), default.threshold_scope),
+        alpha=params.number("alpha", default.alpha, maximum=1.0),
+        beta=params.number("beta", default.beta, maximum=1.0),
         wec_weights=_weights(params),
-        order=params.choice("order", ("interleaved", "topological"), "interleaved"),
-        lba_pick=params.choice("lba_pick", ("first", "spread"), "first"),
-        cold_start=params.choice("cold_start", ("estimate", "rr"), "estimate"),
-        busy_floor=params.number("busy_floor", 0.01, maximum=1.0),
+        order=params.choice("order", ("interleaved", "topological"), default.order),
+        lba_pick=params.choice("lba_pick", ("first", "spread"), default.lba_pick),
+        cold_start=params.choice("cold_start", ("estimate", "rr"), default.cold_start),
+        busy_floor=params.number("busy_floor", default.busy_floor, maximum=1.0),
         mode=params.choice("mode", modes) if params.has("mode") else None,
         exec_time_s=params.number("exec_time_s") if params.has("exec_time_s") else None,
-        sched_time_s=params.number("sched_time_s", 0.0),
+        sched_time_s=params.number("sched_time_s", default.sched_time_s),
     )
     if abs(found.alpha + found.beta - 1.0) > SUM_TOLERANCE:
         params.complain("alpha", f"and beta must sum to 1, not {found.alpha + found.beta:g}")

@@ -8,10 +8,10 @@ import threading
 import time
 from collections.abc import Callable
 
-from confluent_kafka import KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
+from contracts.commands import Progress, RescheduleCommand
 from contracts.errors import RecordRejected
-from contracts.messages import Progress, RescheduleCommand
 from contracts.topics import RESCHEDULE_COMMANDS, RESCHEDULE_EVENTS, TopicNames
 from contracts.wire import decode, encode
 from rescaler.actuators.base import EngineApi
@@ -19,10 +19,10 @@ from rescaler.actuators.carrying_out import CarryingOut
 from rescaler.service.partitions import partition_of
 from rescaler.service.settings import RescalerSettings
 from rescaler.service.status import Status
+from runtime.backoff import Seldom, Stopped
 from runtime.kafka import REQUEST_TIMEOUT_S, consumer, partitions_of, producer
 
 POLL_S = 0.05
-SAY_EVERY_MS = 4_000
 STOP_WITHIN_S = 10.0
 
 
@@ -52,7 +52,8 @@ class ActuatorThread:
         """Per job the offset of its command, and how far that is."""
         self._read_to: int | None = None
         self._committed: int | None = None
-        self._said_at_ms = 0
+        self._undelivered: KafkaError | None = None
+        self._seldom = Seldom()
 
     def start(self) -> None:
         """Begin with the first command whose end was not committed."""
@@ -75,6 +76,8 @@ class ActuatorThread:
             self._consumer.assign([self._from])
             while not self._stop.is_set():
                 self._round()
+        except Stopped:
+            pass
         except BaseException as error:
             self._failed = error
 
@@ -88,7 +91,8 @@ class ActuatorThread:
             for job in sorted(self._open):
                 work = self._open[job][1]
                 self._report(work.step(self._engine, now_ms=now_ms, wall_ms=wall_ms))
-                self._say_if_away(work, wall_ms)
+                if work.away and self._seldom.is_time():
+                    self._log.warning("waiting for the engine: %s", work.away)
                 if work.ended:
                     del self._open[job]
         self._commit()
@@ -116,15 +120,27 @@ class ActuatorThread:
         self._open[command.job] = (offset, CarryingOut(command))
 
     def _report(self, reports: list[Progress]) -> None:
-        """Write down what happened, before its command counts as ended."""
+        """Write down what happened, before its command counts as ended.
+
+        Raises:
+            KafkaException: a report was refused for good; whoever begins again reports it anew.
+            Stopped: told to stop before Kafka took it.
+        """
         for progress in reports:
-            self._producer.produce(self._events, key=self._cluster, value=encode(progress))
+            self._producer.produce(self._events, key=self._cluster, value=encode(progress), on_delivery=self._delivered)
             self._status.count_progress(progress)
             if progress.status == "failed":
                 fields = {"job": progress.job, "command_id": progress.command_id}
                 self._log.warning("failed: %s %s", progress.code, progress.detail, extra=fields)
-        while reports and self._producer.flush(1.0) and not self._stop.is_set():
+        while reports and self._producer.flush(1.0):
+            if self._stop.is_set():
+                raise Stopped("Kafka to take progress")
             self._log.warning("waiting for Kafka to take progress")
+        if self._undelivered is not None:
+            raise KafkaException(self._undelivered)
+
+    def _delivered(self, error: KafkaError | None, _record: Message) -> None:
+        self._undelivered = self._undelivered or error
 
     def _commit(self) -> None:
         if self._read_to is None:
@@ -135,8 +151,3 @@ class ActuatorThread:
             at = TopicPartition(self._from.topic, self._from.partition, position)
             self._consumer.commit(offsets=[at], asynchronous=True)
             self._committed = position
-
-    def _say_if_away(self, work: CarryingOut, wall_ms: int) -> None:
-        if work.away and wall_ms - self._said_at_ms >= SAY_EVERY_MS:
-            self._log.warning("waiting for the engine: %s", work.away)
-            self._said_at_ms = wall_ms

@@ -12,24 +12,24 @@ from collections.abc import Sequence
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from contracts.commands import Progress
 from contracts.errors import RecordRejected
 from contracts.ids import Cluster, cluster_of
-from contracts.messages import DeadLetter, Decision, Progress, RescalerRecord
+from contracts.messages import DeadLetter, Decision, RescalerRecord
 from contracts.topics import DECISIONS, RESCALER_STATE, TopicNames
 from contracts.wire import decode
 from rescaler.actuators.base import EngineApi
 from rescaler.control.controller import Controller, Effects
-from rescaler.control.view import View
 from rescaler.service.actuator import ActuatorThread
 from rescaler.service.partitions import partition_of
 from rescaler.service.settings import RescalerSettings
 from rescaler.service.status import Status
 from rescaler.service.transactions import Transactions
 from rescaler.service.views import News, RoadView
+from runtime.backoff import Seldom
 from runtime.kafka import REQUEST_TIMEOUT_S, LogReader, consumer, partitions_of
 
 POLL_S = 0.05
-SAY_EVERY_S = 4.0
 BATCH_RECORDS = 1_000
 HOLD_BACK_S = 10.0  # at most, for the report of a rescale's end
 PAYLOAD_CHARACTERS = 500  # of a refused record, kept in its dead letter
@@ -43,7 +43,7 @@ class Session:
     ) -> None:
         self._settings, self._engine, self._status, self._stop, self._log = settings, engine, status, stop, log
         self._topic = TopicNames(settings.topic_prefix)(DECISIONS)
-        self._said_s = -SAY_EVERY_S
+        self._seldom = Seldom()
         self._members: Consumer = consumer(
             settings,
             settings.group,
@@ -92,9 +92,8 @@ class Session:
 
     def _on_error(self, error: KafkaError) -> None:
         """The client comes through this by itself; say so every few seconds."""
-        if time.monotonic() - self._said_s >= SAY_EVERY_S:
+        if self._seldom.is_time():
             self._log.warning("waiting for Kafka at %s: %s", self._settings.bootstrap, error.str())
-            self._said_s = time.monotonic()
 
     def _on_assign(self, _: Consumer, partitions: Sequence[TopicPartition]) -> None:
         self._assigned = any(partition.partition == self._partition for partition in partitions)
@@ -135,7 +134,7 @@ class ActiveRescaler:
         self._waiting: list[Message] = []  # decisions that came before the road's clock was seen, or are held back
         self._held_back_s: float | None = None  # since when
         self._late_s: float | None = None  # since when the clock has stood without all being heard of
-        self._changed = False  # the world, since the last round that did something
+        self._changed = False  # the world, since timers last fired
         with contextlib.ExitStack() as opened:
             self._view = RoadView(settings, status, log)
             opened.callback(self._view.close)
@@ -160,28 +159,28 @@ class ActiveRescaler:
         assert now_ms is not None
         if self._is_early(now_ms):
             return
-        self._changed = False
         effects = self._heard([news for news in self._unheard if isinstance(news, Progress)], now_ms)
         self._unheard = [news for news in self._unheard if not isinstance(news, Progress)]
-        records = []
+        handled: list[Message] = []
         letters: list[tuple[bytes | None, DeadLetter]] = []
         if not self._holds_back(now_ms):
             effects += self._heard(self._unheard, now_ms)
             self._unheard = []
-            records, self._waiting = self._waiting, []
+            handled, self._waiting = self._waiting, []
+            self._changed = False
             effects += self._controller.on_tick(self._view.view(), now_ms)
-            decided, letters = self._decided(records, now_ms)
+            decided, letters = self._decided(handled, now_ms)
             effects += decided
-        if records or letters or not effects.is_empty:
+        if handled or not effects.is_empty:
             began_s = time.monotonic()
-            self._transactions.write(effects, letters, _consumed(records))
-            self._status.count_round(records, effects, letters, time.monotonic() - began_s)
+            self._transactions.write(effects, letters, _consumed(handled))
+            self._status.count_round(handled, effects, letters, time.monotonic() - began_s)
             self._say(effects)
         self._status.show(self._controller.memory, self._view.view())
 
     def close(self) -> None:
         """Stop the actuator and leave the broker."""
-        self._status.show({}, View())
+        self._status.forget()
         self._close()
 
     def _is_early(self, now_ms: int) -> bool:

@@ -6,7 +6,8 @@ from typing import Any, Literal
 
 from confluent_kafka import Message
 
-from contracts.messages import DeadLetter, Progress
+from contracts.commands import Progress
+from contracts.messages import DeadLetter
 from contracts.rent import prices_of, rent_per_s, stay_of
 from contracts.topics import DEAD_LETTERS, DECISIONS, RESCALER_STATE, RESCHEDULE_COMMANDS, RESCHEDULE_EVENTS
 from rescaler.control.controller import Effects
@@ -69,15 +70,20 @@ class Status:
     def count_progress(self, progress: Progress) -> None:
         """Count a report of the actuator."""
         self._progress.add(progress.status)
-        self._last_report[progress.command_id] = progress
         if progress.status in _ENDED:
             self._last_report.pop(progress.command_id, None)
+        else:
+            self._last_report[progress.command_id] = progress
         if progress.status == "applied":
             self.metrics.observe(metrics.APPLY_DURATION, progress.duration_ms / 1000, self._action_of(progress))
 
     def show(self, memory: Mapping[str, JobMemory], view: View) -> None:
-        """Keep what is remembered of each job and what is seen of the world, to be shown; nothing, to forget it."""
+        """Keep what is remembered of each job and what is seen of the world, to be shown."""
         self._memory, self._view = memory, view
+
+    def forget(self) -> None:
+        """Show nothing of jobs, learners and hosts any more: another process may be the active one now, and show them."""
+        self._memory, self._view, self._last_report = {}, View(), {}
 
     def report(self) -> Mapping[str, Any]:
         """The health document. A process that waits in case the active one fails is well, but not ready."""

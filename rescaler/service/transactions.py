@@ -17,6 +17,7 @@ from runtime.kafka import partitions_of, producer
 
 ATTEMPT_S = 10.0
 PATIENCE_S = 120.0
+PAUSE_S = 0.1  # a call may be refused at once, and be fine a moment later
 _FENCED = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
 
 
@@ -92,6 +93,7 @@ class Transactions:
                 again = error.retriable() and not error.txn_requires_abort()
                 if not again or self._stop.is_set() or time.monotonic() > patient_until:
                     raise self._given_up(error.str()) from None
+                self._stop.wait(PAUSE_S)
 
     def _given_up(self, why: str) -> Lost:
         try:

@@ -12,17 +12,10 @@ import msgspec
 from confluent_kafka import Message
 
 from contracts.clock import road_time_ms
+from contracts.commands import EventRecord, Progress
 from contracts.errors import RecordRejected
 from contracts.ids import cluster_of
-from contracts.messages import (
-    ClockSegment,
-    ClusterTopology,
-    EngineEvent,
-    EventRecord,
-    JobSettings,
-    JobTopology,
-    Progress,
-)
+from contracts.messages import ClockSegment, ClusterTopology, EngineEvent, JobSettings, JobTopology
 from contracts.topics import (
     CLOCK,
     CLUSTER_TOPOLOGY,

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from contracts.messages import Host, JobTopology, TaskChange, TaskSpec
+from contracts.commands import TaskChange
+from contracts.messages import Host, JobTopology, TaskSpec
+from rescaler.control.balance import learner_hosts
 from rescaler.control.placing import PlacingSettings
 from rescaler.control.plan import plan_job
 from rescaler.learners import assign
-from rescaler.learners_model import Host as LearnerHost
-from rescaler.learners_model import HostState, Limits, MoveKind, Replica, Round, Task, Version
+from rescaler.learners_model import Limits, MoveKind, Replica, Round, Task, Version
 
 Changes = tuple[TaskChange, ...]
 Moves = dict[tuple[str, int], str]
@@ -90,12 +91,7 @@ def _round(
         if spec.scalable
         for unit in spec.units
     ]
-    known = [LearnerHost(host.host, len(host.units), _state(host)) for host in hosts]
-    return assign(known, tasks, version=Version.V1, limits=Limits(acceptable_lag=acceptable_lag))
-
-
-def _state(host: Host) -> HostState:
-    return HostState.RUNNING if host.state == "running" else HostState.LEAVING
+    return assign(learner_hosts(hosts), tasks, version=Version.V1, limits=Limits(acceptable_lag=acceptable_lag))
 
 
 def _key(task: str) -> tuple[str, int]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from contracts.clock import MINUTE_MS
 from simulation.report import weighted_percentile
 
 STEP_MS = 100
@@ -60,13 +61,13 @@ def delays(
 
     ``served_before`` and ``served_after``: records per minute that the job serves at most until the pause, and after it.
     """
-    records = np.repeat(np.asarray(per_minute, dtype=np.float64), 60_000 // STEP_MS) * (STEP_MS / 60_000)
+    records = np.repeat(np.asarray(per_minute, dtype=np.float64), MINUTE_MS // STEP_MS) * (STEP_MS / MINUTE_MS)
     ends_ms = pause_from_ms + pause_ms
     waits = np.zeros(len(records))
     lag = 0.0
     for step, entered in enumerate(records):
         at_ms = step * STEP_MS
-        most = (served_before if at_ms < pause_from_ms else served_after) * (STEP_MS / 60_000)
+        most = (served_before if at_ms < pause_from_ms else served_after) * (STEP_MS / MINUTE_MS)
         is_paused = pause_from_ms <= at_ms < ends_ms
         # A record of the middle of the step: behind all that waits and half of what enters with it.
         ahead = lag + entered / 2 if is_paused or lag + entered > most else 0.0

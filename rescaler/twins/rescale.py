@@ -17,7 +17,8 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from contracts.clock import MINUTE_MS
-from contracts.messages import Host, RescheduleCommand
+from contracts.commands import RescheduleCommand
+from contracts.messages import Host
 from rescaler.twins import changes as planning
 from rescaler.twins.delays import Delays, delays
 from simulation.costs import RestartCost, with_learners

@@ -2,13 +2,15 @@
 
 import click
 
+from services import options
+
 
 @click.command("agent")
-@click.option("--bootstrap", help="Kafka bootstrap servers (default: SURESCALE_BOOTSTRAP).")
-@click.option("--prefix", help="Stands before every topic name.")
-@click.option("--policy", help="Policy asked when a job's settings name none.")
-@click.option("--seed", type=int, help="Seed of every decision.")
-@click.option("--health-port", type=int, help="Port of health endpoint and metrics.")
+@options.bootstrap
+@options.prefix
+@click.option("--policy", help="Policy asked when a job's settings name none and none is released (default: SURESCALE_POLICY).")
+@click.option("--seed", type=int, help="Seed of every decision (default: SURESCALE_SEED).")
+@options.health_port
 def command(bootstrap: str | None, prefix: str | None, policy: str | None, seed: int | None, health_port: int | None) -> None:
     """Answer every window that ends a span with a decision, until stopped."""
     from contracts.settings import from_environment

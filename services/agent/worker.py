@@ -44,6 +44,7 @@ def run(settings: AgentSettings, stop: threading.Event, log: logging.Logger) -> 
         logging.getLogger(ours).setLevel(logging.WARNING)  # Faust's own life cycle, told under the names of our modules
     for handler in logging.getLogger().handlers:
         handler.addFilter(Seldom(("aiokafka", "surescale.librdkafka")))
+    warn_of_missing_policy(settings, log)
     progress = Progress()
     with HealthServer(settings, progress.report, progress.metrics):
         while not stop.is_set() and progress.failed is None:
@@ -55,6 +56,15 @@ def run(settings: AgentSettings, stop: threading.Event, log: logging.Logger) -> 
             progress.partitions = 0
     if progress.failed is not None:
         raise progress.failed
+
+
+def warn_of_missing_policy(settings: AgentSettings, log: logging.Logger) -> None:
+    """Say at once that the agents' own policy cannot be had; each decision says so too, and a rule answers in its place."""
+    from policies.registry import Unavailable, load_policy
+
+    policy = load_policy(settings.policy, settings.policy_folder)
+    if isinstance(policy, Unavailable):
+        log.warning("policy %s cannot be used, a rule answers in its place: %s", settings.policy, policy.reason)
 
 
 async def _serve(settings: AgentSettings, progress: Progress, stop: threading.Event, log: logging.Logger) -> None:

@@ -12,7 +12,8 @@ import click
 import msgspec
 
 from contracts import topics
-from contracts.messages import Decision, JobSettings, Outcome, Placement, Progress, RescheduleCommand, TaskChange
+from contracts.commands import Outcome, Placement, Progress, RescheduleCommand, TaskChange
+from contracts.messages import Decision, JobSettings
 from contracts.summaries import SUMMARY_HEADER, encode_summary, summary_of
 from contracts.topics import TopicNames
 from contracts.windows import Window, encode_window

@@ -9,8 +9,9 @@ import msgspec
 from confluent_kafka import KafkaException, Message
 
 from contracts.clock import MINUTE_MS, road_time_ms
+from contracts.commands import EventRecord, Outcome
 from contracts.errors import RecordRejected
-from contracts.messages import ClockSegment, Decision, EventRecord, MinuteMarker, Outcome, TaskSample
+from contracts.messages import ClockSegment, Decision, MinuteMarker, TaskSample
 from contracts.topics import DECISIONS, RESCHEDULE_EVENTS, SNAPSHOTS, TASK_METRICS
 from contracts.windows import decode_window
 from contracts.wire import decode

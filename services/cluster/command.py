@@ -2,6 +2,8 @@
 
 import click
 
+from services import options
+
 
 @click.group("cluster")
 def command() -> None:
@@ -11,19 +13,19 @@ def command() -> None:
 @command.command("info")
 @click.argument("cluster", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: the `cluster` of a request to surescale reschedule.")
-@click.option("--redis", "redis_url", help="Address of Redis (default: SURESCALE_REDIS_URL).")
-@click.option("--prefix", help="Stands before every topic name and key of the road.")
+@options.redis_url
+@options.prefix
 def info(cluster: str | None, as_json: bool, redis_url: str | None, prefix: str | None) -> None:
     """Show workers, units and the units of each fragment of CLUSTER (default: the only one there is).
 
     Answers from the view in Redis, which surescale state-service keeps.
     """
     from services.cluster.tables import print_info
-    from services.state.inspect import open_store, road_settings
+    from services.state.inspect import open_store
     from services.state.tables import print_json
     from services.state.views import Views
 
-    with open_store(road_settings(redis_url, prefix, None)) as store:
+    with open_store(options.road_settings(redis_url=redis_url, prefix=prefix)) as store:
         views = Views(store)
         document = views.cluster_info(cluster if cluster is not None else views.only_cluster())
     if as_json:

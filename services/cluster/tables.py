@@ -8,17 +8,16 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from services import screens
+
 Document = dict[str, Any]
 
-_WIDTH_WITHOUT_TERMINAL = 160
 _MARGIN = 3  # border and padding of a column
 
 
-def print_info(info: Document) -> None:
+def print_info(info: Document, console: Console | None = None) -> None:
     """Print workers, then per job a matrix: a row a fragment, a column a worker, the units that it occupies there."""
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=_WIDTH_WITHOUT_TERMINAL)
+    console = console or screens.console()
     console.print(_headline(info), markup=False)
     if not info["workers"]:
         console.print("No worker offers units.")

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
+from contracts.commands import RescheduleCommand
 from contracts.errors import RecordRejected
-from contracts.messages import RescheduleCommand
 from contracts.wire import decode
 from runtime.metrics import RoleMetrics
 from services.engine import metrics

@@ -12,7 +12,8 @@ from typing import Any
 import msgspec
 
 from contracts.clock import MINUTE_MS, road_time_ms, wall_time_ms
-from contracts.messages import Balance, ClockSegment, EventRecord, Outcome, RescheduleCommand, Told
+from contracts.commands import Balance, EventRecord, Outcome, RescheduleCommand
+from contracts.messages import ClockSegment, Told
 from services.engine.pace import Checkpoint, Lockstep
 from services.engine.settings import EngineSettings
 from simulation.engine import SimulatedCluster

@@ -1,9 +1,10 @@
 """``surescale engine``: the simulated engine as a process."""
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from services import options
 
 if TYPE_CHECKING:
     from simulation.engine import SimulatedCluster
@@ -11,24 +12,10 @@ if TYPE_CHECKING:
 DEFAULT_JOB = "j_1351665"
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
-    workload: str
-    jobs: tuple[str, ...]
-    minutes: int
-    start_minute: int | None
-    load_parallelism: float
-    sample_interval_ms: int
-    restart_ms: int
-    rescale: str
-    restore_mib_per_s: float
-    checkpoint_interval_ms: int
-    kill_host_minutes: tuple[int, ...]
-    join_host_minutes: tuple[int, ...]
-
-
 @click.command("engine")
-@click.option("--workload", default="clarknet", show_default=True, help="clarknet, nasa, or a CSV with columns minute,requests.")
+@click.option(
+    "--workload", default="clarknet", show_default=True, help="clarknet, nasa, twitter, or a CSV with columns minute,requests."
+)
 @click.option("--job", "jobs", multiple=True, help=f"Job by name, or a CSV of a graph, FILE or FILE#JOB. [{DEFAULT_JOB}]")
 @click.option("--minutes", type=click.IntRange(min=1), default=240, show_default=True, help="Minutes of the trace to run.")
 @click.option("--start-minute", type=click.IntRange(min=0), help="Minute of the trace to start at (clarknet: a Friday, 07:00).")
@@ -55,27 +42,25 @@ class _Run:
 @click.option("--stop-wait-s", type=click.FloatRange(min=0.1), help="Wall limit of the wait at a stop. [60]")
 @click.option("--host", "engine_host", help="Address to listen on. [127.0.0.1]")
 @click.option("--port", type=click.IntRange(0, 65535), default=8090, show_default=True, help="Port; 0: a free one.")
-@click.option("--kafka", "bootstrap", help="Bootstrap servers, or none: no clock topic (SURESCALE_BOOTSTRAP).")
-@click.option("--prefix", help="Stands before every topic name.")
+@click.option(
+    "--bootstrap", "--kafka", "bootstrap", help="Kafka bootstrap servers, or none: no clock topic (default: SURESCALE_BOOTSTRAP)."
+)
+@options.prefix
 @click.option("--cluster", help="Name of the cluster. [sim]")
 def command(
     *,
-    workload: str,
     jobs: tuple[str, ...],
-    minutes: int,
-    start_minute: int | None,
-    load_parallelism: float,
-    sample_interval_ms: int,
-    restart_ms: int,
-    rescale: str,
-    restore_mib_per_s: float,
-    checkpoint_interval_ms: int,
-    kill_host_minutes: tuple[int, ...],
-    join_host_minutes: tuple[int, ...],
     port: int,
     bootstrap: str | None,
     prefix: str | None,
-    **given: Any,
+    pace: str | None,
+    speed: float | None,
+    span_minutes: int | None,
+    seed: int | None,
+    stop_wait_s: float | None,
+    engine_host: str | None,
+    cluster: str | None,
+    **run_options: Any,
 ) -> None:
     """Run jobs under a real trace and own the road's clock; stands still until POST /clock/start."""
     from contracts.settings import from_environment
@@ -89,41 +74,35 @@ def command(
         bootstrap=None if no_kafka else bootstrap,
         use_kafka=False if no_kafka else None,
         topic_prefix=prefix,
-        **given,
+        pace=pace,
+        speed=speed,
+        span_minutes=span_minutes,
+        seed=seed,
+        stop_wait_s=stop_wait_s,
+        engine_host=engine_host,
+        cluster=cluster,
     )
     set_up_logs("engine")
-    chosen = _Run(
-        workload,
-        jobs or (DEFAULT_JOB,),
-        minutes,
-        start_minute,
-        load_parallelism,
-        sample_interval_ms,
-        restart_ms,
-        rescale,
-        restore_mib_per_s,
-        checkpoint_interval_ms,
-        kill_host_minutes,
-        join_host_minutes,
-    )
-    run(_cluster(chosen, settings.cluster), settings, port)
+    run(_cluster(settings.cluster, jobs or (DEFAULT_JOB,), **run_options), settings, port)
 
 
-def _cluster(chosen: _Run, cluster: str) -> "SimulatedCluster":
+def _cluster(
+    cluster: str,
+    jobs: tuple[str, ...],
+    *,
+    workload: str,
+    load_parallelism: float,
+    rescale: str,
+    restart_ms: int,
+    restore_mib_per_s: float,
+    **run_options: Any,
+) -> "SimulatedCluster":
     from simulation.costs import chosen_cost
     from simulation.engine import RunOptions, SimulatedCluster
     from simulation.jobs import load_job
     from simulation.workload import load_workload
 
-    workload = load_workload(chosen.workload)
-    options = RunOptions(
-        minutes=chosen.minutes,
-        start_minute=chosen.start_minute,
-        cluster=cluster,
-        sample_interval_ms=chosen.sample_interval_ms,
-        cost=chosen_cost(chosen.rescale, chosen.restart_ms, chosen.restore_mib_per_s),
-        checkpoint_interval_ms=chosen.checkpoint_interval_ms,
-        kill_host_minutes=chosen.kill_host_minutes,
-        join_host_minutes=chosen.join_host_minutes,
-    )
-    return SimulatedCluster([load_job(job, workload, chosen.load_parallelism) for job in chosen.jobs], workload, options)
+    load = load_workload(workload)
+    cost = chosen_cost(rescale, restart_ms, restore_mib_per_s)
+    options = RunOptions(cluster=cluster, cost=cost, **run_options)
+    return SimulatedCluster([load_job(job, load, load_parallelism) for job in jobs], load, options)

@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 from confluent_kafka import KafkaException, Message, Producer
 
+from contracts.commands import EventRecord
 from contracts.errors import RecordRejected
-from contracts.messages import ClockSegment, EventRecord
+from contracts.messages import ClockSegment
 from contracts.topics import CLOCK, RESCHEDULE_EVENTS, TopicNames
 from contracts.wire import decode, encode
 from runtime.backoff import Stopped, wait_for

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from contracts.clock import MINUTE_MS, minute_end_ms
+from contracts.commands import Balance, Outcome, Progress, RescheduleCommand
 from contracts.ids import command_id
-from contracts.messages import Balance, Outcome, Progress, RescheduleCommand
 
 _ADVICE = "advise"  # reason of a command that actuators ignore
 _FINAL = ("applied", "failed")

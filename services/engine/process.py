@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from contracts.messages import ClockSegment, EventRecord
+from contracts.commands import EventRecord
+from contracts.messages import ClockSegment
 from runtime.backoff import Stopped
 from services.engine.api import application
 from services.engine.clockwork import Clockwork
 from services.engine.settings import EngineSettings
+from services.listening import listen
 from simulation.engine import SimulatedCluster
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ def run(cluster: SimulatedCluster, settings: EngineSettings, port: int) -> None:
     """Serve a cluster at ``settings.engine_host`` and a port (0: a free one) until SIGTERM or SIGINT.
 
     Raises:
-        OSError: the port is taken.
+        SettingsError: the port is taken.
     """
     asyncio.run(_Process(cluster, settings, port).run())
 
@@ -48,7 +50,7 @@ class _Process:
         runner = web.AppRunner(application(clockwork, lambda: self._is_ready), access_log=None)
         await runner.setup()
         try:
-            await web.TCPSite(runner, self._settings.engine_host, self._port).start()
+            await listen(runner, self._settings.engine_host, self._port, option="--port")
             _log.info("the engine listens on http://%s:%d", *runner.addresses[0][:2])
             await self._work_until(stopped, clockwork, road)
         finally:

@@ -38,7 +38,7 @@ class EngineSettings(RoadSettings):
         if self.pace not in DEFAULT_SPEEDS:
             raise SettingsError(f"pace: {self.pace!r} is neither lockstep nor free")
         if self.pace == "lockstep" and not self.use_kafka:
-            raise SettingsError("pace: lockstep waits for answers on Kafka; with --kafka none, use --pace free")
+            raise SettingsError("pace: lockstep waits for answers on Kafka; with --bootstrap none, use --pace free")
         if self.span_minutes < 1:
             raise SettingsError(f"span_minutes: must be at least 1, not {self.span_minutes}")
         if self.speed < 0:

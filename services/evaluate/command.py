@@ -2,11 +2,12 @@
 
 import json
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from services import options
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 POLICIES = "sure,forecast,ds2-gate,target-utilisation,static,oracle"
 WORKERS_MAX = 2
+WIDTH_WITHOUT_TERMINAL = 190
 
 
 class Refused(click.ClickException):
@@ -22,23 +24,8 @@ class Refused(click.ClickException):
 
     exit_code = 2
 
-    def show(self, file: Any = None) -> None:
-        """Print the line."""
-        click.echo(f"surescale: {self.format_message()}", file=file, err=file is None)
 
-
-class _OneLineCommand(click.Command):
-    """A command whose usage errors are one line as well."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse, turning a usage error into a line."""
-        try:
-            return super().parse_args(ctx, args)
-        except click.UsageError as error:
-            raise Refused(" ".join(error.format_message().split())) from None
-
-
-@click.command("evaluate", cls=_OneLineCommand)
+@click.command("evaluate")
 @click.option("--job", required=True, help="A shipped job by name, or a CSV of a graph, FILE or FILE#JOB.")
 @click.option("--workload", required=True, help="clarknet, nasa, twitter, or a CSV with columns minute,requests.")
 @click.option("--policies", default=POLICIES, show_default=True, help="Names, separated by commas; 'all' for every one.")
@@ -57,7 +44,7 @@ class _OneLineCommand(click.Command):
 @click.option("--span", "span_minutes", type=click.Choice(["10", "12", "15", "20", "30", "60"]),
               help="Minutes between decisions of every policy. [each policy's own; compat: 60]")  # fmt: skip
 @click.option("--as-shipped", is_flag=True, help="Calibrate nothing: rules with shipped constants, static as configured.")
-@click.option("--policy-folder", default="", help="Folder of model packages (default: those shipped).")
+@options.policy_folder
 @click.option("--workers", type=click.IntRange(1, 64), help=f"Processes. [cores, at most {WORKERS_MAX}]")
 @click.option("--json", "as_json", is_flag=True, help="Print the report on standard output instead of the table.")
 def command(
@@ -70,15 +57,18 @@ def command(
     as_shipped: bool,
     workers: int | None,
     span_minutes: str | None,
+    policy_folder: str | None,
     as_json: bool,
     **given: Any,
 ) -> None:
     """Run policies on a job under a workload, closed loop in the simulator, and report reward, latency and cost."""
     from contracts.errors import SurescaleError
+    from services.whole_files import write_whole
     from simulation.evaluation.judging import Asked
 
     span = int(span_minutes) if span_minutes else None
-    asked = Asked(latency_weight=latency_weight, tuned=not as_shipped, span_minutes=span, **given)
+    folder = options.road_settings(policy_folder=policy_folder).policy_folder
+    asked = Asked(latency_weight=latency_weight, tuned=not as_shipped, span_minutes=span, policy_folder=folder, **given)
     try:
         names = _names(policies, asked.policy_folder)
         _check_writable(report_file)
@@ -86,30 +76,30 @@ def command(
         report = _report(names, setting, workers or min(WORKERS_MAX, os.cpu_count() or 1))
         text = json.dumps(report, indent=1, allow_nan=False) + "\n"
         if report_file is not None:
-            _write(report_file, text)
+            write_whole(report_file, text)
     except (SurescaleError, OSError) as error:
-        if "--debug" in sys.argv:
-            raise
-        raise Refused(" ".join(str(error).split())) from None
+        raise Refused(" ".join(str(error).split())) from error
     if as_json:
         click.echo(text, nl=False)
         return
-    from rich.console import Console
-
+    from services import screens
     from services.evaluate.table import show
 
-    show(report, Console(width=None if sys.stdout.isatty() else 190, highlight=False))
+    show(report, screens.console(WIDTH_WITHOUT_TERMINAL))
 
 
 def _names(policies: str, folder: str) -> list[str]:
     from simulation.evaluation.judging import EvaluationError, known_names, usable
 
-    names = list(known_names(folder)) if policies == "all" else [name.strip() for name in policies.split(",")]
+    known = known_names(folder)
+    names = list(known) if policies == "all" else [name.strip() for name in policies.split(",")]
     for name in names:
         if not name:
             raise EvaluationError(f"--policies: {policies!r} has an empty name; give names separated by single commas")
         if names.count(name) > 1:
             raise EvaluationError(f"--policies: {name} is named twice; name it once")
+        if name not in known:
+            raise EvaluationError(f"--policies: there is no policy {name!r}; known: {', '.join(known)}")
         usable(name, folder)
     return names
 
@@ -163,10 +153,3 @@ class _Telling:
             self._done += 1
             if self._bars.disable:
                 click.echo(f"{name}: done ({self._done} of {len(self._tasks)})", err=True)
-
-
-def _write(path: Path, text: str) -> None:
-    """Write the file whole or not at all."""
-    part = path.with_name(f".{path.name}.part")
-    part.write_text(text, encoding="utf-8")
-    part.replace(path)

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from services import options
+
 if TYPE_CHECKING:
     from contracts.settings import RoadSettings
     from services.explain.log import Log
@@ -16,18 +18,19 @@ if TYPE_CHECKING:
 @click.option(
     "--recompute", "again", is_flag=True, help="Decide again on the same window and say whether the answer is the same."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--policy-folder", help="Folder of packages (default: SURESCALE_POLICY_FOLDER, else those shipped).")
-@click.option("--bootstrap", help="Kafka bootstrap servers (default: SURESCALE_BOOTSTRAP).")
-@click.option("--prefix", help="Stands before every topic name of the road.")
+@options.as_json
+@options.policy_folder
+@options.bootstrap
+@options.prefix
 def command(
     wanted: str, again: bool, as_json: bool, policy_folder: str | None, bootstrap: str | None, prefix: str | None
 ) -> None:
     """Explain a decision (job@span end/policy), the one behind a command (job#generation.step), or a job's newest."""
-    from services.explain.log import Log, readable, road_settings
+    from services.explain.log import Log
     from services.explain.screen import show
+    from services.road_topics import readable
 
-    settings = road_settings(bootstrap, prefix, policy_folder=policy_folder)
+    settings = options.road_settings(bootstrap=bootstrap, prefix=prefix, policy_folder=policy_folder)
     with readable(settings):
         log = Log(settings)
         try:

@@ -8,7 +8,7 @@ import msgspec
 from contracts.messages import Decision, RescalerRecord
 from contracts.settings import RoadSettings
 from contracts.topics import RESCALER_STATE
-from services.explain.log import everything, parsed
+from services.road_topics import everything, parsed
 
 Document = dict[str, Any]
 

@@ -1,116 +1,17 @@
-"""The topics of a road as commands read them: the newest first, or from an append time on, never more than was asked for.
+"""Single topics as much of them as is asked for: the newest records first, or from an append time on."""
 
-Also the one place where commands write, and turn what Kafka says into one readable line.
-"""
-
-import logging
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from types import UnionType
-from typing import Any, TypeVar, overload
+from collections.abc import Iterator
 
-import msgspec
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from contracts.clock import road_time_ms
-from contracts.errors import RecordRejected
-from contracts.messages import ClockSegment
-from contracts.settings import RoadSettings, from_environment
+from contracts.settings import RoadSettings
 from contracts.topics import TopicNames
-from contracts.wire import decode, encode
-from runtime.kafka import REQUEST_TIMEOUT_S, LogReader, consumer, partitions_of, producer
-
-T = TypeVar("T")
+from runtime.kafka import REQUEST_TIMEOUT_S, consumer, partitions_of
 
 CHUNK_OFFSETS = 500
 STALLED_S = 20.0
 _POLL_S = 0.25
-
-
-def road_settings(bootstrap: str | None, prefix: str | None, **more: object) -> RoadSettings:
-    """Return the road's settings for a command; a broker that is away is said once, by the error."""
-    logging.getLogger("surescale.librdkafka").setLevel(logging.CRITICAL)
-    return from_environment(RoadSettings, bootstrap=bootstrap, topic_prefix=prefix, **more)
-
-
-@contextmanager
-def readable(settings: RoadSettings) -> Iterator[None]:
-    """Turn what Kafka says into one line.
-
-    Raises:
-        ConnectionError: in place of KafkaException and TimeoutError.
-    """
-    try:
-        yield
-    except KafkaException as error:
-        said = error.args[0].str() if error.args and isinstance(error.args[0], KafkaError) else str(error)
-        raise ConnectionError(f"Kafka at {settings.bootstrap}: {said}") from None
-    except TimeoutError as error:
-        raise ConnectionError(f"Kafka at {settings.bootstrap}: {error}") from None
-
-
-def everything(settings: RoadSettings, names: Sequence[str]) -> dict[str, list[Message]]:
-    """Return all records of small topics (bare names) by topic, in order within each partition."""
-    bare = TopicNames(settings.topic_prefix).bare
-    found: dict[str, list[Message]] = {name: [] for name in names}
-    with readable(settings):
-        reader = LogReader(settings, names)
-        try:
-            for record in reader.read_to_end():
-                found[bare(str(record.topic()))].append(record)
-        finally:
-            reader.close()
-    return found
-
-
-def road_now_ms(settings: RoadSettings, records: Sequence[Message]) -> int:
-    """Return the road's time now by the records of ``clock``; the wall clock where the road has no segment."""
-    own = [segment for segment in parsed(records, ClockSegment) if segment.road == settings.road]
-    return road_time_ms(own[-1] if own else None, int(time.time() * 1000))
-
-
-def send(settings: RoadSettings, topic: str, key: str, message: msgspec.Struct) -> None:
-    """Write one record and return when Kafka has it.
-
-    Raises:
-        ConnectionError: it was not acknowledged.
-    """
-    refused: list[KafkaError] = []
-    with readable(settings):
-        client = producer(settings)
-        full = TopicNames(settings.topic_prefix)(topic)
-
-        def acknowledged(error: KafkaError | None, _: Message) -> None:
-            if error is not None:
-                refused.append(error)
-
-        client.produce(full, encode(message), key=key.encode(), on_delivery=acknowledged)
-        left = client.flush(REQUEST_TIMEOUT_S)
-    if left or refused:
-        raise ConnectionError(f"Kafka at {settings.bootstrap} did not acknowledge the record for {topic}")
-
-
-@overload
-def parsed(records: Iterable[Message], kind: type[T]) -> list[T]: ...
-
-
-@overload
-def parsed(records: Iterable[Message], kind: UnionType) -> list[Any]: ...
-
-
-def parsed(records: Iterable[Message], kind: type[T] | UnionType) -> list[Any]:
-    """Return the records that parse as one kind of message; others were refused by their readers as well."""
-    found = []
-    for record in records:
-        with suppress(RecordRejected):
-            found.append(decode(_value(record), kind))
-    return found
-
-
-def append_ms(record: Message) -> int:
-    """Return the broker's time of a record."""
-    return int(record.timestamp()[1])
 
 
 class Log:
@@ -178,8 +79,3 @@ class Log:
 def _consume(client: Consumer) -> list[Message]:
     first = client.poll(_POLL_S)  # consume itself would wait for a full batch
     return [] if first is None else [first, *client.consume(num_messages=CHUNK_OFFSETS - 1, timeout=0)]
-
-
-def _value(record: Message) -> bytes | None:
-    value = record.value()
-    return value.encode() if isinstance(value, str) else value

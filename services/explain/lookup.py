@@ -7,13 +7,15 @@ from typing import Any, TypeVar
 
 from confluent_kafka import Message
 
+from contracts.commands import EventRecord, Outcome, Progress, RescheduleCommand
 from contracts.errors import RecordRejected, SurescaleError
 from contracts.ids import cluster_of
-from contracts.messages import Decision, EngineEvent, EventRecord, JobSettings, Outcome, Progress, RescheduleCommand
+from contracts.messages import Decision, EngineEvent, JobSettings
 from contracts.settings import RoadSettings
 from contracts.topics import DECISIONS, ENGINE_EVENTS, JOB_SETTINGS, RESCHEDULE_COMMANDS, RESCHEDULE_EVENTS, SNAPSHOTS
 from contracts.windows import Window, decode_window
-from services.explain.log import Log, append_ms, everything, parsed
+from services.explain.log import Log
+from services.road_topics import append_ms, everything, parsed
 
 M = TypeVar("M")
 

@@ -1,27 +1,27 @@
 """An explained decision as one screen for people. Reads nothing itself."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from services import screens
+from services.event_time import to_the_second
 from services.explain.document import looked_at
 from services.explain.lookup import ENDED
 from services.naming import several
 
 ROWS_SHOWN = 8
 UNITS_SHOWN = 8
-_WIDTH_WITHOUT_TERMINAL = 160
 
 Document = Mapping[str, Any]
 
 
 def show(explained: Document, console: Console | None = None) -> None:
     """Print the screen."""
-    out = console or _console()
+    out = console or screens.console()
     out.print(Text(f"{explained['decision_id']}: {explained['action']}", style="bold"))
     out.print(Text(explained["reason"]))
     facts = Table.grid(padding=(0, 2))
@@ -44,7 +44,7 @@ def _facts(explained: Document) -> list[tuple[str, str]]:
         (
             "window",
             f"{window['minutes_known']} minutes known, {window['completeness']:.0%} complete, "
-            f"{shown_load}, up to {_time(explained['span_end_ms'])}",
+            f"{shown_load}, up to {to_the_second(explained['span_end_ms'])}",
         ),
         ("policy", f"{policy['name']} ({policy['sha256'][:12] or 'rule'}), seed {explained['seed']}"),
         ("settings", f"version {explained['settings_version']}, topology version {explained['topology_version']}"),
@@ -102,7 +102,7 @@ def _show_course(out: Console, explained: Document) -> None:
         out.print("No outcome yet: the rescaler has not answered.")
     grid = Table.grid(padding=(0, 2))
     for at_ms, _, line in sorted(steps, key=lambda step: step[:2]):
-        grid.add_row(_time(at_ms), Text(line))
+        grid.add_row(to_the_second(at_ms), Text(line))
     out.print(grid)
     gate = explained["gate_now"]
     if gate:
@@ -146,7 +146,7 @@ def _outcome(outcome: Document) -> str:
     if outcome["detail"]:
         words.append(f"({outcome['detail']})")
     if outcome["until_ms"] is not None:
-        words.append(f"until {_time(outcome['until_ms'])}")
+        words.append(f"until {to_the_second(outcome['until_ms'])}")
     if outcome["command_id"]:
         words.append(f"by {outcome['command_id']}")
     return " ".join(words)
@@ -171,12 +171,3 @@ def _event(event: Document) -> str:
 def _units(units: list[int]) -> str:
     shown = ", ".join(str(unit) for unit in units[:UNITS_SHOWN])
     return f"{shown} and {len(units) - UNITS_SHOWN} more" if len(units) > UNITS_SHOWN else shown or "-"
-
-
-def _console() -> Console:
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=_WIDTH_WITHOUT_TERMINAL)
-
-
-def _time(at_ms: int) -> str:
-    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")

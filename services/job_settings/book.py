@@ -11,9 +11,9 @@ from contracts.ids import cluster_of
 from contracts.messages import JobSettings, JobTopology, PolicyRelease
 from contracts.settings import RoadSettings
 from contracts.topics import CLOCK, JOB_SETTINGS, JOB_TOPOLOGY, POLICY_RELEASES
-from services.explain.log import append_ms, everything, parsed, road_now_ms, send
 from services.job_settings.changes import Recorded, changed, differences, newest
 from services.policy_releases.releases import in_force, timeline
+from services.road_topics import append_ms, everything, parsed, road_now_ms, send
 
 NEAR_MAX = 3
 ATTEMPTS_MAX = 5

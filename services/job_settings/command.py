@@ -1,12 +1,13 @@
 """``surescale job``: show and change what is allowed for a job."""
 
-import getpass
 import json
-import socket
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from services import options
+from services.event_time import to_the_second
 
 if TYPE_CHECKING:
     from contracts.messages import JobSettings
@@ -15,11 +16,6 @@ if TYPE_CHECKING:
 
 NO_POLICY = "default"
 NOTHING_NEW = "written anew, nothing else than before"
-
-_BOOTSTRAP = click.option("--bootstrap", help="Kafka bootstrap servers (default: SURESCALE_BOOTSTRAP).")
-_PREFIX = click.option("--prefix", help="Stands before every topic name of the road.")
-_BY = click.option("--by", help="Who changes it (default: user@host).")
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.group("job")
@@ -38,15 +34,14 @@ def command() -> None:
 )
 @click.option("--priority", type=int, help="The higher, the more important.")
 @click.option("--policy", help=f"Policy of this job; {NO_POLICY}: the one released for its cluster.")
-@_BY
-@_BOOTSTRAP
-@_PREFIX
+@options.by
+@options.bootstrap
+@options.prefix
 def set_(job: str, by: str | None, bootstrap: str | None, prefix: str | None, **wanted: object) -> None:
     """Change settings of JOB (cluster/name)."""
     from contracts.errors import SettingsError
-    from services.explain.log import road_settings
 
-    settings = road_settings(bootstrap, prefix)
+    settings = options.road_settings(bootstrap=bootstrap, prefix=prefix)
     given: dict[str, object] = {name: value for name, value in wanted.items() if value is not None}
     if not given:
         raise SettingsError("name what is to change: --mode, --min, --max, --total, --step, --priority or --policy")
@@ -55,54 +50,50 @@ def set_(job: str, by: str | None, bootstrap: str | None, prefix: str | None, **
 
 @command.command("pause")
 @click.argument("job")
-@_BY
-@_BOOTSTRAP
-@_PREFIX
+@options.by
+@options.bootstrap
+@options.prefix
 def pause(job: str, by: str | None, bootstrap: str | None, prefix: str | None) -> None:
     """Go on deciding on JOB, but carry nothing out (mode observe)."""
-    from services.explain.log import road_settings
     from services.job_settings.changes import PAUSED
 
-    _change(road_settings(bootstrap, prefix), job, lambda _: {"mode": PAUSED}, by)
+    _change(options.road_settings(bootstrap=bootstrap, prefix=prefix), job, lambda _: {"mode": PAUSED}, by)
 
 
 @command.command("pin")
 @click.argument("job")
-@_BY
-@_BOOTSTRAP
-@_PREFIX
+@options.by
+@options.bootstrap
+@options.prefix
 def pin(job: str, by: str | None, bootstrap: str | None, prefix: str | None) -> None:
     """Keep JOB as it is: its policy becomes ``hold``."""
-    from services.explain.log import road_settings
     from services.job_settings.changes import PINNED
 
-    _change(road_settings(bootstrap, prefix), job, lambda _: {"policy": PINNED}, by)
+    _change(options.road_settings(bootstrap=bootstrap, prefix=prefix), job, lambda _: {"policy": PINNED}, by)
 
 
 @command.command("resume")
 @click.argument("job")
-@_BY
-@_BOOTSTRAP
-@_PREFIX
+@options.by
+@options.bootstrap
+@options.prefix
 def resume(job: str, by: str | None, bootstrap: str | None, prefix: str | None) -> None:
     """Undo pause and pin of JOB: mode and policy become what they were before."""
-    from services.explain.log import road_settings
     from services.job_settings.changes import resumed
 
-    _change(road_settings(bootstrap, prefix), job, lambda book: resumed(book.history, job), by)
+    _change(options.road_settings(bootstrap=bootstrap, prefix=prefix), job, lambda book: resumed(book.history, job), by)
 
 
 @command.command("show")
 @click.argument("job")
-@_JSON
-@_BOOTSTRAP
-@_PREFIX
+@options.as_json
+@options.bootstrap
+@options.prefix
 def show(job: str, as_json: bool, bootstrap: str | None, prefix: str | None) -> None:
     """Show what is allowed for JOB, and which policy answers for it."""
-    from services.explain.log import road_settings
     from services.job_settings.book import read_book
 
-    settings = road_settings(bootstrap, prefix)
+    settings = options.road_settings(bootstrap=bootstrap, prefix=prefix)
     document = _shown(read_book(settings, job), settings.policy)
     if as_json:
         click.echo(json.dumps(document, indent=2))
@@ -112,15 +103,14 @@ def show(job: str, as_json: bool, bootstrap: str | None, prefix: str | None) -> 
 
 @command.command("history")
 @click.argument("job")
-@_JSON
-@_BOOTSTRAP
-@_PREFIX
+@options.as_json
+@options.bootstrap
+@options.prefix
 def history(job: str, as_json: bool, bootstrap: str | None, prefix: str | None) -> None:
     """Show every change of JOB's settings: when, by whom, what."""
-    from services.explain.log import road_settings
     from services.job_settings.book import read_book
 
-    changes = _changes(read_book(road_settings(bootstrap, prefix), job))
+    changes = _changes(read_book(options.road_settings(bootstrap=bootstrap, prefix=prefix), job))
     if as_json:
         click.echo(json.dumps(changes, indent=2))
         return
@@ -132,13 +122,13 @@ def history(job: str, as_json: bool, bootstrap: str | None, prefix: str | None) 
             or NOTHING_NEW
         )
         passed = "" if change["in_force"] else " (never in force: a higher version was there)"
-        click.echo(f"{change['version']:>4}  {_utc(change['at_ms'])}  {change['set_by']}  {what}{passed}")
+        click.echo(f"{change['version']:>4}  {to_the_second(change['at_ms'])}  {change['set_by']}  {what}{passed}")
 
 
 def _change(settings: "RoadSettings", job: str, wanted: "Callable[[Book], Mapping[str, object]]", by: str | None) -> None:
     from services.job_settings.book import change
 
-    done = change(settings, job, wanted, by or f"{getpass.getuser()}@{socket.gethostname()}")
+    done = change(settings, job, wanted, options.whoever(by))
     click.echo(_said(job, done))
 
 
@@ -214,10 +204,4 @@ def _told(value: object) -> str:
 def _when_set(settings: "JobSettings") -> str:
     if not settings.version:
         return "never"
-    return _utc(settings.set_at_ms) if settings.set_at_ms else "before the road's clock ran"
-
-
-def _utc(at_ms: int) -> str:
-    from datetime import UTC, datetime
-
-    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    return to_the_second(settings.set_at_ms) if settings.set_at_ms else "before the road's clock ran"

@@ -1,23 +1,20 @@
 """``surescale policy``: what policies there are, whether they are sound, and which one a cluster uses from when on."""
 
-import getpass
 import json
-import socket
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
+
+from services import options
+from services.event_time import to_the_minute
 
 if TYPE_CHECKING:
     from contracts.messages import PolicyRelease
     from contracts.settings import RoadSettings
     from services.policy_releases.releases import Timeline
 
-_BOOTSTRAP = click.option("--bootstrap", help="Kafka bootstrap servers (default: SURESCALE_BOOTSTRAP).")
-_PREFIX = click.option("--prefix", help="Stands before every topic name of the road.")
 _CLUSTER = click.option("--cluster", help="Whose agents (default: SURESCALE_CLUSTER).")
-_BY = click.option("--by", help="Who releases it (default: user@host).")
-_FOLDER = click.option("--policy-folder", help="Folder of packages (default: SURESCALE_POLICY_FOLDER, else those shipped).")
 
 
 @click.group("policy")
@@ -26,19 +23,18 @@ def command() -> None:
 
 
 @command.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@options.as_json
 @_CLUSTER
-@_FOLDER
-@_BOOTSTRAP
-@_PREFIX
+@options.policy_folder
+@options.bootstrap
+@options.prefix
 def list_(as_json: bool, cluster: str | None, policy_folder: str | None, bootstrap: str | None, prefix: str | None) -> None:
     """Show the policies of the folder, and the releases of the cluster."""
     from policies.registry import load_policy, policy_names
-    from services.explain.log import road_settings
     from services.policy_releases.folder import card_scores, folder_of
     from services.policy_releases.releases import in_force
 
-    settings = road_settings(bootstrap, prefix, cluster=cluster, policy_folder=policy_folder)
+    settings = options.road_settings(bootstrap=bootstrap, prefix=prefix, cluster=cluster, policy_folder=policy_folder)
     releases, now_ms = _released(settings)
     root = folder_of(settings.policy_folder)
     known = [load_policy(name, settings.policy_folder) for name in policy_names(settings.policy_folder)]
@@ -64,20 +60,21 @@ def list_(as_json: bool, cluster: str | None, policy_folder: str | None, bootstr
         click.echo(f"{row['policy']:<20} {str(row['sha256'])[:12] or 'rule':<12}  {span:<13} {said}".rstrip())
     for release in releases:
         here = "  <- in force" if release == now else "  to come" if release.valid_from_ms > now_ms else ""
-        click.echo(f"{settings.cluster}: from {_utc(release.valid_from_ms)} {_named(release)}, by {release.set_by}{here}")
+        click.echo(
+            f"{settings.cluster}: from {to_the_minute(release.valid_from_ms)} {_named(release)}, by {release.set_by}{here}"
+        )
     if now is None:
         click.echo(f"{settings.cluster}: no release in force; agents use their own policy (SURESCALE_POLICY)")
 
 
 @command.command("verify")
 @click.argument("name")
-@_FOLDER
+@options.policy_folder
 def verify(name: str, policy_folder: str | None) -> None:
     """Check the policy NAME: files, checksums, features, one run on a blank window."""
-    from services.explain.log import road_settings
     from services.policy_releases.folder import verified
 
-    policy = verified(name, road_settings(None, None, policy_folder=policy_folder).policy_folder)
+    policy = verified(name, options.road_settings(policy_folder=policy_folder).policy_folder)
     what = f"package {policy.sha256}" if policy.sha256 else "rule"
     click.echo(f"{policy.name}: {what}, decides every {policy.span_minutes} minutes; sound")
 
@@ -85,11 +82,11 @@ def verify(name: str, policy_folder: str | None) -> None:
 @command.command("release")
 @click.argument("name")
 @click.option("--from", "start", default="now", show_default=True, help="Event minute: milliseconds, ISO time (UTC), or now.")
-@_BY
+@options.by
 @_CLUSTER
-@_FOLDER
-@_BOOTSTRAP
-@_PREFIX
+@options.policy_folder
+@options.bootstrap
+@options.prefix
 def release(
     name: str,
     start: str,
@@ -101,11 +98,10 @@ def release(
 ) -> None:
     """Let a cluster's agents use the policy NAME for every span that ends at or after an event minute."""
     from contracts.messages import PolicyRelease
-    from services.explain.log import road_settings
     from services.policy_releases.folder import verified
     from services.policy_releases.start import start_ms
 
-    settings = road_settings(bootstrap, prefix, cluster=cluster, policy_folder=policy_folder)
+    settings = options.road_settings(bootstrap=bootstrap, prefix=prefix, cluster=cluster, policy_folder=policy_folder)
     policy = verified(name, settings.policy_folder)
     _, now_ms = _released(settings)
     _publish(
@@ -115,29 +111,28 @@ def release(
             policy=policy.name,
             sha256=policy.sha256,
             valid_from_ms=start_ms(start, now_ms),
-            set_by=by or _me(),
+            set_by=options.whoever(by),
         ),
     )
 
 
 @command.command("rollback")
-@_BY
+@options.by
 @_CLUSTER
-@_FOLDER
-@_BOOTSTRAP
-@_PREFIX
+@options.policy_folder
+@options.bootstrap
+@options.prefix
 def rollback(by: str | None, cluster: str | None, policy_folder: str | None, bootstrap: str | None, prefix: str | None) -> None:
     """Undo the newest release: the policy released before it is used again from the next minute on."""
     from contracts.errors import SettingsError
     from policies.registry import Unavailable
-    from services.explain.log import road_settings
     from services.policy_releases.folder import released_policy
     from services.policy_releases.releases import rolled_back
     from services.policy_releases.start import next_minute_ms
 
-    settings = road_settings(bootstrap, prefix, cluster=cluster, policy_folder=policy_folder)
+    settings = options.road_settings(bootstrap=bootstrap, prefix=prefix, cluster=cluster, policy_folder=policy_folder)
     releases, now_ms = _released(settings)
-    wanted = rolled_back(releases, next_minute_ms=next_minute_ms(now_ms), by=by or _me())
+    wanted = rolled_back(releases, next_minute_ms=next_minute_ms(now_ms), by=options.whoever(by))
     policy = released_policy(wanted.policy, wanted.sha256, settings.policy_folder)
     if isinstance(policy, Unavailable):
         raise SettingsError(f"policy {wanted.policy}: {policy.reason}")
@@ -148,8 +143,8 @@ def _released(settings: "RoadSettings") -> "tuple[Timeline, int]":
     """Return the cluster's releases and the road's time."""
     from contracts.messages import PolicyRelease
     from contracts.topics import CLOCK, POLICY_RELEASES
-    from services.explain.log import everything, parsed, road_now_ms
     from services.policy_releases.releases import timeline
+    from services.road_topics import everything, parsed, road_now_ms
 
     found = everything(settings, [POLICY_RELEASES, CLOCK])
     return timeline(parsed(found[POLICY_RELEASES], PolicyRelease), settings.cluster), road_now_ms(settings, found[CLOCK])
@@ -157,10 +152,10 @@ def _released(settings: "RoadSettings") -> "tuple[Timeline, int]":
 
 def _publish(settings: "RoadSettings", release: "PolicyRelease") -> None:
     from contracts.topics import POLICY_RELEASES
-    from services.explain.log import send
+    from services.road_topics import send
 
     send(settings, POLICY_RELEASES, release.cluster, release)
-    click.echo(f"{release.cluster}: {_named(release)} from {_utc(release.valid_from_ms)} ({release.valid_from_ms}) on")
+    click.echo(f"{release.cluster}: {_named(release)} from {to_the_minute(release.valid_from_ms)} ({release.valid_from_ms}) on")
 
 
 def _document(release: "PolicyRelease") -> dict[str, object]:
@@ -174,13 +169,3 @@ def _document(release: "PolicyRelease") -> dict[str, object]:
 
 def _named(release: "PolicyRelease") -> str:
     return f"{release.policy} ({release.sha256[:12] or 'rule'})"
-
-
-def _me() -> str:
-    return f"{getpass.getuser()}@{socket.gethostname()}"
-
-
-def _utc(at_ms: int) -> str:
-    from datetime import UTC, datetime
-
-    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M")

@@ -1,9 +1,8 @@
 """From what a user says of a release's start to an event minute. Pure."""
 
-from datetime import UTC, datetime
-
 from contracts.clock import MINUTE_MS, minute_end_ms
 from contracts.errors import SettingsError
+from services.event_time import event_time_ms
 
 _YEAR_10000_MS = 253_402_300_800_000
 
@@ -28,7 +27,12 @@ def start_ms(text: str, now_ms: int) -> int:
     earliest = next_minute_ms(now_ms)
     if text == "now":
         return earliest
-    at_ms = int(text) if text.isascii() and text.isdigit() else _iso_ms(text)
+    try:
+        at_ms = event_time_ms(text)
+    except ValueError:
+        raise SettingsError(
+            f"--from: {text!r} is no time; give milliseconds, an ISO time such as 1995-08-28T10:00, or now"
+        ) from None
     if at_ms % MINUTE_MS:
         raise SettingsError(f"--from: {text} is no whole minute; the next one is {minute_end_ms(at_ms)}")
     if at_ms < earliest:
@@ -36,13 +40,3 @@ def start_ms(text: str, now_ms: int) -> int:
     if at_ms >= _YEAR_10000_MS:
         raise SettingsError(f"--from: {text} is no time in milliseconds")
     return at_ms
-
-
-def _iso_ms(text: str) -> int:
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        raise SettingsError(
-            f"--from: {text!r} is no time; give milliseconds, an ISO time such as 1995-08-28T10:00, or now"
-        ) from None
-    return round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)

@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from services import options
+from services.event_time import event_time_ms
+
 if TYPE_CHECKING:
     from contracts.settings import RoadSettings
     from services.recording.format import Recording
@@ -21,16 +24,10 @@ class _EventTime(click.ParamType):
     name = "time"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        from datetime import UTC, datetime
-
-        text = str(value)
-        if text.isdigit():
-            return int(text)
         try:
-            at = datetime.fromisoformat(text)
+            return event_time_ms(str(value))
         except ValueError:
-            self.fail(f"{text!r} is no time; write 1995-08-28T08:00 or milliseconds since the epoch", param, ctx)
-        return round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
+            self.fail(f"{value!r} is no time; write 1995-08-28T08:00 or milliseconds since the epoch", param, ctx)
 
 
 @click.command("record")
@@ -40,8 +37,8 @@ class _EventTime(click.ParamType):
 @click.option("--from", "from_ms", type=_EventTime(), help="Records after this event time.")
 @click.option("--until", "until_ms", type=_EventTime(), help="Records up to this event time.")
 @click.option("--force", is_flag=True, help="Replace the file if it exists.")
-@click.option("--bootstrap", help="Kafka bootstrap servers (default: SURESCALE_BOOTSTRAP).")
-@click.option("--prefix", help="Stands before every topic name.")
+@options.bootstrap
+@options.prefix
 def record(
     *,
     topics: tuple[str, ...],
@@ -62,10 +59,13 @@ def record(
 
     if not topics and not jobs:
         raise click.UsageError("name what to record: --topic NAME or --job CLUSTER/NAME")
+    if not out.absolute().parent.is_dir():
+        raise SettingsError(f"--out: folder {out.parent} does not exist; create it first")
     if out.exists() and not force:
         raise SettingsError(f"--out: {out} exists; name another file or pass --force")
     asked = Asked(topics, jobs, from_ms, until_ms)
-    written = write(_settings(bootstrap, prefix), asked, out, now_ms=round(time.time() * 1000), say=_say)
+    settings = options.road_settings(bootstrap=bootstrap, prefix=prefix)
+    written = write(settings, asked, out, now_ms=round(time.time() * 1000), say=_say)
     click.echo(f"{written.records:,} records in {out}, {out.stat().st_size:,} bytes")
 
 
@@ -74,7 +74,7 @@ def record(
     "--from", "origin", required=True, metavar="FILE|TOPIC", help="A recording, or the topic snapshots or task-metrics."
 )
 @click.option("--policy", "policies", multiple=True, help="Policy to ask; repeatable (default: the one that was asked).")
-@click.option("--policy-folder", help="Folder of policy packages (default: SURESCALE_POLICY_FOLDER, else those shipped).")
+@options.policy_folder
 @click.option("--job", "jobs", multiple=True, metavar="CLUSTER/NAME", help="Only this job; repeatable.")
 @click.option("--seed", type=int, help="Seed where no recorded decision tells one.")
 @click.option(
@@ -85,9 +85,9 @@ def record(
     help="Decide the recorded windows here, or send the recorded metrics through the Spark job and the agent (needs Kafka).",
 )
 @click.option("--full", is_flag=True, help="Show every span and every task.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--bootstrap", help="Kafka bootstrap servers (default: SURESCALE_BOOTSTRAP).")
-@click.option("--prefix", help="Stands before every topic name of the road that is read.")
+@options.as_json
+@options.bootstrap
+@options.prefix
 def replay(
     *,
     origin: str,
@@ -107,7 +107,7 @@ def replay(
     from services.recording import replay as replaying
     from services.recording.tables import document, print_answers, print_replay
 
-    settings = _settings(bootstrap, prefix, policy_folder=policy_folder, seed=seed)
+    settings = options.road_settings(bootstrap=bootstrap, prefix=prefix, policy_folder=policy_folder, seed=seed)
     source = _source(origin, settings, through)
     chosen_jobs = frozenset(jobs)
     known = replaying.learn(source, chosen_jobs)
@@ -129,10 +129,9 @@ def replay(
     if as_json:
         _print_json(document(found, source=source.name, through=through) | ({"agent": asdict(answers)} if answers else {}))
         return
-    from rich.console import Console
+    from services import screens
 
-    terminal = Console()
-    console = terminal if terminal.is_terminal else Console(width=WIDTH_WITHOUT_TERMINAL)
+    console = screens.console(WIDTH_WITHOUT_TERMINAL)
     print_replay(found, console, full=full)
     if answers is not None:
         print_answers(answers, console)
@@ -159,15 +158,6 @@ def _checked(path: Path) -> "Recording":
     recording = Recording(path)
     recording.check()
     return recording
-
-
-def _settings(bootstrap: str | None, prefix: str | None, **more: object) -> "RoadSettings":
-    import logging
-
-    from contracts.settings import RoadSettings, from_environment
-
-    logging.getLogger("surescale.librdkafka").setLevel(logging.CRITICAL)  # a broker that is away is said once, by the error
-    return from_environment(RoadSettings, bootstrap=bootstrap, topic_prefix=prefix, **more)
 
 
 def _print_json(found: dict[str, Any]) -> None:

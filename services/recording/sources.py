@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from typing import Protocol
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, TopicPartition
@@ -13,6 +12,7 @@ from contracts.topics import TopicNames
 from runtime.kafka import REQUEST_TIMEOUT_S, consumer
 from services.recording.format import Recording
 from services.recording.records import Record
+from services.road_topics import readable
 
 Say = Callable[[str], None]
 
@@ -66,7 +66,7 @@ class RoadSource:
         self._settings, self._say = settings, say
         self._full = TopicNames(settings.topic_prefix)
         self.name = f"Kafka at {settings.bootstrap}"
-        with readable(self.name):
+        with readable(settings):
             admin = AdminClient({"bootstrap.servers": settings.bootstrap, "log_level": 0})
             self.partitions: Mapping[str, int] = self._count(admin, list(topics))
             self._begins = self._offsets(admin, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
@@ -78,7 +78,7 @@ class RoadSource:
         Raises:
             ConnectionError: Kafka does not deliver.
         """
-        with readable(self.name):
+        with readable(self._settings):
             client = consumer(
                 self._settings, "surescale-recorder", **{"enable.partition.eof": True, "fetch.wait.max.ms": 20, "log_level": 0}
             )
@@ -189,17 +189,3 @@ def record_of(topic: str, message: Message) -> Record:
         value=value.encode() if isinstance(value, str) else value,
         headers=tuple((name, said.encode() if isinstance(said, str) else said) for name, said in pairs),
     )
-
-
-@contextmanager
-def readable(name: str) -> Iterator[None]:
-    """Turn what Kafka says into one readable line.
-
-    Raises:
-        ConnectionError: in place of KafkaException.
-    """
-    try:
-        yield
-    except KafkaException as error:
-        reason = error.args[0].str() if error.args and isinstance(error.args[0], KafkaError) else error
-        raise ConnectionError(f"{name} does not answer: {reason}") from None

@@ -2,12 +2,12 @@
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
 
+from services.event_time import to_the_minute
 from services.naming import several
 from services.recording.diff import Agreement, SpanDiff, Tally, TaskWish
 from services.recording.replay import Replayed
@@ -80,11 +80,6 @@ def agreement_line(agreement: Agreement) -> str:
     return "; ".join(words)
 
 
-def clock_text(at_ms: int) -> str:
-    """Return an event time for people, e.g. ``1995-08-28 07:10``."""
-    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M")
-
-
 def _job_table(job: str, runs: Sequence[Sequence[SpanDiff]], names: Sequence[str], full: bool) -> Table:
     table = Table("span end", "task", "now", title=job, title_justify="left")
     table.columns[2].justify = "right"
@@ -114,7 +109,7 @@ def _runs(spans: Sequence[SpanDiff]) -> list[list[SpanDiff]]:
 
 def _when(alike: Sequence[SpanDiff], row: int) -> str:
     """Return what stands in the first column: when the first span ends; below it, when the last one does."""
-    first, last = clock_text(alike[0].span_end_ms), clock_text(alike[-1].span_end_ms)
+    first, last = to_the_minute(alike[0].span_end_ms), to_the_minute(alike[-1].span_end_ms)
     if row == 0:
         return first
     until = last[11:] if last[:10] == first[:10] else last[5:]
@@ -151,7 +146,7 @@ def _wanted(wish: TaskWish, desired: int | None) -> str:
 
 
 def _figures_table(found: Replayed) -> Table:
-    span = f"{clock_text(found.first_ms or 0)} to {clock_text(found.last_ms or 0)}"
+    span = f"{to_the_minute(found.first_ms or 0)} to {to_the_minute(found.last_ms or 0)}"
     table = Table(title=f"{found.windows} windows, {span}", title_justify="left")
     table.add_column("policy", no_wrap=True)
     stood_in = any(tally.fallbacks for tally in found.policies)

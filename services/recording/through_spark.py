@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import msgspec
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from contracts.errors import RecordRejected, SurescaleError
@@ -34,7 +34,8 @@ from runtime.kafka import REQUEST_TIMEOUT_S, LogReader, producer
 from services.recording.diff import Agreement
 from services.recording.records import event_ms, is_about, job_of
 from services.recording.replay import Known, Replayed, agreement, learn, replay
-from services.recording.sources import SAY_EVERY_S, RoadSource, Say, Source, readable, record_of
+from services.recording.sources import SAY_EVERY_S, RoadSource, Say, Source, record_of
+from services.road_topics import readable
 from services.stack.road import RoadPorts, road_roles, spark_environment
 from services.stack.supervisor import Supervisor
 
@@ -43,6 +44,7 @@ STALLED_S = 180.0
 ANY_PARTITION = -1  # by the key
 END_MARK = b'{"type":"end-of-replay"}'  # the Spark job refuses it, and so tells that it has come so far
 _AGENT_GROUP = "surescale-agent"
+_NOT_THERE = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.GROUP_ID_NOT_FOUND})
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +69,11 @@ def replay_through_spark(
     """
     _check_metrics(source, jobs)
     own = _own_settings(source, known, settings)
-    with readable(f"Kafka at {own.bootstrap}"), _own_topics(own, source), Supervisor(progress=say) as supervisor:
+    with readable(own), _own_topics(own, source, say), Supervisor(progress=say) as supervisor:
         arguments = ["--master", "local[2]", "--checkpoint", str(supervisor.folder / "checkpoint")]
         roles = road_roles(own, RoadPorts.free(), spark_env=spark_environment(say), spark_arguments=arguments)
         chosen = [role for role in roles if role.name in ROLES]
-        for role in chosen:
-            supervisor.launch(role)
-        for role in chosen:
-            supervisor.await_ready(role.name)
+        supervisor.start_together(chosen)
         stream = _Stream(own, policies[0].span_minutes, supervisor, say)
         try:
             stream.send(source, known, jobs)
@@ -115,7 +114,7 @@ def _own_settings(source: Source, known: Known, settings: RoadSettings) -> RoadS
 
 
 @contextlib.contextmanager
-def _own_topics(own: RoadSettings, source: Source) -> Iterator[None]:
+def _own_topics(own: RoadSettings, source: Source, say: Say) -> Iterator[None]:
     """Create the topics of the table under the prefix; take them away again, and the agent's group, whatever happens."""
     full = TopicNames(own.topic_prefix)
     admin = AdminClient({"bootstrap.servers": own.bootstrap, "log_level": 0})
@@ -134,12 +133,22 @@ def _own_topics(own: RoadSettings, source: Source) -> Iterator[None]:
             future.result()
         yield
     finally:
-        for future in admin.delete_topics([topic.topic for topic in wanted], operation_timeout=REQUEST_TIMEOUT_S).values():
-            with contextlib.suppress(Exception):  # one that was not created; the error that led here is the one to show
-                future.result()
-        for future in admin.delete_consumer_groups([f"{own.topic_prefix}{_AGENT_GROUP}"]).values():
-            with contextlib.suppress(Exception):
-                future.result()
+        _remove(admin, own, [topic.topic for topic in wanted], say)
+
+
+def _remove(admin: AdminClient, own: RoadSettings, topics: Sequence[str], say: Say) -> None:
+    """Delete the topics and the agent's group, as far as they are there; say what had to stay."""
+    group = f"{own.topic_prefix}{_AGENT_GROUP}"
+    futures = admin.delete_topics(list(topics), operation_timeout=REQUEST_TIMEOUT_S) | admin.delete_consumer_groups([group])
+    left = []
+    for name, future in futures.items():
+        try:
+            future.result()
+        except KafkaException as error:
+            if error.args[0].code() not in _NOT_THERE:
+                left.append(name)
+    if left:
+        say(f"{len(left)} topics and groups could not be removed and stay: {', '.join(left)}")
 
 
 @dataclass(slots=True)

@@ -4,11 +4,12 @@ import ast
 import inspect
 import json
 from collections.abc import Iterator
+from types import ModuleType
 from typing import TypeVar
 
 import msgspec
 
-from contracts import messages, windows
+from contracts import commands, messages, windows
 from contracts.topics import SNAPSHOTS, TOPICS
 from services.reference.markdown import code, page, table
 from services.reference.source import comments_of, fields_of
@@ -16,6 +17,7 @@ from services.reference.source import comments_of, fields_of
 T = TypeVar("T")
 
 SCHEMAS = "schemas"
+DECLARED_IN = (messages, commands)
 
 
 def message_kinds() -> list[type[messages.Message]]:
@@ -59,9 +61,12 @@ def schema_name(kind: type[messages.Message]) -> str:
 
 
 def _structs(base: type[T]) -> list[type[T]]:
-    """The subclasses of a base that the module declares, in the order of the source."""
-    found = [kind for kind in vars(messages).values() if isinstance(kind, type) and issubclass(kind, base) and kind is not base]
-    return sorted(found, key=lambda kind: inspect.getsourcelines(kind)[1])
+    """The subclasses of a base that the modules declare, in the order of the source."""
+    return [kind for module in DECLARED_IN for kind in vars(module).values() if _is_kind_of(base, kind, module)]
+
+
+def _is_kind_of(base: type, kind: object, module: ModuleType) -> bool:
+    return isinstance(kind, type) and issubclass(kind, base) and kind is not base and kind.__module__ == module.__name__
 
 
 def _field_table(kind: type) -> str:

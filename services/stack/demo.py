@@ -1,5 +1,6 @@
 """``surescale demo``: the whole road on this machine, from nothing to a summary, and nothing left behind."""
 
+import json
 import sys
 import time
 from pathlib import Path
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from services.stack.local_road import LocalRoad
 
 SAY_EVERY_S = 3.0
+LOOK_EVERY_S = 0.25
 WIDTH_WITHOUT_TERMINAL = 110
 HEADINGS = {
     "reward": "reward",
@@ -24,14 +26,24 @@ HEADINGS = {
 
 
 @click.command("demo")
-@click.option("--workload", default="clarknet", show_default=True, help="Name of a trace, or a CSV with columns minute,requests.")
-@click.option("--job", "jobs", multiple=True, help="Job by name, or a CSV file of a graph; repeatable.")
+@click.option(
+    "--workload", default="clarknet", show_default=True, help="clarknet, nasa, twitter, or a CSV with columns minute,requests."
+)
+@click.option(
+    "--job",
+    "jobs",
+    multiple=True,
+    help="Job by name, or a CSV of a graph, FILE or FILE#JOB; repeatable (default: two of 16 and 46 tasks).",
+)
 @click.option("--minutes", type=click.IntRange(10, 20_160), default=240, show_default=True, help="Minutes of the trace.")
 @click.option("--start-minute", type=click.IntRange(0), help="Minute of the trace to start at (default: a morning ramp).")
-@click.option("--pace", type=click.Choice(["lockstep", "free"]), default="lockstep", show_default=True)
-@click.option("--speed", type=click.FloatRange(0.1, 100_000), help="Event seconds per second.")
-@click.option("--seed", type=int, default=0, show_default=True)
-@click.option("--policy", default="sure", show_default=True, help="sure, target-utilisation, static, hold or a package's name.")
+@click.option("--pace", type=click.Choice(["lockstep", "free"]), default="lockstep", show_default=True,
+              help="Wait for the road's answers (the same decisions every time), or let the clock run.")  # fmt: skip
+@click.option("--speed", type=click.FloatRange(0.1, 100_000), help="Event seconds per second (free: 60; lockstep: 6000).")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of every decision.")
+@click.option(
+    "--policy", default="sure", show_default=True, help="A rule or a shipped package by name: sure, forecast, ds2, flink, ..."
+)
 @click.option(
     "--load-parallelism",
     type=click.FloatRange(0.1, 100),
@@ -52,8 +64,8 @@ HEADINGS = {
 def command(*, report_file: Path | None, keep: bool, **given: Any) -> None:
     """Run the whole road here: Kafka, Redis, Spark, Faust, rescaler and a simulated engine under a real trace."""
     from services.stack.local_road import LocalRoad, RoadOptions
-    from services.stack.report import write_report
     from services.stack.supervisor import StopRequested
+    from services.whole_files import write_whole
 
     if not given["jobs"]:
         del given["jobs"]
@@ -66,7 +78,7 @@ def command(*, report_file: Path | None, keep: bool, **given: Any) -> None:
             say("trace ended; counting what went over the topics")
             report = road.report()
             if report_file:
-                write_report(report_file, report)
+                write_whole(report_file, json.dumps(report, indent=1) + "\n")
             _print_summary(report)
             if keep:
                 ends = report["endpoints"]
@@ -92,22 +104,27 @@ def _follow(road: "LocalRoad", say: _Lines) -> None:
     from services.stack.lines import progress_line
 
     next_line_s = 0.0
-    while not (seen := road.engine_report())["finished"]:
-        if time.monotonic() >= next_line_s:
+
+    def is_over() -> bool:
+        nonlocal next_line_s
+        seen = road.engine_report()
+        if not seen["finished"] and time.monotonic() >= next_line_s:
             say(progress_line(seen, road.gates()))
             next_line_s = time.monotonic() + SAY_EVERY_S
-        time.sleep(0.25)
+        return bool(seen["finished"])
+
+    road.supervisor.wait(is_over, poll_s=LOOK_EVERY_S)
 
 
 def _print_summary(report: dict[str, Any]) -> None:
     from rich.box import SIMPLE
-    from rich.console import Console
     from rich.table import Table
 
+    from services import screens
     from services.stack.lines import JOBS_SHOWN, together
     from services.stack.rescales import rescale_lines
 
-    console = Console() if sys.stdout.isatty() else Console(width=WIDTH_WITHOUT_TERMINAL)
+    console = screens.console(WIDTH_WITHOUT_TERMINAL)
     many = len(report["jobs"]) > JOBS_SHOWN
     shown = {f"{len(report['jobs'])} jobs together": together(report["jobs"])} if many else report["jobs"]
     for job, policies in shown.items():
@@ -123,7 +140,7 @@ def _print_summary(report: dict[str, Any]) -> None:
     if many:
         console.print("means over the jobs; subtask min, rescales, overload and rent are sums; --report FILE writes each job")
     for line in (*rent_lines(report, jobs_shown=not many), *rescale_lines(report["rescaling"], jobs_shown=not many)):
-        console.print(line, highlight=False)
+        console.print(line)
     counts, fresh = report["counts"], report["freshness_s"]["pipeline"]
     console.print(
         f"{counts['metrics']} samples → {counts['windows']} windows → {counts['decisions']['act']} act, "

@@ -195,11 +195,12 @@ class LocalRoad:
         }
 
     def _start_servers(self) -> None:
-        for server in (self._broker, self._redis):
+        servers = (self._broker, self._redis)
+        for server in servers:
             server.prepare()
-            self.supervisor.launch(Role(server.name, server.command(), ready=server.answers, stop_grace_s=server.stop_grace_s))
-        for server in (self._broker, self._redis):
-            self.supervisor.await_ready(server.name)
+        self.supervisor.start_together(
+            [Role(server.name, server.command(), ready=server.answers, stop_grace_s=server.stop_grace_s) for server in servers]
+        )
         create_topics(self.settings)
 
     def _start_roles(self) -> None:
@@ -213,10 +214,7 @@ class LocalRoad:
             spark_arguments=spark,
             rescaler_arguments=["--standbys", str(self.options.standbys)],
         )
-        for role in roles:
-            self.supervisor.launch(role)
-        for role in roles:
-            self.supervisor.await_ready(role.name)
+        self.supervisor.start_together(roles)
 
     def _engine_arguments(self) -> list[str]:
         arguments = ["--pace", self.options.pace, "--span-minutes", str(self.policy.span_minutes)]

@@ -1,34 +1,16 @@
 """What happened on a road, counted from Kafka itself by distinct identity, and written whole. Decides nothing."""
 
-import json
-import os
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from contracts import topics
 from contracts.clock import MINUTE_MS
-from contracts.messages import (
-    Balance,
-    ClusterTopology,
-    DeadLetter,
-    Decision,
-    EngineEvent,
-    EventRecord,
-    Host,
-    JobTopology,
-    MinuteMarker,
-    Outcome,
-    Placement,
-    Progress,
-    RescheduleCommand,
-    TaskSample,
-)
+from contracts.commands import Balance, EventRecord, Outcome, Placement, Progress, RescheduleCommand
+from contracts.messages import ClusterTopology, DeadLetter, Decision, EngineEvent, Host, JobTopology, MinuteMarker, TaskSample
 from contracts.rent import Rents, rents
 from contracts.settings import RoadSettings
 from contracts.topics import TopicNames
@@ -192,22 +174,6 @@ def read_figures(settings: RoadSettings, names: Sequence[str] = tuple(_TAKE)) ->
     finally:
         reader.close()
     return figures
-
-
-def write_report(path: Path, report: dict[str, Any]) -> None:
-    """Write the report whole: a reader sees the former file or this one, never a part."""
-    path = path.absolute()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-    try:
-        with os.fdopen(handle, "w") as file:
-            json.dump(report, file, indent=1)
-            file.write("\n")
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def _percentiles(durations_ms: Iterable[int]) -> dict[str, float | int | None]:

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from contracts.clock import MINUTE_MS
-from contracts.messages import EngineEvent, Outcome, Progress, RescheduleCommand
+from contracts.commands import Outcome, Progress, RescheduleCommand
+from contracts.messages import EngineEvent
 
 _OF_HOSTS = ("host_joined", "host_leaving", "host_lost", "job_stopped", "job_restarted", "job_failed")
 

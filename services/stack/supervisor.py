@@ -31,6 +31,7 @@ from services.stack.process import ChildProcess
 POLL_S = 0.1
 STILL_STARTING_EVERY_S = 5.0
 LOG_LINES_SHOWN = 15
+WAITS = " waiting for "
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -121,6 +122,13 @@ class Supervisor:
         self.launch(role)
         self.await_ready(role.name)
 
+    def start_together(self, roles: Sequence[Role]) -> None:
+        """Start roles side by side and wait until all are ready; raises RoleError as `start` does."""
+        for role in roles:
+            self.launch(role)
+        for role in roles:
+            self.await_ready(role.name)
+
     def launch(self, role: Role) -> None:
         """Start a role without waiting for it."""
         if role.name in self._running and self._running[role.name].process.is_running:
@@ -139,7 +147,7 @@ class Supervisor:
             if waited_s > this.role.ready_timeout_s:
                 raise _role_error(this, f"was not ready after {this.role.ready_timeout_s:.0f} s")
             if waited_s > next_word_s:
-                self._progress(f"{name}: still starting, {waited_s:.0f} s")
+                self._progress(f"{name}: still starting, {waited_s:.0f} s{self._who_waits()}")
                 next_word_s += STILL_STARTING_EVERY_S
             time.sleep(POLL_S)
         self.check()  # what answered must have been this process, not a stranger on its port
@@ -202,6 +210,14 @@ class Supervisor:
     def last_log_lines(self, name: str, count: int = LOG_LINES_SHOWN) -> list[str]:
         """Return the last lines a role wrote since it was last started."""
         return self._running[name].process.last_log_lines(count)
+
+    def _who_waits(self) -> str:
+        """Return which role says last that it waits (`runtime.backoff`), and what for, e.g. a broker that is away; else ""."""
+        for name in self._running:
+            said = "".join(self.last_log_lines(name, 1))
+            if WAITS in said:
+                return f"; {name} is{WAITS}{said.partition(WAITS)[2]}"
+        return ""
 
     def _stop_one(self, this: _Running) -> None:
         this.process.ask_to_end()

@@ -2,14 +2,16 @@
 
 import click
 
+from services import options
+
 
 @click.command("state-service")
-@click.option("--bootstrap", help="Kafka bootstrap servers (default: SURESCALE_BOOTSTRAP).")
-@click.option("--prefix", help="Stands before every topic name.")
-@click.option("--redis", "redis_url", help="Address of Redis (default: SURESCALE_REDIS_URL).")
-@click.option("--host", help="Address that the HTTP API listens on (default: 127.0.0.1).")
-@click.option("--port", type=int, help="Port of the HTTP API (default: 8070).")
-@click.option("--health-port", type=int, help="Port of health endpoint and metrics.")
+@options.bootstrap
+@options.prefix
+@options.redis_url
+@click.option("--host", help="Address that the HTTP API listens on (default: SURESCALE_HTTP_HOST, else loopback).")
+@click.option("--port", type=click.IntRange(0, 65_535), help="Port of the HTTP API (default: SURESCALE_HTTP_PORT, else 8070).")
+@options.health_port
 def command(
     bootstrap: str | None,
     prefix: str | None,

@@ -7,39 +7,36 @@ from typing import TYPE_CHECKING
 
 import click
 
+from services import options
+
 if TYPE_CHECKING:
     from contracts.settings import RoadSettings
     from services.state.view_store import ViewStore
     from services.state.views import Views
 
 REBUILD_TIMEOUT_S = 300.0
-
-_REDIS = click.option("--redis", "redis_url", help="Address of Redis (default: SURESCALE_REDIS_URL).")
-_PREFIX = click.option("--prefix", help="Stands before every topic name and key of the road.")
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+EVERY_S = 2.0
 
 
 @click.command("state")
 @click.argument("job", required=False)
-@_JSON
+@options.as_json
 @click.option("--watch", is_flag=True, help="Show it again and again, until Ctrl-C.")
 @click.option(
     "--every",
     type=click.FloatRange(min=0.1),
-    default=2.0,
-    show_default=True,
     metavar="SECONDS",
-    help="How often --watch shows it.",
+    help=f"How often --watch shows it. [{EVERY_S:g}]",
 )
-@click.option("--rebuild", is_flag=True, help="Flush the view and build it anew from Kafka first.")
-@_REDIS
-@_PREFIX
-@click.option("--bootstrap", help="Kafka bootstrap servers, for --rebuild (default: SURESCALE_BOOTSTRAP).")
+@click.option("--rebuild", is_flag=True, help="Flush the view and build it anew from Kafka (--bootstrap) first.")
+@options.redis_url
+@options.prefix
+@options.bootstrap
 def state_command(
     job: str | None,
     as_json: bool,
     watch: bool,
-    every: float,
+    every: float | None,
     rebuild: bool,
     redis_url: str | None,
     prefix: str | None,
@@ -50,8 +47,10 @@ def state_command(
 
     if as_json and watch:
         raise click.UsageError("--watch is for people; programs ask again, or ask the HTTP API")
+    if every is not None and not watch:
+        raise click.UsageError("--every says how often --watch shows it; add --watch")
 
-    settings = road_settings(redis_url, prefix, bootstrap)
+    settings = options.road_settings(redis_url=redis_url, prefix=prefix, bootstrap=bootstrap)
     with open_store(settings) as store:
         if rebuild:
             click.echo(_rebuild(settings, store), err=True)
@@ -62,7 +61,7 @@ def state_command(
         with suppress(KeyboardInterrupt):
             while True:
                 _show(views, job, as_json, anew=True)
-                time.sleep(every)
+                time.sleep(every or EVERY_S)
 
 
 def _show(views: "Views", job: str | None, as_json: bool, *, anew: bool = False) -> None:
@@ -82,27 +81,20 @@ def _show(views: "Views", job: str | None, as_json: bool, *, anew: bool = False)
 @click.command("decisions")
 @click.argument("job")
 @click.option("--limit", type=click.IntRange(1, 500), default=10, show_default=True, help="How many, the newest first.")
-@_JSON
-@_REDIS
-@_PREFIX
+@options.as_json
+@options.redis_url
+@options.prefix
 def decisions_command(job: str, limit: int, as_json: bool, redis_url: str | None, prefix: str | None) -> None:
     """Show the latest decisions on JOB (cluster/name): what was wanted, why, what amended it, and what became of it."""
     from services.state.tables import print_decisions, print_json
     from services.state.views import Views
 
-    with open_store(road_settings(redis_url, prefix, None)) as store:
+    with open_store(options.road_settings(redis_url=redis_url, prefix=prefix)) as store:
         decisions = Views(store).decisions(job, limit)
     if as_json:
         print_json(decisions)
     else:
         print_decisions(job, decisions)
-
-
-def road_settings(redis_url: str | None, prefix: str | None, bootstrap: str | None) -> "RoadSettings":
-    """Return the road's settings: what the command line says, else the environment."""
-    from contracts.settings import RoadSettings, from_environment
-
-    return from_environment(RoadSettings, redis_url=redis_url, topic_prefix=prefix, bootstrap=bootstrap)
 
 
 @contextmanager
@@ -133,18 +125,15 @@ def _rebuild(settings: "RoadSettings", store: "ViewStore") -> str:
     """Flush the view and build it anew; a projector that runs meanwhile helps, whoever is first writes."""
     import logging
 
-    from confluent_kafka import KafkaException
-
+    from services.road_topics import readable
     from services.state.projector import Projector
 
-    logging.getLogger("surescale.librdkafka").setLevel(logging.CRITICAL)  # what is away is said below, once
     projector = Projector(settings, store, logging.getLogger("surescale.state"))
     try:
-        projector.catch_up(REBUILD_TIMEOUT_S)  # a Kafka that is away is found out before anything is flushed
-        flushed = store.flush()
-        projector.catch_up(REBUILD_TIMEOUT_S)
-    except KafkaException as error:
-        raise ConnectionError(f"Kafka at {settings.bootstrap} does not answer: {error}") from None
+        with readable(settings):
+            projector.catch_up(REBUILD_TIMEOUT_S)  # a Kafka that is away is found out before anything is flushed
+            flushed = store.flush()
+            projector.catch_up(REBUILD_TIMEOUT_S)
     finally:
         projector.close()
     return f"rebuilt from Kafka: {flushed} keys flushed, {len(list(store.own_keys()))} keys now"

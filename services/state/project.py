@@ -11,22 +11,19 @@ import msgspec
 from msgspec.structs import replace
 
 from contracts import topics
+from contracts.commands import Balance, EventRecord, Outcome, RescheduleCommand
 from contracts.errors import RecordRejected
 from contracts.ids import cluster_of, split_job
 from contracts.messages import (
-    Balance,
     ClockSegment,
     ClusterTopology,
     DeadLetter,
     Decision,
     EngineEvent,
-    EventRecord,
     JobSettings,
     JobTopology,
-    Outcome,
     PolicyRelease,
     RescalerRecord,
-    RescheduleCommand,
     TaskDecision,
 )
 from contracts.summaries import decode_summary, encode_summary, summary_of

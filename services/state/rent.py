@@ -9,7 +9,8 @@ from typing import Any
 
 import msgspec
 
-from contracts.messages import ClusterTopology, JobTopology, RescheduleCommand
+from contracts.commands import RescheduleCommand
+from contracts.messages import ClusterTopology, JobTopology
 from contracts.rent import DAY_S, prices_of, rent_per_s, stay_of
 
 Document = dict[str, Any]

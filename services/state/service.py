@@ -15,6 +15,7 @@ from runtime.backoff import Stopped, wait_for
 from runtime.health import HealthServer
 from runtime.kafka import wait_for_topics
 from runtime.metrics import Reading, RoleMetrics, Tally
+from services.listening import listen
 from services.state import metrics
 from services.state.api import make_app
 from services.state.project import PROJECTED
@@ -32,7 +33,7 @@ def run(settings: StateSettings, stop: threading.Event, log: logging.Logger) -> 
     """Project and answer until told to stop.
 
     Raises:
-        OSError: the port of the HTTP API is taken.
+        SettingsError: the port of the HTTP API is taken.
         Exception: a mistake of ours in the projector.
     """
     store = ViewStore(connect(settings.redis_url), settings.topic_prefix)
@@ -51,7 +52,7 @@ async def _serve(
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     try:
-        await web.TCPSite(runner, settings.http_host, settings.http_port).start()
+        await listen(runner, settings.http_host, settings.http_port, option="--port")
         log.info("answering at http://%s:%d/", settings.http_host, settings.http_port)
         work.thread.start()
         while not stop.is_set() and work.thread.is_alive():

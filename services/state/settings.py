@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from contracts.errors import SettingsError
 from contracts.settings import RoadSettings
 
 
@@ -13,3 +14,12 @@ class StateSettings(RoadSettings):
     """Address that the HTTP API listens on."""
     http_port: int = 8070
     """Port of the HTTP API."""
+
+    def __post_init__(self) -> None:
+        """Refuse a port that is none.
+
+        Raises:
+            SettingsError: names the setting and the fix.
+        """
+        if not 0 <= self.http_port <= 65_535:
+            raise SettingsError(f"http_port: {self.http_port} is no port; give one from 1 to 65535 (SURESCALE_HTTP_PORT, --port)")

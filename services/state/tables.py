@@ -1,20 +1,19 @@
 """Documents of the view as tables and lines for people. Reads nothing itself."""
 
 import json
-from datetime import UTC, datetime
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from services import screens
+from services.event_time import to_the_second
 from services.naming import several
 
 Document = dict[str, Any]
 
 _WISHED = ("Available", "Balanced")  # conditions that are well when they hold; of all others the opposite
 _ACTION_STYLE = {"act": "bold green", "hold": "dim"}
-_WIDTH_WITHOUT_TERMINAL = 160
 SILENT_MINUTES_MIN = 15  # less is the way that windows take, at a road's clock that runs fast
 
 
@@ -26,7 +25,7 @@ def print_json(document: Any) -> None:
 def print_jobs(jobs: list[Document]) -> None:
     """Print one line per job."""
     if not jobs:
-        _console().print("No job is known yet: no topology, window or decision has arrived.")
+        screens.console().print("No job is known yet: no topology, window or decision has arrived.")
         return
     table = Table("job", "state", "mode", "tasks", "parallelism", "records/min", "complete", "window end", "last", "gate")
     for job in jobs:
@@ -42,12 +41,12 @@ def print_jobs(jobs: list[Document]) -> None:
             " ".join(filter(None, (job["action"], job["outcome"]))) or "-",
             _gate(job["gate_phase"], job["wake_up_ms"]),
         )
-    _console().print(table)
+    screens.console().print(table)
 
 
 def print_job(job: Document) -> None:
     """Print one job: facts, tasks, latest decision."""
-    console = _console()
+    console = screens.console()
     topology, window, gate = (job[name] or {} for name in ("topology", "window", "gate"))
     settings, command = job["settings"] or {}, job["command"] or {}
     facts = Table.grid(padding=(0, 2))
@@ -75,7 +74,7 @@ def print_job(job: Document) -> None:
 def print_decisions(job: str, decisions: list[Document]) -> None:
     """Print decisions, the newest first, with what became of each task and of the whole."""
     if not decisions:
-        _console().print(f"No decision on {job} yet.", markup=False)
+        screens.console().print(f"No decision on {job} yet.", markup=False)
         return
     table = Table("span end", "action", "reason", "tasks: current -> desired", "policy", "outcome", "command", show_lines=True)
     for decision in decisions:
@@ -89,18 +88,14 @@ def print_decisions(job: str, decisions: list[Document]) -> None:
             Text(_outcome(decision["outcome"])),
             Text(_command_line(decision["command"] or {})),
         )
-    _console().print(table)
-
-
-def _console() -> Console:
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=_WIDTH_WITHOUT_TERMINAL)
+    screens.console().print(table)
 
 
 def _conditions(gate: Document) -> Table:
     """How the job is, as in a Kubernetes status; generations say whether that is up to date."""
     generation, seen = _word(gate.get("desired_generation")), _word(gate.get("observed_generation"))
-    table = Table("condition", "status", "reason", "since", "message", title=f"generation {generation}, observed {seen}")
+    table = Table("condition", "status", "reason", "since", "message", title_justify="left")
+    table.title = f"conditions at generation {generation}, observed {seen}"
     for each in gate["conditions"]:
         status = Text(str(each["status"]), style="" if each["status"] == (each["type"] in _WISHED) else "yellow")
         table.add_row(each["type"], status, each["reason"], _minute(each["last_transition_ms"]), Text(each["message"]))
@@ -189,7 +184,7 @@ def _gate(phase: str | None, wake_up_ms: int | None, reason: str | None = None) 
 
 
 def _minute(at_ms: int | None) -> str:
-    return "-" if at_ms is None else datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    return "-" if at_ms is None else to_the_second(at_ms)
 
 
 def _number(value: float | None) -> str:

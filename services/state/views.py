@@ -98,10 +98,7 @@ class Views:
             NotFound: it is not, or no longer, in the view.
         """
         job = of.rpartition("@")[0]
-        body = self._body("decisions", job, of)
-        if body is None:
-            raise NotFound("decision", of, self._near_in("decisions", job, of))
-        return self._decision(job, body, self._body("outcomes", job, of))
+        return self._decision(job, self._required("decision", job, of), self._body("outcomes", job, of))
 
     def command(self, of: str) -> Document:
         """Return one command with its progress.
@@ -109,11 +106,7 @@ class Views:
         Raises:
             NotFound: it is not, or no longer, in the view.
         """
-        job = of.rpartition("#")[0]
-        body = self._body("commands", job, of)
-        if body is None:
-            raise NotFound("command", of, self._near_in("commands", job, of))
-        return self._with_progress(_flat(body))
+        return self._with_progress(_flat(self._required("command", of.rpartition("#")[0], of)))
 
     def cluster(self, cluster: str) -> Document:
         """Return a cluster's hosts, jobs, placement and latest events.
@@ -232,6 +225,13 @@ class Views:
 
     def _body(self, timeline: str, job: str, of: str) -> Document | None:
         return _parsed(self._client.hget(self._key(f"{timeline}.bodies:{job}"), of))
+
+    def _required(self, kind: str, job: str, of: str) -> Document:
+        """Return a decision or a command; NotFound says what there is instead."""
+        body = self._body(f"{kind}s", job, of)
+        if body is None:
+            raise NotFound(kind, of, self._near_in(f"{kind}s", job, of))
+        return body
 
     def _decision(self, job: str, decision: Document | None, outcome: Document | None) -> Document:
         document = _with_freshness(_flat(decision)) or {}

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from contracts import topics
-from contracts.messages import Decision, EventRecord, Progress
+from contracts.commands import EventRecord, Progress
+from contracts.messages import Decision
 from contracts.settings import RoadSettings, to_environment
 from contracts.wire import decode
 from runtime.kafka import LogReader

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from contracts import topics
-from contracts.messages import Decision, EventRecord, Progress, RescheduleCommand
+from contracts.commands import EventRecord, Progress, RescheduleCommand
+from contracts.messages import Decision
 from contracts.wire import decode
 from runtime.kafka import LogReader
 from tests.support.compose_road import ComposeRoad, Ended, dashboard_queries

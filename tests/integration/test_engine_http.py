@@ -14,7 +14,8 @@ from urllib.error import HTTPError, URLError
 import msgspec
 import pytest
 
-from contracts.messages import ClockSegment, ClusterTopology, JobTopology, RescheduleCommand, TaskChange, TaskSample
+from contracts.commands import RescheduleCommand, TaskChange
+from contracts.messages import ClockSegment, ClusterTopology, JobTopology, TaskSample
 from contracts.wire import encode
 from services.engine import metrics
 from services.stack.ports import free_port

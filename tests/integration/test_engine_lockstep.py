@@ -14,7 +14,8 @@ import pytest
 from confluent_kafka import KafkaException
 
 from contracts.clock import MINUTE_MS
-from contracts.messages import ClockSegment, EventRecord, Outcome, Progress
+from contracts.commands import EventRecord, Outcome, Progress
+from contracts.messages import ClockSegment
 from contracts.settings import RoadSettings, to_environment
 from contracts.topics import CLOCK, RESCHEDULE_EVENTS, TopicNames
 from contracts.wire import decode, encode

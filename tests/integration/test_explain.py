@@ -22,7 +22,8 @@ from runtime.kafka import create_topics, producer
 from services.agent.answering import Answerer
 from services.explain import log as explain_log
 from services.explain.command import command
-from services.explain.log import Log, append_ms, send
+from services.explain.log import Log
+from services.road_topics import append_ms, send
 from tests.conftest import KafkaForTests
 from tests.support.builders import JOB
 from tests.unit.services.test_agent_answering import window_at
@@ -100,7 +101,7 @@ def test_deciding_again_from_kafka_gives_the_same_bytes(road: RoadSettings) -> N
         ([f"{JOB}@1/sure"], "no decision 'sim/clicks@1/sure' is in Kafka"),
         ([f"{JOB}#9.0"], "no command 'sim/clicks#9.0' is in Kafka"),
         ([JOB, "--recompute"], "is no longer in Kafka"),
-        ([f"{JOB}#4.0", "--recompute", "--policy-folder", "nowhere"], "the model cannot be had: sure of hash"),
+        ([f"{JOB}#4.0", "--recompute", "--policy-folder", "tests"], "the model cannot be had: sure of hash"),
     ],
 )
 def test_what_is_gone_is_one_line(road: RoadSettings, wanted: list[str], words: str) -> None:

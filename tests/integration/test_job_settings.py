@@ -10,9 +10,9 @@ from contracts.messages import ClockSegment, JobSettings, JobTopology
 from contracts.settings import RoadSettings
 from contracts.topics import CLOCK, JOB_SETTINGS, JOB_TOPOLOGY
 from runtime.kafka import create_topics
-from services.explain.log import everything, parsed, send
 from services.job_settings.book import Book, change
 from services.job_settings.command import command
+from services.road_topics import everything, parsed, send
 from tests.conftest import KafkaForTests
 from tests.support.builders import JOB, topology
 

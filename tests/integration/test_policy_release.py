@@ -17,9 +17,9 @@ from contracts.topics import CLOCK, DECISIONS, JOB_SETTINGS, POLICY_RELEASES, SN
 from contracts.windows import encode_window
 from policies.registry import SHIPPED
 from runtime.kafka import LogReader, create_topics, producer
-from services.explain.log import everything, parsed, send
 from services.policy_releases.command import command
 from services.policy_releases.folder import card_hash
+from services.road_topics import everything, parsed, send
 from tests.conftest import KafkaForTests
 from tests.support.builders import JOB
 from tests.support.waiting import wait_until

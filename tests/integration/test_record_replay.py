@@ -20,10 +20,11 @@ from contracts.topics import DECISIONS, JOB_SETTINGS, JOB_TOPOLOGY, SNAPSHOTS, T
 from contracts.windows import Window, encode_window
 from contracts.wire import decode, encode
 from runtime.kafka import LogReader, create_topics, producer
-from spark_streaming.columns import Coordinates, records_of
+from spark_streaming.columns import Coordinates
 from spark_streaming.minutes import MinuteRules, Minutes
 from tests.conftest import KafkaForTests
 from tests.support.builders import JOB, sample, topology
+from tests.support.record_columns import records_of
 from tests.unit.services.recording_windows import FIRST_MINUTE, decided, windows
 
 pytestmark = pytest.mark.integration

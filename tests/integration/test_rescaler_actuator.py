@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from contracts.clock import MINUTE_MS
-from contracts.messages import RescheduleCommand, TaskChange
+from contracts.commands import RescheduleCommand, TaskChange
 from rescaler.actuators.base import EngineApi, EngineAway, EngineRefused
 from rescaler.actuators.engine_http import EngineHttp
 from rescaler.actuators.fake import FakeEngine

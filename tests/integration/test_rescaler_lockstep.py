@@ -46,9 +46,10 @@ from simulation.costs import with_learners
 from simulation.engine import RunOptions
 from simulation.jobs import load_job
 from simulation.workload import load_workload
-from spark_streaming.columns import Coordinates, records_of
+from spark_streaming.columns import Coordinates
 from spark_streaming.minutes import MinuteRules, Minutes
 from tests.conftest import KafkaForTests
+from tests.support.record_columns import records_of
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from contracts.commands import Progress, RescheduleCommand
 from contracts.ids import decision_id
-from contracts.messages import Decision, JobSettings, PolicyUsed, Progress, RescheduleCommand, TaskDecision
+from contracts.messages import Decision, JobSettings, PolicyUsed, TaskDecision
 from contracts.windows import Window
 from rescaler.control.situation import ControlSettings
 from rescaler.episode import ControllerAnswer

@@ -7,7 +7,8 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contracts.messages import Balance, ClusterTopology, Decision, JobTopology, Outcome, RescheduleCommand
+from contracts.commands import Balance, Outcome, RescheduleCommand
+from contracts.messages import ClusterTopology, Decision, JobTopology
 from contracts.wire import encode
 from rescaler.control.controller import Controller, Effects
 from rescaler.control.placing import PlacingSettings

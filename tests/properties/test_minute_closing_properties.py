@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from contracts.messages import MinuteMarker, TaskSample
 from contracts.windows import FIGURE, Window, encode_window
-from spark_streaming.columns import Coordinates, records_of
+from spark_streaming.columns import Coordinates
 from spark_streaming.minutes import MinuteRules, Minutes
 from spark_streaming.state_store import StateStore
+from tests.support.record_columns import records_of
 from tests.unit.spark_streaming.road import MINUTE, RULES, graph, marker, sample, spec
 
 JOBS = ("sim/a", "sim/b", "sim/c")

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from contracts.commands import Outcome, Progress, RescheduleCommand
 from contracts.ids import Cluster, decision_id
 from contracts.messages import (
     ClusterTopology,
@@ -12,10 +13,7 @@ from contracts.messages import (
     Host,
     JobSettings,
     JobTopology,
-    Outcome,
     PolicyUsed,
-    Progress,
-    RescheduleCommand,
     TaskDecision,
     TaskSpec,
 )

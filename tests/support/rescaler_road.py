@@ -18,7 +18,8 @@ from typing import Any
 
 from confluent_kafka import KafkaException, Producer
 
-from contracts.messages import ClockSegment, Decision, EventRecord, Message, Outcome, Progress, RescheduleCommand
+from contracts.commands import EventRecord, Outcome, Progress, RescheduleCommand
+from contracts.messages import ClockSegment, Decision, Message
 from contracts.settings import to_environment
 from contracts.topics import (
     CLOCK,

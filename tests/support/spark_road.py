@@ -28,11 +28,12 @@ from runtime.kafka import LogReader, create_topics, producer
 from services.stack.artifacts import fetch
 from services.stack.locked import SPARK_KAFKA
 from services.stack.ports import free_port
-from spark_streaming.columns import Coordinates, records_of
+from spark_streaming.columns import Coordinates
 from spark_streaming.minutes import MinuteRules, Minutes
 from spark_streaming.settings import SparkSettings
 from tests.conftest import KafkaForTests
 from tests.support.metrics import Scraped, scraped
+from tests.support.record_columns import records_of
 
 SURESCALE = [sys.executable, "-c", "from services.cli import main; main()"]
 Message = TaskSample | MinuteMarker

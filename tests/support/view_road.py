@@ -19,6 +19,7 @@ import pytest
 
 from contracts import topics
 from contracts.clock import MINUTE_MS
+from contracts.commands import Outcome, Progress, RescheduleCommand, TaskChange
 from contracts.ids import decision_id
 from contracts.messages import (
     Amendment,
@@ -28,12 +29,8 @@ from contracts.messages import (
     EngineEvent,
     Host,
     JobSettings,
-    Outcome,
     PolicyUsed,
-    Progress,
     RescalerRecord,
-    RescheduleCommand,
-    TaskChange,
     TaskDecision,
 )
 from contracts.settings import RoadSettings, to_environment

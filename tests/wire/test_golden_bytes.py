@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from contracts import commands as c
 from contracts import messages as m
 from contracts.clock import MINUTE_MS
 from contracts.messages import Message
@@ -70,7 +71,7 @@ MESSAGES: dict[str, Message] = {
         closed_append_ms=11,
         reached_wall_ms=10,
     ),
-    "command": m.RescheduleCommand(
+    "command": c.RescheduleCommand(
         command_id=f"{JOB}#3.0",
         cluster="sim",
         job=JOB,
@@ -81,8 +82,8 @@ MESSAGES: dict[str, Message] = {
         gate_reason="desired",
         gate_cause="max_delay",
         issued_at_ms=60_000,
-        changes=(m.TaskChange(task="map", before=2, after=3, added_units=(4,), units=(1, 2, 4), vnodes_moved=85),),
-        placement=m.Placement(
+        changes=(c.TaskChange(task="map", before=2, after=3, added_units=(4,), units=(1, 2, 4), vnodes_moved=85),),
+        placement=c.Placement(
             algorithm="cetsa",
             hosts=("m1",),
             rent_per_s=0.0024,
@@ -91,7 +92,7 @@ MESSAGES: dict[str, Message] = {
             rent_default_per_s=0.0064,
         ),
     ),
-    "outcome": m.Outcome(
+    "outcome": c.Outcome(
         cluster="sim",
         job=JOB,
         decision_id=f"{JOB}@60000/sure",
@@ -101,10 +102,10 @@ MESSAGES: dict[str, Message] = {
         at_ms=60_000,
         until_ms=90_000,
     ),
-    "progress": m.Progress(
+    "progress": c.Progress(
         cluster="sim", job=JOB, command_id=f"{JOB}#3.0", desired_generation=3, status="applied", at_ms=9, duration_ms=60_000
     ),
-    "balance": m.Balance(
+    "balance": c.Balance(
         cluster="sim",
         generation=2,
         sequence=0,
@@ -113,9 +114,9 @@ MESSAGES: dict[str, Message] = {
         at_ms=120_000,
         hosts_version=5,
         until_ms=180_000,
-        moves=(m.SlotMove(job=JOB, unit=1, host="m1", to_unit=9, to_host="m2"),),
+        moves=(c.SlotMove(job=JOB, unit=1, host="m1", to_unit=9, to_host="m2"),),
     ),
-    "standby": m.RescheduleCommand(
+    "standby": c.RescheduleCommand(
         command_id=f"{JOB}#4.0",
         cluster="sim",
         job=JOB,
@@ -128,7 +129,7 @@ MESSAGES: dict[str, Message] = {
         gate_cause="standby",
         issued_at_ms=120_000,
         changes=(),
-        standbys=(m.SlotStandbys(unit=1, hosts=("m2",)),),
+        standbys=(c.SlotStandbys(unit=1, hosts=("m2",)),),
     ),
     "clock-told": m.ClockSegment(
         road="main",

@@ -2,7 +2,8 @@
 
 import pytest
 
-from contracts.messages import Host, JobTopology, Placement, TaskSpec
+from contracts.commands import Placement
+from contracts.messages import Host, JobTopology, TaskSpec
 from contracts.rent import Stay, bill, cluster_dollars, hosts_of, rents, stay_of
 
 HOSTS = (Host(host="m1", units=(0, 1), price_per_s=0.5), Host(host="l1", units=(2, 3), price_per_s=2.0))

@@ -121,6 +121,8 @@ def test_a_history_that_lost_its_rows_but_one_minute_counts_on() -> None:
         (lambda raw: raw[:-4], "invalid_field"),
         (lambda raw: raw.replace(b'"window_minutes":3', b'"window_minutes":4'), "invalid_field"),
         (lambda raw: raw.replace(b'"job"', b'"jab"'), "invalid_field"),
+        (lambda raw: raw.replace(b'"sim/', b'"\xff\xfe\xfd/'), "invalid_field"),
+        (lambda raw: raw.replace(b'"hourly_load":[null,', b'"hourly_load":[     '), "invalid_field"),
         (lambda raw: raw.replace(b"records_in", b"records_on"), "unknown_layout"),
     ],
 )

@@ -1,14 +1,19 @@
 """Sampler, GNN and objective: gradients that arrive, invariances, signs."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="training needs torch: make install-train")
 
+from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
+
 from contracts.messages import TaskSpec  # noqa: E402
 from model_export.gnn import PolicyNet  # noqa: E402
-from model_export.learner import Sure, auxiliary_loss, choose, forward, logits  # noqa: E402
+from model_export.learner import Chosen, Sure, auxiliary_loss, choose, forward, logits  # noqa: E402
 from model_export.objective import Information, Weights, cross_entropy, kl_to_prior, negative_log_density  # noqa: E402
+from model_export.reinforce import Noise, draw, log_probability  # noqa: E402
 from model_export.sampler import straight_through  # noqa: E402
 from policies.features import WIDTH, Encoded  # noqa: E402
 from policies.graph import job_graph  # noqa: E402
@@ -139,3 +144,21 @@ def test_auxiliary_losses_are_finite_with_masked_figures(model: Sure, encoded: E
     loss.backward()
     assert torch.isfinite(loss)
     assert all(torch.isfinite(p.grad).all() for p in model.parameters() if p.grad is not None)
+
+
+def test_a_step_keeps_all_its_tensors_on_the_models_device(model: Sure, encoded: Encoded) -> None:
+    """On a pretended GPU, where torch refuses to mix devices, both losses are formed."""
+    chosen = choose(model, encoded, GRAPH, np.random.default_rng(1))
+    noise = Noise()
+    deviations = draw(6, len(encoded.x), len(GRAPH.scalable), noise, np.random.default_rng(2))
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        with torch.device("cuda"):
+            there = Sure(model.statistics, model.hidden, SAMPLING)
+        tensors = {name: value.to("cuda") for name in Chosen.__slots__ if torch.is_tensor(value := getattr(chosen, name))}
+        moved = replace(chosen, **tensors)
+        passed = forward(there, moved, GRAPH, 1.0)
+        loss = auxiliary_loss(there, moved, passed, GRAPH, Weights())
+        loss = loss + log_probability(passed.outputs, deviations, GRAPH, noise).mean()
+        assert (there.device.type, loss.device.type) == ("cuda", "cuda")
+        with pytest.raises(RuntimeError, match="device"):
+            forward(there, chosen, GRAPH, 1.0)

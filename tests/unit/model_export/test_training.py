@@ -11,6 +11,7 @@ torch = pytest.importorskip("torch", reason="training needs torch: make install-
 
 from contracts.errors import SurescaleError  # noqa: E402
 from model_export.commands import export as export_command  # noqa: E402
+from model_export.commands import train as train_command  # noqa: E402
 from model_export.evaluate import judge, paired  # noqa: E402
 from model_export.export import ParityError, check_parity, export_package  # noqa: E402
 from model_export.rollout import Branching  # noqa: E402
@@ -123,3 +124,9 @@ def test_exporting_a_run_that_is_not_there_says_how_to_make_one(tmp_path: Path) 
     result = CliRunner().invoke(export_command, ["--run", str(tmp_path)])
     assert isinstance(result.exception, SurescaleError)
     assert "surescale train" in str(result.exception)
+
+
+def test_a_device_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    """The message names the option and what to give."""
+    refused = CliRunner().invoke(train_command, ["--device", "cuda:99", "--out", str(tmp_path)])
+    assert "--device cuda:99: torch finds no such device here; give cpu" in str(refused.exception)

@@ -31,12 +31,18 @@ def test_a_malformed_sample_is_carried_beside_the_good_ones(engine: EngineStub) 
     assert [json.loads(document) for document in minute.malformed] == [bad]
 
 
-@pytest.mark.parametrize("body", [b"<html>", b'{"jobs": 3}', b""])
+@pytest.mark.parametrize("body", [b"<html>", b'{"jobs": 3}', b'{"jobs": [{"job": "\xff"}]}', b""])
 def test_an_answer_of_another_kind_counts_as_away(engine: EngineStub, body: bytes) -> None:
     """Something else listens at the address; it is asked again later."""
     engine.raw["/jobs"] = body
     with pytest.raises(SourceAway, match=r"/jobs answered something else than expected"):
         EngineSource(engine.url).jobs()
+
+
+def test_a_job_may_have_any_name(engine: EngineStub) -> None:
+    """What means something in an address is quoted."""
+    engine.raw["/jobs/late%20clicks%3F/history"] = b'{"hours": []}'
+    assert EngineSource(engine.url).load_history("sim/late clicks?") == ()
 
 
 def test_an_error_of_the_engine_is_told_in_its_own_words(engine: EngineStub) -> None:

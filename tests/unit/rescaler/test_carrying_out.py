@@ -1,6 +1,6 @@
 """One command on its way through an engine that may be away, refuse, or give up."""
 
-from contracts.messages import Progress
+from contracts.commands import Progress
 from rescaler.actuators.base import Accepted
 from rescaler.actuators.carrying_out import CarryingOut
 from rescaler.actuators.fake import FakeEngine

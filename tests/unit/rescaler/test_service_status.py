@@ -2,8 +2,8 @@
 
 import msgspec
 
+from contracts.commands import Progress
 from contracts.ids import Cluster
-from contracts.messages import Progress
 from rescaler.control.controller import Controller
 from rescaler.control.situation import ControlSettings
 from rescaler.service import metrics
@@ -61,6 +61,16 @@ def test_learners_count_while_they_warm() -> None:
     assert (shown(status)[metrics.LEARNERS], shown(status)[metrics.LEARNER_LAG]) == (3, 100)
     status.count_progress(msgspec.structs.replace(warming, status="applied", lag_bytes=0))
     assert (shown(status)[metrics.LEARNERS], shown(status)[metrics.LEARNER_LAG]) == (0, 0)
+
+
+def test_learners_of_another_process_are_not_shown() -> None:
+    """Whoever is no longer active does not hear how their warming goes on."""
+    status = Status(CLUSTER)
+    status.count_progress(
+        Progress(cluster="sim", job=JOB, command_id="c", desired_generation=1, status="warming", at_ms=0, learners=3)
+    )
+    status.forget()
+    assert shown(status)[metrics.LEARNERS] == 0
 
 
 def test_jobs_are_counted_by_the_phase_of_their_gate() -> None:

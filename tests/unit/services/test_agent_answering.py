@@ -1,5 +1,7 @@
 """The agent between a window's bytes and a decision, without Kafka."""
 
+import logging
+
 import msgspec
 import pytest
 
@@ -11,7 +13,7 @@ from contracts.wire import encode
 from services.agent.answering import Answerer, Coordinates, dead_letter
 from services.agent.job_settings import newest
 from services.agent.settings import AgentSettings
-from services.agent.worker import build_app
+from services.agent.worker import build_app, warn_of_missing_policy
 from tests.support.builders import JOB, row, topology
 
 
@@ -107,3 +109,10 @@ def test_faust_is_set_up_without_web_server_tables_or_topics_of_its_own() -> Non
     assert not conf.web_enabled
     assert not conf.topic_allow_declare
     assert conf.producer_max_request_size > 16 * 1024 * 1024
+
+
+def test_a_policy_that_cannot_be_had_is_said_when_the_agent_starts(caplog: pytest.LogCaptureFixture) -> None:
+    """A slip in a name would else be seen in the decisions alone."""
+    for name in ("sure", "sureley"):
+        warn_of_missing_policy(AgentSettings(policy=name), logging.getLogger("surescale.agent"))
+    assert ["sureley" in line.getMessage() for line in caplog.records] == [True]

@@ -20,6 +20,10 @@ def surescale(*arguments: str) -> subprocess.CompletedProcess[str]:
         (("replay",), "Missing option '--from'"),
         (("nosuch",), "No such command 'nosuch'"),
         (("state", "--watch", "--json"), "--watch is for people"),
+        (("state", "--every", "5"), "add --watch"),
+        (("agent", "--health-port", "99999"), "'--health-port': 99999 is not in the range"),
+        (("policy", "list", "--policy-folder", "/nowhere"), "'--policy-folder': Directory '/nowhere' does not exist"),
+        (("record", "--job", "sim/a", "--out", "a", "--from", "yesterday"), "'yesterday' is no time; write 1995-08-28T08:00"),
     ],
 )
 def test_a_wrong_command_line_is_one_line(arguments: tuple[str, ...], says: str) -> None:
@@ -31,10 +35,19 @@ def test_a_wrong_command_line_is_one_line(arguments: tuple[str, ...], says: str)
     assert "--help` tells more" in done.stderr
 
 
-def test_an_error_of_the_world_is_one_line() -> None:
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("replay", "--from", "/nowhere.ssrec"), "neither a file nor one of the topics"),
+        (("record", "--job", "sim/a", "--out", "/nowhere/a.ssrec"), "--out: folder /nowhere does not exist; create it first"),
+        (("state", "--redis", "nowhere"), "redis_url: 'nowhere' is no address of Redis"),
+    ],
+)
+def test_an_error_of_the_world_is_one_line(arguments: tuple[str, ...], says: str) -> None:
     """Exit code 1, no trace."""
-    done = surescale("replay", "--from", "/nowhere.ssr")
+    done = surescale(*arguments)
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1)
+    assert says in done.stderr
 
 
 def test_help_and_version_are_no_errors() -> None:

@@ -2,10 +2,10 @@
 
 import msgspec
 import pytest
+from rich.console import Console
 
 from contracts.messages import ClusterTopology, Host, JobTopology, TaskSpec
 from rescaler.commands.reschedule import run as reschedule
-from services.cluster import tables
 from services.cluster.tables import print_info, ranges
 from services.state.cluster_info import JobSeen, cluster_info, fragment_id, job_seen
 
@@ -115,12 +115,11 @@ def test_the_matrix_has_a_row_a_fragment_and_a_column_a_worker(capsys: pytest.Ca
     assert "without units: sim/idle" in told
 
 
-def test_a_matrix_too_wide_is_cut(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_matrix_too_wide_is_cut(capsys: pytest.CaptureFixture[str]) -> None:
     """With many workers the rows are repeated for the next ones; no line is longer than the terminal."""
-    monkeypatch.setattr(tables, "_WIDTH_WITHOUT_TERMINAL", 60)
     hosts = tuple(Host(host=f"host-{at:02d}", units=(at,)) for at in range(12))
     cluster = ClusterTopology(cluster="sim", version=1, at_ms=0, hosts=hosts)
-    print_info(cluster_info(cluster, [job(units=tuple(range(12)))], 0))
+    print_info(cluster_info(cluster, [job(units=tuple(range(12)))], 0), Console(width=60, highlight=False))
     lines = capsys.readouterr().out.splitlines()
     matrix = [line for line in lines if "count" in line]
     assert len(matrix) == 4

@@ -1,15 +1,16 @@
 """``surescale evaluate`` as a command: report, table, bad input in one line."""
 
+import io
 import json
-import sys
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
-from services.cli import cli
-from services.evaluate.command import command
+from services.cli import cli, main
+from simulation.evaluation.judging import EvaluationError
 
 FAST = ["--policies", "hold,static", "--runs", "2", "--workers", "1"]
 JOB = "job,task,upstream,duration_s\nchain,a,,30\nchain,b,a,20\n"
@@ -25,15 +26,27 @@ def files(tmp_path: Path) -> dict[str, str]:
     return {"--job": str(job), "--workload": str(load)}
 
 
-def evaluate(options: dict[str, str], *more: str) -> Result:
-    """Run the command."""
-    return CliRunner().invoke(command, [*(word for pair in options.items() for word in pair), *more])
+@dataclass(frozen=True)
+class Done:
+    """How the command ended."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+
+
+def evaluate(options: dict[str, str], *more: str) -> Done:
+    """Run the command as a shell does."""
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
+        main(["evaluate", *(word for pair in options.items() for word in pair), *more])
+    return Done(int(ended.value.code or 0), out.getvalue(), err.getvalue())
 
 
 def test_a_report_file_and_a_table(files: dict[str, str], tmp_path: Path) -> None:
     """The report lands in the file, the table names every policy, progress goes to standard error."""
     done = evaluate(files, *FAST, "--report", str(tmp_path / "report.json"))
-    assert done.exit_code == 0, done.output
+    assert done.exit_code == 0, done.stderr
     report = json.loads((tmp_path / "report.json").read_text())
     assert list(report["policies"]) == ["hold", "static"]
     assert len(report["runs"]) == 2
@@ -63,7 +76,7 @@ def test_processes_change_no_figure(files: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"--policies": "sure-papper"}, "--policies: sure-papper"),
+        ({"--policies": "sure-papper"}, "--policies: there is no policy 'sure-papper'; known: "),
         ({"--policies": "hold,,static"}, "has an empty name"),
         ({"--policies": "hold,hold"}, "hold is named twice"),
         ({"--job": "j_0"}, "job 'j_0' is neither a shipped job nor a CSV file"),
@@ -135,10 +148,10 @@ def test_a_damaged_model_is_refused(files: dict[str, str], tmp_path: Path) -> No
     assert "sure/card.json is not a valid card" in refused.stderr
 
 
-def test_debug_shows_the_trace(files: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_debug_shows_the_trace(files: dict[str, str]) -> None:
     """With --debug the error itself comes through."""
-    monkeypatch.setattr(sys, "argv", ["surescale", "--debug", "evaluate"])
-    assert type(evaluate(files | {"--policies": "nobody"}).exception).__name__ == "EvaluationError"
+    with pytest.raises(EvaluationError, match="there is no policy 'nobody'"):
+        main(["--debug", "evaluate", "--policies", "nobody", *(word for pair in files.items() for word in pair)])
 
 
 def test_the_command_is_published() -> None:

@@ -6,7 +6,8 @@ import pytest
 from msgspec.structs import replace
 from rich.console import Console
 
-from contracts.messages import Decision, EngineEvent, JobSettings, Outcome, PolicyUsed, Progress, RescheduleCommand, TaskChange
+from contracts.commands import Outcome, Progress, RescheduleCommand, TaskChange
+from contracts.messages import Decision, EngineEvent, JobSettings, PolicyUsed
 from contracts.windows import encode_window
 from contracts.wire import encode
 from policies.registry import SHIPPED

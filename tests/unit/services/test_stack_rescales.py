@@ -1,6 +1,7 @@
 """How rescales went, counted from records: learners, pauses, failures by code, and what happened to hosts."""
 
-from contracts.messages import EngineEvent, Outcome, Progress, RescheduleCommand
+from contracts.commands import Outcome, Progress, RescheduleCommand
+from contracts.messages import EngineEvent
 from services.stack.rescales import RescaleFigures, rescale_lines
 
 MINUTE = 60_000

@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from services.stack import supervisor as supervisor_module
 from services.stack.errors import RoleError
 from services.stack.janitor import remove
 from services.stack.process import ChildProcess
@@ -90,6 +91,25 @@ def test_start_waits_until_the_role_is_ready(tmp_path: Path) -> None:
     with Supervisor(tmp_path) as supervisor:
         supervisor.start(Role("late", python(write_late, str(mark)), ready=mark.exists))
         assert mark.exists()
+
+
+def test_roles_that_start_together_wait_for_each_other(tmp_path: Path) -> None:
+    """The second is started before the first is ready."""
+    mark = tmp_path / "mark"
+    touch = "import pathlib, sys; pathlib.Path(sys.argv[1]).touch()\n" + FOREVER
+    with Supervisor(tmp_path) as supervisor:
+        supervisor.start_together([Role("first", python(FOREVER), ready=mark.exists), Role("second", python(touch, str(mark)))])
+        assert mark.exists()
+
+
+def test_whoever_waits_while_roles_start_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that a broker that is away is seen at once, and not in a log after minutes."""
+    monkeypatch.setattr(supervisor_module, "STILL_STARTING_EVERY_S", 0.1)
+    said: list[str] = []
+    waits = python("print('agent WARNING waiting for Kafka at nowhere', flush=True)\n" + FOREVER)
+    with Supervisor(tmp_path, progress=said.append) as supervisor:
+        told = lambda: any(line.endswith("; agent is waiting for Kafka at nowhere") for line in said)  # noqa: E731
+        supervisor.start_together([Role("agent", waits), Role("slow", python(FOREVER), ready=told, ready_timeout_s=20.0)])
 
 
 def test_a_role_that_ends_while_starting_is_named_with_its_last_lines(tmp_path: Path) -> None:

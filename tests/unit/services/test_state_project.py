@@ -8,19 +8,9 @@ import pytest
 
 from contracts import topics
 from contracts.clock import MINUTE_MS
+from contracts.commands import Balance, Outcome, Progress
 from contracts.errors import RecordRejected
-from contracts.messages import (
-    Balance,
-    DeadLetter,
-    Decision,
-    JobSettings,
-    LookedAt,
-    Outcome,
-    PolicyUsed,
-    Progress,
-    RescalerRecord,
-    TaskDecision,
-)
+from contracts.messages import DeadLetter, Decision, JobSettings, LookedAt, PolicyUsed, RescalerRecord, TaskDecision
 from contracts.summaries import encode_summary, summary_of
 from contracts.windows import WindowCounts, WindowHistory, decode_window, encode_window
 from contracts.wire import encode

@@ -5,7 +5,8 @@ from typing import Any
 
 import msgspec
 
-from contracts.messages import ClusterTopology, Host, Placement, RescheduleCommand
+from contracts.commands import Placement, RescheduleCommand
+from contracts.messages import ClusterTopology, Host
 from contracts.wire import encode
 from services.stack.demo import rent_lines
 from services.state.rent import cluster_rent, job_rent

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from contracts.messages import TaskChange
+from contracts.commands import TaskChange
 from simulation.costs import RestartCost
 from simulation.engine import RunOptions, SimulatedCluster
 from simulation.hosts import NewHost

@@ -4,16 +4,18 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from contracts.commands import Progress, RescheduleCommand
 from contracts.ids import decision_id
-from contracts.messages import Decision, PolicyUsed, Progress, RescheduleCommand, TaskDecision
+from contracts.messages import Decision, PolicyUsed, TaskDecision
 from contracts.windows import Window, WindowHistory, encode_window
 from simulation.engine import RunOptions, SimulatedCluster
 from simulation.episode import ApplyAll, Decide, Episode, run_episode
 from simulation.hosts import NewHost
 from simulation.jobs import load_job
 from simulation.windows import WindowBuffer
-from spark_streaming.columns import Coordinates, records_of
+from spark_streaming.columns import Coordinates
 from spark_streaming.figures import NO_BASELINE, minute_figures
+from tests.support.record_columns import records_of
 from tests.unit.simulation.cases import MINUTE, clarknet, cluster, command
 
 JOB = "sim/j_2521346"

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from contracts.messages import RescheduleCommand, SlotStandbys
+from contracts.commands import RescheduleCommand, SlotStandbys
 from simulation.costs import RestartCost, with_learners
 from simulation.engine import RunOptions, SimulatedCluster
 from simulation.hosts import NewHost

@@ -2,7 +2,7 @@
 
 import pytest
 
-from contracts.messages import RescheduleCommand, TaskChange
+from contracts.commands import RescheduleCommand, TaskChange
 from simulation.costs import RestartCost, chosen_cost, with_learners
 from simulation.engine import RunOptions, SimulatedCluster
 from simulation.hosts import NewHost

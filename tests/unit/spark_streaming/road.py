@@ -6,8 +6,9 @@ import numpy as np
 
 from contracts.messages import JobTopology, MinuteMarker, TaskSample, TaskSpec
 from contracts.windows import FIGURE, Window
-from spark_streaming.columns import Coordinates, Int64, Records, records_of
+from spark_streaming.columns import Coordinates, Int64, Records
 from spark_streaming.minutes import Fed, MinuteRules, Minutes
+from tests.support.record_columns import records_of
 
 JOB = "sim/clicks"
 MINUTE = 60_000

@@ -7,9 +7,10 @@ import pytest
 
 from contracts.messages import MinuteMarker, TaskSample
 from contracts.windows import encode_window
-from spark_streaming.columns import Coordinates, records_of
+from spark_streaming.columns import Coordinates
 from spark_streaming.minutes import Minutes
 from spark_streaming.state_store import StateStore
+from tests.support.record_columns import records_of
 from tests.unit.spark_streaming.road import JOB, MINUTE, RULES, graph, marker, no_clock, sample
 
 FORGETFUL = replace(RULES, forget_job_after_ms=1_000)

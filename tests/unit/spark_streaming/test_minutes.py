@@ -6,8 +6,9 @@ import pytest
 from contracts.messages import HourlyLoad, MinuteMarker, TaskSample
 from contracts.windows import HOUR_MS, encode_window
 from contracts.wire import decode
-from spark_streaming.columns import Coordinates, records_of
+from spark_streaming.columns import Coordinates
 from spark_streaming.minutes import MinuteRules, Minutes
+from tests.support.record_columns import records_of
 from tests.unit.spark_streaming.road import JOB, MINUTE, RULES, feed, graph, marker, newest, no_clock, recorded, sample, spec
 
 HOUR_END = HOUR_MS // MINUTE

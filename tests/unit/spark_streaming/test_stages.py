@@ -8,10 +8,11 @@ import pytest
 from contracts.messages import MinuteMarker, TaskSample
 from contracts.wire import encode
 from spark_streaming.collected import split
-from spark_streaming.columns import COLUMN, records_of
+from spark_streaming.columns import COLUMN
 from spark_streaming.columns import Coordinates as At
 from spark_streaming.minutes import Refused
 from spark_streaming.stages import SOURCE_COLUMNS, parse_record, parsed
+from tests.support.record_columns import records_of
 from tests.unit.spark_streaming.road import JOB, marker, sample
 
 if TYPE_CHECKING:

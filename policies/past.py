@@ -1,0 +1,80 @@
+"""What the last days say about how a load behaves: its hours, what was to be expected of each, how calm they were. Pure."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from contracts.windows import HOURS
+from policies.forecast import DAYS
+from policies.measure import mean_of_last
+from policies.proposal import Float64
+
+PAST_HOURS = 72  # looked back on: one day says too little of whether following its load pays
+DAY_HOURS = 24
+TINY = 1e-3  # records per minute; keeps the logarithm of an idle hour finite
+_CHANGE_MAX = 1.2  # an hour is expected at most "3.3 times the one before"
+_BEYOND = 1.15  # the last quarter of an hour lies outside of the last day from here on
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """Of B jobs; the unfinished present hour is left out.
+
+    Attributes:
+        loads: float64 [B, 72], mean load of the last whole hours, records per minute; NaN where unknown.
+        peaks: float64 [B, 72], their largest means of five minutes.
+        expected: float64 [B, 72], what was to be expected of each: the hour before, and the growth on the days before.
+        change: float64 [B], the median over the last day of the logarithm by which an hour differs from the one before; infinite
+            where none is known.
+        falling: float64 [B], mean of the last 15 minutes over that of the last 5.
+        usual: bool [B], the last minutes lie within what the last day's hours and peaks were.
+    """
+
+    loads: Float64
+    peaks: Float64
+    expected: Float64
+    change: Float64
+    falling: Float64
+    usual: npt.NDArray[np.bool_]
+
+
+def past_of(load: Float64, hourly_load: npt.NDArray[np.floating], hourly_peak: npt.NDArray[np.floating]) -> Past:
+    """Return the past from load [B, L] and hourly loads and peaks [B, 192]."""
+    hours, peaks = (values[:, :-1].astype(np.float64) for values in (hourly_load, hourly_peak))
+    growth = log_ratio(hours[:, 1:], hours[:, :-1])
+    day, highest = hours[:, -DAY_HOURS:], peaks[:, -DAY_HOURS:]
+    five, fifteen = (mean_of_last(load, minutes) for minutes in (5, 15))
+    low, high = np.fmin.reduce(day, axis=1), np.fmax.reduce(highest, axis=1)
+    return Past(
+        loads=hours[:, -PAST_HOURS:],
+        peaks=peaks[:, -PAST_HOURS:],
+        expected=hours[:, -PAST_HOURS - 1 : -1] * np.exp(_usual_growth(growth)),
+        change=_median(np.abs(growth[:, -DAY_HOURS + 1 :])),
+        falling=fifteen / np.maximum(five, TINY),
+        usual=(np.fmax(five, fifteen) * _BEYOND > low) & (np.fmin(five, fifteen) < _BEYOND * high),
+    )
+
+
+def _usual_growth(growth: Float64) -> Float64:
+    """Return [B, 72] the mean growth at the same hour on the days before each of the last hours, 0 where none is known."""
+    padded = np.concatenate([np.full((len(growth), HOURS), np.nan), growth], axis=1)
+    end = padded.shape[1]
+    days = [padded[:, end - PAST_HOURS - DAY_HOURS * day : end - DAY_HOURS * day] for day in range(1, DAYS)]
+    known = np.sum([~np.isnan(day) for day in days], axis=0)
+    usual: Float64 = np.sum(np.nan_to_num(days), axis=0) / np.maximum(known, 1)
+    return usual.clip(-_CHANGE_MAX, _CHANGE_MAX)
+
+
+def _median(values: Float64) -> Float64:
+    """Return the median [B] of the known values [B, n], the upper one of an even number; infinite where none is known."""
+    ordered = np.sort(np.where(np.isnan(values), np.inf, values), axis=1)
+    middle = (~np.isnan(values)).sum(axis=1) // 2
+    median: Float64 = np.take_along_axis(ordered, middle[:, None], axis=1)[:, 0]
+    return median
+
+
+def log_ratio(top: Float64, bottom: Float64) -> Float64:
+    """Return the logarithm of a ratio of loads, finite where one is idle."""
+    ratio: Float64 = np.log(np.maximum(top, TINY) / np.maximum(bottom, TINY))
+    return ratio

@@ -1,0 +1,29 @@
+"""The actuator's client of an engine, on a real socket: what it makes of answers that are not as they should be."""
+
+import json
+
+import pytest
+
+from rescaler.actuators.base import EngineAway
+from rescaler.actuators.engine_http import EngineHttp
+from tests.support.engine_stub import EngineStub
+
+RESCALE = {"command_id": "sim/clicks#1.0", "state": "warming", "effective_at_ms": 1, "done_at_ms": 2}
+
+
+def test_what_an_engine_leaves_out_of_a_rescale_counts_as_none() -> None:
+    """An engine without learners names neither them, nor their lag, nor units."""
+    with EngineStub() as engine:
+        engine.raw["/jobs/clicks"] = json.dumps({"generation": 0, "rescale": RESCALE | {"units": None}}).encode()
+        rescale = EngineHttp(engine.url).look("sim/clicks").rescale
+    assert rescale is not None
+    assert (rescale.learners, rescale.lag_bytes, rescale.units) == (0, 0, ())
+
+
+@pytest.mark.parametrize(("field", "value"), [("learners", "two"), ("lag_bytes", 0.5), ("units", 7), ("units", ["7"])])
+def test_a_figure_of_another_kind_counts_as_away(field: str, value: object) -> None:
+    """It is asked again: such an answer ends no actuator."""
+    with EngineStub() as engine:
+        engine.raw["/jobs/clicks"] = json.dumps({"generation": 0, "rescale": RESCALE | {field: value}}).encode()
+        with pytest.raises(EngineAway, match=field):
+            EngineHttp(engine.url).look("sim/clicks")
