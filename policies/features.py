@@ -6,7 +6,7 @@ rhythm, short trends, true demand and backlog. Names stand in ``SLOTS``; a chang
 
 import hashlib
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -63,6 +63,7 @@ SLOTS = (
     "reported",
 )
 WIDTH = len(SLOTS)
+SURE_WIDTH = 27  # the paper's own slots come first
 SLOTS_SHA256 = hashlib.sha256("\n".join((str(FEATURE_VERSION), *SLOTS)).encode()).hexdigest()
 _TINY = 1e-3
 
@@ -86,132 +87,227 @@ def encode(
     window_end_ms: npt.NDArray[np.int64],
     hourly_load: npt.NDArray[np.floating],
     measured: Measured | None = None,
+    *,
+    width: int = WIDTH,
 ) -> Encoded:
     """Encode figures [.., L, N, F] of one graph, with ends [..] and hourly loads [.., 192].
 
-    ``measured`` saves measuring the same figures twice. In memory each slot is contiguous, tasks first; ``x`` is a view of that,
-    so that many rows are encoded without jumping through memory.
+    ``measured`` saves measuring the same figures twice; ``width``: ``SURE_WIDTH`` for SURE's slots alone, which costs a third
+    less. In memory each slot is contiguous, tasks first; ``x`` is a view of that, so that many rows are encoded without jumping
+    through memory. Figures that lie so as well (the simulator's) are read where they are.
     """
+    assert width in (SURE_WIDTH, WIDTH), width
     measured = measured or measure(figures, graph)
     mask = measured.reported
-    slots = np.empty((WIDTH, mask.shape[-1], *mask.shape[:-1]), dtype=np.float32)
-    x = np.moveaxis(slots, (0, 1), (-1, -2))
-    figure = _Figures(figures, mask)
-    _task_slots(x, figure, graph, measured)
-    _position_slots(x, graph, window_end_ms)
-    _load_slots(x, graph, window_end_ms, hourly_load, measured)
-    demand = _demand(measured)
-    x[..., SLOTS.index("demand")] = demand
-    x[..., SLOTS.index("demand_share")] = np.minimum(demand / figure.parallelism, 5.0)
-    backlog = measured.backlog_records * np.nan_to_num(measured.service_minutes) / figure.parallelism[..., -1, :]
-    x[..., SLOTS.index("backlog_minutes_log")] = np.log1p(backlog)[..., None, :]
-    x[..., SLOTS.index("restarting")] = figure["restarts"] > 0
-    x[..., SLOTS.index("scalable")] = graph.scalable
-    x[..., SLOTS.index("reported")] = 1.0
+    slots = np.empty((width, mask.shape[-1], *mask.shape[:-1]), dtype=np.float32)
+    planes = _Planes.of(figures)
+    _fill_alone(slots, planes, graph, measured)
+    _fill_around(slots[9:12], planes.latency, slots[8], graph.parents)
+    _fill_around(slots[12:15], planes.latency, slots[8], graph.children)
+    busy, allocated = (_sum_of_real(values, graph, mask) for values in (planes.busy, planes.parallelism))
+    slots[15] = busy / np.maximum(allocated, 1.0)
+    _fill_positions(slots, graph, window_end_ms)
+    if width > SURE_WIDTH:
+        _fill_load(slots, window_end_ms, hourly_load, measured)
+        _fill_state(slots, planes, graph, measured)
     if not mask.all():
-        x *= mask[..., None]
-    return Encoded(x=x, mask=mask)
+        slots *= np.moveaxis(mask, -1, 0)
+    return Encoded(x=np.moveaxis(slots, (0, 1), (-1, -2)), mask=mask)
 
 
-@dataclass(frozen=True)
-class _Figures:
+@dataclass(frozen=True, slots=True)
+class _Planes:
+    """Figures by name, and what is made of them and needed more than once; planes are float32 [N, .., L].
+
+    Attributes:
+        figures: [F, N, .., L].
+        busy: busy subtask-minutes.
+        parallelism: at least 1.
+        latency: minutes, slot 8 before its logarithm.
+    """
+
     figures: Float32
-    mask: npt.NDArray[np.bool_]
+    busy: Float32
+    parallelism: Float32
+    latency: Float32
+
+    @classmethod
+    def of(cls, figures: Float32) -> "_Planes":
+        """Return the planes of figures [.., L, N, F]; what is made of them is yet to be filled in."""
+        by_name = np.moveaxis(figures, (-1, -2), (0, 1))
+        return cls(by_name, *np.empty((3, *by_name.shape[1:]), dtype=np.float32))
 
     def raw(self, name: str) -> Float32:
-        """Return a figure [.., L, N], tasks first in memory as the slots are; NaN where unknown."""
-        plane = np.ascontiguousarray(np.moveaxis(self.figures[..., FIGURE[name]], -1, 0))
-        return np.moveaxis(plane, 0, -1)
+        """Return a figure, contiguous; NaN where unknown. It may be the caller's own memory."""
+        return np.ascontiguousarray(self.figures[FIGURE[name]])
 
     def __getitem__(self, name: str) -> Float32:
         values = self.raw(name)
-        return np.nan_to_num(values) if np.isnan(values.sum()) else values
-
-    @cached_property
-    def parallelism(self) -> Float32:
-        values: Float32 = np.maximum(self["parallelism"], 1.0)
-        return values
+        return values if np.isfinite(values).all() else np.nan_to_num(values)
 
 
-def _log1p(values: npt.NDArray[np.floating]) -> Float32:
+def _log1p(values: npt.NDArray[np.floating], out: Float32 | None = None) -> Float32:
     """Return log(1 + x) in float32, to 1e-7; far faster than the exact one, and 0 stays 0."""
-    logs: Float32 = np.log(np.add(values, 1.0, dtype=np.float32))
-    return logs
+    logs: Float32 = np.add(values, 1.0, out=out, dtype=np.float32)
+    return np.log(logs, out=logs)
 
 
-def _task_slots(x: Float32, figure: _Figures, graph: JobGraph, measured: Measured) -> None:
-    """Fill slots 0 to 16: queue, waiting, utilisation, latency of the task, its parents and children."""
-    queued, processed, parallelism = figure["queued_records_last"], figure["records_in"], figure.parallelism
-    service = np.nan_to_num(measured.service_minutes).astype(np.float32)[..., None, :]
-    mean = figure["queued_records_mean"]
-    waited = figure.raw("queue_wait_record_ms") / np.float32(MINUTE_MS)
-    spent = figure.raw("latency_record_ms") / np.float32(MINUTE_MS)
+def _or_zero(values: Float64) -> Float64:
+    return np.where(np.isnan(values), 0.0, values)
+
+
+def _per_task(values: npt.NDArray[np.floating | np.integer | np.bool_], like: Float32) -> Float32:
+    """Return values of tasks [N] in float32, to be broadcast to [N, .., L]."""
+    return values.astype(np.float32).reshape(-1, *[1] * (like.ndim - 1))
+
+
+def _fill_alone(slots: Float32, planes: _Planes, graph: JobGraph, measured: Measured) -> None:
+    """Fill the slots that tell of one task alone: 0 to 8, 16, and the true demand."""
+    service = np.moveaxis(_or_zero(measured.service_minutes), -1, 0)[..., None]
+    np.divide(planes["busy_ms"], np.float32(MINUTE_MS), out=planes.busy)
+    np.maximum(planes["parallelism"], 1.0, out=planes.parallelism)
+    np.divide(planes.busy, planes.parallelism, out=slots[6])
+    np.divide(planes.parallelism, _per_task(graph.parallelism_max, planes.busy), out=slots[7])
+    _fill_times(slots, planes, service.astype(np.float32))
+    if len(slots) > SURE_WIDTH:
+        demand = np.moveaxis(measured.visits, -1, 0)[..., None] * service
+        _fill_demand(slots, planes, demand * _or_zero(measured.load))
+
+
+def _fill_times(slots: Float32, planes: _Planes, service: Float32) -> None:
+    """Fill slots 0 to 5, 8 and 16: queue, waiting, latency."""
+    processed, mean = planes["records_in"], planes["queued_records_mean"]
+    waited = planes.raw("queue_wait_record_ms") / np.float32(MINUTE_MS)
+    spent = planes.raw("latency_record_ms") / np.float32(MINUTE_MS)
     # Little's law fills in for an engine without the figure: mean queue x one minute = waiting done in that minute.
-    if np.isnan(waited.sum()):
+    if np.isnan(waited).any():
         waited = np.where(np.isnan(waited), mean, waited)
-    if np.isnan(spent.sum()):
+    if np.isnan(spent).any():
         spent = np.where(np.isnan(spent), waited + processed * service, spent)
-    busy = figure["busy_ms"] / np.float32(MINUTE_MS)
     served = np.maximum(processed, 1.0)
-    x[..., 0] = _log1p(queued)
-    x[..., 1] = _log1p(queued / parallelism)
-    x[..., 2] = _log1p(mean)
-    x[..., 3] = _log1p(queued * service / parallelism)
-    x[..., 4] = _log1p(waited / served)
-    x[..., 5] = _log1p(waited)
-    np.divide(busy, parallelism, out=x[..., 6])
-    x[..., 7] = parallelism / graph.parallelism_max
-    latency = _recent(spent, processed)
-    x[..., 8] = _log1p(latency)
-    for at, table in ((9, graph.parents), (12, graph.children)):
-        count, average, total = _around(latency, table)
-        x[..., at], x[..., at + 1], x[..., at + 2] = np.log1p(count), _log1p(average), _log1p(total)
-    real = graph.scalable & figure.mask
-    allocated = np.where(real, parallelism, 0.0).sum(axis=-1)
-    x[..., 15] = (np.where(real, busy, 0.0).sum(axis=-1) / np.maximum(allocated, 1.0))[..., None]
-    x[..., 16] = _log1p(spent / served)
+    _fill_queues(slots, planes, service, mean)
+    _fill_waiting(slots, waited, served)
+    _fill_recent(planes.latency, spent, processed)
+    _log1p(planes.latency, out=slots[8])
+    _log1p(np.divide(spent, served, out=slots[16]), out=slots[16])
 
 
-def _recent(spent: Float32, processed: Float32) -> Float32:
-    """Return time spent per record over the last minutes, [.., L, N]; nothing processed: the previous value, at first 0."""
-    total = np.stack([_last_minutes(spent), _last_minutes(processed)])
-    has = total[1] > 0.5
-    latency = np.divide(total[0], total[1], where=has, out=np.zeros_like(total[0]))
-    held: Float32 = latency.astype(np.float32)
-    if has.all():
-        return held
-    minutes = np.arange(has.shape[-2])[:, None]
-    newest = np.maximum.accumulate(np.where(has, minutes, 0), axis=-2)
-    latest: Float32 = np.take_along_axis(held, newest, axis=-2)
+def _fill_queues(slots: Float32, planes: _Planes, service: Float32, mean: Float32) -> None:
+    """Fill slots 0 to 3. Most tasks have nothing waiting at most minutes' ends, and only the others need a logarithm."""
+    queued = planes["queued_records_last"]
+    at = _few(queued != 0)
+    waiting, subtasks, work = (values.ravel()[at] for values in (queued, planes.parallelism, queued * service))
+    for slot, values in ((slots[0], waiting), (slots[1], waiting / subtasks), (slots[3], work / subtasks)):
+        _fill_few(slot, at, _log1p(values))
+    at = _few(mean != 0)
+    _fill_few(slots[2], at, _log1p(mean.ravel()[at]))
+
+
+def _fill_waiting(slots: Float32, waited: Float32, served: Float32) -> None:
+    """Fill slots 4 and 5; what is lost when 1 is added to it, as the rounding of no wait at all is, has logarithm 0."""
+    at = _few(waited + np.float32(1.0) != 1.0)
+    some = waited.ravel()[at]
+    _fill_few(slots[4], at, _log1p(some / served.ravel()[at]))
+    _fill_few(slots[5], at, _log1p(some))
+
+
+def _few(found: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64] | slice:
+    """Return where in memory something was found; everywhere when that is no less work."""
+    at = np.flatnonzero(found)
+    return at if 2 * len(at) < found.size else slice(None)
+
+
+def _fill_few(slot: Float32, at: npt.NDArray[np.int64] | slice, values: Float32) -> None:
+    slot.fill(0.0)
+    slot.reshape(-1)[at] = values
+
+
+def _fill_demand(slots: Float32, planes: _Planes, needed: Float64) -> None:
+    """Fill the slots of true demand, from subtasks that the load of each minute keeps busy; 0 where unknown."""
+    at = SLOTS.index("demand")
+    slots[at] = needed
+    needed /= planes.parallelism
+    np.minimum(needed, 5.0, out=slots[at + 1], casting="same_kind")
+
+
+def _sum_of_real(values: Float32, graph: JobGraph, mask: npt.NDArray[np.bool_]) -> Float32:
+    """Return the sum [.., L] over reported real tasks of values [N, .., L]; terms lie in memory as the caller's figures do."""
+    real = np.empty_like(mask, dtype=np.float32)
+    np.multiply(np.moveaxis(values, 0, -1), graph.scalable.astype(np.float32), out=real)
+    if not mask.all():
+        real *= mask
+    total: Float32 = real.sum(axis=-1)
+    return total
+
+
+def _fill_recent(latency: Float32, spent: Float32, processed: Float32) -> None:
+    """Fill in time spent per record over the last minutes, [N, .., L]; nothing processed: the previous value, at first 0."""
+    total, records = _last_minutes(spent), _last_minutes(processed)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        np.divide(total, records, out=latency, casting="same_kind")
+    has = records > 0.5
+    if not has.all():
+        gaps = ~has.all(axis=-1)
+        latency[gaps] = _held(latency[gaps], has[gaps])
+
+
+def _held(values: Float32, known: npt.NDArray[np.bool_]) -> Float32:
+    """Return values [n, L] with the newest known one in place of each unknown one, 0 before the first."""
+    newest = np.maximum.accumulate(np.where(known, np.arange(known.shape[-1]), 0), axis=-1)
+    latest: Float32 = np.take_along_axis(np.where(known, values, np.float32(0.0)), newest, axis=-1)
     return latest
 
 
 def _last_minutes(values: Float32) -> Float64:
-    """Return sums over the last ``LATENCY_MINUTES`` minutes, [.., L, N]."""
-    total = values.astype(np.float64)
-    for back in range(1, min(LATENCY_MINUTES, values.shape[-2])):
-        total[..., back:, :] += values[..., :-back, :]
-    return total
+    """Return sums over the last ``LATENCY_MINUTES`` minutes, [.., L].
+
+    Zeros before the first minute keep lines apart, so that all of them are summed as one: far faster than line by line.
+    """
+    before = LATENCY_MINUTES - 1
+    single = np.zeros((*values.shape[:-1], before + values.shape[-1]))
+    single[..., before:] = values
+    total = np.empty_like(single)
+    summed, line = total.ravel(), single.ravel()
+    summed[0] = line[0]
+    np.add(line[1:], line[:-1], out=summed[1:])
+    for back in range(2, LATENCY_MINUTES):
+        summed[back:] += line[:-back]
+    return total[..., before:]
 
 
-def _around(latency: Float32, table: Padded) -> tuple[Float32, Float32, Float32]:
-    count = table.known.sum(axis=1).astype(np.float32)
-    by_task = np.moveaxis(latency, -1, 0)
-    total = np.zeros_like(by_task)
-    for k in range(table.index.shape[1]):
-        members = np.flatnonzero(table.known[:, k])
-        total[members] += by_task[table.index[members, k]]
-    total = np.moveaxis(total, 0, -1)
-    mean: Float32 = total / np.maximum(count, 1.0)
-    return np.broadcast_to(count, latency.shape), mean, total
+def _fill_around(slots: Float32, latency: Float32, logs: Float32, table: Padded) -> None:
+    """Fill three slots: how many neighbours a task has, the mean and the sum of their latencies.
+
+    Most tasks have one, whose logarithm both of them are.
+    """
+    count = table.known.sum(axis=1)
+    slots[0] = _per_task(np.log1p(count.astype(np.float32)), latency)
+    np.take(logs, table.index[:, 0], axis=0, out=slots[1], mode="clip")
+    slots[1, count == 0] = 0.0
+    slots[2] = slots[1]
+    for task in np.flatnonzero(count > 1):
+        first, *others = table.index[task][table.known[task]]
+        total = latency[first].copy()
+        for other in others:
+            total += latency[other]
+        _log1p(total / np.float32(count[task]), out=slots[1, task])
+        _log1p(total, out=slots[2, task])
 
 
-def _position_slots(x: Float32, graph: JobGraph, window_end_ms: npt.NDArray[np.int64]) -> None:
+def _fill_positions(slots: Float32, graph: JobGraph, window_end_ms: npt.NDArray[np.int64]) -> None:
     """Fill slots 17 to 26: ordinary sine and cosine codes of the level (1-based) and of the minute of the hour."""
-    minutes = x.shape[-3]
-    ends = window_end_ms[..., None] // MINUTE_MS + np.arange(minutes) - (minutes - 1)
-    x[..., 17:22] = _code((graph.level + 1).astype(np.float64))
-    x[..., 22:27] = _code((ends % 60).astype(np.float64))[..., None, :]
+    minutes = slots.shape[-1]
+    for j, code in enumerate(_code((graph.level + 1).astype(np.float64)).T):
+        slots[17 + j] = _per_task(code, slots[0])
+    first = (window_end_ms // MINUTE_MS - (minutes - 1)) % 60
+    slots[22:27] = np.moveaxis(_minute_codes(minutes)[first], -2, 0)[:, None]
+
+
+@cache
+def _minute_codes(minutes: int) -> Float32:
+    """Return float32 [60, 5, L], the codes of L minutes by the minute of the hour of the first."""
+    codes = _code((np.arange(60 + minutes - 1) % 60).astype(np.float64)).astype(np.float32)
+    return np.ascontiguousarray(np.lib.stride_tricks.sliding_window_view(codes, minutes, axis=0))
 
 
 def _code(value: Float64) -> Float64:
@@ -221,27 +317,27 @@ def _code(value: Float64) -> Float64:
     return code
 
 
-def _load_slots(
-    x: Float32,
-    graph: JobGraph,
-    window_end_ms: npt.NDArray[np.int64],
-    hourly_load: npt.NDArray[np.floating],
-    measured: Measured,
+def _fill_load(
+    slots: Float32, window_end_ms: npt.NDArray[np.int64], hourly_load: npt.NDArray[np.floating], measured: Measured
 ) -> None:
     """Fill the slots of the whole job: time of day, trends, yesterday, peak and spread of the hour."""
     first = SLOTS.index("day_sin")
     angle = 2 * np.pi * (window_end_ms % DAY_MS) / DAY_MS
     inputs, known = forecast_inputs(measured.load, hourly_load, window_end_ms)
-    mean = np.maximum(np.nan_to_num(mean_of_last(measured.load, 60)), _TINY)
+    mean = np.maximum(_or_zero(mean_of_last(measured.load, 60)), _TINY)
     minutes = np.where(np.isnan(measured.load), mean[..., None], measured.load)
     peak = np.log(np.maximum(minutes.max(axis=-1), _TINY) / mean)
     spread = np.minimum(minutes.std(axis=-1) / mean, 5.0)
-    job = np.stack([np.sin(angle), np.cos(angle), *np.moveaxis(inputs, -1, 0), known, peak, spread], axis=-1)
-    x[..., first : first + job.shape[-1]] = job[..., None, None, :]
+    job = np.stack([np.sin(angle), np.cos(angle), *np.moveaxis(inputs, -1, 0), known, peak, spread])
+    each_minute = np.repeat(job.astype(np.float32)[..., None], slots.shape[-1], axis=-1)
+    slots[first : first + len(job)] = each_minute[:, None]
 
 
-def _demand(measured: Measured) -> Float64:
-    """Return busy subtasks [.., L, N] that the load of each minute needs; 0 where unknown."""
-    per_record = measured.visits * np.nan_to_num(measured.service_minutes)
-    demand: Float64 = np.nan_to_num(measured.load)[..., None] * per_record[..., None, :]
-    return demand
+def _fill_state(slots: Float32, planes: _Planes, graph: JobGraph, measured: Measured) -> None:
+    """Fill the slots of backlog and of what a task is."""
+    backlog, restarting, scalable, reported = slots[SLOTS.index("backlog_minutes_log") :]
+    work = np.moveaxis(measured.backlog_records * _or_zero(measured.service_minutes), -1, 0)
+    backlog[...] = np.log1p(work / planes.parallelism[..., -1])[..., None]
+    np.greater(planes.raw("restarts"), 0, out=restarting)
+    scalable[...] = _per_task(graph.scalable, scalable)
+    reported.fill(1.0)

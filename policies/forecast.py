@@ -49,25 +49,22 @@ def forecast_inputs(
 
     ``load`` [.., L], ``hourly_load`` [.., 192], ``window_end_ms`` [..]. Hours are those of ``Window.hourly_load``.
     """
-    hour = mean_of_last(load, 60)
-    trends = [_log_ratio(mean_of_last(load, minutes), hour) for minutes in (5, 15, 30)]
+    hour, *last = (mean_of_last(load, minutes) for minutes in (60, 5, 15, 30))
+    trends = _log_ratio(np.stack(last, axis=-1), hour[..., None])
     into_hour = ((window_end_ms - 1) % HOUR_MS + 1) / MINUTE_MS / 60.0  # (0, 1]: share of the present hour that is over
     back = 24 * np.arange(1, DAYS + 1)
-    hours = hourly_load.astype(np.float64)
+    hours = np.asarray(hourly_load, dtype=np.float64)
     this, after, before = hours[..., HOURS - 1 - back], hours[..., HOURS - back], hours[..., HOURS - 2 - back]
     share = into_hour[..., None]
     coming = (1 - share) * this + share * after
     past = share * this + (1 - share) * before
     growth, level = _log_ratio(coming, past), _log_ratio(past, hour[..., None])
     known = ~np.isnan(coming + past)
-    columns = [
-        *trends,
-        np.where(known[..., 0], growth[..., 0], 0.0),
-        _mean_known(growth, known),
-        np.where(known[..., 0], level[..., 0], 0.0),
-        _mean_known(level, known),
-    ]
-    inputs = np.clip(np.nan_to_num(np.stack(columns, axis=-1)), -LOG_MAX, LOG_MAX)
+    growth, level = np.where(known, growth, 0.0), np.where(known, level, 0.0)
+    days = np.maximum(known.sum(axis=-1), 1)
+    columns = [trends, growth[..., :1], _mean(growth, days), level[..., :1], _mean(level, days)]
+    inputs = np.concatenate(columns, axis=-1)
+    inputs = np.clip(np.where(np.isnan(inputs), 0.0, inputs), -LOG_MAX, LOG_MAX)
     return inputs, known[..., 0]
 
 
@@ -76,6 +73,6 @@ def _log_ratio(top: Float64, bottom: Float64) -> Float64:
     return ratio
 
 
-def _mean_known(values: Float64, known: npt.NDArray[np.bool_]) -> Float64:
-    mean: Float64 = np.where(known, values, 0.0).sum(axis=-1) / np.maximum(known.sum(axis=-1), 1)
+def _mean(values: Float64, number: npt.NDArray[np.int64]) -> Float64:
+    mean: Float64 = (values.sum(axis=-1) / number)[..., None]
     return mean

@@ -5,6 +5,7 @@ are carried along the graph by selectivity, so that a slow task does not hide th
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -60,20 +61,20 @@ class Measured:
 def measure(figures: Float32, graph: JobGraph) -> Measured:
     """Measure figures [.., L, N, F] (axis 3 as ``contracts.windows.FIGURES``)."""
     reported = ~np.isnan(figures[..., FIGURE["coverage"]])
-    records_in = _known(figures, "records_in")
-    records_out = _known(figures, "records_out")
-    busy = _known(figures, "busy_ms").sum(axis=-2)
-    into = records_in.sum(axis=-2)
+    partly = None if reported.all() else reported
+    names = ("records_in", "records_out", "busy_ms", "queued_records_last")
+    records_in, records_out, worked, waiting = (figures[..., FIGURE[name]] for name in names)
+    into, out, busy = (_known(values).sum(axis=-2) for values in (records_in, records_out, worked))
     with np.errstate(divide="ignore", invalid="ignore"):
         service = np.where(into > 0, busy / into / MINUTE_MS, np.nan)
-    waiting = _known(figures, "queued_records_last")
-    last = _newest(waiting, reported)
-    first = [_newest(values[..., ::-1, :], reported[..., ::-1, :]) for values in (records_in, records_out, waiting)]
+    last = _at_reported(waiting, partly, -1)
+    first = [_at_reported(values, partly, 0) for values in (records_in, records_out, waiting)]
+    arrived = into - first[0] + last - first[2]
     return Measured(
         reported=reported,
         load=_load(records_in, records_out, reported, graph),
         service_minutes=np.where(graph.scalable, service, 0.0),
-        visits=_visits(records_in, records_out, last, first, graph),
+        visits=_visits(into, out, arrived, out - first[1], graph),
         backlog_records=last,
     )
 
@@ -88,6 +89,11 @@ def restarts_seen(figures: Float32) -> npt.NDArray[np.int64]:
 def mean_of_last(load: Float64, minutes: int) -> Float64:
     """Return the mean [..] of the last ``minutes`` known minutes of load [.., L]; NaN when none is known."""
     known = ~np.isnan(load)
+    if known.all():
+        newest = np.zeros_like(load)  # summed with the older minutes as zeros, as below: rounding is part of the number
+        newest[..., -minutes:] = load[..., -minutes:]
+        whole: Float64 = newest.sum(axis=-1) / min(minutes, load.shape[-1])
+        return whole
     from_end = np.cumsum(known[..., ::-1], axis=-1)[..., ::-1]
     taken = known & (from_end <= minutes)
     count = taken.sum(axis=-1)
@@ -97,37 +103,42 @@ def mean_of_last(load: Float64, minutes: int) -> Float64:
     return mean
 
 
-def _known(figures: Float32, name: str) -> Float64:
-    values: Float64 = np.nan_to_num(figures[..., FIGURE[name]].astype(np.float64))
+def _known(figures: Float32) -> Float64:
+    """Return figures in float64, 0 where unknown; they lie in memory as the caller's do, and so sums group their terms."""
+    values: Float64 = figures.astype(np.float64)
+    if not np.isfinite(figures).all():
+        np.nan_to_num(values, copy=False)
     return values
 
 
-def _load(records_in: Float64, records_out: Float64, reported: Bool, graph: JobGraph) -> Float64:
+def _load(records_in: Float32, records_out: Float32, reported: Bool, graph: JobGraph) -> Float64:
     # A source may count what it reads or only what it emits, hence the larger of the two.
     sources = graph.by_level[0]
-    entered = np.maximum(records_in[..., sources], records_out[..., sources])
+    entered = np.maximum(_known(records_in[..., sources]), _known(records_out[..., sources]))
     known = reported[..., sources].any(axis=-1)
     load: Float64 = np.where(known, np.where(reported[..., sources], entered, 0.0).sum(axis=-1), np.nan)
     return load
 
 
-def _newest(values: Float64, reported: Bool) -> Float64:
-    back = np.argmax(reported[..., ::-1, :], axis=-2)
-    at = values.shape[-2] - 1 - back
-    newest: Float64 = np.take_along_axis(values, at[..., None, :], axis=-2)[..., 0, :]
-    seen: Float64 = np.where(reported.any(axis=-2), newest, 0.0)
+def _at_reported(values: Float32, reported: Bool | None, which: Literal[0, -1]) -> Float64:
+    """Return values [.., N] at each task's first (0) or newest (-1) minute in ``reported`` (None: all), 0 where there is none."""
+    if reported is None:
+        return _known(values[..., which, :])
+    forward = slice(None, None, 1 if which == 0 else -1)
+    at = np.argmax(reported[..., forward, :], axis=-2)
+    found = _known(np.take_along_axis(values[..., forward, :], at[..., None, :], axis=-2)[..., 0, :])
+    seen: Float64 = np.where(reported.any(axis=-2), found, 0.0)
     return seen
 
 
-def _visits(records_in: Float64, records_out: Float64, waiting: Float64, first: list[Float64], graph: JobGraph) -> Float64:
+def _visits(into: Float64, out: Float64, arrived: Float64, sent: Float64, graph: JobGraph) -> Float64:
     """Carry one entering record along the graph by the selectivity (records out over in) of each task.
 
     Where several parents meet, their records may add up (union) or be matched (join): arrivals that never pass the largest
-    parent mean a join, and then the largest contribution counts. Arrivals are what was processed and what the queue grew by or,
-    while it is worked off, shrank by: after the ``first`` reported minute, at whose end the first queue was seen.
+    parent mean a join, and then the largest contribution counts. ``arrived`` is what was processed and what the queue grew by
+    or, while it is worked off, shrank by: after the first reported minute, at whose end the first queue was seen; ``sent`` is
+    what left after it.
     """
-    into, out = records_in.sum(axis=-2), records_out.sum(axis=-2)
-    arrived, sent = into - first[0] + waiting - first[2], out - first[1]
     entered = np.maximum(into, out)
     with np.errstate(divide="ignore", invalid="ignore"):
         selectivity = np.where(into > 0, out / into, 1.0)
@@ -141,6 +152,9 @@ def _visits(records_in: Float64, records_out: Float64, waiting: Float64, first: 
         passed[..., sources] = np.where(entered[..., sources] > 0, out[..., sources] / entered[..., sources], 1.0)
     for members in graph.by_level[1:]:
         parents, known = graph.parents.index[members], graph.parents.known[members]
+        if not known[:, 1:].any():  # nothing meets
+            visits[..., members] = visits[..., parents[:, 0]] * passed[..., parents[:, 0]]
+            continue
         offered = np.where(known, (visits * passed)[..., parents], 0.0)
         emitted = np.where(known, sent[..., parents], 0.0)
         added_up = arrived[..., members] > JOIN_SLACK * emitted.max(axis=-1)

@@ -30,6 +30,7 @@ class Segment:
         minutes: m.
         arrived, size: float64 [B, W].
         done, service: float64 [R, B, W], completion and how long it took.
+        sink: float64 [B, W], completion of the job.
         parallelism: int64 [R, B].
         down: float64 [B], minutes for which an attempt that began at ``begin`` stands still, 0 where none began; None: no row's.
         requests: float64 [B, m].
@@ -41,6 +42,7 @@ class Segment:
     size: Float64
     done: Float64
     service: Float64
+    sink: Float64
     parallelism: Int64
     down: Float64 | None
     requests: Float64
@@ -54,6 +56,11 @@ class Segment:
     def at_marks(self) -> "_AtMarks":
         """Return where each task stands at each mark."""
         return _at_marks(self)
+
+    @cached_property
+    def left(self) -> "_Slots":
+        """Return the minute in which each batch [B, W] leaves the job."""
+        return _Slots.of(self.sink, self)
 
     @cached_property
     def busy(self) -> Float64:
@@ -74,7 +81,7 @@ class _AtMarks:
     Attributes:
         finished: int64, batches completed, counted from the oldest one known.
         size: float64, requests of the batch in service; 0 when none is.
-        share: float64, how much of it is done; means nothing where none is.
+        share: float64, how much of it is done; 0 where none is.
         spent: float64, minutes it has been in service.
         slot: the minute in which each batch [R, B, W] is completed.
     """
@@ -86,16 +93,14 @@ class _AtMarks:
     slot: "_Slots"
 
 
-def departures(order: LevelOrder, segment: Segment) -> tuple[Float64, Float64]:
+def departures(segment: Segment) -> tuple[Float64, Float64]:
     """Return batches that left the job in each minute and the sum of their sojourn / size, float64 [B, m]."""
-    sink = order.at_sink(segment.done)
     there = segment.size > 0
-    slot = _Slots.of(sink, segment)
-    per_request = np.where(there, (sink - segment.arrived) / np.maximum(segment.size, 1.0), 0.0)
-    return slot.added(there.astype(np.float64)), slot.added(per_request)
+    per_request = np.where(there, (segment.sink - segment.arrived) / np.maximum(segment.size, 1.0), 0.0)
+    return segment.left.added(there.astype(np.float64)), segment.left.added(per_request)
 
 
-def busy_share_at_marks(order: LevelOrder, segment: Segment) -> Float64:
+def busy_share_at_marks(segment: Segment) -> Float64:
     """Return the sum over real tasks of busy instances over instances at the end of each minute, float64 [B, m]."""
     at = segment.at_marks
     share = np.minimum(segment.parallelism[..., None], at.size[..., 1:]) / segment.parallelism[..., None]
@@ -132,7 +137,8 @@ def _at_marks(segment: Segment) -> _AtMarks:
     is_in_service &= spent > AT_ONCE
     size *= is_in_service
     spent *= is_in_service
-    share = np.divide(spent, service, out=service, where=is_in_service)
+    np.maximum(service, AT_ONCE, out=service)  # nothing in service takes less: it keeps 0 out of the divisor
+    share = np.divide(spent, service, out=service)
     return _AtMarks(finished, size, share, spent, slot)
 
 
@@ -144,9 +150,9 @@ def _fill(order: LevelOrder, segment: Segment, shown: slice, planes: Float32) ->
         plane = planes[FIGURE[name]]
         plane[[0, -1]] = 0.0
         plane[order.tasks] = value[..., shown]
-    records, left = planes[FIGURE["records_in"]], order.at_sink(segment.done)
+    records = planes[FIGURE["records_in"]]
     records[0] = segment.requests[:, shown]
-    records[-1] = _Slots.of(left, segment).added(segment.size)[:, shown]
+    records[-1] = segment.left.added(segment.size)[:, shown]
     planes[FIGURE["records_out"]] = records
     for name in ("bytes_in", "bytes_out"):
         np.multiply(records, RECORD_BYTES, out=planes[FIGURE[name]])
@@ -234,9 +240,10 @@ class _Slots:
         What takes no time is completed in the minute that begins with the batch's arrival, not in the one that ends with it.
         """
         width = segment.minutes + 2
-        minute = np.ceil(done - (segment.begin + AT_ONCE))
+        minute = done - (segment.begin + AT_ONCE)
+        np.ceil(minute, out=minute)
         np.maximum(minute, np.floor(segment.arrived) - (segment.begin - 1), out=minute)
-        np.clip(minute, 0, width - 1, out=minute)
+        np.minimum(np.maximum(minute, 0, out=minute), width - 1, out=minute)
         minute += _offsets(done.shape[:-1], width)
         return cls(done.shape[:-1], width, minute.ravel().astype(np.int64))
 

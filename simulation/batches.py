@@ -117,6 +117,18 @@ class BatchRows:
         """Return rows in the same state that live on by themselves: state is replaced, never written to."""
         return copy(self)
 
+    def repeated(self, times: int) -> "BatchRows":
+        """Return all rows so many times over, one whole set after the other; figures begin anew, as nobody asks branches."""
+        twin, rows = copy(self), (times, 1)
+        twin._parallelism = np.tile(self._parallelism, times)
+        twin._arrived, twin._size = np.tile(self._arrived, rows), np.tile(self._size, rows)
+        twin._done, twin._service = np.tile(self._done, rows), np.tile(self._service, rows)
+        if self._last_snapshot is not None:
+            latency, utilisation, is_counted = self._last_snapshot
+            twin._last_snapshot = np.tile(latency, times), np.tile(utilisation, times), np.tile(is_counted, times)
+        twin._recent = self._recent.repeated(times)
+        return twin
+
     @property
     def _is_compat(self) -> bool:
         return self._terms.mode == "compat"
@@ -180,7 +192,8 @@ class BatchRows:
         to_do[..., :old] = np.where(kept, 0.0, fresh[..., :old])
         fresh[..., :old] = np.where(kept, self._service, fresh[..., :old])
         self._service, self._done = fresh, self._completions(to_do, kept, earliest)
-        return Segment(begin, minutes, self._arrived, self._size, self._done, self._service, parallelism, down, requests)
+        schedule = (self._arrived, self._size, self._done, self._service, self._sink())
+        return Segment(begin, minutes, *schedule, parallelism, down, requests)
 
     def _completions(self, to_do: Float64, kept: Bool, earliest: Float64) -> Float64:
         """Return c, float64 [R, B, W], from the service times of what is to be done (0 where ``kept`` has it done)."""
@@ -203,12 +216,12 @@ class BatchRows:
     ) -> Span:
         minutes = requests.shape[1]
         weight = np.ones(requests.shape) if counted is None else counted.astype(np.float64)
-        allocated = self._allocated(earlier, minutes, weight)
+        allocated = self._allocated(earlier, weight)
         if counted is None and not self._is_compat:
             busy = sum((in_order(_busy_between(segment)) for segment in segments), np.zeros(len(requests)))
         else:
-            per_minute = np.concatenate([segment.busy for segment in segments], axis=-1)
-            busy = (in_order(per_minute) * weight).sum(axis=1)
+            per_minute = np.concatenate([in_order(segment.busy) for segment in segments], axis=-1)
+            busy = (per_minute * weight).sum(axis=1)
         counted_minutes = weight.sum(axis=1)
         if self._is_compat:
             latency, utilisation, counted_minutes = self._sampled(segments[0], weight, decided=bool(flags[1].any()))
@@ -227,9 +240,9 @@ class BatchRows:
             restarted=flags[1],
         )
 
-    def _allocated(self, earlier: tuple[Int64, int], minutes: int, weight: Float64) -> Float64:
+    def _allocated(self, earlier: tuple[Int64, int], weight: Float64) -> Float64:
         before, now = (each[self._order.tasks].sum(axis=0).astype(np.float64) for each in (earlier[0], self._parallelism))
-        allocated: Float64 = (np.where(np.arange(minutes) < earlier[1], before[:, None], now[:, None]) * weight).sum(axis=1)
+        allocated: Float64 = before * weight[:, : earlier[1]].sum(axis=1) + now * weight[:, earlier[1] :].sum(axis=1)
         return allocated
 
     def _beyond_slo(self, minutes: int) -> Float64:
@@ -254,8 +267,8 @@ class BatchRows:
 
     def _sampled(self, segment: Segment, weight: Float64, *, decided: bool) -> tuple[Float64, Float64, Float64]:
         """Return latency, utilisation and the number of snapshots, each [B], and keep the last snapshot for the next span."""
-        busy = busy_share_at_marks(self._order, segment) / self.job.size
-        left, spent = departures(self._order, segment)
+        busy = busy_share_at_marks(segment) / self.job.size
+        left, spent = departures(segment)
         if decided:  # at T + 1 the job is down and not looked at
             left[:, 1] += left[:, 0]
             spent[:, 1] += spent[:, 0]

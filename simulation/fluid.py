@@ -91,6 +91,13 @@ class FluidRows:
         """Return rows in the same state that live on by themselves: state is replaced, never written to."""
         return copy(self)
 
+    def repeated(self, times: int) -> "FluidRows":
+        """Return all rows so many times over, one whole set after the other; figures begin anew, as nobody asks branches."""
+        twin = copy(self)
+        twin._parallelism, twin._lag = np.tile(self._parallelism, times), np.tile(self._lag, times)
+        twin._down, twin._recent = np.tile(self._down, times), self._recent.repeated(times)
+        return twin
+
     def _up(self, minutes: int, begin: int, changed: Bool) -> Float64:
         """Return 1 where the job runs, [B, m], 0 where it is down, and count the down time off."""
         down = self._terms.restart_ms // MINUTE_MS

@@ -104,6 +104,16 @@ class LoopRows:
         twin._core = self._core.copy()
         return twin
 
+    def repeated(self, times: int) -> "LoopRows":
+        """Return all rows so many times over, one whole set after the other, in the same states: branches to compare.
+
+        Their figures begin with the spans they live from here on. Rows that run as on the road cannot be repeated.
+        """
+        assert isinstance(self._core, FluidRows | BatchRows), "rows that run as on the road cannot be repeated"
+        twin = copy(self)
+        twin._core, twin._minute = self._core.repeated(times), np.tile(self._minute, times)
+        return twin
+
     def _pass(self, minutes: int, desired: Int64 | None) -> Span:
         at = (self._minute[:, None] + np.arange(minutes)) % len(self._load.requests)
         counted = None if self._load.counted is None else self._load.counted[at]

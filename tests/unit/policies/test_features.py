@@ -7,7 +7,7 @@ import pytest
 
 from contracts.messages import TaskSpec
 from contracts.windows import FIGURE, Window
-from policies.features import FEATURE_VERSION, SLOTS, SLOTS_SHA256, WIDTH, Encoded, encode
+from policies.features import FEATURE_VERSION, SLOTS, SLOTS_SHA256, SURE_WIDTH, WIDTH, Encoded, encode
 from policies.graph import job_graph
 from tests.unit.policies.conftest import END_MS, WindowMaker
 
@@ -118,6 +118,38 @@ def test_a_batch_encodes_as_its_rows_one_by_one(make_window: WindowMaker) -> Non
     together = encode(np.stack([w.figures for w in windows]), graph, np.full(3, END_MS), hours)
     for row, window in enumerate(windows):
         np.testing.assert_array_equal(together.x[row], encoded(window).x)
+
+
+@pytest.mark.parametrize("queued", [(0.0, 0.0), (30.0, 0.0)])
+def test_the_slots_of_sure_are_the_same_without_the_others(make_window: WindowMaker, queued: tuple[float, float]) -> None:
+    """Who reads 27 slots pays for no more, and gets the same bits."""
+    window = make_window(queued=queued, known=9)
+    graph, end = job_graph(window.topology.tasks), np.array(window.window_end_ms)
+    narrow = encode(window.figures, graph, end, window.hourly_load, width=SURE_WIDTH)
+    assert narrow.x.shape == (60, 4, SURE_WIDTH)
+    np.testing.assert_array_equal(narrow.x, encoded(window).x[..., :SURE_WIDTH])
+
+
+def test_a_queue_has_the_same_bits_among_few_queues_and_among_many(make_window: WindowMaker) -> None:
+    """Where few task-minutes wait, only these get a logarithm; one window must not see which way its batch went."""
+    quiet, busy = make_window(), make_window(queued=(30.0, 7.0))
+    quiet.figures[40:43, 1, FIGURE["queued_records_last"]] = (3.0, 11.0, 29.0)
+    graph, hours = job_graph(quiet.topology.tasks), np.stack([quiet.hourly_load] * 4)
+    for others in (quiet, busy):
+        figures = np.stack([quiet.figures, *[others.figures] * 3])
+        together = encode(figures, graph, np.full(4, END_MS), hours)
+        np.testing.assert_array_equal(together.x[0], encoded(quiet).x)
+
+
+def test_figures_laid_out_as_the_simulators_encode_alike(make_window: WindowMaker) -> None:
+    """Each figure in one piece, tasks first: read in place, never written to."""
+    window = make_window(queued=(30.0, 0.0))
+    planes = np.ascontiguousarray(window.figures.transpose(2, 1, 0))
+    before = planes.copy()
+    ends = np.array(window.window_end_ms)
+    laid_out = encode(planes.transpose(2, 1, 0), job_graph(window.topology.tasks), ends, window.hourly_load)
+    np.testing.assert_allclose(laid_out.x, encoded(window).x, atol=1e-6)
+    np.testing.assert_array_equal(planes, before)
 
 
 def test_neighbours_are_within_three_hops_and_source_and_sink_are_no_bridges() -> None:

@@ -49,6 +49,14 @@ def test_the_mean_of_the_last_minutes_skips_unknown_ones() -> None:
     assert np.isnan(mean_of_last(np.full(3, np.nan), 2))
 
 
+def test_minutes_unknown_long_ago_do_not_touch_the_mean_of_the_last_ones() -> None:
+    """Whether all of the hour is known or only its end, the mean of five minutes has the same bits."""
+    load = np.random.default_rng(3).uniform(0.0, 900.0, (4, 60))
+    late = np.where(np.arange(60) < 7, np.nan, load)
+    np.testing.assert_array_equal(mean_of_last(load, 5), mean_of_last(late, 5))
+    assert mean_of_last(load, 90)[0] == pytest.approx(load[0].mean())
+
+
 def diamond(processed_at_join: float, queue: np.ndarray | float = 0.0) -> np.ndarray:
     """Return visits of a diamond whose branches both emit 100 records a minute; ``queue``: of the join, at every minute's end."""
     specs = (TaskSpec(task="s"), TaskSpec(task="l", upstream=("s",)), TaskSpec(task="r", upstream=("s",)))

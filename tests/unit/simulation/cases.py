@@ -4,7 +4,7 @@ from functools import cache
 
 import numpy as np
 
-from contracts.messages import RescheduleCommand, TaskChange
+from contracts.commands import RescheduleCommand, TaskChange
 from simulation.costs import RestartCost
 from simulation.engine import RunOptions, SimulatedCluster
 from simulation.flow import FlowRows

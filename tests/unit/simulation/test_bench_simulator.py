@@ -8,12 +8,14 @@ from services.bench.simulator import command
 
 
 def test_every_mode_and_size_is_measured_beside_its_target() -> None:
-    """Three figures each; the encoder costs more than reward alone."""
+    """Four figures each; the encoder costs more than reward alone."""
     result = CliRunner().invoke(command, ["--rows", "2", "--seconds", "0.01", "--json"])
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
     cells = [value for name, value in found.items() if name.endswith("_tasks")]
     assert len(cells) == 9
-    assert all(0 < cell["encoded"] < cell["reward_alone"] and cell["with_figures"] > 0 for cell in cells)
+    assert all(
+        0 < cell["encoded"] < cell["reward_alone"] and min(cell["with_figures"], cell["encoded_sure"]) > 0 for cell in cells
+    )
     assert (found["clean_16_tasks"]["target"], found["compat_46_tasks"]["target"]) == (40_000, 4_000)
     assert {"seed", "processor", "cores", "load_average", "python"} <= found["conditions"].keys()
