@@ -5,6 +5,8 @@ SurescaleError
 └── SettingsError       a setting is missing or contradicts another: the process does not start
 """
 
+import os
+
 
 class SurescaleError(Exception):
     """Base of every error with a message meant for the user."""
@@ -43,3 +45,10 @@ class RecordRejected(SurescaleError):
 
 class SettingsError(SurescaleError):
     """A setting is missing, malformed or contradicts another; the message names it and the fix."""
+
+
+def reason_of(error: OSError) -> str:
+    """Return why the operating system refused, in its own words, without number and path."""
+    # A server that cannot bind tells its own story under the system's number; a name that is not found has a number below 0.
+    said = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)
+    return said.lower()

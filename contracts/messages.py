@@ -292,4 +292,4 @@ class DeadLetter(Message, frozen=True, kw_only=True, tag="dead-letter/1"):
     field: str
     message: str
     refused_by: Text
-    payload: str = ""  # the beginning of the record, as text with replacement characters
+    payload: str = ""  # the first 4,096 bytes of the record, as text with replacement characters

@@ -13,6 +13,8 @@ from contracts.errors import SettingsError
 
 S = TypeVar("S", bound="RoadSettings")
 
+PORT_MAX = 65_535
+
 
 @dataclass(frozen=True, slots=True)
 class RoadSettings:
@@ -49,6 +51,20 @@ class RoadSettings:
     road_clock: bool = False
     """True: wait for and follow the topic ``clock``; false: the wall clock."""
 
+    def __post_init__(self) -> None:
+        """Check what environment or options may have said; settings of a role call this before their own checks.
+
+        Raises:
+            SettingsError: an engine's address that is none, or no such port; names the setting and the fix.
+        """
+        if not _is_http(self.engine_url):
+            raise SettingsError(
+                f"SURESCALE_ENGINE_URL: {self.engine_url!r} is no address of an engine; "
+                "give one like http://127.0.0.1:8090 (with it or with --engine)"
+            )
+        if not 0 <= self.health_port <= PORT_MAX:
+            raise SettingsError(f"SURESCALE_HEALTH_PORT: {self.health_port} is no port; give one up to {PORT_MAX}, or 0 for none")
+
 
 def from_environment(kind: type[S], environment: Mapping[str, str] | None = None, /, **options: object) -> S:
     """Build settings from defaults, then environment, then options that are not None.
@@ -79,6 +95,14 @@ def without_password(url: str) -> str:
         return url
     host = parts.netloc.rpartition("@")[2]
     return urlunsplit(parts._replace(netloc=f"{parts.username or ''}:***@{host}"))
+
+
+def _is_http(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # brackets that do not close, a port that is none
+        return False
 
 
 def _text(value: object) -> str:

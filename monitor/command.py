@@ -5,13 +5,15 @@ from typing import Any
 
 import click
 
+from runtime.options import engine_url, health_port
+
 
 @click.command("monitor")
 @click.option("--bootstrap", help="Kafka bootstrap servers (SURESCALE_BOOTSTRAP).")
-@click.option("--engine", "engine_url", help="Engine API (SURESCALE_ENGINE_URL).")
+@engine_url
 @click.option("--trace", "trace_file", help="Recorded task metrics, JSON lines, instead of an engine (SURESCALE_TRACE_FILE).")
 @click.option("--prefix", "topic_prefix", help="Stands before every topic name.")
-@click.option("--health-port", type=int, help="Port of health endpoint and metrics.")
+@health_port
 def command(**given: Any) -> None:
     """Carry samples, minute markers, topologies and events of an engine onto Kafka."""
     from contracts.settings import from_environment

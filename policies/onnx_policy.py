@@ -162,6 +162,8 @@ def _sentence(expected: Expected, planned: Planned, have: int) -> str:
         float(expected.spread[0].mean()),
     )
     load = f"Expecting {low:.0f} to {high:.0f} records a minute over the next {hours:g} hours, give or take {spread:.0%}"
+    if planned.heed[0] > 0:
+        load += ", and weighing what each size would have scored on the last days"
     holding, changing, best = (
         float(planned.holding[0]),
         float(planned.changing[0]),

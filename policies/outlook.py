@@ -16,6 +16,7 @@ from contracts.clock import MINUTE_MS
 from contracts.windows import HOUR_MS, HOURS, PEAK_MINUTES
 from policies.forecast import DAYS
 from policies.measure import mean_of_last
+from policies.past import TINY, Past, log_ratio, past_of
 from policies.proposal import Float64
 
 TREND_MINUTES = (5, 15, 30)
@@ -43,7 +44,6 @@ SURGE_HOURS = 24
 SURGE_MINUTES_MIN = 20  # of an hour that is not over yet
 SURGE_MAX = 8.0  # times the load of an hour's other minutes
 HOLE_MINUTES = 10  # so many minutes without a record, after some with, are a hole in the collection and not an idle job
-_TINY = 1e-3  # records per minute; keeps the logarithm of an idle hour finite
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +59,7 @@ class Expected:
             unknown.
         highest_surge: float64 [B], the highest of these peaks, records per minute; NaN where none is known.
         stage_minutes: of each stage; divides 60.
+        past: the hours of the last days.
     """
 
     hour: Float64
@@ -68,6 +69,7 @@ class Expected:
     surges: Float64
     highest_surge: Float64
     stage_minutes: int
+    past: Past
 
 
 class Outlook(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,6 +121,7 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True):
             surges(hourly_load, peaks, ends_ms),
             np.fmax.reduce(peaks[:, -SURGE_HOURS:].astype(np.float64), axis=1),
             self.stage_minutes,
+            past_of(known, hourly_load, peaks),
         )
 
 
@@ -145,8 +148,8 @@ def look_back(
     trends = _trends(load, hour)
     past, coming = _same_time_before(hours, ends_ms, stage_minutes, stages)
     known = ~np.isnan(past) & ~np.isnan(coming).any(axis=-1)
-    growth = np.where(known[..., None], _log_ratio(coming, past[..., None]), 0.0).clip(-LOG_MAX, LOG_MAX)
-    level = np.where(known, _log_ratio(past, hour[:, None]), 0.0).clip(-LEVEL_MAX, LEVEL_MAX)
+    growth = np.where(known[..., None], log_ratio(coming, past[..., None]), 0.0).clip(-LOG_MAX, LOG_MAX)
+    level = np.where(known, log_ratio(past, hour[:, None]), 0.0).clip(-LEVEL_MAX, LEVEL_MAX)
     count = np.maximum(known.sum(axis=1), 1)
     columns = [
         *(np.broadcast_to(trend[:, None], (len(hour), stages)) for trend in trends.T),
@@ -161,7 +164,7 @@ def look_back(
 
 def _trends(load: Float64, hour: Float64) -> Float64:
     """Return the inputs [B, 5] of ``TRENDS``."""
-    changes = [np.nan_to_num(_log_ratio(mean_of_last(load, minutes), hour)) for minutes in TREND_MINUTES]
+    changes = [np.nan_to_num(log_ratio(mean_of_last(load, minutes), hour)) for minutes in TREND_MINUTES]
     agreed = [_agreed(changes[:2]), _agreed(changes)]
     jumps = [np.sign(change) * np.maximum(np.abs(change) - JUMP, 0.0) for change in agreed]
     return np.stack([*changes, *jumps], axis=-1)
@@ -199,7 +202,7 @@ def _same_time_before(hours: Float64, ends_ms: npt.NDArray[np.int64], stage_minu
 
 def rhythm_error(hours: Float64) -> Float64:
     """Return [B] the root mean square over the last day's whole hours of log growth less its mean on the days before."""
-    growth = _log_ratio(hours[:, 1:-1], hours[:, :-2])
+    growth = log_ratio(hours[:, 1:-1], hours[:, :-2])
     last = growth[:, -ERROR_HOURS:]
     end = growth.shape[1]
     before = np.stack([growth[:, end - ERROR_HOURS - 24 * day : end - 24 * day] for day in range(1, DAYS)])
@@ -225,7 +228,7 @@ def surges(
     others = (minutes * mean - PEAK_MINUTES * peak) / np.maximum(minutes - PEAK_MINUTES, 1.0)
     others = np.where(minutes >= SURGE_MINUTES_MIN, others, np.nan)
     around = np.fmax(others[:, :-1], others[:, 1:])
-    ratio = np.clip(peak[:, 1:] / np.maximum(around, _TINY), 1.0, SURGE_MAX)
+    ratio = np.clip(peak[:, 1:] / np.maximum(around, TINY), 1.0, SURGE_MAX)
     return np.where(np.isnan(others[:, 1:]), np.nan, ratio)
 
 
@@ -250,11 +253,6 @@ def bursts(load: Float64) -> Float64:
     padded = np.pad(filled, ((0, 0), (7, 7)), mode="edge")
     total = np.concatenate([np.zeros((len(load), 1)), np.cumsum(padded, axis=1)], axis=1)
     running = (total[:, 15:] - total[:, :-15]) / 15.0
-    ratio = np.where(running > _TINY, filled / np.maximum(running, _TINY), 1.0)
+    ratio = np.where(running > TINY, filled / np.maximum(running, TINY), 1.0)
     scaled: Float64 = ratio / ratio.mean(axis=1, keepdims=True)
     return scaled
-
-
-def _log_ratio(top: Float64, bottom: Float64) -> Float64:
-    ratio: Float64 = np.log(np.maximum(top, _TINY) / np.maximum(bottom, _TINY))
-    return ratio

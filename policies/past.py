@@ -14,7 +14,7 @@ PAST_HOURS = 72  # looked back on: one day says too little of whether following 
 DAY_HOURS = 24
 TINY = 1e-3  # records per minute; keeps the logarithm of an idle hour finite
 _CHANGE_MAX = 1.2  # an hour is expected at most "3.3 times the one before"
-_BEYOND = 1.15  # the last quarter of an hour lies outside of the last day from here on
+_BEYOND = 1.05  # the last quarter of an hour lies outside of the last day from here on
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +24,11 @@ class Past:
     Attributes:
         loads: float64 [B, 72], mean load of the last whole hours, records per minute; NaN where unknown.
         peaks: float64 [B, 72], their largest means of five minutes.
-        expected: float64 [B, 72], what was to be expected of each: the hour before, and the growth on the days before.
+        expected: float64 [B, 72], what was to be expected of each: the hour before, and the growth on the days before;
+            the load itself where the hour before is unknown.
         change: float64 [B], the median over the last day of the logarithm by which an hour differs from the one before; infinite
             where none is known.
+        width: float64 [B], the logarithm of the last day's highest hour over its lowest; NaN where none is known.
         falling: float64 [B], mean of the last 15 minutes over that of the last 5.
         usual: bool [B], the last minutes lie within what the last day's hours and peaks were.
     """
@@ -35,6 +37,7 @@ class Past:
     peaks: Float64
     expected: Float64
     change: Float64
+    width: Float64
     falling: Float64
     usual: npt.NDArray[np.bool_]
 
@@ -46,11 +49,13 @@ def past_of(load: Float64, hourly_load: npt.NDArray[np.floating], hourly_peak: n
     day, highest = hours[:, -DAY_HOURS:], peaks[:, -DAY_HOURS:]
     five, fifteen = (mean_of_last(load, minutes) for minutes in (5, 15))
     low, high = np.fmin.reduce(day, axis=1), np.fmax.reduce(highest, axis=1)
+    loads, before = hours[:, -PAST_HOURS:], hours[:, -PAST_HOURS - 1 : -1]
     return Past(
-        loads=hours[:, -PAST_HOURS:],
+        loads=loads,
         peaks=peaks[:, -PAST_HOURS:],
-        expected=hours[:, -PAST_HOURS - 1 : -1] * np.exp(_usual_growth(growth)),
+        expected=np.where(np.isnan(before), loads, before * np.exp(_usual_growth(growth))),
         change=_median(np.abs(growth[:, -DAY_HOURS + 1 :])),
+        width=log_ratio(np.fmax.reduce(day, axis=1), low),
         falling=fifteen / np.maximum(five, TINY),
         usual=(np.fmax(five, fifteen) * _BEYOND > low) & (np.fmin(five, fifteen) < _BEYOND * high),
     )

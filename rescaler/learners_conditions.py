@@ -1,7 +1,9 @@
 """What one round says about a job, in four conditions, with the generation it speaks for.
 
 After the Kubernetes habit: ``generation`` counts changes of the wish, ``observed_generation`` is the one a status was computed
-for. What it does not do: store a status, or decide when to run the next round (it says whether one is worth while).
+for. What it does not do: store a status, or decide when to run the next round (it says whether one is worth while). It is for
+owners of an assignment who run rounds themselves (docs/rescaling.md); the live road shows conditions of its own
+(`rescaler.control.conditions`).
 """
 
 from __future__ import annotations

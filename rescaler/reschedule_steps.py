@@ -8,7 +8,10 @@
 A `Ledger` is what the store holds; every function here answers with the next one, which is to be written in a single atomic
 write before anything else is done. The write that leaves COMMIT for FINISH carries units, mappings, the new generation and
 the result together: it is the only commit point. Before it everything is undone, after it everything is finished.
-What it does not do: talk to actors or to a store.
+What it does not do: talk to actors or to a store. Of surescale's own code only `Step` is used: the live road runs the same steps
+as commands and records (`rescaler.control.steps`), one intent a job. `submit`, `after`, `recovered` and `is_fenced_off` are for
+owners of a cluster with one intent, after the RFC to the letter (docs/rescaling.md); that a crash anywhere loses nothing is
+tested on them.
 """
 
 from __future__ import annotations

@@ -14,15 +14,19 @@ _SAY_EVERY_S = 4.0
 
 
 class Seldom:
-    """Lets a line through that would be said again and again: the first, and then one every few seconds. For one thread."""
+    """Lets a line through that would be said again and again: the first, and then one every ``every_s``.
 
-    def __init__(self) -> None:
+    Two threads that ask at the same instant may both be let through.
+    """
+
+    def __init__(self, every_s: float = _SAY_EVERY_S) -> None:
+        self._every_s = every_s
         self._said_s: float | None = None
 
     def is_time(self) -> bool:
         """Say whether to say it now; if so, it counts as said."""
         now_s = time.monotonic()
-        if self._said_s is not None and now_s - self._said_s < _SAY_EVERY_S:
+        if self._said_s is not None and now_s - self._said_s < self._every_s:
             return False
         self._said_s = now_s
         return True

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from contracts.errors import SettingsError, reason_of
 from contracts.settings import RoadSettings
 from runtime.metrics import RoleMetrics
 
@@ -24,11 +25,17 @@ class HealthServer:
         """Take the port.
 
         Raises:
-            OSError: it is taken.
+            SettingsError: it cannot be had; names the setting and the fix.
         """
-        at = settings.health_host, settings.health_port
+        host, port = settings.health_host, settings.health_port
         shown = metrics.of(report) if metrics else None
-        self._server = ThreadingHTTPServer(at, _handler(report, shown)) if settings.health_port else None
+        try:
+            self._server = ThreadingHTTPServer((host, port), _handler(report, shown)) if port else None
+        except OSError as error:
+            raise SettingsError(
+                f"SURESCALE_HEALTH_PORT: {host}:{port} cannot be listened on ({reason_of(error)}); name another port "
+                "(with it or with --health-port), or address (SURESCALE_HEALTH_HOST)"
+            ) from None
 
     def __enter__(self) -> "HealthServer":
         """Serve in a daemon thread."""

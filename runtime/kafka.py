@@ -3,8 +3,8 @@
 import logging
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
@@ -13,7 +13,9 @@ from contracts.settings import RoadSettings
 from contracts.topics import LIBRDKAFKA_CONSUMER, LIBRDKAFKA_PRODUCER, TOPICS, TopicNames
 from runtime.backoff import wait_for
 
+METADATA_TIMEOUT_S = 5.0
 REQUEST_TIMEOUT_S = 10.0
+CREATE_TIMEOUT_S = 60.0  # of all topics together, on a broker that answers
 
 # Admin requests do not mark these as retriable.
 _KNOWN_A_MOMENT_LATER = frozenset(
@@ -37,6 +39,11 @@ def consumer(settings: RoadSettings, group: str, **overrides: object) -> Consume
     return Consumer(_quiet({**base, **overrides}))
 
 
+def admin_client(settings: RoadSettings) -> AdminClient:
+    """Return a client that asks for topics and offsets."""
+    return AdminClient(_quiet({"bootstrap.servers": settings.bootstrap}))
+
+
 def _quiet(config: Mapping[str, Any]) -> dict[str, Any]:
     # A broker that is away is said by wait_for, not by librdkafka's own stderr.
     return {"logger": logging.getLogger("surescale.librdkafka"), **config}
@@ -49,7 +56,7 @@ def wait_for_topics(settings: RoadSettings, names: Sequence[str], *, stop: threa
         runtime.backoff.Stopped: ``stop`` was set meanwhile.
     """
     full = TopicNames(settings.topic_prefix)
-    admin = AdminClient(_quiet({"bootstrap.servers": settings.bootstrap}))
+    admin = admin_client(settings)
 
     def attempt() -> None:
         present = admin.list_topics(timeout=3.0).topics
@@ -67,13 +74,16 @@ def create_topics(settings: RoadSettings) -> list[str]:
         KafkaException: the broker refused, or did not answer in time.
     """
     full = TopicNames(settings.topic_prefix)
-    admin = AdminClient(_quiet({"bootstrap.servers": settings.bootstrap}))
+    admin = admin_client(settings)
     wanted = [
         NewTopic(full(topic.name), num_partitions=topic.partitions, replication_factor=-1, config=topic.config())
         for topic in TOPICS.values()
     ]
+    # Asked first: a broker that is away would be known only after all the time that creating may take.
+    admin.list_topics(timeout=METADATA_TIMEOUT_S)
     created: list[str] = []
-    for name, future in admin.create_topics(wanted, operation_timeout=REQUEST_TIMEOUT_S).items():
+    asked = admin.create_topics(wanted, operation_timeout=REQUEST_TIMEOUT_S, request_timeout=CREATE_TIMEOUT_S)
+    for name, future in asked.items():
         try:
             future.result()
             created.append(name)
@@ -96,16 +106,16 @@ class LogReader:
             KafkaException: a topic does not exist or the broker does not answer.
         """
         full = TopicNames(settings.topic_prefix)
-        self._admin = AdminClient(_quiet({"bootstrap.servers": settings.bootstrap}))
+        self._admin = admin_client(settings)
         # A broker holds a fetch back until there is data; the end behind a transaction marker must be told at once.
         self._client = consumer(settings, "surescale-reader", **{"enable.partition.eof": True, "fetch.wait.max.ms": 20})
-        # Asked of the admin client: one that does not know the leaders yet may wait three seconds before it asks for offsets.
+        # Asked of the admin client, which so learns the leaders.
         self._partitions = _partitions(self._admin, [full(name) for name in names])
         self._reached: dict[tuple[str, int], int] = {}
-        beginnings = self._offsets(OffsetSpec.earliest())
+        beginnings = committed_offsets(self._admin, self._partitions, "beginning")
         starts = beginnings
         if last is not None:
-            starts = {key: max(beginnings[key], end - last) for key, end in self._offsets(OffsetSpec.latest()).items()}
+            starts = {key: max(beginnings[key], end - last) for key, end in self._ends().items()}
         self.began_at_beginning = starts == beginnings
         self._client.assign([TopicPartition(topic, partition, at) for (topic, partition), at in starts.items()])
         self._reached.update(starts)
@@ -117,7 +127,7 @@ class LogReader:
             TimeoutError: the end was not reached in time.
             KafkaException: the broker refused.
         """
-        ends = self._offsets(OffsetSpec.latest())
+        ends = self._ends()
         deadline = time.monotonic() + timeout_s
         records: list[Message] = []
         while any(self._reached[key] < end for key, end in ends.items()):
@@ -133,6 +143,9 @@ class LogReader:
     def close(self) -> None:
         """Leave the broker."""
         self._client.close()
+
+    def _ends(self) -> dict[tuple[str, int], int]:
+        return committed_offsets(self._admin, self._partitions, "end")
 
     def _consume(self, timeout_s: float = 0.05) -> list[Message]:
         records = []
@@ -150,25 +163,30 @@ class LogReader:
                 raise KafkaException(error)
         return records
 
-    def _offsets(self, spec: OffsetSpec) -> dict[tuple[str, int], int]:
-        deadline = time.monotonic() + REQUEST_TIMEOUT_S
-        while True:
-            try:
-                return self._offsets_now(spec)
-            except KafkaException as error:
-                # A partition that was just created, or whose leader just moved, is known to the broker a moment later.
-                if error.args[0].code() not in _KNOWN_A_MOMENT_LATER or time.monotonic() > deadline:
-                    raise
-                self._admin.list_topics(timeout=REQUEST_TIMEOUT_S)  # learn who leads now
-                time.sleep(0.05)
 
-    def _offsets_now(self, spec: OffsetSpec) -> dict[tuple[str, int], int]:
-        futures = self._admin.list_offsets(
-            dict.fromkeys(self._partitions, spec),
-            isolation_level=IsolationLevel.READ_COMMITTED,
-            request_timeout=REQUEST_TIMEOUT_S,
-        )
-        return {(partition.topic, partition.partition): future.result().offset for partition, future in futures.items()}
+def committed_offsets(
+    admin: AdminClient, partitions: Iterable[TopicPartition], at: Literal["beginning", "end"]
+) -> dict[tuple[str, int], int]:
+    """Return each partition's oldest offset, or the one behind what is committed, by topic (full name) and number.
+
+    An admin client that does not know the leaders yet (``list_topics``) may wait three seconds before it asks for offsets.
+
+    Raises:
+        KafkaException: a partition does not exist, or the broker does not answer.
+    """
+    spec: OffsetSpec = OffsetSpec.earliest() if at == "beginning" else OffsetSpec.latest()
+    asked: dict[TopicPartition, OffsetSpec] = dict.fromkeys(partitions, spec)
+    deadline = time.monotonic() + REQUEST_TIMEOUT_S
+    while True:
+        futures = admin.list_offsets(asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=REQUEST_TIMEOUT_S)
+        try:
+            return {(found.topic, found.partition): future.result().offset for found, future in futures.items()}
+        except KafkaException as error:
+            # A partition that was just created, or whose leader just moved, is known to the broker a moment later.
+            if error.args[0].code() not in _KNOWN_A_MOMENT_LATER or time.monotonic() > deadline:
+                raise
+            admin.list_topics(timeout=REQUEST_TIMEOUT_S)  # learn who leads now
+            time.sleep(0.05)
 
 
 def partitions_of(client: Consumer, topic: str) -> list[int]:

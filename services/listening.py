@@ -1,10 +1,8 @@
 """Where an HTTP API of ours listens; a port that cannot be had is one readable line."""
 
-import os
-
 from aiohttp import web
 
-from contracts.errors import SettingsError
+from contracts.errors import SettingsError, reason_of
 
 
 async def listen(runner: web.AppRunner, host: str, port: int, *, option: str) -> None:
@@ -16,5 +14,4 @@ async def listen(runner: web.AppRunner, host: str, port: int, *, option: str) ->
     try:
         await web.TCPSite(runner, host, port).start()
     except OSError as error:
-        why = os.strerror(error.errno).lower() if error.errno and error.errno > 0 else str(error)
-        raise SettingsError(f"{option}: {host}:{port} cannot be listened on ({why}); name another one") from None
+        raise SettingsError(f"{option}: {host}:{port} cannot be listened on ({reason_of(error)}); name another one") from None

@@ -21,7 +21,6 @@ policy_folder = click.option(
 )
 by = click.option("--by", help="Who changes it (default: user@host).")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-health_port = click.option("--health-port", type=click.IntRange(0, 65_535), help="Port of health endpoint and metrics; 0: none.")
 
 
 def road_settings(*, prefix: str | None = None, **given: object) -> RoadSettings:

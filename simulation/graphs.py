@@ -12,13 +12,14 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-from contracts.errors import RecordRejected, SurescaleError
+from contracts.errors import RecordRejected, SurescaleError, reason_of
 from contracts.messages import TaskSpec
 from contracts.topology import topological_order
 
 SOURCE = "source"
 SINK = "sink"
 TASKS_MAX = 2_000  # of one job
+CYCLE_TOLD = 6  # tasks of a cycle, in a message
 
 _COLUMNS = ("job", "task", "upstream", "duration_s")
 _SHIPPED = "alibaba_v2018_dags.csv"
@@ -26,7 +27,7 @@ _STATEFUL_LETTERS = ("J", "R")  # join and reduce in the trace's task names
 
 
 class JobError(SurescaleError):
-    """A job cannot be built; the message names job, task and column."""
+    """A job cannot be built; the message names file and job, row and column, and the fix."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,17 +109,22 @@ def _graph_of_file(path: Path, wanted: str) -> JobGraph:
         with path.open(encoding="utf-8-sig", newline="") as lines:
             jobs = _rows_by_job(lines, path.name)
     except UnicodeDecodeError:
-        raise JobError(f"{path.name}: not a UTF-8 text file") from None
-    except (OSError, csv.Error) as problem:
-        raise JobError(f"{path.name}: cannot be read: {problem}") from None
+        raise JobError(f"{path.name}: not a UTF-8 text file; save it as one") from None
+    except OSError as problem:
+        raise JobError(f"{path}: cannot be read ({reason_of(problem)}); name another file") from None
+    except csv.Error as problem:
+        raise JobError(f"{path.name}: not a CSV file ({problem}); give one with the columns {', '.join(_COLUMNS)}") from None
     if not jobs:
-        raise JobError(f"{path.name}: the file has no tasks")
+        raise JobError(f"{path.name}: the file has no tasks; give one row a task")
     if not wanted and len(jobs) > 1:
         raise JobError(f"{path.name} holds {len(jobs)} jobs; name one as {path}#{next(iter(jobs))}")
     name = wanted or next(iter(jobs))
     if name not in jobs:
         raise JobError(f"{path.name} holds no job {name!r}; it has {', '.join(list(jobs)[:5])}")
-    return build_graph(name, jobs[name])
+    try:
+        return build_graph(name, jobs[name])
+    except JobError as refusal:
+        raise JobError(f"{path.name}: {refusal}") from None
 
 
 def _rows_by_job(lines: Iterable[str], file: str) -> dict[str, list[_Row]]:
@@ -127,27 +133,29 @@ def _rows_by_job(lines: Iterable[str], file: str) -> dict[str, list[_Row]]:
     if missing:
         raise JobError(f"{file}: column {missing[0]} is missing from the first row; it must name {', '.join(_COLUMNS)}")
     jobs: dict[str, list[_Row]] = {}
-    for number, cells in enumerate(reader, start=2):
+    for cells in reader:
+        at = f"{file}: row {reader.line_num}"
+        absent = [column for column in _COLUMNS if cells[column] is None]
+        if absent:
+            raise JobError(f"{at}, column {absent[0]}: the row ends before it; give all cells, an empty one for no upstream")
         name = cells["job"]
         if not name or "/" in name:
-            raise JobError(f"{file}: row {number}, column job: {name!r} is empty or contains a slash; give the job's name")
-        jobs.setdefault(name, []).append(_row(cells, number, file))
+            raise JobError(f"{at}, column job: {name!r} is empty or contains a slash; give a name without one")
+        jobs.setdefault(name, []).append(_row(cells, reader.line_num, at))
     return jobs
 
 
-def _row(cells: dict[str, str | None], number: int, file: str) -> _Row:
-    task = (cells["task"] or "").strip()
+def _row(cells: dict[str, str], number: int, at: str) -> _Row:
+    task, duration = cells["task"].strip(), cells["duration_s"].strip()
     if not task or task in (SOURCE, SINK):
-        raise JobError(f"{file}: row {number}, column task: {task!r} is empty or a reserved name; give another")
+        raise JobError(f"{at}, column task: {task!r} is empty or a reserved name; give another")
     try:
-        duration_s = float(cells["duration_s"] or "")
+        duration_s = float(duration)
     except ValueError:
-        raise JobError(
-            f"{file}: row {number}, column duration_s: {cells['duration_s']!r} is not a number; give seconds"
-        ) from None
+        raise JobError(f"{at}, column duration_s: {duration!r} is not a number; give seconds, 0 or more") from None
     if not (math.isfinite(duration_s) and duration_s >= 0):
-        raise JobError(f"{file}: row {number}, column duration_s: {duration_s} is not a duration; give seconds, 0 or more")
-    return _Row(number, task, tuple((cells["upstream"] or "").split()), duration_s)
+        raise JobError(f"{at}, column duration_s: {duration} is not a duration; give seconds, 0 or more")
+    return _Row(number, task, tuple(cells["upstream"].split()), duration_s)
 
 
 def build_graph(name: str, rows: list[_Row]) -> JobGraph:
@@ -157,7 +165,10 @@ def build_graph(name: str, rows: list[_Row]) -> JobGraph:
         JobError: a task is listed twice, an upstream is unknown, the graph has a cycle, or no task takes any time.
     """
     if len(rows) > TASKS_MAX:
-        raise JobError(f"job {name}: {len(rows)} tasks, {TASKS_MAX} allowed; split the job")
+        raise JobError(
+            f"job {name}: row {rows[TASKS_MAX].number}, column task: task {TASKS_MAX + 1} of {len(rows)}, "
+            f"{TASKS_MAX} are allowed; split the job"
+        )
     index = {row.task: position for position, row in enumerate(rows, start=1)}
     if len(index) != len(rows):
         twice = next(row for at, row in enumerate(rows) if row.task in {earlier.task for earlier in rows[:at]})
@@ -170,7 +181,7 @@ def build_graph(name: str, rows: list[_Row]) -> JobGraph:
                 "which is no task of the job; add that task or take it out"
             )
     if not any(row.duration_s for row in rows):
-        raise JobError(f"job {name}: every duration_s is 0; at least one task must take time")
+        raise JobError(f"job {name}: row {rows[0].number} and on, column duration_s: all are 0; give at least one task seconds")
     read = {parent for row in rows for parent in row.upstream}
     inner = [tuple(sorted({index[parent] for parent in row.upstream})) or (0,) for row in rows]
     ends = tuple(index[row.task] for row in rows if row.task not in read)
@@ -181,7 +192,7 @@ def build_graph(name: str, rows: list[_Row]) -> JobGraph:
         duration_s=(0.0, *(row.duration_s for row in rows), 0.0),
         stateful=(False, *(_is_stateful(row) for row in rows), False),
     )
-    _refuse_cycles(graph)
+    _refuse_cycles(graph, rows)
     return graph
 
 
@@ -189,8 +200,31 @@ def _is_stateful(row: _Row) -> bool:
     return len(row.upstream) > 1 or row.task.startswith(_STATEFUL_LETTERS)
 
 
-def _refuse_cycles(graph: JobGraph) -> None:
+def _refuse_cycles(graph: JobGraph, rows: list[_Row]) -> None:
     try:
         topological_order(graph.specs())
-    except RecordRejected as problem:
-        raise JobError(f"job {graph.name}: column upstream: {problem}; take one of their edges out") from None
+    except RecordRejected:
+        cycle = _cycle(rows)
+        names = [repr(row.task) for row in cycle]
+        more = [f"{len(names) - CYCLE_TOLD} more"] if len(names) > CYCLE_TOLD else []
+        told = ", which waits for ".join([*names[1:CYCLE_TOLD], *more, names[0]])
+        raise JobError(
+            f"job {graph.name}: row {cycle[0].number}, column upstream: the graph has a cycle: {names[0]} waits for {told}; "
+            f"take {names[1 % len(names)]} out of the cell, or break the cycle elsewhere"
+        ) from None
+
+
+def _cycle(rows: list[_Row]) -> list[_Row]:
+    """Return rows of which each waits for the next and the last for the first, from the first listed on; there must be some."""
+    left = {row.task: row for row in rows}
+    while done := [row.task for row in left.values() if left.keys().isdisjoint(row.upstream)]:
+        for task in done:
+            del left[task]
+    path: list[str] = []
+    task = next(iter(left))
+    while task not in path:
+        path.append(task)
+        task = next(parent for parent in left[task].upstream if parent in left)
+    cycle = [left[name] for name in path[path.index(task) :]]
+    first = min(range(len(cycle)), key=lambda at: cycle[at].number)
+    return cycle[first:] + cycle[:first]

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from contracts.clock import MINUTE_MS
-from contracts.errors import SurescaleError
+from contracts.errors import SurescaleError, reason_of
 from contracts.messages import HourlyLoad
 from contracts.windows import HOUR_MS, HOURS, PEAK_MINUTES
 
@@ -27,6 +27,7 @@ GAP_MINUTES = 10  # zeros in a row that make a gap
 REQUESTS_MAX = 10**9  # a minute; sums of eight days stay exact in float64
 
 _COLUMNS = ["minute", "requests"]
+_MEANT = {"minute": "count the minutes from 0 on", "requests": "give what was counted in that minute"}
 _NAMED = {
     "clarknet": ("clarknet_minute.csv", 809_568_000_000),  # Monday 1995-08-28 00:00
     "nasa": ("nasa_jul95_minute.csv", 804_556_800_000),  # Saturday 1995-07-01 00:00
@@ -136,9 +137,11 @@ def load_workload(name_or_path: str) -> Workload:
         with path.open(encoding="utf-8-sig", newline="") as lines:
             requests = _parse(lines, path.name)
     except UnicodeDecodeError:
-        raise WorkloadError(f"{path.name}: not a UTF-8 text file") from None
-    except (OSError, csv.Error) as problem:
-        raise WorkloadError(f"{path.name}: cannot be read: {problem}") from None
+        raise WorkloadError(f"{path.name}: not a UTF-8 text file; save it as one") from None
+    except OSError as problem:
+        raise WorkloadError(f"{path}: cannot be read ({reason_of(problem)}); name another file") from None
+    except csv.Error as problem:
+        raise WorkloadError(f"{path.name}: not a CSV file ({problem}); give one with the columns minute,requests") from None
     # A trace without dates starts on a Monday at midnight, as ClarkNet does.
     return Workload(path.stem, requests, _NAMED["clarknet"][1])
 
@@ -152,7 +155,7 @@ def _parse(lines: Iterable[str], file: str) -> Int64:
     if not len(requests):
         raise WorkloadError(f"{file}: the file has no rows; give one row a minute")
     if not requests.any():
-        raise WorkloadError(f"{file}: column requests is 0 throughout; there is no load to serve")
+        raise WorkloadError(f"{file}: column requests is 0 throughout; there is no load to serve, give a trace that has some")
     return requests
 
 
@@ -162,7 +165,11 @@ def _rows(reader: Iterator[list[str]], file: str) -> Iterator[int]:
         if not any(cell.strip() for cell in cells):
             continue
         if len(cells) != len(_COLUMNS):
-            raise WorkloadError(f"{file}: row {number} has {len(cells)} cells; give two, minute and requests")
+            column = _COLUMNS[-1] if len(cells) < len(_COLUMNS) else str(len(_COLUMNS) + 1)
+            read = ",".join(cells)[:40]
+            raise WorkloadError(
+                f"{file}: row {number}, column {column}: the row reads {read!r}; give two cells, minute and requests"
+            )
         minute, requests = (_count(cell, column, number, file) for cell, column in zip(cells, _COLUMNS, strict=True))
         if minute != expected:
             raise WorkloadError(
@@ -180,5 +187,5 @@ def _count(cell: str, column: str, row: int, file: str) -> int:
         problem = "is empty" if not text else f"{text[:40]!r} is not a whole number"
         raise WorkloadError(f"{at}: {problem}; give a whole number from 0 on")
     if text.startswith("-") or len(digits.lstrip("0")) > len(str(REQUESTS_MAX)) or int(digits) > REQUESTS_MAX:
-        raise WorkloadError(f"{at}: {text[:40]} is not between 0 and {REQUESTS_MAX}; give what was counted in that minute")
+        raise WorkloadError(f"{at}: {text[:40]} is not between 0 and {REQUESTS_MAX}; {_MEANT[column]}")
     return int(digits)

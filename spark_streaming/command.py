@@ -2,6 +2,8 @@
 
 import click
 
+from runtime.options import health_port
+
 
 @click.command("spark")
 @click.option("--master", help="Spark master (default: SURESCALE_SPARK_MASTER, else local[*]).")
@@ -9,7 +11,7 @@ import click
 @click.option("--jars", help="Jars of Spark's Kafka connector: paths separated by commas, or a folder.")
 @click.option("--bootstrap", help="Kafka bootstrap servers (default: SURESCALE_BOOTSTRAP).")
 @click.option("--prefix", help="Stands before every topic name.")
-@click.option("--health-port", type=int, help="Port of health endpoint and metrics.")
+@health_port
 def command(
     master: str | None,
     checkpoint: str | None,

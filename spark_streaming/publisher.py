@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from contracts.dead_letters import Coordinates, dead_letter
 from contracts.errors import RecordRejected
 from contracts.messages import DeadLetter
 from contracts.settings import RoadSettings
@@ -13,7 +14,6 @@ from contracts.windows import Window, encode_window
 from contracts.wire import encode
 from runtime.kafka import producer
 from spark_streaming.minutes import Refused
-from spark_streaming.stages import REFUSED_BYTES_MAX
 
 Headers = list[tuple[str, str | bytes | None]]
 
@@ -53,17 +53,9 @@ class Publisher:
     def dead_letters(self, refused: Iterable[Refused]) -> None:
         """Produce one dead letter per refused record, under the record's own key."""
         for record in refused:
-            letter = DeadLetter(
-                topic=self._topic(TASK_METRICS),
-                partition=record.partition,
-                offset=record.offset,
-                reason=record.reason,
-                field=record.field,
-                message=record.message,
-                refused_by=REFUSED_BY,
-                payload=record.payload[:REFUSED_BYTES_MAX].decode("utf-8", "replace"),
-            )
-            self._dead_letter(letter, record.key)
+            at = Coordinates(self._topic(TASK_METRICS), record.partition, record.offset)
+            why = RecordRejected(record.reason, record.field, record.message)
+            self._dead_letter(dead_letter(at, record.payload, why, refused_by=REFUSED_BY), record.key)
 
     def flush_or_raise(self) -> None:
         """Wait until the broker has acknowledged everything.
@@ -95,12 +87,4 @@ class Publisher:
 
 def _too_large(topic: str, window: Window, rejected: RecordRejected) -> DeadLetter:
     """No record is at fault here: the letter's coordinates name the window itself."""
-    return DeadLetter(
-        topic=topic,
-        partition=0,
-        offset=window.window_end_ms,
-        reason=rejected.reason,
-        field=rejected.field,
-        message=str(rejected),
-        refused_by=REFUSED_BY,
-    )
+    return dead_letter(Coordinates(topic, 0, window.window_end_ms), None, rejected, refused_by=REFUSED_BY)

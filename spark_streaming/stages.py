@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from contracts.dead_letters import beginning_of
 from contracts.errors import RecordRejected
 from contracts.ids import split_job
 from contracts.messages import MinuteMarker, TaskSample
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 SOURCE_COLUMNS = ("key", "value", "partition", "offset", "timestamp")
 INTEGER_COLUMNS = ("subtask", "attempt", "sampled_at_ms", *FIGURE_COLUMNS)
 PACKED_SCHEMA = "records int, packed binary"  # packed: an Arrow stream of parsed_schema()
-REFUSED_BYTES_MAX = 4_096
 
 Row = tuple[object, ...]
 _NO_FIGURES: Row = (None,) * len(INTEGER_COLUMNS)
@@ -105,8 +105,7 @@ def parse_record(key: bytes | None, value: bytes | None) -> Row:
         message = decode(value, _RECORD)
         _checked_job(message.job)
     except RecordRejected as rejected:
-        payload = (value or b"")[:REFUSED_BYTES_MAX]
-        return (None, None, *_NO_FIGURES, payload, key, rejected.reason, rejected.field, rejected.message)
+        return (None, None, *_NO_FIGURES, beginning_of(value), key, rejected.reason, rejected.field, rejected.message)
     if isinstance(message, MinuteMarker):
         return (message.job, None, *_NO_FIGURES, value, None, None, None, None)
     return (message.job, message.task, *_integers(message), None, None, None, None, None)

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from model_export.paper.parts import Head, Method, exists
+from policies.features import SURE_WIDTH
 from policies.package import Statistics
-from policies.paper.card import SLOTS_USED
 
 ORDER = 3
 MASKED = -1e9
@@ -57,7 +57,7 @@ class Astgcn(Method):
 
     def __init__(self, statistics: Statistics, hidden: int) -> None:
         super().__init__(statistics, hidden)
-        self.blocks = nn.ModuleList([Block(SLOTS_USED, hidden), Block(hidden, hidden)])
+        self.blocks = nn.ModuleList([Block(SURE_WIDTH, hidden), Block(hidden, hidden)])
         self.head = Head(NEWEST * hidden)
 
     def forward(self, x: Tensor, mask: Tensor, down: Tensor) -> Tensor:

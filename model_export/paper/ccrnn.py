@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from model_export.paper.parts import Head, Method, State, exists, row_mean, window_mean
+from policies.features import SURE_WIDTH
 from policies.package import Statistics
-from policies.paper.card import SLOTS_USED
 
 LAYERS = 2
 EMBEDDING = 8
@@ -61,8 +61,8 @@ class CcrnnInput(nn.Module):
     def __init__(self, scaled: nn.Module, hidden: int) -> None:
         super().__init__()
         self.scaled = scaled
-        self.embed = nn.Linear(SLOTS_USED, hidden)
-        self.from_features = nn.Linear(SLOTS_USED, 2 * EMBEDDING)
+        self.embed = nn.Linear(SURE_WIDTH, hidden)
+        self.from_features = nn.Linear(SURE_WIDTH, 2 * EMBEDDING)
         self.coupling = nn.ModuleList([nn.Linear(2 * EMBEDDING, 2 * EMBEDDING) for _ in range(LAYERS - 1)])
 
     def forward(self, x: Tensor, mask: Tensor, down: Tensor) -> tuple[Tensor, Tensor, Tensor]:

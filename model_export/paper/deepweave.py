@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from model_export.paper.parts import Head, Method, exists, row_mean, task_mean, window_mean
+from policies.features import SURE_WIDTH
 from policies.package import Statistics
-from policies.paper.card import SLOTS_USED
 
 ROUNDS = 3
 
@@ -20,7 +20,7 @@ class DeepWeave(Method):
 
     def __init__(self, statistics: Statistics, hidden: int) -> None:
         super().__init__(statistics, hidden)
-        self.embed = nn.Sequential(nn.Linear(SLOTS_USED, hidden), nn.LayerNorm(hidden), nn.ReLU())
+        self.embed = nn.Sequential(nn.Linear(SURE_WIDTH, hidden), nn.LayerNorm(hidden), nn.ReLU())
         self.told = nn.Sequential(nn.Linear(hidden, hidden), nn.ReLU())
         self.heard = nn.Sequential(nn.Linear(hidden, hidden), nn.ReLU())
         self.summary = nn.Sequential(nn.Linear(hidden, hidden), nn.ReLU())

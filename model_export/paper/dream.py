@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from model_export.paper.parts import Head, Method, State, exists, row_mean, task_mean, window_mean
+from policies.features import SURE_WIDTH
 from policies.package import Statistics
-from policies.paper.card import SLOTS_USED
 from policies.paper.graphs import visiting_order
 
 LAYERS = 2
@@ -25,7 +25,7 @@ class DreamEncoder(nn.Module):
     def __init__(self, scaled: nn.Module, hidden: int) -> None:
         super().__init__()
         self.scaled = scaled
-        self.embed = nn.Sequential(nn.Linear(SLOTS_USED, hidden), nn.LayerNorm(hidden), nn.ReLU())
+        self.embed = nn.Sequential(nn.Linear(SURE_WIDTH, hidden), nn.LayerNorm(hidden), nn.ReLU())
         self.layers = nn.ModuleList([nn.Linear(3 * hidden, hidden) for _ in range(LAYERS)])
 
     def forward(self, x: Tensor, mask: Tensor, down: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -20,9 +20,9 @@ from model_export.paper.statistics import spread_start
 from model_export.paper.sure import PaperSure
 from model_export.paper.train import PaperRun, best_model
 from model_export.paper.world import SPAN_MINUTES, View, sizes_of, terms_of, week
-from policies.features import FEATURE_VERSION, SLOTS_SHA256
+from policies.features import FEATURE_VERSION, SLOTS_SHA256, SURE_WIDTH
 from policies.package import CARD
-from policies.paper.card import FORMAT, SLOTS_USED, Kind, PaperCard, read_paper_package
+from policies.paper.card import FORMAT, Kind, PaperCard, read_paper_package
 from policies.paper.models import open_model
 from simulation.jobs import load_job
 from simulation.loop import LoopRows, Terms
@@ -65,7 +65,7 @@ def export_run(run: PaperRun, folder: Path, name: str, scores: dict[str, object]
 def export_graphs(model: Method, folder: Path, minutes: int) -> list[str]:
     """Write a network's ONNX graphs with free numbers of rows and tasks; return the files' names."""
     rows, tasks = torch.export.Dim("rows", min=1), torch.export.Dim("tasks", min=1)
-    x, mask, down = torch.zeros(2, minutes, 3, SLOTS_USED), torch.ones(2, minutes, 3), torch.zeros(3, 3)
+    x, mask, down = torch.zeros(2, minutes, 3, SURE_WIDTH), torch.ones(2, minutes, 3), torch.zeros(3, 3)
     down[0, 1] = down[1, 2] = 1.0
     window: Shapes = ({0: rows, 2: tasks}, {0: rows, 2: tasks}, {0: tasks, 1: tasks})
     if isinstance(model, PaperSure):

@@ -16,9 +16,8 @@ from model_export.paper.packages import SHIPPED as VARIANTS
 from model_export.paper.packages import Served, served
 from model_export.paper.sweeps import ANCHORS
 from model_export.paper.world import JOBS
-from policies.features import WIDTH, Encoded
+from policies.features import SURE_WIDTH, WIDTH, Encoded
 from policies.graph import JobGraph, job_graph
-from policies.paper.card import SLOTS_USED
 from policies.paper.models import SubgraphModel
 from policies.registry import SHIPPED
 from runtime.conditions import peak_mebibytes
@@ -80,7 +79,7 @@ def timed(package: Served, graph: JobGraph, states: int, anchors: int) -> Timed:
     whole = _times(lambda at: model.act(encoded[at % 8], graph, [at]), states)
     sampler = np.zeros(1)
     if isinstance(model, SubgraphModel):
-        inputs = [{"x": one.x[..., :SLOTS_USED], "mask": one.mask.astype(np.float32)} for one in encoded]
+        inputs = [{"x": one.x[..., :SURE_WIDTH], "mask": one.mask.astype(np.float32)} for one in encoded]
         sampler = _times(lambda at: model.sampler.run(None, inputs[at % 8]), states)
     middle = float(np.median(sampler))
     return Timed(

@@ -7,10 +7,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from policies.features import Encoded
+from policies.features import SURE_WIDTH, Encoded
 from policies.graph import JobGraph
 from policies.package import Statistics
-from policies.paper.card import SLOTS_USED
 from policies.paper.graphs import downward
 
 INPUT_MAX = 5.0  # standard deviations
@@ -31,7 +30,7 @@ class State:
     def of(cls, encoded: Encoded, graph: JobGraph) -> "State":
         """Return the state as tensors."""
         return cls(
-            x=torch.from_numpy(np.ascontiguousarray(encoded.x[..., :SLOTS_USED])),
+            x=torch.from_numpy(np.ascontiguousarray(encoded.x[..., :SURE_WIDTH])),
             mask=torch.from_numpy(encoded.mask.astype(np.float32)),
             down=torch.from_numpy(downward(graph)),
             graph=graph,

@@ -3,9 +3,9 @@
 import numpy as np
 
 from model_export.paper.world import JOBS, PaperMode, View, sizes_of, terms_of, week
+from policies.features import SURE_WIDTH
 from policies.graph import Int64
 from policies.package import Statistics
-from policies.paper.card import SLOTS_USED
 from simulation.jobs import SizedJob, load_job
 from simulation.loop import LoopRows, within_limits
 from simulation.workload import Workload
@@ -32,14 +32,14 @@ def spread_start(job: SizedJob, load: Workload, first: Int64, generator: np.rand
 def fit_statistics(workload: Workload, mode: PaperMode, seed: int = 0) -> Statistics:
     """Return the statistics of week 1, each job counting alike, over loops that follow utilisation with noise."""
     load, terms, generator = week(workload, 1), terms_of(mode), np.random.default_rng(seed)
-    total, squares, count = np.zeros(SLOTS_USED), np.zeros(SLOTS_USED), 0
+    total, squares, count = np.zeros(SURE_WIDTH), np.zeros(SURE_WIDTH), 0
     for name in JOBS:
         job = load_job(name, workload)
         first = generator.integers(60, load.minutes, size=ROWS)
         rows = LoopRows(job, load, first, spread_start(job, load, first, generator), terms)
         for _ in range(DECISIONS):
             view = View(rows.observe(), rows.graph, job, terms)
-            slots = view.encoded.x[..., rows.graph.scalable, :SLOTS_USED].reshape(-1, SLOTS_USED).astype(np.float64)
+            slots = view.encoded.x[..., rows.graph.scalable, :SURE_WIDTH].reshape(-1, SURE_WIDTH).astype(np.float64)
             total, squares, count = total + slots.mean(axis=0), squares + np.square(slots).mean(axis=0), count + 1
             busy = view.encoded.x[..., 6].mean(axis=1) / 0.7 - 1.0
             noisy = np.clip(busy + 0.3 * generator.standard_normal(busy.shape), -1.0, 1.0)

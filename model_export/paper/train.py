@@ -1,11 +1,11 @@
 """Trains one method on one job by REINFORCE on branches from one state, on week 1 alone.
 
 At every decision each of B loops branches into G that start in the same state and meet the same load; half of the deviations
-mirror the other half, half move all tasks alike and half a few tasks each by itself. What was drawn is held for three hours (in
-``compat`` for one).
-Advantage = a branch's return less the mean of its state's branches of its kind, so load and past cancel out; later hours count
-only through the states that the loops come to. The network is asked once per state, whatever the number of branches. Half of
-the loops then follow the mean action, half one of the draws.
+mirror the other half (``model_export.paper.draws``). Draws lie around what the mean action comes to: where it asks for more than
+bounds and total limit allow, draws around what it asks would all end at the same sizes, and nothing would lead back. What was
+drawn is held for three hours (in ``compat`` for one). Rewards are compared with those of other branches of the same state, so the
+load and the past cancel out; later hours count only through the states that the loops come to. The network is asked once per
+state, whatever the number of branches. Half of the loops then follow the mean action, half one of the draws.
 """
 
 import json
@@ -17,13 +17,14 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from model_export.paper.draws import credit, draw, log_probability
 from model_export.paper.methods import build
 from model_export.paper.parts import Method, State
 from model_export.paper.statistics import spread_start
 from model_export.paper.world import PaperMode, View, follow, sizes_of, terms_of, week
-from policies.graph import Bool, Int64
+from policies.graph import Int64
 from policies.package import Statistics
 from policies.proposal import Float64
 from simulation.jobs import SizedJob, load_job
@@ -32,15 +33,13 @@ from simulation.report import LATENCY_MINUTES_MAX, latency_minutes
 from simulation.workload import Workload, load_workload
 
 CHECKPOINT = "checkpoint.pt"
-STD_FIRST = {"clean": 0.2, "compat": 0.61}
-"""First exploration: exp(-0.5) where sizes are cut towards zero; a third of it where every task limits the whole job's flow."""
+STD_FIRST = {"clean": 0.2, "compat": 0.3}
+"""First exploration: every task limits the whole job's flow; more where sizes are cut towards zero, so that they move at all."""
 HOLD_SPANS = {"clean": 3, "compat": 1}
 """Hours that a draw is held: by its first hour hardly a change is worth its restart; in ``compat`` every hour has one anyway."""
-ADVANTAGE_MAX = 5.0
+FREE_RESTARTS = {"clean": 0.55, "compat": 0.0}
+"""Share of a run, from its start, in which a restart takes no time: while sizes are still poor, no change looks worth one."""
 TINY = 1e-6
-OWN_SPREAD = 0.75
-MOVED = 8.0  # tasks that a branch moves on the average
-SPREAD_MIN = 1e-3  # branches that differ by less are alike
 VALIDATIONS = (0.4, 0.6, 0.8, 1.0)  # of the budget
 VALIDATION_ROWS, VALIDATION_DECISIONS = 6, 30
 
@@ -63,7 +62,7 @@ class PaperSettings:
     hidden: int = 32
     states: int = 0
     """Loops B; 0: 400 over the tasks, from 8 to 16."""
-    branches: int = 24
+    branches: int = 40
     hold_spans: int = 0
     """0: the mode's own."""
     discount: float = 0.7
@@ -75,9 +74,10 @@ class PaperSettings:
     entropy: float = 1e-3
     barrier: float = 1e-2
     """On -log(1 - a^2) of the mean actions: a saturated tanh has no gradient to come back by."""
-    limits: float = 5.0
-    """On the square of what a mean action asks beyond bounds and total limit: there all draws end at the same sizes."""
+    limits: float = 1.0
+    """On what a mean action asks beyond bounds and total limit: a job that asks for more everywhere gets the same everywhere."""
     gradient_norm_max: float = 0.5
+    """Of each part of a network by itself: the steep slopes of a sampler's relaxed choice would cut those of its head short."""
     tau_first: float = 0.5
     tau_last: float = 0.1
     """Temperature of the relaxed top-k."""
@@ -166,22 +166,20 @@ def _keep_best(run: PaperRun, reward: float) -> None:
 
 @dataclass(slots=True)
 class Loops:
-    """B closed loops, and the same loops G times over for branching; both always in the same states."""
+    """B closed loops."""
 
     rows: LoopRows
-    branched: LoopRows
-    branches: int
     age: int = 0
 
     @classmethod
     def begin(cls, run: PaperRun, job: SizedJob, load: Workload) -> "Loops":
         """Return loops at random minutes of the week, from sizes of all kinds."""
         settings = run.settings
-        count, terms = settings.loops(job.size), terms_of(settings.mode, settings.latency_weight)
-        first = run.generator.integers(60, load.minutes, size=count)
-        sizes = spread_start(job, load, first, run.generator)
-        twins = np.tile(first, settings.branches), np.tile(sizes, (settings.branches, 1))
-        return cls(LoopRows(job, load, first, sizes, terms), LoopRows(job, load, *twins, terms), settings.branches)
+        terms = terms_of(settings.mode, settings.latency_weight)
+        if run.done < FREE_RESTARTS[settings.mode]:
+            terms = replace(terms, restart_ms=0)
+        first = run.generator.integers(60, load.minutes, size=settings.loops(job.size))
+        return cls(LoopRows(job, load, first, spread_start(job, load, first, run.generator), terms))
 
     def try_out(self, desired: Int64, spans: int = 1, discount: float = 1.0) -> Float64:
         """Return discounted rewards [G, B] of holding desired [G, B, N] for so many spans; the loops themselves stand still.
@@ -190,7 +188,7 @@ class Loops:
         request of a batch) it does not see batches that have not left: a policy that once falls behind would learn to stay there,
         where the smallest sizes are the best used.
         """
-        twin, wanted = self.branched.copy(), desired.reshape(-1, desired.shape[-1])
+        twin, wanted = self.rows.repeated(len(desired)), desired.reshape(-1, desired.shape[-1])
         total = np.zeros(len(wanted))
         for at in range(spans):
             span = twin.step(wanted)
@@ -200,12 +198,11 @@ class Loops:
             if twin.terms.mode == "compat":
                 beyond /= np.maximum(span.arrivals / twin.terms.span_minutes, 1.0)
             total -= discount**at * twin.terms.latency_weight * beyond
-        return total.reshape(self.branches, -1)
+        return total.reshape(len(desired), -1)
 
     def go_on(self, desired: Int64) -> None:
         """Carry out desired [B, N]."""
         self.rows.step(desired)
-        self.branched.step(np.tile(desired, (self.branches, 1)))
         self.age += 1
 
 
@@ -220,62 +217,27 @@ def update(run: PaperRun, loops: Loops) -> None:
     information = float(settings.information_every) if run.update % settings.information_every == 0 else 0.0
     passed = run.model.explore(State.of(view.encoded, graph), run.generator, tau, information)
     mean, std = passed.mean.detach().double().numpy(), float(run.model.log_std.detach().exp())
-    deviations, together = draw(settings.branches, mean.shape, run.model.joint, run.generator)
-    drawn = mean + std * deviations
-    desired = np.stack([sizes_of(np.clip(part, -1.0, 1.0), current, job, terms) for part in drawn])
+    draws = draw(settings.branches, len(mean), graph.scalable, run.model.joint, run.generator)
     on_mean = sizes_of(mean, current, job, terms)
+    centre = came_to(mean, current, on_mean, terms)
+    drawn = centre + std * draws.deviations
+    desired = np.stack([sizes_of(np.clip(part, -1.0, 1.0), current, job, terms) for part in drawn])
     rewards = loops.try_out(desired, settings.hold_spans or HOLD_SPANS[settings.mode], settings.discount)
-    advantage = torch.from_numpy(by_kind(rewards, together)).float()
-    log_pi = log_probability(passed.mean, run.model.log_std, torch.from_numpy(drawn).float(), together, graph.scalable)
-    loss = -(log_pi * advantage).mean() - settings.entropy * run.model.log_std
+    log_pi = log_probability(passed.mean, run.model.log_std, torch.from_numpy(draws.deviations).float())
+    share = torch.from_numpy(credit(rewards, draws)).float()
+    loss = -(log_pi * share).sum(dim=(0, 2)).mean() - settings.entropy * run.model.log_std
     loss = loss + settings.barrier * barrier(passed.mean)
-    loss = loss + settings.limits * beyond_limits(passed.mean, current, on_mean, terms)
+    loss = loss + settings.limits * beyond_limits(passed.mean, centre)
     if passed.auxiliary is not None:
         loss = loss + passed.auxiliary
     run.optimiser.zero_grad()
     loss.backward()
-    torch.nn.utils.clip_grad_norm_(run.model.parameters(), settings.gradient_norm_max)
+    for part in run.model.children():
+        torch.nn.utils.clip_grad_norm_(part.parameters(), settings.gradient_norm_max)
     run.optimiser.step()
     follows_mean = (np.arange(len(mean)) % 2 == 0)[:, None]
-    loops.go_on(np.where(follows_mean, on_mean, desired[-1]))
+    loops.go_on(np.where(follows_mean, on_mean, desired[0]))
     run.update += 1
-
-
-def draw(branches: int, shape: tuple[int, ...], joint: bool, generator: np.random.Generator) -> tuple[Float64, Bool]:
-    """Return standard normal deviations [G, B, N] in mirrored pairs, and which branches [G] move all tasks alike.
-
-    ``joint``: all of them do; else every second pair, and the others move some eight tasks each. Among forty tasks that all move
-    by themselves, what one of them does is lost in what the slowest one suffers.
-    """
-    assert branches % 4 == 0, "branches come in mirrored pairs of two kinds"
-    rows, tasks = shape
-    half = generator.standard_normal((branches // 2, rows, tasks))
-    half *= generator.random(half.shape) * tasks < MOVED
-    together = np.full(branches // 2, joint) | (np.arange(branches // 2) % 2 == 0)
-    half[together] = generator.standard_normal((int(together.sum()), rows, 1))
-    return np.concatenate([half, -half]), np.concatenate([together, together])
-
-
-def advantages(rewards: Float64) -> Float64:
-    """Return rewards [G, B] less their state's mean, over a spread, cut at five.
-
-    The spread is a geometric mean of the state's own and the median state's: over its own alone a rare costly hour counts no more
-    than a quiet one, and sizes end too tight; over one for all, a few overloaded states drown what quiet ones say, and all sizes
-    grow to their bounds.
-    """
-    own = rewards.std(axis=0)
-    scale = own**OWN_SPREAD * np.median(own) ** (1.0 - OWN_SPREAD) + SPREAD_MIN
-    advantage: Float64 = (rewards - rewards.mean(axis=0, keepdims=True)) / scale
-    return np.clip(advantage, -ADVANTAGE_MAX, ADVANTAGE_MAX)
-
-
-def by_kind(rewards: Float64, together: Bool) -> Float64:
-    """Return advantages [G, B], each kind of branches compared with its own: what all tasks do together moves rewards more."""
-    advantage = np.zeros_like(rewards)
-    for kind in (together, ~together):
-        if kind.any():
-            advantage[kind] = advantages(rewards[kind])
-    return advantage
 
 
 def barrier(mean: Tensor) -> Tensor:
@@ -283,24 +245,18 @@ def barrier(mean: Tensor) -> Tensor:
     return -torch.log(1.0 - mean.square() + TINY).mean()
 
 
-def beyond_limits(mean: Tensor, current: Int64, given: Int64, terms: Terms) -> Tensor:
-    """Return the mean square distance of actions [B, N] from what they came to, sizes given [B, N], where limits cut them."""
-    asked = resized(current, 1.0 + mean.detach().double().numpy(), terms)
-    cut = torch.from_numpy((asked != given).astype(np.float32))
-    came_to = torch.from_numpy((given / current - 1.0).astype(np.float32))
-    return (cut * (mean - came_to)).square().mean()
+def came_to(mean: Float64, current: Int64, given: Int64, terms: Terms) -> Float64:
+    """Return actions [B, N], those that bounds or the total limit cut replaced by what they came to: sizes given [B, N]."""
+    asked = resized(current, 1.0 + mean, terms)
+    return np.where(asked != given, given / current - 1.0, mean)
 
 
-def log_probability(mean: Tensor, log_std: Tensor, drawn: Tensor, together: Bool, scalable: Bool) -> Tensor:
-    """Return log pi [G, B] of unclipped actions [G, B, N] under means [B, N] up to a constant, summed over the real tasks.
-
-    Where all tasks move alike the sum is over one number, so it counts by the root of the number of tasks.
-    """
-    each = -0.5 * ((drawn - mean) * torch.exp(-log_std)).square() - log_std
-    real = torch.from_numpy(scalable.astype(np.float32))
-    total = (each * real).sum(dim=-1)
-    share = torch.where(torch.from_numpy(together), real.sum().rsqrt(), torch.ones(()))
-    return total * share.unsqueeze(-1)
+def beyond_limits(mean: Tensor, centre: Float64) -> Tensor:
+    """Return how far actions [B, N] lie from what they came to, in front of the tanh, where the slope does not vanish."""
+    inside = 1.0 - TINY
+    beyond = [torch.atanh(each.clamp(-inside, inside)) for each in (mean, torch.from_numpy(centre).float())]
+    gap = nn.functional.smooth_l1_loss(*beyond, reduction="sum")
+    return gap / (mean.shape[0] * mean.shape[1] ** 0.5)
 
 
 @torch.no_grad()

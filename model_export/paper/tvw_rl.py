@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from model_export.paper.parts import Head, Method, exists
+from policies.features import SURE_WIDTH
 from policies.package import Statistics
-from policies.paper.card import SLOTS_USED
 
 LOW = -1e3
 
@@ -22,7 +22,7 @@ class TvwRl(Method):
 
     def __init__(self, statistics: Statistics, hidden: int) -> None:
         super().__init__(statistics, hidden)
-        self.embed = nn.Sequential(nn.Linear(2 * SLOTS_USED, hidden), nn.LayerNorm(hidden), nn.ReLU())
+        self.embed = nn.Sequential(nn.Linear(2 * SURE_WIDTH, hidden), nn.LayerNorm(hidden), nn.ReLU())
         self.cell = nn.GRU(hidden, hidden, batch_first=True)
         self.head = Head(2 * hidden)
 

@@ -7,7 +7,7 @@ from typing import Literal, Protocol
 import numpy as np
 
 from contracts.clock import MINUTE_MS
-from policies.features import Encoded, encode
+from policies.features import SURE_WIDTH, Encoded, encode
 from policies.graph import Int64, JobGraph
 from policies.measure import Measured, measure
 from policies.proposal import Float64
@@ -86,7 +86,7 @@ class View:
     def encoded(self) -> Encoded:
         """Return the features of the one encoder."""
         seen = self.observed
-        return encode(seen.figures, self.graph, seen.ends_ms, seen.hourly_load, self.measured)
+        return encode(seen.figures, self.graph, seen.ends_ms, seen.hourly_load, self.measured, width=SURE_WIDTH)
 
 
 class Decider(Protocol):

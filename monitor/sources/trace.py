@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from contracts.errors import RecordRejected, SettingsError
+from contracts.errors import RecordRejected, SettingsError, reason_of
 from contracts.ids import split_job
 from contracts.messages import ClusterTopology, EngineEvent, HourlyLoad, MinuteMarker, TaskSample
 from contracts.wire import decode
@@ -58,7 +58,9 @@ class TraceSource:
             with path.open("rb") as lines:
                 return cls(lines, str(path))
         except OSError as error:
-            raise SettingsError(f"SURESCALE_TRACE_FILE: {path} cannot be read: {error.strerror}") from None
+            raise SettingsError(
+                f"SURESCALE_TRACE_FILE: {path} cannot be read ({reason_of(error)}); name a recording (with it or with --trace)"
+            ) from None
 
     @property
     def is_finite(self) -> bool:

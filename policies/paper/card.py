@@ -15,7 +15,6 @@ import msgspec
 from policies.package import CARD, PackageRejected, check_features, read_file, read_verified
 
 FORMAT = 1
-SLOTS_USED = 27  # SURE's own state; the encoder's further slots are this project's
 FILES: dict[str, tuple[str, ...]] = {
     "subgraph": ("sampler.onnx", "policy.onnx"),
     "whole": ("model.onnx",),

@@ -10,10 +10,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from contracts.windows import Float32
-from policies.features import Encoded
+from policies.features import SURE_WIDTH, Encoded
 from policies.graph import JobGraph
 from policies.package import PackageRejected
-from policies.paper.card import FILES, SLOTS_USED, PaperCard, PaperPackage
+from policies.paper.card import FILES, PaperCard, PaperPackage
 from policies.paper.graphs import downward, neighbourhood, visiting_order
 from policies.paper.subgraphs import blocks, gathered, look_at
 from policies.sampling import Looked, neighbours_sampled
@@ -48,7 +48,7 @@ class SubgraphModel:
 
     def act(self, encoded: Encoded, graph: JobGraph, seeds: Sequence[int]) -> Acted:
         """Return the actions."""
-        z, mu = self.sampler.run(None, {"x": encoded.x[..., :SLOTS_USED], "mask": encoded.mask.astype(np.float32)})[:2]
+        z, mu = self.sampler.run(None, {"x": encoded.x[..., :SURE_WIDTH], "mask": encoded.mask.astype(np.float32)})[:2]
         looked = choose_nodes(self.card, mu, encoded, graph, seeds)
         parts = blocks(looked, graph)
         sub_x = gathered(z, parts.index) * parts.known[..., None]
@@ -88,7 +88,7 @@ class WholeModel:
 
     def act(self, encoded: Encoded, graph: JobGraph, seeds: Sequence[int]) -> Acted:
         """Return the actions."""
-        x, mask = encoded.x[..., :SLOTS_USED], encoded.mask.astype(np.float32)
+        x, mask = encoded.x[..., :SURE_WIDTH], encoded.mask.astype(np.float32)
         return Acted(self.model.run(None, {"x": x, "mask": mask, "down": downward(graph)})[0])
 
 
@@ -101,7 +101,7 @@ class SequentialModel:
 
     def act(self, encoded: Encoded, graph: JobGraph, seeds: Sequence[int]) -> Acted:
         """Return the actions."""
-        x, mask = encoded.x[..., :SLOTS_USED], encoded.mask.astype(np.float32)
+        x, mask = encoded.x[..., :SURE_WIDTH], encoded.mask.astype(np.float32)
         nodes, there, state = self.encoder.run(None, {"x": x, "mask": mask, "down": downward(graph)})
         action = np.zeros(nodes.shape[:2], dtype=np.float32)
         last = np.zeros((len(nodes), 1), dtype=np.float32)
@@ -124,7 +124,7 @@ class RecurrentModel:
 
     def act(self, encoded: Encoded, graph: JobGraph, seeds: Sequence[int]) -> Acted:
         """Return the actions."""
-        x, mask = encoded.x[..., :SLOTS_USED], encoded.mask.astype(np.float32)
+        x, mask = encoded.x[..., :SURE_WIDTH], encoded.mask.astype(np.float32)
         series, graphs, there = self.prepare.run(None, {"x": x, "mask": mask, "down": downward(graph)})
         state = np.zeros_like(series[:, 0])
         for minute in range(series.shape[1]):

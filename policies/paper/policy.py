@@ -7,7 +7,7 @@ import numpy as np
 
 from contracts.messages import JobSettings, TaskSpec
 from contracts.windows import Float32, Window
-from policies.features import WIDTH, Encoded, encode
+from policies.features import SURE_WIDTH, Encoded, encode
 from policies.graph import job_graph
 from policies.measure import measure
 from policies.package import PackageRejected
@@ -54,7 +54,9 @@ class PaperPolicy:
         age = int(np.argmax(np.flip(measured.reported.any(axis=1))))
         if age > card.stale_minutes:
             return PolicyFailed(f"the figures are stale: nothing new for {age} minutes")
-        encoded = encode(figures, graph, np.array(window.window_end_ms, dtype=np.int64), window.hourly_load, measured)
+        encoded = encode(
+            figures, graph, np.array(window.window_end_ms, dtype=np.int64), window.hourly_load, measured, width=SURE_WIDTH
+        )
         batch = Encoded(x=encoded.x[None], mask=encoded.mask[None])
         try:
             acted = self.model.act(batch, graph, [_row_seed(seed, window)])
@@ -89,7 +91,7 @@ def load_paper_policy(package: PaperPackage) -> PaperPolicy:
     model, errors = open_model(package)
     graph = job_graph([TaskSpec(task="a"), TaskSpec(task="b", upstream=("a",))])
     shape = (1, package.card.window_minutes, 2)
-    blank = Encoded(x=np.zeros((*shape, WIDTH), dtype=np.float32), mask=np.ones(shape, dtype=np.bool_))
+    blank = Encoded(x=np.zeros((*shape, SURE_WIDTH), dtype=np.float32), mask=np.ones(shape, dtype=np.bool_))
     try:
         action = model.act(blank, graph, [0]).action
         if action.shape != (1, 2) or not np.isfinite(action).all():

@@ -3,14 +3,15 @@
 import click
 
 from rescaler.commands.options import control_options
+from runtime.options import engine_url, health_port
 
 
 @click.command("rescaler")
 @click.option("--bootstrap", help="Kafka bootstrap servers (default: SURESCALE_BOOTSTRAP).")
 @click.option("--prefix", "topic_prefix", help="Stands before every topic name.")
 @click.option("--cluster", help="Cluster whose jobs to rescale.")
-@click.option("--engine-url", help="Engine API that commands are carried out by.")
-@click.option("--health-port", type=click.IntRange(0, 65_535), help="Port of health endpoint and metrics; 0: none.")
+@engine_url
+@health_port
 @click.option("--apply-ms-max", type=click.IntRange(min=1), help="A command that takes longer has failed. [600000]")
 @control_options
 def command(**options: str | int | None) -> None:

@@ -76,9 +76,12 @@ def command(
     """
     from contracts.settings import from_environment
     from rescaler.service.settings import RescalerSettings
+    from runtime.whole_files import check_folder
     from simulation.costs import chosen_cost
     from simulation.engine import RunOptions
 
+    if output is not None:
+        check_folder(output, option="--output")
     settings = from_environment(RescalerSettings, **given)
     options = RunOptions(
         minutes=minutes,
@@ -156,7 +159,6 @@ def _write(figures: dict[str, Any], output: Path | None) -> None:
     if output is None:
         click.echo(text)
         return
-    # Whole or not at all: whoever waits for the file never sees half of it.
-    half = output.with_name(f".{output.name}.half")
-    half.write_text(text + "\n", encoding="utf-8")
-    half.replace(output)
+    from runtime.whole_files import write_whole
+
+    write_whole(output, text + "\n", option="--output")

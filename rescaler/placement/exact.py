@@ -145,7 +145,10 @@ def brute_force(problem: Problem) -> Candidate | None:
 
 
 def pareto_front(problem: Problem) -> list[Candidate]:
-    """Placements that no other beats in both total cost and deviation, cheapest first."""
+    """Placements that no other beats in both total cost and deviation, cheapest first.
+
+    For whoever weighs the two on a small instance (docs/placement.md); the rescaler's algorithms do not ask for it.
+    """
     front: list[Candidate] = []
     for each in sorted(candidates(problem), key=lambda each: (each.total_per_s, each.std)):
         if not front or each.std < front[-1].std:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from contracts.commands import Progress
+from contracts.dead_letters import Coordinates, dead_letter
 from contracts.errors import RecordRejected
 from contracts.ids import Cluster, cluster_of
 from contracts.messages import DeadLetter, Decision, RescalerRecord
@@ -32,7 +33,6 @@ from runtime.kafka import REQUEST_TIMEOUT_S, LogReader, consumer, partitions_of
 POLL_S = 0.05
 BATCH_RECORDS = 1_000
 HOLD_BACK_S = 10.0  # at most, for the report of a rescale's end
-PAYLOAD_CHARACTERS = 500  # of a refused record, kept in its dead letter
 
 
 class Session:
@@ -287,14 +287,5 @@ def _key(record: Message) -> bytes | None:
 
 
 def _dead_letter(record: Message, error: RecordRejected) -> DeadLetter:
-    raw = record.value() or b""
-    return DeadLetter(
-        topic=record.topic() or "",
-        partition=record.partition() or 0,
-        offset=record.offset() or 0,
-        reason=error.reason,
-        field=error.field,
-        message=str(error),
-        refused_by="rescaler",
-        payload=raw.decode(errors="replace")[:PAYLOAD_CHARACTERS],
-    )
+    at = Coordinates(record.topic() or "", record.partition() or 0, record.offset() or 0)
+    return dead_letter(at, record.value(), error, refused_by="rescaler")

@@ -51,6 +51,7 @@ class RescalerSettings(RoadSettings):
         Raises:
             SettingsError: no such placement, or a gain that is no share.
         """
+        RoadSettings.__post_init__(self)
         if self.placement not in PLACING_ALGORITHMS:
             known = ", ".join(PLACING_ALGORITHMS)
             raise SettingsError(f"SURESCALE_PLACEMENT: there is no placement {self.placement!r}; known: {known}")

@@ -1,18 +1,14 @@
-"""From the bytes of a window to a decision. Knows no Kafka: settings come from a function, the record's place as numbers."""
+"""From the bytes of a window to a decision. Knows no Kafka: settings come from a function."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from contracts.errors import RecordRejected
 from contracts.ids import cluster_of
-from contracts.messages import DeadLetter, Decision, JobSettings, PolicyRelease
+from contracts.messages import Decision, JobSettings, PolicyRelease
 from contracts.windows import decode_window
 
 if TYPE_CHECKING:
     from policies.policy import Policy
-
-PAYLOAD_CHARACTERS = 200
 
 Released = Callable[[str, int], PolicyRelease | None]  # the release in force, by cluster and event time
 
@@ -85,26 +81,3 @@ class Answerer:
             # Only what was found is kept: a package that arrives late in the folder is used from the next span on.
             self._of_releases[key] = policy
         return policy
-
-
-@dataclass(frozen=True, slots=True)
-class Coordinates:
-    """Where a record lies."""
-
-    topic: str
-    partition: int
-    offset: int
-
-
-def dead_letter(at: Coordinates, raw: bytes | None, error: RecordRejected) -> DeadLetter:
-    """Return the record of a refusal: where the refused one lies, why, and how it begins."""
-    return DeadLetter(
-        topic=at.topic,
-        partition=at.partition,
-        offset=at.offset,
-        reason=error.reason,
-        field=error.field,
-        message=str(error),
-        refused_by="agent",
-        payload=(raw or b"")[:PAYLOAD_CHARACTERS].decode("utf-8", "replace"),
-    )

@@ -2,6 +2,7 @@
 
 import click
 
+from runtime.options import health_port
 from services import options
 
 
@@ -10,7 +11,7 @@ from services import options
 @options.prefix
 @click.option("--policy", help="Policy asked when a job's settings name none and none is released (default: SURESCALE_POLICY).")
 @click.option("--seed", type=int, help="Seed of every decision (default: SURESCALE_SEED).")
-@options.health_port
+@health_port
 def command(bootstrap: str | None, prefix: str | None, policy: str | None, seed: int | None, health_port: int | None) -> None:
     """Answer every window that ends a span with a decision, until stopped."""
     from contracts.settings import from_environment

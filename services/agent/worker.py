@@ -11,6 +11,7 @@ from typing import Any
 import faust
 from aiokafka.errors import KafkaError
 
+from contracts.dead_letters import Coordinates, dead_letter
 from contracts.errors import RecordRejected
 from contracts.ids import cluster_of
 from contracts.messages import Decision
@@ -19,10 +20,10 @@ from contracts.wire import encode
 from runtime.backoff import Stopped
 from runtime.health import HealthServer
 from runtime.kafka import wait_for_topics
-from services.agent.answering import Answerer, Coordinates, dead_letter
+from services.agent.answering import Answerer
 from services.agent.job_settings import JobSettingsView
 from services.agent.progress import Progress
-from services.agent.seldom import Seldom
+from services.agent.quieting import Quieting
 from services.agent.settings import AgentSettings
 from services.agent.transport import read_committed
 
@@ -43,7 +44,7 @@ def run(settings: AgentSettings, stop: threading.Event, log: logging.Logger) -> 
     for ours in ("services.agent.transport", "services.agent.worker"):
         logging.getLogger(ours).setLevel(logging.WARNING)  # Faust's own life cycle, told under the names of our modules
     for handler in logging.getLogger().handlers:
-        handler.addFilter(Seldom(("aiokafka", "surescale.librdkafka")))
+        handler.addFilter(Quieting(("aiokafka", "surescale.librdkafka")))
     warn_of_missing_policy(settings, log)
     progress = Progress()
     with HealthServer(settings, progress.report, progress.metrics):
@@ -162,7 +163,7 @@ class _Desk:
             decision = await asyncio.to_thread(self._answer, raw)
         except RecordRejected as error:
             at = Coordinates(record.topic, record.partition, record.offset)
-            await _send(self._dead_letters, record.key, encode(dead_letter(at, raw, error)))
+            await _send(self._dead_letters, record.key, encode(dead_letter(at, raw, error, refused_by="agent")))
             self._progress.refused(error.reason)
             self._log.warning("%s[%d]@%d is refused: %s", at.topic, at.partition, at.offset, error)
             return

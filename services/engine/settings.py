@@ -35,6 +35,7 @@ class EngineSettings(RoadSettings):
         Raises:
             SettingsError: names the setting and the fix.
         """
+        RoadSettings.__post_init__(self)
         if self.pace not in DEFAULT_SPEEDS:
             raise SettingsError(f"pace: {self.pace!r} is neither lockstep nor free")
         if self.pace == "lockstep" and not self.use_kafka:

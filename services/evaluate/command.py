@@ -63,7 +63,7 @@ def command(
 ) -> None:
     """Run policies on a job under a workload, closed loop in the simulator, and report reward, latency and cost."""
     from contracts.errors import SurescaleError
-    from services.whole_files import write_whole
+    from runtime.whole_files import check_folder, write_whole
     from simulation.evaluation.judging import Asked
 
     span = int(span_minutes) if span_minutes else None
@@ -71,12 +71,13 @@ def command(
     asked = Asked(latency_weight=latency_weight, tuned=not as_shipped, span_minutes=span, policy_folder=folder, **given)
     try:
         names = _names(policies, asked.policy_folder)
-        _check_writable(report_file)
+        if report_file is not None:
+            check_folder(report_file, option="--report")
         setting = _setting(job, workload, asked)
         report = _report(names, setting, workers or min(WORKERS_MAX, os.cpu_count() or 1))
         text = json.dumps(report, indent=1, allow_nan=False) + "\n"
         if report_file is not None:
-            write_whole(report_file, text)
+            write_whole(report_file, text, option="--report")
     except (SurescaleError, OSError) as error:
         raise Refused(" ".join(str(error).split())) from error
     if as_json:
@@ -102,14 +103,6 @@ def _names(policies: str, folder: str) -> list[str]:
             raise EvaluationError(f"--policies: there is no policy {name!r}; known: {', '.join(known)}")
         usable(name, folder)
     return names
-
-
-def _check_writable(report_file: Path | None) -> None:
-    """Refuse before minutes of work what could not be written after them."""
-    from simulation.evaluation.judging import EvaluationError
-
-    if report_file is not None and not report_file.absolute().parent.is_dir():
-        raise EvaluationError(f"--report: folder {report_file.parent} does not exist; create it first")
 
 
 def _setting(job: str, workload: str, asked: "Asked") -> "Setting":

@@ -54,13 +54,13 @@ def record(
     import time
 
     from contracts.errors import SettingsError
+    from runtime.whole_files import check_folder
     from services.recording.record import Asked
     from services.recording.record import record as write
 
     if not topics and not jobs:
         raise click.UsageError("name what to record: --topic NAME or --job CLUSTER/NAME")
-    if not out.absolute().parent.is_dir():
-        raise SettingsError(f"--out: folder {out.parent} does not exist; create it first")
+    check_folder(out, option="--out")
     if out.exists() and not force:
         raise SettingsError(f"--out: {out} exists; name another file or pass --force")
     asked = Asked(topics, jobs, from_ms, until_ms)

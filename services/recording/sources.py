@@ -4,12 +4,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Protocol
 
-from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka.admin import AdminClient  # type: ignore[attr-defined]
 
 from contracts.settings import RoadSettings
 from contracts.topics import TopicNames
-from runtime.kafka import REQUEST_TIMEOUT_S, consumer
+from runtime.kafka import REQUEST_TIMEOUT_S, admin_client, committed_offsets, consumer
 from services.recording.format import Recording
 from services.recording.records import Record
 from services.road_topics import readable
@@ -67,10 +67,11 @@ class RoadSource:
         self._full = TopicNames(settings.topic_prefix)
         self.name = f"Kafka at {settings.bootstrap}"
         with readable(settings):
-            admin = AdminClient({"bootstrap.servers": settings.bootstrap, "log_level": 0})
+            admin = admin_client(settings)
             self.partitions: Mapping[str, int] = self._count(admin, list(topics))
-            self._begins = self._offsets(admin, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
-            self._ends = self._offsets(admin, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+            places = [TopicPartition(self._full(topic), at) for topic, count in self.partitions.items() for at in range(count)]
+            self._begins = committed_offsets(admin, places, "beginning")
+            self._ends = committed_offsets(admin, places, "end")
 
     def records(self, topics: Iterable[str]) -> Iterator[Record]:
         """Yield what lies between the beginning and the end found when this was made.
@@ -93,7 +94,7 @@ class RoadSource:
                 client.close()
 
     def _partition(self, client: Consumer, topic: str, partition: int, progress: "_Progress") -> Iterator[Record]:
-        at, end = self._begins[topic, partition], self._ends[topic, partition]
+        at, end = self._bounds(topic, partition)
         if at >= end:
             return
         client.assign([TopicPartition(self._full(topic), partition, at)])
@@ -121,31 +122,12 @@ class RoadSource:
             raise ConnectionError(f"{self.name} has no topic {missing[0]}")
         return {topic: len(known[self._full(topic)].partitions) for topic in topics}
 
-    def _offsets(self, admin: AdminClient, spec: OffsetSpec) -> dict[tuple[str, int], int]:
-        asked = {
-            (topic, partition): TopicPartition(self._full(topic), partition)
-            for topic, count in self.partitions.items()
-            for partition in range(count)
-        }
-        deadline = time.monotonic() + REQUEST_TIMEOUT_S
-        while True:
-            found = admin.list_offsets(
-                dict.fromkeys(asked.values(), spec),
-                isolation_level=IsolationLevel.READ_COMMITTED,
-                request_timeout=REQUEST_TIMEOUT_S,
-            )
-            try:
-                results = {(at.topic, at.partition): future.result().offset for at, future in found.items()}
-                return {key: results[at.topic, at.partition] for key, at in asked.items()}
-            except KafkaException:
-                # A partition that was just created has its leader a moment later.
-                if time.monotonic() > deadline:
-                    raise
-                admin.list_topics(timeout=REQUEST_TIMEOUT_S)
-                time.sleep(0.05)
-
     def _length(self, topic: str) -> int:
-        return sum(self._ends[topic, partition] - self._begins[topic, partition] for partition in range(self.partitions[topic]))
+        return sum(end - begin for begin, end in (self._bounds(topic, at) for at in range(self.partitions[topic])))
+
+    def _bounds(self, topic: str, partition: int) -> tuple[int, int]:
+        place = self._full(topic), partition
+        return self._begins[place], self._ends[place]
 
 
 class _Progress:

@@ -63,9 +63,9 @@ HEADINGS = {
 @click.option("--keep", is_flag=True, help="Stay up after the trace, until Ctrl-C.")
 def command(*, report_file: Path | None, keep: bool, **given: Any) -> None:
     """Run the whole road here: Kafka, Redis, Spark, Faust, rescaler and a simulated engine under a real trace."""
+    from runtime.whole_files import write_whole
     from services.stack.local_road import LocalRoad, RoadOptions
     from services.stack.supervisor import StopRequested
-    from services.whole_files import write_whole
 
     if not given["jobs"]:
         del given["jobs"]
@@ -78,7 +78,7 @@ def command(*, report_file: Path | None, keep: bool, **given: Any) -> None:
             say("trace ended; counting what went over the topics")
             report = road.report()
             if report_file:
-                write_whole(report_file, json.dumps(report, indent=1) + "\n")
+                write_whole(report_file, json.dumps(report, indent=1) + "\n", option="--report")
             _print_summary(report)
             if keep:
                 ends = report["endpoints"]

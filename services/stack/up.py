@@ -8,6 +8,7 @@ import click
 
 from contracts.errors import SettingsError
 from contracts.settings import from_environment
+from runtime.options import engine_url
 from services import options
 
 
@@ -15,7 +16,7 @@ from services import options
 @options.bootstrap
 @options.prefix
 @options.redis_url
-@click.option("--engine", "engine_url", help="Engine API (default: SURESCALE_ENGINE_URL).")
+@engine_url
 @click.option("--cluster", help="Cluster to serve (default: SURESCALE_CLUSTER).")
 @click.option("--policy", help="Policy for jobs whose settings name none and none is released (default: SURESCALE_POLICY).")
 @click.option("--http-port", type=click.IntRange(0, 65_535),

@@ -14,10 +14,10 @@ from typing import Any
 import msgspec
 
 from contracts.messages import ClusterTopology, JobTopology, TaskSpec
+from contracts.topology import units_of
 from simulation.ownership import even
 
 VNODES = 256  # unless the cluster's tasks say otherwise
-_ENDED = ("finished", "failed")
 _ID_BYTES = 6  # every program's JSON can hold such an integer
 
 Document = dict[str, Any]
@@ -47,7 +47,7 @@ def cluster_info(cluster: ClusterTopology, jobs: Iterable[JobSeen], generation: 
     a moment after a host died. A fragment whose number of vnodes is not the cluster's has no mapping.
     """
     seen = sorted(jobs, key=lambda job: job.topology.job)
-    running = [job for job in seen if job.topology.state not in _ENDED and any(spec.units for spec in job.topology.tasks)]
+    running = [job for job in seen if units_of(job.topology)]
     placed = [(job, spec) for job in running for spec in job.topology.tasks if spec.units]
     vnodes = _vnodes(spec for _, spec in placed)
     fragments = [_fragment(job, spec, vnodes) for job, spec in placed]

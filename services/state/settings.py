@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from contracts.errors import SettingsError
-from contracts.settings import RoadSettings
+from contracts.settings import PORT_MAX, RoadSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,5 +21,8 @@ class StateSettings(RoadSettings):
         Raises:
             SettingsError: names the setting and the fix.
         """
-        if not 0 <= self.http_port <= 65_535:
-            raise SettingsError(f"http_port: {self.http_port} is no port; give one from 1 to 65535 (SURESCALE_HTTP_PORT, --port)")
+        RoadSettings.__post_init__(self)
+        if not 0 <= self.http_port <= PORT_MAX:
+            raise SettingsError(
+                f"http_port: {self.http_port} is no port; give one from 1 to {PORT_MAX} (SURESCALE_HTTP_PORT, --port)"
+            )

@@ -1,17 +1,17 @@
 """Reads the view's topics from given offsets on, by plain assignment, read committed."""
 
+from typing import Literal
+
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from contracts.settings import RoadSettings
 from contracts.summaries import SUMMARY_HEADER
 from contracts.topics import TopicNames
-from runtime.kafka import REQUEST_TIMEOUT_S, consumer
+from runtime.kafka import METADATA_TIMEOUT_S, admin_client, committed_offsets, consumer
 from services.state.project import PROJECTED, Record
 from services.state.view_store import Positions
 
 BATCH_RECORDS = 1000
-METADATA_TIMEOUT_S = 5.0
 BUFFER_KIB = 32 * 1024
 # A full buffer has room again as soon as a batch is taken out of it; librdkafka's own second would be waited for in vain.
 _LOOK_FOR_ROOM_MS = 10
@@ -28,7 +28,7 @@ class TopicLog:
         """
         self._names = TopicNames(settings.topic_prefix)
         self._bare = {self._names(name): name for name in PROJECTED}
-        self._bootstrap = settings.bootstrap
+        self._settings = settings
         self._client = consumer(
             settings,
             "surescale-state",
@@ -59,11 +59,11 @@ class TopicLog:
 
     def beginning(self) -> Positions:
         """Return the oldest offsets."""
-        return self._offsets(OffsetSpec.earliest())
+        return self._offsets("beginning")
 
     def holds(self, positions: Positions) -> bool:
         """Say whether these offsets are of this log: its partitions, none beyond its end."""
-        ends = self._offsets(OffsetSpec.latest())
+        ends = self._offsets("end")
         return positions.keys() == ends.keys() and all(positions[place] <= end for place, end in ends.items())
 
     def go_to(self, positions: Positions) -> None:
@@ -120,13 +120,12 @@ class TopicLog:
             raise KafkaException(error)
         return None
 
-    def _offsets(self, spec: OffsetSpec) -> Positions:
+    def _offsets(self, at: Literal["beginning", "end"]) -> Positions:
         # A client of its own each time: one that outlives a broker goes on asking for leader epochs that are gone.
-        admin = AdminClient({"bootstrap.servers": self._bootstrap, "log_level": 0})
-        admin.list_topics(timeout=METADATA_TIMEOUT_S)  # one that does not know the leaders yet may wait three seconds for them
-        asked = {TopicPartition(self._names(name), part): spec for name, part in self._partitions}
-        futures = admin.list_offsets(asked, request_timeout=REQUEST_TIMEOUT_S)
-        return {(self._names.bare(at.topic), at.partition): future.result().offset for at, future in futures.items()}
+        admin = admin_client(self._settings)
+        admin.list_topics(timeout=METADATA_TIMEOUT_S)
+        found = committed_offsets(admin, [TopicPartition(self._names(name), part) for name, part in self._partitions], at)
+        return {(self._names.bare(topic), part): offset for (topic, part), offset in found.items()}
 
 
 def _summary(message: Message) -> bytes | None:

@@ -121,8 +121,8 @@ def usable(name: str, folder: str) -> None:
         return
     policy = load_policy(name, folder)
     if isinstance(policy, Unavailable):
-        known = ", ".join(known_names(folder))
-        raise EvaluationError(f"--policies: {name}: {policy.reason}; known here: {known}")
+        others = ", ".join(other for other in known_names(folder) if other != name)
+        raise EvaluationError(f"--policies: {name}: {policy.reason}; others here: {others}")
     if HOUR_MINUTES % policy.span_minutes:
         raise EvaluationError(f"--policies: {name} decides every {policy.span_minutes} minutes; a divisor of 60 is needed")
 

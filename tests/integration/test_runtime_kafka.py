@@ -3,16 +3,18 @@
 import asyncio
 import logging
 import threading
+import time
 
 import pytest
 from aiokafka import AIOKafkaProducer
-from confluent_kafka import Producer
+from confluent_kafka import KafkaException, Producer, TopicPartition
 
 from contracts import topics
 from contracts.settings import RoadSettings
 from contracts.topics import TOPICS, TopicNames
 from runtime.backoff import Stopped
-from runtime.kafka import LogReader, create_topics, producer, wait_for_topics
+from runtime.kafka import LogReader, admin_client, committed_offsets, create_topics, producer, wait_for_topics
+from services.stack.ports import free_port
 from tests.conftest import KafkaForTests
 from tests.support.waiting import wait_until
 
@@ -44,6 +46,30 @@ def values(reader: LogReader) -> list[bytes | None]:
 def test_creating_topics_twice_creates_nothing_the_second_time(road: RoadSettings) -> None:
     """The command may run at every start."""
     assert create_topics(road) == []
+
+
+def test_creating_topics_without_a_broker_ends_soon() -> None:
+    """And not after the minute that creating them may take."""
+    began_s = time.monotonic()
+    with pytest.raises(KafkaException):
+        create_topics(RoadSettings(bootstrap=f"127.0.0.1:{free_port()}"))
+    assert time.monotonic() - began_s < 20
+
+
+def test_offsets_are_those_of_the_beginning_and_behind_what_is_committed(road: RoadSettings) -> None:
+    """By full name and partition; what lies in an open transaction is not committed yet."""
+    client, open_ = producer(road), producer(road, **{"transactional.id": f"{road.topic_prefix}open"})
+    send(client, road, b"1", b"2")
+    name, admin = TopicNames(road.topic_prefix)(topics.DECISIONS), admin_client(road)
+    places = [TopicPartition(name, partition) for partition in range(TOPICS[topics.DECISIONS].partitions)]
+    ends = committed_offsets(admin, places, "end")
+    assert sorted(ends.values()) == [0, 2]
+    assert committed_offsets(admin, places, "beginning") == dict.fromkeys(ends, 0)
+    open_.init_transactions(30)
+    open_.begin_transaction()
+    send(open_, road, b"3")
+    assert committed_offsets(admin, places, "end") == ends
+    open_.abort_transaction(30)
 
 
 def test_a_reader_sees_everything_acknowledged_before_it_looked(road: RoadSettings) -> None:

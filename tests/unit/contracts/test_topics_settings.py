@@ -1,5 +1,7 @@
 """The table of topics and the settings' defaults."""
 
+from importlib.metadata import entry_points
+
 import pytest
 
 from contracts.errors import SettingsError
@@ -64,6 +66,33 @@ def test_a_variable_that_does_not_parse_is_named(variable: str) -> None:
     """The message names the variable and shows the value."""
     with pytest.raises(SettingsError, match=f"{variable}.*'maybe'"):
         from_environment(RoadSettings, {variable: "maybe"})
+
+
+KINDS = [point.load() for point in entry_points(group="surescale.settings")]
+
+
+@pytest.mark.parametrize(
+    "url", ["foo", "127.0.0.1:8090", "ftp://host", "http://", "http://[::1", "http://host:99999", "http://host:x"]
+)
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_engine_without_an_address_is_refused_by_every_role(kind: type[RoadSettings], url: str) -> None:
+    """The message names the variable and shows an address."""
+    with pytest.raises(SettingsError, match=r"^SURESCALE_ENGINE_URL: .+ is no address of an engine; give one like http://"):
+        from_environment(kind, {"SURESCALE_ENGINE_URL": url})
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:8090", "https://engine.streaming/api/", "http://[::1]:8090"])
+def test_an_address_of_an_engine_is_taken(url: str) -> None:
+    """With and without port and path."""
+    assert from_environment(RoadSettings, {"SURESCALE_ENGINE_URL": url}).engine_url == url
+
+
+@pytest.mark.parametrize("port", [-1, 65_536])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_health_port_that_is_none_is_refused_by_every_role(kind: type[RoadSettings], port: int) -> None:
+    """By the environment as by the option."""
+    with pytest.raises(SettingsError, match=rf"^SURESCALE_HEALTH_PORT: {port} is no port; give one up to 65535, or 0 for none$"):
+        from_environment(kind, {"SURESCALE_HEALTH_PORT": str(port)})
 
 
 @pytest.mark.parametrize(

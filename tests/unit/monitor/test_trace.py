@@ -45,5 +45,5 @@ def test_samples_behind_the_last_marker_are_left_out() -> None:
 
 def test_a_missing_file_names_the_setting(tmp_path: Path) -> None:
     """The message says which file."""
-    with pytest.raises(SettingsError, match=r"SURESCALE_TRACE_FILE: .*none\.jsonl cannot be read: No such file"):
+    with pytest.raises(SettingsError, match=r"SURESCALE_TRACE_FILE: .*none\.jsonl cannot be read \(no such file"):
         TraceSource.of_file(tmp_path / "none.jsonl")

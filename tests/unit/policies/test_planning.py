@@ -10,7 +10,9 @@ from contracts.messages import TaskSpec
 from policies.graph import JobGraph, job_graph
 from policies.measure import Measured
 from policies.outlook import Expected
-from policies.planning import Limits, Planned, Planning, plan, waiting_by_bursts, waiting_by_surges, waiting_inside
+from policies.past import PAST_HOURS, Past
+from policies.planning import Limits, Planned, Planning, plan
+from policies.waiting import waiting_by_bursts, waiting_by_surges, waiting_inside
 
 PLANNING = Planning(
     latency_weight=0.5,
@@ -34,11 +36,26 @@ CHAIN = job_graph(
 )
 
 
+def past(**parts: np.ndarray) -> Past:
+    """Return a past of which nothing is known but the given parts."""
+    unknown = np.full((1, PAST_HOURS), np.nan)
+    nothing = {"change": np.array([np.inf]), "width": np.array([np.nan]), "falling": np.ones(1), "usual": np.array([True])}
+    return Past(**{"loads": unknown, "peaks": unknown, "expected": unknown, **nothing, **parts})
+
+
+def constant(load: float, **parts: np.ndarray) -> Past:
+    """Return the past of a job with one and the same load in every hour."""
+    hours = np.full((1, PAST_HOURS), load)
+    return past(
+        **{"loads": hours, "peaks": 1.05 * hours, "expected": hours, "change": np.zeros(1), "width": np.zeros(1), **parts}
+    )
+
+
 def expecting(*means: float, spread: float = 0.05) -> Expected:
     """Return an outlook of stages of twenty minutes without bursts."""
     stages = np.array([means])
     unknown = np.full((1, 24), np.nan)
-    return Expected(stages[:, 0], stages, np.full(stages.shape, spread), np.ones((1, 60)), unknown, unknown[:, 0], 20)
+    return Expected(stages[:, 0], stages, np.full(stages.shape, spread), np.ones((1, 60)), unknown, unknown[:, 0], 20, past())
 
 
 def surging(expected: Expected, ratio: float, hours: int = 12, highest: float = 1_000.0) -> Expected:
@@ -61,12 +78,13 @@ def planned(
     restarts: int = 0,
     ease: float = 0.0,
     total: int = 99,
+    planning: Planning = PLANNING,
 ) -> Planned:
     """Plan for the chain at present sizes."""
     limits = Limits(np.ones(3, dtype=np.int64), CHAIN.parallelism_max, 2.0, total)
     current, nothing = np.array([[1, *sizes]]), np.zeros((1, 3))
     count, eased = np.array([restarts]), np.array([ease])
-    return plan(PLANNING, expected, seen or measured(), current, CHAIN, limits, count, nothing, eased)
+    return plan(planning, expected, seen or measured(), current, CHAIN, limits, count, nothing, eased)
 
 
 def test_a_job_that_fits_is_left_alone() -> None:
@@ -147,8 +165,9 @@ def test_a_task_that_costs_nothing_needs_one_subtask_and_an_unknown_one_keeps_it
 def test_rows_do_not_see_one_another() -> None:
     """A batch gives each job what it would get alone."""
     one, other = expecting(160, 200, 230, 230), expecting(60, 60, 60, 60)
-    parts = (field for field in Expected.__slots__ if field != "stage_minutes")
-    both = Expected(*(np.concatenate([getattr(one, part), getattr(other, part)]) for part in parts), 20)
+    parts = (field for field in Expected.__slots__ if field not in ("stage_minutes", "past"))
+    days = Past(*(np.concatenate([getattr(one.past, part), getattr(other.past, part)]) for part in Past.__slots__))
+    both = Expected(*(np.concatenate([getattr(one, part), getattr(other, part)]) for part in parts), 20, days)
     seen = measured()
     pair = Measured(*(np.concatenate([getattr(seen, f)] * 2) for f in Measured.__slots__))
     limits = Limits(np.ones(3, dtype=np.int64), CHAIN.parallelism_max, 2.0, 99)
@@ -185,6 +204,53 @@ def test_waiting_by_a_surge_is_that_of_its_queue() -> None:
     """Seven minutes at thrice the load on capacity for two: a queue of seven, filled in seven minutes, worked off in seven."""
     assert waiting_by_surges(np.array([[3.0]]), np.array([0.5]), 7.0)[0] == pytest.approx((24.5 + 24.5) / 60.0)
     assert waiting_by_surges(np.array([[np.nan]]), np.array([0.5]), 7.0)[0] == 0.0
+
+
+def overloaded(records: float) -> Measured:
+    """Return the job with so much load in its last quarter of an hour."""
+    seen = measured()
+    seen.load[0, 45:] = records
+    return seen
+
+
+def test_overload_lifts_the_limit_of_a_step_upward() -> None:
+    """Three times the demand that the present size serves is met in one decision, as the guardrails allow."""
+    assert planned((2, 1), expecting(*[300.0] * 4)).wanted[0, 1] == 4
+    assert planned((2, 1), expecting(*[300.0] * 4), overloaded(300.0)).wanted[0, 1] > 4
+
+
+CALM = msgspec.structs.replace(PLANNING, calm_restarts=3.0, hindsight_days=1.0)
+
+
+def test_a_calm_job_resists_what_another_one_follows() -> None:
+    """A gain that opens the gate of a job whose hours differ leaves one alone whose hours hardly do."""
+    fickle = expecting(*[100.0] * 4)
+    calm = replace(fickle, past=past(change=np.array([0.01])))
+    assert planned((4, 2), fickle, planning=CALM).acts[0]
+    assert not planned((4, 2), calm, planning=CALM).acts[0]
+
+
+def test_a_calm_job_shrinks_once_its_load_has_stopped_falling() -> None:
+    """While the last quarter of an hour lies above the last five minutes nobody knows how deep it goes."""
+    still, done = (replace(expecting(*[100.0] * 4), past=constant(100.0, falling=np.array([by]))) for by in (2.0, 1.0))
+    assert not planned((10, 10), still, planning=CALM).acts[0]
+    assert planned((10, 10), done, planning=CALM).acts[0]
+
+
+def test_a_constant_load_is_sized_by_its_days() -> None:
+    """Days at the same load make a trim worth it that two hours would not, and the next look says the same."""
+    expected = expecting(*[100.0] * 4)
+    known = replace(expected, past=constant(100.0))
+    answer = planned((5, 3), known, planning=CALM)
+    assert answer.heed[0] == 1.0
+    assert answer.wanted.tolist() == [[1, 3, 2]]
+    assert not planned((3, 2), known, planning=CALM).acts[0]
+
+
+def test_a_load_that_has_left_its_last_day_is_not_sized_by_it() -> None:
+    """A step away from a constant load: what was best for days says nothing of what comes."""
+    left = replace(expecting(*[100.0] * 4), past=constant(100.0, usual=np.array([False])))
+    assert planned((5, 3), left, planning=CALM).heed[0] == 0.0
 
 
 @pytest.fixture

@@ -16,6 +16,12 @@ def test_what_goes_on_is_said_once_in_a_while() -> None:
     assert [seldom.is_time() for _ in range(3)] == [True, False, False]
 
 
+def test_after_a_while_it_is_said_again() -> None:
+    """With no pause asked for, every time."""
+    seldom = Seldom(every_s=0.0)
+    assert [seldom.is_time() for _ in range(3)] == [True, True, True]
+
+
 def test_a_wait_is_said_once_and_ends_with_the_answer(caplog: pytest.LogCaptureFixture) -> None:
     """Two errors within four seconds are one line, which names what is waited for."""
     answers = iter([OSError("no answer"), OSError("no answer"), None])

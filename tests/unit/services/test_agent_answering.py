@@ -10,7 +10,7 @@ from contracts.errors import RecordRejected
 from contracts.messages import JobSettings
 from contracts.windows import Window, WindowHistory, encode_window
 from contracts.wire import encode
-from services.agent.answering import Answerer, Coordinates, dead_letter
+from services.agent.answering import Answerer
 from services.agent.job_settings import newest
 from services.agent.settings import AgentSettings
 from services.agent.worker import build_app, warn_of_missing_policy
@@ -77,15 +77,6 @@ def test_a_malformed_window_is_rejected(raw: bytes | None) -> None:
     """Bytes that are no window raise a rejection and nothing else."""
     with pytest.raises(RecordRejected):
         answerer().answer(raw)
-
-
-def test_a_dead_letter_names_place_reason_and_beginning() -> None:
-    """What was refused can be found again by its coordinates."""
-    error = RecordRejected("unknown_layout", "layout", "layout 9")
-    letter = dead_letter(Coordinates("snapshots", 3, 42), b"\xffabc" * 100, error)
-    assert (letter.topic, letter.partition, letter.offset, letter.reason) == ("snapshots", 3, 42, "unknown_layout")
-    assert letter.payload.startswith("�abc")
-    assert len(letter.payload) == 200
 
 
 def test_older_settings_do_not_replace_newer_ones() -> None:

@@ -22,6 +22,7 @@ def surescale(*arguments: str) -> subprocess.CompletedProcess[str]:
         (("state", "--watch", "--json"), "--watch is for people"),
         (("state", "--every", "5"), "add --watch"),
         (("agent", "--health-port", "99999"), "'--health-port': 99999 is not in the range"),
+        (("monitor", "--health-port", "99999"), "'--health-port': 99999 is not in the range"),
         (("policy", "list", "--policy-folder", "/nowhere"), "'--policy-folder': Directory '/nowhere' does not exist"),
         (("record", "--job", "sim/a", "--out", "a", "--from", "yesterday"), "'yesterday' is no time; write 1995-08-28T08:00"),
     ],
@@ -41,6 +42,9 @@ def test_a_wrong_command_line_is_one_line(arguments: tuple[str, ...], says: str)
         (("replay", "--from", "/nowhere.ssrec"), "neither a file nor one of the topics"),
         (("record", "--job", "sim/a", "--out", "/nowhere/a.ssrec"), "--out: folder /nowhere does not exist; create it first"),
         (("state", "--redis", "nowhere"), "redis_url: 'nowhere' is no address of Redis"),
+        (("rescaler", "--engine", "foo"), "SURESCALE_ENGINE_URL: 'foo' is no address of an engine; give one like http://"),
+        (("rescaler", "--engine-url", "foo"), "SURESCALE_ENGINE_URL: 'foo' is no address of an engine"),
+        (("twin", "--output", "/nowhere/a.json"), "--output: folder /nowhere does not exist; create it first"),
     ],
 )
 def test_an_error_of_the_world_is_one_line(arguments: tuple[str, ...], says: str) -> None:

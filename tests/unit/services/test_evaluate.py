@@ -146,6 +146,7 @@ def test_a_damaged_model_is_refused(files: dict[str, str], tmp_path: Path) -> No
     refused = evaluate(files, "--policies", "sure", "--policy-folder", str(folder.parent))
     assert refused.exit_code == 2
     assert "sure/card.json is not a valid card" in refused.stderr
+    assert "sure" not in refused.stderr.partition("others here: ")[2].split(" (")[0].split(", ")
 
 
 def test_debug_shows_the_trace(files: dict[str, str]) -> None:

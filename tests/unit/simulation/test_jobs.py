@@ -135,23 +135,35 @@ def test_one_of_several_jobs_is_chosen_by_name(tmp_path: Path) -> None:
     [
         ("job,task,upstream\n", "column duration_s is missing"),
         (HEADER, "the file has no tasks"),
-        (HEADER + "x,a,b,1\nx,b,a,1\n", "cycle through or before a, b"),
-        (HEADER + "x,a,a,1\n", "cycle through or before a; take one of their edges out"),
+        (
+            HEADER + "x,c,b,1\nx,b,a,1\nx,a,b,1\n",
+            "job x: row 3, column upstream: the graph has a cycle: 'b' waits for 'a', which waits for 'b'; take 'a'",
+        ),
+        (HEADER + "x,a,a,1\n", "row 2, column upstream: the graph has a cycle: 'a' waits for 'a'; take 'a' out of the cell"),
+        (
+            HEADER + "".join(f"x,t{at},t{(at + 1) % 9},1\n" for at in range(9)),
+            "which waits for 3 more, which waits for 't0'; take 't1'",
+        ),
         (HEADER + "x,b,,1\nx,a,nobody,1\n", "job x: row 3, column upstream: task 'a' waits for 'nobody'"),
         (HEADER + "x,a,,1\nx,a,,1\n", "row 3, column task: task 'a' is listed twice; remove one row"),
         (HEADER + "x,a,,\n", "row 2, column duration_s: '' is not a number"),
-        (HEADER + "x,a,,-1\n", "row 2, column duration_s: -1.0 is not a duration; give seconds, 0 or more"),
+        (HEADER + "x,a,,-1\n", "row 2, column duration_s: -1 is not a duration; give seconds, 0 or more"),
         (HEADER + "x,a,,nan\n", "row 2, column duration_s: nan is not a duration"),
-        (HEADER + "".join(f"x,t{number},,1\n" for number in range(2_001)), "job x: 2001 tasks, 2000 allowed"),
-        (HEADER + "x,a,,0\n", "every duration_s is 0"),
+        (
+            HEADER + "".join(f"x,t{number},,1\n" for number in range(2_001)),
+            "row 2002, column task: task 2001 of 2001, 2000 are allowed",
+        ),
+        (HEADER + "x,a,,0\n", "job x: row 2 and on, column duration_s: all are 0; give at least one task"),
+        (HEADER + "x,a,,1\n\nx,b,a\n", "row 4, column duration_s: the row ends before it; give all cells"),
+        (HEADER + "x,a\n", "row 2, column upstream: the row ends before it"),
         (HEADER + "x,source,,1\n", "'source' is empty or a reserved name"),
-        (HEADER + "a/b,a,,1\n", "row 2, column job"),
+        (HEADER + "a/b,a,,1\n", "row 2, column job: 'a/b' is empty or contains a slash; give a name without one"),
         (HEADER + "one,a,,1\ntwo,b,,1\n", "holds 2 jobs; name one as"),
     ],
 )
 def test_a_bad_file_is_refused(tmp_path: Path, text: str, words: str) -> None:
-    """The message names job, row, task or column."""
-    with pytest.raises(JobError) as refusal:
+    """The message names file and job, row and column."""
+    with pytest.raises(JobError, match=r"jobs\.csv") as refusal:
         from_file(tmp_path, text)
     assert words in str(refusal.value)
 

@@ -3,12 +3,11 @@
 import numpy as np
 
 from contracts.messages import TaskSpec
-from policies.features import WIDTH, Encoded
+from policies.features import SURE_WIDTH, WIDTH, Encoded
 from policies.graph import JobGraph, job_graph
 from policies.package import Statistics
-from policies.paper.card import SLOTS_USED
 
-STATISTICS = Statistics(mean=(0.0,) * SLOTS_USED, std=(1.0,) * SLOTS_USED)
+STATISTICS = Statistics(mean=(0.0,) * SURE_WIDTH, std=(1.0,) * SURE_WIDTH)
 CHAIN = {"a": (), "b": ("a",), "c": ("b", "a"), "d": ("c",)}
 """A level for each task, so that every order of tasks has the same visiting order."""
 

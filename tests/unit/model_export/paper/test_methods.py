@@ -9,9 +9,9 @@ torch = pytest.importorskip("torch", reason="training needs torch: make install-
 
 from model_export.paper.astgcn import chebyshev  # noqa: E402
 from model_export.paper.ccrnn import Ccrnn  # noqa: E402
+from model_export.paper.draws import draw  # noqa: E402
 from model_export.paper.methods import LEARNED, build, sure_options  # noqa: E402
 from model_export.paper.parts import Method, State  # noqa: E402
-from model_export.paper.train import draw  # noqa: E402
 from policies.features import Encoded  # noqa: E402
 from policies.graph import JobGraph  # noqa: E402
 from tests.unit.model_export.paper.cases import CHAIN, STATISTICS, graph_of, layered, padded, states  # noqa: E402
@@ -79,9 +79,9 @@ def test_tvw_rl_acts_once_for_the_whole_job() -> None:
     assert (action == action[:, :1]).all()
     assert len(set(action[:, 0].tolist())) == 3
     assert lively("TVW-RL").joint
-    drawn, together = draw(4, (3, 5), True, np.random.default_rng(0))
-    assert (drawn == drawn[..., :1]).all()
-    assert together.all()
+    drawn = draw(4, 3, np.ones(5, dtype=np.bool_), True, np.random.default_rng(0))
+    assert (drawn.deviations == drawn.deviations[..., :1]).all()
+    assert drawn.together.all()
 
 
 def test_a_deepweave_action_depends_on_descendants_and_not_on_other_branches_messages() -> None:

@@ -1,0 +1,46 @@
+"""Files that are written whole or not at all; one that cannot be written is one readable line that names the option."""
+
+import os
+import tempfile
+from pathlib import Path
+
+from contracts.errors import SettingsError, reason_of
+
+
+def check_folder(path: Path, *, option: str) -> None:
+    """Refuse before the work what could not be written after it.
+
+    Raises:
+        SettingsError: the file's folder is not there or cannot be written to; names the option and the fix.
+    """
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        raise SettingsError(f"{option}: folder {path.parent} does not exist; create it first")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise SettingsError(f"{option}: folder {path.parent} cannot be written to; name a file in another one")
+
+
+def write_whole(path: Path, text: str, *, option: str) -> None:
+    """Write a file: a reader sees the former one or this one, never a part. Its folder is made if it is not there.
+
+    Raises:
+        SettingsError: it cannot be written; names the option.
+    """
+    path = path.absolute()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _replace(path, text)
+    except OSError as error:
+        raise SettingsError(f"{option}: {path} cannot be written ({reason_of(error)}); name another file") from None
+
+
+def _replace(path: Path, text: str) -> None:
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        Path(temporary).chmod(0o644)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise

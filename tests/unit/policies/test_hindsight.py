@@ -1,0 +1,61 @@
+"""Hindsight: where following the load lost against a constant size, what constants would have scored counts."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from policies.choices import Choices, Limits, Work
+from policies.hindsight import hindsight
+from policies.outlook import Expected
+from policies.past import Past
+from policies.waiting import waiting_by_bursts
+from tests.unit.policies.test_planning import CALM, CHAIN, expecting, measured, past
+
+SIZES = np.array([[[1, 3, 2], [1, 6, 3], [1, 10, 5]]])
+
+
+def heeded(days: Past, surges: np.ndarray | None = None) -> tuple[float, np.ndarray]:
+    """Return how far the past counts for the chain, and what three sizes would have scored."""
+    expected: Expected = replace(expecting(*[100.0] * 4), past=days)
+    if surges is not None:
+        expected = replace(expected, surges=surges)
+    work = Work.of(measured(), CHAIN)
+    limits = Limits(np.ones(3, dtype=np.int64), CHAIN.parallelism_max, 2.0, 99)
+    curve = waiting_by_bursts(expected.burst, expected.stage_minutes)
+    heed, constant = hindsight(CALM, expected, curve, Choices.of(SIZES, work), work, limits)
+    return float(heed[0]), constant[0]
+
+
+def rhythm() -> np.ndarray:
+    """Return three equal days between 50 and 250 records a minute."""
+    return 150.0 + 100.0 * np.sin(2 * np.pi * np.arange(72) / 24.0)[None]
+
+
+def bursting() -> tuple[np.ndarray, np.ndarray]:
+    """Return hours around a hundred that differ without a rhythm, and the peaks of those that surged to four times that."""
+    generator = np.random.default_rng(0)
+    loads = 100.0 * np.exp(generator.normal(0.0, 0.35, (1, 72)))
+    return loads, np.where(generator.random((1, 72)) < 0.4, 400.0, 1.1 * loads)
+
+
+def test_where_a_rhythm_was_followed_the_past_does_not_count() -> None:
+    """Days that repeat: a size for each hour beats every constant."""
+    hours = rhythm()
+    assert heeded(past(loads=hours, peaks=1.05 * hours, expected=hours, change=np.array([0.1]), width=np.ones(1)))[0] == 0.0
+
+
+def test_where_nothing_could_be_foreseen_a_constant_counts() -> None:
+    """Every hour looks like the one before and is another; the best constant has room for the surges."""
+    loads, peaks = bursting()
+    wild = past(loads=loads, peaks=peaks, expected=np.roll(loads, 1, axis=1), change=np.array([0.4]), width=np.ones(1))
+    heed, constant = heeded(wild, np.where(np.arange(24) < 10, 4.0, 1.0)[None])
+    assert heed > 0.5
+    assert constant.argmax() == 2
+
+
+def test_less_than_three_days_do_not_tell_whether_following_pays() -> None:
+    """The same hours, of which only the last sixty are known."""
+    loads, peaks = bursting()
+    loads[:, :-60] = np.nan
+    wild = past(loads=loads, peaks=peaks, expected=np.roll(loads, 1, axis=1), change=np.array([0.4]), width=np.ones(1))
+    assert heeded(wild, np.where(np.arange(24) < 10, 4.0, 1.0)[None])[0] == 0.0
