@@ -19,7 +19,7 @@ from policies.graph import Bool
 from policies.outlook import SURGE_MAX, Expected
 from policies.past import TINY, Past
 from policies.proposal import Float64
-from policies.waiting import BUSY, waiting_at, waiting_by_surges
+from policies.waiting import BUSY, waiting_at, waiting_by_bursts, waiting_by_surges
 
 KNOWN_HOURS_MIN = 66  # fewer do not tell whether following pays
 CALM_HOURS_MIN = 12  # fewer do not tell that a load is constant
@@ -28,6 +28,7 @@ HEADROOM = 1.1  # a constant load is sized as if it were a tenth higher
 AHEAD_HOURS = 2  # over which a change must pay for its restart, as in the plan
 CAPACITIES = 32  # tried, from the load of the lowest hour to ``HIGHEST`` times that of the highest
 HIGHEST = 5.0
+STEADY = np.ones((1, 60))  # an hour without bursts
 
 
 def hindsight(
@@ -45,7 +46,7 @@ def hindsight(
     asked = past.usual & (known >= KNOWN_HOURS_MIN) & (calm == 0) & (planning.hindsight_days > 0)
     heed = np.where(past.usual & (planning.hindsight_days > 0), calm, 0.0)
     if asked.any():
-        heed = np.where(asked, _following_lost(planning, expected, curve, work, limits), heed)
+        heed = np.where(asked, _following_lost(planning, expected, work, limits), heed)
     if not heed.any():
         return heed, np.zeros(choices.capacity.shape)
     constant: Float64 = _scored(planning, expected, curve, choices, calm > 0).sum(axis=-1) / np.maximum(known, 1)[:, None]
@@ -58,9 +59,14 @@ def known_hours(past: Past) -> Bool:
     return known
 
 
-def _following_lost(planning: Planning, expected: Expected, curve: Float64, work: Work, limits: Limits) -> Float64:
-    """Return [B] 0 where following did not lose against the best constant, up to 1 where it did."""
+def _following_lost(planning: Planning, expected: Expected, work: Work, limits: Limits) -> Float64:
+    """Return [B] 0 where following did not lose against the best constant, up to 1 where it did.
+
+    Both are reckoned without bursts inside an hour beside its peak: those of the last hour, the only ones known, would make the
+    same three days look lost after a restless hour and won after a calm one.
+    """
     hours = np.maximum(known_hours(expected.past).sum(axis=1), 1)
+    curve = np.repeat(waiting_by_bursts(STEADY, expected.stage_minutes), len(hours), axis=0)
     row = _capacities(expected.past, work, limits)
     scored = _scored(planning, expected, curve, row, np.zeros(len(hours), dtype=np.bool_))
     followed = _followed(planning, _looked(planning, expected, curve, row), scored, 60.0 / expected.stage_minutes)

@@ -232,8 +232,9 @@ def update(run: PaperRun, loops: Loops) -> None:
         loss = loss + passed.auxiliary
     run.optimiser.zero_grad()
     loss.backward()
-    for part in run.model.children():
-        torch.nn.utils.clip_grad_norm_(part.parameters(), settings.gradient_norm_max)
+    for part in run.model.children():  # some hold only constants
+        if next(part.parameters(), None) is not None:
+            torch.nn.utils.clip_grad_norm_(part.parameters(), settings.gradient_norm_max)
     run.optimiser.step()
     follows_mean = (np.arange(len(mean)) % 2 == 0)[:, None]
     loops.go_on(np.where(follows_mean, on_mean, desired[0]))
