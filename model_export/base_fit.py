@@ -59,7 +59,7 @@ PLANNING = Planning(
     patience=1.25,
     hindsight_days=1.0,
     hindsight_gain=0.003,
-    hindsight_margin=0.02,
+    hindsight_margin=0.025,
 )
 
 

@@ -38,7 +38,7 @@ class Planning(msgspec.Struct, frozen=True, kw_only=True):
     patience: float = 1.25  # such a job shrinks once the last 15 minutes lie within this factor of the last 5
     hindsight_days: float = 0.0  # for which a constant size counts where following the load did not pay
     hindsight_gain: float = 0.003  # by which a size must have been the better constant to be changed to, in reward of one stage
-    hindsight_margin: float = 0.02  # by which the best constant must have been better, in reward of one stage
+    hindsight_margin: float = 0.025  # by which the best constant must have been better, in reward of one stage
 
 
 @dataclass(frozen=True, slots=True)
