@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from urllib.parse import quote
 
 import pytest
@@ -201,7 +202,9 @@ def test_state_is_watched_until_it_is_interrupted(settings: RoadSettings, projec
     send(settings, *a_road()[:2])
     projector.catch_up(30)
     command = [*SURESCALE, "state", "--watch", "--every", "0.1"]
-    with subprocess.Popen(command, env=os.environ | to_environment(settings), stdout=subprocess.PIPE, text=True) as process:
+    heeds = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # a shell's background jobs, such as this run, may ignore it
+    environment = os.environ | to_environment(settings)
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True, preexec_fn=heeds) as process:
         assert process.stdout is not None
         seen = 0
         while seen < 3:
