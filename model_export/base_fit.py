@@ -7,6 +7,7 @@ import numpy as np
 
 from contracts.clock import MINUTE_MS
 from model_export.rollout import limits_of, starting_parallelism
+from policies.choices import Planning
 from policies.features import WIDTH, encode
 from policies.forecast import TRENDS, Forecast, forecast_inputs
 from policies.graph import Bool, Int64
@@ -15,7 +16,6 @@ from policies.measure import measure, restarts_seen
 from policies.outlook import INPUTS, SPREAD, Outlook, look_back
 from policies.outlook import TRENDS as OUTLOOK_TRENDS
 from policies.package import Statistics
-from policies.planning import Planning
 from policies.proposal import Float64
 from policies.sizing import Sizing
 from simulation.jobs import SizedJob

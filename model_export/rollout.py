@@ -7,11 +7,11 @@ import torch
 
 from model_export.learner import Chosen, Sure, choose, forward
 from model_export.reinforce import Deviations, Noise, draw
+from policies.choices import Limits
 from policies.features import encode
 from policies.graph import Int64, JobGraph
 from policies.learned import Base, job_mean, learned_plan, mixed
 from policies.measure import Measured, measure, restarts_seen
-from policies.planning import Limits
 from policies.proposal import RATIO_MAX, Float64
 from simulation.jobs import SizedJob
 from simulation.loop import LoopRows, Observed, Terms, guarded

@@ -28,9 +28,7 @@ class Planning(msgspec.Struct, frozen=True, kw_only=True):
     later_restart: float  # price of a restart after the first stage, in reward of one stage
     gain_min: float  # by which a change must beat holding, in reward of one stage
     again: float  # every restart of the last hour adds so many times ``gain_min``: what has just changed changes less easily
-    again_later: float = (
-        0.0  # every restart of the last hour adds so many times ``later_restart`` to the price of what comes later
-    )
+    again_later: float = 0.0  # every restart of the last hour makes what comes later dearer by so many ``later_restart``
     surge_weight: float = 0.0  # of what surges like the last day's would cost
     surge_minutes: float = 5.0  # that one lasts
     young_minutes: int  # with fewer minutes known, no task shrinks
@@ -116,13 +114,14 @@ def choices_of(
     planning: Planning,
     expected: Expected,
     measured: Measured,
+    work: Work,
     current: Int64,
     graph: JobGraph,
     limits: Limits,
     residual: Float64,
 ) -> Choices:
     """Return holding and, after it, what may be changed to."""
-    work, caution = Work.of(measured, graph), np.exp(residual)
+    caution = np.exp(residual)
     load = np.exp(np.log(np.maximum(expected.means, LEAST)).mean(axis=1))
     least, most = _within_step(current, measured, graph, limits)
     young = (~np.isnan(measured.load)).sum(axis=1) < planning.young_minutes

@@ -18,7 +18,7 @@ TRENDS = 3  # the first inputs, known without any history
 INPUTS = ("log 5/60", "log 15/60", "log 30/60", "yesterday next/last", "days next/last", "yesterday/now", "days/now")
 LOG_MAX = 1.5  # an input says at most "4.5 times"
 CHANGE_MAX = 0.7  # a forecast says at most "twice the last hour"
-_TINY = 1e-3  # records per minute; keeps the logarithm of an idle hour finite
+TINY = 1e-3  # records per minute; keeps the logarithm of an idle hour finite
 
 
 class Forecast(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,7 +50,7 @@ def forecast_inputs(
     ``load`` [.., L], ``hourly_load`` [.., 192], ``window_end_ms`` [..]. Hours are those of ``Window.hourly_load``.
     """
     hour, *last = (mean_of_last(load, minutes) for minutes in (60, 5, 15, 30))
-    trends = _log_ratio(np.stack(last, axis=-1), hour[..., None])
+    trends = log_ratio(np.stack(last, axis=-1), hour[..., None])
     into_hour = ((window_end_ms - 1) % HOUR_MS + 1) / MINUTE_MS / 60.0  # (0, 1]: share of the present hour that is over
     back = 24 * np.arange(1, DAYS + 1)
     hours = np.asarray(hourly_load, dtype=np.float64)
@@ -58,7 +58,7 @@ def forecast_inputs(
     share = into_hour[..., None]
     coming = (1 - share) * this + share * after
     past = share * this + (1 - share) * before
-    growth, level = _log_ratio(coming, past), _log_ratio(past, hour[..., None])
+    growth, level = log_ratio(coming, past), log_ratio(past, hour[..., None])
     known = ~np.isnan(coming + past)
     growth, level = np.where(known, growth, 0.0), np.where(known, level, 0.0)
     days = np.maximum(known.sum(axis=-1), 1)
@@ -68,8 +68,9 @@ def forecast_inputs(
     return inputs, known[..., 0]
 
 
-def _log_ratio(top: Float64, bottom: Float64) -> Float64:
-    ratio: Float64 = np.log(np.maximum(top, _TINY) / np.maximum(bottom, _TINY))
+def log_ratio(top: Float64, bottom: Float64) -> Float64:
+    """Return the logarithm of a ratio of loads, finite where one is idle."""
+    ratio: Float64 = np.log(np.maximum(top, TINY) / np.maximum(bottom, TINY))
     return ratio
 
 

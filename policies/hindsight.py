@@ -15,9 +15,10 @@ A plan of two hours does not know what a size is worth for days. Two kinds of jo
 import numpy as np
 
 from policies.choices import Choices, Limits, Planning, Work, calmness
+from policies.forecast import TINY
 from policies.graph import Bool
 from policies.outlook import SURGE_MAX, Expected
-from policies.past import TINY, Past
+from policies.past import Past
 from policies.proposal import Float64
 from policies.waiting import BUSY, waiting_at, waiting_by_bursts, waiting_by_surges
 

@@ -7,11 +7,12 @@ call this same code.
 import msgspec
 import numpy as np
 
+from policies.choices import Limits, Planning
 from policies.forecast import Forecast
 from policies.graph import Int64, JobGraph
 from policies.measure import Measured
 from policies.outlook import Expected, Outlook
-from policies.planning import Limits, Planned, Planning, plan
+from policies.planning import Planned, plan
 from policies.proposal import Float64
 from policies.sizing import Sizing
 

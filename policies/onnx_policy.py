@@ -12,13 +12,14 @@ import numpy as np
 from contracts.clock import MINUTE_MS
 from contracts.messages import JobSettings, LookedAt
 from contracts.windows import Float32, Window
+from policies.choices import Limits
 from policies.features import WIDTH, Encoded, encode
 from policies.graph import Int64, JobGraph, job_graph
 from policies.learned import job_mean, learned_plan, mixed
 from policies.measure import Measured, measure, restarts_seen
 from policies.outlook import Expected
 from policies.package import Card, Package, PackageRejected
-from policies.planning import Limits, Planned
+from policies.planning import Planned
 from policies.proposal import Answer, NotReady, PolicyFailed, RawAnswer, ratios_of
 from policies.rules.target_utilisation import MINUTES_KNOWN_MIN
 from policies.sampling import (

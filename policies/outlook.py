@@ -14,9 +14,9 @@ import numpy.typing as npt
 
 from contracts.clock import MINUTE_MS
 from contracts.windows import HOUR_MS, HOURS, PEAK_MINUTES
-from policies.forecast import DAYS
+from policies.forecast import DAYS, TINY, log_ratio
 from policies.measure import mean_of_last
-from policies.past import TINY, Past, log_ratio, past_of
+from policies.past import Past, past_of
 from policies.proposal import Float64
 
 TREND_MINUTES = (5, 15, 30)

@@ -6,13 +6,12 @@ import numpy as np
 import numpy.typing as npt
 
 from contracts.windows import HOURS
-from policies.forecast import DAYS
+from policies.forecast import DAYS, TINY, log_ratio
 from policies.measure import mean_of_last
 from policies.proposal import Float64
 
 PAST_HOURS = 72  # looked back on: one day says too little of whether following its load pays
 DAY_HOURS = 24
-TINY = 1e-3  # records per minute; keeps the logarithm of an idle hour finite
 _CHANGE_MAX = 1.2  # an hour is expected at most "3.3 times the one before"
 _BEYOND = 1.05  # the last quarter of an hour lies outside of the last day from here on
 
@@ -77,9 +76,3 @@ def _median(values: Float64) -> Float64:
     middle = (~np.isnan(values)).sum(axis=1) // 2
     median: Float64 = np.take_along_axis(ordered, middle[:, None], axis=1)[:, 0]
     return median
-
-
-def log_ratio(top: Float64, bottom: Float64) -> Float64:
-    """Return the logarithm of a ratio of loads, finite where one is idle."""
-    ratio: Float64 = np.log(np.maximum(top, TINY) / np.maximum(bottom, TINY))
-    return ratio

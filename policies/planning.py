@@ -22,8 +22,6 @@ from policies.outlook import Expected
 from policies.proposal import Float64
 from policies.waiting import DRAIN_SHARE, LEAST, waiting_at, waiting_by_bursts, waiting_by_surges, waiting_inside
 
-__all__ = ["EASE_MAX", "Limits", "Planned", "Planning", "plan"]
-
 EASE_MAX = 1.5  # the least gain is scaled by exp(-1.5) to exp(1.5)
 SHIFT_MINUTES = 13  # scenarios meet the same bursts from different minutes on
 
@@ -64,11 +62,12 @@ def plan(
     ``residual`` [B, N] and ``ease`` [B] are the learned policy's, zero for the plan alone: each task's service time is taken
     exp(residual) times as long, and the least gain exp(-1.5 tanh(ease)) times as large.
     """
-    choices = choices_of(planning, expected, measured, current, graph, limits, residual)
+    work = Work.of(measured, graph)
+    choices = choices_of(planning, expected, measured, work, current, graph, limits, residual)
     unrest = np.maximum(restarts, planning.calm_restarts * calmness(planning, expected))
     curve = waiting_by_bursts(expected.burst, expected.stage_minutes)
     values = _values(planning, expected, curve, choices, waiting_inside(measured, graph), unrest)
-    heed, constant = hindsight(planning, expected, curve, choices, Work.of(measured, graph), limits)
+    heed, constant = hindsight(planning, expected, curve, choices, work, limits)
     past = heed * planning.hindsight_days * 24.0 * 60.0 / expected.stage_minutes  # stages that a constant counts for
     values = values + past[:, None] * constant
     allowed = (choices.subtasks <= limits.total) | (np.arange(values.shape[1]) == 0)

@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from contracts.errors import SettingsError, SurescaleError
+from contracts.settings import PORT_MAX
 
 ROLES = ("monitor", "spark", "agent", "rescaler", "state-service", "engine")
 PORT_VARIABLE = "SURESCALE_HEALTH_PORT"
@@ -24,7 +25,7 @@ class NotWell(SurescaleError):
 
 @click.command("health")
 @click.argument("role", type=click.Choice(ROLES))
-@click.option("--port", type=click.IntRange(1, 65_535), help=f"Loopback port of the role's health endpoint ({PORT_VARIABLE}).")
+@click.option("--port", type=click.IntRange(1, PORT_MAX), help=f"Loopback port of the role's health endpoint ({PORT_VARIABLE}).")
 @click.option("--alive", is_flag=True, help="Be content with an answer: a role that waits for others is alive, but not ready.")
 @click.option("--json", "as_json", is_flag=True, help="Print the role's own document.")
 def command(role: str, port: int | None, alive: bool, as_json: bool) -> None:
@@ -44,7 +45,7 @@ def port_from_environment() -> int:
         SettingsError: it is not set, or no port.
     """
     text = os.environ.get(PORT_VARIABLE, "")
-    if not text.isdecimal() or not 1 <= int(text) <= 65_535:
+    if not text.isdecimal() or not 1 <= int(text) <= PORT_MAX:
         raise SettingsError(f"{PORT_VARIABLE}: {text!r} is not a port; set it to the role's health port or use --port")
     return int(text)
 

@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from collections.abc import AsyncIterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import faust
 from aiokafka.errors import KafkaError
@@ -27,6 +27,9 @@ from services.agent.quieting import Quieting
 from services.agent.settings import AgentSettings
 from services.agent.transport import read_committed
 
+if TYPE_CHECKING:
+    from policies.policy import Policy
+
 READS_AND_WRITES = (SNAPSHOTS, JOB_SETTINGS, POLICY_RELEASES, DECISIONS, DEAD_LETTERS)
 WINDOWS_IN_MEMORY = 16  # a window may have 16 MiB
 COMMIT_EVERY_S = 1.0
@@ -45,7 +48,6 @@ def run(settings: AgentSettings, stop: threading.Event, log: logging.Logger) -> 
         logging.getLogger(ours).setLevel(logging.WARNING)  # Faust's own life cycle, told under the names of our modules
     for handler in logging.getLogger().handlers:
         handler.addFilter(Quieting(("aiokafka", "surescale.librdkafka")))
-    warn_of_missing_policy(settings, log)
     progress = Progress()
     with HealthServer(settings, progress.report, progress.metrics):
         while not stop.is_set() and progress.failed is None:
@@ -59,13 +61,12 @@ def run(settings: AgentSettings, stop: threading.Event, log: logging.Logger) -> 
         raise progress.failed
 
 
-def warn_of_missing_policy(settings: AgentSettings, log: logging.Logger) -> None:
+def warn_if_unavailable(policy: "Policy", log: logging.Logger) -> None:
     """Say at once that the agents' own policy cannot be had; each decision says so too, and a rule answers in its place."""
-    from policies.registry import Unavailable, load_policy
+    from policies.registry import Unavailable
 
-    policy = load_policy(settings.policy, settings.policy_folder)
     if isinstance(policy, Unavailable):
-        log.warning("policy %s cannot be used, a rule answers in its place: %s", settings.policy, policy.reason)
+        log.warning("policy %s cannot be used, a rule answers in its place: %s", policy.name, policy.reason)
 
 
 async def _serve(settings: AgentSettings, progress: Progress, stop: threading.Event, log: logging.Logger) -> None:
@@ -154,6 +155,7 @@ class _Desk:
         self._answerer = Answerer(
             view.of, policy=settings.policy, folder=settings.policy_folder, seed=settings.seed, released=view.released
         )
+        warn_if_unavailable(self._answerer.policy(settings.policy), log)  # which loads it before the first window
 
     async def handle(self, event: faust.Event) -> None:
         raw, record = event.value, event.message

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from contracts.settings import PORT_MAX
 from services import options
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ DEFAULT_JOB = "j_1351665"
 @click.option("--seed", type=int, help="Seed of the road; the engine itself draws nothing.")
 @click.option("--stop-wait-s", type=click.FloatRange(min=0.1), help="Wall limit of the wait at a stop. [60]")
 @click.option("--host", "engine_host", help="Address to listen on. [127.0.0.1]")
-@click.option("--port", type=click.IntRange(0, 65535), default=8090, show_default=True, help="Port; 0: a free one.")
+@click.option("--port", type=click.IntRange(0, PORT_MAX), default=8090, show_default=True, help="Port; 0: a free one.")
 @click.option(
     "--bootstrap", "--kafka", "bootstrap", help="Kafka bootstrap servers, or none: no clock topic (default: SURESCALE_BOOTSTRAP)."
 )

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from contracts.errors import SettingsError
-from contracts.settings import from_environment
+from contracts.settings import PORT_MAX, from_environment
 from runtime.options import engine_url
 from services import options
 
@@ -19,7 +19,7 @@ from services import options
 @engine_url
 @click.option("--cluster", help="Cluster to serve (default: SURESCALE_CLUSTER).")
 @click.option("--policy", help="Policy for jobs whose settings name none and none is released (default: SURESCALE_POLICY).")
-@click.option("--http-port", type=click.IntRange(0, 65_535),
+@click.option("--http-port", type=click.IntRange(0, PORT_MAX),
               help="Port of the HTTP API; 0: a free one (default: SURESCALE_HTTP_PORT, else 8070).")  # fmt: skip
 @click.option("--spark-master", default="local[2]", show_default=True, help="Where Spark runs.")
 @click.option("--checkpoint", type=click.Path(path_type=Path), help="Folder of the Spark checkpoint; kept between runs.")

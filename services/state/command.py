@@ -2,6 +2,7 @@
 
 import click
 
+from contracts.settings import PORT_MAX
 from runtime.options import health_port
 from services import options
 
@@ -11,7 +12,7 @@ from services import options
 @options.prefix
 @options.redis_url
 @click.option("--host", help="Address that the HTTP API listens on (default: SURESCALE_HTTP_HOST, else loopback).")
-@click.option("--port", type=click.IntRange(0, 65_535), help="Port of the HTTP API (default: SURESCALE_HTTP_PORT, else 8070).")
+@click.option("--port", type=click.IntRange(0, PORT_MAX), help="Port of the HTTP API (default: SURESCALE_HTTP_PORT, else 8070).")
 @health_port
 def command(
     bootstrap: str | None,

@@ -11,13 +11,14 @@ from contracts.messages import Decision, JobSettings
 from contracts.rounding import round_half_up
 from contracts.windows import Window
 from contracts.wire import encode
+from policies.choices import Limits
 from policies.decide import decide
 from policies.graph import job_graph
 from policies.guardrails import guard, situation
 from policies.measure import measure
 from policies.outlook import Expected
 from policies.past import Past
-from policies.planning import Limits, plan
+from policies.planning import plan
 from policies.proposal import Answer, RawAnswer, ratios_of
 from policies.rules.target_utilisation import TargetUtilisation
 from tests.unit.policies.conftest import chain_window

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 from contracts.messages import TaskSpec
+from policies.choices import Limits, Planning
 from policies.graph import JobGraph, job_graph
 from policies.measure import Measured
 from policies.outlook import Expected
 from policies.past import PAST_HOURS, Past
-from policies.planning import Limits, Planned, Planning, plan
+from policies.planning import Planned, plan
 from policies.waiting import waiting_by_bursts, waiting_by_surges, waiting_inside
 
 PLANNING = Planning(

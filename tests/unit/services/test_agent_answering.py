@@ -10,10 +10,11 @@ from contracts.errors import RecordRejected
 from contracts.messages import JobSettings
 from contracts.windows import Window, WindowHistory, encode_window
 from contracts.wire import encode
+from policies.registry import load_policy
 from services.agent.answering import Answerer
 from services.agent.job_settings import newest
 from services.agent.settings import AgentSettings
-from services.agent.worker import build_app, warn_of_missing_policy
+from services.agent.worker import build_app, warn_if_unavailable
 from tests.support.builders import JOB, row, topology
 
 
@@ -105,5 +106,5 @@ def test_faust_is_set_up_without_web_server_tables_or_topics_of_its_own() -> Non
 def test_a_policy_that_cannot_be_had_is_said_when_the_agent_starts(caplog: pytest.LogCaptureFixture) -> None:
     """A slip in a name would else be seen in the decisions alone."""
     for name in ("sure", "sureley"):
-        warn_of_missing_policy(AgentSettings(policy=name), logging.getLogger("surescale.agent"))
+        warn_if_unavailable(load_policy(name), logging.getLogger("surescale.agent"))
     assert ["sureley" in line.getMessage() for line in caplog.records] == [True]
