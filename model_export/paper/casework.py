@@ -67,7 +67,7 @@ def _embeddings(model: PaperSure, views: list[View]) -> tuple[Float64, Float64]:
         state = State.of(view.encoded, view.graph)
         z, mu, _ = model.sampler(state.x, state.mask)
         _, chosen, graph = model.look(mu, state, None)
-        embedded = model.policy.embed(*subgraph_inputs(z, chosen, torch.from_numpy(chosen.known)))
+        embedded = model.policy.embed(*subgraph_inputs(z, chosen))
         whole = model.policy.embed_whole(z, state.mask, torch.from_numpy(graph.linked.astype(np.float32)))
         parts.append(embedded.reshape(len(z), z.shape[2], -1)[0].double().numpy())
         wholes.append(whole[0].double().numpy())

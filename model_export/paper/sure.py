@@ -158,7 +158,7 @@ class PaperSure(Method):
         if self.options.uniform:
             keys = even_noise(mu.shape[1], neighbourhood(state.graph, self.options.direction), self.options.anchors, seeds)
         parts = self.look(mu, state, keys)[1]
-        action = self.policy(*subgraph_inputs(z, parts, torch.from_numpy(parts.known)))
+        action = self.policy(*subgraph_inputs(z, parts))
         return action.reshape(z.shape[0], -1)
 
     def explore(self, state: State, generator: np.random.Generator | None, tau: float, information: float) -> Passed:
@@ -169,15 +169,13 @@ class PaperSure(Method):
             noise = torch.from_numpy(generator.standard_normal(mu.shape, dtype=np.float32)) * std
         keys = None if generator is None else self.draws(mu.shape, state, generator, tau)
         looked, parts, graph = self.look(mu + noise, state, keys)
-        known = torch.from_numpy(parts.known)
-        weight, auxiliary = known, torch.zeros(())
+        nodes, links, known = subgraph_inputs(z, parts)
+        auxiliary = torch.zeros(())
         if not self.options.uniform:
             theta, phi = anchor_logits(mu + noise, state.mask, looked, graph)
-            anchor = straight_through(theta, torch.from_numpy(looked.minutes), tau)
-            neighbour = straight_through(phi, torch.from_numpy(looked.slots), tau) * anchor.unsqueeze(-1)
-            weight = known * torch.cat([anchor.unsqueeze(-1), neighbour], dim=-1)
+            nodes = nodes + choice_gradient(z, nodes, known, theta, phi, torch.from_numpy(looked.slots), tau)
             auxiliary = self._sampling_loss(mu, std, mu + noise, theta, phi, looked, state)
-        embedded = self.policy.embed(*subgraph_inputs(z, parts, weight))
+        embedded = self.policy.embed(nodes, links, known)
         rows = z.shape[0]
         if information and self.options.weights.information:
             whole = self.policy.embed_whole(z, state.mask, torch.from_numpy(graph.linked.astype(np.float32)))
@@ -205,20 +203,37 @@ def anchor_logits(omega: Tensor, mask: Tensor, looked: Looked, graph: JobGraph) 
     return there[..., 0].transpose(-1, -2), torch.where(known, phi, torch.full_like(phi, MASKED))
 
 
+def choice_gradient(z: Tensor, nodes: Tensor, known: Tensor, theta: Tensor, phi: Tensor, slots: Tensor, tau: float) -> Tensor:
+    """Return zeros of the shape of nodes [G, k1, w, H] through which the choice of nodes learns (straight-through).
+
+    A task's own nodes lean towards the mean of z [B, L, N, H] under softmax(theta [B, N, L] / tau): a minute gains where it would
+    serve better than the mean of what is chosen, drawn or not. A neighbour's weight, that of the relaxed choice by phi
+    [B, N, k1, K], acts on what sets it apart from the mean of the neighbours beside it (slots [B, N, k1, k2]). Weights that
+    multiply the drawn nodes themselves ask whether more of a node would do better, which no choice can give: what all nodes have
+    in common drowns the rest, and a sampler trained so comes to like early minutes as often as late ones.
+    """
+    mean = torch.einsum("bnl,blnh->bnh", torch.softmax(theta / tau, dim=-1), z.detach())
+    own = (mean - mean.detach()).reshape(-1, 1, 1, z.shape[-1]).expand(-1, nodes.shape[1], -1, -1)
+    near, there = nodes[:, :, 1:].detach(), known[:, :, 1:].unsqueeze(-1)
+    apart = near - (near * there).sum(dim=2, keepdim=True) / there.sum(dim=2, keepdim=True).clamp(min=1.0)
+    weight = straight_through(phi, slots, tau).reshape(*near.shape[:3], 1) - 1.0
+    return torch.cat([own, weight * apart], dim=2) * known.unsqueeze(-1)
+
+
 def _gumbel(shape: tuple[int, ...], scale: float, generator: np.random.Generator) -> Float32:
     even = generator.random(shape, dtype=np.float32)
     drawn: Float32 = np.float32(-scale) * np.log(-np.log(even + 1e-9) + 1e-9)
     return drawn
 
 
-def subgraph_inputs(z: Tensor, parts: Blocks, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Gather weighted node embeddings [B N, k1, w, H] with their links and which are known."""
+def subgraph_inputs(z: Tensor, parts: Blocks) -> tuple[Tensor, Tensor, Tensor]:
+    """Gather node embeddings (zero where unknown) of all B N subgraphs with their links and which are known."""
     rows, _, tasks, hidden = z.shape
     k1, width = parts.known.shape[-2:]
     index = torch.from_numpy(parts.index).reshape(rows, -1)
     flat = z.reshape(rows, -1, hidden)
     places = (index + (torch.arange(rows) * flat.shape[1]).unsqueeze(1)).reshape(-1)
-    sub_x = flat.reshape(-1, hidden).index_select(0, places).reshape(rows * tasks, k1, width, hidden)
-    sub_x = sub_x * weight.reshape(rows * tasks, k1, width, 1)
+    known = torch.from_numpy(parts.known).reshape(rows * tasks, k1, width)
+    nodes = flat.reshape(-1, hidden).index_select(0, places).reshape(rows * tasks, k1, width, hidden)
     links = torch.from_numpy(parts.links).reshape(rows * tasks, k1, width, width)
-    return sub_x, links, torch.from_numpy(parts.known).reshape(rows * tasks, k1, width)
+    return nodes * known.unsqueeze(-1), links, known

@@ -23,7 +23,7 @@ from model_export.paper.draws import credit, draw, log_probability
 from model_export.paper.methods import build
 from model_export.paper.parts import Method, State
 from model_export.paper.statistics import spread_start
-from model_export.paper.world import PaperMode, View, follow, sizes_of, terms_of, week
+from model_export.paper.world import SPAN_MINUTES, PaperMode, View, follow, offsets, sizes_of, terms_of, week
 from policies.graph import Int64
 from policies.package import Statistics
 from policies.proposal import Float64
@@ -40,8 +40,8 @@ HOLD_SPANS = {"clean": 3, "compat": 1}
 FREE_RESTARTS = {"clean": 0.55, "compat": 0.0}
 """Share of a run, from its start, in which a restart takes no time: while sizes are still poor, no change looks worth one."""
 TINY = 1e-6
-VALIDATIONS = (0.4, 0.6, 0.8, 1.0)  # of the budget
-VALIDATION_ROWS, VALIDATION_DECISIONS = 6, 30
+VALIDATIONS = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)  # of the budget
+VALIDATION_ROWS, VALIDATION_DECISIONS = 10, 30  # every hour of the week at least once: six stretches missed collapses
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +178,7 @@ class Loops:
         terms = terms_of(settings.mode, settings.latency_weight)
         if run.done < FREE_RESTARTS[settings.mode]:
             terms = replace(terms, restart_ms=0)
-        first = run.generator.integers(60, load.minutes, size=settings.loops(job.size))
+        first = SPAN_MINUTES * run.generator.integers(1, load.minutes // SPAN_MINUTES, size=settings.loops(job.size))
         return cls(LoopRows(job, load, first, spread_start(job, load, first, run.generator), terms))
 
     def try_out(self, desired: Int64, spans: int = 1, discount: float = 1.0) -> Float64:
@@ -263,7 +263,7 @@ def beyond_limits(mean: Tensor, centre: Float64) -> Tensor:
 @torch.no_grad()
 def validate(run: PaperRun, job: SizedJob, load: Workload) -> float:
     """Return the mean reward of the mean action over stretches of week 1."""
-    first = 60 + np.arange(VALIDATION_ROWS, dtype=np.int64) * (load.minutes // VALIDATION_ROWS)
+    first = offsets(VALIDATION_ROWS)
     terms = terms_of(run.settings.mode, run.settings.latency_weight)
     return float(follow(Torch(run.model), job, load, first, terms, VALIDATION_DECISIONS).reward.mean())
 

@@ -53,8 +53,13 @@ def week(workload: Workload, number: int) -> Workload:
 
 
 def offsets(runs: int) -> Int64:
-    """Return the minutes of a week at which runs begin, evenly spread; the hour before belongs to the first observation."""
-    return SPAN_MINUTES + np.arange(runs, dtype=np.int64) * (WEEK_MINUTES // runs)
+    """Return the minutes of a week at which runs begin, evenly spread full hours; the hour before is the first observation.
+
+    Decisions fall on full hours, as on the road and in the paper's code: only so does the code of the minute of the hour tell
+    where in the window a minute stands, which is all by which a sampler can tell late minutes from early ones.
+    """
+    hours = WEEK_MINUTES // SPAN_MINUTES
+    return SPAN_MINUTES * (1 + np.arange(runs, dtype=np.int64) * hours // runs)
 
 
 def sizes_of(action: Float64, current: Int64, job: SizedJob, terms: Terms) -> Int64:

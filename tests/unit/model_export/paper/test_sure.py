@@ -7,8 +7,8 @@ torch = pytest.importorskip("torch", reason="training needs torch: make install-
 
 from model_export.paper.methods import build  # noqa: E402
 from model_export.paper.parts import State  # noqa: E402
-from model_export.paper.sure import PaperSure, SubgraphNet, anchor_logits, subgraph_inputs  # noqa: E402
-from model_export.sampler import straight_through  # noqa: E402
+from model_export.paper.sure import PaperSure, SubgraphNet, anchor_logits, choice_gradient, subgraph_inputs  # noqa: E402
+from policies.features import WIDTH, Encoded  # noqa: E402
 from policies.paper.graphs import neighbourhood  # noqa: E402
 from policies.paper.subgraphs import blocks, look_at  # noqa: E402
 from policies.sampling import adjacency, look  # noqa: E402
@@ -49,28 +49,68 @@ def test_the_information_term_reaches_sampler_and_network() -> None:
 
 
 def test_the_samplers_gradient_is_that_of_the_relaxed_choice() -> None:
-    """Within tolerance of finite differences: node weights 1 + soft(omega + step) - soft(omega) in front of the same network."""
+    """Within tolerance of finite differences: own nodes moved by the mean of z under softmax(theta + step) less that at theta."""
     torch.manual_seed(3)
     net = SubgraphNet(4, "own").double()
     torch.nn.init.orthogonal_(net.head.out.weight)
-    nodes, links = torch.randn(1, 2, 1, 4, dtype=torch.float64), torch.zeros(1, 2, 1, 1, dtype=torch.float64)
-    known, chosen = torch.ones(1, 2, 1, dtype=torch.float64), torch.tensor([[1, 3]])
-    theta = torch.randn(1, 5, dtype=torch.float64, requires_grad=True)
+    z, theta = torch.randn(1, 5, 1, 4, dtype=torch.float64), torch.randn(1, 1, 5, dtype=torch.float64, requires_grad=True)
+    nodes, links = z[:, [1, 3]].reshape(1, 2, 1, 4), torch.zeros(1, 2, 1, 1, dtype=torch.float64)
+    known, none = torch.ones(1, 2, 1, dtype=torch.float64), torch.zeros(1, 1, 2, 0, dtype=torch.int64)
+    given = nodes + choice_gradient(z, nodes, known, theta, torch.zeros(1, 1, 2, 1, dtype=torch.float64), none, 0.7)
+    net(given, links, known).sum().backward()
 
-    def answer(weight: torch.Tensor) -> torch.Tensor:
-        return net(nodes * weight.reshape(1, 2, 1, 1), links, known).sum()
-
-    answer(straight_through(theta, chosen, 0.7)).backward()
-
-    def soft(values: torch.Tensor) -> torch.Tensor:
-        return (2 * torch.softmax(values / 0.7, -1)).gather(-1, chosen)
+    def mean(values: torch.Tensor) -> torch.Tensor:
+        return (torch.softmax(values / 0.7, dim=-1)[0, 0, :, None] * z[0, :, 0]).sum(dim=0)
 
     with torch.no_grad():
+        torch.testing.assert_close(given, nodes, atol=1e-12, rtol=0.0)
         for at in range(5):
-            step = torch.zeros(1, 5, dtype=torch.float64)
-            step[0, at] = 1e-6
-            up, down = (answer(1.0 + soft(theta + sign * step) - soft(theta)) for sign in (1, -1))
-            assert float(theta.grad[0, at]) == pytest.approx(float(up - down) / 2e-6, abs=1e-6)
+            step = torch.zeros_like(theta)
+            step[0, 0, at] = 1e-6
+            up, down = (net(nodes + mean(theta + sign * step) - mean(theta), links, known).sum() for sign in (1, -1))
+            assert float(theta.grad[0, 0, at]) == pytest.approx(float(up - down) / 2e-6, abs=1e-6)
+
+
+def test_what_all_minutes_have_in_common_does_not_move_the_choice() -> None:
+    """Where every minute and every neighbour has the same embedding, no choice is better than another: the gradient is zero."""
+    theta, phi = torch.randn(2, 3, 6, requires_grad=True), torch.randn(2, 3, 2, 4, requires_grad=True)
+    nodes, known = torch.ones(6, 2, 3, 8), torch.ones(6, 2, 3)
+    slots = torch.tensor([0, 2]).expand(2, 3, 2, 2)
+    moved = choice_gradient(torch.ones(2, 6, 3, 8), nodes, known, theta, phi, slots, 0.5)
+    (moved * torch.randn(8)).sum().backward()
+    assert theta.grad.abs().max() < 1e-5
+    assert phi.grad.abs().max() < 1e-5
+
+
+def test_a_neighbour_that_serves_better_than_the_one_beside_it_gains() -> None:
+    """Of two neighbours at one anchor the score of the one whose embedding the loss asks for rises, and the other's falls."""
+    phi = torch.zeros(1, 1, 1, 3, requires_grad=True)
+    nodes = torch.tensor([[[[0.0], [2.0], [1.0]]]])
+    theta, slots = torch.zeros(1, 1, 4), torch.tensor([[[[0, 2]]]])
+    moved = choice_gradient(torch.zeros(1, 4, 1, 1), nodes, torch.ones(1, 1, 3), theta, phi, slots, 1.0)
+    moved.sum().backward()
+    assert phi.grad[0, 0, 0, 0] > 0 > phi.grad[0, 0, 0, 2]
+    assert phi.grad[0, 0, 0, 1] == pytest.approx(0.0, abs=1e-6)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_sampler_learns_which_minutes_matter(seed: int) -> None:
+    """Asked to act by the last minutes' load alone, a network that can tell minutes apart comes to look at them."""
+    torch.manual_seed(seed)
+    model, generator = build("SURE", STATISTICS, 8, anchors=4), np.random.default_rng(seed)
+    optimiser = torch.optim.Adam(model.parameters(), lr=2e-2)
+    for at in range(150):
+        x = np.zeros((16, 12, 4, WIDTH), dtype=np.float32)
+        x[..., 0] = generator.standard_normal(x.shape[:3])
+        x[..., 26] = np.linspace(-1.5, 1.5, 12)[:, None]
+        given = State.of(Encoded(x, np.ones(x.shape[:3], dtype=np.bool_)), graph_of(CHAIN))
+        passed = model.explore(given, generator, 1.0 - at / 200, 0.0)
+        loss = (passed.mean - torch.from_numpy(0.5 * x[:, -4:, :, 0].mean(axis=1))).square().mean() + passed.auxiliary
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    looked = model.look(model.sampler(given.x, given.mask)[1], given, None)[0]
+    assert looked.minutes.mean() > 7.5, "four evenly drawn minutes of 0 to 11 have 5.5, the last four 9.5"
 
 
 def test_torch_forms_the_scores_that_nodes_are_chosen_by() -> None:
@@ -103,7 +143,7 @@ def test_blocks_embed_as_the_whole_adjacency_would(readout: str) -> None:
     mu = np.random.default_rng(2).normal(size=(1, 12, 6, 2)).astype(np.float32)
     looked = look_at(mu, np.ones((1, 12, 6), dtype=np.bool_), graph, 4, 2)
     parts = blocks(looked, graph)
-    sub_x, links, known = subgraph_inputs(torch.randn(1, 12, 6, 8), parts, torch.from_numpy(parts.known))
+    sub_x, links, known = subgraph_inputs(torch.randn(1, 12, 6, 8), parts)
     linked, dense_known = adjacency(looked, graph)
     h, means = sub_x.flatten(1, 2), []
     mask = torch.from_numpy(dense_known[0]).unsqueeze(-1)
