@@ -45,12 +45,13 @@ def cross_entropy(logits: Tensor, chosen: Tensor, known: Tensor) -> Tensor:
 class Information(nn.Module):
     """Jensen-Shannon bound on the mutual information of subgraph and whole-graph embeddings, D = f(g)^T W f(G).
 
-    W starts at zero, where matching and other pairs score alike.
+    W is learned and starts at zero, where matching and other pairs score alike; with ``dot`` it is the unit matrix, as in the
+    paper's code.
     """
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, dot: bool = False) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.zeros(width, width))
+        self.weight = nn.Parameter(torch.eye(width) if dot else torch.zeros(width, width), requires_grad=not dot)
 
     def forward(self, parts: Tensor, wholes: Tensor, known: Tensor) -> Tensor:
         """Return I: mean of -softplus(-D) over pairs that belong together minus mean of softplus(D) over all others.

@@ -51,3 +51,17 @@ def node_weights(theta: Tensor, phi: Tensor, minutes: Tensor, slots: Tensor, tau
     at_anchor = phi.gather(-2, minutes.unsqueeze(-1).expand(*minutes.shape, phi.shape[-1]))
     neighbour = straight_through(at_anchor, slots, tau) * anchor.unsqueeze(-1)
     return torch.cat([anchor.unsqueeze(-1), neighbour], dim=-1)
+
+
+def plackett_luce(logits: Tensor, drawn: Tensor, known: Tensor) -> Tensor:
+    """Return the log probability [..] of drawing indices [.., k] one by one, without replacement, from softmax(logits [.., n]).
+
+    Draws that are not ``known`` [.., k] (there was nothing left to draw) count nothing. Source: Plackett (1975); with Gumbel
+    noise on the logits the k largest, in falling order, are such draws.
+    """
+    left, total = logits, torch.zeros(logits.shape[:-1])
+    for at in range(drawn.shape[-1]):
+        one = drawn[..., at : at + 1]
+        total = total + known[..., at] * torch.log_softmax(left, dim=-1).gather(-1, one).squeeze(-1)
+        left = left.scatter(-1, one, -1e9)
+    return total

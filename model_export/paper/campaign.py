@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
 from model_export.paper import results
 from model_export.paper.export import slug
 from model_export.paper.hpa import tuned
@@ -101,7 +103,7 @@ def make(item: Item, root: Path, settings: PaperSettings, statistics: Statistics
     workload = load_workload(settings.workload)
     job, terms = load_job(item.job, workload), terms_of(item.mode, item.weight)
     judged = week(workload, 2), offsets(RUNS), terms, DECISIONS
-    common = {
+    common: dict[str, object] = {
         "method": item.method, "job": item.job, "tasks": job.size, "mode": item.mode,
         "latency_weight": item.weight, "seed": item.seed, "changed": item.changed,
     }  # fmt: skip
@@ -124,6 +126,9 @@ def make(item: Item, root: Path, settings: PaperSettings, statistics: Statistics
         )
         run = begin(wanted, statistics)
     train(run, folder, lambda _: None)
-    outcome = follow(Torch(best_model(run)), job, *judged)
+    model = best_model(run)
+    outcome = follow(Torch(model), job, *judged)
+    if item.mode == "compat":
+        common["drawn"] = fields_of(follow(Torch(model, np.random.default_rng(item.seed)), job, *judged))["reward"]
     made = {"updates": run.update, "train_s": round(run.seconds, 1), "validation": round(run.best, 5)}
     return Result(**common, **made, **fields_of(outcome))  # type: ignore[arg-type]

@@ -31,6 +31,7 @@ class BenchRefused(SurescaleError):
     "--budget-s", type=click.FloatRange(min=1), default=600.0, show_default=True, help="Processor seconds per training."
 )
 @click.option("--updates", type=click.IntRange(min=1), help="End a training after so many updates, the same for every method.")
+@click.option("--set", "changes", multiple=True, metavar="NAME=VALUE", help="Train with another setting, e.g. estimator=score.")
 @click.option("--write", type=click.Path(dir_okay=False, path_type=Path), help="Page that gets the tables; plots go beside it.")
 @click.option("--ship", type=click.Path(file_okay=False, path_type=Path), help="Write runs of seed 0 as packages (torch).")
 @click.option("--json", "as_json", is_flag=True, help="Print results as JSON.")
@@ -44,6 +45,7 @@ def policies(
     seeds: int,
     budget_s: float,
     updates: int | None,
+    changes: tuple[str, ...],
     write: Path | None,
     ship: Path | None,
     as_json: bool,
@@ -66,7 +68,9 @@ def policies(
     if unknown:
         raise BenchRefused(f"--job {unknown[0]}: the paper's jobs are {', '.join(report.ALL_JOBS)}")
     if trains:
-        _train(out, chosen_modes, chosen_jobs, seeds, budget_s, updates, draws)
+        _train(out, chosen_modes, chosen_jobs, seeds, budget_s, updates, changes, draws)
+    elif changes:
+        raise BenchRefused("--set changes how policies are trained: add --train, and a folder of its own by --out")
     if ship is not None:
         _ship(out, ship, budget_s, updates)
     results = report.results_of(out, chosen_jobs)
@@ -108,11 +112,24 @@ def _ship(out: Path, folder: Path, budget_s: float, updates: int | None) -> None
 
 
 def _train(
-    out: Path, modes: Sequence[str], jobs: Sequence[str], seeds: int, budget_s: float, updates: int | None, draws: bool
+    out: Path,
+    modes: Sequence[str],
+    jobs: Sequence[str],
+    seeds: int,
+    budget_s: float,
+    updates: int | None,
+    changes: Sequence[str],
+    draws: bool,
 ) -> None:
     _need_torch()
     from model_export.paper import campaign
-    from model_export.paper.train import PaperSettings
+    from model_export.paper.train import PaperSettings, changed_settings
+
+    wrong = [change for change in changes if "=" not in change]
+    if wrong:
+        raise BenchRefused(f"--set {wrong[0]}: write NAME=VALUE, such as gnn=gin")
+    settings = PaperSettings("SURE", tuple(jobs), budget_s=budget_s, updates_max=updates)
+    settings = changed_settings(settings, dict(change.split("=", 1) for change in changes))
 
     items = list(campaign.tables(tuple(modes), seeds, tuple(jobs)))  # type: ignore[arg-type]
     if draws:
@@ -120,7 +137,7 @@ def _train(
     campaign.carry_out(
         items,
         out,
-        PaperSettings("SURE", tuple(jobs), budget_s=budget_s, updates_max=updates),
+        settings,
         lambda line: click.echo(line, err=True),
     )
 

@@ -24,9 +24,9 @@ _RIVALS: dict[str, Builder] = {
 }
 
 
-def sure_options(method: str, **others: object) -> SureOptions:
-    """Return SURE's options for it or one of its ablations."""
-    weights = Weights(information=0.0) if method == "w/o MI" else Weights()
+def sure_options(method: str, information: float = 1e-2, **others: object) -> SureOptions:
+    """Return SURE's options for it or one of its ablations; ``information`` weighs the information term where there is one."""
+    weights = Weights(information=0.0 if method == "w/o MI" else information)
     return SureOptions(uniform=method == "w/o NVSS", weights=weights, **others)  # type: ignore[arg-type]
 
 

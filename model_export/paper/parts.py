@@ -40,10 +40,14 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """One forward pass: the mean action [B, N] in (-1, 1), and losses beside the policy's own (None: there are none)."""
+    """One forward pass: the mean action [B, N] in (-1, 1), and losses beside the policy's own (None: there are none).
+
+    ``log_choice`` [B]: log probability of the nodes looked at, for a sampler that learns by it.
+    """
 
     mean: Tensor
     auxiliary: Tensor | None = None
+    log_choice: Tensor | None = None
 
 
 class Method(nn.Module):

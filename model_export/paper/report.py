@@ -7,7 +7,7 @@ from model_export.paper import significance
 from model_export.paper.figures import figure_4, figure_5a, figure_5b
 from model_export.paper.inference import along_anchors
 from model_export.paper.results import Result, cells, read_all
-from model_export.paper.tables import standing, table_raw, table_z
+from model_export.paper.tables import standing, table_drawn, table_raw, table_z
 from model_export.paper.world import JOBS, LATENCY_WEIGHT
 from model_export.paper.zscores import VARIANTS
 
@@ -30,8 +30,8 @@ def tables(results: Sequence[Result], modes: Sequence[str], jobs: Sequence[str])
             texts[f"paper-{mode}"] = f"No job has results of all nine variants in mode {mode} yet."
             continue
         parts = [_head(mode, found, whole), table_z(table, whole), table_raw(table, whole), standing(table, whole)]
-        parts.append(_significance(found, whole))
-        texts[f"paper-{mode}"] = "\n\n".join(parts)
+        parts += [_significance(found, whole), table_drawn(found, whole)]
+        texts[f"paper-{mode}"] = "\n\n".join(part for part in parts if part)
     return texts
 
 

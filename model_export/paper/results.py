@@ -36,6 +36,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     latency: tuple[float, ...]
     utilisation: tuple[float, ...]
     rescales_per_day: tuple[float, ...]
+    drawn: tuple[float, ...] = ()
+    """Rewards with actions and nodes drawn in place of the best, as the paper's code judges; mode ``compat``."""
 
 
 @dataclass(frozen=True, slots=True)

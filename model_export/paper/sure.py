@@ -19,7 +19,7 @@ from torch_geometric.nn import DenseSAGEConv
 from contracts.windows import Float32
 from model_export.objective import Information, Weights, cross_entropy, kl_to_prior, negative_log_density
 from model_export.paper.parts import Head, Method, Passed, State
-from model_export.sampler import Sampler, straight_through
+from model_export.sampler import Sampler, plackett_luce, straight_through
 from policies.graph import JobGraph
 from policies.package import Statistics
 from policies.paper.graphs import neighbourhood
@@ -32,7 +32,11 @@ LAYERS = 3
 
 @dataclass(frozen=True, slots=True)
 class SureOptions:
-    """k1 = ``anchors``; k2 = floor(share x K), at most ``neighbours_max``; ``uniform``: w/o NVSS."""
+    """k1 = ``anchors``; k2 = floor(share x K), at most ``neighbours_max``; ``uniform``: w/o NVSS.
+
+    ``estimator``: how the choice of nodes learns, straight through (``choice_gradient``) or by the score of what was drawn (the
+    paper's equation 2, ``log_choice``). ``pairing``: the bilinear or plain product of embeddings in the information term.
+    """
 
     anchors: int = 10
     neighbours_share: float = 0.5
@@ -41,6 +45,8 @@ class SureOptions:
     uniform: bool = False
     readout: Literal["all", "own"] = "own"
     gnn: Literal["sage", "gin"] = "sage"
+    estimator: Literal["st", "score"] = "st"
+    pairing: Literal["bilinear", "dot"] = "bilinear"
     weights: Weights = field(default_factory=Weights)
 
 
@@ -133,7 +139,7 @@ class PaperSure(Method):
         self.sampler = Sampler(self.scaled.mean, self.scaled.std, hidden)
         del self.scaled  # the sampler scales
         self.policy = SubgraphNet(hidden, options.readout, options.gnn)
-        self.information = Information(LAYERS * hidden)
+        self.information = Information(LAYERS * hidden, dot=options.pairing == "dot")
 
     def look(self, omega: Tensor, state: State, keys: tuple[Float32, Float32] | None) -> tuple[Looked, Blocks, JobGraph]:
         """Choose nodes by logits omega plus noise ``keys`` (see ``look_at``); a uniform sampler knows the noise alone."""
@@ -162,7 +168,7 @@ class PaperSure(Method):
         return action.reshape(z.shape[0], -1)
 
     def explore(self, state: State, generator: np.random.Generator | None, tau: float, information: float) -> Passed:
-        """Return the mean action under drawn nodes, with straight-through weights, and the auxiliary loss."""
+        """Return the mean action under drawn nodes, what the choice of nodes learns by, and the auxiliary loss."""
         z, mu, std = self.sampler(state.x, state.mask)
         noise = torch.zeros_like(mu)
         if generator is not None and not self.options.uniform:
@@ -170,10 +176,13 @@ class PaperSure(Method):
         keys = None if generator is None else self.draws(mu.shape, state, generator, tau)
         looked, parts, graph = self.look(mu + noise, state, keys)
         nodes, links, known = subgraph_inputs(z, parts)
-        auxiliary = torch.zeros(())
+        auxiliary, chosen = torch.zeros(()), None
         if not self.options.uniform:
             theta, phi = anchor_logits(mu + noise, state.mask, looked, graph)
-            nodes = nodes + choice_gradient(z, nodes, known, theta, phi, torch.from_numpy(looked.slots), tau)
+            if self.options.estimator == "st":
+                nodes = nodes + choice_gradient(z, nodes, known, theta, phi, torch.from_numpy(looked.slots), tau)
+            elif keys is not None:
+                chosen = log_choice(theta, phi, looked, keys[0], tau)
             auxiliary = self._sampling_loss(mu, std, mu + noise, theta, phi, looked, state)
         embedded = self.policy.embed(nodes, links, known)
         rows = z.shape[0]
@@ -182,7 +191,7 @@ class PaperSure(Method):
             real = torch.from_numpy(graph.scalable.astype(np.float32)).expand(rows, -1)
             bound = self.information(embedded.reshape(rows, -1, embedded.shape[-1]), whole, real)
             auxiliary = auxiliary - information * self.options.weights.information * bound
-        return Passed(self.policy.head(embedded).reshape(rows, -1), auxiliary)
+        return Passed(self.policy.head(embedded).reshape(rows, -1), auxiliary, chosen)
 
     def _sampling_loss(
         self, mu: Tensor, std: Tensor, omega: Tensor, theta: Tensor, phi: Tensor, looked: Looked, state: State
@@ -218,6 +227,18 @@ def choice_gradient(z: Tensor, nodes: Tensor, known: Tensor, theta: Tensor, phi:
     apart = near - (near * there).sum(dim=2, keepdim=True) / there.sum(dim=2, keepdim=True).clamp(min=1.0)
     weight = straight_through(phi, slots, tau).reshape(*near.shape[:3], 1) - 1.0
     return torch.cat([own, weight * apart], dim=2) * known.unsqueeze(-1)
+
+
+def log_choice(theta: Tensor, phi: Tensor, looked: Looked, noise: Float32, tau: float) -> Tensor:
+    """Return the log probability [B] of the nodes that all tasks of a row look at, given logits theta [B, N, L] and phi.
+
+    Minutes were drawn in falling order of theta plus ``noise`` (Gumbel times tau), neighbours in the order of their slots.
+    """
+    minutes, known = torch.from_numpy(looked.minutes), torch.from_numpy(looked.minutes_known).float()
+    order = (theta.detach() + torch.from_numpy(noise)).gather(-1, minutes).argsort(dim=-1, descending=True)
+    anchors = plackett_luce(theta / tau, minutes.gather(-1, order), known.gather(-1, order))
+    near = plackett_luce(phi / tau, torch.from_numpy(looked.slots), torch.from_numpy(looked.neighbours_known).float())
+    return (anchors + near.sum(dim=-1)).sum(dim=-1)
 
 
 def _gumbel(shape: tuple[int, ...], scale: float, generator: np.random.Generator) -> Float32:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from model_export.paper.results import Cell
+from model_export.paper.results import Cell, Result
 from model_export.paper.world import JOBS
 from model_export.paper.zscores import PRINTED, SIZES, VARIANTS, bootstrap, scale, standardised
 
@@ -50,6 +50,21 @@ def _interval(cell: Cell) -> str:
         return ""
     low, high = bootstrap(cell.by_seed)
     return f" [{signed(low, 3)}, {signed(high, 3)}]"
+
+
+def table_drawn(results: Sequence[Result], jobs: Sequence[str]) -> str:
+    """Return mean rewards of policies that draw actions and nodes when judged too; "" where none did."""
+    rewards: dict[tuple[str, str], list[float]] = {}
+    for result in results:
+        if result.drawn:
+            rewards.setdefault((result.method, result.job), []).append(float(np.mean(result.drawn)))
+    if not rewards:
+        return ""
+    lines = [f"| reward, actions drawn | {' | '.join(JOBS[job] for job in jobs)} |", "| --- |" + " ---: |" * len(jobs)]
+    for name in [name for name in VARIANTS if any((name, job) in rewards for job in jobs)]:
+        row = [signed(float(np.mean(rewards[name, job])), 4) if (name, job) in rewards else "" for job in jobs]
+        lines.append(f"| {name} | {' | '.join(row)} |")
+    return "\n".join(lines)
 
 
 def standing(cells: Mapping[str, Mapping[str, Cell]], jobs: Sequence[str]) -> str:

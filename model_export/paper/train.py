@@ -10,18 +10,20 @@ state, whatever the number of branches. Half of the loops then follow the mean a
 
 import json
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from model_export.paper.draws import credit, draw, log_probability
+from contracts.errors import SurescaleError
+from model_export.paper.draws import credit, draw, gains, log_probability
 from model_export.paper.methods import build
-from model_export.paper.parts import Method, State
+from model_export.paper.parts import Method, Passed, State
 from model_export.paper.statistics import spread_start
 from model_export.paper.world import SPAN_MINUTES, PaperMode, View, follow, offsets, sizes_of, terms_of, week
 from policies.graph import Int64
@@ -39,6 +41,7 @@ HOLD_SPANS = {"clean": 3, "compat": 1}
 """Hours that a draw is held: by its first hour hardly a change is worth its restart; in ``compat`` every hour has one anyway."""
 FREE_RESTARTS = {"clean": 0.55, "compat": 0.0}
 """Share of a run, from its start, in which a restart takes no time: while sizes are still poor, no change looks worth one."""
+TAU_LAST = 0.1
 TINY = 1e-6
 VALIDATIONS = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)  # of the budget
 VALIDATION_ROWS, VALIDATION_DECISIONS = 10, 30  # every hour of the week at least once: six stretches missed collapses
@@ -79,19 +82,48 @@ class PaperSettings:
     gradient_norm_max: float = 0.5
     """Of each part of a network by itself: the steep slopes of a sampler's relaxed choice would cut those of its head short."""
     tau_first: float = 0.5
-    tau_last: float = 0.1
+    tau_last: float = TAU_LAST
     """Temperature of the relaxed top-k."""
     information_every: int = 4
     """Updates per one with the information term, whose whole graph is dear; it counts so many times then."""
     anchors: int = 10
     neighbours_max: int = 8
-    readout: str = "own"
-    gnn: str = "sage"
-    direction: str = "down"
+    readout: Literal["own", "all"] = "own"
+    gnn: Literal["sage", "gin"] = "sage"
+    direction: Literal["down", "both"] = "down"
+    estimator: Literal["st", "score"] = "st"
+    pairing: Literal["bilinear", "dot"] = "bilinear"
+    information: float = 1e-2
+    """Weight of the information term; w/o MI has none."""
 
     def loops(self, tasks: int) -> int:
         """Return B for a job of so many tasks."""
         return self.states or int(np.clip(400 // tasks, 8, 16))
+
+
+SET_ELSEWHERE = {"method", "jobs", "mode", "latency_weight", "seed", "workload", "budget_s", "updates_max", "anchors"}
+"""Fields of settings that a campaign's own options and items give."""
+
+
+class SettingRefused(SurescaleError):
+    """A training setting that does not exist, or a value that it cannot have; the message names both."""
+
+
+def changed_settings(settings: PaperSettings, changes: Mapping[str, str]) -> PaperSettings:
+    """Return settings with fields replaced by values as one types them.
+
+    >>> changed_settings(PaperSettings("SURE", ()), {"gnn": "gin", "hidden": "50"}).hidden
+    50
+    """
+    known = sorted({field.name for field in fields(PaperSettings)} - SET_ELSEWHERE)
+    for name, value in changes.items():
+        if name not in known:
+            raise SettingRefused(f"{name}: not a training setting; there are {', '.join(known)}")
+        try:
+            settings = msgspec.convert({**asdict(settings), name: value}, PaperSettings, strict=False)
+        except msgspec.ValidationError as error:
+            raise SettingRefused(f"{name}={value}: {str(error).split(' - at ')[0]}") from None
+    return settings
 
 
 @dataclass(slots=True)
@@ -131,6 +163,9 @@ def begin(settings: PaperSettings, statistics: Statistics) -> PaperRun:
         readout=settings.readout,
         gnn=settings.gnn,
         direction=settings.direction,
+        estimator=settings.estimator,
+        pairing=settings.pairing,
+        information=settings.information,
     )
     with torch.no_grad():
         model.log_std.fill_(float(np.log(STD_FIRST[settings.mode])))
@@ -230,6 +265,9 @@ def update(run: PaperRun, loops: Loops) -> None:
     loss = loss + settings.limits * beyond_limits(passed.mean, centre)
     if passed.auxiliary is not None:
         loss = loss + passed.auxiliary
+    if passed.log_choice is not None:
+        other = run.model.explore(State.of(view.encoded, graph), run.generator, tau, 0.0)
+        loss = loss + choice_loss(loops, (passed, other), current, settings)
     run.optimiser.zero_grad()
     loss.backward()
     for part in run.model.children():  # some hold only constants
@@ -239,6 +277,19 @@ def update(run: PaperRun, loops: Loops) -> None:
     follows_mean = (np.arange(len(mean)) % 2 == 0)[:, None]
     loops.go_on(np.where(follows_mean, on_mean, desired[0]))
     run.update += 1
+
+
+def choice_loss(loops: Loops, passes: tuple[Passed, Passed], current: Int64, settings: PaperSettings) -> Tensor:
+    """Return the loss by which two draws of nodes from the same states learn from each other: the better one's odds rise.
+
+    The paper's equation 2 with the other draw as baseline. Branches of one draw share their nodes and say nothing about them, so
+    the mean actions under both draws are tried out. One number judges all tasks' nodes at once: noisy, but not biased.
+    """
+    desired = [sizes_of(each.mean.detach().double().numpy(), current, loops.rows.job, loops.rows.terms) for each in passes]
+    rewards = loops.try_out(np.stack(desired), settings.hold_spans or HOLD_SPANS[settings.mode], settings.discount)
+    worth = torch.from_numpy(gains(rewards)).float()
+    logs = torch.stack([each.log_choice for each in passes if each.log_choice is not None])
+    return -(worth * logs).mean() / loops.rows.graph.scalable.sum() ** 0.5
 
 
 def barrier(mean: Tensor) -> Tensor:
@@ -270,15 +321,22 @@ def validate(run: PaperRun, job: SizedJob, load: Workload) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Torch:
-    """A network as something that sizes rows; without noise."""
+    """A network as something that sizes rows; with a generator its actions and its nodes are drawn, as in training."""
 
     model: Method
+    generator: np.random.Generator | None = None
 
     @torch.no_grad()
     def sizes(self, view: View) -> Int64:
         """Return wanted parallelism [B, N]."""
-        mean = self.model.mean_action(State.of(view.encoded, view.graph), view.seeds).double().numpy()
-        return sizes_of(mean, view.observed.current, view.job, view.terms)
+        state = State.of(view.encoded, view.graph)
+        if self.generator is None:
+            action = self.model.mean_action(state, view.seeds).double().numpy()
+        else:
+            mean = self.model.explore(state, self.generator, TAU_LAST, 0.0).mean.double().numpy()
+            noise = self.generator.standard_normal((len(mean), 1 if self.model.joint else mean.shape[1]))
+            action = np.clip(mean + float(self.model.log_std.exp()) * noise, -1.0, 1.0)
+        return sizes_of(action, view.observed.current, view.job, view.terms)
 
 
 def _copy(model: Method) -> dict[str, Tensor]:

@@ -8,19 +8,24 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="training needs torch: make install-train")
 
+from model_export.paper.parts import Passed  # noqa: E402
 from model_export.paper.statistics import fit_statistics, spread_start  # noqa: E402
 from model_export.paper.train import (  # noqa: E402
     Loops,
     PaperSettings,
+    SettingRefused,
+    Torch,
     barrier,
     begin,
     beyond_limits,
     came_to,
+    changed_settings,
+    choice_loss,
     resume,
     save,
     update,
 )
-from model_export.paper.world import PaperMode, terms_of, week  # noqa: E402
+from model_export.paper.world import PaperMode, View, terms_of, week  # noqa: E402
 from simulation.jobs import load_job  # noqa: E402
 from simulation.workload import load_workload  # noqa: E402
 from tests.unit.model_export.paper.cases import STATISTICS  # noqa: E402
@@ -46,6 +51,56 @@ def test_the_barrier_has_a_slope_even_where_the_tanh_is_flat() -> None:
     before = torch.tensor([[3.0]], requires_grad=True)
     barrier(torch.tanh(before)).backward()
     assert float(before.grad) == pytest.approx(2 * np.tanh(3.0), rel=1e-3)
+
+
+def test_by_the_score_the_better_of_two_draws_gains() -> None:
+    """Equation 2 with the other draw as baseline: the loss falls as the odds of the draw rise whose action pays more."""
+    run = begin(replace(SMALL, estimator="score"), STATISTICS)
+    loops = Loops.begin(run, JOB, week(CLARKNET, 1))
+    current = loops.rows.observe().current
+    logs = [torch.zeros(len(current), requires_grad=True) for _ in range(2)]
+    shrink, keep = (Passed(torch.full(current.shape, mean), log_choice=log) for mean, log in zip((-0.9, 0.0), logs, strict=True))
+    choice_loss(loops, (shrink, keep), current, run.settings).backward()
+    rewards = loops.try_out(np.stack([np.maximum(1, np.rint(current * 0.1).astype(np.int64)), current]), 3, 0.7)
+    assert ((logs[1].grad < 0).numpy() == (rewards[1] > rewards[0])).all()
+    assert (logs[0].grad == -logs[1].grad).all()
+
+
+def test_an_update_by_the_score_moves_the_sampler() -> None:
+    """Without straight-through gradients the sampler's weights still change by what draws paid."""
+    run = begin(replace(SMALL, estimator="score"), STATISTICS)
+    before = run.model.sampler.mu.weight.detach().clone()
+    update(run, Loops.begin(run, JOB, week(CLARKNET, 1)))
+    assert not torch.equal(run.model.sampler.mu.weight, before)
+
+
+@pytest.mark.parametrize(("method", "alike"), [("SURE", False), ("TVW-RL", True)])
+def test_drawn_actions_differ_from_the_best_and_follow_the_seed(method: str, alike: bool) -> None:
+    """A wide Normal moves sizes at random, the same for the same seed; a joint policy moves all tasks of a row by one draw."""
+    run = begin(replace(SMALL, method=method), STATISTICS)
+    with torch.no_grad():
+        run.model.log_std.fill_(0.0)
+    view = View((rows := Loops.begin(run, JOB, week(CLARKNET, 1)).rows).observe(), rows.graph, JOB, rows.terms)
+    view.observed.current[:] = 5
+    one, same, other = (Torch(run.model, np.random.default_rng(seed)).sizes(view) for seed in (1, 1, 2))
+    assert np.array_equal(one, same)
+    assert not np.array_equal(one, other)
+    assert (len(np.unique(one[0, JOB.scalable])) == 1) is alike
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("estimator", "guess", "estimator=guess: Invalid enum value 'guess'"),
+        ("hidden", "many", "hidden=many: Expected `int`"),
+        ("colour", "red", "colour: not a training setting; there are .*gnn"),
+        ("seed", "3", "seed: not a training setting"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_refused_by_name(name: str, value: str, told: str) -> None:
+    """The message names the field and what is wrong with the value, or the fields there are."""
+    with pytest.raises(SettingRefused, match=told):
+        changed_settings(SMALL, {name: value})
 
 
 def test_branches_start_in_the_state_of_their_loop() -> None:

@@ -86,6 +86,22 @@ def test_without_results_the_command_says_what_to_do(tmp_path: Path) -> None:
     assert "the paper's jobs are" in str(done.exception)
 
 
+def test_rewards_of_drawn_actions_stand_in_a_table_of_their_own() -> None:
+    """Only where policies drew when judged; means over seeds, methods in the order of the other tables."""
+    assert "drawn" not in tables(PANEL, ["clean"], list(JOBS))["paper-clean"]
+    drawn = [result(each.method, each.job, 0.2, mode="compat", drawn=(0.1, 0.3)) for each in PANEL]
+    text = tables(drawn, ["compat"], list(JOBS))["paper-compat"]
+    assert "| reward, actions drawn | Small-1 |" in text
+    assert f"| SURE |{' 0.2000 |' * 6}" in text
+
+
+def test_settings_without_training_are_refused(tmp_path: Path) -> None:
+    """--set changes how policies are trained, so it is of no use to tables of results that are there."""
+    done = CliRunner().invoke(policies, ["--set", "gnn=gin", "--out", str(tmp_path)])
+    assert done.exit_code != 0
+    assert "add --train" in str(done.exception)
+
+
 def test_attention_sorts_neighbours_by_hop_and_sees_time() -> None:
     """Scores that rise with the minute correlate with it; mean phi is taken per distance."""
     graph = graph_of({"a": (), "b": ("a",), "c": ("b",), "d": ("c",)})

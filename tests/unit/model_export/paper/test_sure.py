@@ -1,13 +1,17 @@
 """The paper's policy: gradients that reach the sampler, the same nodes as serving chooses, subgraphs in blocks."""
 
+from itertools import permutations
+
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="training needs torch: make install-train")
 
+from model_export.objective import Information  # noqa: E402
 from model_export.paper.methods import build  # noqa: E402
 from model_export.paper.parts import State  # noqa: E402
-from model_export.paper.sure import PaperSure, SubgraphNet, anchor_logits, choice_gradient, subgraph_inputs  # noqa: E402
+from model_export.paper.sure import PaperSure, SubgraphNet, anchor_logits, choice_gradient, log_choice, subgraph_inputs  # noqa: E402
+from model_export.sampler import plackett_luce  # noqa: E402
 from policies.features import WIDTH, Encoded  # noqa: E402
 from policies.paper.graphs import neighbourhood  # noqa: E402
 from policies.paper.subgraphs import blocks, look_at  # noqa: E402
@@ -111,6 +115,49 @@ def test_the_sampler_learns_which_minutes_matter(seed: int) -> None:
         optimiser.step()
     looked = model.look(model.sampler(given.x, given.mask)[1], given, None)[0]
     assert looked.minutes.mean() > 7.5, "four evenly drawn minutes of 0 to 11 have 5.5, the last four 9.5"
+
+
+def test_the_odds_of_all_ordered_draws_add_up_to_one() -> None:
+    """Two of four without replacement: twelve orders; a draw with nothing left counts nothing."""
+    logits = torch.tensor([0.3, -1.0, 2.0, 0.5], dtype=torch.float64)
+    orders = torch.tensor(list(permutations(range(4), 2)))
+    odds = plackett_luce(logits.expand(12, 4), orders, torch.ones(12, 2)).exp()
+    assert float(odds.sum()) == pytest.approx(1.0, abs=1e-5)
+    first = torch.softmax(logits, dim=-1)[orders[:, 0]]
+    torch.testing.assert_close(plackett_luce(logits.expand(12, 4), orders, torch.tensor([[1.0, 0.0]])).exp(), first)
+
+
+def test_the_odds_of_what_was_drawn_follow_the_order_of_the_draws() -> None:
+    """The minutes of a task stand in order of time, and their odds are those of the order in which noise drew them."""
+    model, graph = sure(estimator="score"), neighbourhood(STATE.graph, "down")
+    _, mu, _ = model.sampler(STATE.x, STATE.mask)
+    noise = model.draws(mu.shape, STATE, np.random.default_rng(4), 0.5)
+    looked = look_at(mu.detach().numpy(), STATE.encoded.mask, graph, 4, 2, noise)
+    theta, phi = anchor_logits(mu, STATE.mask, looked, graph)
+    one = float(log_choice(theta, phi, looked, noise[0], 0.5)[0].detach())
+    wanted = 0.0
+    for task in range(4):
+        scores, keys = theta[0, task].detach().double(), theta[0, task].detach().numpy() + noise[0][0, task]
+        for minute in np.argsort(-keys)[:4]:
+            wanted += float(torch.log_softmax(scores / 0.5, dim=-1)[minute])
+            scores[minute] = -1e9
+        for anchor in range(4):
+            near = phi[0, task, anchor].detach().double()
+            for at in range(2):
+                if looked.neighbours_known[0, task, anchor, at]:
+                    wanted += float(torch.log_softmax(near / 0.5, dim=-1)[looked.slots[0, task, anchor, at]])
+                    near[looked.slots[0, task, anchor, at]] = -1e9
+    assert one == pytest.approx(wanted, abs=1e-3)
+
+
+def test_a_plain_product_of_embeddings_tells_pairs_apart_without_learning() -> None:
+    """As in the paper's code: matching embeddings score above others from the first step on, and there is nothing to train."""
+    information = Information(4, dot=True)
+    wholes = 3.0 * torch.eye(4)[:2]
+    parts = wholes.unsqueeze(1)
+    known = torch.ones(2, 1)
+    assert float(information(parts, wholes, known)) > float(information(parts, wholes.flip(0), known)) + 1.0
+    assert not [name for name, part in information.named_parameters() if part.requires_grad]
 
 
 def test_torch_forms_the_scores_that_nodes_are_chosen_by() -> None:
