@@ -30,7 +30,6 @@ class Score:
         hourly: float64 [hours], reward of each hour.
         latency: minutes, weighted by records. utilisation: busy over allocated.
         rescales_per_day: restarts paid for.
-        worst_hour: least hourly reward.
     """
 
     hourly: Float64

@@ -10,7 +10,7 @@ from torch_geometric.nn import DenseSAGEConv
 
 LAYERS = 3
 OUTPUTS = 2  # residual, ease of the restart gate
-OUTPUT_SCALE = 0.01  # an untrained network is the forecast rule
+OUTPUT_SCALE = 0.01  # an untrained network hardly changes the plan
 
 
 class PolicyNet(nn.Module):

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from torch.nn.functional import softplus
 
 PRIOR_VARIANCE = 0.995
-MASKED = -1e8  # logits below belong to what is not there
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +20,7 @@ class Weights:
     kl: float = 1e-3
     likelihood: float = 1e-2
     information: float = 1e-2
-    rule: float = 1.0  # on the mean square of the outputs: where nothing is learned, stay at the rule
+    rule: float = 1.0  # on the mean square of the outputs: where nothing is learned, stay at the plan alone
 
 
 def kl_to_prior(mu: Tensor, std: Tensor, mask: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ from policies.graph import Int64, JobGraph
 from policies.learned import Base, job_mean, learned_plan, mixed
 from policies.measure import Measured, measure, restarts_seen
 from policies.proposal import RATIO_MAX, Float64
-from simulation.jobs import SizedJob
+from simulation.jobs import PARALLELISM_MAX, SizedJob
 from simulation.loop import LoopRows, Observed, Terms, guarded
 from simulation.report import block_reward
 from simulation.workload import Workload
@@ -53,7 +53,7 @@ def starting_parallelism(job: SizedJob, workload: Workload, minutes: Int64, gene
     load = (cumulated[minutes] - cumulated[minutes - 60]) / 60.0
     utilisation = generator.uniform(0.6, 0.8, size=len(minutes))
     wanted = np.ceil(load[:, None] / utilisation[:, None] * job.service_minutes)
-    sizes: Int64 = np.where(job.scalable, np.clip(wanted, 1, 10), 1).astype(np.int64)
+    sizes: Int64 = np.where(job.scalable, np.clip(wanted, 1, PARALLELISM_MAX), 1).astype(np.int64)
     return sizes
 
 

@@ -120,9 +120,14 @@ def start_run(settings: TrainSettings, device: str = "cpu") -> Run:
     """Fit base and statistics and set up an untrained network on a device of torch's.
 
     Raises:
-        TrainingRefused: the workload is shorter than a week.
+        TrainingRefused: the workload is shorter than a week, or the seed below 0.
+        JobError: there is no such graph.
     """
+    if settings.seed < 0:
+        raise TrainingRefused(f"seed {settings.seed}: a generator begins at 0 or above; give such a seed")
     weeks = _weeks(settings)
+    for name in settings.jobs:  # their turn comes after minutes of fitting: what is misspelt is better said now
+        load_graph(name)
     torch.manual_seed(settings.seed)
     base = fit_base([week for _, week in weeks])
     days = np.arange(1, 7) * 24 * 60 + 60

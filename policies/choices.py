@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 
 from policies.graph import Bool, Int64, JobGraph
-from policies.guardrails import situation
+from policies.guardrails import one_step, situation
 from policies.measure import Measured
 from policies.outlook import Expected
 from policies.proposal import Float64
@@ -55,7 +55,8 @@ class Work:
 
     Attributes:
         minutes: float64 [B, N], busy subtask-minutes per record that enters the job; 0 where unknown and for source and sink.
-        sized: bool [B, N], tasks whose size can be chosen: one that has processed nothing keeps its own.
+        sized: bool [B, N], tasks whose size can be chosen: one that has processed nothing, or that no record which enters gets to
+            (it works off old ones), keeps its own.
         scalable: bool [N].
     """
 
@@ -66,7 +67,7 @@ class Work:
     @staticmethod
     def of(measured: Measured, graph: JobGraph) -> "Work":
         """Return what was measured."""
-        sized = graph.scalable & ~np.isnan(measured.service_minutes)
+        sized = graph.scalable & ~np.isnan(measured.service_minutes) & (measured.visits > 0)
         per_record = measured.visits * np.nan_to_num(measured.service_minutes)
         return Work(np.where(sized, per_record, 0.0), sized, graph.scalable)
 
@@ -143,10 +144,8 @@ def calmness(planning: Planning, expected: Expected) -> Float64:
     return calm * (planning.calm_restarts > 0)
 
 
-def _within_step(current: Int64, measured: Measured, graph: JobGraph, limits: Limits) -> tuple[Float64, Float64]:
+def _within_step(current: Int64, measured: Measured, graph: JobGraph, limits: Limits) -> tuple[Int64, Int64]:
     """Return the least and most [B, N] of one decision; as in the guardrails, overload lifts the limit of a step upward."""
-    step = limits.step_ratio_max
-    farthest = np.maximum(current + 1, np.floor(current * step + _EPSILON))
+    nearest, farthest = one_step(current, limits.step_ratio_max)
     farthest = np.where(situation(measured, graph, current).overloaded, limits.most, farthest)
-    nearest = np.minimum(current - 1, np.ceil(current / step - _EPSILON))
     return np.maximum(limits.least, nearest), np.minimum(limits.most, farthest)

@@ -16,7 +16,8 @@ from policies.guardrails import Proposal, Situation, guard, situation
 from policies.measure import mean_of_last, measure
 from policies.policy import Policy
 from policies.proposal import RATIO_MAX, Answer, Float64, NotReady, PolicyFailed, RawAnswer
-from policies.rules.target_utilisation import MINUTES_KNOWN_MIN, TargetUtilisation
+from policies.rules.reading import MINUTES_KNOWN_MIN
+from policies.rules.target_utilisation import TargetUtilisation
 
 LOAD_MINUTES = 5  # of the load that a decision reports
 

@@ -75,9 +75,9 @@ def _build(shape: tuple[tuple[str, tuple[str, ...], bool, int], ...]) -> JobGrap
         parallelism_max=np.array([spec.max_parallelism for spec in specs], dtype=np.int64),
         level=level,
         by_level=tuple(np.flatnonzero(level == at) for at in range(int(level.max()) + 1)),
-        parents=_padded(up),
-        children=_padded(down),
-        neighbours=_padded([_within_hops(i, linked, scalable) for i in range(count)]),
+        parents=padded(up),
+        children=padded(down),
+        neighbours=padded([_within_hops(i, linked, scalable) for i in range(count)]),
         linked=linked,
     )
 
@@ -104,7 +104,8 @@ def _within_hops(start: int, linked: Bool, bridges: Bool) -> list[int]:
     return found[:NEIGHBOURS_MAX]
 
 
-def _padded(rows: Sequence[Sequence[int]]) -> Padded:
+def padded(rows: Sequence[Sequence[int]]) -> Padded:
+    """Return one row per task of so many indices, filled up to the longest."""
     width = max(1, max(len(row) for row in rows))
     index = np.repeat(np.arange(len(rows), dtype=np.int64)[:, None], width, axis=1)
     known = np.zeros((len(rows), width), dtype=np.bool_)

@@ -4,17 +4,14 @@ Order (a decision, not an accident): floor from measured load; maximum step; bou
 Virtual tasks (the source and sink of a simulated job) are never touched.
 """
 
+from bisect import bisect_right
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from contracts.messages import Amendment, JobSettings
-from policies.graph import JobGraph
+from policies.graph import Bool, Int64, JobGraph
 from policies.measure import Measured, mean_of_last
-
-Int64 = npt.NDArray[np.int64]
-Bool = npt.NDArray[np.bool_]
 
 FLOOR_MINUTES = 15  # known minutes that count as "the measured load"; five would chase noise and cost restarts
 OVERLOAD_BACKLOG_MINUTES = 2.0  # a task with this much work waiting is overloaded whatever its load
@@ -69,15 +66,20 @@ def load_floor(proposal: Proposal, seen: Situation) -> Proposal:
 
 
 def max_step(proposal: Proposal, seen: Situation, settings: JobSettings) -> Proposal:
-    """Change no task by more than ``step_ratio_max`` at once; overload lifts the limit upward only.
+    """Change no task by more than ``step_ratio_max`` at once; overload lifts the limit upward only."""
+    least, most = one_step(seen.current, settings.step_ratio_max)
+    most = np.where(seen.overloaded, np.maximum(most, proposal.desired), most)
+    return _amend("max_step", proposal, np.clip(proposal.desired, least, most), seen)
+
+
+def one_step(current: Int64, ratio_max: float) -> tuple[Int64, Int64]:
+    """Return the least and most [.., N] that a change by a ratio leads to.
 
     One subtask more or fewer is always allowed, or a small task could never move.
     """
-    step = settings.step_ratio_max
-    most = np.maximum(seen.current + 1, np.floor(seen.current * step + _EPSILON)).astype(np.int64)
-    least = np.minimum(seen.current - 1, np.ceil(seen.current / step - _EPSILON)).astype(np.int64)
-    most = np.where(seen.overloaded, np.maximum(most, proposal.desired), most)
-    return _amend("max_step", proposal, np.clip(proposal.desired, least, most), seen)
+    most = np.maximum(current + 1, np.floor(current * ratio_max + _EPSILON)).astype(np.int64)
+    least = np.minimum(current - 1, np.ceil(current / ratio_max - _EPSILON)).astype(np.int64)
+    return least, most
 
 
 def bounds(proposal: Proposal, seen: Situation, settings: JobSettings) -> Proposal:
@@ -96,9 +98,9 @@ def total_limit(proposal: Proposal, seen: Situation, settings: JobSettings) -> P
     if wide.sum() <= settings.total_limit:
         return proposal
     least = max(1, settings.parallelism_min)
-    caps = np.arange(int(wide.max()), least - 1, -1)
-    fits = np.minimum(wide[None, :], caps[:, None]).sum(axis=1) <= settings.total_limit
-    cap = int(caps[fits][0]) if fits.any() else least
+    caps = range(least, int(wide.max()) + 1)
+    fitting = bisect_right(caps, settings.total_limit, key=lambda cap: int(np.minimum(wide, cap).sum()))
+    cap = caps[fitting - 1] if fitting else least
     return _amend("total_limit", proposal, np.minimum(proposal.desired, cap), seen)
 
 

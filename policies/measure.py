@@ -8,15 +8,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from contracts.clock import MINUTE_MS
 from contracts.windows import FIGURE, Float32
-from policies.graph import JobGraph
+from policies.graph import Bool, Int64, JobGraph
 from policies.proposal import Float64
 
-Bool = npt.NDArray[np.bool_]
-
-MINUTE_MS = 60_000.0
 JOIN_SLACK = 1.05  # measured arrivals may pass the largest parent by this factor before the inputs count as added up
 
 
@@ -52,7 +49,13 @@ class Measured:
             backlog_records=self.backlog_records[None],
         )
 
-    def backlog_minutes(self, parallelism: npt.NDArray[np.int64]) -> Float64:
+    @property
+    def silent_minutes(self) -> int:
+        """Return for how many minutes no task has reported, all of them where none ever did; without batch axes."""
+        newest_first = np.flip(self.reported.any(axis=-1))
+        return int(np.argmax(newest_first)) if newest_first.any() else len(newest_first)
+
+    def backlog_minutes(self, parallelism: Int64) -> Float64:
         """Return minutes that parallelism [.., N] needs to work off what waits, were nothing to arrive; 0 where unknown."""
         drain: Float64 = np.nan_to_num(self.backlog_records * self.service_minutes) / parallelism
         return drain
@@ -79,10 +82,10 @@ def measure(figures: Float32, graph: JobGraph) -> Measured:
     )
 
 
-def restarts_seen(figures: Float32) -> npt.NDArray[np.int64]:
+def restarts_seen(figures: Float32) -> Int64:
     """Return [..] the minutes of figures [.., L, N, F] in which an attempt of the job began."""
     began = np.nan_to_num(figures[..., FIGURE["restarts"]]).max(axis=-1) > 0
-    seen: npt.NDArray[np.int64] = began.sum(axis=-1)
+    seen: Int64 = began.sum(axis=-1)
     return seen
 
 

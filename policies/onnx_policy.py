@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from contracts.clock import MINUTE_MS
-from contracts.messages import JobSettings, LookedAt
+from contracts.messages import JobSettings, LookedAt, TaskSpec
 from contracts.windows import Float32, Window
 from policies.choices import Limits
 from policies.features import WIDTH, Encoded, encode
@@ -21,7 +21,8 @@ from policies.outlook import Expected
 from policies.package import Card, Package, PackageRejected
 from policies.planning import Planned
 from policies.proposal import Answer, NotReady, PolicyFailed, RawAnswer, ratios_of
-from policies.rules.target_utilisation import MINUTES_KNOWN_MIN
+from policies.rules.reading import MINUTES_KNOWN_MIN
+from policies.runtime import Errors, cannot_be_run, open_graphs
 from policies.sampling import (
     MASKED,
     Looked,
@@ -53,7 +54,7 @@ class OnnxPolicy:
     package: Package
     sampler: Any  # onnxruntime.InferenceSession, imported only when a package is loaded
     policy: Any
-    runtime_errors: tuple[type[Exception], ...]
+    runtime_errors: Errors
     stochastic: bool = False  # draws instead of taking the best; the draws come from the decision's seed
     floor_applies: bool = field(default=True, init=False)
 
@@ -84,9 +85,9 @@ class OnnxPolicy:
         figures = window.figures[-self.card.window_minutes :]
         graph = job_graph(window.topology.tasks)
         measured = measure(figures, graph)
-        age = int(np.argmax(np.flip(measured.reported.any(axis=1))))
-        if age > self.card.stale_minutes or bool(np.isnan(measured.load[-1 - self.card.stale_minutes :]).all()):
-            return PolicyFailed(f"the figures are stale: nothing new for {max(age, self.card.stale_minutes)} minutes")
+        silent, stale = measured.silent_minutes, self.card.stale_minutes
+        if silent > stale or bool(np.isnan(measured.load[-1 - stale :]).all()):
+            return PolicyFailed(f"the figures are stale: nothing new for {max(silent, stale)} minutes")
         current = np.array([spec.parallelism for spec in window.topology.tasks], dtype=np.int64)
         end = np.array(window.window_end_ms, dtype=np.int64)
         encoded = encode(figures, graph, end, window.hourly_load, measured)
@@ -97,7 +98,7 @@ class OnnxPolicy:
                 _draws(seed, window, encoded, graph) if self.stochastic else None,
             )
         except self.runtime_errors as error:
-            return PolicyFailed(f"the model cannot be run: {str(error).splitlines()[0][:160]}")
+            return PolicyFailed(cannot_be_run(error))
         if not np.isfinite(outputs).all():
             return PolicyFailed("the model answered a value that is not a number")
         hours, peaks = window.hourly_load[None], window.hourly_peak[None]
@@ -201,33 +202,16 @@ def load_onnx_policy(package: Package) -> OnnxPolicy:
     Raises:
         PackageRejected: onnxruntime is not installed, or a graph does not load or run.
     """
+    (sampler, policy), errors = open_graphs(package.card.name, [package.sampler, package.policy])
+    opened = OnnxPolicy(package=package, sampler=sampler, policy=policy, runtime_errors=errors)
     try:
-        import onnxruntime
-        from onnxruntime.capi import onnxruntime_pybind11_state as state
-    except ImportError:
-        raise PackageRejected("onnxruntime is not installed: pip install 'surescale[onnx]'") from None
-    errors: tuple[type[Exception], ...] = tuple(
-        kind for kind in vars(state).values() if isinstance(kind, type) and issubclass(kind, Exception)
-    )
-    known: tuple[type[Exception], ...] = (*errors, ValueError)
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.use_deterministic_compute = True
-    options.log_severity_level = 3
-    providers = ["CPUExecutionProvider"]
-    try:
-        sampler = onnxruntime.InferenceSession(package.sampler, options, providers=providers)
-        policy = onnxruntime.InferenceSession(package.policy, options, providers=providers)
-        opened = OnnxPolicy(package=package, sampler=sampler, policy=policy, runtime_errors=known)
         _try(opened)
-    except known as error:
-        raise PackageRejected(f"{package.card.name}: the model cannot be run: {str(error).splitlines()[0][:160]}") from None
+    except errors as error:
+        raise PackageRejected(f"{package.card.name}: {cannot_be_run(error)}") from None
     return opened
 
 
 def _try(opened: OnnxPolicy) -> None:
-    from contracts.messages import TaskSpec
-
     graph = job_graph([TaskSpec(task="a"), TaskSpec(task="b", upstream=("a",))])
     shape = (opened.card.window_minutes, 2)
     blank = Encoded(

@@ -4,10 +4,14 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, TypeVar
 
 import msgspec
+import numpy as np
+from msgspec import Meta
 
 from contracts.errors import SurescaleError
+from policies import forecast, outlook
 from policies.features import FEATURE_VERSION, SLOTS_SHA256, WIDTH
 from policies.learned import Base
 
@@ -15,6 +19,10 @@ CARD = "card.json"
 SAMPLER = "sampler.onnx"
 POLICY = "policy.onnx"
 FORMAT = 2  # 1: sizes behind a gate; 2: a plan over scenarios of the load
+
+Minutes = Annotated[int, Meta(ge=1)]
+StaleMinutes = Annotated[int, Meta(ge=0)]
+Kind = TypeVar("Kind")
 
 
 class PackageRejected(SurescaleError):
@@ -31,9 +39,9 @@ class Statistics(msgspec.Struct, frozen=True, kw_only=True):
 class SamplingCard(msgspec.Struct, frozen=True, kw_only=True):
     """k1 = ``anchors``; k2 = floor(``neighbours_share`` x K), at most ``neighbours_max``."""
 
-    anchors: int
+    anchors: Annotated[int, Meta(ge=1)]
     neighbours_share: float
-    neighbours_max: int
+    neighbours_max: Annotated[int, Meta(ge=1)]
 
 
 class Card(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,9 +55,9 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
     hidden: int
     sampling: SamplingCard
     base: Base
-    span_minutes: int
-    window_minutes: int
-    stale_minutes: int  # a window whose newest figures are older than this is not answered
+    span_minutes: Minutes
+    window_minutes: Minutes
+    stale_minutes: StaleMinutes  # a window whose newest figures are older than this is not answered
     files: dict[str, str]  # file name -> sha256
     training: dict[str, object]
     scores: dict[str, object]
@@ -73,15 +81,11 @@ def read_package(folder: Path) -> Package:
         PackageRejected: a file is missing or has another checksum, the card does not parse, or the features differ.
     """
     raw = read_file(folder, CARD)
-    try:
-        card = msgspec.json.decode(raw, type=Card)
-    except msgspec.DecodeError as error:
-        raise PackageRejected(f"{folder.name}/{CARD} is not a valid card: {error}") from None
+    card = decoded(folder, raw, Card)
     if card.format != FORMAT:
         raise PackageRejected(f"{folder.name}/{CARD} has format {card.format}; this version reads format {FORMAT}")
     check_features(folder, card.feature_version, card.slots_sha256)
-    if len(card.statistics.mean) != WIDTH:
-        raise PackageRejected(f"{folder.name}/{CARD} has statistics of {len(card.statistics.mean)} slots, {WIDTH} expected")
+    _check_numbers(folder, card)
     sampler, policy = (read_verified(folder, name, card.files) for name in (SAMPLER, POLICY))
     return Package(
         card=card,
@@ -89,6 +93,40 @@ def read_package(folder: Path) -> Package:
         sampler=sampler,
         policy=policy,
     )
+
+
+def decoded(folder: Path, raw: bytes, kind: type[Kind]) -> Kind:
+    """Return the card in the bytes of ``card.json``.
+
+    Raises:
+        PackageRejected: they are no JSON, or a field is missing or out of range; the message names it.
+    """
+    try:
+        return msgspec.json.decode(raw, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise PackageRejected(f"{folder.name}/{CARD} is not a valid card: {error}") from None
+
+
+def _check_numbers(folder: Path, card: Card) -> None:
+    """Refuse a card whose lists of numbers do not fit the inputs that they are weights of, or one another."""
+    hourly, coming, slots = card.base.forecast, card.base.outlook, card.statistics
+    stages = coming.stages
+    wanted: dict[str, tuple[object, tuple[int, ...]]] = {
+        "statistics.mean": (slots.mean, (WIDTH,)),
+        "statistics.std": (slots.std, (WIDTH,)),
+        "base.forecast.with_history": (hourly.with_history, (len(forecast.INPUTS) + 1,)),
+        "base.forecast.trend_only": (hourly.trend_only, (forecast.TRENDS + 1,)),
+        "base.outlook.with_history": (coming.with_history, (stages, len(outlook.INPUTS) + 1)),
+        "base.outlook.trend_only": (coming.trend_only, (stages, len(outlook.TRENDS) + 1)),
+        "base.outlook.spread": (coming.spread, (stages, 2)),
+        "base.outlook.trend_spread": (coming.trend_spread, (stages,)),
+    }
+    for field, (numbers, shape) in wanted.items():
+        if np.array(numbers, dtype=object).shape != shape:
+            expected = " rows of ".join(str(length) for length in shape)
+            raise PackageRejected(f"{folder.name}/{CARD}: {field} must hold {expected} numbers; export the package again")
+    if coming.stage_minutes < 1 or 60 % coming.stage_minutes:
+        raise PackageRejected(f"{folder.name}/{CARD}: base.outlook.stage_minutes must divide 60, not {coming.stage_minutes}")
 
 
 def check_features(folder: Path, version: int, slots_sha256: str) -> None:

@@ -10,6 +10,7 @@ from contracts.messages import LookedAt
 Float64 = npt.NDArray[np.float64]
 
 RATIO_MAX = 2.0  # SURE: a ratio lies in (0, 2]
+RATIO_MIN = 1e-3  # stands for "as few as possible": rounding and bounds make one subtask of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,5 +51,5 @@ def ratios_of(wanted: npt.NDArray[np.int64], current: npt.NDArray[np.int64]) -> 
     >>> ratios_of(np.array([3, 9]), np.array([2, 3])).tolist()
     [1.5, 2.0]
     """
-    ratios: Float64 = np.clip(wanted / current, 1e-3, RATIO_MAX)
+    ratios: Float64 = np.clip(wanted / current, RATIO_MIN, RATIO_MAX)
     return ratios

@@ -68,7 +68,7 @@ def load_policy(name: str, folder: str = "") -> Policy:
     if name in rules:
         return rules[name]
     root = Path(folder) if folder else SHIPPED
-    if not name or "/" in name or name.startswith("."):
+    if not name or "/" in name or "\0" in name or name.startswith("."):
         return Unavailable(name, f"{name!r} is no name of a policy")
     try:
         if name == FORECAST:

@@ -4,14 +4,10 @@ from dataclasses import dataclass
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
-from policies.graph import JobGraph
+from policies.graph import Bool, Int64, JobGraph
 from policies.measure import Measured
 from policies.proposal import Float64
-
-Int64 = npt.NDArray[np.int64]
-Bool = npt.NDArray[np.bool_]
 
 _EPSILON = 1e-9  # keeps a demand of 2.1 at 0.7 from becoming 3.0000000001 and then 4
 

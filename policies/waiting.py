@@ -29,9 +29,11 @@ def waiting_by_surges(ratio: Float64, busy: Float64, minutes: float) -> Float64:
 def waiting_inside(measured: Measured, graph: JobGraph) -> Float64:
     """Return [B] the records that entered the job and wait in it: the most that lie before each other on one path.
 
-    Parallel branches hold copies of the same records, so queues add up along a path only.
+    Parallel branches hold copies of the same records, so queues add up along a path only. What waits where no record gets to any
+    more came in before the window and counts nothing.
     """
-    own = measured.backlog_records / np.maximum(measured.visits, LEAST)
+    reached = measured.visits > 0
+    own = np.where(reached, measured.backlog_records / np.maximum(measured.visits, LEAST), 0.0)
     lag = np.array(own)
     for members in graph.by_level[1:]:
         parents, known = graph.parents.index[members], graph.parents.known[members]

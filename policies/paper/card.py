@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from policies.package import CARD, PackageRejected, check_features, read_file, read_verified
+from policies.package import CARD, Minutes, PackageRejected, StaleMinutes, check_features, decoded, read_file, read_verified
 
 FORMAT = 1
 FILES: dict[str, tuple[str, ...]] = {
@@ -33,9 +33,9 @@ class PaperCard(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     method: str  # SURE, w/o NVSS, DeepWeave, ...
     feature_version: int
     slots_sha256: str
-    window_minutes: int
-    span_minutes: int
-    stale_minutes: int
+    window_minutes: Minutes
+    span_minutes: Minutes
+    stale_minutes: StaleMinutes
     hidden: int
     anchors: int = 0  # k1, kind subgraph
     neighbours_share: float = 0.0
@@ -61,7 +61,7 @@ def is_paper_package(folder: Path) -> bool:
     """Return whether the card in a folder is one of these (and not that of the shipped default)."""
     try:
         fields = msgspec.json.decode((folder / CARD).read_bytes())
-    except (OSError, msgspec.DecodeError):
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         return False
     return isinstance(fields, dict) and "paper_format" in fields
 
@@ -73,10 +73,7 @@ def read_paper_package(folder: Path) -> PaperPackage:
         PackageRejected: a file is missing or has another checksum, the card does not parse, or the features differ.
     """
     raw = read_file(folder, CARD)
-    try:
-        card = msgspec.json.decode(raw, type=PaperCard)
-    except msgspec.DecodeError as error:
-        raise PackageRejected(f"{folder.name}/{CARD} is not a valid card: {error}") from None
+    card = decoded(folder, raw, PaperCard)
     if card.paper_format != FORMAT:
         raise PackageRejected(f"{folder.name}/{CARD} has format {card.paper_format}; this version reads format {FORMAT}")
     check_features(folder, card.feature_version, card.slots_sha256)

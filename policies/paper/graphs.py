@@ -10,7 +10,7 @@ from functools import lru_cache
 import numpy as np
 
 from contracts.windows import Float32
-from policies.graph import HOPS, NEIGHBOURS_MAX, Int64, JobGraph, Padded
+from policies.graph import HOPS, NEIGHBOURS_MAX, Int64, JobGraph, padded
 
 DIRECTIONS = ("down", "both")
 
@@ -21,14 +21,7 @@ def neighbourhood(graph: JobGraph, direction: str) -> JobGraph:
     assert direction in DIRECTIONS, direction
     if direction == "both":
         return graph
-    rows = [_descendants(graph, task)[:NEIGHBOURS_MAX] for task in range(len(graph.tasks))]
-    width = max(1, max(len(row) for row in rows))
-    index = np.repeat(np.arange(len(rows), dtype=np.int64)[:, None], width, axis=1)
-    known = np.zeros((len(rows), width), dtype=np.bool_)
-    for task, row in enumerate(rows):
-        index[task, : len(row)] = row
-        known[task, : len(row)] = True
-    return replace(graph, neighbours=Padded(index=index, known=known))
+    return replace(graph, neighbours=padded([_descendants(graph, task)[:NEIGHBOURS_MAX] for task in range(len(graph.tasks))]))
 
 
 def _descendants(graph: JobGraph, task: int) -> list[int]:

@@ -12,10 +12,10 @@ import numpy as np
 from contracts.windows import Float32
 from policies.features import SURE_WIDTH, Encoded
 from policies.graph import JobGraph
-from policies.package import PackageRejected
 from policies.paper.card import FILES, PaperCard, PaperPackage
 from policies.paper.graphs import downward, neighbourhood, visiting_order
 from policies.paper.subgraphs import blocks, gathered, look_at
+from policies.runtime import Errors, open_graphs
 from policies.sampling import Looked, neighbours_sampled
 
 CHUNK_TASKS = 256  # wider jobs go through the policy graph in pieces, which bounds the memory
@@ -133,34 +133,17 @@ class RecurrentModel:
         return Acted(self.output.run(None, inputs)[0])
 
 
-def open_model(package: PaperPackage) -> tuple[PaperModel, tuple[type[Exception], ...]]:
+def open_model(package: PaperPackage) -> tuple[PaperModel, Errors]:
     """Open a package's graphs on one thread; also return the errors that running them may raise.
 
     Raises:
         PackageRejected: onnxruntime is not installed, or a graph does not load.
     """
-    try:
-        import onnxruntime
-        from onnxruntime.capi import onnxruntime_pybind11_state as state
-    except ImportError:
-        raise PackageRejected("onnxruntime is not installed: pip install 'surescale[onnx]'") from None
-    kinds = (kind for kind in vars(state).values() if isinstance(kind, type) and issubclass(kind, Exception))
-    known: tuple[type[Exception], ...] = (*kinds, ValueError)
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.use_deterministic_compute = True
-    options.log_severity_level = 3
-    try:
-        sessions = [
-            onnxruntime.InferenceSession(package.graphs[name], options, providers=["CPUExecutionProvider"])
-            for name in FILES[package.card.kind]
-        ]
-    except known as error:
-        raise PackageRejected(f"{package.card.name}: the model cannot be opened: {str(error).splitlines()[0][:160]}") from None
+    sessions, errors = open_graphs(package.card.name, [package.graphs[name] for name in FILES[package.card.kind]])
     if package.card.kind == "subgraph":
-        return SubgraphModel(package.card, *sessions), known
+        return SubgraphModel(package.card, *sessions), errors
     if package.card.kind == "sequential":
-        return SequentialModel(*sessions), known
+        return SequentialModel(*sessions), errors
     if package.card.kind == "recurrent":
-        return RecurrentModel(*sessions), known
-    return WholeModel(*sessions), known
+        return RecurrentModel(*sessions), errors
+    return WholeModel(*sessions), errors

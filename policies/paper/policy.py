@@ -13,10 +13,9 @@ from policies.measure import measure
 from policies.package import PackageRejected
 from policies.paper.card import PaperPackage
 from policies.paper.models import PaperModel, open_model
-from policies.proposal import Answer, NotReady, PolicyFailed, RawAnswer
-from policies.rules.target_utilisation import MINUTES_KNOWN_MIN
-
-RATIO_MIN = 1e-3  # a of -1 is "as few as possible", and rounding makes that one subtask
+from policies.proposal import RATIO_MAX, RATIO_MIN, Answer, NotReady, PolicyFailed, RawAnswer
+from policies.rules.reading import MINUTES_KNOWN_MIN
+from policies.runtime import Errors, cannot_be_run
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,7 +24,7 @@ class PaperPolicy:
 
     package: PaperPackage
     model: PaperModel
-    runtime_errors: tuple[type[Exception], ...]
+    runtime_errors: Errors
     floor_applies: bool = field(default=True, init=False)
 
     @property
@@ -51,9 +50,8 @@ class PaperPolicy:
         figures = _full(window.figures, card.window_minutes)
         graph = job_graph(window.topology.tasks)
         measured = measure(figures, graph)
-        age = int(np.argmax(np.flip(measured.reported.any(axis=1))))
-        if age > card.stale_minutes:
-            return PolicyFailed(f"the figures are stale: nothing new for {age} minutes")
+        if measured.silent_minutes > card.stale_minutes:
+            return PolicyFailed(f"the figures are stale: nothing new for {measured.silent_minutes} minutes")
         encoded = encode(
             figures, graph, np.array(window.window_end_ms, dtype=np.int64), window.hourly_load, measured, width=SURE_WIDTH
         )
@@ -61,10 +59,10 @@ class PaperPolicy:
         try:
             acted = self.model.act(batch, graph, [_row_seed(seed, window)])
         except self.runtime_errors as error:
-            return PolicyFailed(f"the model cannot be run: {str(error).splitlines()[0][:160]}")
+            return PolicyFailed(cannot_be_run(error))
         if not np.isfinite(acted.action).all():
             return PolicyFailed("the model answered a value that is not a number")
-        ratios = np.clip(1.0 + acted.action[0].astype(np.float64), RATIO_MIN, 2.0)
+        ratios = np.clip(1.0 + acted.action[0].astype(np.float64), RATIO_MIN, RATIO_MAX)
         return RawAnswer(ratios, f"{card.method} asks for {ratios.min():.2f} to {ratios.max():.2f} times the present sizes.")
 
 
@@ -97,5 +95,5 @@ def load_paper_policy(package: PaperPackage) -> PaperPolicy:
         if action.shape != (1, 2) or not np.isfinite(action).all():
             raise ValueError(f"a blank window gives actions of shape {action.shape}, or not numbers")
     except errors as error:
-        raise PackageRejected(f"{package.card.name}: the model cannot be run: {str(error).splitlines()[0][:160]}") from None
+        raise PackageRejected(f"{package.card.name}: {cannot_be_run(error)}") from None
     return PaperPolicy(package, model, errors)

@@ -14,9 +14,9 @@ from contracts.windows import FIGURE, Float32, Window
 from policies.graph import Bool, Int64, JobGraph, job_graph
 from policies.measure import Measured, mean_of_last, measure
 from policies.proposal import Answer, Float64, NotReady, RawAnswer, ratios_of
+from policies.sizing import wish
 
 MINUTES_KNOWN_MIN = 5
-EPSILON = 1e-9  # keeps a demand of 2.1 at 0.7 from becoming 3.0000000001 and then 4
 
 Estimate = Literal["mean-60", "mean-15", "mean-10", "p90", "peak", "quick-up"]
 ESTIMATES: tuple[Estimate, ...] = ("mean-60", "mean-15", "mean-10", "p90", "peak", "quick-up")
@@ -59,7 +59,10 @@ class Reading:
         return np.where(self.graph.scalable, self.measured.demand(rate), np.nan)
 
     def utilisation(self, minutes: int) -> Float64:
-        """Return busy over busy and idle time [.., N] in the last minutes; NaN where a task never ran: a restart is neither."""
+        """Return busy over busy, idle and backpressured time [.., N] in the last minutes; a restart is none of them.
+
+        NaN where a task never ran.
+        """
         last = self.figures[..., -minutes:, :, :]
         busy, idle, pressed = (
             np.nansum(last[..., FIGURE[name]], axis=-2, dtype=np.float64) for name in ("busy_ms", "idle_ms", "backpressured_ms")
@@ -89,9 +92,7 @@ class Reading:
 
     def whole(self, exact: Float64) -> Int64:
         """Round subtasks [.., N] up to at least one; the present parallelism where they are NaN."""
-        known = ~np.isnan(exact)
-        rounded = np.maximum(1.0, np.ceil(np.where(known, exact, 1.0) - EPSILON))
-        return np.where(known, rounded, self.current).astype(np.int64)
+        return wish(exact, self.current).wanted
 
 
 class Rule(Protocol):

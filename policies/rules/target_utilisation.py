@@ -12,7 +12,6 @@ from contracts.windows import Window
 from policies.graph import Int64
 from policies.policy import SPAN_MINUTES
 from policies.proposal import Answer
-from policies.rules.reading import MINUTES_KNOWN_MIN as MINUTES_KNOWN_MIN
 from policies.rules.reading import Estimate, Reading, answer_of, changed_where
 from policies.sizing import Sizing, exact_instances, wish, worth_a_restart
 

@@ -52,7 +52,7 @@ def configuration_bound(problem: Problem) -> float:
     prices: dict[Kind, list[float]] = {}
     for at, host in enumerate(problem.hosts):
         kind = (round(room.cpu[at], 9), round(room.memory[at], 9), room.slots[at])
-        if min(kind) > 0:
+        if kind[2] > 0 and min(kind[0], kind[1]) >= 0:
             prices.setdefault(kind, []).append(host.price)
     program = _Program(sorted(counts), [counts[shape] for shape in sorted(counts)], prices)
     for kind in prices:

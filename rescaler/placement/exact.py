@@ -16,7 +16,7 @@ from typing import Any
 
 from .costs import Meetings, all_meetings, by_zone, cost_figures, gb_per_s_of_pair
 from .loads import mean_and_std
-from .model import Sub
+from .model import TOLERANCE, Sub
 from .problem import Problem
 from .room import Room
 
@@ -245,9 +245,11 @@ class _Program:
         room, tasks = Room(self.problem), self.problem.tasks
         for host in range(self.hosts):
             columns = [(self._x(sub, host), tasks[sub.task]) for sub in self.subs]
-            self._row({column: 1.0 for column, _ in columns}, 0.0, max(0, room.slots[host]))
-            self._row({column: task.cpu for column, task in columns}, float("-inf"), room.cpu[host])
-            self._row({column: task.memory for column, task in columns}, float("-inf"), room.memory[host])
+            free = (room.cpu[host], room.memory[host])
+            slots = max(0, room.slots[host]) if min(free) >= -TOLERANCE else 0  # overloaded by others: takes nothing at all
+            self._row({column: 1.0 for column, _ in columns}, 0.0, slots)
+            self._row({column: task.cpu for column, task in columns}, float("-inf"), max(0.0, free[0]))
+            self._row({column: task.memory for column, task in columns}, float("-inf"), max(0.0, free[1]))
 
     def _rows_of_pairs(self) -> None:
         zones = sorted({host.zone for host in self.problem.hosts})

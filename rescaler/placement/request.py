@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import fields as dataclass_fields
 from typing import Any
@@ -47,8 +48,7 @@ def parse_json(text: bytes | str) -> PlaceRequest:
 def _object_without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        repeated = next(name for name in names if names.count(name) > 1)
+        repeated = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
         raise RequestError([f"request: the key {repeated!r} is given twice in one object; give it once"])
     return found
 

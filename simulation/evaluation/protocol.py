@@ -56,7 +56,7 @@ def split(workload: Workload, calibrate: str | None) -> Split:
     """Return the calibration part, by default the first third; its ends are moved inward to whole hours.
 
     Raises:
-        ProtocolError: ``calibrate`` is not ``A:B`` within the file, or leaves too little to tune or to judge.
+        ProtocolError: ``calibrate`` is not ``A:B`` within the file, or leaves too little to tune.
     """
     first, end = _named(calibrate, workload) if calibrate else (0, workload.minutes // 3)
     first, end = -(-first // HOUR) * HOUR, end // HOUR * HOUR
@@ -87,7 +87,7 @@ def place_runs(workload: Workload, part: Split, runs: int, seed: int) -> Runs:
     places = left - hours + 1
     generator = np.random.default_rng(seed)
     edges = [places * index // runs for index in range(runs + 1)]
-    chosen = [int(generator.integers(low, max(high, low + 1))) for low, high in pairwise(edges)]
+    chosen = [int(generator.integers(low, high)) for low, high in pairwise(edges)]
     return Runs(offsets=part.end + HOUR * np.array(chosen, dtype=np.int64), minutes=hours * HOUR)
 
 

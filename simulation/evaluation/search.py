@@ -32,7 +32,7 @@ class Axis:
     def value(self, unit: float) -> object:
         """Return the constant at a place in [0, 1]."""
         if self.values:
-            return self.values[min(len(self.values) - 1, int(unit * len(self.values)))]
+            return self.values[int(choice_of(unit, len(self.values)))]
         if self.log:
             return float(round(self.low * (self.high / self.low) ** unit, 4))
         return float(round(self.low + (self.high - self.low) * unit, 4))
@@ -94,10 +94,16 @@ def flat_optimum(scores: Scores, start: Float64, choices: Sequence[int], count: 
     return Found(place=places[chosen], score=float(values[chosen]), scored=len(values))
 
 
+def choice_of(places: Float64 | float, picks: Int64 | int) -> Float64:
+    """Return which of ``picks`` values places in [0, 1] stand for; 0 on a range, which has none."""
+    chosen: Float64 = np.clip(np.floor(places * np.asarray(picks)), 0, np.maximum(picks, 1) - 1)
+    return chosen
+
+
 def middle_of(places: Float64, values: Float64, picks: Int64) -> tuple[Float64, Float64]:
     """Return the middle [D] of the ``BEST`` places of the choices that prevail among the best, and their spread [D]."""
     order = np.argsort(-values, kind="stable")
-    chosen = np.floor(places * np.maximum(picks, 1) - 1e-12) * (picks > 0)
+    chosen = choice_of(places, picks)
     best = chosen[order[:BEST]]
     alike = (best[:, None] == best[None]).all(axis=-1).sum(axis=1)
     prevailing = best[int(np.argmax(alike))]

@@ -48,7 +48,7 @@ def spaces(forecast: ForecastRule | None, part: Workload, first: int) -> dict[st
         ),
         "hpa": _space((Axis("target", 0.3, 0.95), Axis("tolerance", 0.05, 0.3), _METRIC), HorizontalPodAutoscaler),
         "lag": _space((Axis("threshold_minutes", 0.001, 10.0, log=True),), Lag),
-        "drs": _space((Axis("sojourn", 1.005, 3.0, log=True), _ESTIMATE), DRS),
+        "drs": _space((Axis("sojourn", 1.005, 20.0, log=True), _ESTIMATE), DRS),
         "threshold": _space((Axis("high", 0.5, 0.98), Axis("low", 0.1, 0.48), _METRIC), Threshold),
         "target-utilisation": Space(
             axes=(_UTILISATION, _NEED, _SAVING, _ESTIMATE),

@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from policies.graph import Int64
-from policies.policy import Policy
+from policies.policy import SPAN_MINUTES, Policy
 from policies.proposal import Float64
 from policies.rules.reading import Reading, Rule, read_figures
 from simulation.cores import Terms
@@ -24,7 +24,6 @@ from simulation.workload import Workload
 
 STRETCHES_MAX = 4
 SETTLING_HOURS = 1  # from the start's sizes to the rule's own; not counted
-SPAN_MINUTES = 10
 PLACES = 20  # settings in a round
 
 

@@ -44,6 +44,13 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return begun
 
 
+@pytest.mark.parametrize(("field", "value"), [("seed", -1), ("jobs", ("j_2521346", "j_nowhere"))])
+def test_settings_that_would_fail_later_are_refused_before_anything_is_fitted(field: str, value: object) -> None:
+    """A seed that no generator takes, and a graph that is not there, are named at once."""
+    with pytest.raises(SurescaleError, match=r"seed -1|j_nowhere"):
+        start_run(replace(SMALL, **{field: value}))
+
+
 def test_training_moves_the_weights_and_keeps_the_best(run: Run) -> None:
     """What is kept is never worse on validation than the plan alone."""
     assert run.update == 2

@@ -1,11 +1,12 @@
 """Each guardrail on its own, and their order."""
 
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from contracts.messages import JobSettings
+from contracts.messages import JobSettings, TaskSpec
 from contracts.windows import Window
 from policies.graph import job_graph
 from policies.guardrails import Situation, guard, situation
@@ -104,3 +105,18 @@ def test_virtual_tasks_are_never_touched(make_window: WindowMaker) -> None:
 def test_an_unknown_load_has_no_floor(make_window: WindowMaker, known: int) -> None:
     """Without figures there is nothing to lift to; three known minutes are enough for one."""
     assert bool(seen_in(replace(make_window(), figures=make_window(known=known).figures)).floor.any()) == (known > 0)
+
+
+def test_the_total_limit_of_wide_tasks_is_found_without_trying_every_cap(settings: JobSettings) -> None:
+    """Four hundred tasks at the engine's largest parallelism: no table of every cap times every task."""
+    tasks = [TaskSpec(task=f"t{at:03}", parallelism=32_768, max_parallelism=32_768) for at in range(400)]
+    graph, current = job_graph(tasks), np.full(400, 32_768)
+    seen = Situation(graph=graph, current=current, floor=np.zeros(400, dtype=np.int64), overloaded=np.zeros(400, dtype=np.bool_))
+    wide = JobSettings(job=settings.job, parallelism_max=1_000_000, total_limit=400_399)
+    tracemalloc.start()
+    try:
+        desired = guard(current, seen, wide, floor_applies=False).desired
+        assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    finally:
+        tracemalloc.stop()
+    assert set(desired.tolist()) == {1_000}

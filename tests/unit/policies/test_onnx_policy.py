@@ -228,6 +228,20 @@ def test_a_graph_that_refuses_its_inputs_is_a_failure(policy: OnnxPolicy) -> Non
     assert "cannot be run" in answer.reason
 
 
+class SilentGraph:
+    """Stands for a graph that fails without a word."""
+
+    def run(self, _names: object, _inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
+        """Fail."""
+        raise ValueError
+
+
+def test_an_error_without_a_message_is_named_by_its_kind(policy: OnnxPolicy) -> None:
+    """There may be no first line to quote."""
+    answer = replace(policy, sampler=SilentGraph()).answer(branching_window(), SETTINGS, 0)
+    assert answer == PolicyFailed("the model cannot be run: ValueError")
+
+
 def test_stale_figures_are_not_answered(policy: OnnxPolicy) -> None:
     """Nothing new for more than three minutes: the model steps back."""
     window = branching_window()
@@ -235,6 +249,16 @@ def test_stale_figures_are_not_answered(policy: OnnxPolicy) -> None:
     decision = decide(window, policy, SETTINGS, seed=0)
     assert decision.policy.name == "target-utilisation"
     assert "stale" in (decision.policy.fallback_reason or "")
+
+
+@pytest.mark.parametrize("name", ["sure", "sure-paper"])
+def test_a_window_longer_than_the_models_is_stale_by_its_newest_figures(name: str) -> None:
+    """Figures of two hours ago are no answer to a model that looks back one."""
+    window, model = branching_window(), load_policy(name)
+    silent = np.full((model.package.card.window_minutes, *window.figures.shape[1:]), np.nan, dtype=np.float32)
+    answer = model.answer(replace(window, figures=np.concatenate([window.figures, silent])), SETTINGS, 0)
+    assert isinstance(answer, PolicyFailed)
+    assert f"nothing new for {model.package.card.window_minutes} minutes" in answer.reason
 
 
 def test_the_forecast_rule_is_the_model_without_its_network(package: Path, make_window: WindowMaker) -> None:

@@ -275,6 +275,25 @@ def test_queues_add_up_along_a_path_only(diamond: JobGraph) -> None:
     assert waiting_inside(seen, diamond).tolist() == [105.0]
 
 
+def test_a_queue_that_no_record_reaches_is_not_waiting_of_those_that_enter(diamond: JobGraph) -> None:
+    """Five records of yesterday behind a filter that lets nothing pass are no five million of today."""
+    seen = Measured(
+        np.ones((1, 1, 4), dtype=np.bool_),
+        np.ones((1, 1)),
+        np.ones((1, 4)),
+        np.array([[1.0, 1.0, 1.0, 0.0]]),
+        np.array([[0.0, 70.0, 100.0, 5.0]]),
+    )
+    assert waiting_inside(seen, diamond).tolist() == [100.0]
+
+
+def test_a_task_that_works_off_old_records_keeps_its_size() -> None:
+    """Nothing that enters reaches it any more, so nothing tells what it needs; the others are planned as ever."""
+    seen = replace(measured(queued=(0.0, 0.0, 500.0)), visits=np.array([[1.0, 1.0, 0.0]]))
+    answer = planned((10, 10), expecting(100, 100, 100, 100), seen)
+    assert answer.wanted.tolist() == [[1, 5, 10]]
+
+
 def test_waiting_grows_with_utilisation_and_with_bursts() -> None:
     """An even load waits for nothing below one; a burst does, and the more the busier the job is."""
     even, uneven = np.ones((1, 60)), np.ones((1, 60))

@@ -63,6 +63,22 @@ def test_the_configuration_bound_is_one_too_and_sees_what_does_not_fit_together(
     assert rent_bound(problem).per_s < 4.0
 
 
+def test_the_configuration_bound_knows_hosts_that_have_no_room_but_for_slots():
+    """A subtask that needs no memory may go where none is left; without that host the bound would pass the least rent."""
+    cluster = (Host("full", 4, 8, 4, 1.0, used_memory=8), Host("empty", 4, 8, 4, 10.0))
+    problem = problem_of(PlaceRequest("cetsa", cluster, (Task("t", 2, 1.0, 0.0),)))
+    assert configuration_bound(problem) <= min(each.rent_per_s for each in candidates(problem)) * (1 + 1e-6)
+
+
+def test_the_program_passes_by_a_host_that_others_overload():
+    """It takes nothing there, not even a subtask that needs nothing, and finds what enumeration finds."""
+    cluster = (Host("over", 4, 8, 4, 1.0, used_cpu=5), Host("b", 4, 8, 4, 10.0))
+    problem = problem_of(PlaceRequest("cetsa", cluster, (Task("t", 2, 1.0, 1.0), Task("light", 1, 0.0, 0.0))))
+    found = mixed_integer_optimum(problem)
+    assert found is not None
+    assert total_per_s(problem, found) == pytest.approx(brute_force(problem).total_per_s)
+
+
 def test_the_configuration_bound_says_where_nothing_fits(hosts, request_of):
     """More subtasks than the hosts can take."""
     with pytest.raises(ValueError, match="cannot take"):

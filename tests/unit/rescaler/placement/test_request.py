@@ -2,6 +2,7 @@
 
 import copy
 import json
+import time
 
 import pytest
 
@@ -183,3 +184,12 @@ def test_infinity_and_nan_in_the_text_are_named():
     text = json.dumps(SOUND).replace('"cpu": 4', '"cpu": 1e999')
     with pytest.raises(RequestError, match=r"cluster\.hosts\[0\]\.cpu: must be a finite number"):
         parse_json(text)
+
+
+def test_the_one_key_given_twice_is_found_among_many():
+    """In one walk: a document of fifty thousand keys must not hold the command for half a minute."""
+    entries = ",".join(f'"t/{at}":"a"' for at in range(50_000))
+    began = time.process_time()
+    with pytest.raises(RequestError, match="the key 't/49999' is given twice"):
+        parse_json(f'{{"placement":{{{entries},"t/49999":"a"}}}}')
+    assert time.process_time() - began < 5.0

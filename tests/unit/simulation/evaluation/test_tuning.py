@@ -15,7 +15,7 @@ from policies.rules.ds2 import DS2
 from policies.rules.forecast import ForecastRule
 from simulation.evaluation.closed_loop import follow
 from simulation.evaluation.limits import limited
-from simulation.evaluation.search import Axis, constants, flat_optimum, spread
+from simulation.evaluation.search import Axis, constants, flat_optimum, middle_of, spread
 from simulation.evaluation.spaces import fitted, spaces
 from simulation.evaluation.static import best_static, sizes_scores
 from simulation.evaluation.tuning import rule_scores, tune
@@ -73,6 +73,14 @@ def test_axes_lead_there_and_back() -> None:
     axes = (Axis("u", 0.4, 0.9), Axis("t", 0.01, 10.0, log=True), Axis("m", values=(10, 20, 60)))
     chosen = {"u": 0.7, "t": 0.5, "m": 20}
     assert constants(axes, np.array([axis.place(chosen[axis.name]) for axis in axes])) == chosen
+
+
+@pytest.mark.parametrize("place", [0.0, 1 / 3, 2 / 3, 1.0])
+def test_a_place_on_the_edge_between_two_choices_counts_for_the_one_that_was_tried(place: float) -> None:
+    """Base 3 meets the edges of six values: the middle of the best is the value that made them good."""
+    axis = Axis("m", values=tuple("abcdef"))
+    middle, _ = middle_of(np.array([[place], [0.5]]), np.array([1.0, 0.0]), np.array([6]))
+    assert axis.value(float(middle[0])) == axis.value(place)
 
 
 def test_every_space_holds_the_shipped_constants() -> None:
