@@ -16,7 +16,7 @@ from contracts.clock import MINUTE_MS
 from contracts.windows import FIGURE, Float32
 from simulation.cores import Bool, Float64, Int64
 from simulation.flow import RECORD_BYTES
-from simulation.level_order import LevelOrder
+from simulation.level_order import LevelOrder, in_lines
 
 AT_ONCE = 1e-9  # minutes: rounding must not make a batch that ends at a mark look as if it were in service there
 
@@ -25,13 +25,16 @@ AT_ONCE = 1e-9  # minutes: rounding must not make a batch that ends at a mark lo
 class Segment:
     """A stretch of m minutes between restarts, and all batches in the job; R real tasks in order of level, W batches.
 
+    What is known per mark or minute has m + 2 columns: column 0 is the first mark and what was before, columns 1 to m the
+    minutes and the marks at their ends, column m + 1 what comes after. Arrays of one shape are worked on in one run.
+
     Attributes:
         begin: minutes, the first mark.
         minutes: m.
         arrived, size: float64 [B, W].
         done, service: float64 [R, B, W], completion and how long it took.
         sink: float64 [B, W], completion of the job.
-        parallelism: int64 [R, B].
+        parallelism: float64 [R, B, 1].
         down: float64 [B], minutes for which an attempt that began at ``begin`` stands still, 0 where none began; None: no row's.
         requests: float64 [B, m].
     """
@@ -43,14 +46,14 @@ class Segment:
     done: Float64
     service: Float64
     sink: Float64
-    parallelism: Int64
+    parallelism: Float64
     down: Float64 | None
     requests: Float64
 
     @property
     def marks(self) -> Float64:
-        """Return float64 [m + 1], the ends of minutes, ``begin`` included."""
-        return self.begin + np.arange(self.minutes + 1, dtype=np.float64)
+        """Return float64 [m + 2], the ends of minutes, ``begin`` included."""
+        return np.arange(self.begin, self.begin + self.minutes + 2, dtype=np.float64)
 
     @cached_property
     def at_marks(self) -> "_AtMarks":
@@ -64,30 +67,32 @@ class Segment:
 
     @cached_property
     def busy(self) -> Float64:
-        """Return the busy instance-minutes of each real task in each minute, float64 [R, B, m]."""
-        at, instances = self.at_marks, np.minimum(self.parallelism[..., None], self.size)
-        now = np.minimum(self.parallelism[..., None], at.size)
-        now *= at.spent
-        instances *= self.service
-        busy = at.slot.added(instances) + now[..., 1:]
-        busy -= now[..., :-1]
+        """Return the busy instance-minutes of each real task in each minute, float64 [R, B, m + 2]."""
+        at, worked = self.at_marks, np.minimum(self.parallelism, self.size)
+        worked *= self.service
+        now = at.instances * at.spent
+        busy = at.slot.added(worked)
+        busy += now
+        in_lines(busy)[:, 1:] -= in_lines(now)[:, :-1]
         return np.maximum(busy, 0.0, out=busy)
 
 
 @dataclass(frozen=True, slots=True)
 class _AtMarks:
-    """Where each task stands at each mark, [R, B, m + 1].
+    """Where each task stands at each mark, [R, B, m + 2].
 
     Attributes:
-        finished: int64, batches completed, counted from the oldest one known.
+        finished: int64, batches completed, counted from the oldest one known: where they end in a flat [B, W + 1].
         size: float64, requests of the batch in service; 0 when none is.
-        share: float64, how much of it is done; 0 where none is.
+        instances: float64, those at work on it.
+        share: float64, how much of it is done.
         spent: float64, minutes it has been in service.
         slot: the minute in which each batch [R, B, W] is completed.
     """
 
     finished: Int64
     size: Float64
+    instances: Float64
     share: Float64
     spent: Float64
     slot: "_Slots"
@@ -97,124 +102,124 @@ def departures(segment: Segment) -> tuple[Float64, Float64]:
     """Return batches that left the job in each minute and the sum of their sojourn / size, float64 [B, m]."""
     there = segment.size > 0
     per_request = np.where(there, (segment.sink - segment.arrived) / np.maximum(segment.size, 1.0), 0.0)
-    return segment.left.added(there.astype(np.float64)), segment.left.added(per_request)
+    left, spent = segment.left.added(there.astype(np.float64)), segment.left.added(per_request)
+    return left[:, 1:-1], spent[:, 1:-1]
 
 
 def busy_share_at_marks(segment: Segment) -> Float64:
     """Return the sum over real tasks of busy instances over instances at the end of each minute, float64 [B, m]."""
-    at = segment.at_marks
-    share = np.minimum(segment.parallelism[..., None], at.size[..., 1:]) / segment.parallelism[..., None]
-    total: Float64 = share.sum(axis=0)
-    return total
+    total: Float64 = (segment.at_marks.instances / segment.parallelism).sum(axis=0)
+    return total[:, 1:-1]
 
 
-def fill_planes(order: LevelOrder, segments: tuple[Segment, ...], counted: Bool | None, shown: slice, planes: Float32) -> None:
-    """Write the figures of some minutes of consecutive segments into float32 [F, N, B, m]; NaN where they do not count.
-
-    ``shown`` leaves minutes of the first segment out.
-    """
+def fill_planes(order: LevelOrder, segments: tuple[Segment, ...], counted: Bool | None, planes: Float32) -> None:
+    """Write the figures of consecutive segments into float32 [F, N, B, m]; NaN where they do not count."""
     at = 0
     for segment in segments:
-        minutes = segment.minutes - (shown.start or 0)
-        _fill(order, segment, shown, planes[..., at : at + minutes])
-        at, shown = at + minutes, slice(None)
+        _fill(order, segment, planes[..., at : at + segment.minutes])
+        at += segment.minutes
     if counted is not None:
-        planes[:, :, ~counted[:, -planes.shape[-1] :]] = np.nan
+        planes[:, :, ~counted] = np.nan
 
 
 def _at_marks(segment: Segment) -> _AtMarks:
     slot = _Slots.of(segment.done, segment)
     finished = slot.finished()
-    batches = segment.size.shape[1]
-    at = np.minimum(finished, batches - 1)
-    size = np.take(segment.size, at + _offsets(segment.size.shape[:1], batches))
-    at += _offsets(segment.done.shape[:-1], batches)
-    service = np.take(segment.service, at)
-    spent = np.take(segment.done, at)
+    rows, batches = segment.size.shape
+    oldest = np.minimum(finished, batches - 1)  # of those not finished
+    oldest += _offsets(segment.done.shape[:-1], batches)
+    service, spent = segment.service.take(oldest), segment.done.take(oldest)
     np.subtract(service, spent, out=spent)
     spent += segment.marks
-    is_in_service = finished < batches
-    is_in_service &= spent > AT_ONCE
+    sizes = np.zeros((rows, batches + 1))  # none where all are finished
+    sizes[:, :-1] = segment.size
+    finished += _offsets((rows,), batches + 1)
+    size = sizes.take(finished)
+    is_in_service = (spent > AT_ONCE).astype(np.float64)
     size *= is_in_service
     spent *= is_in_service
     np.maximum(service, AT_ONCE, out=service)  # nothing in service takes less: it keeps 0 out of the divisor
     share = np.divide(spent, service, out=service)
-    return _AtMarks(finished, size, share, spent, slot)
+    return _AtMarks(finished, size, np.minimum(segment.parallelism, size), share, spent, slot)
 
 
-def _fill(order: LevelOrder, segment: Segment, shown: slice, planes: Float32) -> None:
+def _fill(order: LevelOrder, segment: Segment, planes: Float32) -> None:
     for name in ("backpressured_ms", "state_bytes", "restarts"):
         planes[FIGURE[name]] = 0.0
     planes[FIGURE["coverage"]] = 1.0
     for name, value in _of_tasks(order, segment).items():
         plane = planes[FIGURE[name]]
-        plane[[0, -1]] = 0.0
-        plane[order.tasks] = value[..., shown]
-    records = planes[FIGURE["records_in"]]
-    records[0] = segment.requests[:, shown]
-    records[-1] = segment.left.added(segment.size)[:, shown]
+        plane[:: len(plane) - 1] = 0.0  # source and sink
+        plane[order.tasks] = value[..., 1:-1]
+    records, data = planes[FIGURE["records_in"]], planes[FIGURE["bytes_in"]]
+    records[0] = segment.requests
+    records[-1] = segment.left.added(segment.size)[:, 1:-1]
     planes[FIGURE["records_out"]] = records
-    for name in ("bytes_in", "bytes_out"):
-        np.multiply(records, RECORD_BYTES, out=planes[FIGURE[name]])
-    _fill_parallelism(order, segment, shown, planes)
+    planes[FIGURE["bytes_out"]] = np.multiply(records, RECORD_BYTES, out=data)
+    _fill_parallelism(order, segment, planes)
 
 
 def _of_tasks(order: LevelOrder, segment: Segment) -> dict[str, Float64]:
-    """Return the figures of the real tasks that a schedule tells, each float64 [R, B, m]."""
-    at = segment.at_marks
-    ready, slot = _ready(order, segment), at.slot
-    np.subtract(segment.done, ready, out=ready)
-    ready *= segment.size
-    latency = slot.added(ready) * MINUTE_MS
-    ready -= segment.service * segment.size
-    waited = slot.added(ready) * MINUTE_MS
+    """Return the figures of the real tasks that a schedule tells, each float64 [R, B, m + 2]."""
+    at, stay = segment.at_marks, _stay(order, segment)
+    stay *= segment.size
+    latency = at.slot.added(stay)
+    stay -= segment.service * segment.size
+    waited = at.slot.added(stay)
     processed, waiting = _passed(order, segment, at)
+    records, mean = processed.copy(), waiting.copy()
+    in_lines(records)[:, 1:] -= in_lines(processed)[:, :-1]
+    in_lines(mean)[:, 1:] += in_lines(waiting)[:, :-1]
+    mean /= 2
+    latency *= MINUTE_MS
+    waited *= MINUTE_MS
     return {
-        "records_in": np.diff(processed, axis=-1),
+        "records_in": records,
         "busy_ms": segment.busy * MINUTE_MS,
         "queue_wait_record_ms": np.maximum(waited, 0.0, out=waited),
         "latency_record_ms": latency,
-        "queued_records_mean": (waiting[..., 1:] + waiting[..., :-1]) / 2,
-        "queued_records_last": waiting[..., 1:],
+        "queued_records_mean": mean,
+        "queued_records_last": waiting,
     }
 
 
-def _fill_parallelism(order: LevelOrder, segment: Segment, shown: slice, planes: Float32) -> None:
+def _fill_parallelism(order: LevelOrder, segment: Segment, planes: Float32) -> None:
     """Write parallelism, the minutes in which attempts began, and idle time."""
     parallelism, idle = planes[FIGURE["parallelism"]], planes[FIGURE["idle_ms"]]
-    parallelism[[0, -1]] = 1.0
-    parallelism[order.tasks] = segment.parallelism[..., None]
+    parallelism[:: len(parallelism) - 1] = 1.0  # source and sink
+    parallelism[order.tasks] = segment.parallelism
     np.multiply(parallelism, MINUTE_MS, out=idle)
     if segment.down is not None:
-        if not shown.start:
-            planes[FIGURE["restarts"], :, segment.down > 0, 0] = 1.0
-        up = np.clip(np.arange(1, segment.minutes + 1) - segment.down[:, None], 0.0, 1.0)
-        idle *= up[:, shown].astype(np.float32)
-    np.subtract(idle, planes[FIGURE["busy_ms"]], out=idle)
+        planes[FIGURE["restarts"], :, segment.down > 0, 0] = 1.0
+        up = np.arange(1, segment.minutes + 1) - segment.down[:, None]
+        idle *= np.minimum(np.maximum(up, 0.0), 1.0).astype(np.float32)
+    idle -= planes[FIGURE["busy_ms"]]
     np.maximum(idle, 0.0, out=idle)
 
 
-def _ready(order: LevelOrder, segment: Segment) -> Float64:
-    """Return when each batch was ready for each task, float64 [R, B, W]."""
-    ready = np.empty_like(segment.done)
+def _stay(order: LevelOrder, segment: Segment) -> Float64:
+    """Return how long each batch was at each task, float64 [R, B, W]."""
+    stay = np.empty_like(segment.done)
     for level, members in enumerate(order.members):
-        ready[members] = order.latest(segment.done, level) if level else segment.arrived
-    return ready
+        ready = order.latest(segment.done, level) if level else segment.arrived
+        np.subtract(segment.done[members], ready, out=stay[members])
+    return stay
 
 
 def _passed(order: LevelOrder, segment: Segment, at: _AtMarks) -> tuple[Float64, Float64]:
-    """Return the requests that each task has processed by each mark, and those at it that it has not, float64 [R, B, m + 1]."""
+    """Return the requests that each task has processed by each mark, and those at it that it has not, float64 [R, B, m + 2]."""
     rows, batches = segment.size.shape
     cumulated = np.zeros((rows, batches + 1))
     np.cumsum(segment.size, axis=1, out=cumulated[:, 1:])
-    offsets = _offsets((rows,), batches + 1)
-    processed = np.take(cumulated, at.finished + offsets)
-    arrived = batches - segment.minutes + np.arange(segment.minutes + 1)  # a mark lies before that minute's batch
-    waiting = np.empty_like(processed)
-    finished = processed.copy()  # the parents' own counts order as the requests behind them do
+    finished = cumulated.take(at.finished)  # the parents' own counts order as the requests behind them do
+    waiting = np.zeros_like(finished)
     for level, members in enumerate(order.members):
-        waiting[members] = -order.latest(-finished, level) if level else np.take(cumulated, arrived + offsets)
-    processed += at.size * at.share
+        if level:
+            waiting[members] = order.earliest(finished, level)
+        else:
+            waiting[members, :, :-1] = cumulated[:, batches - segment.minutes :]  # a mark lies before that minute's batch
+    processed = at.size * at.share
+    processed += finished
     waiting -= processed
     return processed, np.maximum(waiting, 0.0, out=waiting)
 
@@ -242,24 +247,25 @@ class _Slots:
         width = segment.minutes + 2
         minute = done - (segment.begin + AT_ONCE)
         np.ceil(minute, out=minute)
-        np.maximum(minute, np.floor(segment.arrived) - (segment.begin - 1), out=minute)
-        np.minimum(np.maximum(minute, 0, out=minute), width - 1, out=minute)
-        minute += _offsets(done.shape[:-1], width)
-        return cls(done.shape[:-1], width, minute.ravel().astype(np.int64))
+        first = np.floor(segment.arrived) - (segment.begin - 1)
+        np.maximum(minute, np.maximum(first, 0.0, out=first), out=minute)
+        flat = np.minimum(minute, width - 1, out=minute).astype(np.int64)
+        flat += _offsets(done.shape[:-1], width)
+        return cls(done.shape[:-1], width, flat.ravel())
 
     def finished(self) -> Int64:
-        """Return how many batches are completed by each mark, int64 [.., m + 1]."""
+        """Return how many batches are completed by each mark, int64 [.., m + 2]."""
         count = np.bincount(self.flat, minlength=math.prod(self.lines) * self.width).reshape(*self.lines, self.width)
-        finished: Int64 = np.cumsum(count[..., :-1], axis=-1, dtype=np.int64)
+        finished: Int64 = np.cumsum(count, axis=-1, dtype=np.int64)
         return finished
 
     def added(self, weights: Float64) -> Float64:
-        """Return the weights [.., W] of the batches that each minute completes, summed, float64 [.., m]."""
+        """Return the weights [.., W] of the batches that each minute completes, summed, float64 [.., m + 2]."""
         count = np.bincount(self.flat, weights.ravel(), minlength=math.prod(self.lines) * self.width)
-        return np.asarray(count, dtype=np.float64).reshape(*self.lines, self.width)[..., 1:-1]
+        return np.asarray(count, dtype=np.float64).reshape(*self.lines, self.width)
 
 
 def _offsets(lines: tuple[int, ...], width: int) -> Int64:
     """Return where each line begins in a flat array of lines of this width, [.., 1]."""
-    begin: Int64 = (np.arange(math.prod(lines), dtype=np.int64) * width).reshape(*lines, 1)
+    begin: Int64 = np.arange(0, math.prod(lines) * width, width, dtype=np.int64).reshape(*lines, 1)
     return begin

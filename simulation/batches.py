@@ -99,9 +99,8 @@ class BatchRows:
         self._parallelism = after
         if minutes > delay:
             segments.append(self._advance(delay, requests[:, delay:], None if desired is None else restarted))
-        shown = slice(1, None) if self._is_compat and desired is not None else slice(None)
-        fill = partial(fill_planes, self._order, tuple(segments), counted, shown)
-        self._recent = self._recent.then(minutes - (shown.start or 0), fill)
+        hidden = int(self._is_compat and desired is not None)  # at T + 1 the job is down and not looked at
+        self._recent = self._recent.then(minutes - hidden, partial(fill_planes, self._order, tuple(segments), counted), hidden)
         span = self._span(segments, requests, counted, (changed, restarted), (before, delay))
         self._arrived, self._done = self._arrived - minutes, self._done - minutes
         return span
@@ -176,23 +175,26 @@ class BatchRows:
 
     def _advance(self, begin: int, requests: Float64, restart: Bool | None) -> Segment:
         """Let the batches of m minutes from ``begin`` on arrive, after a restart of the rows in ``restart`` [B]."""
-        old, minutes = self._arrived.shape[1], requests.shape[1]
-        arrives = np.broadcast_to(begin + np.arange(minutes, dtype=np.float64), requests.shape)
-        self._arrived = np.concatenate([self._arrived, arrives], axis=1)
-        self._size = np.concatenate([self._size, requests], axis=1)
-        parallelism = self._parallelism[self._order.tasks]
-        fresh = np.ceil(self._size / parallelism[..., None]) * self._order.service_minutes[..., None]
+        (rows, minutes), old = requests.shape, self._arrived.shape[1]
+        arrived, size = np.empty((rows, old + minutes)), np.empty((rows, old + minutes))
+        arrived[:, :old], arrived[:, old:] = self._arrived, np.arange(begin, begin + minutes)
+        size[:, :old], size[:, old:] = self._size, requests
+        self._arrived, self._size = arrived, size
+        parallelism = self._parallelism[self._order.tasks].astype(np.float64)[..., None]
+        fresh = size / parallelism
+        np.ceil(fresh, out=fresh)
+        fresh *= self._order.service_minutes[..., None]
         kept = np.ones(self._done.shape, dtype=np.bool_)
-        earliest, down = np.full((len(requests), 1), -np.inf), None
+        earliest, down = np.full((rows, 1), -np.inf), None
         if restart is not None:
             down = np.where(restart, self._terms.restart_ms / MINUTE_MS, 0.0)
             kept = ~restart[:, None] | (self._done <= begin + AT_ONCE)
             earliest[restart] = begin + down[restart, None]
         to_do = fresh.copy()
-        to_do[..., :old] = np.where(kept, 0.0, fresh[..., :old])
-        fresh[..., :old] = np.where(kept, self._service, fresh[..., :old])
+        to_do[..., :old][kept] = 0.0
+        np.copyto(fresh[..., :old], self._service, where=kept)
         self._service, self._done = fresh, self._completions(to_do, kept, earliest)
-        schedule = (self._arrived, self._size, self._done, self._service, self._sink())
+        schedule = (arrived, size, self._done, fresh, self._sink())
         return Segment(begin, minutes, *schedule, parallelism, down, requests)
 
     def _completions(self, to_do: Float64, kept: Bool, earliest: Float64) -> Float64:
@@ -200,10 +202,10 @@ class BatchRows:
         old = kept.shape[-1]
         done = np.empty_like(to_do)
         for level, members in enumerate(self._order.members):
-            ready = np.maximum(self._order.latest(done, level) if level else self._arrived, earliest)
-            ready = np.broadcast_to(ready, to_do[members].shape).copy() if not level else ready
-            ready[..., :old] = np.where(kept[members], self._done[members], ready[..., :old])
-            fifo(ready, to_do[members], out=done[members])
+            ready = done[members]  # filled in place
+            np.maximum(self._order.latest(done, level) if level else self._arrived, earliest, out=ready)
+            np.copyto(ready[..., :old], self._done[members], where=kept[members])
+            fifo(ready, to_do[members], out=ready)
         return done
 
     def _span(
@@ -216,13 +218,13 @@ class BatchRows:
     ) -> Span:
         minutes = requests.shape[1]
         weight = np.ones(requests.shape) if counted is None else counted.astype(np.float64)
+        counted_minutes = weight.sum(axis=1)
         allocated = self._allocated(earlier, weight)
         if counted is None and not self._is_compat:
             busy = sum((in_order(_busy_between(segment)) for segment in segments), np.zeros(len(requests)))
         else:
-            per_minute = np.concatenate([in_order(segment.busy) for segment in segments], axis=-1)
+            per_minute = np.concatenate([in_order(segment.busy)[:, 1:-1] for segment in segments], axis=-1)
             busy = (per_minute * weight).sum(axis=1)
-        counted_minutes = weight.sum(axis=1)
         if self._is_compat:
             latency, utilisation, counted_minutes = self._sampled(segments[0], weight, decided=bool(flags[1].any()))
         else:
@@ -241,7 +243,7 @@ class BatchRows:
         )
 
     def _allocated(self, earlier: tuple[Int64, int], weight: Float64) -> Float64:
-        before, now = (each[self._order.tasks].sum(axis=0).astype(np.float64) for each in (earlier[0], self._parallelism))
+        before, now = (each[1:-1].sum(axis=0).astype(np.float64) for each in (earlier[0], self._parallelism))
         allocated: Float64 = before * weight[:, : earlier[1]].sum(axis=1) + now * weight[:, earlier[1] :].sum(axis=1)
         return allocated
 
@@ -300,7 +302,7 @@ def _busy_between(segment: Segment) -> Float64:
     """Return the busy instance-minutes of each real task within a segment, float64 [R, B]."""
     first, last = segment.begin, segment.begin + segment.minutes
     overlap = np.minimum(segment.done, last) - np.maximum(segment.done - segment.service, first)
-    instances = np.minimum(segment.parallelism[..., None], segment.size)
+    instances = np.minimum(segment.parallelism, segment.size)
     return _total(np.maximum(overlap, 0.0) * instances)
 
 

@@ -23,19 +23,44 @@ from contracts.windows import FIGURE, FIGURES, Float32
 from simulation.cores import Bool, Float64, Int64, Span, Terms, flow_span
 from simulation.flow import RECORD_BYTES
 from simulation.jobs import SizedJob
-from simulation.level_order import LevelOrder, in_order
+from simulation.level_order import LevelOrder, in_lines, in_order
 from simulation.recent import Recent, as_figures
+
+
+@dataclass(frozen=True, slots=True)
+class _Scale:
+    """What follows from parallelism alone, worked out once for as long as it lasts.
+
+    Attributes:
+        subtasks: int64 [N, B].
+        most: float64 [R, B], records that real tasks can serve in a minute; infinite for one without service time.
+        total: int64 [B], subtasks of the real tasks.
+    """
+
+    subtasks: Int64
+    most: Float64
+    total: Int64
+
+    @classmethod
+    def of(cls, order: LevelOrder, subtasks: Int64) -> "_Scale":
+        with np.errstate(divide="ignore"):
+            most = subtasks[order.tasks] / order.service_minutes
+        return cls(subtasks, most, subtasks[1:-1].sum(axis=0))
 
 
 @dataclass(frozen=True, slots=True)
 class _Chunk:
     """m minutes that have passed, kept until somebody asks for their figures; R real tasks in order of level.
 
+    What is known per minute has m + 1 columns, as what is known at marks has: minute t, from mark t - 1 to mark t, is column t.
+    Arrays of one shape are read and written in one run, which slices of them would not be.
+
     Attributes:
-        requests: float64 [B, m].
+        requests: float64 [B, m + 1]; column 0 is 0.
         lags: float64 [R, B, m + 1], at the minutes' marks.
-        up: float64 [B, m], share of the minute in which the job ran.
-        parallelism: int64 [N, B], before and from minute ``begin`` of the chunk on.
+        behind: per level, the largest lag of its tasks' parents, [n, B, m + 1]; a mere 0 where there are none.
+        up: float64 [B, m + 1], share of the minute in which the job ran.
+        scale: before and from minute ``begin`` of the chunk on.
         begin: minute.
         began: bool [B], rows of which an attempt began in that minute.
         counted: bool [B, m] or None.
@@ -43,11 +68,17 @@ class _Chunk:
 
     requests: Float64
     lags: Float64
+    behind: tuple[Float64, ...]
     up: Float64
-    parallelism: tuple[Int64, Int64]
+    scale: tuple[_Scale, _Scale]
     begin: int
     began: Bool
     counted: Bool | None
+
+    @property
+    def minutes(self) -> int:
+        """Return m."""
+        return int(self.up.shape[1]) - 1
 
 
 class FluidRows:
@@ -58,7 +89,7 @@ class FluidRows:
         assert terms.restart_ms % MINUTE_MS == 0, terms.restart_ms
         self.job, self._terms = job, terms
         self._order = LevelOrder.of(job)
-        self._parallelism = np.ascontiguousarray(parallelism.T)
+        self._scale = _Scale.of(self._order, np.ascontiguousarray(parallelism.T))
         self._lag = np.zeros((job.size - 2, len(parallelism)))
         self._down = np.zeros(len(parallelism), dtype=np.int64)  # minutes still to stand after the last chunk
         self._recent = Recent(terms.window_minutes, (len(FIGURES), job.size, len(parallelism)))
@@ -66,20 +97,25 @@ class FluidRows:
     @property
     def parallelism(self) -> Int64:
         """Return int64 [B, N]."""
-        return self._parallelism.T
+        return self._scale.subtasks.T
 
     def pass_time(self, requests: Float64, counted: Bool | None, desired: Int64 | None) -> Span:
         """Let m minutes pass (``simulation.cores.Core``)."""
-        before = self._parallelism
-        after = before if desired is None else np.ascontiguousarray(desired.T)
-        changed = np.asarray((after != before).any(axis=0))
-        begin = 0 if desired is None else min(self._terms.delay_minutes, requests.shape[1])
-        up = self._up(requests.shape[1], begin, changed)
-        lags = self._lags(requests, (before, after), begin, up)
-        chunk = _Chunk(requests, lags, up, (before, after), begin, changed, counted)
-        self._parallelism, self._lag = after, lags[..., -1]
-        self._recent = self._recent.then(requests.shape[1], partial(_fill, self._order, chunk))
-        return self._span(chunk, changed)
+        before = after = self._scale
+        if desired is not None:
+            after = _Scale.of(self._order, np.ascontiguousarray(desired.T))
+        rows, minutes = requests.shape
+        changed = np.asarray((after.subtasks != before.subtasks).any(axis=0))
+        begin = 0 if desired is None else min(self._terms.delay_minutes, minutes)
+        up = self._up((rows, minutes + 1), begin, changed)
+        padded = np.zeros(up.shape)
+        padded[:, 1:] = requests
+        entered = requests.sum(axis=1)
+        lags, behind = self._lags(padded, entered, (before, after), begin, up)
+        chunk = _Chunk(padded, lags, behind, up, (before, after), begin, changed, counted)
+        self._scale, self._lag = after, lags[..., -1]
+        self._recent = self._recent.then(minutes, partial(_fill, self._order, chunk))
+        return self._span(chunk, entered, changed)
 
     def figures(self) -> Float32:
         """Return the last window (``simulation.cores.Core``)."""
@@ -94,71 +130,73 @@ class FluidRows:
     def repeated(self, times: int) -> "FluidRows":
         """Return all rows so many times over, one whole set after the other; figures begin anew, as nobody asks branches."""
         twin = copy(self)
-        twin._parallelism, twin._lag = np.tile(self._parallelism, times), np.tile(self._lag, times)
-        twin._down, twin._recent = np.tile(self._down, times), self._recent.repeated(times)
+        twin._scale = _Scale.of(self._order, np.tile(self._scale.subtasks, times))
+        twin._lag, twin._down = np.tile(self._lag, times), np.tile(self._down, times)
+        twin._recent = self._recent.repeated(times)
         return twin
 
-    def _up(self, minutes: int, begin: int, changed: Bool) -> Float64:
-        """Return 1 where the job runs, [B, m], 0 where it is down, and count the down time off."""
-        down = self._terms.restart_ms // MINUTE_MS
-        at = np.arange(minutes)
-        up = at >= self._down[:, None]
-        up &= ~(changed[:, None] & (at >= begin) & (at < begin + down))
+    def _up(self, shape: tuple[int, int], begin: int, changed: Bool) -> Float64:
+        """Return 1 where the job runs, [B, m + 1], 0 where it is down, and count the down time off."""
+        down, minutes = self._terms.restart_ms // MINUTE_MS, shape[1] - 1
+        up = np.ones(shape)
+        if self._down.any():
+            up[:, 1:] = np.arange(minutes) >= self._down[:, None]
+        up[changed, 1 + begin : 1 + begin + down] = 0.0
         left = np.where(changed, begin + down, self._down) - minutes
         self._down = np.maximum(left, 0)
-        return up.astype(np.float64)
+        return up
 
-    def _lags(self, requests: Float64, parallelism: tuple[Int64, Int64], begin: int, up: Float64) -> Float64:
-        """Return float64 [R, B, m + 1]: lags at the marks, the first being the present ones."""
+    def _lags(
+        self, requests: Float64, entered: Float64, scale: tuple[_Scale, _Scale], begin: int, up: Float64
+    ) -> tuple[Float64, tuple[Float64, ...]]:
+        """Return float64 [R, B, m + 1]: lags at the marks, the first being the present ones; and per level its parents'."""
         order, present = self._order, self._lag
-        entered = requests.sum(axis=1)
         enough = present.max(axis=0) + entered + 1.0  # serves all there is: keeps a task without service time finite
-        grown = np.empty((*present.shape, requests.shape[1] + 1))
+        before, after = (np.minimum(each.most, enough)[..., None] for each in scale)
+        grown = after * up
+        np.multiply(before, up[:, 1 : 1 + begin], out=grown[..., 1 : 1 + begin])
+        np.subtract(requests, grown, out=grown)
         grown[..., 0] = 0.0
-        for subtasks, part in zip(parallelism, (slice(0, begin), slice(begin, None)), strict=True):
-            most = _most_per_minute(order, subtasks, enough)
-            np.subtract(requests[:, part], most[..., None] * up[:, part], out=grown[..., 1:][..., part])
-        np.cumsum(grown[..., 1:], axis=-1, out=grown[..., 1:])
-        lags = np.empty_like(grown)
+        np.cumsum(grown, axis=-1, out=grown)
+        lags, parents = np.empty_like(grown), []
         for level, members in enumerate(order.members):
-            behind = order.latest(lags, level) if level else 0.0
+            behind = order.latest(lags, level) if level else np.zeros(1)
             lag, gain = lags[members], grown[members]
             np.subtract(behind, gain, out=lag)
             lag[..., 0] = present[members]
             np.maximum.accumulate(lag, axis=-1, out=lag)
             lag += gain
             np.maximum(lag, behind, out=lag)  # rounding must not put a task ahead of its parents
-        return lags
+            parents.append(behind)
+        return lags, tuple(parents)
 
-    def _span(self, chunk: _Chunk, changed: Bool) -> Span:
-        requests, counted = chunk.requests, chunk.counted
-        backlog = self._order.at_sink(chunk.lags)
-        backlog = (backlog[:, 1:] + backlog[:, :-1]) / 2
+    def _span(self, chunk: _Chunk, entered: Float64, changed: Bool) -> Span:
+        counted, lags, minutes = chunk.counted, chunk.lags, chunk.minutes
+        sink = self._order.at_sink(lags)
+        backlog = sink[:, 1:] + sink[:, :-1]
         if counted is None:
-            early, minutes = np.float64(chunk.begin), np.full(len(requests), float(requests.shape[1]))
-            served = requests.sum(axis=1) - (chunk.lags[..., -1] - chunk.lags[..., 0])
+            early, late = float(chunk.begin), float(minutes - chunk.begin)
+            counted_minutes = np.full(len(entered), float(minutes))
+            served = entered - (lags[..., -1] - lags[..., 0])
         else:
-            early, minutes = counted[:, : chunk.begin].sum(axis=1), counted.sum(axis=1).astype(np.float64)
-            served = (_served(chunk) * counted).sum(axis=-1)
-            requests, backlog = requests * counted, backlog * counted
+            counted_minutes, early = counted.sum(axis=1).astype(np.float64), counted[:, : chunk.begin].sum(axis=1)
+            late = counted_minutes - early
+            served = (_served(chunk)[..., 1:] * counted).sum(axis=-1)
+            entered, backlog = (chunk.requests[:, 1:] * counted).sum(axis=1), backlog * counted
         busy = in_order(served * self._order.service_minutes)
-        before, after = (each[1:-1].sum(axis=0) for each in chunk.parallelism)
-        allocated = before * early + after * (minutes - early)
-        sums = (requests.sum(axis=1), backlog.sum(axis=1), np.maximum(busy, 0.0), allocated)
-        return flow_span(sums, minutes, changed, self.job.path_minutes)
-
-
-def _most_per_minute(order: LevelOrder, parallelism: Int64, enough: Float64) -> Float64:
-    """Return the records [R, B] that real tasks can serve in a minute, at most ``enough`` [B]."""
-    with np.errstate(divide="ignore"):
-        most: Float64 = np.minimum(parallelism[order.tasks] / order.service_minutes, enough)
-    return most
+        before, after = (each.total for each in chunk.scale)
+        allocated = before * early + after * late
+        sums = (entered, backlog.sum(axis=1) / 2, np.maximum(busy, 0.0), allocated)
+        return flow_span(sums, counted_minutes, changed, self.job.path_minutes)
 
 
 def _served(chunk: _Chunk) -> Float64:
-    """Return float64 [R, B, m], records that each real task serves in each minute."""
-    served: Float64 = chunk.requests + chunk.lags[..., :-1]
-    served -= chunk.lags[..., 1:]
+    """Return float64 [R, B, m + 1], records that each real task serves in each minute; column 0 means nothing."""
+    served = np.empty_like(chunk.lags)
+    lags, later = in_lines(chunk.lags), in_lines(served)[:, 1:]
+    in_lines(served)[:, 0] = 0.0
+    np.add(chunk.requests.ravel()[1:], lags[:, :-1], out=later)
+    later -= lags[:, 1:]
     return np.maximum(served, 0.0, out=served)
 
 
@@ -176,46 +214,44 @@ def _fill(order: LevelOrder, chunk: _Chunk, planes: Float32) -> None:
 
 def _fill_flow(order: LevelOrder, chunk: _Chunk, planes: Float32) -> None:
     """Write records, bytes and busy time; the source takes what comes, and what is last through its tasks reaches the sink."""
-    records, busy = planes[FIGURE["records_in"]], planes[FIGURE["busy_ms"]]
-    served = _served(chunk).astype(np.float32)
-    records[order.tasks] = served
-    records[0] = chunk.requests
-    records[-1] = chunk.requests - np.diff(order.at_sink(chunk.lags), axis=-1)
+    records, data, busy = planes[FIGURE["records_in"]], planes[FIGURE["bytes_in"]], planes[FIGURE["busy_ms"]]
+    served, requests, sink = _served(chunk).astype(np.float32), chunk.requests[:, 1:], order.at_sink(chunk.lags)
+    records[order.tasks] = served[..., 1:]
+    records[0] = requests
+    records[-1] = requests - (sink[:, 1:] - sink[:, :-1])
     planes[FIGURE["records_out"]] = records
-    np.multiply(records, RECORD_BYTES, out=planes[FIGURE["bytes_in"]])
-    np.multiply(records, RECORD_BYTES, out=planes[FIGURE["bytes_out"]])
-    busy[[0, -1]] = 0.0
+    planes[FIGURE["bytes_out"]] = np.multiply(records, RECORD_BYTES, out=data)
     served *= (order.service_minutes * MINUTE_MS).astype(np.float32)[..., None]
-    busy[order.tasks] = served
+    busy[:: len(busy) - 1] = 0.0  # source and sink
+    busy[order.tasks] = served[..., 1:]
 
 
 def _fill_queues(order: LevelOrder, chunk: _Chunk, planes: Float32) -> None:
     """Write queues, waiting and latency; the mean queue is that of samples at the quarters of a minute."""
     names = ("queued_records_last", "queued_records_mean", "queue_wait_record_ms", "latency_record_ms")
     last, mean, wait, latency = (planes[FIGURE[name]] for name in names)
-    waiting = np.empty(chunk.lags.shape, dtype=np.float32)
-    for level, members in enumerate(order.members):
-        np.subtract(
-            chunk.lags[members], order.latest(chunk.lags, level) if level else 0.0, out=waiting[members], casting="same_kind"
-        )
-    for plane in (last, mean, wait, latency):
-        plane[[0, -1]] = 0.0
-    begin, end = waiting[..., :-1], waiting[..., 1:]
-    last[order.tasks] = end
-    mean[order.tasks] = np.float32(0.375) * begin + np.float32(0.625) * end
-    waited = begin + end
+    waiting = np.empty_like(chunk.lags)
+    for members, behind in zip(order.members, chunk.behind, strict=True):
+        np.subtract(chunk.lags[members], behind, out=waiting[members])
+    end = waiting.astype(np.float32)
+    between, waited = np.float32(0.625) * end, end.copy()
+    in_lines(between)[:, 1:] += in_lines(np.float32(0.375) * end)[:, :-1]
+    in_lines(waited)[:, 1:] += in_lines(end)[:, :-1]
     waited *= np.float32(MINUTE_MS / 2)
-    wait[order.tasks] = waited
+    for plane, value in ((last, end), (mean, between), (wait, waited)):
+        plane[:: len(plane) - 1] = 0.0  # source and sink
+        plane[order.tasks] = value[..., 1:]
     np.add(wait, planes[FIGURE["busy_ms"]], out=latency)
 
 
 def _fill_parallelism(chunk: _Chunk, planes: Float32) -> None:
     """Write parallelism, the minutes in which attempts began, and idle time."""
     parallelism, idle = planes[FIGURE["parallelism"]], planes[FIGURE["idle_ms"]]
-    for subtasks, part in zip(chunk.parallelism, (slice(0, chunk.begin), slice(chunk.begin, None)), strict=True):
-        parallelism[..., part] = subtasks[..., None]
-    if chunk.begin < parallelism.shape[-1]:
+    before, after = (each.subtasks.astype(np.float32)[..., None] for each in chunk.scale)
+    parallelism[...] = after
+    parallelism[..., : chunk.begin] = before
+    if chunk.begin < chunk.minutes:
         planes[FIGURE["restarts"], ..., chunk.begin] = chunk.began
-    np.multiply(parallelism, (chunk.up * MINUTE_MS).astype(np.float32), out=idle)
-    np.subtract(idle, planes[FIGURE["busy_ms"]], out=idle)
+    np.multiply(parallelism, (chunk.up[:, 1:] * MINUTE_MS).astype(np.float32), out=idle)
+    idle -= planes[FIGURE["busy_ms"]]
     np.maximum(idle, 0.0, out=idle)

@@ -15,8 +15,10 @@ road's own numbers), ``simulation.batches``. Rows do not see one another: B = 1 
 
 from copy import copy, deepcopy
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from contracts.clock import MINUTE_MS
 from contracts.windows import FIGURES, HOURS, PEAK_MINUTES, Float32
@@ -44,6 +46,9 @@ __all__ = [
 ]
 
 
+Number = TypeVar("Number", np.float64, np.bool_)
+
+
 @dataclass(frozen=True, slots=True)
 class Observed:
     """What a policy may see of B rows: figures [B, L, N, F], window ends [B], hourly loads and peaks [B, 192], sizes [B, N]."""
@@ -62,7 +67,7 @@ class LoopRows:
         """Warm up for one window at parallelism ``start`` [B, N]; the first decision is due at ``first_minutes`` [B]."""
         self.job, self.terms = job, terms
         self.graph: JobGraph = job_graph(job.specs())
-        self._load = _Load.of(workload)
+        self._load = _Load.of(workload, (terms.window_minutes, terms.span_minutes))
         self._minute = np.asarray(first_minutes, dtype=np.int64) - terms.window_minutes
         assert (self._minute >= 0).all(), "a loop needs one window of workload before its first decision"
         self._core = core_of(job, np.asarray(start, dtype=np.int64), terms)
@@ -115,33 +120,48 @@ class LoopRows:
         return twin
 
     def _pass(self, minutes: int, desired: Int64 | None) -> Span:
-        at = (self._minute[:, None] + np.arange(minutes)) % len(self._load.requests)
-        counted = None if self._load.counted is None else self._load.counted[at]
-        span = self._core.pass_time(self._load.requests[at], counted, desired)
+        at = self._minute % self._load.minutes
+        counted = None if self._load.counted is None else self._load.counted[minutes][at]
+        span = self._core.pass_time(self._load.requests[minutes][at], counted, desired)
         self._minute = self._minute + minutes
         return span
 
 
 @dataclass(frozen=True, slots=True)
 class _Load:
-    """A workload as the loop reads it; ``counted`` [minutes] is None where all minutes count."""
+    """A workload as the loop reads it.
 
-    requests: Float64
-    counted: Bool | None
+    Attributes:
+        minutes: of the workload; after the last one the first follows.
+        requests: per length m, float64 [minutes, m]: the m minutes that begin with each minute.
+        counted: the same, bool: do they count; None where all minutes do.
+        hours, peaks: what forecasts look back on.
+        trace_start_ms: of the first minute.
+    """
+
+    minutes: int
+    requests: dict[int, Float64]
+    counted: dict[int, Bool] | None
     hours: "HourlyLoads"
     peaks: "HourlyPeaks"
     trace_start_ms: int
 
     @classmethod
-    def of(cls, workload: Workload) -> "_Load":
+    def of(cls, workload: Workload, lengths: tuple[int, ...]) -> "_Load":
         masked = workload.masked
         return cls(
-            requests=workload.requests.astype(np.float64),
-            counted=~masked if masked.any() else None,
+            minutes=workload.minutes,
+            requests=_stretches(workload.requests.astype(np.float64), lengths),
+            counted=_stretches(~masked, lengths) if masked.any() else None,
             hours=HourlyLoads.of(workload.requests, masked),
             peaks=HourlyPeaks.of(workload.requests, masked),
             trace_start_ms=workload.trace_start_ms,
         )
+
+
+def _stretches(values: npt.NDArray[Number], lengths: tuple[int, ...]) -> dict[int, npt.NDArray[Number]]:
+    """Return, per length m, a view [n, m] of values [n]: the m of them from each one on, the first again after the last."""
+    return {m: np.lib.stride_tricks.sliding_window_view(np.resize(values, len(values) + m - 1), m) for m in lengths}
 
 
 def core_of(job: SizedJob, start: Int64, terms: Terms) -> Core:
@@ -213,12 +233,12 @@ class HourlyLoads:
     Attributes:
         days: float64 [hours + 193, 192], the eight days before every hour of the trace; NaN for hours outside of it and for those
             of which no minute counts.
-        records, minutes: float64 [minutes + 1], cumulated over the minutes that count.
+        so_far: float64 [minutes + 61], of the hour that a minute ends in, up to that minute; it goes on for an hour after the
+            trace, of whose last hour no more is known.
     """
 
     days: Float64
-    records: Float64
-    minutes: Float64
+    so_far: Float64
 
     @classmethod
     def of(cls, requests: Int64 | Float64, masked: Bool | None = None) -> "HourlyLoads":
@@ -227,15 +247,14 @@ class HourlyLoads:
         records = np.concatenate([[0.0], np.cumsum(requests * counted, dtype=np.float64)])
         minutes = np.concatenate([[0.0], np.cumsum(counted, dtype=np.float64)])
         ends = np.append(np.arange(0, len(requests), 60), len(requests))
-        return cls(_days(_mean(np.diff(records[ends]), np.diff(minutes[ends]))), records, minutes)
+        now = np.arange(len(requests) + 61)
+        first, end = np.minimum((now - 1) // 60 * 60, len(requests)), np.minimum(now, len(requests))
+        so_far = _mean(records[end] - records[first], minutes[end] - minutes[first])
+        return cls(_days(_mean(np.diff(records[ends]), np.diff(minutes[ends]))), so_far)
 
     def before(self, minute: Int64) -> Float64:
         """Return float64 [B, 192], the hours up to ``minute`` [B], the last one as far as it has come; NaN outside the trace."""
-        last, total = (minute - 1) // 60, len(self.records) - 1
-        hours = self.days[np.minimum(last + 1, len(self.days) - 1)]
-        first, end = np.minimum(last * 60, total), np.minimum(minute, total)
-        hours[:, -1] = _mean(self.records[end] - self.records[first], self.minutes[end] - self.minutes[first])
-        return hours
+        return _before(self.days, self.so_far, minute)
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +263,8 @@ class HourlyPeaks:
 
     Attributes:
         days: float64 [hours + 193, 192], as those of ``HourlyLoads``.
-        so_far: float64 [minutes + 1], of the hour that a minute ends in, up to that minute; NaN where no five minutes count.
+        so_far: float64 [minutes + 2], of the hour that a minute ends in, up to that minute; NaN where no five minutes count, and
+            after the trace.
     """
 
     days: Float64
@@ -258,20 +278,24 @@ class HourlyPeaks:
         fives = np.lib.stride_tricks.sliding_window_view(np.concatenate([unknown, load]), PEAK_MINUTES).mean(axis=1)
         padded = np.concatenate([fives, np.full(-len(fives) % 60, np.nan)]).reshape(-1, 60)
         highest = np.fmax.accumulate(padded, axis=1)
-        return cls(_days(highest[:, -1]), np.concatenate([[np.nan], highest.ravel()[: len(fives)]]))
+        return cls(_days(highest[:, -1]), np.concatenate([[np.nan], highest.ravel()[: len(fives)], [np.nan]]))
 
     def before(self, minute: Int64) -> Float64:
         """Return float64 [B, 192], the peaks of the hours up to ``minute`` [B]; NaN outside the trace."""
-        hours = self.days[np.minimum((minute - 1) // 60 + 1, len(self.days) - 1)]
-        inside = minute < len(self.so_far)
-        hours[:, -1] = np.where(inside, self.so_far[np.minimum(minute, len(self.so_far) - 1)], np.nan)
-        return hours
+        return _before(self.days, self.so_far, minute)
 
 
 def _days(whole: Float64) -> Float64:
     """Return [hours + 193, 192], the eight days before every hour of figures [hours]."""
     unknown = np.full(HOURS, np.nan)
     return np.lib.stride_tricks.sliding_window_view(np.concatenate([unknown, whole, unknown]), HOURS)
+
+
+def _before(days: Float64, so_far: Float64, minute: Int64) -> Float64:
+    """Return the eight days up to ``minute`` [B], float64 [B, 192], the last hour as far as it has come."""
+    hours = days[np.minimum((minute - 1) // 60 + 1, len(days) - 1)]
+    hours[:, -1] = so_far[np.minimum(minute, len(so_far) - 1)]
+    return hours
 
 
 def hourly_load(cumulated: Float64, minute: Int64) -> Float64:
@@ -299,13 +323,16 @@ def within_limits(desired: Int64, job: SizedJob) -> Int64:
 
     Source and sink keep one subtask. The total counts real tasks.
     """
-    inside = np.where(job.scalable, np.clip(desired, 1, PARALLELISM_MAX), 1)
+    inside = np.minimum(np.maximum(desired, 1), PARALLELISM_MAX)
+    inside[:, [0, -1]] = 1
     for cap in range(PARALLELISM_MAX - 1, 0, -1):
+        if (cap + 1) * (job.size - 2) <= job.total_limit:
+            break  # no row can be above it
         above = inside.sum(axis=1) - 2 > job.total_limit
         if not above.any():
             break
         inside = np.where(above[:, None], np.minimum(inside, cap), inside)
-    return inside.astype(np.int64)
+    return inside.astype(np.int64, copy=False)
 
 
 def guarded(wanted: Int64, measured: Measured, current: Int64, job: SizedJob, graph: JobGraph) -> Int64:

@@ -109,10 +109,10 @@ def block_reward(
 
 def latency_minutes(backlog_minutes: Float64, arrivals: Float64, path_minutes: float) -> Float64:
     """Return the mean latency by Little's law; without arrivals, the cap if anything waited, else the path alone."""
-    idle = np.where(backlog_minutes > 0, LATENCY_MINUTES_MAX, 0.0)
-    waited = np.where(arrivals > 0, backlog_minutes / np.where(arrivals > 0, arrivals, 1.0), idle)
-    latency: Float64 = waited + path_minutes
-    return latency
+    waited: Float64 = np.where(backlog_minutes > 0, LATENCY_MINUTES_MAX, 0.0)
+    np.divide(backlog_minutes, arrivals, out=waited, where=arrivals > 0)
+    waited += path_minutes
+    return waited
 
 
 def mean_reward(
