@@ -6,9 +6,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import torch
 
-from model_export.paper import results
+from model_export.paper import predicting, results
 from model_export.paper.export import slug
+from model_export.paper.forecasters import network_of, trained
 from model_export.paper.hpa import tuned
 from model_export.paper.methods import LEARNED
 from model_export.paper.results import Result, fields_of
@@ -16,9 +18,11 @@ from model_export.paper.statistics import fit_statistics
 from model_export.paper.sweeps import ANCHORS, FIGURE_4_JOB, LAMBDAS
 from model_export.paper.train import CHECKPOINT, PaperSettings, Torch, begin, best_model, resume, train
 from model_export.paper.world import DECISIONS, JOBS, LATENCY_WEIGHT, RUNS, PaperMode, follow, offsets, terms_of, week
+from model_export.paper.zscores import PEERS
 from policies.package import Statistics
-from simulation.jobs import load_job
-from simulation.workload import load_workload
+from simulation.jobs import SizedJob, load_job
+from simulation.loop import Terms
+from simulation.workload import Workload, load_workload
 
 TUNING_RUNS, TUNING_DECISIONS = 6, 60
 
@@ -47,13 +51,13 @@ class Item:
 
 
 def tables(modes: tuple[PaperMode, ...], seeds: int, jobs: tuple[str, ...]) -> Iterator[Item]:
-    """Yield what tables 1 and 2 need, seed by seed, so that every pass completes them once."""
+    """Yield what tables 1 and 2 and the peers' rows need, seed by seed, so that every pass completes them once."""
     for seed in range(seeds):
         for mode in modes:
             for job in jobs:
                 if seed == 0:
                     yield Item("HPA", job, mode, 0)
-                for method in LEARNED:
+                for method in (*LEARNED, *PEERS):
                     yield Item(method, job, mode, seed)
 
 
@@ -93,9 +97,9 @@ def carry_out(items: list[Item], root: Path, settings: PaperSettings, tell: Call
 
 
 def estimate(items: list[Item], settings: PaperSettings) -> str:
-    """Say how long items take on a free core: the budget of each, and a sixth for judging."""
-    learned = sum(item.method != "HPA" for item in items)
-    return f"about {learned * settings.budget_s * 7 / 6 / 60:.0f} minutes of one free core"
+    """Say how long items take on a free core: for learning by reward the budget and a sixth for judging, for a peer a minute."""
+    learned, peers = (sum(item.method in names for item in items) for names in (LEARNED, PEERS))
+    return f"about {learned * settings.budget_s * 7 / 6 / 60 + peers:.0f} minutes of one free core"
 
 
 def make(item: Item, root: Path, settings: PaperSettings, statistics: Statistics) -> Result:
@@ -111,6 +115,9 @@ def make(item: Item, root: Path, settings: PaperSettings, statistics: Statistics
         rule = tuned(job, week(workload, 1), terms, TUNING_RUNS, TUNING_DECISIONS)
         outcome = follow(rule, job, *judged)
         return Result(**common, note=f"target {rule.target}", **fields_of(outcome))  # type: ignore[arg-type]
+    if item.method in PEERS:
+        sizer, made = _by_forecast(item, job, week(workload, 1), terms, settings.hidden, statistics)
+        return Result(**common, **made, **fields_of(follow(sizer, job, *judged)))  # type: ignore[arg-type]
     folder = item.folder(root)
     if (folder / CHECKPOINT).is_file():
         run = resume(folder)
@@ -132,3 +139,14 @@ def make(item: Item, root: Path, settings: PaperSettings, statistics: Statistics
         common["drawn"] = fields_of(follow(Torch(model, np.random.default_rng(item.seed)), job, *judged))["reward"]
     made = {"updates": run.update, "train_s": round(run.seconds, 1), "validation": round(run.best, 5)}
     return Result(**common, **made, **fields_of(outcome))  # type: ignore[arg-type]
+
+
+def _by_forecast(
+    item: Item, job: SizedJob, week_1: Workload, terms: Terms, hidden: int, statistics: Statistics
+) -> tuple[predicting.Predicting, dict[str, object]]:
+    """Train a forecaster and tune its target; also return what goes into the result."""
+    torch.manual_seed(item.seed)
+    found = trained(network_of(item.method, statistics, hidden), job, week_1, terms, item.seed)
+    rule, paid = predicting.tuned(found, job, week_1, terms, TUNING_RUNS, TUNING_DECISIONS)
+    note = f"target {rule.target}; error {found.error:.4f}, of no change {found.error_unchanged:.4f}"
+    return rule, {"updates": found.updates, "train_s": round(found.seconds, 1), "validation": round(paid, 5), "note": note}

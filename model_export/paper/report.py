@@ -7,7 +7,7 @@ from model_export.paper import significance
 from model_export.paper.figures import figure_4, figure_5a, figure_5b
 from model_export.paper.inference import along_anchors
 from model_export.paper.results import Result, cells, read_all
-from model_export.paper.tables import standing, table_drawn, table_raw, table_z
+from model_export.paper.tables import standing, table_drawn, table_raw, table_z, words_on_peers
 from model_export.paper.world import JOBS, LATENCY_WEIGHT
 from model_export.paper.zscores import VARIANTS
 
@@ -29,8 +29,8 @@ def tables(results: Sequence[Result], modes: Sequence[str], jobs: Sequence[str])
         if not whole:
             texts[f"paper-{mode}"] = f"No job has results of all nine variants in mode {mode} yet."
             continue
-        parts = [_head(mode, found, whole), table_z(table, whole), table_raw(table, whole), standing(table, whole)]
-        parts += [_significance(found, whole), table_drawn(found, whole)]
+        parts = [_head(mode, found, whole), table_z(table, whole), table_raw(table, whole), words_on_peers(table, whole)]
+        parts += [standing(table, whole), _significance(found, whole), table_drawn(found, whole)]
         texts[f"paper-{mode}"] = "\n\n".join(part for part in parts if part)
     return texts
 
@@ -43,7 +43,7 @@ def _significance(found: Sequence[Result], jobs: Sequence[str]) -> str:
 
 
 def _head(mode: str, found: Sequence[Result], jobs: Sequence[str]) -> str:
-    learned = [result for result in found if result.method != "HPA" and result.job in jobs]
+    learned = [result for result in found if result.method in VARIANTS and result.method != "HPA" and result.job in jobs]
     seeds = {job: len({result.seed for result in learned if result.job == job}) for job in jobs}
     low, high = min(result.train_s for result in learned), max(result.train_s for result in learned)
     updates = min(result.updates for result in learned), max(result.updates for result in learned)

@@ -77,6 +77,18 @@ def test_results_come_back_from_disk_and_only_whole_jobs_are_tabled(tmp_path: Pa
     assert "No job has results" in texts["paper-compat"]
 
 
+def test_peers_stand_below_the_nine_and_move_no_figure() -> None:
+    """Their z is on the nine's scale, without a paper's figure; a job without a result of theirs stays blank."""
+    peers = [result("CCRNN-PRED", job, PRINTED["SURE"][at] / 10, train_s=999.0) for at, job in enumerate(list(JOBS)[:5])]
+    without, joined = (tables(found, ("clean",), list(JOBS))["paper-clean"].split("\n") for found in (PANEL, [*PANEL, *peers]))
+    added = [line for line in joined if line not in without]
+    assert [line for line in joined if line and line not in added] == [line for line in without if line]
+    in_z, in_raw, words = added
+    assert in_z == "| CCRNN-PRED | 0.52 | 1.41 | 1.19 | 1.81 | 1.02 |  |  |"
+    assert in_raw.startswith("| CCRNN-PRED | 0.0520 (0.10 / 0.60 / 8.0) |")
+    assert "do not shape: CCRNN-PRED." in words
+
+
 def test_without_results_the_command_says_what_to_do(tmp_path: Path) -> None:
     """One sentence, and the two ways on."""
     done = CliRunner().invoke(policies, ["--out", str(tmp_path / "nothing")])
