@@ -108,7 +108,7 @@ def test_examples_show_overload_and_ample_sizes() -> None:
 def test_steps_make_errors_smaller(method: str) -> None:
     """On the same few examples over and over."""
     network, found = untrained(method), made(replace(SMALL, rows=1, decisions=6))
-    last = Encoded(x=found.encoded.x[:, -12:], mask=found.encoded.mask[:, -12:])  # minutes: sixty cells in a row are slow
+    last = Encoded(x=found.encoded.x[:, -24:], mask=found.encoded.mask[:, -24:])  # minutes: sixty cells in a row are slow
     found = replace(found, encoded=last)
     optimiser, every = torch.optim.Adam(network.parameters(), lr=1e-2), np.arange(len(found.hour))
     before = error_of(network, found, every)
