@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import softplus
 
 PRIOR_VARIANCE = 0.995
+INFORMATION = 1e-2  # weight of I
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +20,7 @@ class Weights:
 
     kl: float = 1e-3
     likelihood: float = 1e-2
-    information: float = 1e-2
+    information: float = INFORMATION
     rule: float = 1.0  # on the mean square of the outputs: where nothing is learned, stay at the plan alone
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from model_export.objective import Weights
+from model_export.objective import INFORMATION, Weights
 from model_export.paper.astgcn import Astgcn
 from model_export.paper.ccrnn import Ccrnn
 from model_export.paper.deepweave import DeepWeave
@@ -24,7 +24,7 @@ _RIVALS: dict[str, Builder] = {
 }
 
 
-def sure_options(method: str, information: float = 1e-2, **others: object) -> SureOptions:
+def sure_options(method: str, information: float = INFORMATION, **others: object) -> SureOptions:
     """Return SURE's options for it or one of its ablations; ``information`` weighs the information term where there is one."""
     weights = Weights(information=0.0 if method == "w/o MI" else information)
     return SureOptions(uniform=method == "w/o NVSS", weights=weights, **others)  # type: ignore[arg-type]

@@ -29,6 +29,11 @@ from policies.sampling import MASKED, Looked, neighbours_sampled
 
 LAYERS = 3
 
+Readout = Literal["own", "all"]
+Gnn = Literal["sage", "gin"]
+Estimator = Literal["st", "score"]
+Pairing = Literal["bilinear", "dot"]
+
 
 @dataclass(frozen=True, slots=True)
 class SureOptions:
@@ -43,10 +48,10 @@ class SureOptions:
     neighbours_max: int = 8
     direction: str = "down"
     uniform: bool = False
-    readout: Literal["all", "own"] = "own"
-    gnn: Literal["sage", "gin"] = "sage"
-    estimator: Literal["st", "score"] = "st"
-    pairing: Literal["bilinear", "dot"] = "bilinear"
+    readout: Readout = "own"
+    gnn: Gnn = "sage"
+    estimator: Estimator = "st"
+    pairing: Pairing = "bilinear"
     weights: Weights = field(default_factory=Weights)
 
 
@@ -219,7 +224,7 @@ def choice_gradient(z: Tensor, nodes: Tensor, known: Tensor, theta: Tensor, phi:
     serve better than the mean of what is chosen, drawn or not. A neighbour's weight, that of the relaxed choice by phi
     [B, N, k1, K], acts on what sets it apart from the mean of the neighbours beside it (slots [B, N, k1, k2]). Weights that
     multiply the drawn nodes themselves ask whether more of a node would do better, which no choice can give: what all nodes have
-    in common drowns the rest, and a sampler trained so comes to like early minutes as often as late ones.
+    in common drowns the rest, and a sampler trained so comes to like early minutes as well as late ones.
     """
     mean = torch.einsum("bnl,blnh->bnh", torch.softmax(theta / tau, dim=-1), z.detach())
     own = (mean - mean.detach()).reshape(-1, 1, 1, z.shape[-1]).expand(-1, nodes.shape[1], -1, -1)

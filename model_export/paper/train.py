@@ -21,10 +21,12 @@ import torch
 from torch import Tensor, nn
 
 from contracts.errors import SurescaleError
+from model_export.objective import INFORMATION
 from model_export.paper.draws import credit, draw, gains, log_probability
 from model_export.paper.methods import build
 from model_export.paper.parts import Method, Passed, State
 from model_export.paper.statistics import spread_start
+from model_export.paper.sure import Estimator, Gnn, Pairing, Readout
 from model_export.paper.world import SPAN_MINUTES, PaperMode, View, follow, offsets, sizes_of, terms_of, week
 from policies.graph import Int64
 from policies.package import Statistics
@@ -44,7 +46,7 @@ FREE_RESTARTS = {"clean": 0.55, "compat": 0.0}
 TAU_LAST = 0.1
 TINY = 1e-6
 VALIDATIONS = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)  # of the budget
-VALIDATION_ROWS, VALIDATION_DECISIONS = 10, 30  # every hour of the week at least once: six stretches missed collapses
+VALIDATION_ROWS, VALIDATION_DECISIONS = 10, 30  # every hour of the week at least once
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +90,12 @@ class PaperSettings:
     """Updates per one with the information term, whose whole graph is dear; it counts so many times then."""
     anchors: int = 10
     neighbours_max: int = 8
-    readout: Literal["own", "all"] = "own"
-    gnn: Literal["sage", "gin"] = "sage"
+    readout: Readout = "own"
+    gnn: Gnn = "sage"
     direction: Literal["down", "both"] = "down"
-    estimator: Literal["st", "score"] = "st"
-    pairing: Literal["bilinear", "dot"] = "bilinear"
-    information: float = 1e-2
+    estimator: Estimator = "st"
+    pairing: Pairing = "bilinear"
+    information: float = INFORMATION
     """Weight of the information term; w/o MI has none."""
 
     def loops(self, tasks: int) -> int:
