@@ -227,11 +227,14 @@ class BatchRows:
             busy = (per_minute * weight).sum(axis=1)
         if self._is_compat:
             latency, utilisation, counted_minutes = self._sampled(segments[0], weight, decided=bool(flags[1].any()))
+            full_latency = self._of_arrivals(weight)
         else:
-            latency = np.where(counted_minutes > 0, self._beyond_slo(minutes), 0.0)
+            beyond = np.where(counted_minutes > 0, self._beyond_slo(minutes), 0.0)
+            latency, full_latency = (each / self.job.slo_minutes for each in (np.minimum(beyond, LATENCY_MINUTES_MAX), beyond))
             utilisation = busy / np.maximum(allocated, 1e-9)
         return Span(
             latency=latency,
+            full_latency=full_latency,
             utilisation=utilisation,
             counted_minutes=counted_minutes,
             arrivals=(requests * weight).sum(axis=1),
@@ -248,12 +251,20 @@ class BatchRows:
         return allocated
 
     def _beyond_slo(self, minutes: int) -> Float64:
-        """Return the mean over requests of the minutes beyond the SLO, at most 10, over the SLO."""
+        """Return the mean over requests of the minutes beyond the SLO, float64 [B]."""
         sink = self._sink()
         requests = np.where(sink > AT_ONCE, self._size, 0.0)
         beyond = np.maximum(0.0, np.minimum(sink, minutes) - self._arrived - self.job.slo_minutes)
-        mean = _total(requests * beyond) / np.maximum(_total(requests), 1.0)
-        latency: Float64 = np.minimum(mean, LATENCY_MINUTES_MAX) / self.job.slo_minutes
+        mean: Float64 = _total(requests * beyond) / np.maximum(_total(requests), 1.0)
+        return mean
+
+    def _of_arrivals(self, weight: Float64) -> Float64:
+        """Return the mean minutes per request of the batches that arrived in the last m minutes, float64 [B]; weight [B, m]."""
+        newest = slice(self._arrived.shape[1] - weight.shape[1], None)
+        size = self._size[:, newest]
+        per_request = (self._sink() - self._arrived)[:, newest] / np.maximum(size, 1.0)
+        counts = weight * (size > 0)
+        latency: Float64 = (per_request * counts).sum(axis=1) / np.maximum(counts.sum(axis=1), 1.0)
         return latency
 
     def _inside(self, minutes: int, counted: Bool | None) -> Float64:

@@ -67,6 +67,8 @@ class Span:
     Attributes:
         latency: as the reward takes it. ``clean``: minutes, at most 10. ``slo``: minutes beyond the SLO, at most 10, over the
             SLO. ``compat``: minutes per request (see ``simulation.batches``).
+        full_latency: the same without the cap of ten minutes, of what arrived in the span. ``compat`` counts a batch when it
+            leaves, so that what an overload holds back pays later: here it counts at once, by when it is to leave if sizes stay.
         utilisation: as the reward takes it.
         counted_minutes: minutes (``compat``: snapshots) that count; at 0 latency and utilisation are 0 and mean nothing.
         arrivals: records that entered.
@@ -78,6 +80,7 @@ class Span:
     """
 
     latency: Float64
+    full_latency: Float64
     utilisation: Float64
     counted_minutes: Float64
     arrivals: Float64
@@ -118,9 +121,10 @@ def flow_span(
 ) -> Span:
     """Return the span of records that flow, from arrivals, backlog, busy and allocated minutes [B]."""
     arrivals, backlog, busy, allocated = sums
-    latency = np.minimum(latency_minutes(backlog, arrivals, path_minutes), LATENCY_MINUTES_MAX)
+    full_latency = np.where(counted_minutes > 0, latency_minutes(backlog, arrivals, path_minutes), 0.0)
     return Span(
-        latency=np.where(counted_minutes > 0, latency, 0.0),
+        latency=np.minimum(full_latency, LATENCY_MINUTES_MAX),
+        full_latency=full_latency,
         utilisation=busy / np.maximum(allocated, 1e-9),
         counted_minutes=counted_minutes,
         arrivals=arrivals,

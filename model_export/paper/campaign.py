@@ -14,9 +14,10 @@ from model_export.paper.forecasters import network_of, trained
 from model_export.paper.hpa import tuned
 from model_export.paper.methods import LEARNED
 from model_export.paper.results import Result, fields_of
+from model_export.paper.settings import PaperSettings
 from model_export.paper.statistics import fit_statistics
 from model_export.paper.sweeps import ANCHORS, FIGURE_4_JOB, LAMBDAS
-from model_export.paper.train import CHECKPOINT, PaperSettings, Torch, begin, best_model, resume, train
+from model_export.paper.train import CHECKPOINT, Torch, begin, best_model, resume, train
 from model_export.paper.world import DECISIONS, JOBS, LATENCY_WEIGHT, RUNS, PaperMode, follow, offsets, terms_of, week
 from model_export.paper.zscores import PEERS
 from policies.package import Statistics

@@ -101,8 +101,8 @@ def _ship(out: Path, folder: Path, budget_s: float, updates: int | None) -> None
     _need_torch()
     import logging
 
+    from model_export.paper.settings import PaperSettings
     from model_export.paper.shipping import ship_sure_paper, ship_variants
-    from model_export.paper.train import PaperSettings
 
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     ship_variants(out, folder / "variants", lambda line: click.echo(line, err=True))
@@ -123,7 +123,7 @@ def _train(
 ) -> None:
     _need_torch()
     from model_export.paper import campaign
-    from model_export.paper.train import PaperSettings, changed_settings
+    from model_export.paper.settings import PaperSettings, changed_settings
 
     wrong = [change for change in changes if "=" not in change]
     if wrong:

@@ -10,122 +10,41 @@ state, whatever the number of branches. Half of the loops then follow the mean a
 
 import json
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Literal
 
 import msgspec
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from contracts.errors import SurescaleError
-from model_export.objective import INFORMATION
 from model_export.paper.draws import credit, draw, gains, log_probability
 from model_export.paper.methods import build
 from model_export.paper.parts import Method, Passed, State
+from model_export.paper.settings import TAU_LAST, PaperSettings
 from model_export.paper.statistics import spread_start
-from model_export.paper.sure import Estimator, Gnn, Pairing, Readout
-from model_export.paper.world import SPAN_MINUTES, PaperMode, View, follow, offsets, sizes_of, terms_of, week
+from model_export.paper.world import SPAN_MINUTES, View, action_for, asked_for, follow, offsets, sizes_of, terms_of, week
 from policies.graph import Int64
 from policies.package import Statistics
 from policies.proposal import Float64
 from simulation.jobs import SizedJob, load_job
-from simulation.loop import LoopRows, Terms, resized
-from simulation.report import LATENCY_MINUTES_MAX, latency_minutes
+from simulation.loop import LoopRows, Terms
 from simulation.workload import Workload, load_workload
 
 CHECKPOINT = "checkpoint.pt"
 STD_FIRST = {"clean": 0.2, "compat": 0.3}
 """First exploration: every task limits the whole job's flow; more where sizes are cut towards zero, so that they move at all."""
+STD_LAST = {"clean": None, "compat": 0.1}
+"""Exploration at a run's end, where it narrows evenly; None: it is learned. In ``compat`` the best sizes lie a step from an
+overload that costs twenty times what they save, and under wide draws ample sizes are the best there are."""
 HOLD_SPANS = {"clean": 3, "compat": 1}
 """Hours that a draw is held: by its first hour hardly a change is worth its restart; in ``compat`` every hour has one anyway."""
 FREE_RESTARTS = {"clean": 0.55, "compat": 0.0}
 """Share of a run, from its start, in which a restart takes no time: while sizes are still poor, no change looks worth one."""
-TAU_LAST = 0.1
 TINY = 1e-6
 VALIDATIONS = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)  # of the budget
 VALIDATION_ROWS, VALIDATION_DECISIONS = 10, 30  # every hour of the week at least once
-
-
-@dataclass(frozen=True, slots=True)
-class PaperSettings:
-    """Everything that shapes a run; it travels into the model's card."""
-
-    method: str
-    jobs: tuple[str, ...]
-    """One for the tables; several in turn, an episode each, for a model that serves any."""
-    mode: PaperMode = "clean"
-    latency_weight: float = 0.5
-    seed: int = 0
-    workload: str = "clarknet"
-    budget_s: float = 30.0
-    """Processor seconds of one thread."""
-    updates_max: int | None = None
-    """Ends a run before its budget; for tests."""
-    hidden: int = 32
-    states: int = 0
-    """Loops B; 0: 400 over the tasks, from 8 to 16."""
-    branches: int = 40
-    hold_spans: int = 0
-    """0: the mode's own."""
-    discount: float = 0.7
-    """What is drawn is held for so many hours, each counting less."""
-    episode: int = 24
-    """Decisions before the loops begin anew elsewhere in the week."""
-    learning_rate: float = 1e-2
-    """Adam's, falling linearly to a twentieth."""
-    entropy: float = 1e-3
-    barrier: float = 1e-2
-    """On -log(1 - a^2) of the mean actions: a saturated tanh has no gradient to come back by."""
-    limits: float = 1.0
-    """On what a mean action asks beyond bounds and total limit: a job that asks for more everywhere gets the same everywhere."""
-    gradient_norm_max: float = 0.5
-    """Of each part of a network by itself: the steep slopes of a sampler's relaxed choice would cut those of its head short."""
-    tau_first: float = 0.5
-    tau_last: float = TAU_LAST
-    """Temperature of the relaxed top-k."""
-    information_every: int = 4
-    """Updates per one with the information term, whose whole graph is dear; it counts so many times then."""
-    anchors: int = 10
-    neighbours_max: int = 8
-    readout: Readout = "own"
-    gnn: Gnn = "sage"
-    direction: Literal["down", "both"] = "down"
-    estimator: Estimator = "st"
-    pairing: Pairing = "bilinear"
-    information: float = INFORMATION
-    """Weight of the information term; w/o MI has none."""
-
-    def loops(self, tasks: int) -> int:
-        """Return B for a job of so many tasks."""
-        return self.states or int(np.clip(400 // tasks, 8, 16))
-
-
-SET_ELSEWHERE = {"method", "jobs", "mode", "latency_weight", "seed", "workload", "budget_s", "updates_max", "anchors"}
-"""Fields of settings that a campaign's own options and items give."""
-
-
-class SettingRefused(SurescaleError):
-    """A training setting that does not exist, or a value that it cannot have; the message names both."""
-
-
-def changed_settings(settings: PaperSettings, changes: Mapping[str, str]) -> PaperSettings:
-    """Return settings with fields replaced by values as one types them.
-
-    >>> changed_settings(PaperSettings("SURE", ()), {"gnn": "gin", "hidden": "50"}).hidden
-    50
-    """
-    known = sorted({field.name for field in fields(PaperSettings)} - SET_ELSEWHERE)
-    for name, value in changes.items():
-        if name not in known:
-            raise SettingRefused(f"{name}: not a training setting; there are {', '.join(known)}")
-        try:
-            settings = msgspec.convert({**asdict(settings), name: value}, PaperSettings, strict=False)
-        except msgspec.ValidationError as error:
-            raise SettingRefused(f"{name}={value}: {str(error).split(' - at ')[0]}") from None
-    return settings
 
 
 @dataclass(slots=True)
@@ -171,6 +90,7 @@ def begin(settings: PaperSettings, statistics: Statistics) -> PaperRun:
     )
     with torch.no_grad():
         model.log_std.fill_(float(np.log(STD_FIRST[settings.mode])))
+    model.log_std.requires_grad_(STD_LAST[settings.mode] is None)
     optimiser = torch.optim.Adam(model.parameters(), lr=settings.learning_rate, betas=(0.9, 0.99))
     return PaperRun(settings, statistics, model, optimiser, np.random.default_rng(settings.seed), _copy(model))
 
@@ -221,20 +141,16 @@ class Loops:
     def try_out(self, desired: Int64, spans: int = 1, discount: float = 1.0) -> Float64:
         """Return discounted rewards [G, B] of holding desired [G, B, N] for so many spans; the loops themselves stand still.
 
-        Minutes beyond ten are charged too. In ``clean`` the reward itself stops there, in ``compat`` (where minutes count per
-        request of a batch) it does not see batches that have not left: a policy that once falls behind would learn to stay there,
-        where the smallest sizes are the best used.
+        All of what arrives is charged. The reward itself stops at ten minutes in ``clean``, and in ``compat`` it does not see
+        batches that have not left: a policy that once falls behind would learn to stay there, where the smallest sizes are the
+        best used.
         """
         twin, wanted = self.rows.repeated(len(desired)), desired.reshape(-1, desired.shape[-1])
         total = np.zeros(len(wanted))
         for at in range(spans):
             span = twin.step(wanted)
             total += discount**at * twin.reward(span)
-            latency = latency_minutes(span.backlog_minutes, span.arrivals, twin.job.path_minutes)
-            beyond = np.maximum(0.0, latency - LATENCY_MINUTES_MAX)
-            if twin.terms.mode == "compat":
-                beyond /= np.maximum(span.arrivals / twin.terms.span_minutes, 1.0)
-            total -= discount**at * twin.terms.latency_weight * beyond
+            total -= discount**at * twin.terms.latency_weight * (span.full_latency - span.latency)
         return total.reshape(len(desired), -1)
 
     def go_on(self, desired: Int64) -> None:
@@ -250,6 +166,7 @@ def update(run: PaperRun, loops: Loops) -> None:
     current = view.observed.current
     for options in run.optimiser.param_groups:
         options["lr"] = settings.learning_rate * (1.0 - 0.95 * run.done)
+    _narrow(run)
     tau = settings.tau_first + (settings.tau_last - settings.tau_first) * run.done
     information = float(settings.information_every) if run.update % settings.information_every == 0 else 0.0
     passed = run.model.explore(State.of(view.encoded, graph), run.generator, tau, information)
@@ -281,6 +198,14 @@ def update(run: PaperRun, loops: Loops) -> None:
     run.update += 1
 
 
+@torch.no_grad()
+def _narrow(run: PaperRun) -> None:
+    """Set the spread of draws where it follows the run."""
+    first, last = STD_FIRST[run.settings.mode], STD_LAST[run.settings.mode]
+    if last is not None:
+        run.model.log_std.fill_(float(np.log(first + (last - first) * run.done)))
+
+
 def choice_loss(loops: Loops, passes: tuple[Passed, Passed], current: Int64, settings: PaperSettings) -> Tensor:
     """Return the loss by which two draws of nodes from the same states learn from each other: the better one's odds rise.
 
@@ -301,8 +226,7 @@ def barrier(mean: Tensor) -> Tensor:
 
 def came_to(mean: Float64, current: Int64, given: Int64, terms: Terms) -> Float64:
     """Return actions [B, N], those that bounds or the total limit cut replaced by what they came to: sizes given [B, N]."""
-    asked = resized(current, 1.0 + mean, terms)
-    return np.where(asked != given, given / current - 1.0, mean)
+    return np.where(asked_for(mean, current, terms) != given, action_for(given, current, terms), mean)
 
 
 def beyond_limits(mean: Tensor, centre: Float64) -> Tensor:

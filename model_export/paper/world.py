@@ -35,6 +35,10 @@ LATENCY_WEIGHT: dict[str, float] = {"clean": 0.5, "compat": 0.7}
 """lambda: 0.5 where records flow; 0.7, the value in the paper's code, in the mode that follows this code."""
 
 
+REACH = 0.9
+"""The action that asks for a ratio of 2 in ``compat``: no less leads away from a single subtask there, and tanh stays below 1."""
+
+
 def terms_of(mode: PaperMode, latency_weight: float | None = None) -> Terms:
     """Return the simulator's terms: a decision an hour, one hour of snapshots."""
     weight = LATENCY_WEIGHT[mode] if latency_weight is None else latency_weight
@@ -62,9 +66,20 @@ def offsets(runs: int) -> Int64:
     return SPAN_MINUTES * (1 + np.arange(runs, dtype=np.int64) * hours // runs)
 
 
+def asked_for(action: Float64, current: Int64, terms: Terms) -> Int64:
+    """Return parallelism [B, N] for actions a [B, N] in [-1, 1]: p (1 + a), in ``compat`` p (1 + a / REACH); rounded."""
+    ratio = 1.0 + (np.clip(action / REACH, -1.0, 1.0) if terms.mode == "compat" else action)
+    return resized(current, ratio, terms)
+
+
+def action_for(sizes: Int64, current: Int64, terms: Terms) -> Float64:
+    """Return actions [B, N] that ask for sizes [B, N]."""
+    return (sizes / current - 1.0) * (REACH if terms.mode == "compat" else 1.0)
+
+
 def sizes_of(action: Float64, current: Int64, job: SizedJob, terms: Terms) -> Int64:
-    """Return parallelism [B, N] for actions a [B, N] in [-1, 1]: p (1 + a), rounded as the mode does, within all limits."""
-    return within_limits(resized(current, 1.0 + action, terms), job)
+    """Return parallelism [B, N] for actions [B, N] in [-1, 1], within all limits."""
+    return within_limits(asked_for(action, current, terms), job)
 
 
 @dataclass(frozen=True)

@@ -199,6 +199,16 @@ def test_a_silent_snapshot_costs_a_whole_minute_per_request() -> None:
     assert 0.66 < rows.step(np.array([[1, 1, 1]])).latency[0] < 0.80
 
 
+def test_what_an_overload_holds_back_is_in_the_full_latency_at_once() -> None:
+    """Twenty batches of 150 requests, 1.5 minutes each: those that arrived wait longer than those that have left so far did."""
+    rows = core(sized(chain(1.0)), 1, "compat")
+    span = passed(rows, *[150] * 20)
+    per_request = (1.5 + 0.5 * np.arange(20)) / 150
+    assert span.full_latency[0] == pytest.approx(per_request.mean())
+    assert span.latency[0] != pytest.approx(per_request.mean())
+    assert passed(rows, *[0] * 20).full_latency[0] == 0.0
+
+
 def test_compat_looks_at_utilisation_just_before_a_batch_arrives() -> None:
     """A task that is busy for 0.9 of every minute is seen idle; one that is busy throughout is seen so."""
     job = sized(chain(1.0))

@@ -229,6 +229,16 @@ def test_rewards_weigh_latency_and_utilisation() -> None:
     assert rows.reward(rows.step(np.array([[1, 1, 1]])))[0] == pytest.approx(-0.7 * 0.01 + 0.3 * 0.5)
 
 
+@pytest.mark.parametrize("mode", ["clean", "slo"])
+def test_only_the_full_latency_passes_ten_minutes(mode: Mode) -> None:
+    """Four hours at twice the capacity: what the reward takes stops at the cap, the full latency goes on."""
+    job = sized(chain(1.0))
+    rows = LoopRows(job, workload([200] * 600), np.array([60]), np.array([[1, 1, 1]]), Terms(mode, span_minutes=60))
+    spans = [rows.step(np.array([[1, 1, 1]])) for _ in range(4)]
+    assert spans[-1].latency[0] == spans[-2].latency[0]
+    assert spans[-1].full_latency[0] > spans[-2].full_latency[0] > spans[-2].latency[0]
+
+
 def test_the_fast_core_is_blind_to_how_small_a_service_time_is() -> None:
     """A task that takes a billionth of the others neither waits nor spoils the sums."""
     job = sized(chain(1.0, 1e-9, 0.0, 1.0))

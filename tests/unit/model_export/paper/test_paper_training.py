@@ -9,24 +9,23 @@ import pytest
 torch = pytest.importorskip("torch", reason="training needs torch: make install-train")
 
 from model_export.paper.parts import Passed  # noqa: E402
+from model_export.paper.settings import PaperSettings, SettingRefused, changed_settings  # noqa: E402
 from model_export.paper.statistics import fit_statistics, spread_start  # noqa: E402
 from model_export.paper.train import (  # noqa: E402
     Loops,
-    PaperSettings,
-    SettingRefused,
     Torch,
     barrier,
     begin,
     beyond_limits,
     came_to,
-    changed_settings,
     choice_loss,
     resume,
     save,
     update,
 )
-from model_export.paper.world import PaperMode, View, terms_of, week  # noqa: E402
+from model_export.paper.world import MODES, PaperMode, View, start, terms_of, week  # noqa: E402
 from simulation.jobs import load_job  # noqa: E402
+from simulation.loop import LoopRows  # noqa: E402
 from simulation.workload import load_workload  # noqa: E402
 from tests.unit.model_export.paper.cases import STATISTICS  # noqa: E402
 
@@ -122,6 +121,33 @@ def test_delay_beyond_ten_minutes_costs_in_training_in_both_modes(mode: PaperMod
     rewards = loops.try_out(np.stack([least, ample, ample, ample]), spans=2, discount=0.7)
     assert (rewards[0] < rewards[1] - least_loss).all()
     np.testing.assert_array_equal(rewards[1], rewards[2])
+
+
+def test_in_compat_the_way_out_of_an_overload_pays_the_more_the_longer_it_lasts() -> None:
+    """The hour's own reward says the reverse: the larger sizes are, the more late batches leave in it."""
+    rows = LoopRows(JOB, week(CLARKNET, 1), np.array([660]), start(JOB, 1), terms_of("compat"))
+    least, ample = np.ones_like(start(JOB, 1)), start(JOB, 1)
+    charged, rewarded = [], []
+    for _ in range(6):
+        one, all_of_them = Loops(rows).try_out(np.stack([least, ample]))[:, 0].tolist()
+        charged.append(all_of_them - one)
+        spans = [twin.reward(twin.step(sizes))[0] for twin, sizes in ((rows.copy(), least), (rows.copy(), ample))]
+        rewarded.append(spans[1] - spans[0])
+        rows.step(least)
+    assert charged == sorted(charged)
+    assert charged[-1] > 1.0
+    assert rewarded[-1] < 0.5 * rewarded[0]
+
+
+def test_draws_narrow_with_the_run_in_compat_and_are_learned_in_clean() -> None:
+    """From 0.3 to 0.1 whatever rewards say there; here by their gradient."""
+    runs = {mode: begin(replace(SMALL, mode=mode), STATISTICS) for mode in MODES}
+    for run in runs.values():
+        run.update = 2
+        update(run, Loops.begin(run, JOB, week(CLARKNET, 1)))
+    assert float(runs["compat"].model.log_std.detach().exp()) == pytest.approx(0.2)
+    assert runs["compat"].model.log_std.grad is None
+    assert float(runs["clean"].model.log_std.grad) != 0.0
 
 
 def test_a_resumed_run_goes_on_to_the_same_weights(tmp_path: Path) -> None:

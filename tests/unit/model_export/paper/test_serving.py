@@ -12,7 +12,8 @@ import hashlib  # noqa: E402
 
 from model_export.paper.export import card_of, export_graphs, slug, write_card  # noqa: E402
 from model_export.paper.parts import State  # noqa: E402
-from model_export.paper.train import PaperSettings, begin  # noqa: E402
+from model_export.paper.settings import PaperSettings  # noqa: E402
+from model_export.paper.train import begin  # noqa: E402
 from policies.package import PackageRejected  # noqa: E402
 from policies.paper.card import read_paper_package  # noqa: E402
 from policies.paper.models import open_model  # noqa: E402

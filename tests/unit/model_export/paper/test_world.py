@@ -1,9 +1,24 @@
 """The paper's setting: actions to sizes, weeks, runs, HPA's target."""
 
 import numpy as np
+import pytest
 
 from model_export.paper.hpa import Hpa, tuned
-from model_export.paper.world import DECISIONS, JOBS, RUNS, View, follow, offsets, sizes_of, start, terms_of, week
+from model_export.paper.world import (
+    DECISIONS,
+    JOBS,
+    RUNS,
+    PaperMode,
+    View,
+    action_for,
+    asked_for,
+    follow,
+    offsets,
+    sizes_of,
+    start,
+    terms_of,
+    week,
+)
 from policies.graph import Int64
 from simulation.jobs import load_job
 from simulation.workload import load_workload
@@ -30,7 +45,24 @@ def test_an_action_asks_for_one_plus_a_times_the_size() -> None:
     current = np.array([[1, 1, 2, 5, 5, 1]])
     action = np.array([[0.9, 0.6, 0.49, -0.5, 1.0, 0.9]])
     assert sizes_of(action, current, JOB, terms_of("clean")).tolist() == [[1, 2, 3, 3, 10, 1]]
-    assert sizes_of(action, current, JOB, terms_of("compat")).tolist() == [[1, 1, 2, 3, 10, 1]]
+    assert sizes_of(action, current, JOB, terms_of("compat")).tolist() == [[1, 1, 3, 3, 10, 1]]
+
+
+def test_compat_leaves_one_subtask_by_an_action_that_a_tanh_reaches() -> None:
+    """Only a ratio of 2 does, and a mean action is less than 1; in return sizes are asked for by smaller actions."""
+    one, terms = np.array([[1, 1, 1, 1, 1, 1]]), terms_of("compat")
+    assert sizes_of(np.full((1, 6), 0.89), one, JOB, terms).tolist() == one.tolist()
+    assert sizes_of(np.full((1, 6), 0.91), one, JOB, terms).tolist() == [[1, 2, 2, 2, 2, 1]]
+
+
+@pytest.mark.parametrize("mode", ["clean", "compat"])
+def test_actions_ask_for_the_sizes_they_stand_for(mode: PaperMode) -> None:
+    """From any size to any other within a doubling, and a hair beyond so that cutting towards zero keeps it."""
+    current, wanted = (each.ravel()[None] for each in np.meshgrid(np.arange(1, 11), np.arange(1, 11), indexing="ij"))
+    action = action_for(wanted, current, terms_of(mode))
+    reached = (action * (1 + 1e-9) <= 1.0) & (wanted <= 2 * current)
+    asked = asked_for(action * (1 + 1e-9), current, terms_of(mode))
+    np.testing.assert_array_equal(asked[reached], wanted[reached])
 
 
 def test_fewer_sizes_are_stuck_at_one_when_actions_round_half_up() -> None:
