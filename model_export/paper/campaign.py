@@ -52,13 +52,14 @@ class Item:
 
 
 def tables(modes: tuple[PaperMode, ...], seeds: int, jobs: tuple[str, ...]) -> Iterator[Item]:
-    """Yield what tables 1 and 2 and the peers' rows need, seed by seed, so that every pass completes them once."""
+    """Yield what tables 1 and 2 need, seed by seed, so that every pass completes them once; HPA and the peers have one seed."""
     for seed in range(seeds):
         for mode in modes:
             for job in jobs:
                 if seed == 0:
-                    yield Item("HPA", job, mode, 0)
-                for method in (*LEARNED, *PEERS):
+                    for method in ("HPA", *PEERS):
+                        yield Item(method, job, mode, 0)
+                for method in LEARNED:
                     yield Item(method, job, mode, seed)
 
 

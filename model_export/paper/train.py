@@ -100,6 +100,12 @@ def train(run: PaperRun, folder: Path | None, tell: Callable[[PaperRun], object]
     workload = load_workload(run.settings.workload)
     jobs, load = [load_job(name, workload) for name in run.settings.jobs], week(workload, 1)
     loops: Loops | None = None
+
+    def validation() -> float:
+        return float(np.mean([validate(run, job, load) for job in jobs]))
+
+    if run.update == 0:
+        run.best = validation()  # what began better than it ever became stays as it began
     while run.done < 1.0 or run.validations < len(VALIDATIONS):
         began = time.process_time()
         if run.done < 1.0:
@@ -109,7 +115,7 @@ def train(run: PaperRun, folder: Path | None, tell: Callable[[PaperRun], object]
             update(run, loops)
         run.seconds += time.process_time() - began
         if run.done >= VALIDATIONS[run.validations]:
-            _keep_best(run, float(np.mean([validate(run, job, load) for job in jobs])))
+            _keep_best(run, validation())
             tell(run)
             if folder is not None:
                 save(run, folder)

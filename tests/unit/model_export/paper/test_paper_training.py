@@ -21,6 +21,7 @@ from model_export.paper.train import (  # noqa: E402
     choice_loss,
     resume,
     save,
+    train,
     update,
 )
 from model_export.paper.world import MODES, PaperMode, View, start, terms_of, week  # noqa: E402
@@ -161,6 +162,17 @@ def test_a_resumed_run_goes_on_to_the_same_weights(tmp_path: Path) -> None:
         update(one, Loops.begin(one, JOB, week(CLARKNET, 1)))
     for name, weight in run.model.state_dict().items():
         assert torch.equal(weight, again.model.state_dict()[name]), name
+
+
+def test_what_began_better_than_it_became_stays_as_it_began() -> None:
+    """A learning rate that throws the network into overload: the weights before training are the best there are."""
+    large = ("j_3803524",)  # what it starts with holds all week
+    run = begin(replace(SMALL, method="TVW-RL", jobs=large, learning_rate=3.0), STATISTICS)
+    before = {name: weight.clone() for name, weight in run.model.state_dict().items()}
+    train(run, None, lambda _: None)
+    assert run.validations == 7
+    assert not all(torch.equal(weight, run.model.state_dict()[name]) for name, weight in before.items())
+    assert all(torch.equal(weight, run.best_state[name]) for name, weight in before.items())
 
 
 def test_loops_begin_with_sizes_of_all_kinds() -> None:
