@@ -27,16 +27,19 @@ start() {
     echo "export DOCKER_HOST=$DOCKER_HOST TESTCONTAINERS_CONNECTION_MODE=docker_host TESTCONTAINERS_HOST_OVERRIDE=127.0.0.1"
 }
 
+# After a crash the number may belong to another process.
+runs() { [ "$(cat "/proc/$1/comm" 2> /dev/null)" = dockerd ]; }
+
 stop() {
     [ -e "$folder/docker.pid" ] || give_up "no engine runs in $folder"
     local pid
     pid=$(cat "$folder/docker.pid")
-    kill -TERM "$pid"
+    if runs "$pid"; then kill -TERM "$pid"; fi
     for _ in $(seq $((WAIT_S * 10))); do
-        kill -0 "$pid" 2> /dev/null || break
+        runs "$pid" || break
         sleep 0.1
     done
-    ! kill -0 "$pid" 2> /dev/null || give_up "the engine does not end; its process is $pid"
+    ! runs "$pid" || give_up "the engine does not end; its process is $pid"
     umount "$folder/exec/netns/default" 2> /dev/null || true
     [ ! -s "$folder/forward" ] || iptables --policy FORWARD "$(cat "$folder/forward")" 2> /dev/null || true
     # What dockerd made there, and nothing else.

@@ -5,25 +5,31 @@
 set -uo pipefail
 cd "$(dirname "$0")"
 FILE=compose.yaml
-SETTINGS=${ENV_FILE:-.env}
-[ -f "$SETTINGS" ] || SETTINGS=.env.example
-
 say() { echo "surescale: $*" >&2; }
 give_up() { say "$*"; exit 1; }
+SETTINGS=${ENV_FILE:-.env}
+if [ ! -f "$SETTINGS" ]; then
+    # The demo in place of a file that was asked for would drop its volumes.
+    [ -z "${ENV_FILE:-}" ] || give_up "ENV_FILE: $ENV_FILE is no file; give its whole path, or unset it for compose/.env"
+    SETTINGS=.env.example
+fi
 # The last line, of a role's JSON only the message.
 last_line() {
     grep -v '^[[:space:]]*$' "$1" | tail -n 1 \
         | sed -E -e 's/^surescale: //' -e 's/^\{.*"message": "(([^"\\]|\\.)*)".*$/\1/' | cut -c 1-400
 }
 
-# The file's values, where the environment has none of its own.
+# The file's values, where the environment has none of its own; quotes around a whole value are not part of it.
 read_settings() {
-    local line name
-    while IFS= read -r line; do
+    local line name value
+    while IFS= read -r line || [ -n "$line" ]; do
+        line=${line%$'\r'}
         case $line in '' | '#'*) continue ;; esac
         name=${line%%=*}
         [[ $name =~ ^[A-Z_][A-Z0-9_]*$ ]] || give_up "$SETTINGS: ${line@Q} is not NAME=value"
-        [ -n "${!name+set}" ] || export "$name=${line#*=}"
+        value=${line#*=}
+        if [[ $value =~ ^\"(.*)\"$ || $value =~ ^\'(.*)\'$ ]]; then value=${BASH_REMATCH[1]}; fi
+        [ -n "${!name+set}" ] || export "$name=$value"
     done < "$SETTINGS"
     export COMPOSE_PROJECT_NAME=${COMPOSE_PROJECT_NAME:-surescale}
     for name in SURESCALE_ENGINE_URL SURESCALE_ROAD_CLOCK; do

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from contracts.messages import Count, Message, Parallelism, Part, Text, TimeMs
+from contracts.messages import Count, Identity, Message, Parallelism, Part, Text, TimeMs
 
 
 class TaskChange(Part, frozen=True, kw_only=True):
@@ -49,7 +49,7 @@ class RescheduleCommand(Message, frozen=True, kw_only=True, tag="command/1"):
     ``standby`` changes nothing but the standbys.
     """
 
-    command_id: Text
+    command_id: Identity
     cluster: Text
     job: Text
     desired_generation: Annotated[int, Meta(ge=1)]
@@ -57,7 +57,7 @@ class RescheduleCommand(Message, frozen=True, kw_only=True, tag="command/1"):
     steps: Annotated[int, Meta(ge=1)] = 1  # as far as known now: step < steps - 1 means that another one follows
     action: Literal["prepare", "commit", "abort", "standby"] = "commit"
     base_placement_generation: Count
-    decision_id: Text
+    decision_id: Identity
     gate_reason: Literal["desired", "sufficient", "forced"]
     gate_cause: Text
     issued_at_ms: TimeMs
@@ -76,7 +76,7 @@ class Outcome(Message, frozen=True, kw_only=True, tag="outcome/1"):
 
     cluster: Text
     job: Text
-    decision_id: Text
+    decision_id: Identity
     span_end_ms: TimeMs
     status: Literal["held", "pending", "commanded", "superseded", "refused"]
     reason: Text  # a word of a closed set: see rescaler.control.reasons
@@ -97,7 +97,7 @@ class Progress(Message, frozen=True, kw_only=True, tag="progress/1"):
 
     cluster: Text
     job: Text
-    command_id: Text
+    command_id: Identity
     desired_generation: Count
     status: Literal["accepted", "warming", "applied", "failed"]
     at_ms: TimeMs

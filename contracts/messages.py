@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta
 
 Text = Annotated[str, Meta(min_length=1, max_length=256)]
+Identity = Annotated[str, Meta(min_length=1, max_length=1024)]  # made of names (`contracts.ids`), so longer than any of them
 Count = Annotated[int, Meta(ge=0, le=2**53)]
 TimeMs = Annotated[int, Meta(ge=0, le=2**53)]
 Parallelism = Annotated[int, Meta(ge=1, le=1_000_000)]
@@ -251,10 +252,10 @@ class Decision(Message, frozen=True, kw_only=True, tag="decision/1"):
     A function of (window, policy hash, settings version, seed): it carries no wall time.
     """
 
-    decision_id: Text
+    decision_id: Identity
     job: Text
     span_end_ms: TimeMs
-    window_id: Text
+    window_id: Identity
     policy: PolicyUsed
     seed: int
     settings_version: Count
@@ -277,7 +278,7 @@ class RescalerRecord(Message, frozen=True, kw_only=True, tag="rescaler-state/1")
 
     cluster: Text
     kind: Literal["job", "cluster", "request"]
-    id: Text
+    id: Identity
     at_ms: TimeMs
     body: msgspec.Raw
 

@@ -3,7 +3,9 @@
 Every role reads them from environment variables ``SURESCALE_<FIELD>`` (upper case); command-line options win over them.
 """
 
+import math
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import TypeVar, get_type_hints
@@ -55,7 +57,7 @@ class RoadSettings:
         """Check what environment or options may have said; settings of a role call this before their own checks.
 
         Raises:
-            SettingsError: an engine's address that is none, or no such port; names the setting and the fix.
+            SettingsError: an engine's address or a port that is none, a time that cannot be; names the setting and the fix.
         """
         if not _is_http(self.engine_url):
             raise SettingsError(
@@ -64,6 +66,9 @@ class RoadSettings:
             )
         if not 0 <= self.health_port <= PORT_MAX:
             raise SettingsError(f"SURESCALE_HEALTH_PORT: {self.health_port} is no port; give one up to {PORT_MAX}, or 0 for none")
+        for name, least in (("window_minutes", 1), ("allowed_lateness_ms", 0), ("ahead_of_clock_ms_max", 0)):
+            if getattr(self, name) < least:
+                raise SettingsError(f"SURESCALE_{name.upper()}: {getattr(self, name)} is too little; give {least} or more")
 
 
 def from_environment(kind: type[S], environment: Mapping[str, str] | None = None, /, **options: object) -> S:
@@ -90,7 +95,10 @@ def to_environment(settings: RoadSettings) -> dict[str, str]:
 
 def without_password(url: str) -> str:
     """Return an address fit for logs and messages: the password in it, if any, replaced by stars."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # no address, as its reader will say; it may hold a password all the same
+        return re.sub(r"//.*@", "//***@", url)
     if parts.password is None:
         return url
     host = parts.netloc.rpartition("@")[2]
@@ -116,7 +124,10 @@ def _parse(name: str, text: str, kind: object) -> object:
         if kind is int:
             return int(text)
         if kind is float:
-            return float(text)
+            number = float(text)
+            if not math.isfinite(number):
+                raise ValueError(text)  # no limit that is compared with it would stop it
+            return number
     except (KeyError, ValueError):
         raise SettingsError(f"{name}: {text!r} is not a valid {getattr(kind, '__name__', kind)}; set it or unset it") from None
     return text

@@ -8,7 +8,7 @@ import math
 
 import msgspec
 
-from contracts.messages import Count, Share, Text, TimeMs
+from contracts.messages import Count, Identity, Share, TimeMs
 from contracts.windows import Window, source_load
 from contracts.wire import decode
 
@@ -20,7 +20,7 @@ _encoder = msgspec.json.Encoder(order="sorted")
 class WindowSummary(msgspec.Struct, frozen=True, kw_only=True):
     """A window's identity, how much of it is known, the load of its newest minute, and what was counted in that minute."""
 
-    window_id: Text
+    window_id: Identity
     window_end_ms: TimeMs
     window_minutes: Count
     completeness: Share

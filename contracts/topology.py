@@ -35,9 +35,13 @@ def topological_order(tasks: Sequence[TaskSpec]) -> list[int]:
     """Return task indices so that every task comes after its upstreams; ties keep the listed order (Kahn 1962).
 
     Raises:
-        RecordRejected: ``cyclic_topology``, naming the tasks on or behind the cycle.
+        RecordRejected: ``cyclic_topology``, naming the tasks on or behind the cycle; ``invalid_field`` for an unknown upstream.
     """
     index = {spec.task: i for i, spec in enumerate(tasks)}
+    for i, spec in enumerate(tasks):
+        if not index.keys() >= set(spec.upstream):
+            unknown = next(upstream for upstream in spec.upstream if upstream not in index)
+            raise RecordRejected("invalid_field", f"tasks[{i}].upstream", f"{unknown!r} is no task of the job")
     waiting_for = [len(set(spec.upstream)) for spec in tasks]
     downstream: list[list[int]] = [[] for _ in tasks]
     for i, spec in enumerate(tasks):

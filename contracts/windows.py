@@ -178,6 +178,8 @@ def decode_window(raw: bytes | None) -> Window:
         header = msgspec.json.decode(raw[_PREFIX.size : body_at], type=_Header)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RecordRejected("invalid_field", "header", str(error)) from None
+    if header.window_minutes < 1:
+        raise RecordRejected("invalid_field", "window_minutes", "a window of no minute")
     if header.figures != FIGURES:
         raise RecordRejected("unknown_layout", "figures", "the window lists other figures than this version knows")
     if len(header.hourly_load) != HOURS:
@@ -212,7 +214,7 @@ def _figures(body: bytes, shape: tuple[int, int, int]) -> Float32:
     expected = math.prod(shape) * 4
     try:
         shuffled = zstandard.ZstdDecompressor().decompress(body, max_output_size=expected)
-    except zstandard.ZstdError as error:
+    except (zstandard.ZstdError, MemoryError, OverflowError) as error:  # the latter two: a length that cannot be meant
         raise RecordRejected("invalid_field", "figures", f"cannot decompress: {error}") from None
     if len(shuffled) != expected:
         raise RecordRejected("invalid_field", "figures", f"{len(shuffled)} bytes of figures, {expected} expected")

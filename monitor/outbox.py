@@ -4,10 +4,11 @@ import logging
 import threading
 
 import msgspec
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from contracts.topics import TopicNames
 from contracts.wire import encode
+from runtime.backoff import Stopped
 from runtime.metrics import Tally
 
 SAY_EVERY_S = 5.0
@@ -39,16 +40,24 @@ class Outbox:
         self._failed: KafkaError | None = None
 
     def send(self, topic: str, key: str, message: msgspec.Struct | bytes) -> None:
-        """Hand one message, or a document as it is, over (bare topic name)."""
-        with self._lock:
-            self._waiting += 1
+        """Hand one message, or a document as it is, over (bare topic name).
+
+        Raises:
+            DeliveryFailed: the producer takes no such record, for example a larger one than a topic may hold.
+            runtime.backoff.Stopped: its queue is full, and the process was told to stop.
+        """
         raw = message if isinstance(message, bytes) else encode(message)
-        while True:
-            try:
-                self.producer.produce(self._names(topic), key=key, value=raw, on_delivery=self._delivered)
-                return
-            except BufferError:  # the producer's queue is full: let it send
+        self._count_waiting(1)
+        try:
+            while not self._is_taken(topic, key, raw):  # the producer's queue is full: let it send
+                if self._stop.is_set():
+                    raise Stopped("room among the records on their way to Kafka")
                 self.producer.poll(0.1)
+        except (KafkaException, Stopped) as error:
+            self._count_waiting(-1)  # nobody will tell of it
+            if isinstance(error, Stopped):
+                raise
+            raise DeliveryFailed(str(error)) from None
 
     def await_acknowledged(self) -> bool:
         """Wait until everything sent is acknowledged; False when told to stop first.
@@ -66,6 +75,17 @@ class Outbox:
             failed, self._failed = self._failed, None
             raise DeliveryFailed(str(failed))
         return not self._waiting
+
+    def _is_taken(self, topic: str, key: str, raw: bytes) -> bool:
+        try:
+            self.producer.produce(self._names(topic), key=key, value=raw, on_delivery=self._delivered)
+        except BufferError:
+            return False
+        return True
+
+    def _count_waiting(self, change: int) -> None:
+        with self._lock:
+            self._waiting += change
 
     def _delivered(self, error: KafkaError | None, record: Message) -> None:
         if error is None:

@@ -9,12 +9,15 @@ from contracts.topics import TASK_METRICS
 from contracts.wire import decode
 from runtime.kafka import LogReader
 
-TAIL_RECORDS = 20_000
-GROWTH = 8
+TAIL_RECORDS = 20_000  # of a partition: some minutes of a thousand tasks
+TAIL_RECORDS_MAX = 60_000  # more of each partition would not fit into the memory of a container
 
 
 def last_markers(settings: RoadSettings, jobs: Sequence[str]) -> dict[str, int]:
-    """Return the end of the last marked minute of each job that has one, reading back as far as needed.
+    """Return the end of the last marked minute of each job that has one, reading back as far as needed and sensible.
+
+    A job of which nothing is found there is new, or lags far behind: it begins with the oldest minute that its source has, and
+    what is sent twice counts once.
 
     Raises:
         KafkaException: the broker does not answer.
@@ -24,11 +27,11 @@ def last_markers(settings: RoadSettings, jobs: Sequence[str]) -> dict[str, int]:
         reader = LogReader(settings, [TASK_METRICS], last=tail)
         try:
             found = _markers([record.value() for record in reader.read_to_end()])
-            if set(jobs) <= set(found) or reader.began_at_beginning:
+            if set(jobs) <= set(found) or reader.began_at_beginning or tail >= TAIL_RECORDS_MAX:
                 return found
         finally:
             reader.close()
-        tail *= GROWTH
+        tail = TAIL_RECORDS_MAX
 
 
 def _markers(values: Sequence[bytes | None]) -> dict[str, int]:

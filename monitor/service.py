@@ -127,6 +127,8 @@ class Monitor:
                 if seldom.is_time():
                     self._log.warning("%s: %s", watcher.job, away, extra={"job": watcher.job})
                 self._stop.wait(RETRY_AFTER_S)
+            except Stopped:
+                return
             except (UnknownJob, DeliveryFailed) as ended:
                 self._log.warning("%s: watching ends: %s", watcher.job, ended, extra={"job": watcher.job})
                 watcher.begin_anew(self._outbox(watcher.outbox.producer))
@@ -201,6 +203,7 @@ class JobWatcher:
         Raises:
             SourceAway, UnknownJob: nothing was sent that would have to be undone.
             DeliveryFailed: the broker refused a record; the next step begins after the last acknowledged marker.
+            runtime.backoff.Stopped: the process was told to stop while there was no room for a record.
         """
         minutes = self._source.minutes(self.job, self.after_ms)
         if not minutes:
@@ -209,8 +212,9 @@ class JobWatcher:
         try:
             self._send(minutes)
         except DeliveryFailed:
-            # What was lost may have been a topology, or the marker with the history: both are sent again.
+            # What was lost may have been a topology, a marker, or the one with the history: all of them are sent again.
             self._topology_version, self._history = None, None
+            self._marked_ms = self.after_ms
             raise
 
     def _send(self, minutes: Sequence[FinishedMinute]) -> None:

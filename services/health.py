@@ -3,6 +3,7 @@
 Imports only the standard library and click, because it runs every few seconds beside the role.
 """
 
+import http.client
 import json
 import os
 import urllib.error
@@ -65,7 +66,7 @@ def ask(port: int) -> dict[str, Any]:
             answer = not_ready
         with answer:
             document = json.load(answer)
-    except (OSError, ValueError) as problem:
+    except (OSError, ValueError, http.client.HTTPException) as problem:  # the last: what answers speaks no HTTP
         raise NotWell(f"no health document at {url}: {problem}") from None
     if not isinstance(document, dict):
         raise NotWell(f"no health document at {url}: {document!r}")

@@ -5,6 +5,7 @@ Imports no client: `surescale COMMAND --help` stays fast.
 
 import getpass
 import logging
+import os
 import socket
 
 import click
@@ -34,4 +35,11 @@ def road_settings(*, prefix: str | None = None, **given: object) -> RoadSettings
 
 def whoever(by: str | None) -> str:
     """Return who changes something, as records tell it: what was given, else user@host."""
-    return by or f"{getpass.getuser()}@{socket.gethostname()}"
+    return by or f"{_user()}@{socket.gethostname()}"
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a user without a name, as containers run under
+        return str(os.getuid())

@@ -1,5 +1,6 @@
 """What it costs a simulated job to change: restarts, barriers, sizes of state and how fast hosts restore it. Values only."""
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -52,8 +53,8 @@ class RestartCost:
             raise RunError(f"barrier_ms must be below {MINUTE_MS}, not {self.barrier_ms}")
         if not 0 <= self.takeover_ms < MINUTE_MS:
             raise RunError(f"takeover_ms must be below {MINUTE_MS}, not {self.takeover_ms}")
-        if self.restore_bytes_per_s is not None and not self.restore_bytes_per_s > 0:
-            raise RunError(f"restore_bytes_per_s must be above 0, not {self.restore_bytes_per_s}")
+        if self.restore_bytes_per_s is not None and not 1 <= self.restore_bytes_per_s < math.inf:
+            raise RunError(f"restore_bytes_per_s must be at least 1, and finite, not {self.restore_bytes_per_s}")
         if self.state_growth_max < 1:
             raise RunError(f"state_growth_max must be at least 1, not {self.state_growth_max}")
 

@@ -340,7 +340,7 @@ def _checked_start(options: RunOptions, workload: Workload) -> int:
         options.checkpoint_interval_ms < MINUTE_MS or options.checkpoint_interval_ms % MINUTE_MS
     ):
         raise RunError(f"checkpoint_interval_ms must be whole minutes, not {options.checkpoint_interval_ms}")
-    if options.sample_interval_ms % STEP_MS or MINUTE_MS % options.sample_interval_ms:
+    if options.sample_interval_ms < STEP_MS or options.sample_interval_ms % STEP_MS or MINUTE_MS % options.sample_interval_ms:
         allowed = [STEP_MS * steps for steps in range(1, STEPS + 1) if STEPS % steps == 0]
         raise RunError(f"sample_interval_ms must be one of {allowed}, not {options.sample_interval_ms}")
     return start

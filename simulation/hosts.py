@@ -1,5 +1,6 @@
 """The hosts of a simulated cluster: machines for rent that offer parallel units, whose ids are never used twice. Pure state."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import count
@@ -9,6 +10,7 @@ from simulation.refusals import EngineRefusal
 
 HOSTS_MAX = 1_000
 UNITS_MAX = 1_000  # of one host
+NAME_LENGTH_MAX = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,9 @@ class HostPool:
             raise EngineRefusal("HOST_EXISTS", f"host {new.host!r} has joined already")
         if not new.host or not 1 <= new.unit_count <= UNITS_MAX:
             raise EngineRefusal("INVALID_HOST", f"a host needs a name and 1 to {UNITS_MAX} units, not {new.unit_count}")
+        fault = _fault(new)
+        if fault:
+            raise EngineRefusal("INVALID_HOST", fault)
         if len(self._hosts) >= HOSTS_MAX:
             raise EngineRefusal("TOO_MANY_HOSTS", f"the cluster has {HOSTS_MAX} hosts already")
         units = tuple(range(self._next_unit, self._next_unit + new.unit_count))
@@ -139,6 +144,18 @@ class HostPool:
     def topology(self, cluster: str, at_ms: int) -> ClusterTopology:
         """Return the hosts as the engine announces them."""
         return ClusterTopology(cluster=cluster, version=self.version, at_ms=at_ms, hosts=tuple(self._hosts.values()))
+
+
+def _fault(new: NewHost) -> str:
+    """Return why a host could not be announced; "" if it could (``contracts.messages.Host``)."""
+    if len(new.host) > NAME_LENGTH_MAX:
+        return f"host: a name has at most {NAME_LENGTH_MAX} characters, not {len(new.host)}"
+    for name in ("cpu_cores", "memory_gb"):
+        if not 0 < getattr(new, name) < math.inf:
+            return f"{name} must be above 0, not {getattr(new, name)}"
+    if not 0 <= new.price_per_s < math.inf:
+        return f"price_per_s must be 0 or more, not {new.price_per_s}"
+    return ""
 
 
 def default_hosts(job_count: int) -> list[NewHost]:

@@ -87,7 +87,7 @@ class JobLedger:
             reward=mean_reward(arrivals, backlog, busy, allocated, self.path_minutes, reward_lambda),
             latency_mean_s=mean_s,
             latency_p99_s=weighted_percentile(minute_latency_s, arrivals, 0.99),
-            utilisation=float(busy.sum() / allocated.sum()) if totals else 0.0,
+            utilisation=float(busy.sum() / allocated.sum()) if any(totals) else 0.0,
             task_minutes=sum(totals),
             rescales=sum(self.rescaled[chosen]),
             overload_minutes=sum(self.overloaded[chosen]),

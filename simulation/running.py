@@ -221,6 +221,7 @@ class RunningJob:
         is_taken_over = lost == successors.keys()
         tasks = moved_to(pool, tasks)
         down_ms = self.cost.takeover_ms if is_taken_over else self.cost.cold_ms(self._bytes_by_host(tasks, host_of))
+        down_ms = max(down_ms, self.down_until_ms - at_ms)  # what is being restored elsewhere goes on being restored
         again = 0 if is_taken_over else self._go_back()
         self._restart(tasks, at_ms, at_ms + down_ms, self.topology.generation)
         self.follow_hosts(host_of)

@@ -52,7 +52,7 @@ class Standbys:
         }
         told = self.is_told
         self.want(kept, held, sizes)
-        self.is_told = told and all(self.hosts)
+        self.is_told = told
 
     def written(self, bytes_per_vnode: Sizes) -> None:
         """Let the owners have written so much per virtual node since the last time."""

@@ -28,7 +28,7 @@ from spark_streaming.minutes import MinuteRules, Minutes, Refused
 from spark_streaming.publisher import Publisher
 from spark_streaming.road_clock import RoadClock
 from spark_streaming.session import start_session, warm_up
-from spark_streaming.settings import SparkSettings, checkpoint_folder
+from spark_streaming.settings import SparkSettings, checkpoint_folder, make_folder
 from spark_streaming.stages import parsed
 from spark_streaming.state_store import StateStore
 
@@ -194,8 +194,12 @@ class Job:
     def _run_query(self, session: "SparkSession", store: StateStore) -> None:
         topics = [TASK_METRICS, SNAPSHOTS, DEAD_LETTERS, *([CLOCK] if self._settings.road_clock else [])]
         wait_for_topics(self._settings, topics, stop=self._stop, log=self._log)
-        clock = RoadClock(self._settings, stop=self._stop, log=self._log)
-        assembler = Assembler(store, Publisher(self._settings), clock, self._counts, self._meter)
+        try:
+            clock = RoadClock(self._settings, stop=self._stop, log=self._log)
+        except KafkaException as away:  # it answered a moment ago
+            self._begin_again(away)
+            return
+        assembler = Assembler(store, Publisher(self._settings, stop=self._stop), clock, self._counts, self._meter)
         query = start_query(session, self._settings, assembler)
         self._query = query
         self._log.info("query started, checkpoint %s", checkpoint_folder(self._settings))
@@ -212,12 +216,16 @@ class Job:
 
     def _raise_unless_away(self, query: "StreamingQuery", failure: Exception | None) -> None:
         """A broker that went away is waited for; every other end of the query ends the process."""
-        ended = query.exception()
-        is_away = isinstance(failure, KafkaException | TimeoutError) if failure else _says_away(str(ended))
-        if not is_away:
-            raise failure or ended or RuntimeError("the query ended by itself")
+        why = failure or query.exception() or RuntimeError("the query ended by itself")
+        # An executor that cannot fetch a batch fails it inside ours, and the reason stands in Spark's text.
+        if not (isinstance(why, KafkaException | TimeoutError) or _says_away(str(why))):
+            raise why
+        self._begin_again(why)
+
+    def _begin_again(self, why: Exception) -> None:
         self._counts.restarts += 1
-        self._log.warning("the query lost the broker and starts again: %s", str(failure or ended).splitlines()[0])
+        said = str(why).splitlines() or [type(why).__name__]
+        self._log.warning("the query lost the broker and starts again: %s", said[0])
         self._stop.wait(WATCH_EVERY_S)
 
 
@@ -226,7 +234,7 @@ def _scratch(settings: SparkSettings) -> Iterator[Path]:
     """A folder for Spark's temporary files in the checkpoint's; what a kill left of it goes with the next start."""
     folder = checkpoint_folder(settings) / "scratch"
     shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    make_folder(folder)  # it may be a link to a faster disk, which stays
     try:
         yield folder
     finally:

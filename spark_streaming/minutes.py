@@ -20,7 +20,7 @@ from spark_streaming.figures import NO_BASELINE, Baseline, Bools, minute_figures
 
 NEVER_MS = -1  # before the first record of a job; ends of minutes are multiples of 60,000
 
-_TASK, _AT, _PARTITION, _OFFSET = (COLUMN[name] for name in ("task", "sampled_at_ms", "partition", "offset"))
+_TASK, _ATTEMPT, _AT, _PARTITION, _OFFSET = (COLUMN[name] for name in ("task", "attempt", "sampled_at_ms", "partition", "offset"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +146,8 @@ class JobMinutes:
                 yield _refused_marker(marker, at, rejected)
         self.topology = self.topology or topology
         yield from self._close_through(end_ms - MINUTE_MS, at.append_ms)
+        if topology is not None and self.topology is not None and topology.attempt < self.topology.attempt:
+            self._forget_attempts(end_ms, topology.attempt)
         self.topology = topology
         yield from self._close_through(end_ms, at.append_ms, marker.reached_wall_ms)
 
@@ -177,6 +179,17 @@ class JobMinutes:
         self.late += int(is_late.sum())
         for end_ms in np.unique(ends[~is_late]):
             self.open.setdefault(int(end_ms), OpenMinute()).add(samples[ends == end_ms], tasks)
+
+    def _forget_attempts(self, end_ms: int, attempt: int) -> None:
+        """Begin anew with a job that was submitted again under its name and counts attempts anew: none of them has ended before.
+
+        What the former ones sent in the minute that ends now is of no use any more, and counted as late.
+        """
+        self.baseline = NO_BASELINE
+        minute = self.open.get(end_ms, OpenMinute())
+        before = len(minute.samples())
+        minute.chunks = [chunk[chunk[:, _ATTEMPT] <= attempt] for chunk in minute.chunks]
+        self.late += before - len(minute.samples())
 
     def _close_through(self, end_ms: int, append_ms: int, reached_wall_ms: int | None = None) -> Iterator[Window | Refused]:
         """Close every minute up to ``end_ms``; of a gap longer than a window only its last minutes get windows."""

@@ -1,5 +1,7 @@
 """Produces windows and dead letters, and says whether all of them were acknowledged. The edge to Kafka; holds no state."""
 
+import threading
+import time
 from collections.abc import Iterable
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -12,6 +14,7 @@ from contracts.summaries import SUMMARY_HEADER, encode_summary, summary_of
 from contracts.topics import DEAD_LETTERS, SNAPSHOTS, TASK_METRICS, TopicNames
 from contracts.windows import Window, encode_window
 from contracts.wire import encode
+from runtime.backoff import Stopped
 from runtime.kafka import producer
 from spark_streaming.minutes import Refused
 
@@ -19,16 +22,28 @@ Headers = list[tuple[str, str | bytes | None]]
 
 REFUSED_BY = "spark_streaming"
 MINUTE_HEADER = "minute"
+STOP_WAIT_S = 5.0
 _POLL_S = 0.2
 
 
 class Publisher:
     """Writes to ``snapshots`` and ``dead-letters``."""
 
-    def __init__(self, settings: RoadSettings, client: Producer | None = None) -> None:
+    def __init__(
+        self,
+        settings: RoadSettings,
+        client: Producer | None = None,
+        *,
+        stop: threading.Event | None = None,
+        stop_wait_s: float = STOP_WAIT_S,
+    ) -> None:
+        """``stop_wait_s``: how long the broker is waited for at most once ``stop`` is set."""
         self._topic = TopicNames(settings.topic_prefix)
         self._client = client or producer(settings)
         self._failed: KafkaError | None = None
+        self._stop = stop or threading.Event()
+        self._stop_wait_s = stop_wait_s
+        self._stopped_at_s: float | None = None
 
     def windows(self, windows: Iterable[Window]) -> list[RecordRejected]:
         """Produce windows, key = job, with the headers ``minute`` (the window's end) and ``summary``.
@@ -62,9 +77,10 @@ class Publisher:
 
         Raises:
             KafkaException: a record was not delivered.
+            runtime.backoff.Stopped: the process was told to stop while the broker was away.
         """
         while self._client.flush(_POLL_S):
-            pass
+            self._raise_if_stopped()
         if self._failed is not None:
             failed, self._failed = self._failed, None
             raise KafkaException(failed)
@@ -79,6 +95,15 @@ class Publisher:
                 return
             except BufferError:  # the client's queue is full: let it send
                 self._client.poll(_POLL_S)
+                self._raise_if_stopped()
+
+    def _raise_if_stopped(self) -> None:
+        """Leave the batch unfinished when the end has waited long enough; Spark does it again at the next start."""
+        if not self._stop.is_set():
+            return
+        self._stopped_at_s = self._stopped_at_s or time.monotonic()
+        if time.monotonic() - self._stopped_at_s >= self._stop_wait_s:
+            raise Stopped("Kafka to acknowledge a batch")
 
     def _delivered(self, error: KafkaError | None, _record: Message) -> None:
         if error is not None:

@@ -40,7 +40,8 @@ def start_session(settings: SparkSettings, scratch: Path) -> "SparkSession":
 
 def spark_options(settings: SparkSettings, scratch: Path) -> dict[str, str]:
     """Return Spark's own settings for ours."""
-    java = f"-XX:+UseSerialGC -Djava.io.tmpdir={scratch} -Duser.dir={scratch}"  # Spark makes a folder in the current one
+    place = _quoted(str(scratch))
+    java = f"-XX:+UseSerialGC -Djava.io.tmpdir={place} -Duser.dir={place}"  # Spark makes a folder in the current one
     options = {
         "spark.driver.memory": settings.spark_driver_memory,
         "spark.driver.extraJavaOptions": java,
@@ -63,6 +64,12 @@ def spark_options(settings: SparkSettings, scratch: Path) -> dict[str, str]:
             "spark.local.dir": str(scratch),
         }
     return options | _jar_options(settings)
+
+
+def _quoted(text: str) -> str:
+    """Return a text as one word of Java's options, which Spark splits at spaces."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
 
 
 def _jar_options(settings: SparkSettings) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from contracts.errors import SettingsError
+from contracts.errors import SettingsError, reason_of
 from contracts.settings import RoadSettings
 
 
@@ -28,6 +28,18 @@ class SparkSettings(RoadSettings):
     spark_fail_on_data_loss: bool = True
     """True: stop when records expired before they were read; false: go on with what is left."""
 
+    def __post_init__(self) -> None:
+        """Refuse numbers that no query can run with.
+
+        Raises:
+            SettingsError: names the setting and the fix.
+        """
+        RoadSettings.__post_init__(self)
+        for name, least in (("forget_job_after_ms", 1), ("spark_trigger_ms", 0), ("spark_batch_records_max", 1)):
+            value = getattr(self, name)
+            if value < least:
+                raise SettingsError(f"SURESCALE_{name.upper()}: {value} is too little; give {least} or more")
+
 
 def checkpoint_folder(settings: SparkSettings) -> Path:
     """Return the checkpoint's folder.
@@ -38,6 +50,21 @@ def checkpoint_folder(settings: SparkSettings) -> Path:
     if not settings.spark_checkpoint:
         raise SettingsError("SURESCALE_SPARK_CHECKPOINT: not set; name a folder with it or with --checkpoint")
     return Path(settings.spark_checkpoint).absolute()
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder of the checkpoint, if it is not there.
+
+    Raises:
+        SettingsError: it cannot be made; names the setting and the fix.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SettingsError(
+            f"SURESCALE_SPARK_CHECKPOINT: {folder} cannot be made ({reason_of(error)}); "
+            "name a folder that this user can write (with it or with --checkpoint)"
+        ) from None
 
 
 def jar_paths(text: str) -> tuple[Path, ...]:

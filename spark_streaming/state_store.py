@@ -20,6 +20,7 @@ import msgspec
 import numpy as np
 
 from spark_streaming.minutes import MinuteRules, Minutes
+from spark_streaming.settings import make_folder
 from spark_streaming.state import Arrays, StateRefused, from_arrays, row_files_of, rows_to_arrays, to_arrays
 
 FOLDER = "windows"
@@ -33,12 +34,17 @@ class StateStore:
     """The state files of one checkpoint."""
 
     def __init__(self, checkpoint: Path, rules: MinuteRules) -> None:
+        """Make the folder, and remove what a kill left half written.
+
+        Raises:
+            SettingsError: the folder cannot be made.
+        """
         self._folder = checkpoint / FOLDER
         self._rules = rules
         self._row_files: dict[int, dict[str, int]] = {}  # of the state last saved or loaded: newest end in it by job
         self._closed_ms: dict[str, int] = {}  # of that state
         self._needed: dict[int, frozenset[int]] = {}  # row files by kept state
-        self._folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self._folder)
         for left_by_a_kill in self._folder.glob(".state-*"):
             left_by_a_kill.unlink(missing_ok=True)
 

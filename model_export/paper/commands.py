@@ -11,6 +11,7 @@ import click
 import msgspec
 
 from contracts.errors import SurescaleError
+from runtime.options import FiniteRange
 
 BEGIN, END = "<!-- {}: begin -->", "<!-- {}: end -->"
 
@@ -27,9 +28,7 @@ class BenchRefused(SurescaleError):
 @click.option("--mode", "modes", type=click.Choice(["clean", "compat"]), multiple=True, help="Repeatable; default: both.")
 @click.option("--job", "jobs", multiple=True, help="Job of the paper's six (repeatable; default: all).")
 @click.option("--seeds", type=click.IntRange(1, 20), default=5, show_default=True, help="Training seeds.")
-@click.option(
-    "--budget-s", type=click.FloatRange(min=1), default=600.0, show_default=True, help="Processor seconds per training."
-)
+@click.option("--budget-s", type=FiniteRange(min=1), default=600.0, show_default=True, help="Processor seconds per training.")
 @click.option("--updates", type=click.IntRange(min=1), help="End a training after so many updates, the same for every method.")
 @click.option("--set", "changes", multiple=True, metavar="NAME=VALUE", help="Train with another setting, e.g. estimator=score.")
 @click.option("--write", type=click.Path(dir_okay=False, path_type=Path), help="Page that gets the tables; plots go beside it.")

@@ -18,6 +18,7 @@ T = TypeVar("T")
 
 ANSWER_TIMEOUT_S = 15.0
 MINUTES_MAX = 60  # in one answer
+_JOB = "/jobs/"  # paths of one job: only there 404 says that the job is unknown
 
 
 class _Minute(msgspec.Struct, frozen=True):
@@ -87,7 +88,7 @@ class EngineSource:
                 return msgspec.json.decode(answer.read(), type=kind)
         except urllib.error.HTTPError as error:
             message = _message(error)
-            if error.code == 404:
+            if error.code == 404 and path.startswith(_JOB):
                 raise UnknownJob(f"{self._url}{path}: {message}") from None
             raise SourceAway(f"{self._url}{path} answered {error.code}: {message}") from None
         except (OSError, HTTPException) as error:
@@ -109,11 +110,11 @@ def _finished(minute: _Minute) -> FinishedMinute:
 
 def _path(job: str) -> str:
     name = job.partition("/")[2]
-    return f"/jobs/{urllib.parse.quote(name, safe='')}"
+    return _JOB + urllib.parse.quote(name, safe="")
 
 
 def _message(error: urllib.error.HTTPError) -> str:
     try:
         return str(json.loads(error.read())["message"])
-    except (ValueError, KeyError, OSError):
+    except (ValueError, TypeError, KeyError, OSError, HTTPException):
         return str(error.reason)

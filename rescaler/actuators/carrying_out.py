@@ -64,7 +64,7 @@ class CarryingOut:
         reports: list[Progress] = []
         if self.accepted is None:
             if self._is_late(now_ms):
-                return [self._failed(now_ms, "DEADLINE", "it was not asked for in time")]
+                return self._done_in_time(engine, now_ms) or [self._failed(now_ms, "DEADLINE", "it was not asked for in time")]
             self.accepted = engine.request(self.command)
             reports += self._now_accepted(self.accepted, now_ms)
         if now_ms < self.accepted.done_at_ms and self.command.action != "prepare":
@@ -73,6 +73,14 @@ class CarryingOut:
         if self.command.action == "prepare" and not self.ended:
             self.not_before_ms = wall_ms + WARMING_PAUSE_MS
         return reports
+
+    def _done_in_time(self, engine: EngineApi, now_ms: int) -> list[Progress]:
+        """Report on a command that an actuator before this one asked for and that has ended; nothing where it has not."""
+        rescale = engine.look(self.command.job).rescale
+        if rescale is None or rescale.command_id != self.command.command_id or rescale.state not in ("done", "failed"):
+            return []
+        accepted = Accepted(rescale.effective_at_ms, rescale.done_at_ms)
+        return [*self._now_accepted(accepted, now_ms), *self._told(rescale, now_ms)]
 
     def _looked(self, engine: EngineApi, accepted: Accepted, now_ms: int) -> list[Progress]:
         seen = engine.look(self.command.job)

@@ -67,7 +67,7 @@ def _refusal(error: urllib.error.HTTPError) -> EngineRefused | EngineAway:
         return EngineAway(f"{error.url}: HTTP {error.code}")
     try:
         answer = _document(error.read())
-    except (EngineAway, OSError):
+    except (EngineAway, OSError, http.client.HTTPException):
         answer = {}
     return EngineRefused(str(answer.get("code") or f"HTTP_{error.code}"), str(answer.get("message") or ""))
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from runtime.options import FiniteRange
+
 if TYPE_CHECKING:
     from rescaler.twins.rescale import Comparison, Outcome
 
@@ -20,7 +22,7 @@ P99_RATIO_MAX = 1.1
 @click.option("--job", "jobs", multiple=True, help=f"Job by name, or a CSV file of a graph; repeatable. [{', '.join(JOBS)}]")
 @click.option("--scenario", "scenarios", type=click.Choice(["wider", "drain"]), multiple=True, help="Repeatable. [both]")
 @click.option("--workload", default="clarknet", show_default=True, help="clarknet, nasa, or a CSV with columns minute,requests.")
-@click.option("--restore-mib-per-s", type=click.FloatRange(min=0.001), default=8.0, show_default=True, help="Of one host.")
+@click.option("--restore-mib-per-s", type=FiniteRange(min=0.001), default=8.0, show_default=True, help="Of one host.")
 @click.option("--restart-ms", type=int, default=60_000, show_default=True,
               help="What a restart takes beside restoring; a multiple of 15000.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")

@@ -19,6 +19,7 @@ from rescaler.reschedule_cluster import Cluster, Distribution, Fragment, Worker,
 from rescaler.vnodes import DEFAULT_VNODES, VNODES_MAX
 
 _DECIMAL = re.compile(r"0|-?[1-9][0-9]*")
+_DIGITS_MAX = 4_000  # Python reads no longer numbers, in keys as elsewhere in a document
 
 
 def run(document: Document) -> Document:
@@ -56,8 +57,8 @@ def _answer(plan: Plan) -> Document:
 
 def _by_fragment(fields: Fields, key: str) -> Iterator[tuple[int, Any]]:
     for text, value in fields.members(key):
-        if not _DECIMAL.fullmatch(text):
-            documents.invalid(f"{key}: the key {text!r} must be a fragment id, written as a decimal number", field=key)
+        if len(text) > _DIGITS_MAX or not _DECIMAL.fullmatch(text):
+            documents.invalid(f"{key}: the key {text[:40]!r} must be a fragment id, written as a decimal number", field=key)
         yield int(text), value
 
 

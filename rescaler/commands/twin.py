@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from rescaler.commands.options import control_options
+from runtime.options import FiniteRange
 
 DEFAULT_JOB = "j_1351665"
 DEFAULT_POLICIES = ("static", "target-utilisation")
@@ -30,14 +31,14 @@ FIGURES = (
 @click.option("--policy-folder", help="Folder of policy packages (default: SURESCALE_POLICY_FOLDER, or those shipped).")
 @click.option("--span-minutes", type=click.IntRange(min=1), help="How often policies decide (default: as each wants).")
 @click.option("--window-minutes", type=click.IntRange(min=1), help="Minutes that a policy sees. [60]")
-@click.option("--load-parallelism", type=click.FloatRange(min=0.1, max=100), default=7.0, show_default=True,
+@click.option("--load-parallelism", type=FiniteRange(min=0.1, max=100), default=7.0, show_default=True,
               help="Subtasks that the heaviest task needs at the workload's P99.")  # fmt: skip
 @click.option("--sample-interval-ms", type=int, default=15_000, show_default=True, help="15000, 30000 or 60000.")
 @click.option("--rescale", type=click.Choice(["learners", "restart"]), default="learners", show_default=True,
               help="State is restored before it moves, or the job restarts.")  # fmt: skip
 @click.option("--restart-ms", type=int, default=60_000, show_default=True,
               help="How long a restart takes; a multiple of 15000.")  # fmt: skip
-@click.option("--restore-mib-per-s", type=click.FloatRange(min=0.001), default=8.0, show_default=True,
+@click.option("--restore-mib-per-s", type=FiniteRange(min=0.001), default=8.0, show_default=True,
               help="State that one host restores in a second (learners).")  # fmt: skip
 @click.option(
     "--checkpoint-interval-ms", type=click.IntRange(min=60_000), default=60_000, show_default=True, help="Whole minutes."

@@ -128,13 +128,14 @@ def look(
     wanted = Wanted()
     host_of = {unit: host.host for host in hosts for unit in host.units}
     open_hosts = [host for host in hosts if host.state == "running" and host.host not in avoided]
+    closed = frozenset(unit for host in hosts if host.host in avoided for unit in host.units)
     under_way = sum(host_of.get(unit) != host_of.get(to) for job in jobs for unit, to in job.leaving.items())
     most = None if settings.units_max is None else settings.units_max - under_way
     if moves and settings.version != "off" and open_hosts:
         if placing.algorithm == "spread":
             _spread(wanted, jobs, open_hosts, settings, new=new, most=settings.units_max)
         else:
-            _by_cost(wanted, jobs, open_hosts, placing, most=most)
+            _by_cost(wanted, jobs, hosts, placing, most=most, closed=closed)
     _copies(wanted, jobs, hosts, settings)
     return wanted
 
@@ -143,8 +144,15 @@ def look(
 
 
 def _by_cost(
-    wanted: Wanted, jobs: Sequence[JobSeen], hosts: Sequence[Host], placing: PlacingSettings, *, most: int | None
+    wanted: Wanted,
+    jobs: Sequence[JobSeen],
+    hosts: Sequence[Host],
+    placing: PlacingSettings,
+    *,
+    most: int | None,
+    closed: frozenset[int],
 ) -> None:
+    """``closed``: units that no job gets; one that has them already keeps them, as far as its hosts are the cheaper ones."""
     claimed: set[int] = set()
     for job in jobs:
         name = job.topology.job
@@ -152,8 +160,9 @@ def _by_cost(
             wanted.blocked.add(name)
             continue
         width = max((spec.parallelism for spec in job.topology.tasks if spec.scalable), default=0)
+        taken = job.taken() | claimed | (closed - job.units)
         try:
-            placed = choose_units(job.topology, width, hosts, taken=job.taken() | claimed, settings=placing)
+            placed = choose_units(job.topology, width, hosts, taken=taken, settings=placing)
         except Refused:
             continue  # what the job has it keeps
         after = {unit for units in placed.units.values() for unit in units}
@@ -181,13 +190,14 @@ def _spread(
 ) -> None:
     names = {host.host for host in hosts}
     host_of = {unit: host.host for host in hosts for unit in host.units}
-    seen = {task.id: task for job in jobs for task in _tasks(job, host_of) if task.active in names}
+    # State of a task of fixed parallelism follows its job: it is no reason to move what nothing scalable is on.
+    by_id = {_slot(job.topology.job, unit): (job, unit) for job in jobs for unit in job.with_state & job.units}
+    seen = {task.id: task for job in jobs for task in _tasks(job, host_of) if task.active in names and task.id in by_id}
     version = Version(settings.version)
     offers = learner_hosts(hosts, new)
     decided = learners.assign(
         offers, seen.values(), version=version, balancing_factor=settings.factor, limits=Limits(max_learners=most)
     )
-    by_id = {_slot(job.topology.job, unit): (job, unit) for job in jobs for unit in job.with_state}
     claimed: set[int] = set()
     for move in decided.moves:
         if move.kind is not MoveKind.LEARN or move.destination is None:
@@ -215,7 +225,8 @@ def _copies(wanted: Wanted, jobs: Sequence[JobSeen], hosts: Sequence[Host], sett
     standbys = {task.id: task.standbys for task in decided.tasks}
     for job in jobs:
         name = job.topology.job
-        after = {unit: standbys[_slot(name, unit)] for unit in sorted(job.with_state) if _slot(name, unit) in standbys}
+        slots = {unit: _slot(name, unit) for unit in sorted(job.with_state)}
+        after = {unit: tuple(sorted(standbys[slot])) for unit, slot in slots.items() if slot in standbys}
         short = sum(len(found) < settings.standbys for found in after.values())
         if short:
             wanted.under_replicated[name] = short

@@ -22,7 +22,8 @@ from rescaler.control.remembering import Remembering
 from rescaler.control.situation import Ledger, Situation
 from rescaler.control.steps import NOT_WARMED, STEP_OF, WARM_UP_TIMEOUT, after_failed_preparation, begun
 from rescaler.control.unasked import is_balancing
-from rescaler.control.view import mode_of
+from rescaler.control.view import is_behind, mode_of
+from rescaler.control.waiting import PATIENCE_MS
 from rescaler.gate import Gate, GateState, Mode, Transition
 from rescaler.refusals import Refused
 from rescaler.reschedule import RescheduleRefusal
@@ -92,7 +93,7 @@ class Carrying(Remembering):
             placement_generation=now.placement_generation + ledger.commits,
             decision_id=decision_id,
             at_ms=at_ms,
-            deadline_ms=self._deadline_ms(action, at_ms),
+            deadline_ms=self._deadline_ms(action, at_ms, now),
             advice=advice,
         )
 
@@ -117,8 +118,11 @@ class Carrying(Remembering):
 
     # From one step of a rescale to the next, and to its end
 
-    def _deadline_ms(self, action: Action, at_ms: int) -> int:
-        return at_ms + (self._settings.warm_up_ms_max if action == "prepare" else self._settings.apply_ms_max)
+    def _deadline_ms(self, action: Action, at_ms: int, now: Situation) -> int:
+        """Count from the time at which the command became due; of one that is written much later, not all that has passed."""
+        heard_ms = now.now_ms if now.heard_ms is None else now.heard_ms
+        allowed_ms = self._settings.warm_up_ms_max if action == "prepare" else self._settings.apply_ms_max
+        return max(at_ms, heard_ms - min(PATIENCE_MS, allowed_ms // 2)) + allowed_ms
 
     def _give_up_learners(self, command: RescheduleCommand, progress: Progress, then: Situation, ledger: Ledger) -> None:
         rescaling = self.memory.rescaling
@@ -129,6 +133,12 @@ class Carrying(Remembering):
             units = {WARM_UP_TIMEOUT: set(progress.units), NOT_WARMED: added}.get(progress.code, set())
             ledger.avoided_hosts |= {host.host for host in then.hosts if set(host.units) & units}
             self._remember(rescaling=msgspec.structs.replace(rescaling, given_up=progress.code, avoided_units=progress.units))
+            self._step_on(command, "abort", then, ledger)
+            return
+
+        if then.topology is not None and {spec.task for spec in then.topology.tasks} != rescaling.wanted.keys():
+            # The job's graph was changed meanwhile: no plan for these tasks fits it.
+            self._remember(rescaling=msgspec.structs.replace(rescaling, given_up=progress.code))
             self._step_on(command, "abort", then, ledger)
             return
 
@@ -148,7 +158,7 @@ class Carrying(Remembering):
         """Command the next step."""
         rescaling = self.memory.rescaling
         assert rescaling is not None, "an outstanding command has its intent"
-        deadline_ms = self._deadline_ms(action, then.now_ms)
+        deadline_ms = self._deadline_ms(action, then.now_ms, then)
         command = followed_by(before, action, at_ms=then.now_ms, deadline_ms=deadline_ms, plan=plan)
         ledger.commands.append(command)
         changed = msgspec.structs.replace(
@@ -167,10 +177,11 @@ class Carrying(Remembering):
         assert state is not None
         if ok:
             ledger.commits += 1
-            not_shown = now.topology is None or now.topology.generation < self.memory.applied_generation
+            not_shown = now.topology is None or is_behind(now.topology, self.memory)
             earlier = self.memory.applied_units if not_shown else {}
             self._remember(
                 applied_generation=command.desired_generation,
+                applied_at_ms=at_ms,
                 applied_units=earlier | {change.task: change.units for change in command.changes},
                 mappings=self.memory.mappings | self.memory.planned_mappings,
             )

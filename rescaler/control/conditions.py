@@ -110,7 +110,8 @@ def _degraded(memory: JobMemory, topology: JobTopology, balance: BalanceMemory |
     short = balance.under_replicated.get(memory.job, 0) if balance else 0
     if short:
         return "Degraded", True, "UnderReplicated", f"{short} units are short of standbys for want of a host"
-    if standbys and not memory.standbys_ready_at_ms:
+    has_state = any(spec.stateful and spec.units for spec in topology.tasks)
+    if standbys and has_state and not memory.standbys_ready_at_ms:
         return "Degraded", True, "StandbysWarming", "copies of state are not complete yet"
     return "Degraded", False, "Healthy", "owners are caught up and standbys are complete"
 

@@ -24,7 +24,7 @@ from rescaler.control.view import mode_of
 from rescaler.control.waiting import PATIENCE_MS, given_up_at_ms, rescaled_at_ms
 from rescaler.gate import Gate, Mode, Phase
 
-AHEAD_MS_MAX = 120_000  # an actuator's time further ahead than this is not believed
+AHEAD_MS_MAX = 120_000  # an actuator's or engine's time further ahead than this is not believed
 
 
 class JobControl(OwnActs):
@@ -68,12 +68,12 @@ class JobControl(OwnActs):
                 self._settle(now, ledger)
             return
         if outstanding.action == "standby":
-            self._end_standby(progress.status == "applied")
+            self._end_standby(progress.status == "applied", progress.at_ms)
             self._settle(now, ledger)
             return
         believed = progress.at_ms <= now.now_ms + AHEAD_MS_MAX
         # As of the command's end, whenever that was heard of; `on_tick` comes next and does what has become due since.
-        then = replace(now, now_ms=progress.at_ms if believed else now.now_ms)
+        then = replace(now, now_ms=progress.at_ms if believed else now.now_ms, heard_ms=now.now_ms)
         if outstanding.action != "prepare":
             self._end(progress.status == "applied" and outstanding.action == "commit", then.now_ms, now, ledger)
         elif progress.status == "applied" and (lost := _lost_units(outstanding, then)):
@@ -96,6 +96,8 @@ class JobControl(OwnActs):
         """
         state = self.memory.gate
         if state is None or self.memory.outstanding is not None or event.sequence <= self.memory.checkpoint:
+            return
+        if event.at_ms > now.now_ms + AHEAD_MS_MAX:
             return
         gate = Gate(self._gate_settings(), state)
         gate.advance(event.at_ms)
@@ -196,7 +198,9 @@ class JobControl(OwnActs):
         least = max(target.lower for target in gate.state.targets.values())
         if gate.mode is Mode.WAITING:
             # The gate itself bounds this wait, unless its parameters say: for ever. Then it is said again every so often.
-            until_ms = gate.wake_at_ms() or now.now_ms + PATIENCE_MS
+            is_promised = pending.reason == Reason.NOT_ENOUGH_PARALLEL_UNITS and (pending.until_ms or 0) > now.now_ms
+            again_ms = pending.until_ms if is_promised else now.now_ms + PATIENCE_MS
+            until_ms = gate.wake_at_ms() or again_ms
             self._promise(Reason.NOT_ENOUGH_PARALLEL_UNITS, until_ms, now, ledger)
             return
         give_up_ms = pending.accepted_at_ms + self._settings.gate.executing_stabilization_ms

@@ -19,7 +19,7 @@ from rescaler.control.memory import BalanceMemory
 from rescaler.control.view import View
 
 LOOKS_MAX = 240
-"""Looks at one generation of hosts: what has not settled within four hours is left as it is."""
+"""Looks in a row: what has not settled within four hours is left as it is."""
 
 
 class Looks:
@@ -88,7 +88,7 @@ class Looks:
     def go_on(self, reason: LookReason, at_ms: int, moves: Sequence[SlotMove] = (), detail: str = "") -> Balance:
         """Look again in a minute, or not any more after too many looks."""
         assert self.memory is not None
-        if self.memory.sequence + 1 >= LOOKS_MAX:
+        if self.memory.sequence - self.memory.settled_sequence >= LOOKS_MAX:
             return self.settle(LookReason.GAVE_UP, at_ms)
         return self._noted("moving", reason, at_ms, at_ms + MINUTE_MS, moves, detail)
 
@@ -100,12 +100,14 @@ class Looks:
         self, status: str, reason: LookReason, at_ms: int, until_ms: int | None, moves: Sequence[SlotMove], detail: str
     ) -> Balance:
         assert self.memory is not None
+        sequence = self.memory.sequence + 1
         self.memory = msgspec.structs.replace(
             self.memory,
             status=status,
             reason=reason.value,
             at_ms=at_ms,
-            sequence=self.memory.sequence + 1,
+            sequence=sequence,
+            settled_sequence=sequence if status == "settled" else self.memory.settled_sequence,
             until_ms=until_ms,
             detail=detail,
             is_balanced=self.memory.is_balanced or status == "settled",

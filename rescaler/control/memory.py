@@ -83,7 +83,8 @@ class JobMemory(msgspec.Struct, frozen=True, kw_only=True):
     outstanding: RescheduleCommand | None = None  # commanded, end not yet known: the present step of the rescale
     expected_end_ms: int | None = None  # of the outstanding command, once the engine has said so
     applied_generation: int = 0  # of the last command known to be carried out
-    applied_units: dict[str, tuple[int, ...]] = {}  # per task; holds until the topology shows applied_generation
+    applied_at_ms: int = 0  # when it was; 0: not known
+    applied_units: dict[str, tuple[int, ...]] = {}  # per task; holds while the topology cannot show applied_generation
     mappings: dict[str, tuple[int, ...]] = {}  # unit per vnode, for stateful tasks that were rescaled
     planned_mappings: dict[str, tuple[int, ...]] = {}  # the same, once the rescale is carried out
     checkpoint: int = 0  # sequence of the newest engine event on a checkpoint that the gate was told of
@@ -114,6 +115,7 @@ class BalanceMemory(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     at_ms: int  # of the last look
     sequence: int = -1  # of the last look within the generation
+    settled_sequence: int = -1  # of the last one that settled; -1: none yet
     until_ms: int | None = None
     is_balanced: bool = False  # units have followed this generation: later looks are for copies only
     new: tuple[str, ...] = ()  # hosts that joined with this generation

@@ -107,15 +107,23 @@ class OwnActs(Carrying):
         )
         self._remember(desired_generation=generation, outstanding=command)
 
-    def _end_standby(self, ok: bool) -> None:
-        """The engine keeps what was commanded, or refused it: then the next look at the hosts asks again."""
+    def _end_standby(self, ok: bool, at_ms: int = 0) -> None:
+        """The engine keeps what was commanded since a time, or refused it: then the next look at the hosts asks again."""
         command = self.memory.outstanding
         assert command is not None
         self._remember(outstanding=None)
         if ok and command.standbys is not msgspec.UNSET:
-            self._remember(standbys=command.standbys, standbys_at_ms=command.issued_at_ms, standbys_ready_at_ms=0)
+            ready_ms = self.memory.standbys_ready_at_ms
+            is_ready = ready_ms > max(at_ms, command.issued_at_ms)  # the event may be heard before the report
+            kept = {"standbys": command.standbys, "standbys_at_ms": command.issued_at_ms}
+            self._remember(**kept, standbys_ready_at_ms=ready_ms if is_ready else 0)
 
     def on_standbys_ready(self, at_ms: int) -> None:
         """Hear that every copy last commanded is complete; an event from before that command says nothing about it."""
-        if self.memory.standbys and at_ms > self.memory.standbys_at_ms and not self.memory.standbys_ready_at_ms:
+        memory, ready_ms = self.memory, self.memory.standbys_ready_at_ms
+        if memory.outstanding is not None and memory.outstanding.action == "standby":
+            is_news = at_ms > max(memory.outstanding.issued_at_ms, ready_ms)  # whether it is of that one its end will tell
+        else:
+            is_news = bool(memory.standbys) and at_ms > memory.standbys_at_ms and not ready_ms
+        if is_news:
             self._remember(standbys_ready_at_ms=at_ms)

@@ -241,8 +241,8 @@ def _rent_at_random(offers: Mapping[str, int], width: int, prices: Mapping[str, 
 
 
 def _chance_of_none(total: int, units: int, drawn: int) -> float:
-    """Chance that none of ``units`` among ``total`` is among those drawn without putting back."""
+    """Chance that none of ``units`` among ``total`` is among those drawn without putting back, until none is left."""
     chance = 1.0
-    for turn in range(drawn):
+    for turn in range(min(drawn, total)):
         chance *= max(0, total - units - turn) / (total - turn)
     return chance

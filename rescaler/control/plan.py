@@ -150,8 +150,10 @@ def _reschedule(placed: Sequence[tuple[int, TaskSpec]], wanted: Mapping[str, int
     # Units that the job gives up stand on a worker of their own that nothing new may go to.
     workers.append(Worker(len(hosts), "", tuple(given_up), WorkerState.REMOVED_SOON))
     fragments = [Fragment(index, Distribution.HASH, spec.units) for index, spec in placed]
+    # Mappings are made by the caller: here vnodes only bound how wide a task may be, and a task without state has no such bound.
+    widest = max((max(len(spec.units), wanted[spec.task]) for _, spec in placed if not spec.stateful), default=1)
     most_vnodes = max((spec.vnodes for _, spec in placed), default=vnodes.DEFAULT_VNODES)
-    cluster = Cluster(0, tuple(workers), tuple(fragments), most_vnodes)
+    cluster = Cluster(0, tuple(workers), tuple(fragments), max(most_vnodes, widest))
     return plan_desired(cluster, {index: wanted[spec.task] for index, spec in placed})
 
 

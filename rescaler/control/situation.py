@@ -63,6 +63,8 @@ class Situation:
     placement_generation: int
     taken: Callable[[], frozenset[int]]
     """Units of all other jobs; worked out only when asked for."""
+    heard_ms: int | None = None
+    """When what happened at ``now_ms`` was heard of, where that was later."""
 
 
 @dataclass(slots=True)

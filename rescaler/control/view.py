@@ -15,6 +15,9 @@ from contracts.topology import units_of
 from rescaler.control.memory import JobMemory
 from rescaler.gate import Mode
 
+SHOWN_WITHIN_MS = 120_000
+"""A topology that is younger than a command's end by more than this would show it."""
+
 
 @dataclass(frozen=True, slots=True)
 class View:
@@ -40,9 +43,19 @@ def calling_jobs(view: View) -> set[str]:
     return {job for job, topology in view.jobs.items() if topology.state == "waiting" or units_of(topology) & leaving}
 
 
+def is_behind(topology: JobTopology, memory: JobMemory) -> bool:
+    """Say whether the command last carried out may not have reached the topic yet.
+
+    A topology from long after its end that does not show it is one of a job that was submitted again, whose generations begin
+    anew: it counts as it is.
+    """
+    is_younger = memory.applied_at_ms > 0 and topology.at_ms > memory.applied_at_ms + SHOWN_WITHIN_MS
+    return topology.generation < memory.applied_generation and not is_younger
+
+
 def observed(topology: JobTopology, memory: JobMemory) -> JobTopology:
     """The topology as it must be now: a command known to be carried out may not have reached the topic yet."""
-    if topology.generation >= memory.applied_generation or not memory.applied_units:
+    if not memory.applied_units or not is_behind(topology, memory):
         return topology
     tasks = tuple(_with_units(spec, memory.applied_units.get(spec.task)) for spec in topology.tasks)
     state = "running" if topology.state == "waiting" else topology.state

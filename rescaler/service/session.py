@@ -104,9 +104,13 @@ class Session:
     def _activated(self) -> "ActiveRescaler":
         """Fence whoever was active, read the memory, and go on from the committed offset."""
         active = ActiveRescaler(self._settings, self._members, self._engine, self._status, self._stop, self._log)
-        (committed,) = self._members.committed([TopicPartition(self._topic, self._partition)], REQUEST_TIMEOUT_S)
-        # Other partitions hold other clusters' decisions: they stay assigned to this member and are not read.
-        self._members.assign([committed])
+        try:
+            (committed,) = self._members.committed([TopicPartition(self._topic, self._partition)], REQUEST_TIMEOUT_S)
+            # Other partitions hold other clusters' decisions: they stay assigned to this member and are not read.
+            self._members.assign([committed])
+        except BaseException:
+            active.close()  # its actuator works already
+            raise
         self._log.info("active for cluster %s, %s from offset %s", self._settings.cluster, self._topic, committed.offset)
         return active
 
@@ -134,7 +138,7 @@ class ActiveRescaler:
         self._waiting: list[Message] = []  # decisions that came before the road's clock was seen, or are held back
         self._held_back_s: float | None = None  # since when
         self._late_s: float | None = None  # since when the clock has stood without all being heard of
-        self._changed = False  # the world, since timers last fired
+        self._changed = True  # the world, since timers last fired: it may have while no rescaler was active
         with contextlib.ExitStack() as opened:
             self._view = RoadView(settings, status, log)
             opened.callback(self._view.close)
@@ -222,7 +226,7 @@ class ActiveRescaler:
 
     def _heard(self, happened: Sequence[News], now_ms: int) -> Effects:
         effects, view = Effects(), self._view.view()
-        for news in sorted(happened, key=_order):
+        for news in in_order(happened):
             hear = self._controller.on_progress if isinstance(news, Progress) else self._controller.on_engine_event
             effects += hear(news, view, now_ms)  # type: ignore[arg-type]  # each its own kind
         return effects
@@ -255,11 +259,24 @@ class ActiveRescaler:
         return decision
 
 
-def _order(news: News) -> tuple[int, str, int, str]:
-    """Sort what happened by event time, then identity; rounds hear progress first, then events, as twins do."""
+def in_order(happened: Sequence[News]) -> list[News]:
+    """Sort by event time, then identity; rounds hear progress first, then events, as twins do.
+
+    Reports on one command stay in the order in which they came: an actuator that begins again reports the acceptance at its own
+    time, which may be after the end that the engine tells of.
+    """
+    times = [news.at_ms for news in happened]
+    earliest: dict[str, int] = {}
+    for at, news in reversed(list(enumerate(happened))):
+        if isinstance(news, Progress):
+            times[at] = earliest[news.command_id] = min(times[at], earliest.get(news.command_id, times[at]))
+    return [happened[at] for at in sorted(range(len(happened)), key=lambda at: (times[at], *_identity(happened[at])))]
+
+
+def _identity(news: News) -> tuple[str, int, str]:
     if isinstance(news, Progress):
-        return news.at_ms, news.job, news.desired_generation, news.command_id
-    return news.at_ms, news.job or "", news.sequence, news.kind
+        return news.job, news.desired_generation, news.command_id
+    return news.job or "", news.sequence, news.kind
 
 
 def remembered(settings: RescalerSettings) -> list[RescalerRecord]:

@@ -11,6 +11,18 @@ from rescaler.gate_settings import COOLDOWN, EXECUTING_STABILIZATION, OLD_NAMES,
 from rescaler.learners_model import exact_factor
 from rescaler.refusals import Refused
 
+_LEAST = {
+    "cooldown_ms": 0,
+    "stabilization_ms": 0,
+    "apply_ms_max": 1,
+    "warm_up_ms_max": 0,
+    "balance_units_max": 0,
+    "standbys": 0,
+    "session_ms": 1,
+    "engine_timeout_ms": 1,
+}
+"""The least that a number may be."""
+
 
 @dataclass(frozen=True, slots=True)
 class RescalerSettings(RoadSettings):
@@ -49,7 +61,7 @@ class RescalerSettings(RoadSettings):
         """Check what the environment may have said.
 
         Raises:
-            SettingsError: no such placement, or a gain that is no share.
+            SettingsError: a word that is none of those known, or a number out of its range.
         """
         RoadSettings.__post_init__(self)
         if self.placement not in PLACING_ALGORITHMS:
@@ -60,13 +72,11 @@ class RescalerSettings(RoadSettings):
         if self.warm_up_then not in get_args(WarmUpThen):
             known = ", ".join(get_args(WarmUpThen))
             raise SettingsError(f"SURESCALE_WARM_UP_THEN: {self.warm_up_then!r} is none of {known}")
-        if self.warm_up_ms_max < 0:
-            raise SettingsError(f"SURESCALE_WARM_UP_MS_MAX: must be at least 0, not {self.warm_up_ms_max}")
         if self.balance not in get_args(BalanceVersion):
             raise SettingsError(f"SURESCALE_BALANCE: {self.balance!r} is none of {', '.join(get_args(BalanceVersion))}")
-        for name, value in (("BALANCE_UNITS_MAX", self.balance_units_max), ("STANDBYS", self.standbys)):
-            if value < 0:
-                raise SettingsError(f"SURESCALE_{name}: must be at least 0, not {value}")
+        for name, least in _LEAST.items():
+            if getattr(self, name) < least:
+                raise SettingsError(f"SURESCALE_{name.upper()}: must be at least {least}, not {getattr(self, name)}")
         try:
             exact_factor(self.balancing_factor)
         except Refused as refusal:

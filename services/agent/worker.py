@@ -120,7 +120,7 @@ def build_app(settings: AgentSettings) -> faust.App:
     session_s = settings.agent_session_ms / 1000
     app = _App(
         f"{settings.topic_prefix}surescale-agent",
-        broker=[f"kafka://{server}" for server in settings.bootstrap.split(",")],
+        broker=[f"kafka://{server.strip()}" for server in settings.bootstrap.split(",")],
         autodiscover=False,
         web_enabled=False,
         topic_allow_declare=False,

@@ -22,6 +22,7 @@ from policies.policy import is_span_end
 from policies.registry import load_policy
 from runtime.conditions import conditions, peak_mebibytes
 from runtime.kafka import LogReader, producer
+from runtime.options import FiniteRange
 from services.agent.answering import Answerer
 from services.bench.report import Document, percentile, say, show
 from services.bench.stage import Stage, cores_used, stage
@@ -190,7 +191,7 @@ def _apart(tasks: int, policy: str, seed: int, seconds: float) -> Document:
 
 @click.command("agent")
 @click.option("--policy", default="sure", show_default=True)
-@click.option("--seconds", type=click.FloatRange(min=1), default=15.0, show_default=True, help="How long each job is decided on.")
+@click.option("--seconds", type=FiniteRange(min=1), default=15.0, show_default=True, help="How long each job is decided on.")
 @click.option("--kafka/--no-kafka", default=True, show_default=True, help="Also measure one agent and two behind a real broker.")
 @click.option("--seed", type=int, default=7, show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")

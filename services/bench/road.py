@@ -17,6 +17,7 @@ from contracts.windows import decode_window
 from contracts.wire import decode
 from runtime.conditions import conditions
 from runtime.kafka import LogReader
+from runtime.options import FiniteRange
 from services.bench.report import Document, say, show
 from services.stack.local_road import LocalRoad, RoadOptions, fetch_json
 from services.stack.supervisor import StopRequested
@@ -161,7 +162,7 @@ def _whole(road: LocalRoad, follower: Follower) -> Document:
 
 @click.command("road")
 @click.option("--kill", "kills", multiple=True, type=click.Choice(ROLES), help="Role to kill; default: each in turn.")
-@click.option("--speed", type=click.FloatRange(1, 600), default=SPEED, show_default=True, help="Event seconds per second.")
+@click.option("--speed", type=FiniteRange(1, 600), default=SPEED, show_default=True, help="Event seconds per second.")
 @click.option("--policy", default="sure", show_default=True)
 @click.option("--seed", type=int, default=7, show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")

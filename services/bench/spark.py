@@ -13,6 +13,7 @@ from contracts.windows import decode_window
 from contracts.wire import encode
 from runtime.conditions import conditions
 from runtime.kafka import LogReader, producer
+from runtime.options import FiniteRange
 from services.bench.fleet import LAST_ROUND_MS, ROUNDS_MS, Fleet
 from services.bench.report import Document, percentile, say, show
 from services.bench.stage import Stage, cores_used, stage
@@ -226,10 +227,10 @@ def _freshness(road: Stage, since_wall_ms: float) -> Document:
 
 @click.command("spark")
 @click.option("--part", "parts", multiple=True, type=click.Choice(PARTS), help="backlog, live, large; default: all.")
-@click.option("--speed", type=click.FloatRange(min=0.1), default=100.0, show_default=True, help="Speed of `live`.")
-@click.option("--seconds", type=click.FloatRange(min=5), default=40.0, show_default=True, help="How long `live` runs.")
+@click.option("--speed", type=FiniteRange(min=0.1), default=100.0, show_default=True, help="Speed of `live`.")
+@click.option("--seconds", type=FiniteRange(min=5), default=40.0, show_default=True, help="How long `live` runs.")
 @click.option("--minutes", type=click.IntRange(min=2), default=BACKLOG_MINUTES, show_default=True, help="Minutes of the backlog.")
-@click.option("--large-seconds", type=click.FloatRange(min=5), default=130.0, show_default=True, help="How long `large` runs.")
+@click.option("--large-seconds", type=FiniteRange(min=5), default=130.0, show_default=True, help="How long `large` runs.")
 @click.option("--master", default="local[2]", show_default=True, help="Spark master; local-cluster[2,1,1024]: two executors.")
 @click.option("--seed", type=int, default=7, show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")

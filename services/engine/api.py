@@ -221,9 +221,14 @@ def _named(request: web.Request, clockwork: Clockwork) -> RunningJob:
 
 def _number(request: web.Request, name: str, default: int) -> int:
     text = request.query.get(name, "")
-    if text and not text.isdecimal():
-        raise RecordRejected("invalid_field", name, f"{text!r} is not a whole number")
-    return int(text or default)
+    if not text:
+        return default
+    try:
+        if not text.isdecimal():
+            raise ValueError(text)
+        return int(text)
+    except ValueError:  # also of more digits than Python makes a number of
+        raise RecordRejected("invalid_field", name, f"{text!r} is not a whole number") from None
 
 
 def _rescale(rescale: Rescale) -> dict[str, Any]:

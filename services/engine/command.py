@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from contracts.settings import PORT_MAX
+from runtime.options import FiniteRange
 from services import options
 
 if TYPE_CHECKING:
@@ -21,16 +22,16 @@ DEFAULT_JOB = "j_1351665"
 @click.option("--minutes", type=click.IntRange(min=1), default=240, show_default=True, help="Minutes of the trace to run.")
 @click.option("--start-minute", type=click.IntRange(min=0), help="Minute of the trace to start at (clarknet: a Friday, 07:00).")
 @click.option("--pace", type=click.Choice(["lockstep", "free"]), help="Wait for the road's answers, or let the clock run.")
-@click.option("--speed", type=click.FloatRange(min=0.1), help="Event seconds per second (free: 60; lockstep: 6000).")
+@click.option("--speed", type=FiniteRange(min=0.1), help="Event seconds per second (free: 60; lockstep: 6000).")
 @click.option("--span-minutes", type=click.IntRange(min=1), help="How often the policy decides. [10]")
-@click.option("--load-parallelism", type=click.FloatRange(min=0.1, max=100), default=7.0, show_default=True,
+@click.option("--load-parallelism", type=FiniteRange(min=0.1, max=100), default=7.0, show_default=True,
               help="Subtasks that the heaviest task needs at the workload's P99.")  # fmt: skip
 @click.option("--sample-interval-ms", type=int, default=15_000, show_default=True, help="15000, 30000 or 60000.")
 @click.option("--rescale", type=click.Choice(["learners", "restart"]), default="learners", show_default=True,
               help="State is restored before it moves, or the job restarts.")  # fmt: skip
 @click.option("--restart-ms", type=int, default=60_000, show_default=True,
               help="How long a restart takes; a multiple of 15000.")  # fmt: skip
-@click.option("--restore-mib-per-s", type=click.FloatRange(min=0.001), default=8.0, show_default=True,
+@click.option("--restore-mib-per-s", type=FiniteRange(min=0.001), default=8.0, show_default=True,
               help="State that one host restores in a second (learners).")  # fmt: skip
 @click.option(
     "--checkpoint-interval-ms", type=click.IntRange(min=60_000), default=60_000, show_default=True, help="Whole minutes."
@@ -40,7 +41,7 @@ DEFAULT_JOB = "j_1351665"
 @click.option("--join-host", "join_host_minutes", type=click.IntRange(min=1), multiple=True,
               help="Minute of the run at whose end another host joins; repeatable.")  # fmt: skip
 @click.option("--seed", type=int, help="Seed of the road; the engine itself draws nothing.")
-@click.option("--stop-wait-s", type=click.FloatRange(min=0.1), help="Wall limit of the wait at a stop. [60]")
+@click.option("--stop-wait-s", type=FiniteRange(min=0.1), help="Wall limit of the wait at a stop. [60]")
 @click.option("--host", "engine_host", help="Address to listen on. [127.0.0.1]")
 @click.option("--port", type=click.IntRange(0, PORT_MAX), default=8090, show_default=True, help="Port; 0: a free one.")
 @click.option(

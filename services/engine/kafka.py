@@ -4,7 +4,7 @@ import logging
 import threading
 from collections.abc import Callable
 
-from confluent_kafka import KafkaException, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from contracts.commands import EventRecord
 from contracts.errors import RecordRejected
@@ -56,14 +56,23 @@ class RoadSide:
             Stopped: the process was told to stop while the broker was away.
         """
         assert self._producer is not None, "connect first"
-        self._producer.produce(self._topic, key=segment.road, value=encode(segment))
-        flushes = 0
-        while self._producer.flush(_FLUSH_S):
-            flushes += 1
-            if self._stop.is_set():
+        flushes, taken = 0, False
+
+        def told(error: KafkaError | None, _: Message) -> None:
+            nonlocal taken
+            taken = error is None
+
+        while not taken:
+            # Again after some minutes without a broker: then the client gives a record up.
+            self._producer.produce(self._topic, key=segment.road, value=encode(segment), on_delivery=told)
+            while self._producer.flush(_FLUSH_S):
+                flushes += 1
+                if self._stop.is_set():
+                    raise Stopped("Kafka")
+                if flushes % _SAY_EVERY_FLUSHES == 0:
+                    _log.warning("waiting for Kafka at %s to take the clock", self._settings.bootstrap)
+            if not taken and self._stop.wait(_POLL_S):
                 raise Stopped("Kafka")
-            if flushes % _SAY_EVERY_FLUSHES == 0:
-                _log.warning("waiting for Kafka at %s to take the clock", self._settings.bootstrap)
 
     def follow(self, on_records: OnRecords) -> None:
         """Hand on outcomes and progress of this cluster, batch by batch, until told to stop."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from runtime.options import FiniteRange
 from services import options
 
 if TYPE_CHECKING:
@@ -32,11 +33,11 @@ class Refused(click.ClickException):
 @click.option("--report", "report_file", type=click.Path(dir_okay=False, path_type=Path), help="Write the report here (JSON).")
 @click.option("--mode", type=click.Choice(["clean", "slo", "compat"]), default="clean", show_default=True,
               help="clean: records flow; slo: minute batches against an SLO; compat: the SURE paper's code.")  # fmt: skip
-@click.option("--lambda", "latency_weight", type=click.FloatRange(0, 1), default=0.5, show_default=True,
+@click.option("--lambda", "latency_weight", type=FiniteRange(0, 1), default=0.5, show_default=True,
               help="Weight of latency in the reward; utilisation has the rest.")  # fmt: skip
 @click.option("--load", type=click.Choice(["calibrated", "literal"]), default="calibrated", show_default=True,
               help="Scale the job's durations to the workload, or take them at their word.")  # fmt: skip
-@click.option("--load-parallelism", type=click.FloatRange(min=0.1, max=100), default=7.0, show_default=True,
+@click.option("--load-parallelism", type=FiniteRange(min=0.1, max=100), default=7.0, show_default=True,
               help="Subtasks that the heaviest task needs at the P99 load of the calibration part.")  # fmt: skip
 @click.option("--runs", type=click.IntRange(1, 100), default=5, show_default=True, help="Runs at different offsets.")
 @click.option("--seed", type=click.IntRange(0, 2**31), default=0, show_default=True, help="Places the runs, drives random.")

@@ -1,5 +1,6 @@
 """Finds in Kafka what belongs to one decision: window, settings, outcomes, command, progress, events. Judges nothing."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from types import UnionType
@@ -23,6 +24,7 @@ PENDING = "pending"
 ENDED = ("applied", "failed")
 LAST_ACTIONS = ("commit", "abort")  # of a rescale; a ``prepare`` is followed by another step
 EVENTS_MAX = 50
+_COMMAND = re.compile(r"#\d+\.\d+\Z")
 EVENTS_AFTER_MS = 600_000  # how long after a span's end events are shown when nothing was commanded
 
 
@@ -55,7 +57,7 @@ def find_decision(log: Log, wanted: str) -> Found:
     Raises:
         NotFound: Kafka does not hold it, or no longer.
     """
-    if "#" in wanted:
+    if names_command(wanted):
         command = _newest(log, RESCHEDULE_COMMANDS, RescheduleCommand, lambda record: record.command_id == wanted)
         if not command:
             raise NotFound(f"no command {wanted!r} is in Kafka; `surescale decisions JOB` lists those of a job")
@@ -67,6 +69,15 @@ def find_decision(log: Log, wanted: str) -> Found:
     # Delivered again it is the same: what became of it follows its first record.
     decision, record = next(pair for pair in found if pair[0].decision_id == newest)
     return Found(decision, _bytes(record), append_ms(record))
+
+
+def names_command(wanted: str) -> bool:
+    """Say whether a name is that of a command (``job#generation.step``); a job's own may hold the same sign.
+
+    >>> names_command("sim/clicks#4.1"), names_command("sim/Job #3")
+    (True, False)
+    """
+    return _COMMAND.search(wanted) is not None
 
 
 def find_aftermath(log: Log, found: Found) -> Aftermath:
@@ -99,14 +110,22 @@ def find_window(log: Log, found: Found) -> Window | None:
 
 def find_settings(road: RoadSettings, found: Found) -> JobSettings | None:
     """Return the settings of the version that the decision names, the defaults for version 0, None when they are gone."""
-    decision = found.decision
-    same = None
-    for settings in parsed(everything(road, [JOB_SETTINGS])[JOB_SETTINGS], JobSettings):
-        if settings.job == decision.job and settings.version == decision.settings_version:
-            same = settings  # of equal versions the later record counts
-    if same is None and decision.settings_version == 0:
-        return JobSettings(job=decision.job)
-    return same
+    records = everything(road, [JOB_SETTINGS])[JOB_SETTINGS]
+    said = [(settings, append_ms(record)) for record in records for settings in parsed([record], JobSettings)]
+    return settings_named(said, found.decision, found.append_ms)
+
+
+def settings_named(said: Iterable[tuple[JobSettings, int]], decision: Decision, decided_ms: int) -> JobSettings | None:
+    """Return the settings that a decision was made with, of all with their append times in the order of the topic.
+
+    Two who wrote at the same time may have said one version twice: the later record counts, from its append on.
+    """
+    wanted = decision.job, decision.settings_version
+    named = [(settings, at_ms) for settings, at_ms in said if (settings.job, settings.version) == wanted]
+    if not named:
+        return None if decision.settings_version else JobSettings(job=decision.job)
+    known = [settings for settings, at_ms in named if at_ms <= decided_ms]
+    return known[-1] if known else named[0][0]
 
 
 def parsed_each(records: Iterable[Message], kind: type[M] | UnionType) -> Iterator[Any]:

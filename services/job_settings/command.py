@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from runtime.options import FiniteRange
 from services import options
 from services.event_time import to_the_second
 
@@ -30,7 +31,7 @@ def command() -> None:
 @click.option("--max", "parallelism_max", type=click.IntRange(1, 1_000_000), help="Highest parallelism of a task.")
 @click.option("--total", "total_limit", type=click.IntRange(1, 1_000_000), help="Limit of the sum over the job's scalable tasks.")
 @click.option(
-    "--step", "step_ratio_max", type=click.FloatRange(1, 2, min_open=True), help="Factor by which a decision changes a task."
+    "--step", "step_ratio_max", type=FiniteRange(1, 2, min_open=True), help="Factor by which a decision changes a task."
 )
 @click.option("--priority", type=int, help="The higher, the more important.")
 @click.option("--policy", help=f"Policy of this job; {NO_POLICY}: the one released for its cluster.")

@@ -81,10 +81,15 @@ class RecordingWriter:
         self._temporary = Path(name)
         self._file = os.fdopen(handle, "wb")
         self._hash = hashlib.sha256()
-        head = msgspec.json.encode(self._header, order="deterministic")
-        self._put(_PREFIX.pack(_MAGIC, VERSION, len(head)) + head)
         self._compressor = zstandard.ZstdCompressor(level=LEVEL).compressobj()
         self._frame_bytes = 0
+        head = msgspec.json.encode(self._header, order="deterministic")
+        try:
+            self._put(_PREFIX.pack(_MAGIC, VERSION, len(head)) + head)
+        except BaseException:
+            self._temporary.unlink()
+            self._file.close()
+            raise
         return self
 
     def __exit__(self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None) -> None:

@@ -104,7 +104,8 @@ def known_jobs(source: Source, jobs: frozenset[str]) -> tuple[RecordedJob, ...]:
                 topologies[topology.job] = topology
             else:
                 said = decode(each.value, JobSettings)
-                settings[said.job] = said
+                if said.job not in settings or said.version >= settings[said.job].version:
+                    settings[said.job] = said
         except RecordRejected:
             continue  # what does not parse is in no force
     names = sorted({*topologies, *settings, *jobs})

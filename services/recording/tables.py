@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from services.event_time import to_the_minute
@@ -45,7 +46,8 @@ def print_replay(found: Replayed, console: Console, *, full: bool = False) -> No
             console.print(_job_table(job, runs, names, full))
         quiet = len(spans) - sum(map(len, runs))
         if quiet:
-            console.print(f"{job}: {quiet} of {len(spans)} spans without any change are left out", style="dim", highlight=False)
+            line = f"{job}: {quiet} of {len(spans)} spans without any change are left out"
+            console.print(line, style="dim", highlight=False, markup=False)
     console.print(_figures_table(found))
     for tally in found.policies:
         package = f" ({tally.sha256[:12]})" if tally.sha256 else ""
@@ -81,7 +83,7 @@ def agreement_line(agreement: Agreement) -> str:
 
 
 def _job_table(job: str, runs: Sequence[Sequence[SpanDiff]], names: Sequence[str], full: bool) -> Table:
-    table = Table("span end", "task", "now", title=job, title_justify="left")
+    table = Table("span end", "task", "now", title=escape(job), title_justify="left")
     table.columns[2].justify = "right"
     for name in names:
         table.add_column(name, justify="right")
@@ -125,7 +127,7 @@ def _task_rows(span: SpanDiff, full: bool) -> Iterator[tuple[str, ...]]:
             groups.setdefault(wish.task if full else (wish.current, wish.desired), []).append(wish)
     for wishes in groups.values():
         wanted = (_wanted(wishes[0], desired) for desired in wishes[0].desired)
-        yield (several([wish.task for wish in wishes]), str(wishes[0].current), *wanted)
+        yield (escape(several([wish.task for wish in wishes])), str(wishes[0].current), *wanted)
     if alike:
         sums = (str(sum(wish.desired[index] or 0 for wish in alike)) for index in range(len(span.actions)))
         yield (f"{len(alike)} tasks alike", str(sum(wish.current for wish in alike)), *sums)

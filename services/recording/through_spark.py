@@ -30,7 +30,7 @@ from contracts.topics import (
 )
 from contracts.wire import decode, encode
 from policies.policy import Policy, is_span_end
-from runtime.kafka import REQUEST_TIMEOUT_S, LogReader, producer
+from runtime.kafka import METADATA_TIMEOUT_S, REQUEST_TIMEOUT_S, LogReader, producer
 from services.recording.diff import Agreement
 from services.recording.records import event_ms, is_about, job_of
 from services.recording.replay import Known, Replayed, agreement, learn, replay
@@ -128,6 +128,8 @@ def _own_topics(own: RoadSettings, source: Source, say: Say) -> Iterator[None]:
         )
         for topic in TOPICS.values()
     ]
+    # Asked first: creating, and taking away again, would each wait for a minute for a broker that is away.
+    admin.list_topics(timeout=METADATA_TIMEOUT_S)
     try:
         for future in admin.create_topics(wanted, operation_timeout=REQUEST_TIMEOUT_S).values():
             future.result()
@@ -236,6 +238,7 @@ class _Stream:
 
     def _settle(self) -> None:
         """Wait until what was sent is read by the Spark job and its windows are answered by the agent."""
+        self._flush()  # the client's queue may be full of records
         for partition in sorted(self._unsettled):
             self._producer.produce(self._full(TASK_METRICS), END_MARK, partition=partition, on_delivery=self._marked)
         self._unsettled.clear()

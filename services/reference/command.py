@@ -55,6 +55,20 @@ def pages() -> dict[str, str]:
 
 def out_of_date(folder: Path, made: dict[str, str]) -> list[str]:
     """Return the paths, sorted, that are missing in the folder, have another text, or are not made any more."""
-    found = {path.relative_to(folder).as_posix(): path for kind in ("*.md", "*.json") for path in folder.rglob(kind)}
+    found = {path.relative_to(folder).as_posix(): path for path in _pages_in(folder)}
     changed = {name for name, text in made.items() if name not in found or found[name].read_text(encoding="utf-8") != text}
-    return sorted(changed | (found.keys() - made.keys()))
+    return sorted(changed | {name for name in found.keys() - made.keys() if _was_made(found[name], folder)})
+
+
+def _pages_in(folder: Path) -> list[Path]:
+    from services.reference.messages import SCHEMAS
+
+    return [*folder.glob("*.md"), *folder.glob(f"{SCHEMAS}/*.json")]
+
+
+def _was_made(path: Path, folder: Path) -> bool:
+    """Say whether a page was made from code: what somebody wrote is left alone, whatever folder was named by a slip."""
+    from services.reference.markdown import NOTE
+
+    told_by = path if path.suffix == ".md" else folder / "messages.md"  # a schema cannot tell it itself
+    return told_by.is_file() and NOTE in told_by.read_text(encoding="utf-8", errors="replace")

@@ -53,11 +53,18 @@ class ArtifactSet:
 
 
 def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """Return SURESCALE_CACHE, else `surescale` in XDG_CACHE_HOME or ~/.cache."""
+    """Return SURESCALE_CACHE, else `surescale` in XDG_CACHE_HOME or ~/.cache.
+
+    Raises:
+        ArtifactError: none of them is set, and the user has no home.
+    """
     if environ.get(CACHE_VARIABLE):
         return Path(environ[CACHE_VARIABLE]).expanduser().absolute()
     base = environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "surescale"
+    try:
+        return (Path(base) if base else Path.home() / ".cache") / "surescale"
+    except RuntimeError:
+        raise ArtifactError(f"no folder for downloaded jars: this user has no home; name one with {CACHE_VARIABLE}") from None
 
 
 def fetch(

@@ -1,5 +1,6 @@
 """``surescale demo``: the whole road on this machine, from nothing to a summary, and nothing left behind."""
 
+import contextlib
 import json
 import sys
 import time
@@ -7,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from runtime.options import FiniteRange
 
 if TYPE_CHECKING:
     from services.stack.local_road import LocalRoad
@@ -39,14 +42,14 @@ HEADINGS = {
 @click.option("--start-minute", type=click.IntRange(0), help="Minute of the trace to start at (default: a morning ramp).")
 @click.option("--pace", type=click.Choice(["lockstep", "free"]), default="lockstep", show_default=True,
               help="Wait for the road's answers (the same decisions every time), or let the clock run.")  # fmt: skip
-@click.option("--speed", type=click.FloatRange(0.1, 100_000), help="Event seconds per second (free: 60; lockstep: 6000).")
+@click.option("--speed", type=FiniteRange(0.1, 100_000), help="Event seconds per second (free: 60; lockstep: 6000).")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of every decision.")
 @click.option(
     "--policy", default="sure", show_default=True, help="A rule or a shipped package by name: sure, forecast, ds2, flink, ..."
 )
 @click.option(
     "--load-parallelism",
-    type=click.FloatRange(0.1, 100),
+    type=FiniteRange(0.1, 100),
     default=7.0,
     show_default=True,
     help="Subtasks that the heaviest task needs at P99 load.",
@@ -63,12 +66,16 @@ HEADINGS = {
 @click.option("--keep", is_flag=True, help="Stay up after the trace, until Ctrl-C.")
 def command(*, report_file: Path | None, keep: bool, **given: Any) -> None:
     """Run the whole road here: Kafka, Redis, Spark, Faust, rescaler and a simulated engine under a real trace."""
-    from runtime.whole_files import write_whole
+    from runtime.whole_files import check_folder, write_whole
     from services.stack.local_road import LocalRoad, RoadOptions
     from services.stack.supervisor import StopRequested
 
     if not given["jobs"]:
         del given["jobs"]
+    if report_file:  # before minutes of work, not behind them
+        with contextlib.suppress(OSError):
+            report_file.absolute().parent.mkdir(parents=True, exist_ok=True)
+        check_folder(report_file, option="--report")
     say = _Lines()
     try:
         with LocalRoad(RoadOptions(**given), say) as road:

@@ -11,6 +11,7 @@ this process is killed outright, the roles die with it (see `child.py`) and a te
 """
 
 import contextlib
+import http.client
 import signal
 import subprocess
 import sys
@@ -242,7 +243,7 @@ def http_ok(url: str, timeout_s: float = 2.0) -> bool:
     try:
         with contextlib.closing(opener.open(url, timeout=timeout_s)) as answer:
             return bool(answer.status == 200)
-    except (OSError, ValueError):
+    except (OSError, ValueError, http.client.HTTPException):
         return False
 
 

@@ -115,9 +115,13 @@ def _errors_as_json(redis_url: str) -> Any:
 
 def _limit(request: web.Request) -> int:
     text = request.query.get("limit", str(LIMIT_DEFAULT))
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= LIMIT_MAX:
+    try:
+        limit = int(text) if text.isascii() and text.isdigit() else 0
+    except ValueError:  # more digits than Python makes a number of
+        limit = 0
+    if not 1 <= limit <= LIMIT_MAX:
         raise web.HTTPBadRequest(text=f"limit: {text!r} is not a whole number from 1 to {LIMIT_MAX}")
-    return int(text)
+    return limit
 
 
 def _json(document: Any, status: int = 200) -> web.Response:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from runtime.options import FiniteRange
 from services import options
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ EVERY_S = 2.0
 @click.option("--watch", is_flag=True, help="Show it again and again, until Ctrl-C.")
 @click.option(
     "--every",
-    type=click.FloatRange(min=0.1),
+    type=FiniteRange(min=0.1),
     metavar="SECONDS",
     help=f"How often --watch shows it. [{EVERY_S:g}]",
 )
@@ -102,15 +103,11 @@ def open_store(settings: "RoadSettings") -> "Iterator[ViewStore]":
     """Yield the view; Redis away, or an address of no Redis, is one readable line."""
     import redis
 
-    from contracts.errors import SettingsError
     from contracts.settings import without_password
     from services.state.view_store import ViewStore, connect
 
     shown = without_password(settings.redis_url)
-    try:
-        client = connect(settings.redis_url)
-    except ValueError as error:
-        raise SettingsError(f"redis_url: {shown!r} is no address of Redis: {error}") from None
+    client = connect(settings.redis_url)
     try:
         yield ViewStore(client, settings.topic_prefix)
     except redis.RedisError as error:

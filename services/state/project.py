@@ -26,7 +26,7 @@ from contracts.messages import (
     RescalerRecord,
     TaskDecision,
 )
-from contracts.summaries import decode_summary, encode_summary, summary_of
+from contracts.summaries import WindowSummary, decode_summary, encode_summary, summary_of
 from contracts.windows import decode_window
 from contracts.wire import decode, encode
 from services.state.operations import AddMember, DropField, Operation, Remember, SetField
@@ -64,6 +64,10 @@ def project(record: Record) -> tuple[Operation, ...]:
 def _document(record: Record, raw: bytes | None = None) -> bytes:
     body = record.value if raw is None else raw
     assert body is not None, "only records that parsed become documents"
+    try:
+        body.decode()  # nobody looks into what this version does not know, and Redis answers text
+    except UnicodeDecodeError:
+        raise RecordRejected("not_json", "", "the record is not UTF-8") from None
     return b'{"appended_ms":%d,"record":%b}' % (record.appended_ms, body)
 
 
@@ -156,14 +160,14 @@ def _gate_summary(memory: RescalerRecord) -> dict[str, object]:
         "applied_generation": body.get("applied_generation"),
         "failures": body.get("failures"),
         "observed_generation": _observed(body),
-        "conditions": body.get("conditions") or [],
-        "standbys": body.get("standbys") or [],
+        "conditions": _listed(body.get("conditions")),
+        "standbys": _listed(body.get("standbys")),
     }
 
 
 def _observed(body: dict[str, Any]) -> int | None:
     """Return the last generation that is over: what the newest conditions speak for."""
-    seen = [_mapping(each).get("observed_generation") for each in body.get("conditions") or []]
+    seen = [_mapping(each).get("observed_generation") for each in _listed(body.get("conditions"))]
     return max((each for each in seen if isinstance(each, int)), default=None)
 
 
@@ -171,18 +175,15 @@ def _mapping(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
 # --- what happened: timelines by identity ------------------------------------------------------------------------------------
 
 
 def _window(record: Record) -> tuple[Operation, ...]:
-    if record.summary is not None:
-        job, raw = _key(record), record.summary
-        split_job(job)
-        summary = decode_summary(raw)
-    else:
-        window = decode_window(record.value)
-        job, summary = window.job, summary_of(window)
-        raw = encode_summary(summary)
+    job, summary, raw = _summary_beside(record) or _summed_up(record)
     remembered = Remember(
         "windows",
         job,
@@ -194,6 +195,24 @@ def _window(record: Record) -> tuple[Operation, ...]:
         adds=(("metrics", summary.samples), ("late", summary.late), ("duplicates.metrics", summary.duplicates)),
     )
     return *_job_index(job), remembered
+
+
+def _summary_beside(record: Record) -> tuple[str, WindowSummary, bytes] | None:
+    """Return the job, what the header says, and its bytes; None where there is no header that this version can read."""
+    if record.summary is None:
+        return None
+    job = _key(record)
+    split_job(job)
+    try:
+        return job, decode_summary(record.summary), record.summary
+    except RecordRejected:
+        return None
+
+
+def _summed_up(record: Record) -> tuple[str, WindowSummary, bytes]:
+    window = decode_window(record.value)
+    summary = summary_of(window)
+    return window.job, summary, encode_summary(summary)
 
 
 def _decision(record: Record) -> tuple[Operation, ...]:

@@ -33,7 +33,7 @@ def run(settings: StateSettings, stop: threading.Event, log: logging.Logger) -> 
     """Project and answer until told to stop.
 
     Raises:
-        SettingsError: the port of the HTTP API is taken.
+        SettingsError: the port of the HTTP API is taken, or the address of Redis is none.
         Exception: a mistake of ours in the projector.
     """
     store = ViewStore(connect(settings.redis_url), settings.topic_prefix)

@@ -30,7 +30,7 @@ def print_jobs(jobs: list[Document]) -> None:
     table = Table("job", "state", "mode", "tasks", "parallelism", "records/min", "complete", "window end", "last", "gate")
     for job in jobs:
         table.add_row(
-            job["job"],
+            Text(job["job"]),
             _state(job["state"], job["silent_minutes"]),
             job["mode"],
             str(job["tasks"]),
@@ -39,7 +39,7 @@ def print_jobs(jobs: list[Document]) -> None:
             _percent(job["completeness"]),
             _minute(job["window_end_ms"]),
             " ".join(filter(None, (job["action"], job["outcome"]))) or "-",
-            _gate(job["gate_phase"], job["wake_up_ms"]),
+            Text(_gate(job["gate_phase"], job["wake_up_ms"])),
         )
     screens.console().print(table)
 
@@ -50,18 +50,22 @@ def print_job(job: Document) -> None:
     topology, window, gate = (job[name] or {} for name in ("topology", "window", "gate"))
     settings, command = job["settings"] or {}, job["command"] or {}
     facts = Table.grid(padding=(0, 2))
+
+    def add(name: str, line: str) -> None:
+        facts.add_row(name, Text(line))  # as it is: names may have brackets
+
     state = _state(topology.get("state"), job["silent_minutes"])
-    facts.add_row("state", f"{state}, generation {_word(topology.get('generation'))}")
-    facts.add_row("mode", f"{settings.get('mode', 'act')}, settings version {settings.get('version', 0)}")
-    facts.add_row("window", _window_line(window))
-    facts.add_row("gate", _gate(gate.get("phase"), gate.get("wake_up_ms"), gate.get("pending_reason")))
+    add("state", f"{state}, generation {_word(topology.get('generation'))}")
+    add("mode", f"{settings.get('mode', 'act')}, settings version {settings.get('version', 0)}")
+    add("window", _window_line(window))
+    add("gate", _gate(gate.get("phase"), gate.get("wake_up_ms"), gate.get("pending_reason")))
     if gate.get("step"):
-        facts.add_row("rescale", gate["step"] + (f", learners were given up: {gate['given_up']}" if gate.get("given_up") else ""))
+        add("rescale", gate["step"] + (f", learners were given up: {gate['given_up']}" if gate.get("given_up") else ""))
     if gate.get("standbys"):
-        facts.add_row("standbys", "; ".join(f"unit {each['unit']} on {', '.join(each['hosts'])}" for each in gate["standbys"]))
-    facts.add_row("command", _command_line(command))
+        add("standbys", "; ".join(f"unit {each['unit']} on {', '.join(each['hosts'])}" for each in gate["standbys"]))
+    add("command", _command_line(command))
     if job["rent"]:
-        facts.add_row("rent", _rent_line(job["rent"]))
+        add("rent", _rent_line(job["rent"]))
     console.print(Text(job["job"], style="bold"), facts, sep="\n")
     if gate.get("conditions"):
         console.print(_conditions(gate))
@@ -109,7 +113,7 @@ def _tasks(tasks: list[Document], decision: Document | None) -> Table:
         last = wanted.get(task["task"], {})
         kind = [word for word, holds in (("fixed", not task.get("scalable", True)), ("stateful", task.get("stateful"))) if holds]
         table.add_row(
-            task["task"],
+            Text(task["task"]),
             Text(", ".join(task.get("upstream", []))),
             str(task.get("parallelism", 1)),
             _word(last.get("desired")),
@@ -125,7 +129,7 @@ def _changes(tasks: list[Document]) -> list[str]:
     """Name the tasks that change, or that a guardrail touched; those that change alike share a line."""
     alike: dict[str, list[str]] = {}
     for task in tasks:
-        amended = _amendments(task["amendments"])
+        amended = _amendments(task.get("amendments", []))
         if task["current"] != task["desired"] or amended:
             change = f"{task['current']} -> {task['desired']}{f' ({amended})' if amended else ''}"
             alike.setdefault(change, []).append(task["task"])
@@ -155,7 +159,9 @@ def _command_line(command: Document) -> str:
     progress = command.get("progress", [])
     last = progress[-1]["status"] if progress else "sent"
     if last == "warming":
-        last = f"warming {progress[-1]['learners']} learners, {(progress[-1].get('lag_bytes') or 0) / 2**20:.0f} MiB behind"
+        last = (
+            f"warming {progress[-1].get('learners', 0)} learners, {(progress[-1].get('lag_bytes') or 0) / 2**20:.0f} MiB behind"
+        )
     return f"{command['command_id']} {command.get('action', 'commit')} {'advice' if command.get('advice') else last}"
 
 

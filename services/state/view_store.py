@@ -12,6 +12,8 @@ import msgspec
 import redis
 from redis.client import Pipeline
 
+from contracts.errors import SettingsError
+from contracts.settings import without_password
 from services.state.operations import AddMember, AddUp, DropField, Operation, Remember, SetField
 
 REDIS_TIMEOUT_S = 5.0
@@ -72,11 +74,14 @@ def connect(redis_url: str) -> redis.Redis:
     """Return a client; it connects when it is first used.
 
     Raises:
-        ValueError: the address is none of Redis.
+        SettingsError: the address is none of Redis.
     """
-    return redis.Redis.from_url(
-        redis_url, decode_responses=True, socket_timeout=REDIS_TIMEOUT_S, socket_connect_timeout=REDIS_TIMEOUT_S
-    )
+    try:
+        return redis.Redis.from_url(
+            redis_url, decode_responses=True, socket_timeout=REDIS_TIMEOUT_S, socket_connect_timeout=REDIS_TIMEOUT_S
+        )
+    except ValueError as error:
+        raise SettingsError(f"redis_url: {without_password(redis_url)!r} is no address of Redis: {error}") from None
 
 
 class ViewStore:

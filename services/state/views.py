@@ -164,7 +164,7 @@ class Views:
     def dead_letters(self, limit: int) -> list[Document]:
         """Return the latest refused records, newest first."""
         letters: list[Document] = []
-        for key in self._client.scan_iter(match=self._key("dead-letters.bodies:*"), count=1000):
+        for key in set(self._client.scan_iter(match=self._key("dead-letters.bodies:*"), count=1000)):  # a scan may repeat itself
             letters += [_flat(_parsed(body)) or {} for body in self._client.hvals(key)]
         place = ("appended_ms", "topic", "partition", "offset")
         return sorted(letters, key=lambda letter: tuple(letter[name] for name in place), reverse=True)[:limit]
@@ -185,7 +185,7 @@ class Views:
         """What the job costs now; what it saves is known when its generation came from a command with a placement."""
         if topology is None:
             return None
-        generation = topology["record"]["generation"]
+        generation = topology["record"].get("generation", 0)
         steps = [command_id(job, generation, step) for step in range(STEPS_MAX)]
         bodies = [body for body in self._client.hmget(self._key(f"commands.bodies:{job}"), steps) if body]
         return job_rent(topology, self._hosts(cluster_of(job)), _parsed(bodies[-1]) if bodies else None)

@@ -77,6 +77,50 @@ def test_a_line_that_is_no_setting_is_shown(tmp_path: Path) -> None:
     assert "'export nothing' is not NAME=value" in one_line(error)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SURESCALE_ENGINE_URL=http://engine:8090\nSURESCALE_ROAD_CLOCK=true",
+        "SURESCALE_ENGINE_URL=http://engine:8090\r\nSURESCALE_ROAD_CLOCK=true\r\n\r\n",
+    ],
+)
+def test_lines_may_end_as_editors_end_them(tmp_path: Path, text: str) -> None:
+    """The last one by nothing, or all of them as on Windows; what is missing then is only the engine."""
+    settings = tmp_path / "settings"
+    settings.write_bytes(text.encode())
+    _, error = run("road.sh", "up", ENV_FILE=str(settings))
+    assert "no container engine answers" in one_line(error) or "no docker command" in one_line(error)
+
+
+@pytest.mark.parametrize(
+    ("line", "value"),
+    [
+        ('SURESCALE_CLUSTER="east"', "east"),
+        ("SURESCALE_CLUSTER='east'", "east"),
+        ("SURESCALE_CLUSTER=\"east'", "\"east'"),
+        ("SURESCALE_CLUSTER=east\r", "east"),
+    ],
+)
+def test_values_are_read_as_compose_reads_them(tmp_path: Path, line: str, value: str) -> None:
+    """The environment wins over the file, so a quote that stayed would reach the roles."""
+    (tmp_path / "bin").mkdir()
+    docker = tmp_path / "bin" / "docker"
+    docker.write_text('#!/bin/sh\nenv | grep ^SURESCALE_CLUSTER= > "$SEEN"\nexit 1\n')
+    docker.chmod(0o755)
+    settings = tmp_path / "settings"
+    settings.write_text(f"SURESCALE_ENGINE_URL=http://engine:8090\nSURESCALE_ROAD_CLOCK=true\n{line}\n", newline="")
+    path = f"{tmp_path}/bin:{os.environ['PATH']}"
+    run("road.sh", "up", ENV_FILE=str(settings), PATH=path, SEEN=str(tmp_path / "seen"))
+    assert (tmp_path / "seen").read_text() == f"SURESCALE_CLUSTER={value}\n"
+
+
+def test_a_settings_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    """It is not taken for the demo, which drops its volumes."""
+    code, error = run("road.sh", "down", ENV_FILE=str(tmp_path / "mine.env"))
+    assert code == 1
+    assert f"ENV_FILE: {tmp_path}/mine.env is no file" in one_line(error)
+
+
 def test_an_unknown_action_shows_the_usage() -> None:
     """Exit code 2, as for any wrong command line."""
     code, error = run("road.sh", "restart")
@@ -104,6 +148,16 @@ def test_an_engine_that_does_not_run_is_not_stopped(tmp_path: Path) -> None:
     code, error = run("engine.sh", "stop", str(tmp_path))
     assert (code, tmp_path.exists()) == (1, True)
     assert f"no engine runs in {tmp_path}" in one_line(error)
+
+
+def test_what_an_engine_left_that_has_ended_is_cleared_away(tmp_path: Path) -> None:
+    """Its process number may belong to somebody else by now, who is left alone."""
+    folder = tmp_path / "engine"
+    for number in (os.getpid(), 2**22 + 1):
+        folder.mkdir()
+        (folder / "docker.pid").write_text(f"{number}\n")
+        code, error = run("engine.sh", "stop", str(folder))
+        assert (code, error, folder.exists()) == (0, "", False)
 
 
 def test_an_engine_that_cannot_be_started_is_said_so(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import pytest
 from contracts.errors import SettingsError
 from contracts.settings import RoadSettings, from_environment, to_environment, without_password
 from contracts.topics import CLUSTER_PARTITIONS, RECORD_BYTES_MAX, TOPICS, TopicNames
+from services.engine.settings import EngineSettings
 
 
 def test_cluster_keyed_topics_have_equal_partition_counts() -> None:
@@ -106,3 +107,33 @@ def test_a_health_port_that_is_none_is_refused_by_every_role(kind: type[RoadSett
 def test_a_password_in_an_address_is_never_shown(url: str, shown: str) -> None:
     """Logs and messages name the address without its secret."""
     assert without_password(url) == shown
+
+
+@pytest.mark.parametrize("url", ["redis://[::1", "redis://ana:secret@[::1"])
+def test_an_address_that_is_none_can_be_shown_without_its_password(url: str) -> None:
+    """A message about a wrong address must not fail over the address, and must not tell its secret either."""
+    assert "secret" not in without_password(url)
+    assert without_password(url).startswith("redis://")
+
+
+@pytest.mark.parametrize("said", ["nan", "inf", "-inf"])
+@pytest.mark.parametrize("variable", ["SURESCALE_SPEED", "SURESCALE_STOP_WAIT_S"])
+def test_a_setting_that_is_no_finite_number_is_named(variable: str, said: str) -> None:
+    """Not a number is below and above no limit, so no check behind it would notice."""
+    with pytest.raises(SettingsError, match=rf"^{variable}: '{said}' is not a valid float; set it or unset it$"):
+        from_environment(EngineSettings, {variable: said})
+
+
+@pytest.mark.parametrize(
+    ("variable", "said"),
+    [
+        ("SURESCALE_WINDOW_MINUTES", "0"),
+        ("SURESCALE_WINDOW_MINUTES", "-5"),
+        ("SURESCALE_ALLOWED_LATENESS_MS", "-1"),
+        ("SURESCALE_AHEAD_OF_CLOCK_MS_MAX", "-1"),
+    ],
+)
+def test_a_length_of_time_that_cannot_be_is_refused(variable: str, said: str) -> None:
+    """A window of no minute has no figures: the Spark job would end with a trace at its first one."""
+    with pytest.raises(SettingsError, match=rf"^{variable}: {said} "):
+        from_environment(RoadSettings, {variable: said})

@@ -1,7 +1,11 @@
 """Windows: their bytes, and the history they are cut from."""
 
+import json
+import struct
+
 import numpy as np
 import pytest
+import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -150,3 +154,16 @@ def test_completeness_is_the_share_of_reported_task_minutes(minutes: list[set[st
     for index, reported in enumerate(minutes, start=1):
         window = kept.close(index * MINUTE_MS, {task: row() for task in reported}, topology())
     assert window.completeness == pytest.approx(sum(len(m) for m in minutes[-3:]) / 9)
+
+
+@pytest.mark.parametrize("minutes", [0, 2**33, 2**53])
+def test_a_window_of_a_length_that_cannot_be_is_refused(minutes: int) -> None:
+    """A damaged header is a refusal with its field: no room is asked for and no minute is looked for that is not there."""
+    raw = encode_window(history().close(MINUTE_MS, {"map": row()}, topology()))
+    (length,) = struct.unpack_from(">I", raw, 4)
+    head = json.loads(raw[8 : 8 + length]) | {"window_minutes": minutes}
+    changed = json.dumps(head).encode()
+    body = zstandard.ZstdCompressor(write_content_size=minutes == 0).compress(b"")
+    with pytest.raises(RecordRejected) as caught:
+        decode_window(raw[:4] + struct.pack(">I", len(changed)) + changed + body)
+    assert caught.value.reason == "invalid_field"

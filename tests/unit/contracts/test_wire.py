@@ -1,12 +1,17 @@
 """Bytes to messages: what is refused, why, and at which field."""
 
 import pytest
+from msgspec.structs import replace
 
+from contracts.commands import EventRecord, Outcome, Progress
 from contracts.errors import RecordRejected
+from contracts.ids import command_id, decision_id, window_id
 from contracts.messages import JobSettings, JobTopology, MinuteMarker, TaskSample, TaskSpec
+from contracts.summaries import decode_summary, encode_summary, summary_of
 from contracts.topology import check_topology, levels, topological_order
+from contracts.windows import WindowHistory
 from contracts.wire import decode, encode
-from tests.support.builders import sample, topology
+from tests.support.builders import JOB, sample, topology
 
 
 def refused(raw: bytes | None, kind: object = TaskSample | MinuteMarker) -> RecordRejected:
@@ -102,3 +107,22 @@ def test_a_broken_topology_is_refused_by_field(specs: tuple[TaskSpec, ...], fiel
     with pytest.raises(RecordRejected) as caught:
         check_topology(JobTopology(job="sim/a", version=1, at_ms=0, tasks=specs))
     assert caught.value.field == field
+
+
+def test_the_order_of_a_graph_with_an_unknown_upstream_is_refused() -> None:
+    """Whoever asks for the order of a graph that nobody checked gets a refusal, no KeyError."""
+    with pytest.raises(RecordRejected, match="'nowhere'") as caught:
+        topological_order(tasks(a="nowhere"))
+    assert (caught.value.reason, caught.value.field) == ("invalid_field", "tasks[0].upstream")
+
+
+def test_ids_made_of_the_longest_names_fit_their_fields() -> None:
+    """A job's name may have 256 characters, as those of SQL jobs nearly do: what is named after it can still be read."""
+    job = f"sim/{'j' * 252}"
+    of_decision, of_command = decision_id(job, 2**53, "p" * 256), command_id(job, 2**53, 99)
+    outcome = Outcome(cluster="sim", job=job, decision_id=of_decision, span_end_ms=0, status="held", reason="hold", at_ms=0)
+    report = Progress(cluster="sim", job=job, command_id=of_command, desired_generation=1, status="applied", at_ms=0)
+    summary = replace(summary_of(WindowHistory(JOB, 3).close(60_000, {}, topology())), window_id=window_id(job, 2**53, 10_000, 1))
+    assert decode(encode(outcome), EventRecord) == outcome
+    assert decode(encode(report), EventRecord) == report
+    assert decode_summary(encode_summary(summary)) == summary

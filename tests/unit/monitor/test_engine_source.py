@@ -1,6 +1,9 @@
 """The client of an engine's API, on a real socket: what it makes of answers that are not as they should be."""
 
+import contextlib
 import json
+import socket
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -56,3 +59,39 @@ def test_an_engine_that_does_not_listen_is_away() -> None:
     """The address is named."""
     with pytest.raises(SourceAway, match=r"http://127\.0\.0\.1:\d+ does not answer: .*refused"):
         EngineSource(f"http://127.0.0.1:{free_port()}").jobs()
+
+
+@contextlib.contextmanager
+def answering(status: int, body: bytes, announced_bytes: int | None = None) -> Iterator[str]:
+    """Yield the address of a server that gives one request this answer, and then breaks off."""
+
+    def answer() -> None:
+        connection, _ = server.accept()
+        with connection:
+            connection.recv(4_096)
+            length = len(body) if announced_bytes is None else announced_bytes
+            connection.sendall(b"HTTP/1.1 %d Broken\r\nContent-Length: %d\r\n\r\n%b" % (status, length, body))
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=answer, daemon=True).start()
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+
+
+@pytest.mark.parametrize("ask", ["jobs", "cluster_topology"])
+def test_an_address_without_the_api_counts_as_away(ask: str) -> None:
+    """Nothing of a job was asked for, so no job is unknown: something else answers in the engine's place."""
+    with answering(404, b"not here") as url, pytest.raises(SourceAway, match="answered 404"):
+        getattr(EngineSource(url), ask)()
+
+
+@pytest.mark.parametrize("body", [b"[]", b'"busy"', b"null", b"3", b"\xff"])
+def test_an_error_in_other_words_than_the_engines_counts_as_away(body: bytes) -> None:
+    """A document that is no object: the status alone is told."""
+    with answering(503, body) as url, pytest.raises(SourceAway, match="answered 503"):
+        EngineSource(url).jobs()
+
+
+def test_an_error_whose_body_breaks_off_counts_as_away() -> None:
+    """The engine died while it told what was wrong."""
+    with answering(500, b"{", announced_bytes=100) as url, pytest.raises(SourceAway, match="answered 500"):
+        EngineSource(url).jobs()

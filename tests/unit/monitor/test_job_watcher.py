@@ -81,3 +81,14 @@ def test_without_failures_everything_comes_once() -> None:
     run(watched)
     assert len(box.delivered) == 6
     assert (watched.after_ms, watched.minutes_sent, watched.samples_sent) == (3 * MINUTE, 3, 3)
+
+
+def test_a_marker_that_is_lost_twice_is_sent_a_third_time() -> None:
+    """Nobody takes it for acknowledged because the samples sent before it again were."""
+    box = FailingOutbox(3, 6)
+    watched = watcher(box)
+    for _ in range(2):
+        with pytest.raises(DeliveryFailed):
+            run(watched)
+    run(watched)
+    assert [ended_ms(each) for each in box.delivered if isinstance(each, MinuteMarker)] == [MINUTE, 2 * MINUTE, 3 * MINUTE]

@@ -114,3 +114,17 @@ def test_a_job_that_restarts_once_more_is_put_off_until_then() -> None:
     assert step(one, engine) == []
     engine.now_ms = T0 + 5 * MINUTE_MS
     assert [progress.status for progress in step(one, engine)] == ["applied"]
+
+
+def test_what_the_engine_has_done_in_time_is_not_called_late() -> None:
+    """The actuator was away until after the deadline: what became of the command is looked up before it counts as failed."""
+    one, engine = work()
+    step(one, engine)
+    heir = CarryingOut(one.command)
+    engine.now_ms = T0 + 30 * MINUTE_MS
+    reports = step(heir, engine)
+    assert [(progress.status, progress.at_ms) for progress in reports] == [
+        ("accepted", T0 + 30 * MINUTE_MS),
+        ("applied", T0 + 2 * MINUTE_MS),
+    ]
+    assert heir.ended

@@ -290,3 +290,11 @@ def test_a_real_process_answers(name: str) -> None:
     given = json.dumps(document(name)).encode()
     done = subprocess.run([sys.executable, "-c", program], cwd=EXAMPLES.parents[1], input=given, capture_output=True, check=False)
     assert (done.returncode, json.loads(done.stdout)["ok"]) == (0, True)
+
+
+@pytest.mark.parametrize("key", ["9" * 5_000, "-" + "9" * 5_000])
+def test_a_fragment_id_that_is_no_number_any_more_is_refused(key: str) -> None:
+    """By the same one line as any other key that is none."""
+    code, answer = ask("reschedule", json.dumps(changed("reschedule", ("desired",), {key: {"parallelism": 1}})))
+    assert (code, answer["error"]["code"], answer["error"]["field"]) == (2, "INVALID_INPUT", "desired")
+    assert len(answer["error"]["message"]) < 200

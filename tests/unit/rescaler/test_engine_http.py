@@ -1,11 +1,14 @@
 """The actuator's client of an engine, on a real socket: what it makes of answers that are not as they should be."""
 
 import json
+import socket
+import threading
 
 import pytest
 
-from rescaler.actuators.base import EngineAway
+from rescaler.actuators.base import EngineAway, EngineRefused
 from rescaler.actuators.engine_http import EngineHttp
+from tests.support.controller_world import START_MS, controller, decision, view
 from tests.support.engine_stub import EngineStub
 
 RESCALE = {"command_id": "sim/clicks#1.0", "state": "warming", "effective_at_ms": 1, "done_at_ms": 2}
@@ -27,3 +30,19 @@ def test_a_figure_of_another_kind_counts_as_away(field: str, value: object) -> N
         engine.raw["/jobs/clicks"] = json.dumps({"generation": 0, "rescale": RESCALE | {field: value}}).encode()
         with pytest.raises(EngineAway, match=field):
             EngineHttp(engine.url).look("sim/clicks")
+
+
+def test_a_refusal_that_breaks_off_is_still_a_refusal() -> None:
+    """The engine hangs up in the middle of saying why: its code is unknown, the actuator goes on."""
+    (command,) = controller().on_decision(decision(START_MS, {"map": 3}), view(), START_MS).commands
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def hang_up() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(65_536)
+                connection.sendall(b"HTTP/1.1 409 Conflict\r\nContent-Length: 500\r\n\r\n{")
+
+        threading.Thread(target=hang_up, daemon=True).start()
+        with pytest.raises(EngineRefused, match="HTTP_409"):
+            EngineHttp(f"http://127.0.0.1:{server.getsockname()[1]}").request(command)

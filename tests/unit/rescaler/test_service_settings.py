@@ -51,6 +51,11 @@ def test_old_names_are_warned_of_once() -> None:
         ({"gate": "checkpoint-interval"}, "not of the form name=integer"),
         ({"warm_up_then": "later"}, "SURESCALE_WARM_UP_THEN"),
         ({"warm_up_ms_max": -1}, "SURESCALE_WARM_UP_MS_MAX"),
+        ({"apply_ms_max": 0}, "SURESCALE_APPLY_MS_MAX: must be at least 1, not 0"),
+        ({"cooldown_ms": -1}, "SURESCALE_COOLDOWN_MS: must be at least 0, not -1"),
+        ({"stabilization_ms": -1}, "SURESCALE_STABILIZATION_MS: must be at least 0, not -1"),
+        ({"session_ms": 0}, "SURESCALE_SESSION_MS: must be at least 1, not 0"),
+        ({"engine_timeout_ms": 0}, "SURESCALE_ENGINE_TIMEOUT_MS: must be at least 1, not 0"),
     ],
 )
 def test_what_cannot_be_is_refused_by_name(given: dict[str, object], words: str) -> None:

@@ -108,3 +108,9 @@ def test_a_policy_that_cannot_be_had_is_said_when_the_agent_starts(caplog: pytes
     for name in ("sure", "sureley"):
         warn_if_unavailable(load_policy(name), logging.getLogger("surescale.agent"))
     assert ["sureley" in line.getMessage() for line in caplog.records] == [True]
+
+
+def test_servers_may_be_separated_by_commas_and_blanks() -> None:
+    """As the other clients take them, or the agent alone would not find the second broker."""
+    brokers = build_app(AgentSettings(bootstrap="one:9092, two:9092")).conf.broker
+    assert [broker.host for broker in brokers] == ["one", "two"]

@@ -17,6 +17,7 @@ def surescale(*arguments: str) -> subprocess.CompletedProcess[str]:
     ("arguments", "says"),
     [
         (("job", "set", "sim/a", "--step", "3"), "Invalid value for '--step': 3.0 is not in the range"),
+        (("job", "set", "sim/a", "--step", "nan"), "Invalid value for '--step': nan is not a finite number"),
         (("replay",), "Missing option '--from'"),
         (("nosuch",), "No such command 'nosuch'"),
         (("state", "--watch", "--json"), "--watch is for people"),
@@ -42,6 +43,8 @@ def test_a_wrong_command_line_is_one_line(arguments: tuple[str, ...], says: str)
         (("replay", "--from", "/nowhere.ssrec"), "neither a file nor one of the topics"),
         (("record", "--job", "sim/a", "--out", "/nowhere/a.ssrec"), "--out: folder /nowhere does not exist; create it first"),
         (("state", "--redis", "nowhere"), "redis_url: 'nowhere' is no address of Redis"),
+        (("state", "--redis", "redis://:secret@[::1"), "redis_url: 'redis://***@[::1' is no address of Redis"),
+        (("state-service", "--redis", "nowhere"), "redis_url: 'nowhere' is no address of Redis"),
         (("rescaler", "--engine", "foo"), "SURESCALE_ENGINE_URL: 'foo' is no address of an engine; give one like http://"),
         (("rescaler", "--engine-url", "foo"), "SURESCALE_ENGINE_URL: 'foo' is no address of an engine"),
         (("twin", "--output", "/nowhere/a.json"), "--output: folder /nowhere does not exist; create it first"),

@@ -54,6 +54,12 @@ def test_an_unknown_name_is_answered_with_the_known_ones(arguments: tuple[str, .
     assert says in done.stderr
 
 
+def test_a_report_that_cannot_be_written_is_refused_before_the_run() -> None:
+    """Not after minutes of work, which would be lost with it. (Were it taken, the policy would be refused.)"""
+    done = demo("--report", "/proc/nowhere/a.json", "--policy", "clever")
+    assert (done.returncode, done.stderr) == (1, "surescale: --report: folder /proc/nowhere does not exist; create it first\n")
+
+
 def test_debug_shows_the_trace() -> None:
     """``--debug`` anywhere on the line gives the Python trace."""
     assert "Traceback" in demo("--policy", "clever", "--debug").stderr

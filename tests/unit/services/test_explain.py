@@ -14,7 +14,7 @@ from policies.registry import SHIPPED
 from services.agent.answering import Answerer
 from services.explain.document import document, looked_at, with_recomputed
 from services.explain.gate import about
-from services.explain.lookup import Aftermath
+from services.explain.lookup import Aftermath, names_command, settings_named
 from services.explain.recompute import CannotRecompute, recompute
 from services.explain.screen import show
 from services.policy_releases.folder import card_hash
@@ -188,3 +188,21 @@ def test_the_gate_is_told_only_while_it_is_about_the_decision() -> None:
     assert told is not None
     assert (told["phase"], told["wakes_up_ms"]) == ("cooldown", 5)
     assert about(body, "other") is None
+
+
+@pytest.mark.parametrize(
+    ("wanted", "is_one"),
+    [("sim/clicks#4.1", True), ("sim/Job #3", False), ("sim/Job #3@600000/sure", False), ("sim/Job #3#4.1", True)],
+)
+def test_a_command_is_known_by_its_end(wanted: str, is_one: bool) -> None:
+    """A number sign within a job's name makes no command of the job."""
+    assert names_command(wanted) is is_one
+
+
+def test_of_two_settings_of_one_version_those_count_that_the_decision_could_know() -> None:
+    """Two who changed them at the same time chose the same version; the decision fell between their records."""
+    said = [(JobSettings(job=JOB, version=2, priority=at), at) for at in (100, 200, 300)]
+    decision = replace(decided(), settings_version=2)
+    assert [settings_named(said, decision, at) for at in (250, 50)] == [said[1][0], said[0][0]]
+    assert settings_named(said, replace(decision, settings_version=3), 250) is None
+    assert settings_named([], replace(decision, settings_version=0), 250) == JobSettings(job=JOB)

@@ -91,3 +91,12 @@ def test_nothing_to_change_is_said() -> None:
     result = CliRunner().invoke(command, ["set", JOB])
     assert isinstance(result.exception, SettingsError)
     assert "--mode" in str(result.exception)
+
+
+@pytest.mark.parametrize("wanted", [{"mode": "observe"}, {"policy": "hold"}, {"priority": 3}])
+def test_a_job_that_has_outgrown_its_bounds_can_still_be_paused(wanted: dict[str, object]) -> None:
+    """Bounds that fitted the job of yesterday, and that nobody names now, must not forbid to stop the job of today."""
+    before = JobSettings(job=JOB, version=4, parallelism_min=7, total_limit=8)
+    assert differences(before, change(before, **wanted)).keys() == wanted.keys()
+    with pytest.raises(SettingsError, match=r"^--total"):
+        change(before, **wanted, total_limit=9)

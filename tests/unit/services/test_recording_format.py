@@ -149,3 +149,15 @@ def test_a_recording_that_fails_leaves_nothing_behind(path: Path) -> None:
         raise RuntimeError("broker away")
     assert path.read_bytes() == before
     assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_recording_that_cannot_be_begun_leaves_nothing_behind(tmp_path: Path) -> None:
+    """A header that cannot be written, as on a full disk, takes the temporary file along."""
+
+    class Unwritable(RecordingWriter):
+        def _put(self, raw: bytes) -> None:
+            raise OSError("no space left on device")
+
+    with pytest.raises(OSError, match="no space left"), Unwritable(tmp_path / "r", header()):
+        pass
+    assert list(tmp_path.iterdir()) == []

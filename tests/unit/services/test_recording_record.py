@@ -66,9 +66,10 @@ def test_what_concerns_a_cluster_belongs_to_its_jobs() -> None:
 
 def test_the_newest_settings_stand_in_the_header() -> None:
     """A job that was asked for is listed even when nothing is known of it."""
-    source = Held([], settings=[(1, JobSettings(job=JOB, version=1)), (2, JobSettings(job=JOB, version=2))])
+    said = enumerate((1, 3, 2))  # the last one was never in force
+    source = Held([], settings=[(at, JobSettings(job=JOB, version=version)) for at, version in said])
     found = known_jobs(source, frozenset({JOB, "sim/other"}))
-    assert [(each.job, each.settings and each.settings.version) for each in found] == [(JOB, 2), ("sim/other", None)]
+    assert [(each.job, each.settings and each.settings.version) for each in found] == [(JOB, 3), ("sim/other", None)]
 
 
 def test_windows_come_last_in_a_recording() -> None:

@@ -191,3 +191,17 @@ def test_every_kind_of_disagreement_has_its_words() -> None:
     made = windows(QUIET)
     altered = [msgspec.structs.replace(d, minutes_known=1) for d in decided(made, "hold")]
     assert "5 of 5 decisions differ" in agreement_line(run(Held(made, altered), "hold").policies[0].recorded)
+
+
+def test_names_with_brackets_stand_in_the_tables_as_they_are() -> None:
+    """Tasks and jobs of SQL are named so; they are no markup."""
+    wish = (TaskWish("map(select=[id, n])", 2, (3,)), TaskWish("in[/x]", 4, (5,)))
+    spans = [
+        SpanDiff("sim/a[b]", 600_000, ("act",), 6, (8,), wish, ("",)),
+        SpanDiff("sim/a[b]", 1_200_000, ("hold",), 6, (6,), (), ("",)),
+    ]
+    console = Console(record=True, width=140, file=io.StringIO())
+    print_replay(Replayed([], Tally("as it ran"), ["sim/a[b]"], spans, windows=50), console)
+    text = console.export_text()
+    assert all(name in text for name in ("map(select=[id, n])", "in[/x]", "sim/a[b]: 1 of 2 spans"))
+    assert text.startswith("sim/a[b]")

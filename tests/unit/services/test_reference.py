@@ -48,6 +48,16 @@ def test_a_page_that_differs_is_missing_or_superfluous_is_named(made: dict[str, 
     assert out_of_date(tmp_path, made) == []
 
 
+def test_what_was_not_made_from_code_is_left_alone(tmp_path: Path) -> None:
+    """A folder that is not the reference's own may be named by a slip: nothing of it is lost."""
+    others = [tmp_path / name for name in ("README.md", "notes/schemas/mine.json", "schemas/mine.json")]
+    for path in others:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("{}")
+    assert CliRunner().invoke(command, ["--output", str(tmp_path)]).exit_code == 0
+    assert [path.read_text() for path in others] == ["{}"] * 3
+
+
 @pytest.mark.parametrize("kind", message_kinds(), ids=tag_of)
 def test_a_schema_is_one(kind: type, made: dict[str, str]) -> None:
     """Valid by its own draft, and for this kind alone."""

@@ -164,7 +164,9 @@ def test_a_look_at_the_hosts_is_remembered_by_generation_and_sequence() -> None:
 
 def test_memory_in_a_shape_of_another_version_is_shown_as_unknown() -> None:
     """A rescaler of another version does not stop the view."""
-    memory = RescalerRecord(cluster="sim", kind="job", id=JOB, at_ms=5, body=msgspec.Raw(b'{"gate":[1],"pending":null}'))
+    memory = RescalerRecord(
+        cluster="sim", kind="job", id=JOB, at_ms=5, body=msgspec.Raw(b'{"gate":[1],"pending":null,"conditions":7}')
+    )
     operations = project(record(topics.RESCALER_STATE, memory))
     gate, mappings = (json.loads(operation.value)["record"] for operation in operations if isinstance(operation, SetField))
     assert (gate["phase"], mappings) == (None, {})
@@ -201,3 +203,17 @@ def test_settings_of_a_job_that_never_ran_make_it_known() -> None:
     operations = project(record(topics.JOB_SETTINGS, JobSettings(job="sim/new", mode="observe")))
     assert AddMember("jobs", "sim/new") in operations
     assert AddMember("clusters", "sim") in operations
+
+
+def test_a_record_that_is_not_utf_8_is_rejected_wherever_that_is() -> None:
+    """In a field that this version does not know, too: the document would stand in Redis and nobody could read it."""
+    raw = b'{"type":"job-settings/1","job":"sim/clicks","note":"\xff"}'
+    with pytest.raises(RecordRejected, match="UTF-8"):
+        project(record(topics.JOB_SETTINGS, raw))
+
+
+def test_a_summary_that_cannot_be_read_is_made_from_the_window() -> None:
+    """The header of another version is no reason to miss the window, which is the truth."""
+    raw = window_bytes()
+    told = remembered(project(replace(record(topics.SNAPSHOTS, raw), summary=b'{"window_id":"from another version"}')))
+    assert told == remembered(project(record(topics.SNAPSHOTS, raw)))

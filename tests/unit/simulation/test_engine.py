@@ -1,5 +1,7 @@
 """The simulated engine: commands, generations, restarts, hosts that join, leave and die."""
 
+import math
+
 import msgspec
 import pytest
 
@@ -323,6 +325,8 @@ def test_time_ends_with_the_run() -> None:
         (RunOptions(minutes=0), "minutes must be at least 1"),
         (RunOptions(start_minute=20_000, minutes=500), "lower --minutes or --start-minute"),
         (RunOptions(sample_interval_ms=20_000), "sample_interval_ms must be one of"),
+        (RunOptions(sample_interval_ms=0), "sample_interval_ms must be one of"),
+        (RunOptions(sample_interval_ms=-15_000), "sample_interval_ms must be one of"),
     ],
 )
 def test_a_run_that_cannot_be_is_refused(options: RunOptions, words: str) -> None:
@@ -347,3 +351,28 @@ def test_a_run_longer_than_the_rest_of_the_trace_starts_earlier() -> None:
     load = clarknet()
     of = SimulatedCluster([load_job("j_2521346", load)], load, RunOptions(minutes=10_000))
     assert of.end_ms == load.minute_start_ms(load.minutes)
+
+
+@pytest.mark.parametrize("rate", [0.01, math.inf, math.nan])
+def test_a_restore_that_never_or_always_ends_is_refused(rate: float) -> None:
+    """Less than a byte a minute, or without end: nothing can be reckoned with it."""
+    with pytest.raises(RunError, match="restore_bytes_per_s must be"):
+        RestartCost(restore_bytes_per_s=rate)
+
+
+@pytest.mark.parametrize(
+    "new",
+    [
+        NewHost("n" * 257, 1),
+        NewHost("new", 1, cpu_cores=0.0),
+        NewHost("new", 1, memory_gb=-1.0),
+        NewHost("new", 1, price_per_s=-0.1),
+        NewHost("new", 1, price_per_s=math.nan),
+    ],
+)
+def test_a_host_that_could_not_be_announced_does_not_join(new: NewHost) -> None:
+    """Nobody could read the cluster's hosts any more, and the whole road would stand."""
+    of = cluster()
+    with pytest.raises(EngineRefusal) as refusal:
+        of.host_joins(new)
+    assert (refusal.value.code, kinds(of)) == ("INVALID_HOST", ["job_started"])

@@ -234,3 +234,28 @@ def test_a_join_outside_the_run_is_refused() -> None:
     """By the name of the option."""
     with pytest.raises(RunError, match="join_host"):
         SimulatedCluster([load_job(NAME, clarknet())], clarknet(), RunOptions(minutes=30, join_host_minutes=(31,)))
+
+
+def test_a_second_death_does_not_cut_a_restore_short() -> None:
+    """Four units restore for 225 s when the host of the fifth dies, whose own restart takes 105 s."""
+    load, hosts = clarknet(), [NewHost("a", 4), NewHost("b", 1), NewHost("c", 5)]
+    of = SimulatedCluster(
+        [load_job(NAME, load)], load, RunOptions(minutes=40, cost=with_learners(restore_bytes_per_s=2**20)), hosts=hosts
+    )
+    of.host_dies("a")
+    runs_again_ms = of.job(JOB).down_until_ms
+    of.advance(of.start_ms + MINUTE)
+    of.host_dies("b")
+    assert runs_again_ms - of.start_ms == 225_000
+    assert of.job(JOB).down_until_ms == runs_again_ms
+    of.advance(of.start_ms + 4 * MINUTE)
+    assert of.job(JOB).ledger.busy_minutes[2] == 0.0
+
+
+def test_that_all_copies_are_ready_is_said_once_whatever_the_units_are_called() -> None:
+    """Unit 0 has a copy as any other; a host that joins and leaves changes nothing for it."""
+    of = copied()
+    of.host_joins(NewHost("d", 1))
+    of.host_leaves("d")
+    of.advance(of.now_ms + 2 * MINUTE)
+    assert [event.kind for event in of.events].count("standbys_ready") == 1

@@ -65,3 +65,10 @@ def test_a_run_that_has_not_begun_has_an_empty_report() -> None:
     """Zeros, no errors."""
     report = ledger(1).report()
     assert (report.reward, report.latency_p99_s, report.utilisation, report.parallelism) == (0.0, 0.0, 0.0, ())
+
+
+def test_a_job_that_waits_throughout_has_no_utilisation() -> None:
+    """It was allocated nothing: the figure is 0 and no nonsense."""
+    noted = JobLedger(0.1)
+    noted.note(rows(sized(chain(1.0)), 1).advance(column(0)), [0], rescaled=False)
+    assert noted.report().utilisation == 0.0

@@ -1,10 +1,11 @@
 """When a minute closes, what is late, what is refused."""
 
+import msgspec
 import numpy as np
 import pytest
 
 from contracts.messages import HourlyLoad, MinuteMarker, TaskSample
-from contracts.windows import HOUR_MS, encode_window
+from contracts.windows import HOUR_MS, Window, encode_window
 from contracts.wire import decode
 from spark_streaming.columns import Coordinates
 from spark_streaming.minutes import MinuteRules, Minutes
@@ -183,3 +184,24 @@ def test_coordinates_of_refused_records_come_in_order_of_partition_and_offset() 
     records = records_of([(each, sample(99 * MINUTE, job=job)) for each, job in zip(at, jobs, strict=True)])
     fed = Minutes(RULES).feed(records, np.zeros(3, dtype=np.int64))
     assert [each.at for each in fed.refused] == [(0, 9), (1, 3), (1, 4)]
+
+
+def resubmitted(*second_minute: TaskSample) -> list[Window]:
+    """Return the windows of minutes 2 and 3 of a job that was at attempt 3 in minute 1 and at attempt 0 from minute 2 on."""
+    minutes, old = Minutes(RULES), msgspec.structs.replace(graph(), attempt=3)
+    feed(sample(MINUTE, 50, attempt=3), marker(1, old), minutes=minutes)
+    third = sample(3 * MINUTE, 12, attempt=0)
+    return list(feed(*second_minute, marker(2), third, marker(3), minutes=minutes).windows)
+
+
+def test_a_job_that_counts_its_attempts_anew_is_measured_anew() -> None:
+    """It was submitted again under its old name: its attempt 0 is no relic of a time before attempt 3."""
+    second, third = resubmitted(sample(2 * MINUTE, 7))
+    assert (newest(second, "records_in"), newest(second, "restarts"), second.counts.late) == (7, 0, 0)
+    assert newest(third, "records_in") == 5
+
+
+def test_what_came_of_the_attempts_before_in_the_same_minute_is_late() -> None:
+    """Else it would outdate the new ones for good."""
+    second, third = resubmitted(sample(MINUTE + 1, 60, attempt=3), sample(2 * MINUTE, 7))
+    assert (newest(second, "records_in"), second.counts.late, newest(third, "records_in")) == (7, 1, 5)

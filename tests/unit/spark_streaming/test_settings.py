@@ -1,12 +1,16 @@
 """Settings of the Spark job: defaults, jars, options for Spark."""
 
+import logging
+import shlex
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 from contracts.errors import SettingsError
 from contracts.settings import from_environment
+from spark_streaming.job import Job, _scratch
 from spark_streaming.session import spark_options
 from spark_streaming.settings import SparkSettings, checkpoint_folder, jar_paths
 from spark_streaming.worker_daemon import without_archives
@@ -60,3 +64,44 @@ def test_workers_have_no_archives_on_their_path(tmp_path: Path) -> None:
     (tmp_path / "pyspark.zip").touch()
     path = [str(tmp_path), str(tmp_path / "pyspark.zip"), str(tmp_path / "later"), sys.prefix]
     assert without_archives(path) == [path[0], path[2], path[3]]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("SURESCALE_FORGET_JOB_AFTER_MS", "0"),
+        ("SURESCALE_SPARK_TRIGGER_MS", "-1"),
+        ("SURESCALE_SPARK_BATCH_RECORDS_MAX", "0"),
+    ],
+)
+def test_a_number_that_no_road_can_run_with_is_named(name: str, value: str) -> None:
+    """Before Spark starts, with what would do."""
+    with pytest.raises(SettingsError, match=rf"{name}: {value} .*; give "):
+        from_environment(SparkSettings, {name: value})
+
+
+def test_a_checkpoint_that_cannot_be_a_folder_names_the_setting(tmp_path: Path) -> None:
+    """A file stands in its place."""
+    (tmp_path / "file").touch()
+    job = Job(SparkSettings(spark_checkpoint=str(tmp_path / "file")), stop=threading.Event(), log=logging.getLogger("test"))
+    with pytest.raises(SettingsError, match=r"SURESCALE_SPARK_CHECKPOINT: .*not a directory.*--checkpoint"):
+        job.run()
+
+
+def test_a_folder_with_spaces_stays_one_option_of_java() -> None:
+    """Spark splits the options of its virtual machine at spaces that are not quoted."""
+    options = spark_options(SparkSettings(spark_master="local[2]"), Path('/data/my "check" point'))
+    assert shlex.split(options["spark.driver.extraJavaOptions"]) == [
+        "-XX:+UseSerialGC",
+        '-Djava.io.tmpdir=/data/my "check" point',
+        '-Duser.dir=/data/my "check" point',
+        "-XX:TieredStopAtLevel=1",
+    ]
+
+
+def test_the_scratch_folder_may_be_a_link(tmp_path: Path) -> None:
+    """To a faster disk, say; the link stays."""
+    (tmp_path / "fast").mkdir()
+    (tmp_path / "scratch").symlink_to(tmp_path / "fast")
+    with _scratch(SparkSettings(spark_checkpoint=str(tmp_path))) as scratch:
+        assert scratch.resolve() == tmp_path / "fast"
