@@ -138,11 +138,12 @@ def test_a_forecaster_sizes_a_job() -> None:
     assert -5.0 < paid < 0.5
 
 
-def test_peers_follow_the_nine_of_each_job() -> None:
-    """So that every pass completes a job's table once, its peers' rows last."""
-    items = tuple(islice(tables(("clean",), 1, ("j_2521346", "j_1351665")), 11))
-    assert [item.method for item in items] == ["HPA", *LEARNED, *PEERS]
-    assert {item.job for item in items} == {"j_2521346"}
+def test_hpa_and_the_peers_are_made_once_and_the_learned_with_every_seed() -> None:
+    """Every pass completes one seed of each job; later ones have nothing to add to what does not learn by reward."""
+    first, second = (list(islice(tables(("clean",), 2, ("j_2521346",)), *part)) for part in ((0, 11), (11, None)))
+    assert [item.method for item in first] == ["HPA", *PEERS, *LEARNED]
+    assert [item.method for item in second] == list(LEARNED)
+    assert [item.seed for item in (*first, *second)] == [0] * 11 + [1] * 8
     assert Item("CCRNN-PRED", "j_2521346", "clean", 0).folder(Path("out")).parts[-2] == "ccrnn-pred"
 
 
