@@ -10,7 +10,7 @@ from contracts.wire import decode
 from runtime.kafka import LogReader
 
 TAIL_RECORDS = 20_000  # of a partition: some minutes of a thousand tasks
-TAIL_RECORDS_MAX = 60_000  # more of each partition would not fit into the memory of a container
+TAIL_RECORDS_MAX = 60_000  # they are held at once, and a container's memory is small
 
 
 def last_markers(settings: RoadSettings, jobs: Sequence[str]) -> dict[str, int]:

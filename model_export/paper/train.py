@@ -37,7 +37,7 @@ STD_FIRST = {"clean": 0.2, "compat": 0.3}
 """First exploration: every task limits the whole job's flow; more where sizes are cut towards zero, so that they move at all."""
 STD_LAST = {"clean": None, "compat": 0.1}
 """Exploration at a run's end, where it narrows evenly; None: it is learned. In ``compat`` the best sizes lie a step from an
-overload that costs twenty times what they save, and under wide draws ample sizes are the best there are."""
+overload that costs ten times what they save, and under wide draws ample sizes are the best there are."""
 HOLD_SPANS = {"clean": 3, "compat": 1}
 """Hours that a draw is held: by its first hour hardly a change is worth its restart; in ``compat`` every hour has one anyway."""
 FREE_RESTARTS = {"clean": 0.55, "compat": 0.0}
