@@ -66,9 +66,17 @@ class RoadSettings:
             )
         if not 0 <= self.health_port <= PORT_MAX:
             raise SettingsError(f"SURESCALE_HEALTH_PORT: {self.health_port} is no port; give one up to {PORT_MAX}, or 0 for none")
-        for name, least in (("window_minutes", 1), ("allowed_lateness_ms", 0), ("ahead_of_clock_ms_max", 0)):
-            if getattr(self, name) < least:
-                raise SettingsError(f"SURESCALE_{name.upper()}: {getattr(self, name)} is too little; give {least} or more")
+        self.check_least(window_minutes=1, allowed_lateness_ms=0, ahead_of_clock_ms_max=0)
+
+    def check_least(self, **least: int) -> None:
+        """Check numbers, by the names of their fields, against the least that each may be.
+
+        Raises:
+            SettingsError: names the setting and that number.
+        """
+        for name, number in least.items():
+            if getattr(self, name) < number:
+                raise SettingsError(f"SURESCALE_{name.upper()}: must be at least {number}, not {getattr(self, name)}")
 
 
 def from_environment(kind: type[S], environment: Mapping[str, str] | None = None, /, **options: object) -> S:

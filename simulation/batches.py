@@ -227,9 +227,9 @@ class BatchRows:
             busy = (per_minute * weight).sum(axis=1)
         if self._is_compat:
             latency, utilisation, counted_minutes = self._sampled(segments[0], weight, decided=bool(flags[1].any()))
-            full_latency = self._of_arrivals(weight)
+            full_latency = self._of_arrivals(weight, segments[-1].sink)
         else:
-            beyond = np.where(counted_minutes > 0, self._beyond_slo(minutes), 0.0)
+            beyond = np.where(counted_minutes > 0, self._beyond_slo(minutes, segments[-1].sink), 0.0)
             latency, full_latency = (each / self.job.slo_minutes for each in (np.minimum(beyond, LATENCY_MINUTES_MAX), beyond))
             utilisation = busy / np.maximum(allocated, 1e-9)
         return Span(
@@ -238,7 +238,7 @@ class BatchRows:
             utilisation=utilisation,
             counted_minutes=counted_minutes,
             arrivals=(requests * weight).sum(axis=1),
-            backlog_minutes=self._inside(minutes, counted),
+            backlog_minutes=self._inside(minutes, counted, segments[-1].sink),
             busy_minutes=busy,
             allocated_minutes=allocated,
             rescaled=flags[0],
@@ -250,26 +250,24 @@ class BatchRows:
         allocated: Float64 = before * weight[:, : earlier[1]].sum(axis=1) + now * weight[:, earlier[1] :].sum(axis=1)
         return allocated
 
-    def _beyond_slo(self, minutes: int) -> Float64:
+    def _beyond_slo(self, minutes: int, sink: Float64) -> Float64:
         """Return the mean over requests of the minutes beyond the SLO, float64 [B]."""
-        sink = self._sink()
         requests = np.where(sink > AT_ONCE, self._size, 0.0)
         beyond = np.maximum(0.0, np.minimum(sink, minutes) - self._arrived - self.job.slo_minutes)
         mean: Float64 = _total(requests * beyond) / np.maximum(_total(requests), 1.0)
         return mean
 
-    def _of_arrivals(self, weight: Float64) -> Float64:
+    def _of_arrivals(self, weight: Float64, sink: Float64) -> Float64:
         """Return the mean minutes per request of the batches that arrived in the last m minutes, float64 [B]; weight [B, m]."""
-        newest = slice(self._arrived.shape[1] - weight.shape[1], None)
+        newest = slice(sink.shape[1] - weight.shape[1], None)
         size = self._size[:, newest]
-        per_request = (self._sink() - self._arrived)[:, newest] / np.maximum(size, 1.0)
+        per_request = (sink[:, newest] - self._arrived[:, newest]) / np.maximum(size, 1.0)
         counts = weight * (size > 0)
         latency: Float64 = (per_request * counts).sum(axis=1) / np.maximum(counts.sum(axis=1), 1.0)
         return latency
 
-    def _inside(self, minutes: int, counted: Bool | None) -> Float64:
+    def _inside(self, minutes: int, counted: Bool | None, sink: Float64) -> Float64:
         """Return the request-minutes spent in the job, float64 [B]."""
-        sink = self._sink()
         if counted is None:
             stay = np.maximum(0.0, np.minimum(sink, minutes) - np.maximum(self._arrived, 0.0))
         else:

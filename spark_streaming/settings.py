@@ -35,10 +35,7 @@ class SparkSettings(RoadSettings):
             SettingsError: names the setting and the fix.
         """
         RoadSettings.__post_init__(self)
-        for name, least in (("forget_job_after_ms", 1), ("spark_trigger_ms", 0), ("spark_batch_records_max", 1)):
-            value = getattr(self, name)
-            if value < least:
-                raise SettingsError(f"SURESCALE_{name.upper()}: {value} is too little; give {least} or more")
+        self.check_least(forget_job_after_ms=1, spark_trigger_ms=0, spark_batch_records_max=1)
 
 
 def checkpoint_folder(settings: SparkSettings) -> Path:

@@ -11,18 +11,6 @@ from rescaler.gate_settings import COOLDOWN, EXECUTING_STABILIZATION, OLD_NAMES,
 from rescaler.learners_model import exact_factor
 from rescaler.refusals import Refused
 
-_LEAST = {
-    "cooldown_ms": 0,
-    "stabilization_ms": 0,
-    "apply_ms_max": 1,
-    "warm_up_ms_max": 0,
-    "balance_units_max": 0,
-    "standbys": 0,
-    "session_ms": 1,
-    "engine_timeout_ms": 1,
-}
-"""The least that a number may be."""
-
 
 @dataclass(frozen=True, slots=True)
 class RescalerSettings(RoadSettings):
@@ -74,9 +62,8 @@ class RescalerSettings(RoadSettings):
             raise SettingsError(f"SURESCALE_WARM_UP_THEN: {self.warm_up_then!r} is none of {known}")
         if self.balance not in get_args(BalanceVersion):
             raise SettingsError(f"SURESCALE_BALANCE: {self.balance!r} is none of {', '.join(get_args(BalanceVersion))}")
-        for name, least in _LEAST.items():
-            if getattr(self, name) < least:
-                raise SettingsError(f"SURESCALE_{name.upper()}: must be at least {least}, not {getattr(self, name)}")
+        self.check_least(cooldown_ms=0, stabilization_ms=0, apply_ms_max=1, warm_up_ms_max=0)
+        self.check_least(balance_units_max=0, standbys=0, session_ms=1, engine_timeout_ms=1)
         try:
             exact_factor(self.balancing_factor)
         except Refused as refusal:

@@ -135,5 +135,5 @@ def test_a_setting_that_is_no_finite_number_is_named(variable: str, said: str) -
 )
 def test_a_length_of_time_that_cannot_be_is_refused(variable: str, said: str) -> None:
     """A window of no minute has no figures: the Spark job would end with a trace at its first one."""
-    with pytest.raises(SettingsError, match=rf"^{variable}: {said} "):
+    with pytest.raises(SettingsError, match=rf"^{variable}: must be at least [01], not {said}$"):
         from_environment(RoadSettings, {variable: said})
