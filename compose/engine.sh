@@ -40,7 +40,10 @@ stop() {
         sleep 0.1
     done
     ! runs "$pid" || give_up "the engine does not end; its process is $pid"
-    umount "$folder/exec/netns/default" 2> /dev/null || true
+    # Its network, and what a container that did not end with it holds: deepest first.
+    awk -v below="$folder/" 'index($2, below) == 1 {print $2}' /proc/self/mounts | sort --reverse | while read -r mounted; do
+        umount --lazy "$mounted" || true
+    done
     [ ! -s "$folder/forward" ] || iptables --policy FORWARD "$(cat "$folder/forward")" 2> /dev/null || true
     # What dockerd made there, and nothing else.
     rm -rf "$folder/data" "$folder/exec" "$folder/docker.sock" "$folder/docker.pid" "$folder/forward" "$folder/log"

@@ -160,6 +160,21 @@ def test_what_an_engine_left_that_has_ended_is_cleared_away(tmp_path: Path) -> N
         assert (code, error, folder.exists()) == (0, "", False)
 
 
+def test_file_systems_an_engine_left_mounted_are_let_go(tmp_path: Path) -> None:
+    """A container that outlives the engine keeps its file system mounted, which no folder can be removed with."""
+    folder = tmp_path / "engine"
+    inner = folder / "data" / "overlay2" / "merged"
+    inner.mkdir(parents=True)
+    (folder / "docker.pid").write_text(f"{2**22 + 1}\n")
+    for place in (folder / "data", inner):
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "surescale-test", str(place)], capture_output=True, text=True, check=False)
+        if mounted.returncode != 0:
+            pytest.skip(f"nothing may be mounted here: {mounted.stderr.strip()}")
+        inner.mkdir(parents=True, exist_ok=True)
+    code, error = run("engine.sh", "stop", str(folder))
+    assert (code, error, folder.exists()) == (0, "", False)
+
+
 def test_an_engine_that_cannot_be_started_is_said_so(tmp_path: Path) -> None:
     """Here the program is not on the search path."""
     empty = tmp_path / "bin"
