@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta
 
 Text = Annotated[str, Meta(min_length=1, max_length=256)]
+Sentence = Annotated[str, Meta(min_length=1, max_length=1024)]  # for people, with figures in it
 Identity = Annotated[str, Meta(min_length=1, max_length=1024)]  # made of names (`contracts.ids`), so longer than any of them
 Count = Annotated[int, Meta(ge=0, le=2**53)]
 TimeMs = Annotated[int, Meta(ge=0, le=2**53)]
@@ -261,7 +262,7 @@ class Decision(Message, frozen=True, kw_only=True, tag="decision/1"):
     settings_version: Count
     topology_version: Count
     action: Literal["act", "hold"]
-    reason: Text  # one sentence for people
+    reason: Sentence
     completeness: Share  # share of expected task-minutes in the window that were reported
     minutes_known: Count
     tasks: tuple[TaskDecision, ...]

@@ -1,9 +1,11 @@
 """What a plan chooses among: constants, limits, capacities with the fewest subtasks that give them, and their reward. Pure."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import msgspec
 import numpy as np
+from msgspec import Meta
 
 from policies.graph import Bool, Int64, JobGraph
 from policies.guardrails import one_step, situation
@@ -15,28 +17,31 @@ from policies.waiting import LEAST
 _EPSILON = 1e-9  # keeps a demand of 3.0000000001 from becoming 4
 _UNBOUNDED = 1e9  # records per minute that a task passes of which nothing is known
 _CAPACITIES = np.geomspace(0.75, 6.0, 36)  # of the mean load expected: from overload to a sixth busy
+PassingMinutes = Annotated[int, Meta(ge=0)]
 CALM_CHANGE = 0.05  # median change of the load from hour to hour, above which no job is calm
 
 
 class Planning(msgspec.Struct, frozen=True, kw_only=True):
     """Constants of the planning, calibrated on the training loads for all jobs together."""
 
-    latency_weight: float  # lambda of the reward
-    effect_minutes: int  # from a decision to its restart
-    restart_minutes: int
-    scenarios: tuple[float, ...]  # of the load, in standard deviations of the outlook
+    latency_weight: Annotated[float, Meta(ge=0.0, le=1.0)]  # lambda of the reward
+    effect_minutes: PassingMinutes  # from a decision to its restart
+    restart_minutes: PassingMinutes
+    scenarios: Annotated[tuple[float, ...], Meta(min_length=1)]  # of the load, in standard deviations of the outlook
     later_restart: float  # price of a restart after the first stage, in reward of one stage
     gain_min: float  # by which a change must beat holding, in reward of one stage
     again: float  # every restart of the last hour adds so many times ``gain_min``: what has just changed changes less easily
     again_later: float = 0.0  # every restart of the last hour makes what comes later dearer by so many ``later_restart``
     surge_weight: float = 0.0  # of what surges like the last day's would cost
-    surge_minutes: float = 5.0  # that one lasts
+    surge_minutes: Annotated[float, Meta(ge=0.0)] = 5.0  # that one lasts
     young_minutes: int  # with fewer minutes known, no task shrinks
     calm_restarts: float = 0.0  # a job whose hours hardly differ counts as one that restarted so often in the last hour
     patience: float = 1.25  # such a job shrinks once the last 15 minutes lie within this factor of the last 5
     hindsight_days: float = 0.0  # for which a constant size counts where following the load did not pay
     hindsight_gain: float = 0.003  # by which a size must have been the better constant to be changed to, in reward of one stage
-    hindsight_margin: float = 0.025  # by which the best constant must have been better, in reward of one stage
+    hindsight_margin: Annotated[float, Meta(gt=0.0)] = (
+        0.025  # by which the best constant must have been better, in reward of one stage
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,12 @@ A decision is a function of (window, policy package, settings, seed): no clock, 
 """
 
 from dataclasses import dataclass
+from typing import get_args
 
 import numpy as np
 
 from contracts.ids import decision_id
-from contracts.messages import Decision, JobSettings, LookedAt, PolicyUsed, TaskDecision
+from contracts.messages import Decision, JobSettings, LookedAt, PolicyUsed, Sentence, TaskDecision
 from contracts.rounding import round_half_up
 from contracts.windows import Window
 from policies.graph import job_graph
@@ -20,6 +21,7 @@ from policies.rules.reading import MINUTES_KNOWN_MIN
 from policies.rules.target_utilisation import TargetUtilisation
 
 LOAD_MINUTES = 5  # of the load that a decision reports
+REASON_MAX: int = get_args(Sentence)[1].max_length  # a longer reason would have the decision refused by its readers
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ def decide(
         completeness=window.completeness,
         minutes_known=window.minutes_known,
         tasks=_task_decisions(seen, ratios, proposed, outcome, looked_at),
-        load_records_per_minute=None if np.isnan(load) else load,
+        load_records_per_minute=load if np.isfinite(load) else None,
         closed_append_ms=window.closed_append_ms,
         reached_wall_ms=window.reached_wall_ms,
     )
@@ -91,7 +93,7 @@ def _ask(window: Window, policy: Policy, settings: JobSettings, seed: int, asked
 
 
 def _checked(answer: Answer, tasks: int) -> Answer:
-    """Turn ratios that cannot be meant into a failure: no policy is trusted beyond (0, 2]."""
+    """Turn an answer that cannot be meant into a failure: no policy is trusted beyond (0, 2]."""
     if not isinstance(answer, RawAnswer):
         return answer
     ratios: Float64 = answer.ratios
@@ -101,13 +103,15 @@ def _checked(answer: Answer, tasks: int) -> Answer:
         return PolicyFailed("the policy answered a ratio that is not a number")
     if (ratios <= 0).any() or (ratios > RATIO_MAX).any():
         return PolicyFailed(f"the policy answered a ratio outside (0, {RATIO_MAX:g}]")
+    if answer.looked_at and len(answer.looked_at) != tasks:
+        return PolicyFailed(f"the policy explained {len(answer.looked_at)} of {tasks} tasks")
     return answer
 
 
 def _sentence(answer: RawAnswer | NotReady, outcome: Proposal, seen: Situation, acts: bool) -> str:
     if isinstance(answer, NotReady):
         return f"Not ready: {answer.missing_minutes} more minutes of figures are needed."
-    words = [answer.reason]
+    words = []
     rules = sorted({amendment.rule for amendments in outcome.amendments for amendment in amendments})
     if rules:
         words.append(f"Amended by {', '.join(rules)}.")
@@ -116,7 +120,12 @@ def _sentence(answer: RawAnswer | NotReady, outcome: Proposal, seen: Situation, 
         after = int(outcome.desired[seen.graph.scalable].sum())
         changed = int((outcome.desired != seen.current).sum())
         words.append(f"{changed} of {len(seen.current)} tasks change, {before} subtasks become {after}.")
-    return " ".join(words)
+    facts = "".join(f" {word}" for word in words)
+    return _shortened(answer.reason or "The policy gave no reason.", REASON_MAX - len(facts)) + facts
+
+
+def _shortened(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
 
 
 def _task_decisions(

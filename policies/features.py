@@ -170,7 +170,7 @@ def _fill_alone(slots: Float32, planes: _Planes, graph: JobGraph, measured: Meas
     np.divide(planes.parallelism, _per_task(graph.parallelism_max, planes.busy), out=slots[7])
     _fill_times(slots, planes, service.astype(np.float32))
     if len(slots) > SURE_WIDTH:
-        demand = np.moveaxis(measured.visits, -1, 0)[..., None] * service
+        demand = np.moveaxis(_or_zero(measured.visits), -1, 0)[..., None] * service
         _fill_demand(slots, planes, demand * _or_zero(measured.load))
 
 

@@ -99,6 +99,8 @@ def _within_hops(start: int, linked: Bool, bridges: Bool) -> list[int]:
     for _ in range(HOPS):
         border = linked[border].any(axis=0) & ~seen
         found.extend(np.flatnonzero(border).tolist())
+        if len(found) >= NEIGHBOURS_MAX:
+            break  # in a wide job the next hop would look through all tasks, for each task
         seen |= border
         border &= bridges
     return found[:NEIGHBOURS_MAX]

@@ -15,6 +15,7 @@ from policies.measure import Measured, mean_of_last
 
 FLOOR_MINUTES = 15  # known minutes that count as "the measured load"; five would chase noise and cost restarts
 OVERLOAD_BACKLOG_MINUTES = 2.0  # a task with this much work waiting is overloaded whatever its load
+FLOOR_MAX = 1_000_000  # the largest parallelism of any task; a counter gone wild asks for more than a number holds
 _EPSILON = 1e-9  # keeps 6 / 2.0 from becoming 3.0000000001 and then 4
 
 
@@ -39,11 +40,11 @@ class Proposal:
 def situation(measured: Measured, graph: JobGraph, current: Int64) -> Situation:
     """Read floor and overload off the measured load.
 
-    ``floor`` = ceil(rate x service time) over the last 15 known minutes, 0 where unknown or virtual. A task is
-    overloaded when that demand passes its parallelism, or when what waits is two minutes of its work.
+    ``floor`` = ceil(rate x service time) over the last 15 known minutes, at most ``FLOOR_MAX``; 0 where unknown or virtual.
+    A task is overloaded when that demand passes its parallelism, or when what waits is two minutes of its work.
     """
     demand = np.nan_to_num(measured.demand(mean_of_last(measured.load, FLOOR_MINUTES)))
-    floor = np.where(graph.scalable, np.ceil(demand - _EPSILON), 0).astype(np.int64)
+    floor = np.where(graph.scalable, np.clip(np.ceil(demand - _EPSILON), 0, FLOOR_MAX), 0).astype(np.int64)
     backlog = measured.backlog_minutes(current)
     overloaded = graph.scalable & ((demand > current) | (backlog >= OVERLOAD_BACKLOG_MINUTES))
     return Situation(graph=graph, current=current, floor=floor, overloaded=overloaded)

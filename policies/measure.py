@@ -23,9 +23,10 @@ class Measured:
 
     Attributes:
         reported: bool [.., L, N], task-minutes with figures.
-        load: float64 [.., L], records that entered the job per minute; NaN where no source reported.
+        load: float64 [.., L], records that entered the job per minute; NaN where a source did not report that did at other times.
         service_minutes: float64 [.., N], busy subtask-minutes per record; NaN while a task has processed nothing.
-        visits: float64 [.., N], records that reach a task per record that enters the job.
+        visits: float64 [.., N], records that reach a task per record that enters the job; NaN for sources that never reported,
+            where others did, and for all tasks behind them.
         backlog_records: float64 [.., N], records waiting at the last reported minute; 0 where never reported.
     """
 
@@ -36,7 +37,7 @@ class Measured:
     backlog_records: Float64
 
     def demand(self, load: Float64) -> Float64:
-        """Return busy subtasks [.., N] that a load [..] in records per minute needs; NaN where the service time is unknown."""
+        """Return busy subtasks [.., N] that a load [..] in records per minute needs; NaN where a factor of it is unknown."""
         return load[..., None] * self.visits * self.service_minutes
 
     def alone(self) -> "Measured":
@@ -68,6 +69,7 @@ def measure(figures: Float32, graph: JobGraph) -> Measured:
     names = ("records_in", "records_out", "busy_ms", "queued_records_last")
     records_in, records_out, worked, waiting = (figures[..., FIGURE[name]] for name in names)
     into, out, busy = (_known(values).sum(axis=-2) for values in (records_in, records_out, worked))
+    heard = _Heard.of(reported, graph)
     with np.errstate(divide="ignore", invalid="ignore"):
         service = np.where(into > 0, busy / into / MINUTE_MS, np.nan)
     last = _at_reported(waiting, partly, -1)
@@ -75,11 +77,59 @@ def measure(figures: Float32, graph: JobGraph) -> Measured:
     arrived = into - first[0] + last - first[2]
     return Measured(
         reported=reported,
-        load=_load(records_in, records_out, reported, graph),
+        load=_load(records_in, records_out, heard, graph),
         service_minutes=np.where(graph.scalable, service, 0.0),
-        visits=_visits(into, out, arrived, out - first[1], graph),
+        visits=heard.known_visits(_visits(*heard.alike(into, out, figures, graph), arrived, out - first[1], graph), graph),
         backlog_records=last,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Heard:
+    """Which sources were heard of; leading batch axes stand for ``..``.
+
+    Attributes:
+        sources: bool [.., L, S], reported source-minutes.
+        ever: bool [.., S], sources that reported at all. The others count as not there: a job may be scaled without them.
+        minutes: bool [.., L], minutes in which all of these reported.
+    """
+
+    sources: Bool
+    ever: Bool
+    minutes: Bool
+
+    @classmethod
+    def of(cls, reported: Bool, graph: JobGraph) -> "_Heard":
+        """Read it off the reported task-minutes [.., L, N]."""
+        sources = reported[..., graph.by_level[0]]
+        ever: Bool = np.asarray(sources.any(axis=-2))
+        minutes = np.asarray((sources | ~ever[..., None, :]).all(axis=-1))
+        return cls(sources, ever, minutes & sources.any(axis=-1))
+
+    def alike(self, into: Float64, out: Float64, figures: Float32, graph: JobGraph) -> tuple[Float64, Float64]:
+        """Return records into and out of each task [.., N], those of sources over the minutes of all of them.
+
+        A source that was not heard of for a while would seem to bring a smaller share of the records than it does.
+        """
+        if not (self.sources.any(axis=-1) & ~self.minutes).any():
+            return into, out
+        into, out, at = into.copy(), out.copy(), graph.by_level[0]
+        for total, name in ((into, "records_in"), (out, "records_out")):
+            each = _known(figures[..., FIGURE[name]][..., at])
+            total[..., at] = np.where(self.minutes[..., None], each, 0.0).sum(axis=-2)
+        return into, out
+
+    def known_visits(self, visits: Float64, graph: JobGraph) -> Float64:
+        """Return visits [.., N], NaN where records of a source may come that was never heard of."""
+        silent = ~self.ever & self.ever.any(axis=-1, keepdims=True)
+        if not silent.any():
+            return visits
+        unknown = np.zeros(visits.shape, dtype=np.bool_)
+        unknown[..., graph.by_level[0]] = silent
+        for members in graph.by_level[1:]:
+            parents, known = graph.parents.index[members], graph.parents.known[members]
+            unknown[..., members] = (unknown[..., parents] & known).any(axis=-1)
+        return np.where(unknown, np.nan, visits)
 
 
 def restarts_seen(figures: Float32) -> Int64:
@@ -114,12 +164,11 @@ def _known(figures: Float32) -> Float64:
     return values
 
 
-def _load(records_in: Float32, records_out: Float32, reported: Bool, graph: JobGraph) -> Float64:
+def _load(records_in: Float32, records_out: Float32, heard: _Heard, graph: JobGraph) -> Float64:
     # A source may count what it reads or only what it emits, hence the larger of the two.
     sources = graph.by_level[0]
     entered = np.maximum(_known(records_in[..., sources]), _known(records_out[..., sources]))
-    known = reported[..., sources].any(axis=-1)
-    load: Float64 = np.where(known, np.where(reported[..., sources], entered, 0.0).sum(axis=-1), np.nan)
+    load: Float64 = np.where(heard.minutes, np.where(heard.sources, entered, 0.0).sum(axis=-1), np.nan)
     return load
 
 

@@ -10,19 +10,19 @@ from typing import Any
 import numpy as np
 
 from contracts.clock import MINUTE_MS
-from contracts.messages import JobSettings, LookedAt, TaskSpec
+from contracts.messages import JobSettings, LookedAt
 from contracts.windows import Float32, Window
 from policies.choices import Limits
-from policies.features import WIDTH, Encoded, encode
+from policies.features import Encoded, encode
 from policies.graph import Int64, JobGraph, job_graph
 from policies.learned import job_mean, learned_plan, mixed
 from policies.measure import Measured, measure, restarts_seen
 from policies.outlook import Expected
-from policies.package import Card, Package, PackageRejected
+from policies.package import Card, Package
 from policies.planning import Planned
 from policies.proposal import Answer, NotReady, PolicyFailed, RawAnswer, ratios_of
 from policies.rules.reading import MINUTES_KNOWN_MIN
-from policies.runtime import Errors, cannot_be_run, open_graphs
+from policies.runtime import NO_NUMBER, Errors, cannot_be_run, open_graphs
 from policies.sampling import (
     MASKED,
     Looked,
@@ -33,9 +33,11 @@ from policies.sampling import (
     newest_minute,
     subgraphs,
 )
+from policies.trial import check_answers
 
 CHUNK_TASKS = 256  # wider jobs go through the policy graph in pieces, which bounds the memory
 LOOKED_AT_MAX = 1_000  # snapshots kept in one decision's explanation
+NOT_EXPECTED = "what the window's figures lead to expect is not a number"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +101,16 @@ class OnnxPolicy:
             )
         except self.runtime_errors as error:
             return PolicyFailed(cannot_be_run(error))
-        if not np.isfinite(outputs).all():
-            return PolicyFailed("the model answered a value that is not a number")
+        if not (np.isfinite(outputs).all() and np.isfinite(mu).all()):
+            return PolicyFailed(NO_NUMBER)
         hours, peaks = window.hourly_load[None], window.hourly_peak[None]
         expected = self.card.base.outlook.expect(measured.load[None], hours, end[None], peaks)
+        if not (np.isfinite(expected.means).all() and np.isfinite(expected.spread).all()):
+            return PolicyFailed(NOT_EXPECTED)
         restarts = restarts_seen(figures)[None]
         planned = self._plan(expected, measured, current, graph, settings, restarts, outputs)
+        if not np.isfinite(planned.holding + planned.changing).all():
+            return PolicyFailed(NOT_EXPECTED)
         explained = _explain(window, looked, mu, encoded, graph)
         have = int(current[graph.scalable].sum())
         return RawAnswer(
@@ -145,6 +151,8 @@ class OnnxPolicy:
     def run(self, encoded: Encoded, graph: JobGraph, draws: Draws | None = None) -> tuple[Looked, Float32, Float32]:
         """Return what was looked at, the logits omega [L, N, 2] and the outputs [N, 2]."""
         z, mu, std = self.sampler.run(None, {"x": encoded.x[None], "mask": encoded.mask[None].astype(np.float32)})
+        if z.shape[:-1] != (1, *encoded.mask.shape) or mu.shape != (1, *encoded.mask.shape, 2):
+            raise ValueError(f"its sampler answers {encoded.mask.shape} task-minutes in the shapes {z.shape} and {mu.shape}")
         omega = mu[0] if draws is None else mu[0] + draws.eps * std[0]
         card = self.card.sampling
         width = neighbours_sampled(graph, card.neighbours_share, card.neighbours_max)
@@ -152,7 +160,10 @@ class OnnxPolicy:
         looked = look(omega, encoded.mask, graph, card.anchors, width, gumbel)
         parts = subgraphs(z[0], looked, graph)
         now = z[0][newest_minute(encoded.mask), np.arange(len(graph.tasks))]
-        return looked, omega, run_in_chunks(self.policy, parts, now)
+        outputs = run_in_chunks(self.policy, parts, now)
+        if outputs.shape != (len(graph.tasks), 2):
+            raise ValueError(f"it answers {len(graph.tasks)} tasks in the shape {outputs.shape}")
+        return looked, omega, outputs
 
 
 def _sentence(expected: Expected, planned: Planned, have: int) -> str:
@@ -165,7 +176,7 @@ def _sentence(expected: Expected, planned: Planned, have: int) -> str:
     )
     load = f"Expecting {low:.0f} to {high:.0f} records a minute over the next {hours:g} hours, give or take {spread:.0%}"
     if planned.heed[0] > 0:
-        load += ", and weighing what each size would have scored on the last days"
+        load += ", with the last days in mind"
     holding, changing, best = (
         float(planned.holding[0]),
         float(planned.changing[0]),
@@ -197,30 +208,15 @@ def run_in_chunks(policy: Any, parts: Subgraphs, now: Float32) -> Float32:
 
 
 def load_onnx_policy(package: Package) -> OnnxPolicy:
-    """Open both graphs on one thread and try them on a blank window of two tasks.
+    """Open both graphs on one thread and try the whole policy on a job at rest.
 
     Raises:
-        PackageRejected: onnxruntime is not installed, or a graph does not load or run.
+        PackageRejected: onnxruntime is not installed, or a graph does not load or run, or the plan cannot be made.
     """
     (sampler, policy), errors = open_graphs(package.card.name, [package.sampler, package.policy])
     opened = OnnxPolicy(package=package, sampler=sampler, policy=policy, runtime_errors=errors)
-    try:
-        _try(opened)
-    except errors as error:
-        raise PackageRejected(f"{package.card.name}: {cannot_be_run(error)}") from None
+    check_answers(opened, package.card.window_minutes, errors)
     return opened
-
-
-def _try(opened: OnnxPolicy) -> None:
-    graph = job_graph([TaskSpec(task="a"), TaskSpec(task="b", upstream=("a",))])
-    shape = (opened.card.window_minutes, 2)
-    blank = Encoded(
-        x=np.zeros((*shape, WIDTH), dtype=np.float32),
-        mask=np.ones(shape, dtype=np.bool_),
-    )
-    _, _, outputs = opened.run(blank, graph)
-    if outputs.shape != (2, 2) or not np.isfinite(outputs).all():
-        raise ValueError(f"a blank window gives outputs of shape {outputs.shape}, or not numbers")
 
 
 def _draws(seed: int, window: Window, encoded: Encoded, graph: JobGraph) -> Draws:

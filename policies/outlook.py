@@ -31,6 +31,7 @@ INPUTS = (
     "yesterday/now",
     "days/now",
 )
+STAGES_MINUTES_MAX = 23 * 60  # what came after the same time yesterday must be over by now
 JUMP = 0.35
 LOG_MAX = 1.5  # an input says at most "4.5 times"
 LEVEL_MAX = 0.5  # a day says no more of how far the present lies off it: what lies farther off does not come back
@@ -43,7 +44,7 @@ ERROR_UNKNOWN = 0.2
 SURGE_HOURS = 24
 SURGE_MINUTES_MIN = 20  # of an hour that is not over yet
 SURGE_MAX = 8.0  # times the load of an hour's other minutes
-HOLE_MINUTES = 10  # so many minutes without a record, after some with, are a hole in the collection and not an idle job
+HOLE_MINUTES = 10  # so many minutes without a record, in a window that has some, are a hole in the collection and not an idle job
 
 
 @dataclass(frozen=True, slots=True)

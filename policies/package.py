@@ -11,6 +11,7 @@ import numpy as np
 from msgspec import Meta
 
 from contracts.errors import SurescaleError
+from contracts.messages import Text
 from policies import forecast, outlook
 from policies.features import FEATURE_VERSION, SLOTS_SHA256, WIDTH
 from policies.learned import Base
@@ -20,8 +21,8 @@ SAMPLER = "sampler.onnx"
 POLICY = "policy.onnx"
 FORMAT = 2  # 1: sizes behind a gate; 2: a plan over scenarios of the load
 
-Minutes = Annotated[int, Meta(ge=1)]
-StaleMinutes = Annotated[int, Meta(ge=0)]
+Minutes = Annotated[int, Meta(ge=1, le=1_440)]
+StaleMinutes = Annotated[int, Meta(ge=0, le=1_440)]
 Kind = TypeVar("Kind")
 
 
@@ -40,7 +41,7 @@ class SamplingCard(msgspec.Struct, frozen=True, kw_only=True):
     """k1 = ``anchors``; k2 = floor(``neighbours_share`` x K), at most ``neighbours_max``."""
 
     anchors: Annotated[int, Meta(ge=1)]
-    neighbours_share: float
+    neighbours_share: Annotated[float, Meta(ge=0.0)]
     neighbours_max: Annotated[int, Meta(ge=1)]
 
 
@@ -48,7 +49,7 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
     """What a package says of itself. ``training`` and ``scores`` are for people and reports."""
 
     format: int
-    name: str
+    name: Text
     feature_version: int
     slots_sha256: str
     statistics: Statistics
@@ -81,9 +82,8 @@ def read_package(folder: Path) -> Package:
         PackageRejected: a file is missing or has another checksum, the card does not parse, or the features differ.
     """
     raw = read_file(folder, CARD)
+    check_format(folder, raw, "format", FORMAT)
     card = decoded(folder, raw, Card)
-    if card.format != FORMAT:
-        raise PackageRejected(f"{folder.name}/{CARD} has format {card.format}; this version reads format {FORMAT}")
     check_features(folder, card.feature_version, card.slots_sha256)
     _check_numbers(folder, card)
     sampler, policy = (read_verified(folder, name, card.files) for name in (SAMPLER, POLICY))
@@ -95,7 +95,7 @@ def read_package(folder: Path) -> Package:
     )
 
 
-def decoded(folder: Path, raw: bytes, kind: type[Kind]) -> Kind:
+def decoded(folder: Path, raw: bytes | msgspec.Raw, kind: type[Kind]) -> Kind:
     """Return the card in the bytes of ``card.json``.
 
     Raises:
@@ -103,8 +103,22 @@ def decoded(folder: Path, raw: bytes, kind: type[Kind]) -> Kind:
     """
     try:
         return msgspec.json.decode(raw, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise PackageRejected(f"{folder.name}/{CARD} is not a valid card: {error}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise PackageRejected(f"{folder.name}/{CARD} is not a valid card: {error}; export the package again") from None
+
+
+def check_format(folder: Path, raw: bytes, field: str, wanted: int) -> None:
+    """Refuse the bytes of a card of another format, before its fields are read: they may be other ones.
+
+    Raises:
+        PackageRejected: they are no JSON object, or ``field`` holds another number.
+    """
+    fields = decoded(folder, raw, dict[str, msgspec.Raw])
+    found = decoded(folder, fields[field], object) if field in fields else wanted
+    if found != wanted:
+        raise PackageRejected(
+            f"{folder.name}/{CARD} has format {found}; this version reads format {wanted}: export the package again"
+        )
 
 
 def _check_numbers(folder: Path, card: Card) -> None:
@@ -127,6 +141,11 @@ def _check_numbers(folder: Path, card: Card) -> None:
             raise PackageRejected(f"{folder.name}/{CARD}: {field} must hold {expected} numbers; export the package again")
     if coming.stage_minutes < 1 or 60 % coming.stage_minutes:
         raise PackageRejected(f"{folder.name}/{CARD}: base.outlook.stage_minutes must divide 60, not {coming.stage_minutes}")
+    if stages * coming.stage_minutes > outlook.STAGES_MINUTES_MAX:
+        raise PackageRejected(
+            f"{folder.name}/{CARD}: base.outlook holds {stages} stages of {coming.stage_minutes} minutes;"
+            f" together they may last {outlook.STAGES_MINUTES_MAX}"
+        )
 
 
 def check_features(folder: Path, version: int, slots_sha256: str) -> None:
@@ -135,19 +154,27 @@ def check_features(folder: Path, version: int, slots_sha256: str) -> None:
     Raises:
         PackageRejected: version or slots differ.
     """
-    if version != FEATURE_VERSION or slots_sha256 != SLOTS_SHA256:
-        raise PackageRejected(f"{folder.name} was trained on feature version {version}; this version makes {FEATURE_VERSION}")
+    if version != FEATURE_VERSION:
+        raise PackageRejected(
+            f"{folder.name} was trained on feature version {version}; this version makes {FEATURE_VERSION}: train it anew"
+        )
+    if slots_sha256 != SLOTS_SHA256:
+        raise PackageRejected(
+            f"{folder.name} was trained on other features of version {version} (slots_sha256 differs): train it anew"
+        )
 
 
 def read_verified(folder: Path, name: str, checksums: Mapping[str, str]) -> bytes:
     """Return a file of a package whose sha256 the card names.
 
     Raises:
-        PackageRejected: it is missing or has another checksum.
+        PackageRejected: it is missing, has another checksum, or the card names none.
     """
     raw = read_file(folder, name)
-    if hashlib.sha256(raw).hexdigest() != checksums.get(name):
-        raise PackageRejected(f"{folder.name}/{name} is damaged: its checksum is not the one in {CARD}")
+    if name not in checksums:
+        raise PackageRejected(f"{folder.name}/{CARD} is damaged: files holds no checksum of {name}; copy the package again")
+    if hashlib.sha256(raw).hexdigest() != checksums[name]:
+        raise PackageRejected(f"{folder.name}/{name} is damaged: its checksum is not the one in {CARD}; copy the package again")
     return raw
 
 

@@ -68,7 +68,7 @@ def load_policy(name: str, folder: str = "") -> Policy:
     if name in rules:
         return rules[name]
     root = Path(folder) if folder else SHIPPED
-    if not name or "/" in name or "\0" in name or name.startswith("."):
+    if not _is_name(name):
         return Unavailable(name, f"{name!r} is no name of a policy")
     try:
         if name == FORECAST:
@@ -80,8 +80,17 @@ def load_policy(name: str, folder: str = "") -> Policy:
         return Unavailable(name, str(rejected))
 
 
+def _is_name(name: str) -> bool:
+    """Return whether a name can be that of a package: it must not leave the folder, nor break the file system's call."""
+    return bool(name) and "/" not in name and not name.startswith(".") and name.isprintable()
+
+
 def policy_names(folder: str = "") -> tuple[str, ...]:
-    """Return the names that ``load_policy`` knows: the rules, then the packages of the folder, sorted."""
+    """Return the names that ``load_policy`` knows: the rules, then the packages of the folder, sorted.
+
+    A package under the name of a rule is none of them: the rule answers to it.
+    """
     root = Path(folder) if folder else SHIPPED
-    packages = sorted(card.parent.name for card in root.glob("*/card.json")) if root.is_dir() else []
+    found = {card.parent.name for card in root.glob("*/card.json")} if root.is_dir() else set()
+    packages = sorted(name for name in found - {*RULES, FORECAST} if _is_name(name))
     return (*RULES, *([FORECAST] if FORECAST_PACKAGE in packages else []), *packages)

@@ -5,6 +5,7 @@ from typing import Any
 
 from policies.package import PackageRejected
 
+NO_NUMBER = "the model answered a value that is not a number"
 SAID_MAX = 160  # characters of a runtime's error that a reason keeps
 
 Errors = tuple[type[Exception], ...]
@@ -22,11 +23,12 @@ def open_graphs(name: str, graphs: Sequence[bytes]) -> tuple[list[Any], Errors]:
     except ImportError:
         raise PackageRejected("onnxruntime is not installed: pip install 'surescale[onnx]'") from None
     kinds = (kind for kind in vars(state).values() if isinstance(kind, type) and issubclass(kind, Exception))
-    errors: Errors = (*kinds, ValueError)
+    # Beside the runtime's own: what numpy raises where a graph answers in another shape or kind than it should.
+    errors: Errors = (*kinds, ValueError, TypeError, LookupError, AttributeError, ArithmeticError, MemoryError)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.use_deterministic_compute = True
-    options.log_severity_level = 3
+    options.log_severity_level = 4  # its errors are raised as well, and the reason keeps them
     try:
         sessions = [onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"]) for graph in graphs]
     except errors as error:

@@ -1,22 +1,25 @@
 """From an expected load to wanted parallelism, and whether the change is worth a restart. Shared by rules and learned policy."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import msgspec
 import numpy as np
+from msgspec import Meta
 
 from policies.graph import Bool, Int64, JobGraph
 from policies.measure import Measured
 from policies.proposal import Float64
 
+WISH_MAX = 1e9  # subtasks, far beyond any bound; what a counter gone wild asks for would not fit a whole number
 _EPSILON = 1e-9  # keeps a demand of 2.1 at 0.7 from becoming 3.0000000001 and then 4
 
 
 class Sizing(msgspec.Struct, frozen=True, kw_only=True):
     """Constants of the sizing; calibrated once, on the training week, for all jobs together."""
 
-    utilisation: float  # how busy a task shall be under the expected load
-    catch_up_minutes: float  # time in which waiting work shall be gone
+    utilisation: Annotated[float, Meta(gt=0.0)]  # how busy a task shall be under the expected load
+    catch_up_minutes: Annotated[float, Meta(gt=0.0)]  # time in which waiting work shall be gone
     need: float  # restart when some task needs more than (1 + need) times what it has
     saving: float  # restart when more than this share of all subtasks can go
     backlog_minutes: float  # restart when a task that wants more has this much work waiting
@@ -28,7 +31,7 @@ class Wish:
 
     Attributes:
         exact: float64 [.., N], subtasks before rounding up; NaN for tasks whose demand is unknown and for virtual ones.
-        wanted: int64 [.., N], at least 1; the present parallelism where ``exact`` is NaN.
+        wanted: int64 [.., N], 1 to ``WISH_MAX``; the present parallelism where ``exact`` is NaN.
     """
 
     exact: Float64
@@ -45,7 +48,7 @@ def exact_instances(measured: Measured, load: Float64, graph: JobGraph, sizing: 
 def wish(exact: Float64, current: Int64) -> Wish:
     """Round up to whole subtasks."""
     known = ~np.isnan(exact)
-    whole = np.maximum(1.0, np.ceil(np.where(known, exact, 1.0) - _EPSILON))
+    whole = np.clip(np.ceil(np.where(known, exact, 1.0) - _EPSILON), 1.0, WISH_MAX)
     return Wish(exact=exact, wanted=np.where(known, whole, current).astype(np.int64))
 
 

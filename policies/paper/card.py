@@ -8,11 +8,23 @@ graph over the whole window: ``model.onnx``), ``sequential`` (``encoder.onnx`` o
 import hashlib
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
+from msgspec import Meta
 
-from policies.package import CARD, Minutes, PackageRejected, StaleMinutes, check_features, decoded, read_file, read_verified
+from contracts.messages import Text
+from policies.package import (
+    CARD,
+    Minutes,
+    PackageRejected,
+    StaleMinutes,
+    check_features,
+    check_format,
+    decoded,
+    read_file,
+    read_verified,
+)
 
 FORMAT = 1
 FILES: dict[str, tuple[str, ...]] = {
@@ -29,7 +41,7 @@ class PaperCard(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     paper_format: int
     kind: Kind
-    name: str
+    name: Text
     method: str  # SURE, w/o NVSS, DeepWeave, ...
     feature_version: int
     slots_sha256: str
@@ -37,11 +49,13 @@ class PaperCard(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     span_minutes: Minutes
     stale_minutes: StaleMinutes
     hidden: int
-    anchors: int = 0  # k1, kind subgraph
-    neighbours_share: float = 0.0
-    neighbours_max: int = 0
-    direction: str = "down"
+    anchors: Annotated[int, Meta(ge=0)] = 0  # k1, kind subgraph
+    neighbours_share: Annotated[float, Meta(ge=0.0)] = 0.0
+    neighbours_max: Annotated[int, Meta(ge=0)] = 0
+    direction: Literal["down", "both"] = "down"
     sampler: Literal["learned", "uniform"] = "learned"
+    reach: Annotated[float, Meta(gt=0.0, le=1.0)] = 1.0  # the action that asks for a ratio of 2
+    rounding: Literal["half-up", "towards-zero"] = "half-up"  # of the change that an action asks for
     files: dict[str, str]
     training: dict[str, object]
     scores: dict[str, object]
@@ -61,7 +75,7 @@ def is_paper_package(folder: Path) -> bool:
     """Return whether the card in a folder is one of these (and not that of the shipped default)."""
     try:
         fields = msgspec.json.decode((folder / CARD).read_bytes())
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
     return isinstance(fields, dict) and "paper_format" in fields
 
@@ -73,9 +87,20 @@ def read_paper_package(folder: Path) -> PaperPackage:
         PackageRejected: a file is missing or has another checksum, the card does not parse, or the features differ.
     """
     raw = read_file(folder, CARD)
+    check_format(folder, raw, "paper_format", FORMAT)
     card = decoded(folder, raw, PaperCard)
-    if card.paper_format != FORMAT:
-        raise PackageRejected(f"{folder.name}/{CARD} has format {card.paper_format}; this version reads format {FORMAT}")
+    if card.kind == "subgraph" and card.anchors < 1:
+        raise PackageRejected(f"{folder.name}/{CARD}: anchors must be at least 1; export the package again")
+    if _trained_in(card) == "compat" and card.reach == 1.0:
+        raise PackageRejected(
+            f"{folder.name}/{CARD} lacks reach, the action that doubles a task: it was trained in compat; export its run again"
+        )
     check_features(folder, card.feature_version, card.slots_sha256)
     graphs = {name: read_verified(folder, name, card.files) for name in FILES[card.kind]}
     return PaperPackage(card=card, sha256=hashlib.sha256(raw).hexdigest(), graphs=graphs)
+
+
+def _trained_in(card: PaperCard) -> object:
+    """Return the mode that the training's settings name, None where they name none."""
+    settings = card.training.get("settings")
+    return settings.get("mode") if isinstance(settings, dict) else None

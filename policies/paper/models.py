@@ -1,6 +1,6 @@
 """All kinds of packages as one thing: encoded windows of one graph in, the paper's action a in [-1, 1] per task out.
 
-Works on a batch of windows, one thread, no torch. The ratio that a task gets is 1 + a.
+Works on a batch of windows, one thread, no torch. What an action asks for stands in ``policies.paper.policy``.
 """
 
 from collections.abc import Sequence

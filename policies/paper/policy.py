@@ -1,21 +1,24 @@
-"""A paper package behind the port that every policy fits: a window in, ratios 1 + a in (0, 2] out, no forecast, no gate."""
+"""A paper package behind the port that every policy fits: a window in, ratios in (0, 2] out, no forecast, no gate.
+
+An action a asks for 1 + a / reach times the present size; reach is 1 but in mode ``compat``, where .9 doubles a task.
+"""
 
 from dataclasses import dataclass, field
 from hashlib import sha256
 
 import numpy as np
 
-from contracts.messages import JobSettings, TaskSpec
+from contracts.messages import JobSettings
 from contracts.windows import Float32, Window
 from policies.features import SURE_WIDTH, Encoded, encode
-from policies.graph import job_graph
+from policies.graph import Int64, job_graph
 from policies.measure import measure
-from policies.package import PackageRejected
-from policies.paper.card import PaperPackage
+from policies.paper.card import PaperCard, PaperPackage
 from policies.paper.models import PaperModel, open_model
-from policies.proposal import RATIO_MAX, RATIO_MIN, Answer, NotReady, PolicyFailed, RawAnswer
+from policies.proposal import RATIO_MAX, RATIO_MIN, Answer, Float64, NotReady, PolicyFailed, RawAnswer, ratios_of
 from policies.rules.reading import MINUTES_KNOWN_MIN
-from policies.runtime import Errors, cannot_be_run
+from policies.runtime import NO_NUMBER, Errors, cannot_be_run
+from policies.trial import check_answers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,10 +63,22 @@ class PaperPolicy:
             acted = self.model.act(batch, graph, [_row_seed(seed, window)])
         except self.runtime_errors as error:
             return PolicyFailed(cannot_be_run(error))
-        if not np.isfinite(acted.action).all():
-            return PolicyFailed("the model answered a value that is not a number")
-        ratios = np.clip(1.0 + acted.action[0].astype(np.float64), RATIO_MIN, RATIO_MAX)
+        if acted.action.shape != (1, len(graph.tasks)):
+            return PolicyFailed(f"the model answered {len(graph.tasks)} tasks in the shape {acted.action.shape}")
+        if not np.isfinite(acted.action).all() or not (acted.logits is None or np.isfinite(acted.logits).all()):
+            return PolicyFailed(NO_NUMBER)
+        current = np.array([spec.parallelism for spec in window.topology.tasks], dtype=np.int64)
+        asked = _ratios(acted.action[0].astype(np.float64), current, card)
+        ratios = np.where(measured.reported.any(axis=0), asked, 1.0)  # what a network makes of no figures at all is no wish
         return RawAnswer(ratios, f"{card.method} asks for {ratios.min():.2f} to {ratios.max():.2f} times the present sizes.")
+
+
+def _ratios(action: Float64, current: Int64, card: PaperCard) -> Float64:
+    """Return ratios [N] for actions [N], which round half up to the sizes that training made of them."""
+    ratios = 1.0 + np.clip(action / card.reach, -1.0, 1.0)
+    if card.rounding == "towards-zero":
+        return ratios_of(current + np.trunc((ratios - 1.0) * current).astype(np.int64), current)
+    return np.clip(ratios, RATIO_MIN, RATIO_MAX)
 
 
 def _full(figures: Float32, minutes: int) -> Float32:
@@ -81,19 +96,12 @@ def _row_seed(seed: int, window: Window) -> int:
 
 
 def load_paper_policy(package: PaperPackage) -> PaperPolicy:
-    """Open a package and try it on a blank window of two tasks.
+    """Open a package and try it on a job at rest.
 
     Raises:
         PackageRejected: onnxruntime is not installed, or a graph does not load or run.
     """
     model, errors = open_model(package)
-    graph = job_graph([TaskSpec(task="a"), TaskSpec(task="b", upstream=("a",))])
-    shape = (1, package.card.window_minutes, 2)
-    blank = Encoded(x=np.zeros((*shape, SURE_WIDTH), dtype=np.float32), mask=np.ones(shape, dtype=np.bool_))
-    try:
-        action = model.act(blank, graph, [0]).action
-        if action.shape != (1, 2) or not np.isfinite(action).all():
-            raise ValueError(f"a blank window gives actions of shape {action.shape}, or not numbers")
-    except errors as error:
-        raise PackageRejected(f"{package.card.name}: {cannot_be_run(error)}") from None
-    return PaperPolicy(package, model, errors)
+    opened = PaperPolicy(package, model, errors)
+    check_answers(opened, package.card.window_minutes, errors)
+    return opened

@@ -39,7 +39,7 @@ class DRS:
         """Return wanted parallelism [.., N]."""
         offered = reading.demand(reading.rate(self.estimate))
         known = ~np.isnan(offered)
-        load = np.minimum(np.where(known, offered, 0.0), STABLE_MAX)
+        load = np.clip(np.where(known, offered, 0.0), 0.0, STABLE_MAX)
         stable = np.floor(load).astype(np.int64) + 1
         # Times in units of each task's d, weighted by its rate: lambda_i E[T_i] / lambda_0 = a_i E[T_i] / d_i / lambda_0.
         held = load[..., None] * sojourns(load, stable, EXTRA_MAX)

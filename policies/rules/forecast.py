@@ -1,7 +1,7 @@
 """The rule ``forecast``: DS2 behind a restart gate on the expected load instead of the measured one. The hard one to beat.
 
 The load of the next hour comes from a ridge regression on short trends, yesterday and the days before (``policies.forecast``);
-sizes and gate are those under the learned policy (``policies.sizing``).
+sizes and gate are those of ``target-utilisation`` (``policies.sizing``). All constants come with the model package.
 """
 
 from dataclasses import dataclass
@@ -43,5 +43,5 @@ class ForecastRule:
         return f"Sized for {float(self._expected(reading)):.0f} records a minute expected over the next {minutes} minutes."
 
     def answer(self, window: Window, settings: JobSettings, seed: int) -> Answer:
-        """Return the ratios that the learned policy would give with a residual of zero."""
+        """Return ratios that size every task for the expected load, or ones where the change is not worth a restart."""
         return answer_of(self, window)

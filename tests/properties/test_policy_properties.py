@@ -3,14 +3,15 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from contracts.messages import Decision, JobSettings
+from contracts.messages import Decision, JobSettings, JobTopology, TaskSpec
 from contracts.rounding import round_half_up
-from contracts.windows import Window
-from contracts.wire import encode
+from contracts.windows import FIGURES, Window
+from contracts.wire import decode, encode
 from policies.choices import Limits
 from policies.decide import decide
 from policies.graph import job_graph
@@ -20,6 +21,7 @@ from policies.outlook import Expected
 from policies.past import Past
 from policies.planning import plan
 from policies.proposal import Answer, RawAnswer, ratios_of
+from policies.registry import load_policy, policy_names
 from policies.rules.target_utilisation import TargetUtilisation
 from tests.unit.policies.conftest import chain_window
 from tests.unit.policies.test_planning import CALM
@@ -179,6 +181,81 @@ def test_a_wanted_size_survives_its_way_through_a_ratio(current: int, wanted: in
     """Rounding half up gives back what was wanted, wherever twice the present size allows."""
     ratio = float(ratios_of(np.array([wanted]), np.array([current]))[0])
     assert round_half_up(current * ratio) == max(min(wanted, 2 * current), round_half_up(current * 1e-3))
+
+
+def wild_window(draw: st.DrawFn) -> Window:
+    """Draw a window of any graph whose figures may be anything that 32 bits hold, with holes of every kind."""
+    generator = np.random.default_rng(draw(st.integers(0, 2**32)))
+    count, minutes = draw(st.integers(1, 6)), draw(st.sampled_from([5, 30, 60, 120]))
+    specs = [
+        TaskSpec(
+            task=f"t{task}",
+            upstream=tuple(f"t{parent}" for parent in sorted(draw(st.sets(st.integers(0, task - 1), max_size=3))))
+            if task
+            else (),
+            parallelism=draw(st.sampled_from([1, 2, 7, 1_000_000])),
+            max_parallelism=draw(st.sampled_from([1, 10, 1_000_000])),
+            scalable=draw(st.booleans()),
+        )
+        for task in range(count)
+    ]
+    figures = generator.uniform(0, 60_000, (minutes, count, len(FIGURES))).astype(np.float32)
+    spoilt = generator.random(figures.shape) < draw(st.sampled_from([0.0, 0.01, 0.3]))
+    figures[spoilt] = generator.choice(np.array(draw(WILD), dtype=np.float32), int(spoilt.sum()))
+    figures[generator.random((minutes, count)) < draw(st.sampled_from([0.0, 0.3])), :] = np.nan
+    figures[draw(st.integers(0, minutes)) :, draw(st.integers(0, count - 1))] = np.nan
+    hours = generator.choice(np.array(draw(WILD), dtype=np.float32), 192)
+    topology = JobTopology(job="sim/wild", version=0, at_ms=0, tasks=tuple(specs))
+    return Window("sim/wild", 809_568_000_000, figures, topology, hours, hourly_peak=2 * hours)
+
+
+WILD = st.lists(st.sampled_from([0.0, 1.0, 1e6, 9e15, 3e38, -1.0, -3e38, np.inf, -np.inf, np.nan, 1e-30]), min_size=1)
+EVERY = {name: load_policy(name) for name in policy_names()}
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@hypothesis_settings(max_examples=30, deadline=None)
+@given(st.data(), limits(), st.integers(-5, 2**31))
+def test_whatever_a_window_holds_every_policy_decides_and_its_record_can_be_read(
+    data: st.DataObject, allowed: JobSettings, seed: int
+) -> None:
+    """No figure ends in an exception, in a size out of bounds, or in a decision that its readers refuse."""
+    window = wild_window(data.draw)
+    for name, policy in EVERY.items():
+        decision = decide(window, policy, allowed, seed=seed)
+        assert decode(encode(decision), Decision) == decision, name
+        for task, spec in zip(decision.tasks, window.topology.tasks, strict=True):
+            most = min(allowed.parallelism_max, spec.max_parallelism)
+            unready = decision.reason.startswith("Not ready")
+            assert task.desired == task.current if unready or not spec.scalable else 1 <= task.desired <= most
+
+
+@EXAMPLES
+@given(windows(), limits(), st.lists(st.floats(allow_nan=True, allow_infinity=True), max_size=8))
+def test_no_answer_whatever_breaks_a_bound(window: Window, allowed: JobSettings, ratios: list[float]) -> None:
+    """Ratios of any size, sign, kind and number: what cannot be meant is the rule's to answer, and bounds hold for both."""
+    decision = decide(window, Answering(ratios), allowed, seed=0)
+    meant = len(ratios) == len(window.topology.tasks) and all(0 < ratio <= 2 for ratio in ratios)
+    assert (decision.policy.fallback_reason is None) == meant
+    for task, spec in zip(decision.tasks, window.topology.tasks, strict=True):
+        assert 1 <= task.desired <= min(allowed.parallelism_max, spec.max_parallelism)
+        steps = [task.proposed, *(amendment.after for amendment in task.amendments)]
+        assert (steps[:-1], steps[-1]) == ([amendment.before for amendment in task.amendments], task.desired)
+
+
+@EXAMPLES
+@given(decisions())
+def test_no_task_changes_by_more_than_the_step(drawn: tuple[Window, JobSettings, Decision]) -> None:
+    """But for what overload lifts upward and what the bounds and the total limit ask for."""
+    window, allowed, decision = drawn
+    graph = job_graph(window.topology.tasks)
+    current = np.array([spec.parallelism for spec in window.topology.tasks])
+    lifted = situation(measure(window.figures, graph), graph, current).overloaded
+    for task, overloaded in zip(decision.tasks, lifted, strict=True):
+        if {amendment.rule for amendment in task.amendments} & {"bounds", "total_limit"}:
+            continue
+        assert overloaded or task.desired <= max(task.current + 1, task.current * allowed.step_ratio_max + 1e-6)
+        assert task.desired >= min(task.current - 1, task.current / allowed.step_ratio_max - 1e-6)
 
 
 @st.composite

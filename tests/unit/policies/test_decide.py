@@ -16,6 +16,8 @@ from policies.rules.fixed import Hold, Static
 from policies.rules.target_utilisation import TargetUtilisation
 from tests.unit.policies.conftest import END_MS, WindowMaker
 
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # figures beyond all bounds overflow on their way
+
 
 @dataclass(frozen=True)
 class Fixed:
@@ -77,6 +79,7 @@ def test_a_decision_is_the_same_bytes_every_time(make_window: WindowMaker, setti
         (RawAnswer(np.array([1, 2.5, 1, 1]), ""), "outside"),
         (RawAnswer(np.array([1, 0.0, 1, 1]), ""), "outside"),
         (RawAnswer(np.ones(3), ""), "4 tasks"),
+        (RawAnswer(np.ones(4), "", looked_at=((), ())), "explained 2 of 4 tasks"),
         (PolicyFailed("the model is broken"), "the model is broken"),
     ],
 )
@@ -91,6 +94,27 @@ def test_the_rule_takes_over_from_a_policy_that_fails(
     assert reason in (decision.policy.fallback_reason or "")
     assert decision.decision_id.endswith("/fixed")
     assert desired(decision) == desired(decide(window, TargetUtilisation(), settings, seed=0))
+
+
+@pytest.mark.parametrize("said", ["Because of this and that. " * 40, "", "wordlessly" * 200])
+def test_whatever_a_policy_says_fits_its_record(make_window: WindowMaker, settings: JobSettings, said: str) -> None:
+    """A reason longer than its field, or none, would have the rescaler refuse the decision; own words give way to the facts."""
+    answer = RawAnswer(np.array([1, 2.0, 2.0, 1]), said)
+    decision = decide(make_window(), Fixed(answer), JobSettings(job="sim/chain", total_limit=9), seed=0)
+    assert decode(encode(decision), Decision) == decision
+    assert decision.reason.endswith("Amended by total_limit. 2 of 4 tasks change, 6 subtasks become 9.")
+    assert decision.reason.startswith(said[:150] or "The policy gave no reason.")
+
+
+def test_figures_beyond_all_bounds_still_make_a_decision_that_can_be_read(
+    make_window: WindowMaker, settings: JobSettings
+) -> None:
+    """A counter gone wild asks for more subtasks than a number holds: the floor is the largest parallelism, no negative one."""
+    window = make_window(load=3e38, service_minutes=(1e9, 0.01))
+    decision = decide(window, TargetUtilisation(), settings, seed=0)
+    assert decode(encode(decision), Decision).tasks == decision.tasks
+    assert decision.tasks[1].floor == 1_000_000
+    assert desired(decision) == [1, 10, 10, 1]
 
 
 def test_a_missing_model_is_no_crash(make_window: WindowMaker, settings: JobSettings, tmp_path) -> None:

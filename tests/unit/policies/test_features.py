@@ -152,6 +152,14 @@ def test_figures_laid_out_as_the_simulators_encode_alike(make_window: WindowMake
     np.testing.assert_array_equal(planes, before)
 
 
+def test_a_wide_job_keeps_its_nearest_neighbours() -> None:
+    """Two hundred tasks around one: each has 64 neighbours, the nearest first, then the lower index."""
+    table = job_graph([TaskSpec(task="hub"), *(TaskSpec(task=f"t{at}", upstream=("hub",)) for at in range(200))]).neighbours
+    assert table.known.all()
+    assert table.index[0].tolist() == list(range(1, 65))
+    assert table.index[70].tolist() == [0, *range(1, 64)]
+
+
 def test_neighbours_are_within_three_hops_and_source_and_sink_are_no_bridges() -> None:
     """Of two branches between source and sink neither sees the other; along a chain the fourth task is too far."""
     chain = [TaskSpec(task="t0", scalable=False)]

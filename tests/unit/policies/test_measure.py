@@ -7,8 +7,10 @@ import pytest
 
 from contracts.messages import JobTopology, TaskSpec
 from contracts.windows import FIGURE, FIGURES, Window
-from policies.graph import job_graph
+from policies.graph import JobGraph, job_graph
 from policies.measure import mean_of_last, measure
+from policies.rules.reading import read_figures
+from policies.rules.target_utilisation import TargetUtilisation
 from tests.unit.policies.conftest import WindowMaker
 
 
@@ -79,6 +81,46 @@ def test_a_join_that_works_off_a_queue_is_no_union() -> None:
     """It processes more pairs than arrive; what came in from the window's queue is not what its parents sent."""
     queue = np.linspace(900.0, 0.0, 10)
     np.testing.assert_allclose(diamond(200.0, queue), [1, 1, 1, 1])
+
+
+def two_sources() -> tuple[np.ndarray, JobGraph]:
+    """Return figures of a job: x -> a, y -> b, both -> u; 100 records a minute from each source, .02 minutes a record."""
+    upstream = {"x": (), "y": (), "a": ("x",), "b": ("y",), "u": ("a", "b")}
+    figures = np.zeros((60, 5, len(FIGURES)), dtype=np.float32)
+    figures[..., FIGURE["records_in"]] = figures[..., FIGURE["records_out"]] = [100, 100, 100, 100, 200]
+    figures[..., FIGURE["busy_ms"]] = 60_000 * np.array([0, 0, 2, 2, 4])
+    figures[..., FIGURE["coverage"]] = 1.0
+    return figures, job_graph([TaskSpec(task=task, upstream=up, scalable=bool(up)) for task, up in upstream.items()])
+
+
+def test_what_a_source_brings_that_never_reported_is_unknown() -> None:
+    """Nothing tells what the tasks behind it need; the others are measured as they were, for what is known to enter."""
+    figures, graph = two_sources()
+    figures[:, 1] = np.nan
+    seen = measure(figures, graph)
+    np.testing.assert_allclose(seen.demand(np.array(100.0)), [0, np.nan, 2, np.nan, np.nan], rtol=1e-5)
+
+
+def test_a_minute_without_one_of_the_sources_is_no_minute_of_less_load() -> None:
+    """A hole in one source's figures is not half of the job's records gone."""
+    figures, graph = two_sources()
+    figures[-20:, 1] = np.nan
+    seen = measure(figures, graph)
+    np.testing.assert_array_equal(seen.load[:40], 200.0)
+    assert np.isnan(seen.load[40:]).all()
+    np.testing.assert_allclose(seen.visits, [0.5, 0.5, 0.5, 0.5, 1.0])
+
+
+def test_sizes_behind_a_silent_source_stay_as_they_are() -> None:
+    """A rule that took them for idle would leave one subtask each to their records."""
+    figures, graph = two_sources()
+    current = np.array([1, 1, 4, 4, 8])
+    for silent in (slice(None), slice(-20, None)):
+        seen = figures.copy()
+        seen[silent, 1] = np.nan
+        reading = read_figures(seen, graph, current, np.full(192, np.nan), np.array(0))
+        wanted = TargetUtilisation().wanted(reading)
+        assert (wanted[[3, 4]] >= [3, 6]).all(), wanted
 
 
 def test_backlog_is_that_of_the_newest_reported_minute(make_window: WindowMaker) -> None:

@@ -4,17 +4,20 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from contracts.messages import JobSettings, JobTopology, TaskSpec
+from contracts.messages import Decision, JobSettings, JobTopology, TaskSpec
 from contracts.windows import Window
+from contracts.wire import decode
 from contracts.wire import encode as encode_message
 from policies.decide import decide
 from policies.features import encode
 from policies.graph import job_graph
 from policies.onnx_policy import OnnxPolicy, run_in_chunks
+from policies.paper.models import WholeModel
 from policies.proposal import PolicyFailed, RawAnswer
 from policies.registry import SHIPPED, Unavailable, load_policy, policy_names
 from policies.sampling import look, newest_minute, subgraphs
@@ -129,6 +132,18 @@ def test_masked_minutes_are_never_looked_at(policy: OnnxPolicy) -> None:
     assert min(snapshot.minute_end_ms for snapshot in answer.looked_at[1]) == END_MS - 6 * 60_000
 
 
+def test_a_change_by_hindsight_is_told_in_full(policy: OnnxPolicy, make_window: WindowMaker) -> None:
+    """Its sentence is the longest there is; one beyond what the field holds would have the rescaler refuse the decision."""
+    hours = np.full(192, 1_000.0, dtype=np.float32)
+    window = make_window(load=1_000.0, parallelism=(90, 60), hourly_load=hours)
+    roomy = JobSettings(job="sim/chain", parallelism_max=100)
+    decision = decide(replace(window, hourly_peak=1.05 * hours), policy, roomy, seed=0)
+    assert decision.action == "act"
+    assert "with the last days in mind" in decision.reason
+    assert "…" not in decision.reason
+    assert decode(encode_message(decision), Decision) == decision
+
+
 def test_draws_follow_the_seed(policy: OnnxPolicy) -> None:
     """A stochastic policy answers alike for one seed and looks elsewhere for another."""
     drawing = replace(policy, stochastic=True)
@@ -228,6 +243,46 @@ def test_a_graph_that_refuses_its_inputs_is_a_failure(policy: OnnxPolicy) -> Non
     assert "cannot be run" in answer.reason
 
 
+class BlindSampler:
+    """Stands for a sampler whose scores have gone wrong, while its embeddings have not."""
+
+    def __init__(self, sampler: Any) -> None:
+        self.sampler = sampler
+
+    def run(self, names: object, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
+        """Answer NaN for one task-minute's score."""
+        z, mu, *rest = self.sampler.run(names, inputs)
+        mu[0, -1, 1] = np.nan
+        return [z, mu, *rest]
+
+
+@pytest.mark.parametrize("name", ["sure", "sure-paper"])
+def test_nan_among_the_scores_is_a_failure(name: str) -> None:
+    """It would choose at random, and stand in the decision as a weight that no reader accepts."""
+    model = load_policy(name)
+    if isinstance(model, OnnxPolicy):
+        blind = replace(model, sampler=BlindSampler(model.sampler))
+    else:
+        blind = replace(model, model=replace(model.model, sampler=BlindSampler(model.model.sampler)))
+    assert blind.answer(branching_window(), SETTINGS, 0) == PolicyFailed("the model answered a value that is not a number")
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_hours_that_are_no_number_are_a_failure(policy: OnnxPolicy) -> None:
+    """An infinite load stopped the agent: the plan looked up how long a record waits at a utilisation that is none."""
+    window = branching_window()
+    window.hourly_load[[-14, -38]] = np.inf
+    assert policy.answer(window, SETTINGS, 0) == PolicyFailed("what the window's figures lead to expect is not a number")
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_load_that_is_no_number_is_a_failure(policy: OnnxPolicy) -> None:
+    """A plan over it would call holding the best for ever, without a word."""
+    window = branching_window()
+    window.figures[-3, 0, 0] = np.inf
+    assert isinstance(policy.answer(window, SETTINGS, 0), PolicyFailed)
+
+
 class SilentGraph:
     """Stands for a graph that fails without a word."""
 
@@ -240,6 +295,38 @@ def test_an_error_without_a_message_is_named_by_its_kind(policy: OnnxPolicy) -> 
     """There may be no first line to quote."""
     answer = replace(policy, sampler=SilentGraph()).answer(branching_window(), SETTINGS, 0)
     assert answer == PolicyFailed("the model cannot be run: ValueError")
+
+
+class OtherShape:
+    """Stands for a graph that was exported from another network: its answers have other shapes."""
+
+    def __init__(self, *shapes: tuple[int, ...]) -> None:
+        self.shapes = shapes
+
+    def run(self, _names: object, _inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
+        """Answer zeros."""
+        return [np.zeros(shape, dtype=np.float32) for shape in self.shapes]
+
+
+@pytest.mark.parametrize("shapes", [[], [(1, 60), (1, 60, 6, 2), (1,)], [(1, 60, 6, 32), (1, 6, 2), (1,)], [(), (), ()]])
+def test_a_sampler_of_other_shapes_is_a_failure(policy: OnnxPolicy, shapes: list[tuple[int, ...]]) -> None:
+    """Whatever numpy makes of them, it is no crash."""
+    answer = replace(policy, sampler=OtherShape(*shapes)).answer(branching_window(), SETTINGS, 0)
+    assert isinstance(answer, PolicyFailed)
+
+
+@pytest.mark.parametrize("shape", [(6, 3), (6,), (5, 2)])
+def test_outputs_of_another_shape_are_a_failure(policy: OnnxPolicy, shape: tuple[int, ...]) -> None:
+    """Two numbers per task, or the wrong ones would be taken for them."""
+    answer = replace(policy, policy=OtherShape(shape)).answer(branching_window(), SETTINGS, 0)
+    assert answer == PolicyFailed(f"the model cannot be run: it answers 6 tasks in the shape {shape}")
+
+
+def test_actions_of_another_shape_are_a_failure() -> None:
+    """The paper's policy answers one number per task."""
+    opened = load_policy("sure-paper")
+    answer = replace(opened, model=WholeModel(OtherShape((1, 5)))).answer(branching_window(), SETTINGS, 0)
+    assert answer == PolicyFailed("the model answered 6 tasks in the shape (1, 5)")
 
 
 def test_stale_figures_are_not_answered(policy: OnnxPolicy) -> None:
@@ -261,7 +348,7 @@ def test_a_window_longer_than_the_models_is_stale_by_its_newest_figures(name: st
     assert f"nothing new for {model.package.card.window_minutes} minutes" in answer.reason
 
 
-def test_the_forecast_rule_is_the_model_without_its_network(package: Path, make_window: WindowMaker) -> None:
+def test_the_forecast_rule_reads_its_constants_from_the_model_package(package: Path, make_window: WindowMaker) -> None:
     """It comes with the package whose base it uses, and is missing without it."""
     rule = load_policy("forecast", str(package))
     decision = decide(make_window(load=250.0), rule, JobSettings(job="sim/chain"), seed=0)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from policies.registry import SHIPPED, Unavailable, load_policy
+from policies.registry import RULES, SHIPPED, Unavailable, load_policy, policy_names
 
 Change = Callable[[dict[str, Any]], object]
 
@@ -67,7 +67,89 @@ def test_a_card_that_is_not_text_is_refused(tmp_path: Path) -> None:
     assert "not a valid card" in policy.reason
 
 
-@pytest.mark.parametrize("name", ["", ".hidden", "../sure", "a/b", "a\0b"])
+@pytest.mark.parametrize("name", ["sure", "sure-paper"])
+@pytest.mark.parametrize("start", [b"", b'{"paper_format":1,"training":'])
+def test_a_card_nested_without_end_is_refused(tmp_path: Path, name: str, start: bytes) -> None:
+    """A parser that gives up is one more damaged card, not a crash of the agent."""
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "card.json").write_bytes(start + b"[" * 200_000)
+    policy = load_policy(name, str(tmp_path))
+    assert isinstance(policy, Unavailable)
+    assert f"{name}/card.json is not a valid card" in policy.reason
+
+
+@pytest.mark.parametrize("name", ["sure", "sure-paper"])
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("window_minutes", 10**12), ("span_minutes", 10**12), ("stale_minutes", 10**12), ("name", ""), ("name", "n" * 257)],
+)
+def test_a_field_beyond_its_range_is_named(tmp_path: Path, name: str, field: str, value: object) -> None:
+    """A window of a million years would end in the machine's memory; a name of no letter, in decisions that nobody can read."""
+    reason = refusal(tmp_path, lambda card: card.update({field: value}), name)
+    assert f"$.{field}" in reason
+    assert "export the package again" in reason
+
+
+@pytest.mark.parametrize(
+    ("part", "field", "value"),
+    [
+        ("planning", "scenarios", []),
+        ("planning", "effect_minutes", -1),
+        ("planning", "restart_minutes", -1),
+        ("planning", "latency_weight", 7.0),
+        ("planning", "hindsight_margin", 0.0),
+        ("sizing", "utilisation", 0.0),
+        ("sizing", "catch_up_minutes", 0.0),
+    ],
+)
+def test_constants_that_make_no_plan_are_refused(tmp_path: Path, part: str, field: str, value: object) -> None:
+    """A plan over no scenario is no number, and would hold for ever without a word."""
+    assert f"$.base.{part}.{field}" in refusal(tmp_path, lambda card: card["base"][part].update({field: value}))
+
+
+def test_stages_beyond_what_yesterday_can_tell_are_refused(tmp_path: Path) -> None:
+    """Thirty hours ahead, yesterday has no such time yet."""
+    fields = ("with_history", "trend_only", "spread", "trend_spread")
+    reason = refusal(
+        tmp_path, lambda card: [card["base"]["outlook"].update({f: card["base"]["outlook"][f][:1] * 90}) for f in fields]
+    )
+    assert "base.outlook holds 90 stages of 20 minutes" in reason
+
+
+@pytest.mark.parametrize(("field", "value"), [("direction", "sideways"), ("anchors", -3), ("anchors", 0), ("neighbours_max", -1)])
+def test_a_paper_card_that_samples_nothing_is_refused(tmp_path: Path, field: str, value: object) -> None:
+    """An unknown direction stopped the agent; a negative number of minutes quietly meant "all but so many"."""
+    assert field in refusal(tmp_path, lambda card: card.update({field: value}), "sure-paper")
+
+
+@pytest.mark.parametrize(("name", "field"), [("sure", "format"), ("sure-paper", "paper_format")])
+def test_a_card_of_a_later_format_is_told_by_its_format(tmp_path: Path, name: str, field: str) -> None:
+    """Its other fields may be other ones: no reader should hear of those first."""
+    reason = refusal(tmp_path, lambda card: card.update({field: 9, "news": 1, "hidden": "wide"}), name)
+    assert "has format 9; this version reads format" in reason
+
+
+@pytest.mark.parametrize("name", ["sure", "sure-paper"])
+def test_other_slots_of_the_same_version_are_told_apart(tmp_path: Path, name: str) -> None:
+    """ "Version 1; this version makes 1" would help nobody."""
+    assert "slots_sha256" in refusal(tmp_path, lambda card: card.update(slots_sha256="0" * 64), name)
+
+
+@pytest.mark.parametrize("name", ["sure", "sure-paper"])
+def test_a_card_without_a_files_checksum_names_the_file(tmp_path: Path, name: str) -> None:
+    """The file is whole; it is the card that misses something."""
+    assert "files holds no checksum of policy.onnx" in refusal(tmp_path, lambda card: card["files"].pop("policy.onnx"), name)
+
+
+def test_a_package_under_the_name_of_a_rule_is_not_listed(tmp_path: Path) -> None:
+    """The rule answers to that name; nor is one listed that no name leads to."""
+    for name in ("static", "forecast", ".old", "mine"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "card.json").write_text("{}")
+    assert policy_names(str(tmp_path)) == (*RULES, "mine")
+
+
+@pytest.mark.parametrize("name", ["", ".hidden", "../sure", "a/b", "a\0b", "a\nb", "\ud800"])
 def test_a_name_that_leads_elsewhere_is_no_name(name: str) -> None:
     """Settings come from a topic: a name must not leave the folder, nor break the file system's call."""
     policy = load_policy(name)
