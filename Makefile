@@ -6,6 +6,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 DEMO_ARGS ?=
+# Many tests wait for Kafka, Spark or containers: two processes share one machine well.
+TEST_PROCESSES ?= 2
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -29,7 +31,7 @@ demo: install ## Run the whole road on this machine: Kafka, Redis, Spark, Faust 
 	@$(BIN)/surescale demo $(DEMO_ARGS)
 
 test: install ## Run all tests; prints the pytest summary last
-	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -n $(TEST_PROCESSES) --no-loadscope-reorder $(PYTEST_ARGS)
 
 lint: install ## ruff, formatting, strict types of the pure rooms, import contracts
 	@$(BIN)/ruff check .

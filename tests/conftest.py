@@ -11,19 +11,21 @@ import uuid
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
 from services.stack.broker import LocalBroker
 from services.stack.redis_server import LocalRedis
 from services.stack.server import LocalServer
+from tests.support.sharing import WholeFiles
 
 if TYPE_CHECKING:
     from testcontainers.core.container import DockerContainer
 
 Server = TypeVar("Server", bound=LocalServer)
 _VARIABLE = "SURESCALE_TEST_STACK"
+_RAN_AGAINST = "ran against"
 _USED = pytest.StashKey[dict[str, str]]()
 
 
@@ -116,6 +118,18 @@ def _has_started(container: "DockerContainer") -> bool:
     return True
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> WholeFiles:
+    """Share the tests out by files, whatever `--dist` says."""
+    return WholeFiles(config, log)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take over what one of several processes ran against."""
+    node.config.stash.setdefault(_USED, {}).update(getattr(node, "workeroutput", {}).get(_RAN_AGAINST, {}))
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Say honestly what the tests ran against."""
     for name, what in config.stash.get(_USED, {}).items():
@@ -136,4 +150,7 @@ def _why_no_containers() -> str | None:
 
 
 def _note(request: pytest.FixtureRequest, name: str, what: str) -> None:
-    request.config.stash.setdefault(_USED, {})[name] = what
+    """Keep what stands behind a fixture, here or (in one of several processes) for the process that shows it."""
+    told = getattr(request.config, "workeroutput", None)
+    kept = request.config.stash.setdefault(_USED, {}) if told is None else told.setdefault(_RAN_AGAINST, {})
+    kept[name] = what

@@ -1,0 +1,21 @@
+"""Shares the test files out among several pytest processes (`pytest -n 2`, pytest-xdist)."""
+
+from typing import Final
+
+from xdist.scheduler import LoadScopeScheduling
+
+# Each of these starts a road of containers and would be measured against the other's load.
+_ONE_AT_A_TIME: Final = frozenset(
+    {
+        "tests/integration/test_compose_road.py",
+        "tests/integration/test_containers_road.py",
+    }
+)
+
+
+class WholeFiles(LoadScopeScheduling):
+    """Gives a process whole files, because fixtures that start programs live as long as a file or a process."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        path = nodeid.split("::", 1)[0]
+        return "roads of containers" if path in _ONE_AT_A_TIME else path
