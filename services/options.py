@@ -10,6 +10,7 @@ import socket
 
 import click
 
+from contracts.errors import SettingsError
 from contracts.settings import RoadSettings, from_environment
 
 bootstrap = click.option("--bootstrap", help="Kafka bootstrap servers (default: SURESCALE_BOOTSTRAP).")
@@ -34,8 +35,18 @@ def road_settings(*, prefix: str | None = None, **given: object) -> RoadSettings
 
 
 def whoever(by: str | None) -> str:
-    """Return who changes something, as records tell it: what was given, else user@host."""
-    return by or f"{_user()}@{socket.gethostname()}"
+    """Return who changes something, as records tell it: what was given, else user@host.
+
+    Raises:
+        SettingsError: what was given cannot be told in a record.
+    """
+    if not by:
+        return f"{_user()}@{socket.gethostname()}"
+    try:
+        by.encode()
+    except UnicodeEncodeError:
+        raise SettingsError(f"--by: {by!r} is not UTF-8, as records are") from None
+    return by
 
 
 def _user() -> str:

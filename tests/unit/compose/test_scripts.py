@@ -167,7 +167,8 @@ def test_file_systems_an_engine_left_mounted_are_let_go(tmp_path: Path) -> None:
     inner.mkdir(parents=True)
     (folder / "docker.pid").write_text(f"{2**22 + 1}\n")
     for place in (folder / "data", inner):
-        mounted = subprocess.run(["mount", "-t", "tmpfs", "surescale-test", str(place)], capture_output=True, text=True, check=False)
+        command = ["mount", "-t", "tmpfs", "surescale-test", str(place)]
+        mounted = subprocess.run(command, capture_output=True, text=True, check=False)
         if mounted.returncode != 0:
             pytest.skip(f"nothing may be mounted here: {mounted.stderr.strip()}")
         inner.mkdir(parents=True, exist_ok=True)

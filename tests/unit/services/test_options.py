@@ -6,6 +6,7 @@ import socket
 import click
 import pytest
 
+from contracts.errors import SettingsError
 from runtime.options import FiniteRange
 from services.cli import cli
 from services.options import whoever
@@ -55,6 +56,12 @@ def test_a_user_without_a_name_is_told_by_number(nobody: int) -> None:
     """A job can be paused from within a container; who did it is said as well as it is known."""
     assert whoever(None) == f"{nobody}@{socket.gethostname()}"
     assert whoever("ann") == "ann"
+
+
+def test_a_name_that_no_record_can_hold_is_refused() -> None:
+    """The terminal's bytes need not be UTF-8."""
+    with pytest.raises(SettingsError, match=r"--by: 'ann\\udcff' is not UTF-8"):
+        whoever("ann\udcff")
 
 
 @pytest.mark.usefixtures("nobody")
