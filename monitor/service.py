@@ -13,7 +13,7 @@ from typing import Any
 from confluent_kafka import KafkaException, Producer
 
 from contracts.errors import RecordRejected
-from contracts.messages import HourlyLoad, MinuteMarker
+from contracts.messages import ClusterTopology, EngineEvent, HourlyLoad, JobTopology, MinuteMarker
 from contracts.settings import RoadSettings
 from contracts.topics import CLUSTER_TOPOLOGY, ENGINE_EVENTS, JOB_TOPOLOGY, TASK_METRICS, TopicNames
 from contracts.topology import check_topology
@@ -28,6 +28,7 @@ from runtime.metrics import Reading, RoleMetrics, Tally
 LOOK_FOR_JOBS_EVERY_S = 2.0
 RETRY_AFTER_S = 1.0
 TOPICS_USED = (TASK_METRICS, JOB_TOPOLOGY, CLUSTER_TOPOLOGY, ENGINE_EVENTS)
+_log = logging.getLogger("surescale.monitor")
 
 
 class Monitor:
@@ -41,7 +42,8 @@ class Monitor:
         self._watchers: dict[str, threading.Thread] = {}
         self._jobs: dict[str, JobWatcher] = {}
         self._listed: frozenset[str] = frozenset()  # jobs that the source had when it was last asked
-        self._ready = False
+        self._knows_markers = False
+        self._source_answers = False  # it did when it was last asked for its jobs
         self._written, self._source_errors = Tally(), Tally()
         self.metrics = RoleMetrics("monitor", metrics.METRICS, self._readings)
 
@@ -59,7 +61,7 @@ class Monitor:
                 stop=self._stop,
                 log=self._log,
             )
-            self._ready = True
+            self._knows_markers = True
             while not self._stop.is_set():
                 self._listed = frozenset(jobs)
                 for job in jobs:
@@ -74,11 +76,11 @@ class Monitor:
             thread.join(timeout=5.0)
 
     def report(self) -> Mapping[str, Any]:
-        """Return the health."""
+        """Return the health: ready as long as the source answers."""
         watchers = dict(self._jobs)
         return {
             "role": "monitor",
-            "ready": self._ready,
+            "ready": self._knows_markers and self._source_answers,
             "jobs": {name: watcher.after_ms for name, watcher in watchers.items() if name in self._listed},
             "minutes": sum(watcher.minutes_sent for watcher in watchers.values()),
             "samples": sum(watcher.samples_sent for watcher in watchers.values()),
@@ -102,7 +104,16 @@ class Monitor:
             self.metrics.observe(metrics.MARKER_DELAY, time.time() - minute.reached_wall_ms / 1000)
 
     def _await_source(self) -> list[str]:
-        return wait_for("the engine", self._source.jobs, expected=(SourceAway,), stop=self._stop, log=self._log)
+        return wait_for("the engine", self._jobs_now, expected=(SourceAway,), stop=self._stop, log=self._log)
+
+    def _jobs_now(self) -> list[str]:
+        try:
+            jobs = self._source.jobs()
+        except SourceAway:
+            self._source_answers = False
+            raise
+        self._source_answers = True
+        return jobs
 
     def _watch(self, job: str, after_ms: int, shared: Producer, cluster: "ClusterWatcher") -> None:
         thread = self._watchers.get(job)
@@ -146,21 +157,35 @@ class ClusterWatcher:
         self._source = source
         self._outbox = outbox
         self._lock = threading.Lock()
-        self._version: int | None = None
+        self._topology: ClusterTopology | None = None
         self._events_sent = 0
+        self._newest: EngineEvent | None = None  # of those sent
 
     def publish_changes(self) -> None:
         """Send what changed and wait until it is acknowledged."""
         with self._lock:
             topology = self._source.cluster_topology()
-            if topology is not None and topology.version != self._version:
+            if topology is not None and topology != self._topology:
                 self._outbox.send(CLUSTER_TOPOLOGY, topology.cluster, topology)
-            events = self._source.events(self._events_sent)
+            sent_before, events = self._new_events()
             for event in events:
                 self._outbox.send(ENGINE_EVENTS, event.cluster, event)
             if self._outbox.await_acknowledged():
-                self._version = topology.version if topology is not None else None
-                self._events_sent += len(events)
+                self._topology = topology
+                self._events_sent = sent_before + len(events)
+                self._newest = events[-1] if events else self._newest
+
+    def _new_events(self) -> tuple[int, list[EngineEvent]]:
+        """How many have been sent of the source's events, and those that have not.
+
+        Where the newest one sent does not stand in its place any more, the engine has begun anew, and with it the counting.
+        """
+        if self._events_sent:
+            found = self._source.events(self._events_sent - 1)
+            if found[:1] == [self._newest]:
+                return self._events_sent, found[1:]
+            _log.warning("the engine has begun anew: its events are published from the first one on")
+        return 0, self._source.events(0)
 
 
 class JobWatcher:
@@ -189,13 +214,13 @@ class JobWatcher:
         self._cluster = cluster
         self._on_marked = on_marked
         self._marked_ms = 0
-        self._topology_version: int | None = None
+        self._topology: JobTopology | None = None
         self._history: tuple[HourlyLoad, ...] | None = None
 
     def begin_anew(self, outbox: Outbox) -> None:
         """Forget what was sent but for how far: a job that left and comes back may be another one under the same name."""
         self.outbox = outbox
-        self._topology_version, self._history = None, None
+        self._topology, self._history = None, None
 
     def step(self) -> None:
         """Fetch what is finished and send it.
@@ -213,7 +238,7 @@ class JobWatcher:
             self._send(minutes)
         except DeliveryFailed:
             # What was lost may have been a topology, a marker, or the one with the history: all of them are sent again.
-            self._topology_version, self._history = None, None
+            self._topology, self._history = None, None
             self._marked_ms = self.after_ms
             raise
 
@@ -232,13 +257,13 @@ class JobWatcher:
             self.after_ms = self._marked_ms
 
     def _send_records(self, minute: FinishedMinute) -> None:
-        if minute.topology.version != self._topology_version and _is_sound(minute):
+        if minute.topology != self._topology and _is_sound(minute):
             self.outbox.send(JOB_TOPOLOGY, self.job, minute.topology)
         for sample in minute.samples:
             self.outbox.send(TASK_METRICS, self.job, sample)
         for document in minute.malformed:
             self.outbox.send(TASK_METRICS, self.job, document)
-        self._topology_version = minute.topology.version
+        self._topology = minute.topology
         self.samples_sent += len(minute.samples)
         self.malformed_sent += len(minute.malformed)
 

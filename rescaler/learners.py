@@ -51,18 +51,21 @@ def assign(
     version: Version = Version.V2,
     balancing_factor: Fraction | float | str = 1,
     limits: Limits | None = None,
+    begins: bool = True,
 ) -> Round:
     """One round: actives, then learners, then standbys. The order of hosts and tasks does not matter.
 
-    ``balancing_factor`` r widens a host's band to ``share / (1 + r) .. share * (1 + r)``. Raises `Refused`.
+    ``balancing_factor`` r widens a host's band to ``share / (1 + r) .. share * (1 + r)``. ``begins``: learners may be started;
+    else those there are go on. Raises `Refused`.
     """
     ordered_hosts, ordered_tasks = sorted(hosts, key=_ID), sorted(tasks, key=_ID)
     check(ordered_hosts, ordered_tasks)
     board = _Board(ordered_hosts, ordered_tasks, exact_factor(balancing_factor), limits or Limits())
     board.settle_actives()
     board.keep_learners()
-    board.drain(version)
-    board.balance(version)
+    if begins:
+        board.drain(version)
+        board.balance(version)
     board.keep_standbys()
     board.add_standbys()
     return board.result(version)

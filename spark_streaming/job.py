@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaException
 
-from contracts.errors import RecordRejected
+from contracts.errors import RecordRejected, SurescaleError
 from contracts.topics import CLOCK, DEAD_LETTERS, SNAPSHOTS, TASK_METRICS, TopicNames
 from runtime.backoff import Stopped
 from runtime.health import HealthServer
 from runtime.kafka import wait_for_topics
+from spark_streaming.checkpoint_lock import held
 from spark_streaming.collected import split
 from spark_streaming.metrics import JobMeter
 from spark_streaming.minutes import MinuteRules, Minutes, Refused
@@ -37,8 +38,14 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 WATCH_EVERY_S = 0.2
+RESTARTS_IN_VAIN_MAX = 10  # with their pauses more than a minute: a broker that elects leaders needs less
+LONGEST_PAUSE_S = 30.0
 STAGES = ("collect", "merge", "publish", "save")
 _BROKER_AWAY = ("org.apache.kafka.common.errors", "java.util.concurrent.TimeoutException")
+
+
+class BrokerRefuses(SurescaleError):
+    """Kafka answers, and refuses the query's work again and again."""
 
 
 @dataclass(slots=True)
@@ -154,14 +161,21 @@ class Job:
         self._counts = Counts()
         self._query: StreamingQuery | None = None
         self._has_triggered = False
+        self._in_vain = 0  # restarts since something got done
+        self._batches_before = 0  # of the query that runs
         self._meter = JobMeter(self._counts, lambda: self._query)
 
     def run(self) -> None:
         """Run until told to stop.
 
         Raises:
-            SurescaleError: settings or saved state cannot be used.
+            SurescaleError: settings or saved state cannot be used, or Kafka refuses the query's work for good.
         """
+        with held(checkpoint_folder(self._settings), self._log):
+            self._work()
+        self._log.info("stopped: %s", asdict(self._counts))
+
+    def _work(self) -> None:
         rules = MinuteRules(
             self._settings.window_minutes,
             self._settings.allowed_lateness_ms,
@@ -182,7 +196,6 @@ class Job:
                 pass
             finally:
                 session.stop()
-        self._log.info("stopped: %s", asdict(self._counts))
 
     def report(self) -> Mapping[str, Any]:
         """Return the health: ready once the query has finished its first trigger."""
@@ -200,6 +213,7 @@ class Job:
             self._begin_again(away)
             return
         assembler = Assembler(store, Publisher(self._settings, stop=self._stop), clock, self._counts, self._meter)
+        self._batches_before = self._counts.batches
         query = start_query(session, self._settings, assembler)
         self._query = query
         self._log.info("query started, checkpoint %s", checkpoint_folder(self._settings))
@@ -220,13 +234,19 @@ class Job:
         # An executor that cannot fetch a batch fails it inside ours, and the reason stands in Spark's text.
         if not (isinstance(why, KafkaException | TimeoutError) or _says_away(str(why))):
             raise why
+        if self._counts.batches > self._batches_before or _has_triggered(query):
+            self._in_vain = 0
         self._begin_again(why)
 
     def _begin_again(self, why: Exception) -> None:
+        """Pause, longer each time that nothing got done in between; after too many times it is no passing trouble."""
+        said = next(iter(str(why).splitlines()), type(why).__name__)
+        if self._in_vain >= RESTARTS_IN_VAIN_MAX:
+            raise BrokerRefuses(f"the query was started again {self._in_vain} times and got nothing done: {said}") from why
         self._counts.restarts += 1
-        said = str(why).splitlines() or [type(why).__name__]
-        self._log.warning("the query lost the broker and starts again: %s", said[0])
-        self._stop.wait(WATCH_EVERY_S)
+        self._log.warning("the query lost the broker and starts again: %s", said)
+        self._stop.wait(min(WATCH_EVERY_S * 2**self._in_vain, LONGEST_PAUSE_S))
+        self._in_vain += 1
 
 
 @contextlib.contextmanager

@@ -192,7 +192,19 @@ def _spread(
     host_of = {unit: host.host for host in hosts for unit in host.units}
     # State of a task of fixed parallelism follows its job: it is no reason to move what nothing scalable is on.
     by_id = {_slot(job.topology.job, unit): (job, unit) for job in jobs for unit in job.with_state & job.units}
-    seen = {task.id: task for job in jobs for task in _tasks(job, host_of) if task.active in names and task.id in by_id}
+    # What goes to a host that is closed by now is on its way all the same, and is not where it was.
+    astray = {
+        _slot(job.topology.job, unit): job.topology.job
+        for job in jobs
+        for unit, to in job.leaving.items()
+        if unit in job.with_state and to not in host_of
+    }
+    most = None if most is None else most - len(astray)
+    if most is not None and most < 1:
+        wanted.blocked |= set(astray.values())
+        return
+    tasks = (task for job in jobs for task in _tasks(job, host_of) if task.active in names)
+    seen = {task.id: task for task in tasks if task.id in by_id and task.id not in astray}
     version = Version(settings.version)
     offers = learner_hosts(hosts, new)
     decided = learners.assign(
@@ -240,10 +252,10 @@ def _copies(wanted: Wanted, jobs: Sequence[JobSeen], hosts: Sequence[Host], sett
 
 
 def _copies_round(jobs: Sequence[JobSeen], hosts: Sequence[Host], standbys: int) -> Round:
-    """A round that moves nothing: version 1 without new hosts balances nothing."""
+    """A round that moves nothing: only a learner that has been begun counts as a copy."""
     host_of = {unit: host.host for host in hosts for unit in host.units}
     tasks = [task for job in jobs for task in _tasks(job, host_of)]
-    return learners.assign(learner_hosts(hosts), tasks, version=Version.V1, limits=Limits(num_standbys=standbys))
+    return learners.assign(learner_hosts(hosts), tasks, limits=Limits(num_standbys=standbys), begins=False)
 
 
 # As `rescaler.learners` sees it

@@ -67,7 +67,7 @@ class Carrying(Remembering):
         if command.advice:
             self._close(gate, ok=False, at_ms=at_ms)
             return
-        self._remember(outstanding=command, rescaling=begun(command, transition), planned_mappings=plan.mappings)
+        self._remember(outstanding=command, rescaling=begun(command, transition, pending.own), planned_mappings=plan.mappings)
 
     def _first_command(
         self,

@@ -54,6 +54,8 @@ def no_longer_possible(pending: PendingAct, topology: JobTopology | None, settin
         return Objection(Reason.JOB_NOT_RUNNING, f"job: {topology.state}")
     if settings.mode == "observe":
         return Objection(Reason.OBSERVE, "")
+    if pending.own and settings.mode == "advise":
+        return Objection(Reason.ADVISE, f"mode: advise: {pending.own} is no policy's wish, and is made in mode act only")
     gone = sorted(set(pending.wanted) - {spec.task for spec in topology.tasks})
     return Objection(Reason.TOPOLOGY_CHANGED, f"tasks: {gone[0]!r} is gone") if gone else None
 

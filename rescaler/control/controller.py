@@ -6,7 +6,7 @@ input and goes on elsewhere from the records it gave out. What it does not do: r
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -84,11 +84,30 @@ class Controller:
         for record in records:
             self._restore(record)
 
-    def on_decision(self, decision: Decision, view: View, now_ms: int) -> Effects:
-        """Answer a decision; one that was answered before is counted as a duplicate and changes nothing."""
+    def give_way(self, newest: Mapping[str, Decision], view: View, now_ms: int) -> Effects:
+        """Let acts that should have gone long ago give way to newer decisions that wait to be answered.
+
+        To be called before timers fire: after an outage they would carry out first what is wanted no more. ``newest``: of the
+        decisions that wait, the latest of each job.
+        """
+        effects = Effects()
+        for job, newer in sorted(newest.items()):
+            control = self._controls.get(job)
+            if control is not None and control.memory.pending is not None:
+                ledger, before = Ledger(), control.memory
+                control.give_way(newer, self._situation(job, view, now_ms), ledger)
+                if control.memory is not before:
+                    effects += self._effects(control, before, ledger, view, now_ms)
+        return effects
+
+    def on_decision(self, decision: Decision, view: View, now_ms: int, newest: Decision | None = None) -> Effects:
+        """Answer a decision; one that was answered before is counted as a duplicate and changes nothing.
+
+        ``newest``: the job's latest one that waits to be answered, if that is known. A stale act gives way to it.
+        """
         control = self._control(decision.job)
         ledger, before = Ledger(), control.memory
-        control.on_decision(decision, self._situation(decision.job, view, now_ms), ledger)
+        control.on_decision(decision, self._situation(decision.job, view, now_ms), ledger, newest)
         begun = Effects()
         if self._looks.memory is None and view.cluster is not None and decision.job in view.jobs:
             first = self._looks.begin(view, now_ms, soon=self._settings.balancing.standbys > 0)

@@ -21,7 +21,7 @@ from rescaler.control.situation import Ledger, Situation
 from rescaler.control.steps import LEARNER_LOST, NOT_WARMED
 from rescaler.control.unasked import is_balancing, is_recovering
 from rescaler.control.view import mode_of
-from rescaler.control.waiting import PATIENCE_MS, given_up_at_ms, rescaled_at_ms
+from rescaler.control.waiting import OVERDUE_MS, PATIENCE_MS, given_up_at_ms, rescaled_at_ms
 from rescaler.gate import Gate, Mode, Phase
 
 AHEAD_MS_MAX = 120_000  # an actuator's or engine's time further ahead than this is not believed
@@ -32,8 +32,24 @@ class JobControl(OwnActs):
 
     # What may happen
 
-    def on_decision(self, decision: Decision, now: Situation, ledger: Ledger) -> None:
-        """Take a decision on, hold it, or refuse it; a decision seen before changes nothing."""
+    def give_way(self, newer: Decision, now: Situation, ledger: Ledger) -> None:
+        """Let a pending act that should have gone long ago give way to a newer decision that waits to be answered.
+
+        An act of the rescaler's own does not: it wants what is, and is never stale.
+        """
+        pending = self.memory.pending
+        if pending is None or pending.own or pending.until_ms is None or now.now_ms - pending.until_ms <= OVERDUE_MS:
+            return
+        if newer.decision_id not in self.requests and newer.span_end_ms > self.memory.last_span_end_ms:
+            self._supersede(newer, now, ledger)
+            if self.memory.outstanding is None:
+                self._remember(gate=None)  # it still aims at what is wanted no more, and has timers that are due
+
+    def on_decision(self, decision: Decision, now: Situation, ledger: Ledger, newest: Decision | None = None) -> None:
+        """Take a decision on, hold it, or refuse it; a decision seen before changes nothing.
+
+        ``newest``: the job's latest one that waits to be answered. A stale act gives way to it at once.
+        """
         if decision.decision_id in self.requests:
             ledger.duplicates += 1
             return
@@ -49,7 +65,10 @@ class JobControl(OwnActs):
         if acts or not is_recovering(self.memory):
             self._supersede(decision, now, ledger)
         self._remember(last_span_end_ms=decision.span_end_ms)
-        if acts:
+        is_stale = now.now_ms - decision.span_end_ms > OVERDUE_MS
+        if acts and is_stale and newest is not None and newest.span_end_ms > decision.span_end_ms:
+            self._answer(decision, now, ledger, "superseded", Reason.NEWER_DECISION, _wish(newest))
+        elif acts:
             self._take_on(decision, self._seen(now.topology), now, ledger)
         else:
             self._answer(decision, now, ledger, "held", Reason.HOLD)
@@ -148,8 +167,7 @@ class JobControl(OwnActs):
     def _supersede(self, newer: Decision, now: Situation, ledger: Ledger) -> None:
         pending = self.memory.pending
         if pending is not None:
-            detail = f"{newer.decision_id} wants {newer.action}"
-            self._finish(pending, now.now_ms, ledger, "superseded", Reason.NEWER_DECISION, detail=detail)
+            self._finish(pending, now.now_ms, ledger, "superseded", Reason.NEWER_DECISION, detail=_wish(newer))
 
     # From a pending act to a command
 
@@ -211,6 +229,10 @@ class JobControl(OwnActs):
         at_ms = max(give_up_ms, gate.state.entered_at_ms)
         self._finish(pending, at_ms, ledger, "refused", Reason.NOT_ENOUGH_PARALLEL_UNITS, detail=detail)
         self._settle(now, ledger)
+
+
+def _wish(newer: Decision) -> str:
+    return f"{newer.decision_id} wants {newer.action}"
 
 
 def _lost_units(prepared: RescheduleCommand, now: Situation) -> tuple[int, ...]:

@@ -39,6 +39,7 @@ class PendingAct(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""  # of the last pending outcome; "" before the first
     until_ms: int | None = None  # when the next outcome was promised for
     checkpoint: int = 0  # the newest engine event on a checkpoint that the last outcome knew of
+    own: str = ""  # which act of the rescaler's own it is (`rescaler.control.unasked`); "" of a decision's
 
 
 class Rescaling(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,6 +58,7 @@ class Rescaling(msgspec.Struct, frozen=True, kw_only=True):
     accepted: bool = False  # the engine has taken on the outstanding step
     avoided_units: tuple[int, ...] = ()  # lost, or on hosts where learners took too long
     given_up: str = ""  # code of the last preparation that failed
+    own: str = ""  # as of the act that it carries out
 
 
 class Condition(msgspec.Struct, frozen=True, kw_only=True):

@@ -34,7 +34,7 @@ class Reason(StrEnum):
     SUFFICIENT = "sufficient"
     """In part: as many units as there are."""
     ADVISE = "advise"
-    """As advice, which actuators ignore."""
+    """As advice, which actuators ignore. Refused: the rescaler's own acts are no advice."""
     # superseded
     NEWER_DECISION = "newer_decision"
     """A later decision of the same job, act or hold, came while this one waited."""
@@ -82,6 +82,7 @@ REASONS_BY_STATUS: dict[str, frozenset[Reason]] = {
             Reason.OLDER_DECISION,
             Reason.NOT_ENOUGH_PARALLEL_UNITS,
             Reason.OBSERVE,
+            Reason.ADVISE,
             Reason.UNKNOWN_JOB,
             Reason.JOB_NOT_RUNNING,
             Reason.UNKNOWN_TASK,

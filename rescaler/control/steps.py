@@ -40,8 +40,8 @@ class Following:
     avoided_units: tuple[int, ...] = ()
 
 
-def begun(first: RescheduleCommand, transition: Transition) -> Rescaling:
-    """The intent that is written together with the first command of a rescale."""
+def begun(first: RescheduleCommand, transition: Transition, own: str) -> Rescaling:
+    """The intent that is written together with the first command of a rescale; ``own``: as of its act."""
     assert first.action != "standby", "standbys are no rescale"
     return Rescaling(
         generation=first.desired_generation,
@@ -50,6 +50,7 @@ def begun(first: RescheduleCommand, transition: Transition) -> Rescaling:
         began_at_ms=first.issued_at_ms,
         wanted=transition.parallelism or {},
         preparations=int(first.action == "prepare"),
+        own=own,
     )
 
 

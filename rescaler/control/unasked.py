@@ -14,7 +14,7 @@ from rescaler.control.memory import JobMemory, PendingAct, Wanted
 from rescaler.control.situation import Situation
 from rescaler.gate import Cause, GateState, Phase, Reason, Transition
 
-# In place of a policy's name in the id of an act that
+# What `own` says, and what stands in place of a policy's name in the id, of an act that
 RECOVERY = "recovery"  # starts a job which waits without any unit
 DRAIN = "drain"  # moves a job off hosts that go
 BALANCE = "balance"  # moves units between hosts which came or went
@@ -23,12 +23,12 @@ STANDBY = "standby"  # changes only standbys
 
 def is_recovering(memory: JobMemory) -> bool:
     """The pending act is no decision's: it wants a job started that waits."""
-    return memory.pending is not None and memory.pending.decision_id.endswith(f"/{RECOVERY}")
+    return memory.pending is not None and memory.pending.own == RECOVERY
 
 
 def is_balancing(memory: JobMemory) -> bool:
     """The rescale under way moves units between hosts, for nobody's decision."""
-    return memory.rescaling is not None and memory.rescaling.decision_id.endswith(f"/{BALANCE}")
+    return memory.rescaling is not None and memory.rescaling.own == BALANCE
 
 
 def must_drain(topology: JobTopology, now: Situation) -> bool:
@@ -38,7 +38,7 @@ def must_drain(topology: JobTopology, now: Situation) -> bool:
 
 
 def own_act(topology: JobTopology, now_ms: int, name: str, *, span_end_ms: int) -> PendingAct:
-    """An act of the rescaler's own that wants every task as wide as it is, or was; ``name`` stands in its id.
+    """An act of the rescaler's own that wants every task as wide as it is, or was; ``name`` says which, and stands in its id.
 
     ``span_end_ms``: since when it is wanted.
     """
@@ -47,6 +47,7 @@ def own_act(topology: JobTopology, now_ms: int, name: str, *, span_end_ms: int) 
         span_end_ms=span_end_ms,
         accepted_at_ms=now_ms,
         wanted={spec.task: Wanted(desired=spec.parallelism, floor=0) for spec in topology.tasks if spec.scalable},
+        own=name,
     )
 
 

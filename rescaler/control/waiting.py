@@ -7,6 +7,7 @@ from rescaler.control.reasons import Reason
 from rescaler.gate import Gate
 from rescaler.gate_settings import GateSettings
 
+OVERDUE_MS = 120_000  # what was due longer ago than this was due while no rescaler was there
 PATIENCE_MS = 60_000  # how long after the end that was expected a report of it may come
 WARM_UP_PATIENCE_MS = 180_000  # the same, for learners: engine and actuator give them up first
 

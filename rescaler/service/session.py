@@ -8,7 +8,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
@@ -32,7 +32,7 @@ from runtime.kafka import REQUEST_TIMEOUT_S, LogReader, consumer, partitions_of
 
 POLL_S = 0.05
 BATCH_RECORDS = 1_000
-HOLD_BACK_S = 10.0  # at most, for the report of a rescale's end
+HOLD_BACK_S = 10.0  # at most, for the report of a rescale's end, or for decisions that wait
 
 
 class Session:
@@ -108,11 +108,22 @@ class Session:
             (committed,) = self._members.committed([TopicPartition(self._topic, self._partition)], REQUEST_TIMEOUT_S)
             # Other partitions hold other clusters' decisions: they stay assigned to this member and are not read.
             self._members.assign([committed])
+            active.take(self._backlog(committed.offset))
         except BaseException:
             active.close()  # its actuator works already
             raise
         self._log.info("active for cluster %s, %s from offset %s", self._settings.cluster, self._topic, committed.offset)
         return active
+
+    def _backlog(self, from_offset: int) -> list[Message]:
+        """The decisions that wait, as far as they come in time: what was due long ago gives way to them before timers fire."""
+        place = TopicPartition(self._topic, self._partition)
+        oldest, end = self._members.get_watermark_offsets(place, REQUEST_TIMEOUT_S)
+        reached, records, deadline_s = max(from_offset, oldest), list[Message](), time.monotonic() + HOLD_BACK_S
+        while reached < end and self._assigned and not self._stop.is_set() and time.monotonic() < deadline_s:
+            records += self._poll()
+            reached = (records[-1].offset() or 0) + 1 if records else reached
+        return records
 
     def _deactivate(self) -> None:
         if self._active is not None:
@@ -148,7 +159,11 @@ class ActiveRescaler:
             self._actuator.start()
             self._close = opened.pop_all().close
 
-    def round(self, records: list[Message]) -> None:
+    def take(self, records: Sequence[Message]) -> None:
+        """Let decisions wait for the next round."""
+        self._waiting += records
+
+    def round(self, records: Sequence[Message]) -> None:
         """Do what has become due, in this order: progress, events, timers, decisions."""
         self._actuator.check()
         self._waiting += records
@@ -172,9 +187,8 @@ class ActiveRescaler:
             self._unheard = []
             handled, self._waiting = self._waiting, []
             self._changed = False
-            effects += self._controller.on_tick(self._view.view(), now_ms)
-            decided, letters = self._decided(handled, now_ms)
-            effects += decided
+            decisions, letters = self._accepted(handled, now_ms)
+            effects += self._answered(decisions, now_ms)
         if handled or not effects.is_empty:
             began_s = time.monotonic()
             self._transactions.write(effects, letters, _consumed(handled))
@@ -231,20 +245,29 @@ class ActiveRescaler:
             effects += hear(news, view, now_ms)  # type: ignore[arg-type]  # each its own kind
         return effects
 
-    def _decided(self, records: Sequence[Message], now_ms: int) -> tuple[Effects, list[tuple[bytes | None, DeadLetter]]]:
-        effects, letters, view = Effects(), [], self._view.view()
+    def _answered(self, decisions: Sequence[Decision], now_ms: int) -> Effects:
+        """Timers, then decisions; only what should have gone long ago gives way first."""
+        view = self._view.view()
+        newest = newest_by_job(decisions)
+        effects = self._controller.give_way(newest, view, now_ms) + self._controller.on_tick(view, now_ms)
+        for decision in decisions:
+            effects += self._controller.on_decision(decision, view, now_ms, newest[decision.job])
+        return effects
+
+    def _accepted(self, records: Sequence[Message], now_ms: int) -> tuple[list[Decision], list[tuple[bytes | None, DeadLetter]]]:
+        decisions, letters = list[Decision](), []
         for record in records:
             try:
-                decision = self._accepted(record.value(), now_ms)
+                decision = self._parsed(record.value(), now_ms)
             except RecordRejected as error:
                 self._log.warning("%s[%s]@%s refused: %s", record.topic(), record.partition(), record.offset(), error)
                 letters.append((_key(record), _dead_letter(record, error)))
                 continue
             if decision is not None:
-                effects += self._controller.on_decision(decision, view, now_ms)
-        return effects, letters
+                decisions.append(decision)
+        return decisions, letters
 
-    def _accepted(self, raw: bytes | None, now_ms: int) -> Decision | None:
+    def _parsed(self, raw: bytes | None, now_ms: int) -> Decision | None:
         """The decision, None if it is another cluster's.
 
         Raises:
@@ -257,6 +280,16 @@ class ActiveRescaler:
             message = f"{decision.span_end_ms} is more than {self._settings.ahead_of_clock_ms_max} ms ahead of the road's clock"
             raise RecordRejected("ahead_of_clock", "span_end_ms", message)
         return decision
+
+
+def newest_by_job(decisions: Iterable[Decision]) -> dict[str, Decision]:
+    """The decision of each job for its latest span; of several the first, as everywhere."""
+    newest: dict[str, Decision] = {}
+    for decision in decisions:
+        known = newest.get(decision.job)
+        if known is None or decision.span_end_ms > known.span_end_ms:
+            newest[decision.job] = decision
+    return newest
 
 
 def in_order(happened: Sequence[News]) -> list[News]:

@@ -140,7 +140,8 @@ class RoadView:
 
     def _take_settings(self, raw: bytes | None) -> None:
         allowed = decode(raw, JobSettings)
-        if self._is_ours(allowed.job):
+        before = self._allowed.get(allowed.job)
+        if self._is_ours(allowed.job) and (before is None or before.version <= allowed.version):
             self._allowed[allowed.job] = allowed
 
     def _take_engine_event(self, raw: bytes | None) -> EngineEvent | None:

@@ -3,22 +3,41 @@
 import logging
 import threading
 from collections.abc import Callable
+from typing import cast
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from contracts.commands import EventRecord
-from contracts.errors import RecordRejected
+from contracts.errors import RecordRejected, SurescaleError
 from contracts.messages import ClockSegment
 from contracts.topics import CLOCK, RESCHEDULE_EVENTS, TopicNames
 from contracts.wire import decode, encode
-from runtime.backoff import Stopped, wait_for
+from runtime.backoff import Seldom, Stopped, wait_for
 from runtime.kafka import LogReader, producer, wait_for_topics
 from services.engine.settings import EngineSettings
 
 _POLL_S = 0.1
 _FLUSH_S = 1.0
 _SAY_EVERY_FLUSHES = 4
+_FOR_GOOD = frozenset(
+    {
+        KafkaError.MSG_SIZE_TOO_LARGE,
+        KafkaError.RECORD_LIST_TOO_LARGE,
+        KafkaError.INVALID_RECORD,
+        KafkaError.INVALID_TIMESTAMP,
+        KafkaError.POLICY_VIOLATION,
+        KafkaError.TOPIC_EXCEPTION,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    }
+)
+"""Refusals that the same record gets each time."""
 _log = logging.getLogger("surescale.engine")
+
+
+class ClockRefused(SurescaleError):
+    """Kafka will never take the clock's segment as it is."""
+
 
 OnRecords = Callable[[list[EventRecord]], None]
 
@@ -54,25 +73,34 @@ class RoadSide:
 
         Raises:
             Stopped: the process was told to stop while the broker was away.
+            ClockRefused: the broker is there, and will never take it.
         """
-        assert self._producer is not None, "connect first"
-        flushes, taken = 0, False
-
-        def told(error: KafkaError | None, _: Message) -> None:
-            nonlocal taken
-            taken = error is None
-
-        while not taken:
+        raw, seldom = encode(segment), Seldom()
+        while error := self._refusal(segment.road, raw):
+            if error.fatal() or error.code() in _FOR_GOOD:
+                raise ClockRefused(f"{self._topic}: Kafka does not take the road's clock, and never will: {error.str()}")
             # Again after some minutes without a broker: then the client gives a record up.
-            self._producer.produce(self._topic, key=segment.road, value=encode(segment), on_delivery=told)
-            while self._producer.flush(_FLUSH_S):
-                flushes += 1
-                if self._stop.is_set():
-                    raise Stopped("Kafka")
-                if flushes % _SAY_EVERY_FLUSHES == 0:
-                    _log.warning("waiting for Kafka at %s to take the clock", self._settings.bootstrap)
-            if not taken and self._stop.wait(_POLL_S):
+            if seldom.is_time():
+                _log.warning("the clock's segment was not taken, sending it again: %s", error.str())
+            if self._stop.wait(_POLL_S):
                 raise Stopped("Kafka")
+
+    def _refusal(self, key: str, raw: bytes) -> KafkaError | None:
+        """Send one record and wait for its fate; None: the broker has it."""
+        assert self._producer is not None, "connect first"
+        flushes, refusals = 0, list[KafkaError | None]()
+        try:
+            self._producer.produce(self._topic, key=key, value=raw, on_delivery=lambda error, _: refusals.append(error))
+        except KafkaException as refused:  # by the client itself
+            return cast(KafkaError, refused.args[0])
+        while self._producer.flush(_FLUSH_S):
+            flushes += 1
+            if self._stop.is_set():
+                raise Stopped("Kafka")
+            if flushes % _SAY_EVERY_FLUSHES == 0:
+                _log.warning("waiting for Kafka at %s to take the clock", self._settings.bootstrap)
+        (fate,) = refusals
+        return fate
 
     def follow(self, on_records: OnRecords) -> None:
         """Hand on outcomes and progress of this cluster, batch by batch, until told to stop."""

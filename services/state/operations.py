@@ -10,11 +10,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class SetField:
-    """Set one field of a hash; the last record wins."""
+    """Set one field of a hash to a document; the last record wins, or, where records have a ``version``, the highest."""
 
     key: str
     field: str
     value: bytes
+    version: int | None = None
+    """Of the record; of equal ones the last wins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +78,17 @@ def condensed(operations: Iterable[Operation]) -> list[Operation]:
     Nearly every record names its job and its cluster, and the rescaler writes its memory of a job anew at each step.
     """
     once: dict[tuple[str, str], Operation] = {}
+    versions: dict[tuple[str, str], list[Operation]] = {}
     others: list[Operation] = []
     for operation in operations:
         match operation:
-            case SetField(key, field, _) | DropField(key, field):
+            case SetField(key, field, version=int()):
+                versions.setdefault((key, field), []).append(operation)
+            case SetField(key, field) | DropField(key, field):
                 once[key, field] = operation
+                versions.pop((key, field), None)
             case AddMember(key, member):
                 once[key, member] = operation
             case _:
                 others.append(operation)
-    return [*once.values(), *others]
+    return [*once.values(), *(each for found in versions.values() for each in found), *others]

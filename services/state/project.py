@@ -82,7 +82,7 @@ def _job_index(job: str) -> tuple[Operation, ...]:
     return AddMember("jobs", job), AddMember("clusters", cluster_of(job))
 
 
-# --- what is known of a job and of a cluster: the last record wins -----------------------------------------------------------
+# --- what is known of a job and of a cluster: the last record wins, of settings the highest version ---------------------------
 
 
 def _job_topology(record: Record) -> tuple[Operation, ...]:
@@ -96,7 +96,7 @@ def _job_settings(record: Record) -> tuple[Operation, ...]:
     if record.value is None:
         return (DropField(f"job:{_key(record)}", "settings"),)
     settings = decode(record.value, JobSettings)
-    return *_job_index(settings.job), SetField(f"job:{settings.job}", "settings", _document(record))
+    return *_job_index(settings.job), SetField(f"job:{settings.job}", "settings", _document(record), settings.version)
 
 
 def _cluster_topology(record: Record) -> tuple[Operation, ...]:

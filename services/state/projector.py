@@ -24,7 +24,7 @@ from services.state.topic_log import TopicLog
 from services.state.view_store import Positions, ViewStore
 
 _STEP_WAIT_S = 0.1
-_ELECTING = {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE}
+_ELECTING = {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.UNKNOWN_LEADER_EPOCH}
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +128,11 @@ class Projector:
             self._at = self._where_to_go_on(self._topics)
             return 0
         idle = self._writing is None
+        if idle and self._topics.has_grown():
+            self._log.info("there are new partitions: reading begins again with all of them")
+            self._leave()
+            self._at = None
+            return 0
         records = self._read(self._topics, wait_s if idle else 0.0)
         operations = self._operations(records)
         taken = self._settle()

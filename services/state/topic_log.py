@@ -1,5 +1,6 @@
 """Reads the view's topics from given offsets on, by plain assignment, read committed."""
 
+import time
 from typing import Literal
 
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
@@ -12,6 +13,7 @@ from services.state.project import PROJECTED, Record
 from services.state.view_store import Positions
 
 BATCH_RECORDS = 1000
+LOOK_FOR_PARTITIONS_EVERY_S = 60.0  # added ones: seldom, and never by us
 BUFFER_KIB = 32 * 1024
 # A full buffer has room again as soon as a batch is taken out of it; librdkafka's own second would be waited for in vain.
 _LOOK_FOR_ROOM_MS = 10
@@ -44,11 +46,23 @@ class TopicLog:
             self._client.close()
             raise
         self._at_end: set[tuple[str, int]] = set()
+        self._looked_s = time.monotonic()  # for partitions
 
     @property
     def at_end(self) -> bool:
         """Say whether everything committed has been read, as far as the broker has told."""
         return len(self._at_end) == len(self._partitions)
+
+    def has_grown(self) -> bool:
+        """Say whether topics have other partitions by now than are read; asks the broker once in a while.
+
+        Raises:
+            KafkaException: a topic is gone, or the broker does not answer.
+        """
+        if time.monotonic() - self._looked_s < LOOK_FOR_PARTITIONS_EVERY_S:
+            return False
+        self._looked_s = time.monotonic()
+        return self._all_partitions() != self._partitions
 
     def records_beyond(self, positions: Positions) -> int | None:
         """Return how many records lie beyond these offsets, as the last answers of the broker told; None once closed."""

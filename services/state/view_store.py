@@ -70,6 +70,14 @@ for _, move in ipairs(moves) do redis.call('HSET', positions, move[1], move[2]) 
 """
 
 
+_SET_NEWEST = """
+local known = redis.call('HGET', KEYS[1], ARGV[1])
+if not known or (cjson.decode(known).record.version or 0) <= tonumber(ARGV[3]) then
+  redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
+end
+"""
+
+
 def connect(redis_url: str) -> redis.Redis:
     """Return a client; it connects when it is first used.
 
@@ -96,6 +104,7 @@ class ViewStore:
         singles, owned = "|".join(_SINGLE), "|".join(map(re.escape, _OWNED))
         self._own_key = re.compile(rf"{re.escape(self._prefix)}(?:(?:{singles})|(?:{owned}):.+)\Z", re.DOTALL)
         self._take_in = client.register_script(_TAKE_IN)
+        self._set_newest = client.register_script(_SET_NEWEST)
 
     def key(self, name: str) -> str:
         """Return the full key of a name."""
@@ -158,8 +167,10 @@ class ViewStore:
 
     def _apply(self, pipe: Pipeline, operation: Operation) -> None:
         match operation:
-            case SetField(key, field, value):
+            case SetField(key, field, value, None):
                 pipe.hset(self.key(key), field, value)
+            case SetField(key, field, value, int(version)):
+                self._set_newest(keys=[self.key(key)], args=[field, value, version], client=pipe)
             case DropField(key, field):
                 pipe.hdel(self.key(key), field)
             case AddMember(key, member):

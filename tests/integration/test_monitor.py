@@ -1,5 +1,6 @@
 """The monitor as a real process on a real broker, in front of a small engine whose failures can be set."""
 
+import contextlib
 import json
 import logging
 import os
@@ -19,6 +20,7 @@ from contracts.wire import decode, encode
 from monitor import metrics
 from runtime.backoff import wait_for
 from runtime.kafka import LogReader, create_topics
+from services.health import NotWell, ask
 from services.stack.ports import free_port
 from tests.conftest import KafkaForTests
 from tests.support.engine_stub import CLUSTER, EVENT, HISTORY, MINUTE, EngineStub, job_chain, sample_of
@@ -144,6 +146,26 @@ def test_a_killed_monitor_goes_on_behind_its_last_marker(road: MonitorRoad, engi
     road.start("--engine", engine.url)
     road.await_minutes(1, 2, 3, 4, 5)
     assert [record.sampled_at_ms // MINUTE for record in road.records() if isinstance(record, TaskSample)] == [1, 2, 3, 4, 5]
+
+
+def test_a_monitor_is_ready_while_its_engine_answers(road: MonitorRoad) -> None:
+    """Away, and back at the same address: the health endpoint tells."""
+    port = free_port()
+
+    def is_ready() -> object:
+        with contextlib.suppress(NotWell):
+            return ask(port)["ready"]
+        return None
+
+    with EngineStub() as engine:
+        engine.add_minutes(JOB, range(1, 4))
+        address = int(engine.url.rpartition(":")[2])
+        road.start("--engine", engine.url, "--health-port", str(port))
+        wait_until(lambda: is_ready() is True, what="the monitor")
+    wait_until(lambda: is_ready() is False, what="the monitor to miss its engine")
+    with EngineStub(address) as engine:
+        engine.add_minutes(JOB, range(1, 4))
+        wait_until(lambda: is_ready() is True, what="the engine to be found again")
 
 
 def test_a_job_that_fails_or_hangs_does_not_stop_the_others(road: MonitorRoad, engine: EngineStub) -> None:

@@ -91,6 +91,26 @@ def test_a_waiting_act_goes_when_the_clock_reaches_its_time(road: Road) -> None:
     assert [outcome.at_ms for outcome in road.outcomes if outcome.decision_id == second.decision_id][1] == T0 + 150_000
 
 
+def test_after_an_outage_a_newer_decision_takes_the_place_of_a_stale_act(road: Road) -> None:
+    """The new process reads what waits before it lets timers fire that were due an hour ago."""
+    process, port = road.process()
+    wait_until(lambda: is_active(port), 60, "the rescaler")
+    first, stale, newer = (decision(T0 + at * MINUTE_MS, {"map": 4 + at % 7}) for at in (0, 2, 60))
+    road.decide(first)
+    wait_until(lambda: road.statuses() == ["accepted"], 20, "the acceptance")
+    road.clock(T0 + 2 * MINUTE_MS)
+    wait_until(lambda: "applied" in road.statuses(), 20, "the end of the rescale")
+    road.decide(stale)
+    wait_until(lambda: road.said(stale) == [("pending", "cooldown")], 20, "the promise")
+    process.kill()
+    process.wait()
+    road.clock(T0 + 60 * MINUTE_MS)
+    road.decide(newer)
+    road.process()
+    wait_until(lambda: road.said(newer) == [("commanded", "desired")], 60, "the newer act")
+    assert road.said(stale)[1:] == [("superseded", "newer_decision")]
+
+
 def test_what_is_wrong_goes_to_dead_letters_and_nothing_stops(road: Road) -> None:
     """A record that does not parse, and a decision of a clock one hour ahead, are set aside; other clusters' are skipped."""
     road.process()

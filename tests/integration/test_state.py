@@ -1,5 +1,6 @@
 """The view of the road on a real Kafka and a real Redis: projected, rebuilt, read by HTTP and by commands."""
 
+import contextlib
 import io
 import json
 import os
@@ -11,14 +12,19 @@ from functools import partial
 from urllib.parse import quote
 
 import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import NewPartitions
 from msgspec.structs import replace
 
 from contracts import topics
 from contracts.clock import MINUTE_MS
+from contracts.messages import JobSettings
 from contracts.settings import RoadSettings, to_environment
 from contracts.windows import WindowHistory, encode_window
+from contracts.wire import encode
+from runtime.kafka import admin_client, producer
 from services.stack.ports import free_port
-from services.state import metrics
+from services.state import metrics, topic_log
 from services.state.projector import Projector
 from services.state.view_store import ViewStore
 from services.state.views import Views
@@ -44,6 +50,47 @@ def test_a_rebuilt_view_equals_the_one_that_grew(settings: RoadSettings, store: 
     projector.catch_up(30)
     assert store.dump() == grown
     assert projector.rebuilds == 2
+
+
+def test_the_settings_shown_are_those_in_force(settings: RoadSettings, store: ViewStore, projector: Projector) -> None:
+    """The highest version, of equal ones the later; whether they come one by one or together."""
+    changes = [JobSettings(job=JOB, version=version, mode=mode) for version, mode in ((2, "observe"), (1, "act"))]
+    later = [JobSettings(job=JOB, version=3, mode=mode) for mode in ("act", "advise")]
+
+    def shown() -> tuple[int, str]:
+        projector.catch_up(30)
+        found = Views(store).job(JOB)["settings"]
+        return found["version"], found["mode"]
+
+    for change in changes:
+        send(settings, (topics.JOB_SETTINGS, JOB, change))
+        assert shown() == (2, "observe")
+    send(settings, *[(topics.JOB_SETTINGS, JOB, change) for change in (*later, *changes)])
+    assert shown() == (3, "advise")
+    store.flush()
+    assert shown() == (3, "advise")
+
+
+def test_partitions_that_are_added_are_noticed(
+    settings: RoadSettings, store: ViewStore, projector: Projector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the projector runs: what lies in them is shown, too."""
+    monkeypatch.setattr(topic_log, "LOOK_FOR_PARTITIONS_EVERY_S", 0.0)
+    projector.catch_up(30)
+    topic = f"{settings.topic_prefix}{topics.DECISIONS}"
+    admin, client = admin_client(settings), producer(settings)
+    before = len(admin.list_topics(topic).topics[topic].partitions)
+    admin.create_partitions([NewPartitions(topic, before + 1)])[topic].result(30)
+    wait_until(lambda: len(client.list_topics(topic).topics[topic].partitions) > before, what="the new partition")
+    client.produce(topic, encode(decision(1)), key=b"sim", partition=before)
+    assert client.flush(20) == 0
+
+    def is_shown() -> bool:
+        with contextlib.suppress(KafkaException):  # who leads it is not known at once
+            projector.step(0.1)
+        return (topics.DECISIONS, before) in (store.positions() or {}) and JOB in Views(store).job_ids()
+
+    wait_until(is_shown, what="the decision in the new partition")
 
 
 def test_counts_are_of_distinct_records(settings: RoadSettings, store: ViewStore, projector: Projector) -> None:

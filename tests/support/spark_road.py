@@ -1,5 +1,6 @@
 """A real Spark job on a real broker, with an independent reckoning of what it must come to."""
 
+import contextlib
 import json
 import logging
 import os
@@ -104,7 +105,8 @@ class SparkRoad:
         """Stop what runs."""
         if self._process is not None and self._process.poll() is None:
             for process in self.processes():
-                process.kill()
+                with contextlib.suppress(psutil.NoSuchProcess):  # it went with the one before it
+                    process.kill()
             self._process.wait(20)
         self._reader.close()
 

@@ -1,8 +1,10 @@
 """One job's watcher in front of a recording, when records are not delivered: nothing is left out, and nobody is stuck."""
 
+import msgspec
 import pytest
 
 from contracts.messages import MinuteMarker, TaskSample
+from contracts.topics import JOB_TOPOLOGY
 from contracts.wire import encode
 from monitor.outbox import DeliveryFailed
 from monitor.service import ClusterWatcher, JobWatcher
@@ -81,6 +83,21 @@ def test_without_failures_everything_comes_once() -> None:
     run(watched)
     assert len(box.delivered) == 6
     assert (watched.after_ms, watched.minutes_sent, watched.samples_sent) == (3 * MINUTE, 3, 3)
+
+
+def test_a_topology_of_the_same_version_but_other_content_is_sent() -> None:
+    """An engine that began anew counts from the beginning: nobody must go on with units that the job no longer has."""
+    first, later = job_chain(JOB), msgspec.structs.replace(job_chain(JOB), generation=7)
+    markers = [MinuteMarker(job=JOB, minute_end_ms=n * MINUTE, topology=each) for n, each in ((1, first), (2, first), (3, later))]
+    source, sent = TraceSource([encode(marker) for marker in markers], "recording"), []
+
+    class Box(FailingOutbox):
+        def send(self, topic: str, key: str, message: object) -> None:
+            sent.extend([message] if topic == JOB_TOPOLOGY else [])
+
+    box = Box()
+    run(JobWatcher(JOB, source, box, ClusterWatcher(source, box), 0))  # type: ignore[arg-type]  # the same two methods
+    assert sent == [first, later]
 
 
 def test_a_marker_that_is_lost_twice_is_sent_a_third_time() -> None:

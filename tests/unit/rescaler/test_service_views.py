@@ -3,8 +3,10 @@
 import msgspec
 import pytest
 
-from contracts.messages import ClockSegment, Told
-from rescaler.service.views import has_heard_all
+from contracts.messages import ClockSegment, JobSettings, Told
+from contracts.wire import encode
+from rescaler.service.settings import RescalerSettings
+from rescaler.service.views import RoadView, has_heard_all
 from tests.support.controller_world import JOB, MINUTE_MS, cluster, job
 
 TOLD = Told(hosts=1, events=5, jobs={JOB: 1})
@@ -43,3 +45,13 @@ def test_a_clock_that_runs_free_is_never_waited_for() -> None:
     """It says nothing of what has happened."""
     clock = msgspec.structs.replace(STANDS, until_ms=2 * MINUTE_MS, told=msgspec.UNSET)
     assert has_heard_all(clock, None, {}, 0)
+
+
+def test_of_two_settings_the_higher_version_is_in_force_and_of_equal_ones_the_later() -> None:
+    """As for the agents: whoever wrote late on top of an older version changes nothing."""
+    seen = object.__new__(RoadView)
+    seen._settings, seen._allowed = RescalerSettings(), {}
+    for version, mode in ((2, "observe"), (1, "act"), (3, "act"), (3, "advise")):
+        seen._take_settings(encode(JobSettings(job=JOB, version=version, mode=mode)))  # type: ignore[arg-type]
+        in_force = seen._allowed[JOB]
+        assert (in_force.version, in_force.mode) == ((2, "observe") if version < 3 else (3, mode))

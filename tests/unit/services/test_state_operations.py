@@ -30,3 +30,11 @@ def test_what_is_remembered_and_counted_stays_as_often_as_it_came() -> None:
     """A record that comes twice is a duplicate, which the view counts; so nothing is taken out."""
     batch: list[Operation] = [remember(1), AddUp("unreadable.clock"), remember(2), remember(1), AddUp("unreadable.clock")]
     assert condensed(batch) == batch
+
+
+def test_versions_of_a_field_are_left_for_the_view_to_compare() -> None:
+    """It may hold a higher one than any of the batch; a tombstone makes those before it needless, and none of those after it."""
+    key = "job:sim/clicks"
+    first, second = SetField(key, "settings", b"3", version=3), SetField(key, "settings", b"2", version=2)
+    assert condensed([first, second]) == [first, second]
+    assert condensed([first, DropField(key, "settings"), second]) == [DropField(key, "settings"), second]

@@ -2,7 +2,9 @@
 
 import pytest
 
+from rescaler.control.balance import JobSeen, look
 from rescaler.control.looking import LOOKS_MAX
+from rescaler.control.placing import PlacingSettings
 from rescaler.control.situation import Balancing
 from rescaler.control.view import View
 from rescaler.gate_settings import GateSettings
@@ -228,3 +230,16 @@ def test_an_heir_goes_on_with_the_looks(settings: dict[str, object]) -> None:
     assert straight.commands == stopped.commands
     assert straight.looks == stopped.looks
     assert straight.looks[-1].status == "settled"
+
+
+@pytest.mark.parametrize(("units_max", "moved"), [(1, 0), (None, 1)])
+def test_units_on_their_way_to_an_avoided_host_count(units_max: int | None, moved: int) -> None:
+    """One at a time over all jobs, wherever it goes; and the host that it leaves has one less."""
+    road = Road(job(OTHER_JOB, (0, 1)), **SPREAD)
+    road.hosts = hosts(2, T0)
+    (command,) = road.pass_minute().commands
+    busy = JobSeen(road.jobs[OTHER_JOB], command, is_pending=False, is_free=False, standbys={}, taken=frozenset)
+    free = JobSeen(job(units=(2, 3)), None, is_pending=False, is_free=True, standbys={}, taken=frozenset)
+    settings = Balancing(factor="0", units_max=units_max)
+    wanted = look([free, busy], hosts(3, T0).hosts, settings, PlacingSettings("spread"), avoided=("h1",))
+    assert sum(map(len, wanted.moves.values())) == moved

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from contracts.messages import JobTopology
+from contracts.messages import JobSettings, JobTopology
 from rescaler.control.view import View
 from tests.support.controller_world import (
     JOB,
@@ -134,3 +134,38 @@ def test_a_job_is_drained_after_its_rest() -> None:
     assert control.on_tick(leaving, done_ms).commands == ()
     assert control.wake_at_ms() == done_ms + 30_000
     assert control.on_tick(leaving, done_ms + 30_000).commands != ()
+
+
+# Acts told apart
+
+
+@pytest.mark.parametrize("policy", ["recovery", "x/recovery"])
+def test_an_act_of_a_policy_named_like_a_recovery_gives_way_to_a_hold(policy: str) -> None:
+    """What an act is stands in a field of its own, not in a name that a user chooses."""
+    control, seen = controller(), view(job(units=(0, 1)), hosts=cluster(1))
+    assert said(control.on_decision(decision(T0, {"map": 8}, floor=8, policy=policy), seen, T0))[-1][0] == "pending"
+    effects = control.on_decision(decision(T0 + MINUTE_MS, None, policy=policy), seen, T0 + MINUTE_MS)
+    assert said(effects) == [("superseded", "newer_decision"), ("held", "hold")]
+
+
+def test_learners_of_a_policy_named_like_a_balance_are_given_up_as_any_policys() -> None:
+    """The change follows cold, and its hosts stay open to the next look."""
+    control, seen = controller(), view(job(units=(0, 1)))
+    (prepare,) = control.on_decision(decision(T0, {"map": 8, "join": 8}, policy="balance"), seen, T0).commands
+    assert prepare.action == "prepare"
+    control.on_progress(ended(prepare, T0, "accepted"), seen, T0)
+    failed = ended(prepare, T0 + MINUTE_MS, "failed", "WARM_UP_TIMEOUT", units=(8,))
+    (then,) = control.on_progress(failed, seen, T0 + MINUTE_MS).commands
+    assert then.action in ("prepare", "commit")
+
+
+@pytest.mark.parametrize("mode", ["advise", "observe"])
+def test_a_recovery_that_waits_is_dropped_when_the_mode_allows_no_own_acts(mode: str) -> None:
+    """Otherwise it would be written down as advice that no policy gave."""
+    control, seen = controller(), waiting_world(0)
+    control.on_tick(seen, T0 + MINUTE_MS)
+    allowed = {JOB: JobSettings(job=JOB, mode=mode)}  # type: ignore[arg-type]
+    units_again = View(cluster(3, 1), seen.jobs, allowed)
+    effects = control.on_tick(units_again, T0 + 2 * MINUTE_MS)
+    assert (said(effects), effects.commands) == ([("refused", mode)], ())
+    assert control.on_tick(units_again, T0 + 3 * MINUTE_MS).outcomes == ()

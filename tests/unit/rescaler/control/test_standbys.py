@@ -3,6 +3,9 @@
 import msgspec
 
 from contracts.messages import EngineEvent
+from rescaler.control.balance import JobSeen, look
+from rescaler.control.placing import PlacingSettings
+from rescaler.control.situation import Balancing
 from tests.support.balance_road import COPIED, T0, Road, hosts, spread
 from tests.support.controller_world import CLUSTER, JOB, MINUTE_MS, job
 
@@ -79,3 +82,11 @@ def test_a_refused_standby_is_asked_for_again() -> None:
     road.end(command, "failed", "UNKNOWN_HOST")
     assert road.control.memory[JOB].outstanding is None
     assert [each.action for each in road.pass_minute().commands] == ["standby"]
+
+
+def test_copies_of_units_on_a_host_that_goes_are_kept_while_the_job_cannot_leave_it() -> None:
+    """A learner that nobody has begun is no copy: the standby that exists would be dropped just when it is needed."""
+    copies = {0: ("h2",), 4: ("h0",)}
+    resting = JobSeen(job(units=(0, 4)), None, is_pending=False, is_free=False, standbys=copies, taken=frozenset)
+    wanted = look([resting], hosts(3, T0, h1="removed_soon").hosts, Balancing(standbys=1), PlacingSettings("spread"))
+    assert (wanted.standbys, wanted.under_replicated) == ({}, {})

@@ -1,0 +1,94 @@
+"""Hosts and events on their way to Kafka, also of an engine that has begun anew."""
+
+import msgspec
+
+from contracts.messages import ClusterTopology, EngineEvent
+from monitor.service import ClusterWatcher
+from tests.support.engine_stub import CLUSTER, EVENT
+
+
+class Engine:
+    """An engine with hosts and events, as far as a watcher asks for them."""
+
+    def __init__(self, *events: EngineEvent) -> None:
+        self.hosts, self.happened = CLUSTER, list(events)
+
+    def cluster_topology(self) -> ClusterTopology:
+        """The hosts."""
+        return self.hosts
+
+    def events(self, after: int) -> list[EngineEvent]:
+        """What happened after the first ones."""
+        return self.happened[after:]
+
+
+class Box:
+    """Takes everything; says whether it was acknowledged."""
+
+    def __init__(self) -> None:
+        self.taken: list[object] = []
+        self.acknowledges = True
+
+    def send(self, _topic: str, _key: str, message: object) -> None:
+        """Take a record."""
+        self.taken.append(message)
+
+    def await_acknowledged(self) -> bool:
+        """Say whether it arrived."""
+        return self.acknowledges
+
+
+def event(sequence: int, at_ms: int) -> EngineEvent:
+    """A checkpoint."""
+    return EngineEvent(cluster="sim", sequence=sequence, at_ms=at_ms, kind="checkpoint_completed", job="sim/clicks")
+
+
+def watched(*events: EngineEvent) -> tuple[ClusterWatcher, Engine, Box]:
+    """A watcher that has published what there was."""
+    engine, box = Engine(*events), Box()
+    watcher = ClusterWatcher(engine, box)  # type: ignore[arg-type]  # the methods that it uses
+    watcher.publish_changes()
+    assert box.taken == [CLUSTER, *events]
+    box.taken.clear()
+    return watcher, engine, box
+
+
+def test_what_was_published_is_not_published_again() -> None:
+    """Only what has happened since."""
+    watcher, engine, box = watched(EVENT)
+    watcher.publish_changes()
+    engine.happened.append(event(1, 7))
+    watcher.publish_changes()
+    watcher.publish_changes()
+    assert box.taken == [event(1, 7)]
+
+
+def test_what_was_not_acknowledged_is_published_again() -> None:
+    """Hosts and events alike."""
+    engine, box = Engine(EVENT), Box()
+    watcher = ClusterWatcher(engine, box)  # type: ignore[arg-type]  # the methods that it uses
+    box.acknowledges = False
+    watcher.publish_changes()
+    box.acknowledges = True
+    watcher.publish_changes()
+    assert box.taken == [CLUSTER, EVENT] * 2
+
+
+def test_an_engine_that_begins_anew_has_all_its_events_published() -> None:
+    """Whether it has had fewer, as many, or more of them by then."""
+    for count in (0, 1, 2, 3, 5):
+        watcher, engine, box = watched(*(event(number, number) for number in range(3)))
+        engine.happened = [event(number, 100 + number) for number in range(count)]
+        watcher.publish_changes()
+        assert box.taken == engine.happened
+        engine.happened.append(event(count, 200))
+        watcher.publish_changes()
+        assert box.taken == engine.happened
+
+
+def test_hosts_of_an_engine_that_began_anew_are_published_though_their_version_is_the_same() -> None:
+    """It counts from the beginning."""
+    watcher, engine, box = watched()
+    engine.hosts = msgspec.structs.replace(CLUSTER, at_ms=5)
+    watcher.publish_changes()
+    assert box.taken == [engine.hosts]

@@ -1,0 +1,106 @@
+"""After an outage: acts that should have gone long ago give way to newer decisions that wait."""
+
+import pytest
+
+from rescaler.control.controller import Controller, Effects
+from rescaler.control.view import View
+from rescaler.control.waiting import OVERDUE_MS
+from rescaler.service.session import newest_by_job
+from tests.support.controller_world import (
+    JOB,
+    MINUTE_MS,
+    START_MS,
+    cluster,
+    controller,
+    decision,
+    ended,
+    job,
+    said,
+    view,
+    without_units,
+)
+
+T0 = START_MS
+HOUR_MS = 60 * MINUTE_MS
+
+
+def resting() -> tuple[Controller, View, int]:
+    """A job that has just been rescaled, with an act that waits for the end of its cooldown; also when that is."""
+    control, seen = controller(), view()
+    (first,) = control.on_decision(decision(T0, {"map": 3}), seen, T0).commands
+    control.on_progress(ended(first, T0), seen, T0)
+    (waiting,) = control.on_decision(decision(T0 + 1, {"map": 5}), seen, T0 + 1).outcomes
+    assert (waiting.reason, waiting.until_ms) == ("cooldown", T0 + 30_000)
+    return control, seen, T0 + 30_000
+
+
+def rounds(control: Controller, seen: View, decisions: list[tuple[int, dict[str, int] | None]], now_ms: int) -> Effects:
+    """One round of the service: what waited, timers, decisions."""
+    came = [decision(at_ms, wanted) for at_ms, wanted in decisions]
+    newest = newest_by_job(came)
+    effects = control.give_way(newest, seen, now_ms) + control.on_tick(seen, now_ms)
+    for each in came:
+        effects += control.on_decision(each, seen, now_ms, newest[JOB])
+    return effects
+
+
+def test_a_stale_act_gives_way_to_a_newer_one() -> None:
+    """It is not carried out first: the job would be rescaled to what it needed an hour ago, and the newer act would wait."""
+    control, seen, due_ms = resting()
+    now_ms = due_ms + HOUR_MS
+    effects = rounds(control, seen, [(now_ms, {"map": 4})], now_ms)
+    assert said(effects) == [("superseded", "newer_decision"), ("commanded", "desired")]
+    assert effects.outcomes[0].detail == f"{JOB}@{now_ms}/rule wants act"
+    assert [change.after for change in effects.commands[0].changes] == [4]
+
+
+def test_a_stale_act_gives_way_to_a_hold() -> None:
+    """Nothing is commanded: the job shall stay as it is."""
+    control, seen, due_ms = resting()
+    effects = rounds(control, seen, [(due_ms + HOUR_MS, None)], due_ms + HOUR_MS)
+    assert (said(effects), effects.commands) == ([("superseded", "newer_decision"), ("held", "hold")], ())
+
+
+def test_an_act_that_is_due_now_goes_before_a_decision_of_now() -> None:
+    """Timers come first, as on a road that runs."""
+    control, seen, due_ms = resting()
+    now_ms = due_ms + OVERDUE_MS
+    effects = rounds(control, seen, [(now_ms, {"map": 4})], now_ms)
+    assert said(effects)[0] == ("commanded", "desired")
+    assert [change.after for change in effects.commands[0].changes] == [5]
+
+
+def test_of_the_acts_of_an_outage_only_the_newest_goes() -> None:
+    """Each of the others is answered once."""
+    control, seen = controller(), view()
+    acts: list[tuple[int, dict[str, int] | None]] = [(T0 + n * 10 * MINUTE_MS, {"map": 3 + n}) for n in range(4)]
+    effects = rounds(control, seen, acts, T0 + 31 * MINUTE_MS)
+    assert said(effects) == [("superseded", "newer_decision")] * 3 + [("commanded", "desired")]
+    assert [change.after for change in effects.commands[0].changes] == [6]
+
+
+def test_an_older_decision_overtakes_nothing() -> None:
+    """Nor does one that was answered before."""
+    control, seen, due_ms = resting()
+    effects = rounds(control, seen, [(T0, {"map": 3}), (T0 - 1, {"map": 4})], due_ms + HOUR_MS)
+    assert said(effects)[0] == ("commanded", "desired")
+    assert [change.after for change in effects.commands[0].changes] == [5]
+
+
+@pytest.mark.parametrize("wanted", [None, {"map": 4}])
+def test_a_start_of_a_dead_job_never_gives_way(wanted: dict[str, int] | None) -> None:
+    """It wants what is, and the sooner the better."""
+    control, seen = controller(), View(cluster(1, 1), {JOB: without_units(job(units=(8, 9)))}, {})
+    assert said(control.on_tick(seen, T0)) == [("pending", "stabilizing")]
+    effects = rounds(control, seen, [(T0 + 5 * MINUTE_MS - 1, wanted)], T0 + 5 * MINUTE_MS - 1)
+    assert said(effects)[0] == ("commanded", "sufficient")
+
+
+def test_an_act_behind_a_rescale_of_which_nothing_was_heard_gives_way_too() -> None:
+    """The rescale itself is left alone."""
+    control, seen = controller(), view()
+    (first,) = control.on_decision(decision(T0, {"map": 3}), seen, T0).commands
+    assert said(control.on_decision(decision(T0 + 1, {"map": 5}), seen, T0 + 1)) == [("pending", "rescale_in_progress")]
+    effects = control.give_way({JOB: decision(T0 + HOUR_MS, {"map": 4})}, seen, T0 + HOUR_MS)
+    assert said(effects) == [("superseded", "newer_decision")]
+    assert control.memory[JOB].outstanding == first

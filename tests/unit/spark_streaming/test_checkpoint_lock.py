@@ -1,0 +1,64 @@
+"""One process at a time works on a checkpoint."""
+
+import fcntl
+import logging
+import os
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from contracts.errors import SettingsError
+from spark_streaming.checkpoint_lock import held
+from spark_streaming.job import Job
+from spark_streaming.settings import SparkSettings
+
+LOG = logging.getLogger("test")
+
+
+def test_a_second_holder_is_told_who_the_first_one_is(tmp_path: Path) -> None:
+    """By process and host, with the way out; when the first one has ended the folder is free."""
+    words = rf"SURESCALE_SPARK_CHECKPOINT: .* process {os.getpid()} on {socket.gethostname()} works there.*--checkpoint"
+    with held(tmp_path, LOG), pytest.raises(SettingsError, match=words), held(tmp_path, LOG):
+        pass
+    with held(tmp_path, LOG):
+        pass
+
+
+def test_a_holder_that_was_killed_holds_nothing(tmp_path: Path) -> None:
+    """Nobody has to remove a file by hand."""
+    code = (
+        "import logging, os, pathlib, sys; from spark_streaming.checkpoint_lock import held\n"
+        "with held(pathlib.Path(sys.argv[1]), logging.getLogger()): os.kill(os.getpid(), 9)"
+    )
+    assert subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False).returncode == -9
+    with held(tmp_path, LOG):
+        assert (tmp_path / "lock").exists()
+
+
+def test_a_disk_without_locks_is_said_and_worked_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whoever has such a disk must see to it that one process runs."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(95, "Operation not supported")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with held(tmp_path, LOG):
+        assert "see to it that no other process works there" in caplog.text
+
+
+def test_a_second_job_touches_nothing_of_the_first(tmp_path: Path) -> None:
+    """Neither its scratch folder nor what it is about to write."""
+    theirs = [tmp_path / "scratch" / "blocks", tmp_path / "windows" / ".state-half-written"]
+    for file in theirs:
+        file.parent.mkdir()
+        file.touch()
+    second = Job(SparkSettings(spark_checkpoint=str(tmp_path)), stop=threading.Event(), log=LOG)
+    with held(tmp_path, LOG), pytest.raises(SettingsError, match="works there"):
+        second.run()
+    assert all(file.exists() for file in theirs)
