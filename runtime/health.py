@@ -30,7 +30,7 @@ class HealthServer:
         host, port = settings.health_host, settings.health_port
         shown = metrics.of(report) if metrics else None
         try:
-            self._server = ThreadingHTTPServer((host, port), _handler(report, shown)) if port else None
+            self._server = _Server((host, port), _handler(report, shown)) if port else None
         except OSError as error:
             raise SettingsError(
                 f"SURESCALE_HEALTH_PORT: {host}:{port} cannot be listened on ({reason_of(error)}); name another port "
@@ -50,17 +50,32 @@ class HealthServer:
             self._server.server_close()
 
 
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Whoever asks may go away before the answer: that is no error of the role, and no trace belongs beside its log."""
+        _log.debug("an answer to %s broke off", client_address, exc_info=True)
+
+
 def _handler(report: HealthReport, metrics: RoleMetrics | None) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             path = self.path.partition("?")[0].rstrip("/")
             if path == "/health":
-                document = dict(report())
-                self._answer(200 if document.get("ready") else 503, json.dumps(document).encode(), "application/json")
+                self._show_health()
             elif path == "/metrics" and metrics is not None:
                 self._show_metrics(metrics)
             else:
                 self.send_error(404)
+
+        def _show_health(self) -> None:
+            try:
+                document = dict(report())
+                body = json.dumps(document).encode()
+            except Exception:
+                _log.exception("the state of health cannot be told")
+                self.send_error(500)
+                return
+            self._answer(200 if document.get("ready") else 503, body, "application/json")
 
         def _show_metrics(self, metrics: RoleMetrics) -> None:
             try:

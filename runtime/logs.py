@@ -6,6 +6,7 @@ password is never written, whichever library says it.
 
 import json
 import logging
+import math
 import os
 import re
 import sys
@@ -128,6 +129,8 @@ class JsonLines(logging.Formatter):
         return json.dumps(document)
 
     def _plain(self, value: object) -> object:
+        if isinstance(value, float) and not math.isfinite(value):
+            return str(value)  # JSON has no word for it
         return value if value is None or isinstance(value, bool | int | float) else self._clean(str(value))
 
     def _clean(self, text: str) -> str:

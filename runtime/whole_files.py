@@ -11,9 +11,10 @@ def check_folder(path: Path, *, option: str) -> None:
     """Refuse before the work what could not be written after it.
 
     Raises:
-        SettingsError: the file's folder is not there or cannot be written to; names the option and the fix.
+        SettingsError: the file's folder is not there or cannot be written to, or in its place stands what is no file; names the
+            option and the fix.
     """
-    folder = path.absolute().parent
+    folder = _real(path, option).parent
     if not folder.is_dir():
         raise SettingsError(f"{option}: folder {path.parent} does not exist; create it first")
     if not os.access(folder, os.W_OK | os.X_OK):
@@ -21,17 +22,24 @@ def check_folder(path: Path, *, option: str) -> None:
 
 
 def write_whole(path: Path, text: str, *, option: str) -> None:
-    """Write a file: a reader sees the former one or this one, never a part. Its folder is made if it is not there.
+    """Write a file: a reader sees the former one or this one, never a part. Its folder is made if it is not there; a link stays.
 
     Raises:
         SettingsError: it cannot be written; names the option.
     """
-    path = path.absolute()
     try:
+        path = _real(path, option)
         path.parent.mkdir(parents=True, exist_ok=True)
         _replace(path, text)
     except OSError as error:
         raise SettingsError(f"{option}: {path} cannot be written ({reason_of(error)}); name another file") from None
+
+
+def _real(path: Path, option: str) -> Path:
+    """Return the file itself, whatever links lead to it; a folder, a device or a pipe would be lost if a file took its place."""
+    if path.exists() and not path.is_file():
+        raise SettingsError(f"{option}: {path} is no plain file; name another one")
+    return Path(os.path.realpath(path))
 
 
 def _replace(path: Path, text: str) -> None:

@@ -21,6 +21,8 @@ from .room import Room
 
 TABLE_STEPS_MAX = 400_000_000
 """Above this many steps (hosts x subtasks) the knapsack gives way to its linear program."""
+SHARE_MAX = 1e300
+"""Of a demand next to nothing a host takes more than there are numbers for; infinite shares weighed by 0 would be none."""
 GRID = 12
 """Steps of the grid of weights of several resources."""
 
@@ -61,7 +63,7 @@ def _covering_bounds(prices: Sequence[float], room: Room, open_hosts: Sequence[i
     )
     rooms: tuple[Sequence[float], ...] = (room.slots, room.cpu, room.memory)
     shares = [
-        [(free[host] + TOLERANCE) / total if total else 0.0 for host in open_hosts]
+        [min((free[host] + TOLERANCE) / total, SHARE_MAX) if total else 0.0 for host in open_hosts]
         for free, total in zip(rooms, totals, strict=True)
     ]
     rents = [prices[host] for host in open_hosts]

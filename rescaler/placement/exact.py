@@ -22,10 +22,19 @@ from .room import Room
 
 COUNTS_MAX = 50_000
 """Most count vectors that `countable` lets through."""
+COUNT_CELLS_MAX = 400_000
+"""Most count vectors times hosts that it lets through: each vector is worked out host by host, some microseconds each."""
+COUNT_DEPTH_MAX = 200
+"""Most hosts and tasks together that it lets through: enumeration goes one call deeper for each."""
 PROGRAM_CELLS_MAX = 3_000
 """Most subtasks and talking pairs, times hosts, that `programmable` lets through."""
 PROGRAM_NODES_MAX = 20_000
 """Where the program's search stops without an answer: a count of nodes, so that it stops alike on every machine."""
+PROGRAM_WORK_MAX = 200_000_000
+"""Nodes times the square of talking pairs times hosts, where that is fewer nodes: with many pairs each one takes long, and no
+Ctrl-C is heard meanwhile."""
+SCALE_MAX = 1e300
+"""Of prices that are next to nothing; above it they would become infinite."""
 
 Counts = tuple[Counter[int], ...]
 
@@ -45,9 +54,11 @@ class Candidate:
 def countable(problem: Problem) -> bool:
     """Whether enumeration answers for this instance, in size and in shape."""
     hosts, size = max(1, len(problem.hosts)), 1
+    if hosts + len(problem.tasks) > COUNT_DEPTH_MAX:
+        return False
     for task in problem.tasks:
         size *= comb(task.parallelism + hosts - 1, hosts - 1)
-        if size > COUNTS_MAX:
+        if size > COUNTS_MAX or size * hosts > COUNT_CELLS_MAX:
             return False
     return _forward_edges_are_simple(problem)
 
@@ -195,7 +206,7 @@ def mixed_integer_optimum(problem: Problem) -> dict[Sub, int] | None:
         integrality=program.integrality(),
         bounds=Bounds(0, 1),
         constraints=LinearConstraint(program.matrix(), program.low, program.high),
-        options={"node_limit": PROGRAM_NODES_MAX, "mip_rel_gap": 0.0},
+        options={"node_limit": program.nodes_max, "mip_rel_gap": 0.0},
     )
     return program.assignment(outcome.x) if outcome.status == 0 else None
 
@@ -219,6 +230,11 @@ class _Program:
     @property
     def width(self) -> int:
         return self._q(len(self.flows)) + len(self.flows)
+
+    @property
+    def nodes_max(self) -> int:
+        """How many nodes the search may take."""
+        return max(1, min(PROGRAM_NODES_MAX, PROGRAM_WORK_MAX // max(1, len(self.flows) * self.hosts) ** 2))
 
     def _x(self, sub: Sub, host: int) -> int:
         return self.at[sub] * self.hosts + host
@@ -264,18 +280,16 @@ class _Program:
                     cells |= {self._x(right, host): -1.0 for host in group}
                     self._row(cells | {column: -1.0}, float("-inf"), 0.0)
 
-    def _scale(self) -> float:
-        """Prices of a few thousandths of a dollar would drown in the solver's absolute tolerances."""
-        largest = max([host.price for host in self.problem.hosts] + [0.0])
-        return 1000.0 / largest if largest else 1.0
-
     def objective(self) -> list[float]:
         network = self.problem.request.network
         rates = [network.price_per_gb * rate for rate in self.flows.values()]
         costs = [0.0] * (len(self.subs) * self.hosts) + [host.price for host in self.problem.hosts]
         costs += [rate * network.same_zone for rate in rates]
         costs += [rate * (network.cross_zone - network.same_zone) for rate in rates]
-        return [cost * self._scale() for cost in costs]
+        # Prices of a few thousandths of a dollar, or of traffic alone, would drown in the solver's absolute tolerances.
+        largest = max(costs)
+        scale = min(1000.0 / largest, SCALE_MAX) if largest else 1.0
+        return [cost * scale for cost in costs]
 
     def integrality(self) -> list[int]:
         return [1] * self._q(0) + [0] * (self.width - self._q(0))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from importlib.util import find_spec
+from math import isfinite
 from typing import Any
 
 from . import exact
@@ -21,7 +22,7 @@ def gap_document(response: PlaceResponse) -> dict[str, Any] | None:
     """The gap as a JSON-able object; None for an infeasible answer.
 
     `rent`: bound, whether it is the optimum, and rent / bound - 1. `total` (rent plus communication): the optimum, how
-    it was found, and the gap; null where the instance is too large. A gap above a bound of 0 is null.
+    it was found, and the gap; null where the instance is too large. A gap above a bound of 0, or of next to nothing, is null.
     """
     if not response.feasible:
         return None
@@ -37,10 +38,11 @@ def gap_document(response: PlaceResponse) -> dict[str, Any] | None:
 
 
 def relative(value: float, reference: float) -> float | None:
-    """`value` / `reference` - 1; None above a reference of 0, and 0 where both are."""
+    """`value` / `reference` - 1; None above a reference of 0 (or of next to nothing), and 0 where both are."""
     if reference == 0:
         return 0.0 if value == 0 else None
-    return value / reference - 1
+    gap = value / reference - 1
+    return gap if isfinite(gap) else None
 
 
 def at_delta(request: PlaceRequest, delta: float) -> PlaceRequest:

@@ -23,10 +23,12 @@ from policies.registry import load_policy
 from runtime.conditions import conditions, peak_mebibytes
 from runtime.kafka import LogReader, producer
 from runtime.options import FiniteRange
+from runtime.signals import end_in_order
 from services.agent.answering import Answerer
 from services.bench.report import Document, percentile, say, show
 from services.bench.stage import Stage, cores_used, stage
 from services.bench.wide_job import wide_graph
+from services.policy_releases.folder import verified
 from services.stack.supervisor import StopRequested
 from simulation.engine import RunOptions, SimulatedCluster
 from simulation.jobs import SizedJob, load_job, size_job
@@ -197,6 +199,8 @@ def _apart(tasks: int, policy: str, seed: int, seconds: float) -> Document:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(policy: str, seconds: float, kafka: bool, seed: int, as_json: bool) -> None:
     """Measure decisions on jobs of 46 and 1,000 tasks, and agents behind a real broker."""
+    verified(policy, "")
+    end_in_order()
     report: Document = {"conditions": conditions(seed), "policy": policy}
     try:
         for tasks in (46, WIDE_TASKS + 2):

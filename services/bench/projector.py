@@ -27,6 +27,7 @@ from services.bench.agent import windows
 from services.bench.report import Document, say, show
 from services.bench.stage import Stage, cores_used, stage
 from services.bench.wide_job import wide_graph
+from services.policy_releases.folder import verified
 from services.stack.supervisor import StopRequested
 from services.state.project import DECISIONS_KEPT, WINDOWS_KEPT, Record, project
 from services.state.view_store import ViewStore, connect
@@ -200,6 +201,7 @@ def _memory(store: ViewStore, grown: int) -> Document:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(jobs: int, tasks: int, minutes: int, rounds: int, policy: str, seed: int, as_json: bool) -> None:
     """Measure the state projector: records/s from Kafka into Redis, and the memory they take there."""
+    verified(policy, "")
     report: Document = {"conditions": conditions(seed), "jobs": jobs, "tasks_of_a_job": tasks, "minutes": minutes}
     say(f"making what {jobs} jobs of {tasks} tasks write in {minutes} minutes")
     records = list(road_records(jobs, tasks, minutes, policy, seed))

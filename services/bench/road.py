@@ -18,6 +18,7 @@ from contracts.wire import decode
 from runtime.conditions import conditions
 from runtime.kafka import LogReader
 from runtime.options import FiniteRange
+from runtime.signals import end_in_order
 from services.bench.report import Document, say, show
 from services.stack.local_road import LocalRoad, RoadOptions, fetch_json
 from services.stack.supervisor import StopRequested
@@ -170,6 +171,7 @@ def command(kills: tuple[str, ...], speed: float, policy: str, seed: int, as_jso
     """Measure start-up, and the recovery after kill -9 of each role, on a road of one job whose clock runs freely."""
     report: Document = {"conditions": conditions(seed), "job": JOB, "speed": speed}
     options = RoadOptions(jobs=(JOB,), minutes=MINUTES, pace="free", speed=speed, seed=seed, policy=policy, twins=())
+    end_in_order()
     began_s = time.monotonic()
     try:
         with LocalRoad(options, say) as road:

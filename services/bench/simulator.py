@@ -9,6 +9,7 @@ import numpy as np
 
 from policies.features import SURE_WIDTH, WIDTH, encode
 from runtime.conditions import conditions
+from runtime.options import FiniteRange
 from services.bench.report import Document, say, show
 from simulation.cores import Mode, Terms
 from simulation.jobs import load_job
@@ -74,9 +75,9 @@ def _seconds_per_step(envs: LoopRows, plans: list[np.ndarray], see: Callable[[],
 
 
 @click.command("simulator")
-@click.option("--rows", default=64, show_default=True, help="Environments side by side.")
-@click.option("--seed", default=0, show_default=True, help="Of plans and places in the workload.")
-@click.option("--seconds", default=3.0, show_default=True, help="For each figure.")
+@click.option("--rows", type=click.IntRange(min=1), default=64, show_default=True, help="Environments side by side.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of plans and places in the workload.")
+@click.option("--seconds", type=FiniteRange(min=0), default=3.0, show_default=True, help="For each figure.")
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 def command(rows: int, seed: int, seconds: float, as_json: bool) -> None:
     """Measure how many environment steps (decisions, one hour each) the simulator makes in a second, on one core.

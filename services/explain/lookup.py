@@ -59,9 +59,8 @@ def find_decision(log: Log, wanted: str) -> Found:
     """
     if names_command(wanted):
         command = _newest(log, RESCHEDULE_COMMANDS, RescheduleCommand, lambda record: record.command_id == wanted)
-        if not command:
-            raise NotFound(f"no command {wanted!r} is in Kafka; `surescale decisions JOB` lists those of a job")
-        return find_decision(log, command[0][0].decision_id)
+        if command:
+            return find_decision(log, command[0][0].decision_id)
     found = _newest(log, DECISIONS, Decision, lambda record: wanted in (record.decision_id, record.job))
     if not found:
         raise NotFound(_nothing_of(wanted))
@@ -135,15 +134,22 @@ def parsed_each(records: Iterable[Message], kind: type[M] | UnionType) -> Iterat
 
 
 def _newest(log: Log, topic: str, kind: type[M], fits: Callable[[M], bool]) -> list[tuple[M, Message]]:
-    """Return the fitting records of the newest piece that has any, in the order of the topic."""
+    """Return the fitting records of the newest piece that has any and of the one before, in the order of the topic.
+
+    What was delivered again may have stood in the piece before; farther apart the two seldom lie.
+    """
+    found: list[tuple[M, Message]] = []
     for piece in log.newest_first(topic):
-        found = [(message, record) for record in piece for message in parsed([record], kind) if fits(message)]
+        fitting = [(message, record) for record in piece for message in parsed([record], kind) if fits(message)]
         if found:
-            return found
-    return []
+            return fitting + found
+        found = fitting
+    return found
 
 
 def _nothing_of(wanted: str) -> str:
+    if names_command(wanted):
+        return f"no command {wanted!r} is in Kafka; `surescale decisions JOB` lists those of a job"
     if "@" in wanted:
         return f"no decision {wanted!r} is in Kafka, or it is older than Kafka keeps; `surescale decisions JOB` lists them"
     if wanted.count("/") == 1:

@@ -62,12 +62,15 @@ def differences(before: JobSettings, after: JobSettings) -> dict[str, tuple[obje
 
 def resumed(history: Iterable[Recorded], job: str) -> dict[str, object]:
     """Return what undoes pause and pin: the last mode that was not ``observe``, the last policy that was not ``hold``."""
-    mode, policy = JobSettings(job=job).mode, None
-    for recorded in history:
-        if recorded.settings.mode != PAUSED:
-            mode = recorded.settings.mode
-        if recorded.settings.policy != PINNED:
-            policy = recorded.settings.policy
+    mode, policy, version = JobSettings(job=job).mode, None, 0
+    for settings in (recorded.settings for recorded in history):
+        if settings.version < version:
+            continue  # it was never in force
+        version = settings.version
+        if settings.mode != PAUSED:
+            mode = settings.mode
+        if settings.policy != PINNED:
+            policy = settings.policy
     return {"mode": mode, "policy": policy}
 
 

@@ -30,34 +30,21 @@ def command() -> None:
 @options.prefix
 def list_(as_json: bool, cluster: str | None, policy_folder: str | None, bootstrap: str | None, prefix: str | None) -> None:
     """Show the policies of the folder, and the releases of the cluster."""
-    from policies.registry import load_policy, policy_names
-    from services.policy_releases.folder import card_scores, folder_of
+    from services.policy_releases.folder import policies_in
     from services.policy_releases.releases import in_force
 
     settings = options.road_settings(bootstrap=bootstrap, prefix=prefix, cluster=cluster, policy_folder=policy_folder)
     releases, now_ms = _released(settings)
-    root = folder_of(settings.policy_folder)
-    known = [load_policy(name, settings.policy_folder) for name in policy_names(settings.policy_folder)]
-    now = in_force(releases, now_ms)
-    scores = {item.name: card_scores(root / item.name) if item.sha256 else None for item in known}
-    rows = [
-        {
-            "policy": item.name,
-            "sha256": item.sha256,
-            "span_minutes": item.span_minutes,
-            "unusable": getattr(item, "reason", None),
-            "scores": asdict(found) if (found := scores[item.name]) else None,
-        }
-        for item in known
-    ]
+    rows, now = policies_in(settings.policy_folder), in_force(releases, now_ms)
     told = [_document(release) | {"in_force": release == now} for release in releases]
     if as_json:
-        click.echo(json.dumps({"policies": rows, "cluster": settings.cluster, "releases": told}, indent=2))
+        plain = [row | {"scores": asdict(row["scores"]) if row["scores"] else None} for row in rows]
+        click.echo(json.dumps({"policies": plain, "cluster": settings.cluster, "releases": told}, indent=2))
         return
     for row in rows:
-        said = row["unusable"] or (found.line() if (found := scores[str(row["policy"])]) else "")
+        said = row["unusable"] or (row["scores"].line() if row["scores"] else "")
         span = f"every {row['span_minutes']} min"
-        click.echo(f"{row['policy']:<20} {str(row['sha256'])[:12] or 'rule':<12}  {span:<13} {said}".rstrip())
+        click.echo(f"{row['policy']:<20} {row['sha256'][:12] or 'rule':<12}  {span:<13} {said}".rstrip())
     for release in releases:
         here = "  <- in force" if release == now else "  to come" if release.valid_from_ms > now_ms else ""
         click.echo(

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from pathlib import Path
+from typing import Any
 
 from contracts.errors import SettingsError
 from policies.package import CARD
@@ -33,6 +34,22 @@ def released_policy(name: str, sha256: str, folder: str) -> Policy:
 def folder_of(setting: str) -> Path:
     """Return the folder that the setting names; an empty one means the packages that ship with surescale."""
     return Path(setting) if setting else SHIPPED
+
+
+def policies_in(folder: str) -> list[dict[str, Any]]:
+    """Return what there is, by the names of the folder: policy, hash, span, why it cannot be used, and its card's scores."""
+    root = folder_of(folder)
+    known = {name: load_policy(name, folder) for name in policy_names(folder)}
+    return [
+        {
+            "policy": item.name,
+            "sha256": item.sha256,
+            "span_minutes": item.span_minutes,
+            "unusable": getattr(item, "reason", None),
+            "scores": card_scores(root / name) if item.sha256 else None,
+        }
+        for name, item in known.items()
+    ]
 
 
 def card_scores(package: Path) -> Scores | None:

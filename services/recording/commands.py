@@ -54,6 +54,7 @@ def record(
     import time
 
     from contracts.errors import SettingsError
+    from runtime.signals import end_in_order
     from runtime.whole_files import check_folder
     from services.recording.record import Asked
     from services.recording.record import record as write
@@ -65,6 +66,7 @@ def record(
         raise SettingsError(f"--out: {out} exists; name another file or pass --force")
     asked = Asked(topics, jobs, from_ms, until_ms)
     settings = options.road_settings(bootstrap=bootstrap, prefix=prefix)
+    end_in_order()
     written = write(settings, asked, out, now_ms=round(time.time() * 1000), say=_say)
     click.echo(f"{written.records:,} records in {out}, {out.stat().st_size:,} bytes")
 
@@ -104,6 +106,7 @@ def replay(
     """Decide again what was recorded, by one policy or several, and show what each would have changed."""
     from dataclasses import asdict, replace
 
+    from runtime.signals import end_in_order
     from services.recording import replay as replaying
     from services.recording.tables import document, print_answers, print_replay
 
@@ -119,6 +122,7 @@ def replay(
         from services.stack.supervisor import StopRequested
 
         own = replace(settings, policy=chosen[0].name)
+        end_in_order()  # topics are made before processes are, and taken away behind them
         try:
             found, answers = replay_through_spark(source, chosen, known, own, jobs=chosen_jobs, say=_say)
         except StopRequested as asked:

@@ -72,18 +72,18 @@ class RecordingWriter:
     """Writes a recording whole: beside its place, and moved there when the ``with`` block ends well; else nothing stays."""
 
     def __init__(self, path: Path, header: Header) -> None:
-        self._path = path.absolute()
+        self._path = path.resolve()  # a link stays, and its file is replaced
         self._header = header
         self.records = 0
 
     def __enter__(self) -> Self:
+        head = msgspec.json.encode(self._header, order="deterministic")
         handle, name = tempfile.mkstemp(dir=self._path.parent, prefix=f".{self._path.name}-")
         self._temporary = Path(name)
         self._file = os.fdopen(handle, "wb")
         self._hash = hashlib.sha256()
         self._compressor = zstandard.ZstdCompressor(level=LEVEL).compressobj()
         self._frame_bytes = 0
-        head = msgspec.json.encode(self._header, order="deterministic")
         try:
             self._put(_PREFIX.pack(_MAGIC, VERSION, len(head)) + head)
         except BaseException:

@@ -39,8 +39,11 @@ def checked(asked: Asked, prefix: str) -> Asked:
     for job in asked.jobs:
         try:
             split_job(job)
+            job.encode()
         except RecordRejected as error:
             raise SettingsError(f"--job: {error}") from None
+        except UnicodeEncodeError:
+            raise SettingsError(f"--job: {job!r} is not UTF-8, as the names of jobs are") from None
     if asked.from_ms is not None and asked.until_ms is not None and asked.from_ms >= asked.until_ms:
         raise SettingsError("--from: must lie before --until")
     return Asked(bare, asked.jobs, asked.from_ms, asked.until_ms)

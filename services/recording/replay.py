@@ -32,7 +32,8 @@ class Known:
 
     decisions: dict[SpanKey, KeptDecision] = field(default_factory=dict)
     settings: dict[str, list[tuple[int, JobSettings]]] = field(default_factory=dict)  # with the append time
-    asked: Counter[str] = field(default_factory=Counter)  # how often each policy was, over all jobs
+    asked: Counter[str] = field(default_factory=Counter)  # how often each policy was, over the jobs learned of
+    asked_elsewhere: Counter[str] = field(default_factory=Counter)  # and over all others
 
     def seed(self, default: int) -> int:
         """Return the seed of the recorded decisions, the default when there are none."""
@@ -47,8 +48,9 @@ class Known:
         return default
 
     def policy(self) -> str | None:
-        """Return the policy that was asked most, None when nothing was decided."""
-        return min(self.asked, key=lambda name: (-self.asked[name], name), default=None)
+        """Return the policy that was asked most (of these jobs; where none was, of any), None when nothing was decided."""
+        asked = self.asked or self.asked_elsewhere
+        return min(asked, key=lambda name: (-asked[name], name), default=None)
 
     def recorded(self, job: str, span_end_ms: int, asked: str) -> KeptDecision | None:
         """Return the recorded decision of a span."""
@@ -94,8 +96,10 @@ def learn(source: "Source", jobs: frozenset[str] = frozenset()) -> Known:
             decision = decode(record.value, Decision)
         except RecordRejected:
             continue  # it was in no force on the road either
-        known.asked[asked_policy(decision)] += 1
-        if not jobs or decision.job in jobs:
+        if jobs and decision.job not in jobs:
+            known.asked_elsewhere[asked_policy(decision)] += 1
+        else:
+            known.asked[asked_policy(decision)] += 1
             key = decision.job, decision.span_end_ms, asked_policy(decision)
             known.decisions.setdefault(key, KeptDecision.of(decision, record.append_ms))
     return known
@@ -119,23 +123,38 @@ def chosen_policies(asked: Sequence[str], known: Known, folder: str) -> list[Pol
 
 
 def replay(
-    source: "Source", policies: Sequence[Policy], known: Known, *, seed: int, jobs: frozenset[str] = frozenset()
+    source: "Source",
+    policies: Sequence[Policy],
+    known: Known,
+    *,
+    seed: int,
+    jobs: frozenset[str] = frozenset(),
+    made_again: bool = False,
 ) -> Replayed:
     """Decide the windows of a source again (of these jobs; none named: of all).
 
+    ``made_again``: the windows were not recorded but made from recorded metrics, so that their own append times tell nothing of
+    the settings in force then; those of the records that closed them do.
+
     Raises:
-        SurescaleError: there is no window of a job asked for.
+        SurescaleError: there is no window of a job asked for, or none that can be read.
         RecordingRejected: the file is damaged.
     """
-    loop = OpenLoop(policies, known, seed=seed)
+    loop, why = OpenLoop(policies, known, seed=seed), ""
     for record in source.records((SNAPSHOTS,)):
         try:
             window = decode_window(record.value)
             if not jobs or window.job in jobs:
-                loop.take(window, record.append_ms)
-        except RecordRejected:
+                loop.take(window, (made_again and window.closed_append_ms) or record.append_ms)
+        except RecordRejected as error:
             loop.refused += 1
+            why = why or str(error)
     found = loop.result()
+    if found.refused and not found.windows:
+        raise SurescaleError(
+            f"{source.name}: its {found.refused} windows cannot be read or decided on, the first because: {why}; "
+            "what another version wrote is read by that version"
+        )
     missing = sorted(jobs - set(found.jobs)) if found.windows else [*sorted(jobs), "any job"]
     if missing:
         raise SurescaleError(f"{source.name} has no windows of {missing[0]}: record topic {SNAPSHOTS}, or replay --through spark")

@@ -81,8 +81,8 @@ def replay_through_spark(
             stream.close()
         made = RoadSource(own, (JOB_SETTINGS, DECISIONS, SNAPSHOTS))
         again = learn(made)
-        found = replay(made, policies, known, seed=own.seed)
-        directly = replay(made, policies[:1], again, seed=own.seed).policies[0].recorded
+        found = replay(made, policies, known, seed=own.seed, made_again=True)
+        directly = replay(made, policies[:1], again, seed=own.seed, made_again=True).policies[0].recorded
         return found, AgentAnswers(len(again.decisions), agreement(known, again, policies[0].name), directly)
 
 

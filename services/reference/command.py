@@ -24,7 +24,12 @@ def command(output: Path, check: bool) -> None:
             raise OutOfDate(f"{output}: out of date: {', '.join(stale)}; `make reference` writes them")
         click.echo(f"{output}: {len(made)} files are what the code makes")
         return
-    for name in out_of_date(output, made):
+    stale = out_of_date(output, made)
+    theirs = [name for name in stale if (output / name).is_file()]
+    # One page that somebody altered among others is put right; a folder without any that was made is not the reference's.
+    if theirs and not any(_was_made(path, output) for path in output.glob("*.md")):
+        raise SurescaleError(f"--output: {output / theirs[0]} was not made from code; name another folder, or move it")
+    for name in stale:
         path = output / name
         if name in made:
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from contracts.errors import reason_of
 from services.stack.errors import ArtifactError, Progress, silent
 from services.stack.ivy import REPOSITORY_VARIABLE, Coordinates, run_ivy
 from services.stack.java import JavaRuntime, find_java
@@ -80,10 +81,15 @@ def fetch(
     place = home / f"{wanted.name}-{wanted.digest}"
     if is_complete(place, wanted):
         return _paths(place, wanted)
-    home.mkdir(parents=True, exist_ok=True)
-    with _locked(home / f"{wanted.name}.lock", wanted.title, progress):
-        if not is_complete(place, wanted):  # another process may have done it while we waited
-            _fetch_into(place, wanted, java or find_java(), progress)
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        with _locked(home / f"{wanted.name}.lock", wanted.title, progress):
+            if not is_complete(place, wanted):  # another process may have done it while we waited
+                _fetch_into(place, wanted, java or find_java(), progress)
+    except OSError as error:
+        raise ArtifactError(
+            f"the jars cannot be kept in {home} ({reason_of(error)}); name another folder with {CACHE_VARIABLE}"
+        ) from None
     return _paths(place, wanted)
 
 

@@ -145,6 +145,11 @@ class LocalBroker(LocalServer):
     def _format_storage(self) -> None:
         arguments = ["format", "--cluster-id", _CLUSTER_ID, "--config", str(self._settings)]
         command = [*self._java_command("kafka.tools.StorageTool"), *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_FORMAT_TIMEOUT_S, check=False)
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=_FORMAT_TIMEOUT_S, check=False)
+        except subprocess.TimeoutExpired:
+            raise ServerError(
+                f"kafka: its storage was not formatted within {_FORMAT_TIMEOUT_S:.0f} s; try again when the machine is less busy"
+            ) from None
         if done.returncode != 0:
             raise ServerError(f"kafka: its storage could not be formatted:\n{done.stdout}{done.stderr}".rstrip())

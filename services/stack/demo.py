@@ -66,6 +66,7 @@ HEADINGS = {
 @click.option("--keep", is_flag=True, help="Stay up after the trace, until Ctrl-C.")
 def command(*, report_file: Path | None, keep: bool, **given: Any) -> None:
     """Run the whole road here: Kafka, Redis, Spark, Faust, rescaler and a simulated engine under a real trace."""
+    from runtime.signals import end_in_order
     from runtime.whole_files import check_folder, write_whole
     from services.stack.local_road import LocalRoad, RoadOptions
     from services.stack.supervisor import StopRequested
@@ -77,6 +78,7 @@ def command(*, report_file: Path | None, keep: bool, **given: Any) -> None:
             report_file.absolute().parent.mkdir(parents=True, exist_ok=True)
         check_folder(report_file, option="--report")
     say = _Lines()
+    end_in_order()  # until the road is there, which then listens itself
     try:
         with LocalRoad(RoadOptions(**given), say) as road:
             road.start()

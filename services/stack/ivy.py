@@ -7,8 +7,6 @@ Every run has a private Ivy home: neither ~/.m2 nor ~/.ivy2 is read or written, 
 import importlib.util
 import os
 import re
-import subprocess
-import time
 import urllib.parse
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +15,7 @@ from xml.sax.saxutils import quoteattr
 
 from services.stack.errors import ArtifactError
 from services.stack.java import JavaRuntime
+from services.stack.process import ChildProcess
 
 REPOSITORY_VARIABLE = "SURESCALE_MAVEN_REPOSITORY"
 _POLL_S = 0.2
@@ -94,18 +93,16 @@ def run_ivy(
     (ivy / "module.xml").write_text(_module(wanted, with_dependencies))
     command = _command(java, ivy, folder / "jars" / pattern)
     log_path = ivy / "ivy.log"
-    with log_path.open("wb") as log:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
+    log_path.unlink(missing_ok=True)  # of the attempt before
+    process = ChildProcess(command, log_path=log_path)
     try:
-        while process.poll() is None:
+        while not process.wait(_POLL_S):
             on_count(log_path.read_text(errors="replace").count(_DOWNLOADED))
-            time.sleep(_POLL_S)
     finally:
-        if process.poll() is None:
+        if process.is_running:
             process.kill()
-            process.wait()
     output = log_path.read_text(errors="replace")
-    return IvyRun(process.returncode, missing_in(output), reason_in(output))
+    return IvyRun(process.exit_code or 0, missing_in(output), reason_in(output))
 
 
 def missing_in(output: str) -> tuple[Coordinates, ...]:

@@ -6,7 +6,9 @@ with LocalRoad(options, say) as road:
     report = road.report()
 """
 
+import contextlib
 import json
+import sys
 import time
 import urllib.request
 from dataclasses import dataclass
@@ -38,6 +40,7 @@ DEFAULT_JOBS = ("j_1351665", "j_3803524")
 TWINS = ("static", "target-utilisation")
 FIGURES = ("reward", "latency_mean_s", "latency_p99_s", "utilisation", "task_minutes", "rescales", "overload_minutes")
 TWINS_TIMEOUT_S = 300.0
+ENDS_WITHIN_S = 3.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +97,17 @@ class LocalRoad:
 
     def __enter__(self) -> Self:
         self.supervisor.__enter__()
+        try:
+            self._choose_servers()
+        except BaseException:
+            self.supervisor.__exit__(*sys.exc_info())
+            raise
+        return self
+
+    def __exit__(self, *problem: Any) -> None:
+        self.supervisor.__exit__(*problem)
+
+    def _choose_servers(self) -> None:
         self._broker = LocalBroker(self.supervisor.folder / "kafka", progress=self._say)
         self._redis = LocalRedis(self.supervisor.folder / "redis")
         self.settings = RoadSettings(
@@ -105,10 +119,6 @@ class LocalRoad:
             seed=self.options.seed,
             road_clock=True,
         )
-        return self
-
-    def __exit__(self, *problem: Any) -> None:
-        self.supervisor.__exit__(*problem)
 
     @property
     def http_url(self) -> str:
@@ -135,8 +145,17 @@ class LocalRoad:
     def engine_report(self) -> dict[str, Any]:
         """Return the engine's figures so far; raises StackError when a role has ended."""
         self.supervisor.check()
-        report: dict[str, Any] = fetch_json(f"{self.settings.engine_url}/report")
+        try:
+            report: dict[str, Any] = fetch_json(f"{self.settings.engine_url}/report")
+        except OSError:
+            self._blame_who_ends()
+            raise
         return report
+
+    def _blame_who_ends(self) -> None:
+        """Raise StackError if a role ends within a moment: a port closes before the process behind it has ended."""
+        with contextlib.suppress(TimeoutError):
+            self.supervisor.wait(lambda: False, timeout_s=ENDS_WITHIN_S)
 
     def gates(self) -> dict[str, str]:
         """Return the phase of each job's gate, as the state service shows it; nothing while that is away."""

@@ -1,5 +1,6 @@
 """What happened on a road, counted from Kafka itself by distinct identity, and written whole. Decides nothing."""
 
+import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +14,6 @@ from contracts.commands import Balance, EventRecord, Outcome, Placement, Progres
 from contracts.messages import ClusterTopology, DeadLetter, Decision, EngineEvent, Host, JobTopology, MinuteMarker, TaskSample
 from contracts.rent import Rents, rents
 from contracts.settings import RoadSettings
-from contracts.topics import TopicNames
 from contracts.windows import decode_window
 from contracts.wire import decode
 from services.stack.rescales import RescaleFigures
@@ -159,20 +159,20 @@ _TAKE: dict[str, Callable[[RoadFigures, bytes, int], None]] = {
 
 
 def read_figures(settings: RoadSettings, names: Sequence[str] = tuple(_TAKE)) -> RoadFigures:
-    """Read the topics named (bare) to the end of what is committed and count."""
-    from contracts.errors import RecordRejected
-    from runtime.kafka import LogReader
+    """Read the topics named (bare) to the end of what is committed and count.
 
-    figures, bare = RoadFigures(), TopicNames(settings.topic_prefix).bare
-    reader = LogReader(settings, names)
-    try:
-        for record in reader.read_to_end():
-            try:
-                figures.take(bare(str(record.topic())), record.value() or b"", record.timestamp()[1])
-            except RecordRejected:
-                continue  # it is counted where its dead letter is
-    finally:
-        reader.close()
+    One record at a time, however long that takes: two weeks of a trace are more than fits into memory or into half a minute.
+
+    Raises:
+        ConnectionError: Kafka does not deliver.
+    """
+    from contracts.errors import RecordRejected
+    from services.recording.sources import RoadSource
+
+    figures = RoadFigures()
+    for record in RoadSource(settings, names).records(names):
+        with contextlib.suppress(RecordRejected):  # it is counted where its dead letter is
+            figures.take(record.topic, record.value or b"", record.append_ms)
     return figures
 
 

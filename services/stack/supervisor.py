@@ -90,6 +90,8 @@ class Supervisor:
         self._running: dict[str, _Running] = {}
         self._is_stopping = False
         self._is_in_hurry = False
+        self._is_launching = False
+        self._held_signal: int | None = None
         self._old_handlers: dict[int, Any] = {}
         self._janitor: subprocess.Popen[bytes] | None = None
         self.folder = folder if folder is not None else Path()
@@ -109,8 +111,8 @@ class Supervisor:
             self.stop()
         finally:
             if self._janitor is not None:
-                janitor.remove(self.folder, patience_s=5.0)
-                _dismiss(self._janitor)
+                is_removed = janitor.remove(self.folder, patience_s=5.0)
+                _dismiss(self._janitor, is_removed=is_removed)
             for number, handler in self._old_handlers.items():
                 signal.signal(number, handler)
 
@@ -134,8 +136,15 @@ class Supervisor:
         """Start a role without waiting for it."""
         if role.name in self._running and self._running[role.name].process.is_running:
             raise ValueError(f"role {role.name!r} already runs: use restart")
-        process = ChildProcess(role.command, log_path=self.log_path(role.name), env=role.env)
-        self._running[role.name] = _Running(role, process, time.monotonic())
+        # A signal in between would leave a process that runs and that nobody knows of.
+        self._is_launching = True
+        try:
+            process = ChildProcess(role.command, log_path=self.log_path(role.name), env=role.env)
+            self._running[role.name] = _Running(role, process, time.monotonic())
+        finally:
+            self._is_launching = False
+        if self._held_signal is not None:
+            self._on_signal(self._held_signal, None)
         self._progress(f"{role.name}: starting")
 
     def await_ready(self, name: str) -> None:
@@ -201,7 +210,7 @@ class Supervisor:
         self._is_stopping = True
         for name, this in reversed(self._running.items()):
             if this.process.is_running:
-                self._progress(f"{name}: stopping")
+                self._say_while_stopping(f"{name}: stopping")
                 self._stop_one(this)
 
     def log_path(self, name: str) -> Path:
@@ -226,12 +235,19 @@ class Supervisor:
         while not self._is_in_hurry and time.monotonic() < deadline:
             if this.process.wait(POLL_S):
                 return
-        self._progress(f"{this.role.name}: did not stop by itself, killing it")
+        self._say_while_stopping(f"{this.role.name}: did not stop by itself, killing it")
         this.process.kill()
+
+    def _say_while_stopping(self, line: str) -> None:
+        """Say a line; where nobody listens any more (``| head``), the roles are stopped all the same."""
+        with contextlib.suppress(OSError):
+            self._progress(line)
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
         if self._is_stopping:
             self._is_in_hurry = True
+        elif self._is_launching:
+            self._held_signal = number
         else:
             self._is_stopping = True
             raise StopRequested(number)
@@ -266,6 +282,10 @@ def _start_janitor(folder: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=quiet, stderr=quiet, start_new_session=True)
 
 
-def _dismiss(watcher: subprocess.Popen[bytes]) -> None:
+def _dismiss(watcher: subprocess.Popen[bytes], *, is_removed: bool) -> None:
+    """Tell the janitor that its work is done, or leave it to it: it has more patience than whoever waits for us."""
     with contextlib.suppress(BrokenPipeError):
-        watcher.communicate(b"!", timeout=10)
+        if is_removed:
+            watcher.communicate(b"!", timeout=10)
+        elif watcher.stdin is not None:
+            watcher.stdin.close()

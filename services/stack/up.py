@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from contracts.errors import SettingsError
+from contracts.errors import SettingsError, reason_of
 from contracts.settings import PORT_MAX, from_environment
 from runtime.options import engine_url
 from services import options
@@ -45,6 +45,10 @@ def command(
     if not is_free(ports.http):
         raise SettingsError(f"--http-port: port {ports.http} of {LOOPBACK} is taken; name another one")
     folder = Path(os.environ.get("SURESCALE_RUN_FOLDER", "runs/up"))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SettingsError(f"SURESCALE_RUN_FOLDER: {folder} cannot be made ({reason_of(error)}); name another folder") from None
     place = checkpoint or folder / "checkpoint"
     arguments = ["--master", spark_master, "--checkpoint", str(place.absolute())]
     try:

@@ -1,12 +1,18 @@
 """The health port: what is said when it cannot be had."""
 
 import socket
+import struct
+from collections.abc import Mapping
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import pytest
 
 from contracts.errors import SettingsError
 from contracts.settings import RoadSettings
 from runtime.health import HealthServer
+from services.stack.ports import free_port
 
 
 def test_a_port_that_is_taken_is_one_line_with_the_setting() -> None:
@@ -16,3 +22,30 @@ def test_a_port_that_is_taken_is_one_line_with_the_setting() -> None:
         says = rf"^SURESCALE_HEALTH_PORT: 127\.0\.0\.1:{port} cannot be listened on \(address already in use\); name another"
         with pytest.raises(SettingsError, match=says):
             HealthServer(RoadSettings(health_port=port), lambda: {"ready": True})
+
+
+def test_a_report_that_fails_is_a_server_error_and_one_line_of_the_log(
+    caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Not a connection that breaks off, and a trace beside the log."""
+
+    def report() -> Mapping[str, Any]:
+        raise RuntimeError("dictionary changed size during iteration")
+
+    port = free_port()
+    with HealthServer(RoadSettings(health_port=port), report), pytest.raises(HTTPError, match="500"):
+        urlopen(f"http://127.0.0.1:{port}/health", timeout=5)
+    assert [record.getMessage() for record in caplog.records] == ["the state of health cannot be told"]
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_whoever_asks_and_goes_away_leaves_no_trace_in_the_log(capfd: pytest.CaptureFixture[str]) -> None:
+    """A probe that gives up is no error of the role."""
+    port = free_port()
+    with HealthServer(RoadSettings(health_port=port), lambda: {"ready": True, "much": "x" * 4_000_000}):
+        with socket.create_connection(("127.0.0.1", port), timeout=5) as probe:
+            probe.sendall(b"GET /health HTTP/1.0\r\n\r\n")
+            assert probe.recv(1)
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # reset, as a killed probe does
+        assert urlopen(f"http://127.0.0.1:{port}/health", timeout=5).status == 200
+    assert "Traceback" not in capfd.readouterr().err

@@ -57,6 +57,14 @@ def test_a_json_line_has_what_programs_ask_for(logger_with: Callable[[logging.Fo
     }
 
 
+def test_a_field_that_is_no_number_is_json_all_the_same(logger_with: Callable[[logging.Formatter], Lines]) -> None:
+    """JSON has no NaN and no infinity: a strict reader would refuse the whole line."""
+    log, written = logger_with(JsonLines("agent"))
+    log.info("measured", extra={"load": float("nan"), "limit": float("inf")})
+    line = json.loads(written.getvalue(), parse_constant=pytest.fail)
+    assert line["fields"] == {"limit": "inf", "load": "nan"}
+
+
 def test_an_exception_is_one_field_of_one_line(logger_with: Callable[[logging.Formatter], Lines]) -> None:
     """However many lines its trace has."""
     log, written = logger_with(JsonLines("agent"))

@@ -1,5 +1,6 @@
 """Files that are written whole or not at all."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -38,3 +39,24 @@ def test_a_folder_that_is_not_there_is_refused_before_the_work(tmp_path: Path) -
     check_folder(tmp_path / "a.json", option="--out")
     with pytest.raises(SettingsError, match=r"^--out: folder .+/nowhere does not exist; create it first$"):
         check_folder(tmp_path / "nowhere" / "a.json", option="--out")
+
+
+def test_what_is_no_plain_file_is_never_replaced(tmp_path: Path) -> None:
+    """A folder, a pipe or a device keeps its place, and that is said before the work."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for place in (tmp_path, pipe, Path(os.devnull)):
+        for refuse in (lambda path: check_folder(path, option="--out"), lambda path: write_whole(path, "text", option="--out")):
+            with pytest.raises(SettingsError, match=r"^--out: .+ is no plain file; name another one$"):
+                refuse(place)
+    assert pipe.is_fifo()
+
+
+def test_a_link_stays_and_its_file_is_replaced(tmp_path: Path) -> None:
+    """Whoever linked the report to another place finds it there."""
+    (tmp_path / "place").mkdir()
+    link = tmp_path / "a.json"
+    link.symlink_to(tmp_path / "place" / "b.json")
+    write_whole(link, "text", option="--out")
+    assert link.is_symlink()
+    assert (tmp_path / "place" / "b.json").read_text() == "text"

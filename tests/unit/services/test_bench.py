@@ -10,6 +10,7 @@ from services.bench.fleet import Fleet
 from services.bench.report import percentile
 from services.bench.spark import lag_report
 from services.bench.wide_job import wide_graph, write_csv
+from services.cli import main
 from simulation.graphs import load_graph
 
 FLEET = Fleet(jobs=2, tasks=3, subtasks=2, seed=1, clusters=2)
@@ -62,3 +63,22 @@ def test_a_lag_that_grows_is_told_from_one_that_does_not(growth: int, share: flo
     """The slope of a line through it, as a share of what is offered, whatever saw-tooth it has."""
     lags = [(second / 2, 1_000 + growth * second // 2 + 7 * (second % 2)) for second in range(80)]
     assert lag_report(lags, rate=100.0)["growth_share_of_offered"] == pytest.approx(share, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["agent", "--policy", "nosuch", "--no-kafka"], "surescale: policy nosuch: there is none of that name"),
+        (["projector", "--policy", "nosuch"], "surescale: policy nosuch: there is none of that name"),
+        (["simulator", "--rows", "0"], "'--rows': 0 is not in the range x>=1"),
+        (["simulator", "--seed", "-1"], "'--seed': -1 is not in the range x>=0"),
+        (["simulator", "--seconds", "inf"], "'--seconds': inf is not a finite number"),
+    ],
+)
+def test_options_that_nothing_can_be_measured_with_are_one_line(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not a trace, and not the figures of the rule that stands in for a policy that is not there."""
+    with pytest.raises(SystemExit):
+        main(["bench", *words])
+    assert said in capsys.readouterr().err

@@ -2,6 +2,8 @@
 
 import io
 import json
+import os
+import resource
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,6 +56,26 @@ def test_a_report_file_and_a_table(files: dict[str, str], tmp_path: Path) -> Non
     assert "static: done (2 of 2)" in done.stderr
 
 
+def test_a_report_that_cannot_be_written_in_the_end_is_shown_all_the_same(files: dict[str, str], tmp_path: Path) -> None:
+    """A disk that was full by then, here a limit of 500 bytes a file: what took hours is not lost."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (500, limits[1]))
+    try:
+        done = evaluate(files, *FAST, "--report", str(tmp_path / "report.json"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert done.exit_code == 2
+    assert "report.json cannot be written (file too large)" in done.stderr
+    assert "chain (4 tasks) under load" in done.stdout
+    assert not list(tmp_path.glob("*report*"))
+
+
+def test_names_are_shown_as_they_are(files: dict[str, str], tmp_path: Path) -> None:
+    """Brackets and colons in the name of a file are no markup."""
+    named = Path(files["--workload"]).rename(tmp_path / "week[bold]:x:.csv")
+    assert "under week[bold]:x:, mode" in evaluate(files | {"--workload": str(named)}, *FAST).stdout
+
+
 def test_json_is_all_that_standard_output_gets(files: dict[str, str]) -> None:
     """So that it can be piped."""
     report = json.loads(evaluate(files, *FAST, "--json", "--seed", "7", "--lambda", "0.3").stdout)
@@ -89,6 +111,7 @@ def test_processes_change_no_figure(files: dict[str, str]) -> None:
         ({"--mode": "real"}, "--mode"),
         ({"--load-parallelism": "-1"}, "--load-parallelism"),
         ({"--report": "nowhere/report.json"}, "--report: folder nowhere does not exist"),
+        ({"--report": "r" * 250}, "cannot be written (file name too long); name another file"),
         ({"--nonsense": "1"}, "--nonsense"),
     ],
 )
@@ -147,6 +170,25 @@ def test_a_damaged_model_is_refused(files: dict[str, str], tmp_path: Path) -> No
     assert refused.exit_code == 2
     assert "sure/card.json is not a valid card" in refused.stderr
     assert "sure" not in refused.stderr.partition("others here: ")[2].split(" (")[0].split(", ")
+
+
+def test_a_report_into_a_pipe_is_refused_before_the_work(files: dict[str, str], tmp_path: Path) -> None:
+    """A file would take its place; the same goes for a device."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    refused = evaluate(files, *FAST, "--report", str(pipe))
+    assert refused.exit_code == 2
+    assert "pipe is no plain file" in refused.stderr
+    assert "done" not in refused.stderr
+    assert pipe.is_fifo()
+
+
+def test_a_policy_folder_that_is_not_there_is_named(files: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """It comes from the environment, so no option was checked."""
+    monkeypatch.setenv("SURESCALE_POLICY_FOLDER", "/nowhere")
+    refused = evaluate(files, "--policies", "sure")
+    assert refused.exit_code == 2
+    assert "SURESCALE_POLICY_FOLDER: there is no folder /nowhere; name another" in refused.stderr
 
 
 def test_debug_shows_the_trace(files: dict[str, str]) -> None:

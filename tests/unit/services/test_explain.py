@@ -1,6 +1,7 @@
 """An explained decision as document and screen, and deciding again, without Kafka."""
 
 import io
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -8,13 +9,14 @@ from rich.console import Console
 
 from contracts.commands import Outcome, Progress, RescheduleCommand, TaskChange
 from contracts.messages import Decision, EngineEvent, JobSettings, PolicyUsed
+from contracts.topics import DECISIONS
 from contracts.windows import encode_window
 from contracts.wire import encode
 from policies.registry import SHIPPED
 from services.agent.answering import Answerer
 from services.explain.document import document, looked_at, with_recomputed
 from services.explain.gate import about
-from services.explain.lookup import Aftermath, names_command, settings_named
+from services.explain.lookup import Aftermath, NotFound, find_decision, names_command, settings_named
 from services.explain.recompute import CannotRecompute, recompute
 from services.explain.screen import show
 from services.policy_releases.folder import card_hash
@@ -197,6 +199,48 @@ def test_the_gate_is_told_only_while_it_is_about_the_decision() -> None:
 def test_a_command_is_known_by_its_end(wanted: str, is_one: bool) -> None:
     """A number sign within a job's name makes no command of the job."""
     assert names_command(wanted) is is_one
+
+
+class _Records:
+    """Topics in pieces, the newest first, as ``Log`` gives them; append times are places within all pieces."""
+
+    def __init__(self, topics: dict[str, list[list[bytes]]]) -> None:
+        self._topics = topics
+
+    def newest_first(self, topic: str) -> list[list["_Record"]]:
+        pieces = self._topics.get(topic, [])
+        begins = [sum(map(len, pieces[at + 1 :])) for at in range(len(pieces))]
+        return [
+            [_Record(value, begin + at) for at, value in enumerate(piece)] for begin, piece in zip(begins, pieces, strict=True)
+        ]
+
+
+class _Record:
+    def __init__(self, value: bytes, at: int) -> None:
+        self._value, self._at = value, at
+
+    def value(self) -> bytes:
+        return self._value
+
+    def timestamp(self) -> tuple[int, int]:
+        return 1, self._at
+
+
+def test_a_job_whose_name_ends_like_a_commands_is_found_all_the_same() -> None:
+    """No command is of that name, so it is the job's; a name of neither is said to be no command."""
+    decision = replace(decided(), job="sim/etl #1.2", decision_id="sim/etl #1.2@36000000/hold")
+    log: Any = _Records({DECISIONS: [[encode(decision)]]})
+    assert find_decision(log, "sim/etl #1.2").decision == decision
+    with pytest.raises(NotFound, match=r"no command 'sim/etl #1\.3' is in Kafka"):
+        find_decision(log, "sim/etl #1.3")
+
+
+def test_what_became_of_a_decision_is_looked_for_from_its_first_record_on() -> None:
+    """Delivered again it may stand in a newer piece than the first time; the outcome lies between the two."""
+    older, decision = replace(decided(), decision_id="older"), decided()
+    log: Any = _Records({DECISIONS: [[encode(decision)], [encode(older), encode(decision)]]})
+    assert find_decision(log, JOB).append_ms == 1
+    assert find_decision(log, "older").append_ms == 0
 
 
 def test_of_two_settings_of_one_version_those_count_that_the_decision_could_know() -> None:

@@ -78,6 +78,13 @@ def test_resume_goes_back_before_pause_and_pin() -> None:
     assert resumed([], JOB) == {"mode": "act", "policy": None}
 
 
+def test_resume_passes_by_what_was_never_in_force() -> None:
+    """A record that a higher version had passed allowed the job nothing, and must not now."""
+    late = recorded(version=2, mode="act", policy="static")
+    history = [recorded(version=3, mode="advise"), late, recorded(version=4, mode="observe", policy="hold")]
+    assert resumed(history, JOB) == {"mode": "advise", "policy": None}
+
+
 @pytest.mark.parametrize("arguments", [["--min", "0"], ["--step", "1"], ["--step", "2.5"], ["--mode", "maybe"]])
 def test_a_value_out_of_range_is_refused_by_its_option(arguments: list[str]) -> None:
     """What no settings record can hold is refused before Kafka is asked."""

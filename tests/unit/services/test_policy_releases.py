@@ -1,5 +1,6 @@
 """Which release holds when, what a rollback brings back, and the policy folder, without Kafka."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from contracts.messages import JobSettings, PolicyRelease
 from contracts.windows import encode_window
 from policies.registry import SHIPPED, Unavailable
 from services.agent.answering import Answerer
-from services.policy_releases.folder import card_hash, released_policy, verified
+from services.policy_releases.folder import card_hash, policies_in, released_policy, verified
 from services.policy_releases.releases import in_force, rolled_back, timeline
 from services.policy_releases.scores import Scores, scores_of
 from services.policy_releases.start import start_ms
@@ -140,6 +141,15 @@ def test_the_policy_of_a_job_wins_over_the_release() -> None:
     decision = answerer.answer(encode_window(window_at(600)))
     assert decision is not None
     assert decision.policy.name == "static"
+
+
+def test_the_scores_of_a_package_kept_under_its_hash_are_its_own(folder: Path) -> None:
+    """Beside a newer one of the same name, whose card says other scores."""
+    shutil.copytree(folder / "sure", folder / card_hash(folder / "sure"))
+    (folder / "sure" / "card.json").write_text(json.dumps({"name": "sure", "scores": {"jobs": {"j": {"sure": 0.5}}}}))
+    kept = next(row for row in policies_in(str(folder)) if row["sha256"])
+    assert kept["policy"] == "sure"
+    assert kept["scores"].jobs > 1
 
 
 def test_a_released_hash_that_is_not_there_falls_back_and_says_so() -> None:

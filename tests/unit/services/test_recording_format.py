@@ -160,4 +160,6 @@ def test_a_recording_that_cannot_be_begun_leaves_nothing_behind(tmp_path: Path) 
 
     with pytest.raises(OSError, match="no space left"), Unwritable(tmp_path / "r", header()):
         pass
+    with pytest.raises(UnicodeEncodeError), RecordingWriter(tmp_path / "r", header(asked_jobs=("sim/\udcff",))):
+        pass
     assert list(tmp_path.iterdir()) == []

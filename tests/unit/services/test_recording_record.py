@@ -82,6 +82,7 @@ def test_windows_come_last_in_a_recording() -> None:
     [
         (Asked(topics=("payments",)), "there is no topic 'payments'"),
         (Asked(jobs=("clicks",)), "not of the form cluster/name"),
+        (Asked(jobs=("sim/\udcff",)), r"--job: 'sim/\\udcff' is not UTF-8"),
         (Asked(from_ms=5, until_ms=5), "--from: must lie before --until"),
     ],
 )

@@ -9,8 +9,10 @@ from rich.console import Console
 from contracts.clock import MINUTE_MS
 from contracts.errors import SettingsError, SurescaleError
 from contracts.messages import JobSettings
+from contracts.topics import SNAPSHOTS
 from policies.registry import load_policy
 from services.recording.diff import SpanDiff, Tally, TaskWish
+from services.recording.records import Record
 from services.recording.replay import Replayed, agreement, chosen_policies, learn, replay
 from services.recording.tables import agreement_line, document, print_replay
 from tests.support.builders import JOB
@@ -109,6 +111,16 @@ def test_a_wish_repeated_is_many_acts_and_one_rescale() -> None:
     assert (tally.decisions, tally.acts, tally.rescales) == (5, 5, 1)
 
 
+def test_where_windows_were_made_again_the_settings_in_force_are_those_of_their_closing() -> None:
+    """A window made again is appended now, behind all changes of settings; what closed its minute is as old as ever."""
+    change_ms = LAST_MINUTE - 5  # windows here say the minute's number as the append time of what closed them
+    settings = [(1, JobSettings(job=JOB, version=1, parallelism_max=3)), (change_ms, JobSettings(job=JOB, version=2))]
+    source = Held(windows(BUSY), (), settings)
+    chosen = [load_policy("target-utilisation")]
+    again = replay(source, chosen, learn(source), seed=0, made_again=True)
+    assert [span.desired[0] for span in again.spans][-3:] == [3, 3, 4]
+
+
 def test_a_window_that_does_not_parse_is_left_out_and_counted() -> None:
     """The others are decided on."""
     source = Held(windows(QUIET))
@@ -123,6 +135,25 @@ def test_a_job_without_windows_is_named() -> None:
         run(Held(windows(QUIET)), "hold", jobs=frozenset({"sim/ghost"}))
     with pytest.raises(SurescaleError, match="no windows of any job"):
         run(Held([]), "hold")
+
+
+def test_windows_none_of_which_can_be_read_are_not_called_absent() -> None:
+    """Whoever recorded them must not be sent to record them again: they are of another version, and the reason says so."""
+    source = Held(windows(QUIET))
+    source._records = [Record(SNAPSHOTS, 0, 0, 0, b"sim/a", b"another layout")]
+    with pytest.raises(SurescaleError, match="its 1 windows cannot be read or decided on, the first because"):
+        run(source, "hold")
+
+
+def test_the_default_policy_is_that_of_the_jobs_named() -> None:
+    """Another job with more decisions of another policy does not matter; one without any decision is asked what most are."""
+    made = windows(QUIET)
+    mine = decided(made, "static")[:1]
+    others = [msgspec.structs.replace(each, job="sim/other") for each in decided(made, "hold")]
+    source = Held(made, [*mine, *others])
+    assert [learn(source, jobs).policy() for jobs in (frozenset({JOB}), frozenset(), frozenset({"sim/new"}))] == [
+        "static", "hold", "hold",
+    ]  # fmt: skip
 
 
 def test_the_policy_that_was_asked_is_the_default() -> None:

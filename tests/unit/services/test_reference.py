@@ -58,6 +58,14 @@ def test_what_was_not_made_from_code_is_left_alone(tmp_path: Path) -> None:
     assert [path.read_text() for path in others] == ["{}"] * 3
 
 
+def test_a_page_of_the_same_name_that_somebody_wrote_is_not_written_over(tmp_path: Path) -> None:
+    """It is named, and nothing is written beside it either."""
+    (tmp_path / "settings.md").write_text("# Our settings\n")
+    refused = CliRunner().invoke(command, ["--output", str(tmp_path)]).exception
+    assert "settings.md was not made from code" in str(refused)
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("settings.md", "# Our settings\n")]
+
+
 @pytest.mark.parametrize("kind", message_kinds(), ids=tag_of)
 def test_a_schema_is_one(kind: type, made: dict[str, str]) -> None:
     """Valid by its own draft, and for this kind alone."""

@@ -1,6 +1,8 @@
 """The true optimum and the bounds, checked against one another."""
 
 import random
+from dataclasses import replace
+from math import isfinite
 
 import pytest
 
@@ -8,6 +10,7 @@ from rescaler.placement import Edge, Host, Network, PlaceRequest, Task, place
 from rescaler.placement.bounds import covering_knapsack, covering_lp, rent_bound
 from rescaler.placement.configurations import configuration_bound
 from rescaler.placement.exact import (
+    _Program,
     brute_force,
     candidates,
     countable,
@@ -44,6 +47,14 @@ def test_the_bound_is_the_least_rent_for_equal_demands(hosts, request_of):
     problem = problem_of(request_of("cetsa", cluster, 6))
     bound = rent_bound(problem)
     assert (bound.exact, bound.per_s) == (True, min(each.rent_per_s for each in candidates(problem)))
+
+
+def test_demands_next_to_nothing_leave_a_bound(hosts):
+    """A host that takes more of them than there are numbers for is a host like any other."""
+    tasks = (Task("a", 1, 1.0, 5e-324), Task("b", 1, 0.5, 5e-324))
+    bound = rent_bound(problem_of(PlaceRequest("cetsa", (Host("h", 1e18, 1e18, 2, 3.0),), tasks)))
+    assert bound is not None
+    assert bound.per_s <= 3.0
 
 
 def test_no_bound_where_nothing_fits(hosts, request_of):
@@ -116,6 +127,32 @@ def test_a_diamond_of_forward_edges_is_left_to_the_program():
     assert total_per_s(problem, mixed_integer_optimum(problem)) == pytest.approx(2.0)
 
 
+@pytest.mark.parametrize(("hosts_count", "width", "nodes"), [(4, 2, 20_000), (12, 6, 1_071), (30, 6, 171)])
+def test_the_program_may_search_the_less_the_more_talk(hosts_count: int, width: int, nodes: int):
+    """With 72 pairs on 12 hosts a node takes a tenth of a second: 20,000 of them, and no answer then, took minutes."""
+    cluster = tuple(Host(f"h{at}", 4, 8, 4, 1.0 + at) for at in range(hosts_count))
+    tasks = (Task("s", width, 1, 1), Task("t", width, 1, 1))
+    request = PlaceRequest("cetsa", cluster, tasks, (Edge("s", "t", 1e5, 1e3),), Network(1.0))
+    assert _Program(problem_of(request)).nodes_max == nodes
+
+
+def test_the_program_weighs_traffic_alone_where_hosts_cost_nothing():
+    """Hosts of one's own: a small price of traffic does not drown in the solver's tolerances for it."""
+    for request, _ in small_instances(3, random.Random(8)):
+        hosts = tuple(replace(host, price=0.0) for host in request.hosts)
+        problem = problem_of(replace(request, hosts=hosts, network=Network(1e-7)))
+        found = mixed_integer_optimum(problem)
+        assert found is not None
+        assert total_per_s(problem, found) == pytest.approx(brute_force(problem).total_per_s, rel=1e-6, abs=0)
+
+
+def test_the_programs_costs_are_numbers_in_any_currency(hosts):
+    """The smallest price there is, beside traffic or alone."""
+    for edges in ((), (Edge("s", "t", 1e6, 1e3),)):
+        request = PlaceRequest("cetsa", hosts(5e-324), (Task("s", 1, 1, 1), Task("t", 1, 1, 1)), edges, Network(1.0))
+        assert all(map(isfinite, _Program(problem_of(request)).objective()))
+
+
 def test_the_program_says_none_where_nothing_fits(hosts, request_of):
     """An infeasible instance has no optimum."""
     assert mixed_integer_optimum(problem_of(request_of("cetsa", hosts(1), 5))) is None
@@ -143,6 +180,12 @@ def test_gap_of_a_large_instance_has_only_the_bound(hosts, request_of):
     assert gap["rent"]["gap"] == pytest.approx(0.0, abs=1e-9)
 
 
+def test_a_gap_beyond_all_numbers_is_left_open(hosts, request_of):
+    """A host for next to nothing beside a dear one: the answer stays valid JSON."""
+    gap = gap_document(place(request_of("ff", hosts(1e18, 5e-324), 1)))
+    assert (gap["rent"]["bound_per_s"], gap["rent"]["gap"], gap["total"]["gap"]) == (5e-324, None, None)
+
+
 def test_an_infeasible_answer_has_no_gap(hosts, request_of):
     """There is nothing to compare."""
     assert gap_document(place(request_of("cetsa", hosts(1), 5))) is None
@@ -154,3 +197,26 @@ def test_gap_is_judged_at_full_capacity_where_kept_subtasks_exceed_the_threshold
 
     kept = {Subtask("t", at): "a" for at in range(4)}
     assert gap_document(place(request_of("lba-ce", hosts(1, 1), 4, placement=kept)))["threshold"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("hosts_count", "tasks"),
+    [
+        pytest.param(1_500, (Task("t", 1, 1, 1),), id="hosts deeper than a call stack"),
+        pytest.param(1, tuple(Task(f"t{at}", 1, 0, 0) for at in range(2_000)), id="tasks deeper than a call stack"),
+        pytest.param(300, (Task("t", 2, 1, 1),), id="few vectors over many hosts"),
+        pytest.param(5_000, (Task("t", 1_000_000, 0, 0),), id="a count of thousands of digits"),
+    ],
+)
+def test_what_is_small_in_subtasks_alone_is_not_enumerated(hosts_count: int, tasks: tuple[Task, ...]):
+    """Many hosts or tasks make each vector long: such an instance took minutes, or ended in a trace."""
+    cluster = tuple(Host(f"h{at}", 4, 8, 2_000, 1.0) for at in range(hosts_count))
+    assert not countable(problem_of(PlaceRequest("cetsa", cluster, tasks)))
+
+
+def test_what_is_enumerated_at_the_limit_of_depth_is_answered(hosts, request_of):
+    """As many hosts as enumeration takes do not exhaust the call stack."""
+    cluster = tuple(Host(f"h{at}", 4, 8, 4, 1 + at) for at in range(199))
+    problem = problem_of(request_of("cetsa", cluster, 1))
+    assert countable(problem)
+    assert brute_force(problem).total_per_s == 1.0
