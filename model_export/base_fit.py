@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from contracts.clock import MINUTE_MS
+from contracts.errors import SurescaleError
 from model_export.rollout import limits_of, starting_parallelism
 from policies.choices import Planning
 from policies.features import WIDTH, encode
@@ -19,7 +20,7 @@ from policies.package import Statistics
 from policies.proposal import Float64
 from policies.sizing import Sizing
 from simulation.jobs import SizedJob
-from simulation.loop import LoopRows, Terms, guarded, hourly_load
+from simulation.loop import HourlyLoads, LoopRows, Terms, guarded
 from simulation.workload import Workload
 
 HORIZON_MINUTES = 60
@@ -63,6 +64,10 @@ PLANNING = Planning(
 )
 
 
+class FitRefused(SurescaleError):
+    """There is nothing to fit on; the message says where."""
+
+
 def fit_base(loads: Sequence[Workload]) -> Base:
     """Fit the rule's forecast on the first workload and the outlook on all of them, each counting alike."""
     return Base(
@@ -76,11 +81,12 @@ def fit_base(loads: Sequence[Workload]) -> Base:
 def fit_forecast(workload: Workload) -> Forecast:
     """Fit the forecast of the next hour by ridge regression, at every tenth minute."""
     requests = workload.requests.astype(np.float64)
-    at = np.arange(120, len(requests) - HORIZON_MINUTES, EVERY_MINUTES)
+    at = _moments(workload, HORIZON_MINUTES)
     past = requests[at[:, None] - 60 + np.arange(60)]
     cumulated = np.concatenate([[0.0], np.cumsum(requests)])
     ends_ms = workload.trace_start_ms + at * MINUTE_MS
-    inputs, known = forecast_inputs(past, hourly_load(cumulated, at), ends_ms)
+    hours = HourlyLoads.of(workload.requests, workload.masked).before(at)
+    inputs, known = forecast_inputs(past, hours, ends_ms)
     coming = (cumulated[at + HORIZON_MINUTES] - cumulated[at]) / HORIZON_MINUTES
     target = np.log(np.maximum(coming, 1e-3) / np.maximum(past.mean(axis=1), 1e-3))
     return Forecast(
@@ -88,6 +94,20 @@ def fit_forecast(workload: Workload) -> Forecast:
         with_history=_ridge(inputs[known], target[known], np.ones(int(known.sum())), RIDGE),
         trend_only=_ridge(inputs[:, :TRENDS], target, np.ones(len(target)), RIDGE),
     )
+
+
+def _moments(workload: Workload, ahead: int) -> Int64:
+    """Return every tenth minute whose hour before and whose ``ahead`` minutes after hold nothing of a gap in the record.
+
+    Raises:
+        FitRefused: there is none.
+    """
+    at = np.arange(120, workload.minutes - ahead, EVERY_MINUTES)
+    missing = np.concatenate([[0], np.cumsum(workload.masked)])
+    whole: Int64 = at[missing[at + ahead] == missing[at - 60]]
+    if not len(whole):
+        raise FitRefused(f"workload {workload.name}: no {60 + ahead} minutes in a row without a gap; give a fuller record")
+    return whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,10 +181,10 @@ def _trend_spread(samples: _Samples, stage: int, weights: tuple[float, ...]) -> 
 def _samples(workload: Workload, generator: np.random.Generator | None) -> _Samples:
     """Return samples of one workload; with a generator, each with a jump by a random factor up to two hours ago."""
     requests = workload.requests.astype(np.float64)
-    at = np.arange(120, len(requests) - STAGES * STAGE_MINUTES, EVERY_MINUTES)
+    at = _moments(workload, STAGES * STAGE_MINUTES)
     past = requests[at[:, None] - 60 + np.arange(60)]
     cumulated = np.concatenate([[0.0], np.cumsum(requests)])
-    hours = hourly_load(cumulated, at)
+    hours = HourlyLoads.of(workload.requests, workload.masked).before(at)
     factor, weight = np.ones(len(at)), 1000.0
     if generator is not None:
         factor = np.exp(generator.choice([-1.0, 1.0], len(at)) * generator.uniform(*JUMP_LOG, len(at)))

@@ -1,26 +1,44 @@
 """The commands ``surescale train`` and ``surescale export``. Torch is imported only when one of them runs."""
 
+import os
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
-from contracts.errors import SurescaleError
+from contracts.errors import SurescaleError, reason_of
 
 if TYPE_CHECKING:
     from model_export.train import Progressed, Run
+
+
+OPTIONS = {"seed": "--seed", "updates": "--updates", "workloads": "--workload", "jobs": "--job"}
+"""By the fields of ``TrainSettings`` that they set."""
 
 
 class TrainingUnavailable(SurescaleError):
     """A library that only training needs is missing."""
 
 
-def _need_torch() -> None:
-    try:
-        import torch
-        import torch_geometric  # noqa: F401
-    except ImportError as error:
-        raise TrainingUnavailable(f"{error.name} is not installed; `make install-train` installs what training needs") from None
+def need_libraries(*others: str) -> None:
+    """Import what all training needs, and others by name, so that what is missing is said before the work; torch gets one thread.
+
+    Raises:
+        TrainingUnavailable: one is not installed, or cannot be imported.
+    """
+    for library in ("torch", "torch_geometric", *others):
+        try:
+            import_module(library)
+        except ModuleNotFoundError as error:
+            raise TrainingUnavailable(
+                f"{error.name} is not installed; `make install-train` installs what training needs"
+            ) from None
+        except ImportError as error:
+            raise TrainingUnavailable(f"{library} cannot be imported ({error}); `make install-train` installs it anew") from None
+    import torch
+
     torch.set_num_threads(1)
 
 
@@ -35,8 +53,8 @@ def device_named(name: str) -> str:
     if name == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     try:
-        torch.zeros(1, device=name)
-    except (RuntimeError, AssertionError):
+        torch.zeros(1, device=name).tolist()  # some devices hold no numbers
+    except (RuntimeError, AssertionError, ImportError):
         raise TrainingUnavailable(f"--device {name}: torch finds no such device here; give cpu, or leave it at auto") from None
     return name
 
@@ -81,20 +99,55 @@ def train(
     device: str,
 ) -> None:
     """Train SURE in the simulator."""
-    _need_torch()
+    need_libraries("tensorboard")
     device = device_named(device)
-    from model_export.train import CHECKPOINT, TrainSettings, start_run
-    from model_export.train import resume as resume_run
-
-    if resumes:
-        if not (out / CHECKPOINT).is_file():
-            raise SurescaleError(f"--resume: there is no run in {out}; leave the option out to start one")
-        run = resume_run(out, device)
-    else:
-        chosen = {"updates": updates, "jobs": jobs, "workloads": workloads}
-        run = start_run(TrainSettings(seed=seed, **{key: value for key, value in chosen.items() if value}), device)
+    given = click.get_current_context().get_parameter_source
+    settings = {"seed": seed, "updates": updates, "workloads": workloads, "jobs": jobs}
+    chosen = {field: value for field, value in settings.items() if given(field) is not ParameterSource.DEFAULT}
+    run = _resumed(out, device, chosen) if resumes else _begun(out, device, chosen)
     _train_with_progress(run, out)
     click.echo(f"validation reward {run.best:.4f} (the plan alone {run.rule:.4f}); next: surescale export --run {out}")
+
+
+def make_folder(out: Path) -> None:
+    """Make the folder of a run before the work.
+
+    Raises:
+        SurescaleError: it cannot be made or written to; names the option.
+    """
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SurescaleError(f"--out: {out} cannot be made ({reason_of(error)}); name another folder") from None
+    if not os.access(out, os.W_OK | os.X_OK):
+        raise SurescaleError(f"--out: {out} cannot be written to; name another folder")
+
+
+def _begun(out: Path, device: str, chosen: dict[str, Any]) -> "Run":
+    from model_export.checkpoints import CHECKPOINT
+    from model_export.train import TrainSettings, start_run
+
+    make_folder(out)
+    if (out / CHECKPOINT).exists():
+        raise SurescaleError(f"--out: there is a run in {out}; go on with it by --resume, or give another folder")
+    return start_run(TrainSettings(**chosen), device)
+
+
+def _resumed(out: Path, device: str, chosen: dict[str, Any]) -> "Run":
+    from model_export.checkpoints import CHECKPOINT
+    from model_export.train import resume
+
+    if not (out / CHECKPOINT).is_file():
+        raise SurescaleError(f"--resume: there is no run in {out}; leave the option out to start one")
+    run = resume(out, device)
+    for field, value in chosen.items():
+        begun_with = getattr(run.settings, field)
+        if value != begun_with:
+            raise SurescaleError(
+                f"{OPTIONS[field]}: the run in {out} was begun with {begun_with} and goes on with that; leave the option out, or "
+                "begin another run in another --out"
+            )
+    return run
 
 
 def _train_with_progress(run: "Run", out: Path) -> None:
@@ -127,6 +180,9 @@ def _train_with_progress(run: "Run", out: Path) -> None:
                 completed=at.update,
                 description=f"best {at.best:.4f} (rule {at.rule:.4f})",
             )
+            if at.validation is not None and not progress.console.is_terminal:  # a log has no bar that moves
+                told = f"update {at.update} of {run.settings.updates}: validation reward {at.validation:.4f}"
+                click.echo(f"{told}, best {at.best:.4f} (the plan alone {at.rule:.4f})")
             writer.add_scalar("loss", at.loss, at.update)
             writer.add_scalar(f"branch_return/{at.job}", at.branch_return, at.update)
             if at.validation is not None:
@@ -163,16 +219,18 @@ def _train_with_progress(run: "Run", out: Path) -> None:
 )
 def export(run_folder: Path, out: Path, name: str, scores: bool) -> None:
     """Turn a training run into a model package: two ONNX graphs, a parity check and a card."""
-    _need_torch()
+    need_libraries("onnx", "onnxscript", "onnxruntime")
     import logging
 
-    from model_export.export import export_package
+    from model_export.checkpoints import CHECKPOINT
+    from model_export.export import check_name, export_package
     from model_export.scores import score_package
-    from model_export.train import CHECKPOINT, resume
+    from model_export.train import resume
 
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     if not (run_folder / CHECKPOINT).is_file():
         raise SurescaleError(f"--run: there is no training run in {run_folder}; start one with `surescale train`")
+    check_name(out, name)
     package = export_package(resume(run_folder), out, name)
     click.echo(f"wrote {package}")
     if scores:

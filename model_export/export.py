@@ -1,7 +1,6 @@
 """From a training run to a model package: two ONNX graphs, a parity check on real states, and the card."""
 
 import hashlib
-import shutil
 import tempfile
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -13,6 +12,7 @@ import numpy as np
 import onnx
 import torch
 
+from contracts.errors import SurescaleError
 from model_export.learner import Chosen, Sure, choose, forward
 from model_export.rollout import starting_parallelism
 from model_export.train import Run, first_week
@@ -22,6 +22,7 @@ from policies.measure import measure
 from policies.onnx_policy import OnnxPolicy, load_onnx_policy
 from policies.package import CARD, FORMAT, POLICY, SAMPLER, Card, read_package
 from policies.policy import SPAN_MINUTES
+from policies.registry import FORECAST, RULES
 from simulation.jobs import load_job
 from simulation.loop import LoopRows, Terms
 from simulation.workload import load_workload
@@ -35,8 +36,25 @@ TERMS = (
 )
 
 
-class ParityError(Exception):
+class ParityError(SurescaleError):
     """The exported graphs do not answer as torch does."""
+
+
+class ExportRefused(SurescaleError):
+    """A package cannot have this name, or stand where it would; the message says why."""
+
+
+def check_name(folder: Path, name: str) -> None:
+    """Refuse before the work a name that nobody could load, and a place that holds something else than a package.
+
+    Raises:
+        ExportRefused: names the option and the fix.
+    """
+    if not name or "/" in name or "\0" in name or name.startswith(".") or name in (*RULES, FORECAST):
+        raise ExportRefused(f"--name {name!r}: a rule has this name, or no policy can have it; give another, such as sure-2")
+    target = folder / name
+    if target.exists() and not (target / CARD).is_file():
+        raise ExportRefused(f"--name {name}: {target} is there and is no package (it has no {CARD}); give another name or --out")
 
 
 def export_package(run: Run, folder: Path, name: str) -> Path:
@@ -44,7 +62,9 @@ def export_package(run: Run, folder: Path, name: str) -> Path:
 
     Raises:
         ParityError: ONNX and torch differ by more than 1e-5 on states of real loops.
+        ExportRefused: the name is none, or something else than a package stands there.
     """
+    check_name(folder, name)
     run.model.load_state_dict(run.best_state)
     run.model.eval()
     folder.mkdir(parents=True, exist_ok=True)
@@ -57,9 +77,20 @@ def export_package(run: Run, folder: Path, name: str) -> Path:
         parity = check_parity(run, part)
         card = msgspec.structs.replace(card, training={**card.training, "parity": parity})
         write_card(card, part)
-        target = folder / name
-        shutil.rmtree(target, ignore_errors=True)
-        part.replace(target)
+        return put_in_place(part, folder, name)
+
+
+def put_in_place(part: Path, folder: Path, name: str) -> Path:
+    """Move a finished package out of its scratch folder to ``folder/name``; one that was there goes the other way, whole.
+
+    Raises:
+        ExportRefused: something else than a package is there.
+    """
+    check_name(folder, name)
+    target, before = folder / name, part.with_name(f"{name}.before")
+    if target.exists():
+        target.replace(before)  # into the scratch folder, which goes with it
+    part.replace(target)
     return target
 
 
@@ -141,7 +172,8 @@ def check_parity(run: Run, folder: Path, states: int = 256) -> dict[str, float]:
     The nodes are chosen from each side's own logits, as serving and training do.
 
     Raises:
-        ParityError: an output differs by more than 1e-5, or another node was chosen with a clear score.
+        ParityError: an output differs by more than 1e-5 or is no number, or other nodes were chosen in more than one state of a
+            hundred.
     """
     policy = load_onnx_policy(read_package(folder))
     names = sorted({*run.settings.jobs[:PARITY_JOBS], *run.settings.validation_jobs})
@@ -157,10 +189,15 @@ def check_parity(run: Run, folder: Path, states: int = 256) -> dict[str, float]:
             ):
                 other += 1  # a score at the edge of its grid may fall either way; counted, and kept rare below
                 continue
-            worst = max(worst, float(np.abs(wanted - answered).max()))
+            worst = max(worst, largest_error(wanted, answered))
     if worst > PARITY_MAX or other > seen // 100:
         raise ParityError(f"ONNX and torch differ by {worst:.2g} (limit {PARITY_MAX:g}); other nodes in {other} of {seen} states")
     return {"states": seen, "error_max": float(f"{worst:.3g}"), "other_nodes": other}
+
+
+def largest_error(wanted: np.ndarray, answered: np.ndarray) -> float:
+    """Return the largest difference of two arrays; infinity where one is no number, on both sides alike or not."""
+    return float(np.nan_to_num(np.abs(wanted - answered), nan=np.inf, posinf=np.inf).max(initial=0.0))
 
 
 def _row(encoded: Encoded) -> Encoded:
@@ -189,7 +226,7 @@ def _states(run: Run, name: str, count: int) -> list[tuple[Encoded, JobGraph]]:
     return [(Encoded(x=encoded.x[row], mask=encoded.mask[row]), graph) for row in range(count)]
 
 
-def write_card(card: Card, folder: Path) -> None:
+def write_card(card: msgspec.Struct, folder: Path) -> None:
     """Write the card, one field a line, the same bytes for the same card."""
     raw = msgspec.json.format(msgspec.json.encode(card, order="deterministic"), indent=1)
     (folder / CARD).write_bytes(raw + b"\n")

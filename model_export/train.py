@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -17,20 +18,23 @@ import torch
 
 from contracts.errors import SurescaleError
 from contracts.windows import HOUR_MS
+from model_export import checkpoints
 from model_export.base_fit import fit_base, fit_statistics
 from model_export.learner import Sure, auxiliary_loss, forward
 from model_export.objective import Weights
 from model_export.reinforce import Noise, advantages, log_probability
 from model_export.rollout import Branching, explore, mean_reward
+from model_export.steps import TrainingDiverged, take_step
 from policies.graph import job_graph
 from policies.learned import Base
 from policies.package import SamplingCard, Statistics
 from simulation.graphs import job_names, load_graph
 from simulation.jobs import SizedJob, load_job
+from simulation.loop import Terms
 from simulation.workload import Workload, load_workload
 
 WEEK_MINUTES = 7 * 24 * 60
-CHECKPOINT = "checkpoint.pt"
+SEED_MAX = 2**63 - 1  # of torch's generator
 
 # Held back: neither trained nor chosen on. The first six are those of the headline table.
 JUDGED_JOBS = (
@@ -120,11 +124,11 @@ def start_run(settings: TrainSettings, device: str = "cpu") -> Run:
     """Fit base and statistics and set up an untrained network on a device of torch's.
 
     Raises:
-        TrainingRefused: the workload is shorter than a week, or the seed below 0.
+        TrainingRefused: the workload is shorter than a week or has a gap as long as a window, or the seed is no seed.
         JobError: there is no such graph.
     """
-    if settings.seed < 0:
-        raise TrainingRefused(f"seed {settings.seed}: a generator begins at 0 or above; give such a seed")
+    if not 0 <= settings.seed <= SEED_MAX:
+        raise TrainingRefused(f"seed {settings.seed}: a generator begins at 0 to {SEED_MAX}; give such a seed")
     weeks = _weeks(settings)
     for name in settings.jobs:  # their turn comes after minutes of fitting: what is misspelt is better said now
         load_graph(name)
@@ -195,8 +199,10 @@ def _update(run: Run, job: SizedJob, week: Workload) -> tuple[float, float]:
         loss = loss + settings.weights.rule * passed.outputs.square().mean() / len(states)
         loss.backward()
         total += float(loss.detach())
-    torch.nn.utils.clip_grad_norm_(run.model.parameters(), settings.gradient_norm_max)
-    run.optimiser.step()
+    try:
+        take_step(run.optimiser, total, [run.model], settings.gradient_norm_max)
+    except TrainingDiverged as diverged:
+        raise TrainingDiverged(f"update {run.update + 1} on {job.name}: {diverged}; begin again with another --seed") from None
     return float(np.mean([state.returns.mean() for state in states])), total
 
 
@@ -231,8 +237,22 @@ def _weeks(settings: TrainSettings) -> list[tuple[Workload, Workload]]:
             raise TrainingRefused(
                 f"workload {workload.name} has {workload.minutes} minutes; training needs a week ({WEEK_MINUTES})"
             )
-        found.append((workload, first_week(workload)))
+        week = first_week(workload)
+        _refuse_long_gap(week)
+        found.append((workload, week))
     return found
+
+
+def _refuse_long_gap(week: Workload) -> None:
+    """Refuse a week, which repeats in training, with a gap in which a window shows nothing to decide by."""
+    window = Terms().window_minutes
+    repeated = replace(week, requests=np.concatenate([week.requests, week.requests[:window]]))
+    long = [gap for gap in repeated.gaps if gap.last - gap.first + 1 >= window]
+    if long:
+        raise TrainingRefused(
+            f"workload {week.name}: minutes {long[0].first} to {long[0].last % week.minutes} have no requests; training needs a "
+            f"first week without gaps of {window} minutes and more: fill them, or give another workload"
+        )
 
 
 def _new_run(settings: TrainSettings, base: Base, statistics: Statistics, device: str) -> Run:
@@ -260,7 +280,6 @@ def _copy(model: Sure) -> dict[str, torch.Tensor]:
 
 def save(run: Run, folder: Path) -> None:
     """Write the run's checkpoint, whole or not at all."""
-    folder.mkdir(parents=True, exist_ok=True)
     document = {
         "settings": json.dumps(asdict(run.settings)),
         "base": msgspec.json.encode(run.base),
@@ -272,14 +291,19 @@ def save(run: Run, folder: Path) -> None:
         "torch_generator": torch.get_rng_state(),
         **{name: getattr(run, name) for name in ("update", "best", "seconds", "rule")},
     }
-    partial = folder / f"{CHECKPOINT}.partial"
-    torch.save(document, partial)
-    partial.replace(folder / CHECKPOINT)
+    checkpoints.write(document, folder)
 
 
 def resume(folder: Path, device: str = "cpu") -> Run:
-    """Return the run that a checkpoint holds, wherever it was written, on a device of torch's."""
-    document = torch.load(folder / CHECKPOINT, weights_only=True, map_location="cpu")
+    """Return the run that a checkpoint holds, wherever it was written, on a device of torch's.
+
+    Raises:
+        CheckpointRejected: the checkpoint is damaged or holds no such run.
+    """
+    return checkpoints.restored(folder, lambda document: _restored(document, device))
+
+
+def _restored(document: dict[str, Any], device: str) -> Run:
     settings = msgspec.json.decode(document["settings"], type=TrainSettings)
     base = msgspec.json.decode(document["base"], type=Base)
     run = _new_run(settings, base, msgspec.json.decode(document["statistics"], type=Statistics), device)

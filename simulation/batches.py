@@ -87,7 +87,7 @@ class BatchRows:
         done[0], done[-1], done[self._order.tasks] = self._arrived, self._sink(), self._done
         return Schedule(self._arrived, self._size, done)
 
-    def pass_time(self, requests: Float64, counted: Bool | None, desired: Int64 | None) -> Span:
+    def pass_time(self, requests: Float64, counted: Bool | None, desired: Int64 | None, *, is_full: bool = False) -> Span:
         """Let m minutes pass (``simulation.cores.Core``)."""
         self._forget_finished()
         before, minutes = self._parallelism, requests.shape[1]
@@ -101,7 +101,7 @@ class BatchRows:
             segments.append(self._advance(delay, requests[:, delay:], None if desired is None else restarted))
         hidden = int(self._is_compat and desired is not None)  # at T + 1 the job is down and not looked at
         self._recent = self._recent.then(minutes - hidden, partial(fill_planes, self._order, tuple(segments), counted), hidden)
-        span = self._span(segments, requests, counted, (changed, restarted), (before, delay))
+        span = self._span(segments, requests, counted, (changed, restarted), (before, delay), is_full=is_full)
         self._arrived, self._done = self._arrived - minutes, self._done - minutes
         return span
 
@@ -215,6 +215,8 @@ class BatchRows:
         counted: Bool | None,
         flags: tuple[Bool, Bool],
         earlier: tuple[Int64, int],
+        *,
+        is_full: bool,
     ) -> Span:
         minutes = requests.shape[1]
         weight = np.ones(requests.shape) if counted is None else counted.astype(np.float64)
@@ -227,10 +229,11 @@ class BatchRows:
             busy = (per_minute * weight).sum(axis=1)
         if self._is_compat:
             latency, utilisation, counted_minutes = self._sampled(segments[0], weight, decided=bool(flags[1].any()))
-            full_latency = self._of_arrivals(weight, segments[-1].sink)
+            full_latency = self._of_arrivals(weight, segments[-1].sink) if is_full else None
         else:
             beyond = np.where(counted_minutes > 0, self._beyond_slo(minutes, segments[-1].sink), 0.0)
-            latency, full_latency = (each / self.job.slo_minutes for each in (np.minimum(beyond, LATENCY_MINUTES_MAX), beyond))
+            latency = np.minimum(beyond, LATENCY_MINUTES_MAX) / self.job.slo_minutes
+            full_latency = beyond / self.job.slo_minutes if is_full else None
             utilisation = busy / np.maximum(allocated, 1e-9)
         return Span(
             latency=latency,

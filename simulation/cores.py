@@ -69,6 +69,7 @@ class Span:
             SLO. ``compat``: minutes per request (see ``simulation.batches``).
         full_latency: the same without the cap of ten minutes, of what arrived in the span. ``compat`` counts a batch when it
             leaves, so that what an overload holds back pays later: here it counts at once, by when it is to leave if sizes stay.
+            None unless asked for: in ``compat`` it costs time.
         utilisation: as the reward takes it.
         counted_minutes: minutes (``compat``: snapshots) that count; at 0 latency and utilisation are 0 and mean nothing.
         arrivals: records that entered.
@@ -80,7 +81,7 @@ class Span:
     """
 
     latency: Float64
-    full_latency: Float64
+    full_latency: Float64 | None
     utilisation: Float64
     counted_minutes: Float64
     arrivals: Float64
@@ -99,11 +100,11 @@ class Core(Protocol):
         """Return int64 [B, N]."""
         ...
 
-    def pass_time(self, requests: Float64, counted: Bool | None, desired: Int64 | None) -> Span:
+    def pass_time(self, requests: Float64, counted: Bool | None, desired: Int64 | None, *, is_full: bool = False) -> Span:
         """Let m minutes pass with requests [B, m].
 
         ``counted`` [B, m] are the minutes that count; None for a workload in which all do. ``desired`` [B, N] is carried out;
-        None lets the rows be.
+        None lets the rows be. ``is_full``: the span tells ``full_latency``.
         """
         ...
 
@@ -117,14 +118,19 @@ class Core(Protocol):
 
 
 def flow_span(
-    sums: tuple[Float64, Float64, Float64, Float64], counted_minutes: Float64, changed: Bool, path_minutes: float
+    sums: tuple[Float64, Float64, Float64, Float64],
+    counted_minutes: Float64,
+    changed: Bool,
+    path_minutes: float,
+    *,
+    is_full: bool,
 ) -> Span:
     """Return the span of records that flow, from arrivals, backlog, busy and allocated minutes [B]."""
     arrivals, backlog, busy, allocated = sums
     full_latency = np.where(counted_minutes > 0, latency_minutes(backlog, arrivals, path_minutes), 0.0)
     return Span(
         latency=np.minimum(full_latency, LATENCY_MINUTES_MAX),
-        full_latency=full_latency,
+        full_latency=full_latency if is_full else None,
         utilisation=busy / np.maximum(allocated, 1e-9),
         counted_minutes=counted_minutes,
         arrivals=arrivals,

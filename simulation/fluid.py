@@ -99,7 +99,7 @@ class FluidRows:
         """Return int64 [B, N]."""
         return self._scale.subtasks.T
 
-    def pass_time(self, requests: Float64, counted: Bool | None, desired: Int64 | None) -> Span:
+    def pass_time(self, requests: Float64, counted: Bool | None, desired: Int64 | None, *, is_full: bool = False) -> Span:
         """Let m minutes pass (``simulation.cores.Core``)."""
         before = after = self._scale
         if desired is not None:
@@ -115,7 +115,7 @@ class FluidRows:
         chunk = _Chunk(padded, lags, behind, up, (before, after), begin, changed, counted)
         self._scale, self._lag = after, lags[..., -1]
         self._recent = self._recent.then(minutes, partial(_fill, self._order, chunk))
-        return self._span(chunk, entered, changed)
+        return self._span(chunk, entered, changed, is_full=is_full)
 
     def figures(self) -> Float32:
         """Return the last window (``simulation.cores.Core``)."""
@@ -170,7 +170,7 @@ class FluidRows:
             parents.append(behind)
         return lags, tuple(parents)
 
-    def _span(self, chunk: _Chunk, entered: Float64, changed: Bool) -> Span:
+    def _span(self, chunk: _Chunk, entered: Float64, changed: Bool, *, is_full: bool) -> Span:
         counted, lags, minutes = chunk.counted, chunk.lags, chunk.minutes
         sink = self._order.at_sink(lags)
         backlog = sink[:, 1:] + sink[:, :-1]
@@ -187,7 +187,7 @@ class FluidRows:
         before, after = (each.total for each in chunk.scale)
         allocated = before * early + after * late
         sums = (entered, backlog.sum(axis=1) / 2, np.maximum(busy, 0.0), allocated)
-        return flow_span(sums, counted_minutes, changed, self.job.path_minutes)
+        return flow_span(sums, counted_minutes, changed, self.job.path_minutes, is_full=is_full)
 
 
 def _served(chunk: _Chunk) -> Float64:

@@ -19,7 +19,9 @@ from contracts.topology import topological_order
 SOURCE = "source"
 SINK = "sink"
 TASKS_MAX = 2_000  # of one job
+DURATION_S_MIN, DURATION_S_MAX = 1e-9, 1e9  # of a task that takes time: sums and quotients stay finite
 CYCLE_TOLD = 6  # tasks of a cycle, in a message
+PATH_TOLD = 200  # characters in a message
 
 _COLUMNS = ("job", "task", "upstream", "duration_s")
 _SHIPPED = "alibaba_v2018_dags.csv"
@@ -86,7 +88,7 @@ def load_graph(name_or_path: str) -> JobGraph:
     if name_or_path in _shipped():
         return build_graph(name_or_path, _shipped()[name_or_path])
     path_text, _, wanted = name_or_path.partition("#")
-    if Path(path_text).is_file():
+    if _is_file(Path(path_text)):
         return _graph_of_file(Path(path_text), wanted)
     near = difflib.get_close_matches(name_or_path, job_names(), n=3, cutoff=0.6)
     hint = f"; did you mean {' or '.join(near)}?" if near else f"; {len(job_names())} jobs ship, j_1351665 is one"
@@ -102,6 +104,13 @@ def job_names() -> tuple[str, ...]:
 def _shipped() -> dict[str, list[_Row]]:
     with (files("simulation") / "data" / _SHIPPED).open(encoding="utf-8") as lines:
         return _rows_by_job(lines, _SHIPPED)
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError as problem:
+        raise JobError(f"job {str(path)[:PATH_TOLD]!r}: cannot be read ({reason_of(problem)}); name another file") from None
 
 
 def _graph_of_file(path: Path, wanted: str) -> JobGraph:
@@ -155,6 +164,9 @@ def _row(cells: dict[str, str], number: int, at: str) -> _Row:
         raise JobError(f"{at}, column duration_s: {duration!r} is not a number; give seconds, 0 or more") from None
     if not (math.isfinite(duration_s) and duration_s >= 0):
         raise JobError(f"{at}, column duration_s: {duration} is not a duration; give seconds, 0 or more")
+    if duration_s and not DURATION_S_MIN <= duration_s <= DURATION_S_MAX:
+        limits = f"{DURATION_S_MIN:g} to {DURATION_S_MAX:g}"
+        raise JobError(f"{at}, column duration_s: {duration} is out of range; give {limits} seconds, or 0 for no time at all")
     return _Row(number, task, tuple(cells["upstream"].split()), duration_s)
 
 

@@ -155,7 +155,7 @@ def _peak(graph: JobGraph, workload: Workload, minutes: tuple[int, int] | None) 
     if peak <= 0:
         raise JobError(
             f"workload {workload.name}, minutes {first} to {end - 1}: 99 % of its minutes are empty; "
-            f"there is no load to size job {graph.name} for"
+            f"there is no load to size job {graph.name} for; give minutes that have some, or another workload"
         )
     return peak
 

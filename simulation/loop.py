@@ -93,9 +93,12 @@ class LoopRows:
         """Return int64 [B, N], the present parallelism; unlike ``observe`` it builds no figures."""
         return self._core.parallelism
 
-    def step(self, desired: Int64) -> Span:
-        """Carry out desired parallelism [B, N], brought within the job's bounds and total limit, and let one span pass."""
-        return self._pass(self.terms.span_minutes, within_limits(desired, self.job))
+    def step(self, desired: Int64, *, is_full: bool = False) -> Span:
+        """Carry out desired parallelism [B, N], brought within the job's bounds and total limit, and let one span pass.
+
+        ``is_full``: the span tells ``full_latency``.
+        """
+        return self._pass(self.terms.span_minutes, within_limits(desired, self.job), is_full=is_full)
 
     def reward(self, span: Span) -> Float64:
         """Return the reward [B] of one span on its own; 0 where no minute counts."""
@@ -119,10 +122,10 @@ class LoopRows:
         twin._core, twin._minute = self._core.repeated(times), np.tile(self._minute, times)
         return twin
 
-    def _pass(self, minutes: int, desired: Int64 | None) -> Span:
+    def _pass(self, minutes: int, desired: Int64 | None, *, is_full: bool = False) -> Span:
         at = self._minute % self._load.minutes
         counted = None if self._load.counted is None else self._load.counted[minutes][at]
-        span = self._core.pass_time(self._load.requests[minutes][at], counted, desired)
+        span = self._core.pass_time(self._load.requests[minutes][at], counted, desired, is_full=is_full)
         self._minute = self._minute + minutes
         return span
 
@@ -187,7 +190,7 @@ class _RoadRows:
         """Return int64 [B, N]."""
         return self._flow.parallelism
 
-    def pass_time(self, requests: Float64, counted: Bool | None, desired: Int64 | None) -> Span:
+    def pass_time(self, requests: Float64, counted: Bool | None, desired: Int64 | None, *, is_full: bool = False) -> Span:
         """Let m minutes pass (``simulation.cores.Core``)."""
         rows, minutes = requests.shape
         changed = np.zeros(rows, np.bool_) if desired is None else np.asarray((desired != self.parallelism).any(axis=1))
@@ -205,7 +208,9 @@ class _RoadRows:
             )
         )
         arrivals, backlog, busy, allocated = sums
-        return flow_span((arrivals, backlog, busy, allocated), weight.sum(axis=1), changed, self.job.path_minutes)
+        return flow_span(
+            (arrivals, backlog, busy, allocated), weight.sum(axis=1), changed, self.job.path_minutes, is_full=is_full
+        )
 
     def figures(self) -> Float32:
         """Return the last window (``simulation.cores.Core``)."""

@@ -24,6 +24,7 @@ Int64 = npt.NDArray[np.int64]
 Bool = npt.NDArray[np.bool_]
 
 GAP_MINUTES = 10  # zeros in a row that make a gap
+PATH_TOLD = 200  # characters in a message
 REQUESTS_MAX = 10**9  # a minute; sums of eight days stay exact in float64
 
 _COLUMNS = ["minute", "requests"]
@@ -131,15 +132,16 @@ def load_workload(name_or_path: str) -> Workload:
             requests = _parse(lines, file)
         return Workload(name_or_path, requests, trace_start_ms, _START_MINUTES.get(name_or_path, 0))
     path = Path(name_or_path)
-    if not path.is_file():
-        raise WorkloadError(f"workload {name_or_path!r} is neither a file nor one of {', '.join(sorted(_NAMED))}")
     try:
+        if not path.is_file():
+            raise WorkloadError(f"workload {name_or_path!r} is neither a file nor one of {', '.join(sorted(_NAMED))}")
         with path.open(encoding="utf-8-sig", newline="") as lines:
             requests = _parse(lines, path.name)
     except UnicodeDecodeError:
         raise WorkloadError(f"{path.name}: not a UTF-8 text file; save it as one") from None
     except OSError as problem:
-        raise WorkloadError(f"{path}: cannot be read ({reason_of(problem)}); name another file") from None
+        told = str(path)[:PATH_TOLD]
+        raise WorkloadError(f"workload {told!r}: cannot be read ({reason_of(problem)}); name another file") from None
     except csv.Error as problem:
         raise WorkloadError(f"{path.name}: not a CSV file ({problem}); give one with the columns minute,requests") from None
     # A trace without dates starts on a Monday at midnight, as ClarkNet does.

@@ -8,16 +8,17 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from model_export.checkpoints import CHECKPOINT
 from model_export.paper import predicting, results
 from model_export.paper.export import slug
 from model_export.paper.forecasters import network_of, trained
 from model_export.paper.hpa import tuned
 from model_export.paper.methods import LEARNED
 from model_export.paper.results import Result, fields_of
-from model_export.paper.settings import PaperSettings
+from model_export.paper.settings import PaperSettings, refuse_other
 from model_export.paper.statistics import fit_statistics
 from model_export.paper.sweeps import ANCHORS, FIGURE_4_JOB, LAMBDAS
-from model_export.paper.train import CHECKPOINT, Torch, begin, best_model, resume, train
+from model_export.paper.train import PaperRun, Torch, begin, best_model, resume, train
 from model_export.paper.world import DECISIONS, JOBS, LATENCY_WEIGHT, RUNS, PaperMode, follow, offsets, terms_of, week
 from model_export.paper.zscores import PEERS
 from policies.package import Statistics
@@ -44,6 +45,11 @@ class Item:
         """Return where its run lives."""
         name = slug(self.method) + (f"-{self.changed}" if self.changed else "")
         return root / self.mode / self.job / name / f"seed-{self.seed}"
+
+    def settings(self, common: PaperSettings) -> PaperSettings:
+        """Return what all items have in common with what is this one's own."""
+        own = {"method": self.method, "jobs": (self.job,), "mode": self.mode, "seed": self.seed, "anchors": self.anchors}
+        return replace(common, latency_weight=self.weight, **own)  # type: ignore[arg-type]
 
     @property
     def weight(self) -> float:
@@ -76,8 +82,13 @@ def figure_4(seeds: int) -> Iterator[Item]:
 
 
 def carry_out(items: list[Item], root: Path, settings: PaperSettings, tell: Callable[[str], object]) -> None:
-    """Make and judge what has no result yet; ``settings`` gives budget, sizes and steps to all."""
+    """Make and judge what has no result yet; ``settings`` gives budget, sizes and steps to all.
+
+    Raises:
+        SettingRefused: the folder holds runs of other settings, which must not stand in one table with these.
+    """
     open_items = [item for item in items if not (item.folder(root) / results.FILE).is_file()]
+    _refuse_others([item for item in items if item not in open_items], root, settings)
     tell(
         f"{len(items) - len(open_items)} of {len(items)} results are there; {len(open_items)} to go, "
         f"{estimate(open_items, settings)}"
@@ -96,6 +107,15 @@ def carry_out(items: list[Item], root: Path, settings: PaperSettings, tell: Call
             f"{done}/{len(open_items)} {item.mode} {JOBS[item.job]} {name} seed {item.seed}: reward {reward:.4f} after "
             f"{result.updates} updates, {result.train_s:.0f} s; about {left:.0f} minutes left"
         )
+
+
+def _refuse_others(finished: list[Item], root: Path, settings: PaperSettings) -> None:
+    """Look at one finished run of each method, mode and change: those of its other jobs and seeds were made along with it."""
+    samples = {(item.method, item.mode, item.changed): item for item in finished}
+    for item in samples.values():
+        folder = item.folder(root)
+        if (folder / CHECKPOINT).is_file():
+            refuse_other(resume(folder).settings, item.settings(settings), folder)
 
 
 def estimate(items: list[Item], settings: PaperSettings) -> str:
@@ -120,20 +140,8 @@ def make(item: Item, root: Path, settings: PaperSettings, statistics: Statistics
     if item.method in PEERS:
         sizer, made = _by_forecast(item, job, week(workload, 1), terms, settings.hidden, statistics)
         return Result(**common, **made, **fields_of(follow(sizer, job, *judged)))  # type: ignore[arg-type]
-    folder = item.folder(root)
-    if (folder / CHECKPOINT).is_file():
-        run = resume(folder)
-    else:
-        wanted = replace(
-            settings,
-            method=item.method,
-            jobs=(item.job,),
-            mode=item.mode,
-            latency_weight=item.weight,
-            seed=item.seed,
-            anchors=item.anchors,
-        )
-        run = begin(wanted, statistics)
+    folder, wanted = item.folder(root), item.settings(settings)
+    run = continued(folder, wanted) if (folder / CHECKPOINT).is_file() else begin(wanted, statistics)
     train(run, folder, lambda _: None)
     model = best_model(run)
     outcome = follow(Torch(model), job, *judged)
@@ -141,6 +149,18 @@ def make(item: Item, root: Path, settings: PaperSettings, statistics: Statistics
         common["drawn"] = fields_of(follow(Torch(model, np.random.default_rng(item.seed)), job, *judged))["reward"]
     made = {"updates": run.update, "train_s": round(run.seconds, 1), "validation": round(run.best, 5)}
     return Result(**common, **made, **fields_of(outcome))  # type: ignore[arg-type]
+
+
+def continued(folder: Path, wanted: PaperSettings) -> PaperRun:
+    """Return the run of a folder, to go on with under the wanted budget.
+
+    Raises:
+        SettingRefused: it was begun with other settings; names the field.
+        CheckpointRejected: its checkpoint is damaged.
+    """
+    run = resume(folder)
+    refuse_other(run.settings, wanted, folder)
+    return run if run.settings == wanted else resume(folder, budget_s=wanted.budget_s)
 
 
 def _by_forecast(

@@ -6,10 +6,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from model_export.checkpoints import CHECKPOINT
 from model_export.paper.figures import Attention, attention, distances
 from model_export.paper.parts import State
 from model_export.paper.sure import PaperSure, subgraph_inputs
-from model_export.paper.train import CHECKPOINT, Torch, begin, best_model, resume
+from model_export.paper.train import Torch, begin, best_model, resume
 from model_export.paper.world import View, offsets, start, terms_of, week
 from policies.proposal import Float64
 from simulation.jobs import load_job

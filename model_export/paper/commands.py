@@ -9,9 +9,12 @@ from pathlib import Path
 
 import click
 import msgspec
+from click.core import ParameterSource
 
-from contracts.errors import SurescaleError
+from contracts.errors import SurescaleError, reason_of
+from model_export.commands import make_folder, need_libraries
 from runtime.options import FiniteRange
+from runtime.whole_files import write_whole
 
 BEGIN, END = "<!-- {}: begin -->", "<!-- {}: end -->"
 
@@ -54,6 +57,7 @@ def policies(
     --quick judges shipped models. Without it the tables are made of the results in --out; --train makes them first, one model per
     method, job, mode and seed, and goes on where an earlier run stopped.
     """
+    _refuse_idle(quick, trains, ship is not None)
     if quick:
         from model_export.paper import quick as short
 
@@ -62,42 +66,59 @@ def policies(
         return
     from model_export.paper import report
 
-    chosen_modes, chosen_jobs = modes or ("clean", "compat"), jobs or report.ALL_JOBS
+    chosen_modes, chosen_jobs = (tuple(dict.fromkeys(found)) for found in (modes or ("clean", "compat"), jobs or report.ALL_JOBS))
     unknown = sorted(set(chosen_jobs) - set(report.ALL_JOBS))
     if unknown:
         raise BenchRefused(f"--job {unknown[0]}: the paper's jobs are {', '.join(report.ALL_JOBS)}")
+    if write is not None:
+        _check_page(write, [*(f"paper-{mode}" for mode in chosen_modes), *(["paper-figures"] if draws else [])])
     if trains:
         _train(out, chosen_modes, chosen_jobs, seeds, budget_s, updates, changes, draws)
-    elif changes:
-        raise BenchRefused("--set changes how policies are trained: add --train, and a folder of its own by --out")
     if ship is not None:
         _ship(out, ship, budget_s, updates)
     results = report.results_of(out, chosen_jobs)
     if not results:
         raise BenchRefused(f"there are no results in {out}: add --train (hours, torch), or use --quick")
-    if as_json:
+    if as_json and write is None:
         click.echo(_json(results))
         return
     texts = report.tables(results, chosen_modes, chosen_jobs)
+    for mode in chosen_modes:
+        if f"paper-{mode}" not in texts:
+            click.echo(f"no tables of mode {mode}: no job in {out} has results of all nine variants yet", err=True)
     drawn: dict[str, str] = {}
     if draws:
         texts["paper-figures"], drawn = report.figures(results, out)
     if write is not None:
         _write(write, texts, drawn)
-    click.echo("\n\n".join([machine(), *texts.values()]))
+    click.echo(_json(results) if as_json else "\n\n".join([machine(), *texts.values()]))
 
 
-def _need_torch() -> None:
-    try:
-        import torch
-        import torch_geometric  # noqa: F401
-    except ImportError as error:
-        raise BenchRefused(f"{error.name} is not installed; `make install-train` installs what training needs") from None
-    torch.set_num_threads(1)
+def _refuse_idle(quick: bool, trains: bool, ships: bool) -> None:
+    """Refuse options that the form asked for would not look at.
+
+    Raises:
+        BenchRefused: names the option, and the one that it needs or does not go with.
+    """
+    context = click.get_current_context()
+    given = [name for name in context.params if context.get_parameter_source(name) is not ParameterSource.DEFAULT]
+    options = {parameter.name: parameter.opts[0] for parameter in context.command.params}
+    beside = [name for name in given if name not in ("quick", "as_json")]
+    if quick and beside:
+        raise BenchRefused(
+            f"--quick judges the shipped models as they are and goes with --json alone; leave {options[beside[0]]} out"
+        )
+    if "changes" in given and not trains:
+        raise BenchRefused("--set changes how policies are trained: add --train, and a folder of its own by --out")
+    idle = [name for name in ("seeds", "budget_s", "updates") if name in given and not trains and not (ships and name != "seeds")]
+    if idle:
+        raise BenchRefused(
+            f"{options[idle[0]]} shapes a training: add --train, or leave it out; tables show all results in --out"
+        )
 
 
 def _ship(out: Path, folder: Path, budget_s: float, updates: int | None) -> None:
-    _need_torch()
+    need_libraries("onnx", "onnxscript", "onnxruntime")
     import logging
 
     from model_export.paper.settings import PaperSettings
@@ -120,7 +141,7 @@ def _train(
     changes: Sequence[str],
     draws: bool,
 ) -> None:
-    _need_torch()
+    need_libraries()
     from model_export.paper import campaign
     from model_export.paper.settings import PaperSettings, changed_settings
 
@@ -130,6 +151,7 @@ def _train(
     settings = PaperSettings("SURE", tuple(jobs), budget_s=budget_s, updates_max=updates)
     settings = changed_settings(settings, dict(change.split("=", 1) for change in changes))
 
+    make_folder(out)
     items = list(campaign.tables(tuple(modes), seeds, tuple(jobs)))  # type: ignore[arg-type]
     if draws:
         items += list(campaign.figure_4(seeds))
@@ -145,19 +167,30 @@ def _json(results: Sequence[msgspec.Struct]) -> str:
     return json.dumps([msgspec.to_builtins(result) for result in results], indent=1)
 
 
+def _check_page(page: Path, names: Sequence[str]) -> None:
+    """Refuse before the work a page that is not there, or lacks the lines that the texts stand between.
+
+    Raises:
+        BenchRefused: names the page and the lines.
+    """
+    try:
+        content = page.read_text(encoding="utf-8")
+    except OSError as error:
+        raise BenchRefused(f"--write: {page} cannot be read ({reason_of(error)}); name a page that is there") from None
+    for name in names:
+        if END.format(name) not in content.partition(BEGIN.format(name))[2]:
+            raise BenchRefused(f"--write: {page} needs the lines {BEGIN.format(name)} and {END.format(name)}")
+
+
 def _write(page: Path, texts: dict[str, str], drawn: dict[str, str]) -> None:
     content = page.read_text(encoding="utf-8")
     for name, text in texts.items():
-        before, opened, rest = content.partition(BEGIN.format(name))
-        _, closed, after = rest.partition(END.format(name))
-        if not opened or not closed:
-            raise BenchRefused(f"{page} needs the lines {BEGIN.format(name)} and {END.format(name)}")
+        before, _, rest = content.partition(BEGIN.format(name))
+        after = rest.partition(END.format(name))[2]
         content = f"{before}{BEGIN.format(name)}\n\n{text}\n\n{END.format(name)}{after}"
-    page.write_text(content, encoding="utf-8")
-    folder = page.parent / "figures"
-    folder.mkdir(exist_ok=True)
+    write_whole(page, content, option="--write")
     for name, svg in drawn.items():
-        (folder / name).write_text(svg, encoding="utf-8")
+        write_whole(page.parent / "figures" / name, svg, option="--write")
 
 
 def machine() -> str:

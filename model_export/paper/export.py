@@ -1,7 +1,6 @@
 """From a trained network of the paper to a package: its ONNX graphs, a parity check on real states, the card."""
 
 import hashlib
-import shutil
 import tempfile
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -12,16 +11,15 @@ import msgspec
 import numpy as np
 import torch
 
-from model_export.export import TERMS, ParityError, strip_traces
+from model_export.export import TERMS, ParityError, check_name, put_in_place, strip_traces, write_card
 from model_export.paper.ccrnn import LAYERS, Ccrnn
 from model_export.paper.dream import Dream
 from model_export.paper.parts import Method, State
 from model_export.paper.statistics import spread_start
 from model_export.paper.sure import PaperSure
 from model_export.paper.train import PaperRun, best_model
-from model_export.paper.world import SPAN_MINUTES, View, sizes_of, terms_of, week
+from model_export.paper.world import REACH, SPAN_MINUTES, View, sizes_of, terms_of, week
 from policies.features import FEATURE_VERSION, SLOTS_SHA256, SURE_WIDTH
-from policies.package import CARD
 from policies.paper.card import FORMAT, Kind, PaperCard, read_paper_package
 from policies.paper.models import open_model
 from simulation.jobs import load_job
@@ -45,7 +43,9 @@ def export_run(run: PaperRun, folder: Path, name: str, scores: dict[str, object]
 
     Raises:
         ParityError: ONNX and torch differ by more than 1e-5 on states of real loops.
+        ExportRefused: the name is none, or something else than a package stands there.
     """
+    check_name(folder, name)
     model = best_model(run)
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
@@ -56,10 +56,7 @@ def export_run(run: PaperRun, folder: Path, name: str, scores: dict[str, object]
         write_card(card, part)
         parity = check_parity(run, model, part)
         write_card(msgspec.structs.replace(card, training={**card.training, "parity": parity}), part)
-        target = folder / name
-        shutil.rmtree(target, ignore_errors=True)
-        part.replace(target)
-    return target
+        return put_in_place(part, folder, name)
 
 
 def export_graphs(model: Method, folder: Path, minutes: int) -> list[str]:
@@ -134,7 +131,8 @@ def check_parity(run: PaperRun, model: Method, folder: Path, states: int = 200) 
     """Compare actions of ONNX and torch on states of exploring loops of the run's own job.
 
     Raises:
-        ParityError: an action differs by more than 1e-5; where nodes are chosen, for more than one task-decision of a thousand.
+        ParityError: an action differs by more than 1e-5 or is no number; where nodes are chosen, in more than one task-decision
+            of a thousand.
     """
     served, _ = open_model(read_paper_package(folder))
     worst, other, seen = 0.0, 0, 0
@@ -145,7 +143,7 @@ def check_parity(run: PaperRun, model: Method, folder: Path, states: int = 200) 
         acted = served.act(view.encoded, view.graph, view.seeds)
         error = np.abs(wanted - acted.action)
         seen += error.size
-        other += int((error > PARITY_MAX).sum())
+        other += int((~(error <= PARITY_MAX)).sum())  # what is no number differs
         worst = max(worst, float(error[error <= PARITY_MAX].max(initial=0.0)))
     # A score at the edge of its grid may fall either way in the two runtimes; counted, and kept rare.
     if other > (seen // 1000 if isinstance(model, PaperSure) else 0):
@@ -183,6 +181,8 @@ def card_of(run: PaperRun, model: Method, folder: Path, name: str, scores: dict[
         span_minutes=SPAN_MINUTES,
         stale_minutes=STALE_MINUTES,
         hidden=settings.hidden,
+        reach=REACH if settings.mode == "compat" else 1.0,
+        rounding="towards-zero" if settings.mode == "compat" else "half-up",
         files={file: hashlib.sha256((folder / file).read_bytes()).hexdigest() for file in files},
         training={
             "settings": asdict(settings),
@@ -213,9 +213,3 @@ def kind_of(model: Method) -> Kind:
     """Return how a network is served."""
     kinds: tuple[tuple[type[Method], Kind], ...] = ((PaperSure, "subgraph"), (Dream, "sequential"), (Ccrnn, "recurrent"))
     return next((kind for network, kind in kinds if isinstance(model, network)), "whole")
-
-
-def write_card(card: PaperCard, folder: Path) -> None:
-    """Write the card, one field a line, the same bytes for the same card."""
-    raw = msgspec.json.format(msgspec.json.encode(card, order="deterministic"), indent=1)
-    (folder / CARD).write_bytes(raw + b"\n")

@@ -20,14 +20,16 @@ def results_of(out: Path, jobs: Sequence[str]) -> list[Result]:
 
 
 def tables(results: Sequence[Result], modes: Sequence[str], jobs: Sequence[str]) -> dict[str, str]:
-    """Return each mode's tables, ``paper-clean`` and ``paper-compat``, over the jobs whose nine variants are there."""
+    """Return each mode's tables, ``paper-clean`` and ``paper-compat``, over the jobs whose nine variants are there.
+
+    A mode without such a job is left out.
+    """
     texts = {}
     for mode in modes:
         found = [result for result in results if result.mode == mode and not result.changed]
         table = cells(found)
         whole = [job for job in jobs if set(VARIANTS) <= set(table.get(job, {}))]
         if not whole:
-            texts[f"paper-{mode}"] = f"No job has results of all nine variants in mode {mode} yet."
             continue
         parts = [_head(mode, found, whole), table_z(table, whole), table_raw(table, whole), words_on_peers(table, whole)]
         parts += [standing(table, whole), _significance(found, whole), table_drawn(found, whole)]
@@ -40,6 +42,8 @@ def _significance(found: Sequence[Result], jobs: Sequence[str]) -> str:
         return significance.table(found, jobs)
     except ImportError:
         return "The signed-rank tests need scipy: pip install 'surescale[placement]'."
+    except significance.Unpaired as unpaired:
+        return f"No signed-rank tests yet. {unpaired}."
 
 
 def _head(mode: str, found: Sequence[Result], jobs: Sequence[str]) -> str:

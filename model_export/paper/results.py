@@ -8,9 +8,15 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
+from contracts.errors import SurescaleError
 from model_export.paper.world import Outcome, PaperMode
+from runtime.whole_files import write_whole
 
 FILE = "result.json"
+
+
+class ResultRejected(SurescaleError):
+    """A file of results cannot be read."""
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,15 +71,23 @@ def fields_of(outcome: Outcome) -> dict[str, object]:
 
 def write(result: Result, folder: Path) -> None:
     """Write a result, whole or not at all."""
-    folder.mkdir(parents=True, exist_ok=True)
-    partial = folder / f"{FILE}.partial"
-    partial.write_bytes(msgspec.json.encode(result) + b"\n")
-    partial.replace(folder / FILE)
+    write_whole(folder / FILE, msgspec.json.encode(result).decode() + "\n", option="--out")
 
 
 def read_all(folder: Path) -> list[Result]:
-    """Return all results under a folder, in the order of their paths."""
-    return [msgspec.json.decode(path.read_bytes(), type=Result) for path in sorted(folder.rglob(FILE))]
+    """Return all results under a folder, in the order of their paths.
+
+    Raises:
+        ResultRejected: a file is damaged; names it.
+    """
+    return [_read(path) for path in sorted(folder.rglob(FILE))]
+
+
+def _read(path: Path) -> Result:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Result)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ResultRejected(f"{path} is no result ({error}); delete it, and --train judges that policy again") from None
 
 
 def cells(results: Iterable[Result]) -> dict[str, dict[str, Cell]]:

@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Literal
+from pathlib import Path
+from typing import Annotated, Literal
 
 import msgspec
 import numpy as np
+from msgspec import Meta
 
 from contracts.errors import SurescaleError
 from model_export.objective import INFORMATION
@@ -13,6 +15,10 @@ from model_export.paper.sure import Estimator, Gnn, Pairing, Readout
 from model_export.paper.world import PaperMode
 
 TAU_LAST = 0.1
+
+Count = Annotated[int, Meta(ge=1, le=10_000)]
+Positive = Annotated[float, Meta(gt=0, le=1000)]
+Weight = Annotated[float, Meta(ge=0, le=1000)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,38 +36,38 @@ class PaperSettings:
     """Processor seconds of one thread."""
     updates_max: int | None = None
     """Ends a run before its budget; for tests."""
-    hidden: int = 32
-    states: int = 0
+    hidden: Count = 32
+    states: Annotated[int, Meta(ge=0, le=10_000)] = 0
     """Loops B; 0: 400 over the tasks, from 8 to 16."""
-    branches: int = 40
-    hold_spans: int = 0
+    branches: Annotated[int, Meta(ge=2, le=10_000, multiple_of=2)] = 40
+    hold_spans: Annotated[int, Meta(ge=0, le=168)] = 0
     """0: the mode's own."""
-    discount: float = 0.7
+    discount: Annotated[float, Meta(ge=0, le=1)] = 0.7
     """What is drawn is held for so many hours, each counting less."""
-    episode: int = 24
+    episode: Count = 24
     """Decisions before the loops begin anew elsewhere in the week."""
-    learning_rate: float = 1e-2
+    learning_rate: Positive = 1e-2
     """Adam's, falling linearly to a twentieth."""
-    entropy: float = 1e-3
-    barrier: float = 1e-2
+    entropy: Weight = 1e-3
+    barrier: Weight = 1e-2
     """On -log(1 - a^2) of the mean actions: a saturated tanh has no gradient to come back by."""
-    limits: float = 1.0
+    limits: Weight = 1.0
     """On what a mean action asks beyond bounds and total limit: a job that asks for more everywhere gets the same everywhere."""
-    gradient_norm_max: float = 0.5
+    gradient_norm_max: Positive = 0.5
     """Of each part of a network by itself: the steep slopes of a sampler's relaxed choice would cut those of its head short."""
-    tau_first: float = 0.5
-    tau_last: float = TAU_LAST
+    tau_first: Positive = 0.5
+    tau_last: Positive = TAU_LAST
     """Temperature of the relaxed top-k."""
-    information_every: int = 4
+    information_every: Count = 4
     """Updates per one with the information term, whose whole graph is dear; it counts so many times then."""
-    anchors: int = 10
-    neighbours_max: int = 8
+    anchors: Count = 10
+    neighbours_max: Count = 8
     readout: Readout = "own"
     gnn: Gnn = "sage"
     direction: Literal["down", "both"] = "down"
     estimator: Estimator = "st"
     pairing: Pairing = "bilinear"
-    information: float = INFORMATION
+    information: Weight = INFORMATION
     """Weight of the information term; w/o MI has none."""
 
     def loops(self, tasks: int) -> int:
@@ -91,4 +97,20 @@ def changed_settings(settings: PaperSettings, changes: Mapping[str, str]) -> Pap
             settings = msgspec.convert({**asdict(settings), name: value}, PaperSettings, strict=False)
         except msgspec.ValidationError as error:
             raise SettingRefused(f"{name}={value}: {str(error).split(' - at ')[0]}") from None
+    if settings.states == 1:
+        raise SettingRefused("states=1: the information term tells states apart; give two and more, or 0")
     return settings
+
+
+def refuse_other(begun: PaperSettings, wanted: PaperSettings, folder: Path) -> None:
+    """Refuse to mix what was trained under other settings with what is wanted; budgets, which only bound a run, may differ.
+
+    Raises:
+        SettingRefused: names the first field that differs, and both values.
+    """
+    for field in fields(PaperSettings):
+        one, other = getattr(begun, field.name), getattr(wanted, field.name)
+        if one != other and field.name != "budget_s":
+            raise SettingRefused(
+                f"{folder}: its run was begun with {field.name}={one}, not {other}; give the same, or another folder by --out"
+            )

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import numpy as np
 
+from model_export.checkpoints import CHECKPOINT
 from model_export.paper.campaign import Item
 from model_export.paper.export import export_run, slug
 from model_export.paper.methods import LEARNED
 from model_export.paper.results import cells, read_all
 from model_export.paper.settings import PaperSettings
 from model_export.paper.statistics import fit_statistics
-from model_export.paper.train import CHECKPOINT, PaperRun, Torch, begin, best_model, resume, train
+from model_export.paper.train import PaperRun, Torch, begin, best_model, resume, train
 from model_export.paper.world import DECISIONS, JOBS, RUNS, follow, offsets, terms_of, week
 from simulation.jobs import load_job
 from simulation.workload import load_workload

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from contracts.errors import SurescaleError
 from model_export.paper.results import Result
 from model_export.paper.world import JOBS
 from model_export.paper.zscores import VARIANTS, bootstrap
@@ -18,6 +19,10 @@ OURS = "SURE"
 RIVALS = tuple(name for name in VARIANTS if name != OURS)
 SIGNIFICANT = 0.05
 JOBS_MIN = 6  # for fewer pairs no p of the test is below 0.05
+
+
+class Unpaired(SurescaleError):
+    """Two methods have no training seed in common on a job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +46,14 @@ def paired(results: Sequence[Result], job: str, rival: str) -> Float64:
     """Return SURE's rewards less the rival's, [S, R] over common seeds and offsets; a rule, which has no seeds, meets all.
 
     Raises:
-        KeyError: the job lacks one of the two, or they share no seed.
+        Unpaired: the job lacks one of the two, or they share no seed.
     """
     ours, theirs = _by_seed(results, job, OURS), _by_seed(results, job, rival)
     if rival == "HPA" and theirs:
         theirs = dict.fromkeys(ours, next(iter(theirs.values())))
     common = sorted(ours.keys() & theirs.keys())
     if not common:
-        raise KeyError(f"{job}: no training seed of both {OURS} and {rival}")
+        raise Unpaired(f"{JOBS[job]}: there is no training seed of both {OURS} and {rival}; --train makes what is missing")
     return np.array([np.subtract(ours[seed], theirs[seed]) for seed in common])
 
 

@@ -42,6 +42,8 @@ def lines(panels: Sequence[Panel], columns: int = 2) -> str:
 def _line_panel(panel: Panel) -> str:
     found = [value for line in panel.lines.values() for value in line.values if value is not None]
     found += [end for line in panel.lines.values() for pair in line.ends if pair is not None for end in pair]
+    if not found:
+        return text(panel.title, LEFT, 14, weight="bold") + text("no results yet", WIDTH / 2, HEIGHT / 2, anchor="middle")
     marks = ticks(min(found), max(found))
     step = (WIDTH - LEFT - RIGHT) / max(1, len(panel.places))
 

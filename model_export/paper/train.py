@@ -11,20 +11,23 @@ state, whatever the number of branches. Half of the loops then follow the mean a
 import json
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from model_export import checkpoints
 from model_export.paper.draws import credit, draw, gains, log_probability
 from model_export.paper.methods import build
 from model_export.paper.parts import Method, Passed, State
 from model_export.paper.settings import TAU_LAST, PaperSettings
 from model_export.paper.statistics import spread_start
 from model_export.paper.world import SPAN_MINUTES, View, action_for, asked_for, follow, offsets, sizes_of, terms_of, week
+from model_export.steps import TrainingDiverged, take_step
 from policies.graph import Int64
 from policies.package import Statistics
 from policies.proposal import Float64
@@ -32,7 +35,6 @@ from simulation.jobs import SizedJob, load_job
 from simulation.loop import LoopRows, Terms
 from simulation.workload import Workload, load_workload
 
-CHECKPOINT = "checkpoint.pt"
 STD_FIRST = {"clean": 0.2, "compat": 0.3}
 """First exploration: every task limits the whole job's flow; more where sizes are cut towards zero, so that they move at all."""
 STD_LAST = {"clean": None, "compat": 0.1}
@@ -62,6 +64,7 @@ class PaperRun:
     best: float = float("-inf")
     validations: int = 0
     episodes: int = 0
+    loops: "Loops | None" = None
 
     @property
     def done(self) -> float:
@@ -99,7 +102,6 @@ def train(run: PaperRun, folder: Path | None, tell: Callable[[PaperRun], object]
     """Bring a run to its end; with a folder, leave a checkpoint at every validation."""
     workload = load_workload(run.settings.workload)
     jobs, load = [load_job(name, workload) for name in run.settings.jobs], week(workload, 1)
-    loops: Loops | None = None
 
     def validation() -> float:
         return float(np.mean([validate(run, job, load) for job in jobs]))
@@ -109,10 +111,10 @@ def train(run: PaperRun, folder: Path | None, tell: Callable[[PaperRun], object]
     while run.done < 1.0 or run.validations < len(VALIDATIONS):
         began = time.process_time()
         if run.done < 1.0:
-            if loops is None or loops.age >= run.settings.episode:
-                loops = Loops.begin(run, jobs[run.episodes % len(jobs)], load)
+            if run.loops is None or run.loops.age >= run.settings.episode:
+                run.loops = Loops.begin(run, jobs[run.episodes % len(jobs)], load)
                 run.episodes += 1
-            update(run, loops)
+            update(run, run.loops)
         run.seconds += time.process_time() - began
         if run.done >= VALIDATIONS[run.validations]:
             _keep_best(run, validation())
@@ -129,10 +131,15 @@ def _keep_best(run: PaperRun, reward: float) -> None:
 
 @dataclass(slots=True)
 class Loops:
-    """B closed loops."""
+    """B closed loops. ``way`` is how they came to where they are: minutes [B], first sizes [B, N], what was carried out since."""
 
     rows: LoopRows
-    age: int = 0
+    way: list[Int64] = field(default_factory=list)
+
+    @property
+    def age(self) -> int:
+        """Return the decisions since they began."""
+        return len(self.way) - 2
 
     @classmethod
     def begin(cls, run: PaperRun, job: SizedJob, load: Workload) -> "Loops":
@@ -142,7 +149,16 @@ class Loops:
         if run.done < FREE_RESTARTS[settings.mode]:
             terms = replace(terms, restart_ms=0)
         first = SPAN_MINUTES * run.generator.integers(1, load.minutes // SPAN_MINUTES, size=settings.loops(job.size))
-        return cls(LoopRows(job, load, first, spread_start(job, load, first, run.generator), terms))
+        start = spread_start(job, load, first, run.generator)
+        return cls(LoopRows(job, load, first, start, terms), [first, start])
+
+    @classmethod
+    def again(cls, job: SizedJob, load: Workload, terms: Terms, way: list[Int64]) -> "Loops":
+        """Return loops that went this way."""
+        loops = cls(LoopRows(job, load, way[0], way[1], terms), way[:2])
+        for desired in way[2:]:
+            loops.go_on(desired)
+        return loops
 
     def try_out(self, desired: Int64, spans: int = 1, discount: float = 1.0) -> Float64:
         """Return discounted rewards [G, B] of holding desired [G, B, N] for so many spans; the loops themselves stand still.
@@ -154,7 +170,8 @@ class Loops:
         twin, wanted = self.rows.repeated(len(desired)), desired.reshape(-1, desired.shape[-1])
         total = np.zeros(len(wanted))
         for at in range(spans):
-            span = twin.step(wanted)
+            span = twin.step(wanted, is_full=True)
+            assert span.full_latency is not None
             total += discount**at * twin.reward(span)
             total -= discount**at * twin.terms.latency_weight * (span.full_latency - span.latency)
         return total.reshape(len(desired), -1)
@@ -162,7 +179,7 @@ class Loops:
     def go_on(self, desired: Int64) -> None:
         """Carry out desired [B, N]."""
         self.rows.step(desired)
-        self.age += 1
+        self.way.append(desired)
 
 
 def update(run: PaperRun, loops: Loops) -> None:
@@ -195,10 +212,11 @@ def update(run: PaperRun, loops: Loops) -> None:
         loss = loss + choice_loss(loops, (passed, other), current, settings)
     run.optimiser.zero_grad()
     loss.backward()
-    for part in run.model.children():  # some hold only constants
-        if next(part.parameters(), None) is not None:
-            torch.nn.utils.clip_grad_norm_(part.parameters(), settings.gradient_norm_max)
-    run.optimiser.step()
+    try:
+        take_step(run.optimiser, float(loss.detach()), run.model.children(), settings.gradient_norm_max)
+    except TrainingDiverged as diverged:
+        at = f"{settings.method} on {job.name}, {settings.mode}, seed {settings.seed}, update {run.update + 1}"
+        raise TrainingDiverged(f"{at}: {diverged}; train it in a folder of its own with --set learning_rate=LESS") from None
     follows_mean = (np.arange(len(mean)) % 2 == 0)[:, None]
     loops.go_on(np.where(follows_mean, on_mean, desired[0]))
     run.update += 1
@@ -277,7 +295,6 @@ def _copy(model: Method) -> dict[str, Tensor]:
 
 def save(run: PaperRun, folder: Path) -> None:
     """Write the run's checkpoint, whole or not at all."""
-    folder.mkdir(parents=True, exist_ok=True)
     document = {
         "settings": json.dumps(asdict(run.settings)),
         "statistics": json.dumps({"mean": run.statistics.mean, "std": run.statistics.std}),
@@ -287,14 +304,22 @@ def save(run: PaperRun, folder: Path) -> None:
         "generator": json.dumps(run.generator.bit_generator.state),
         **{name: getattr(run, name) for name in ("update", "seconds", "best", "validations", "episodes")},
     }
-    partial = folder / f"{CHECKPOINT}.partial"
-    torch.save(document, partial)
-    partial.replace(folder / CHECKPOINT)
+    if run.loops is not None and run.done < 1.0:
+        document["restart_ms"] = run.loops.rows.terms.restart_ms
+        document["way"] = [torch.from_numpy(part.copy()) for part in run.loops.way]
+    checkpoints.write(document, folder)
 
 
 def resume(folder: Path, **changes: object) -> PaperRun:
-    """Return the run that a checkpoint holds; ``changes`` replace settings, such as a longer budget."""
-    document = torch.load(folder / CHECKPOINT, weights_only=True)
+    """Return the run that a checkpoint holds; ``changes`` replace settings, such as a longer budget.
+
+    Raises:
+        CheckpointRejected: the checkpoint is damaged or holds no such run.
+    """
+    return checkpoints.restored(folder, lambda document: _restored(document, changes))
+
+
+def _restored(document: dict[str, Any], changes: dict[str, object]) -> PaperRun:
     settings = replace(msgspec.json.decode(document["settings"], type=PaperSettings), **changes)  # type: ignore[arg-type]
     fields = json.loads(document["statistics"])
     statistics = Statistics(mean=tuple(fields["mean"]), std=tuple(fields["std"]))
@@ -308,7 +333,16 @@ def resume(folder: Path, **changes: object) -> PaperRun:
     )
     if run.done < 1.0 and changes:  # validations are due at shares of the new budget
         run.validations = sum(share <= run.done for share in VALIDATIONS)
+    if run.done < 1.0 and "way" in document:  # without it, as it was once, an episode begins anew
+        run.loops = _loops_of(run, document)
     return run
+
+
+def _loops_of(run: PaperRun, document: dict[str, Any]) -> Loops:
+    settings, workload = run.settings, load_workload(run.settings.workload)
+    job = load_job(settings.jobs[(run.episodes - 1) % len(settings.jobs)], workload)
+    terms = replace(terms_of(settings.mode, settings.latency_weight), restart_ms=document["restart_ms"])
+    return Loops.again(job, week(workload, 1), terms, [part.numpy() for part in document["way"]])
 
 
 def best_model(run: PaperRun) -> Method:

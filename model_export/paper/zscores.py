@@ -11,6 +11,7 @@ import numpy as np
 VARIANTS = ("HPA", "DeepWeave", "DREAM", "TVW-RL", "ASTGCN", "CCRNN", "SURE", "w/o NVSS", "w/o MI")
 PEERS = ("ASTGCN-PRED", "CCRNN-PRED")
 """Not in the print: placed on the scale of the nine, which they do not shape."""
+ALIKE = 1e-9  # equal rewards deviate by their rounding, some 1e-17
 SIZES = ("Small-1", "Small-2", "Medium-1", "Medium-2", "Large-1", "Large-2")
 
 PRINTED: dict[str, tuple[float, ...]] = {
@@ -38,7 +39,7 @@ def standardised(rewards: Mapping[str, float]) -> dict[str, float]:
     Where all nine are equal every z is 0.
     """
     mean, deviation = scale(rewards)
-    return {name: (reward - mean) / deviation if deviation > 0 else 0.0 for name, reward in rewards.items()}
+    return {name: (reward - mean) / deviation if deviation > ALIKE else 0.0 for name, reward in rewards.items()}
 
 
 def averages(by_job: Sequence[Mapping[str, float]]) -> dict[str, float]:

@@ -3,6 +3,7 @@
 import json
 import os
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -64,7 +65,7 @@ def command(
 ) -> None:
     """Run policies on a job under a workload, closed loop in the simulator, and report reward, latency and cost."""
     from contracts.errors import SurescaleError
-    from runtime.whole_files import check_folder, write_whole
+    from runtime.whole_files import write_whole
     from simulation.evaluation.judging import Asked
 
     span = int(span_minutes) if span_minutes else None
@@ -73,15 +74,25 @@ def command(
     try:
         names = _names(policies, asked.policy_folder)
         if report_file is not None:
-            check_folder(report_file, option="--report")
+            _check_file(report_file)
         setting = _setting(job, workload, asked)
         report = _report(names, setting, workers or min(WORKERS_MAX, os.cpu_count() or 1))
-        text = json.dumps(report, indent=1, allow_nan=False) + "\n"
-        if report_file is not None:
-            write_whole(report_file, text, option="--report")
     except (SurescaleError, OSError) as error:
         raise Refused(" ".join(str(error).split())) from error
-    if as_json:
+    text, failure = json.dumps(report, indent=1, allow_nan=False) + "\n", None
+    if report_file is not None:
+        try:
+            write_whole(report_file, text, option="--report")
+        except SurescaleError as error:  # a disk that is full by now: what took hours is shown all the same
+            failure = error
+    _show(report, text if as_json else None)
+    if failure is not None:
+        raise Refused(" ".join(str(failure).split())) from failure
+
+
+def _show(report: dict[str, Any], text: str | None) -> None:
+    """Print the report's text, or without one its table."""
+    if text is not None:
         click.echo(text, nl=False)
         return
     from services import screens
@@ -90,9 +101,25 @@ def command(
     show(report, screens.console(WIDTH_WITHOUT_TERMINAL))
 
 
+def _check_file(path: Path) -> None:
+    """Refuse before hours of work a report that could not be written after them."""
+    from contracts.errors import SettingsError, reason_of
+    from runtime.whole_files import check_folder
+
+    try:
+        check_folder(path, option="--report")
+        real = Path(os.path.realpath(path))
+        with NamedTemporaryFile(dir=real.parent, prefix=f".{real.name}-"):
+            pass
+    except OSError as error:
+        raise SettingsError(f"--report: {path} cannot be written ({reason_of(error)}); name another file") from None
+
+
 def _names(policies: str, folder: str) -> list[str]:
     from simulation.evaluation.judging import EvaluationError, known_names, usable
 
+    if folder and not Path(folder).is_dir():
+        raise EvaluationError(f"SURESCALE_POLICY_FOLDER: there is no folder {folder}; name another with --policy-folder")
     known = known_names(folder)
     names = list(known) if policies == "all" else [name.strip() for name in policies.split(",")]
     for name in names:

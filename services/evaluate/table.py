@@ -1,9 +1,11 @@
 """The report of an evaluation as a table for people."""
 
+from functools import partial
 from typing import Any
 
 from rich.box import SIMPLE
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 _COLUMNS = ("policy", "reward", "95 %", "latency", "utilisation", "rescales/day", "worst hour", "task minutes")
@@ -11,18 +13,19 @@ _COLUMNS = ("policy", "reward", "95 %", "latency", "utilisation", "rescales/day"
 
 def show(report: dict[str, Any], console: Console) -> None:
     """Print the table, best reward first, clairvoyant policies last and apart."""
-    console.print(
+    say = partial(console.print, markup=False, emoji=False)  # names may hold brackets and colons
+    say(
         f"{report['job']} ({report['tasks']} tasks) under {report['workload']}, mode {report['mode']}, "
         f"lambda {report['lambda']:g}, load factor {report['load_factor']:.3g}"
     )
     part = report["calibration"]
     how = "calibrated on" if part["tuned"] else "rules as shipped; kept free:"
-    console.print(
+    say(
         f"{how} minutes {part['first_minute']} to {part['end_minute']}; {len(report['runs'])} runs of "
         f"{report['scored_hours']} scored hours from minutes {', '.join(str(run['offset']) for run in report['runs'])}"
     )
     for gap in report["gaps"]:
-        console.print(f"gap: minutes {gap['first_minute']} to {gap['last_minute']} without requests, left out")
+        say(f"gap: minutes {gap['first_minute']} to {gap['last_minute']} without requests, left out")
     console.print(_table(report))
     _notes(report, console)
 
@@ -38,7 +41,7 @@ def _table(report: dict[str, Any]) -> Table:
     for name, figures in ranked:
         low, high = figures["reward_ci95"]
         cells = [
-            f"{name} *" if figures["clairvoyant"] else name,
+            escape(f"{name} *" if figures["clairvoyant"] else name),
             f"{figures['reward_mean']:.4f}",
             f"{low:.4f} .. {high:.4f}",
             f"{figures['latency_mean']:.3f}",
@@ -71,4 +74,5 @@ def _notes(report: dict[str, Any], console: Console) -> None:
         console.print(f"static to oracle: {gap['width']:.4f}")
     for name, figures in report["policies"].items():
         if figures["stand_ins"]:
-            console.print(f"{name}: the stand-in rule answered {figures['stand_ins']} times: {figures['stand_in_reason']}")
+            told = f"{name}: the stand-in rule answered {figures['stand_ins']} times: {figures['stand_in_reason']}"
+            console.print(told, markup=False, emoji=False)

@@ -1,13 +1,19 @@
-"""Judges several policies side by side in processes of their own, and tells how far each one is."""
+"""Judges several policies side by side in processes of their own, and tells how far each one is.
+
+Workers end with the command, however it ends: each watches a pipe of which the command alone holds the other end.
+"""
 
 import multiprocessing
 import os
 import queue
+import signal
+import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from typing import Any
 
 from simulation.evaluation.judging import EvaluationError, Judged, Setting, judged
@@ -37,16 +43,18 @@ def judge_all(names: Sequence[str], setting: Setting, workers: int, progress: Pr
         os.environ.setdefault(variable, "1")
     context = multiprocessing.get_context("spawn")
     told: Any = context.Queue()
-    with ProcessPoolExecutor(min(workers, len(names)), mp_context=context, initializer=_begin, initargs=(told,)) as pool:
-        order = sorted(names, key=lambda name: (name not in _LONG, _LONG.index(name) if name in _LONG else 0))
-        futures = {name: pool.submit(_in_worker, name, setting) for name in order}
+    watched, held = context.Pipe(duplex=False)
+    count = min(workers, len(names))
+    with held, ProcessPoolExecutor(count, mp_context=context, initializer=_begin, initargs=(told, watched)) as pool:
         try:
+            order = sorted(names, key=lambda name: (name not in _LONG, _LONG.index(name) if name in _LONG else 0))
+            futures = {name: pool.submit(_in_worker, name, setting) for name in order}
             _relay(told, list(futures.values()), progress)
             return [futures[name].result() for name in names]
         except BrokenProcessPool:
             raise EvaluationError("--workers: a worker process died, for want of memory perhaps; try --workers 1") from None
         except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
+            held.close()  # the pool waits for its workers, which would go on with what they have begun
             raise
 
 
@@ -67,9 +75,17 @@ def _relay(told: Any, futures: list[Future[Timed]], progress: Progress) -> None:
 _told: Any = None
 
 
-def _begin(told: Any) -> None:
+def _begin(told: Any, watched: Connection) -> None:
     global _told
     _told = told
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal tells the whole group; the command decides
+    threading.Thread(target=_end_with_command, args=(watched,), daemon=True).start()
+
+
+def _end_with_command(watched: Connection) -> None:
+    """End this process at once when the command gives up or is gone: its end of the pipe is closed then."""
+    watched.poll(None)
+    os._exit(1)
 
 
 def _in_worker(name: str, setting: Setting) -> Timed:

@@ -115,7 +115,7 @@ def follow(policy: Policy, trial: Trial, told: Callable[[float], None]) -> Outco
     rows = trial.rows()
     spans = drive(trial, rows, choose, told)
     return Outcome(
-        hours=hours_of(spans, trial.terms, trial.first_minutes, trial.job.path_minutes),
+        hours=hours_of(spans, trial.terms, trial.first_minutes, trial.job),
         decisions=len(spans),
         stand_ins=len(reasons),
         stand_in_reason=reasons[0] if reasons else "",

@@ -4,7 +4,8 @@ At every decision, for every run: candidates are tried on copies of the run over
 candidate, the second under the better of holding it and of the clairvoyant rule; the best candidate is carried out. Candidates
 are holding, the static vector, sizes proportional to service times at many capacities, and then neighbours of the best one. It
 is greedy, so no true optimum but a strong lower bound of it. As a clairvoyant may, it finally takes for each run the best whole
-trajectory of its own searches, the clairvoyant rules, the static vector and holding; so it never loses to any of these.
+trajectory of its own searches, the clairvoyant rules, both static vectors (chosen and configured) and holding; so it never
+loses to any of these.
 """
 
 from collections.abc import Callable
@@ -40,7 +41,7 @@ def follow_oracle(trial: Trial, static: Int64, told: Callable[[float], None]) ->
     for done, minutes in enumerate(spans):
         found.append(_searched(trial.every_minutes(minutes), static, partial(_part, told, done, len(spans) + 1)))
     found += clairvoyant_hours(trial, SETTINGS, partial(_part, told, len(spans), len(spans) + 1))
-    found += [_fixed_hours(trial, sizes) for sizes in (static, trial.job.start_parallelism)]
+    found += [_fixed_hours(trial, sizes) for sizes in (static, trial.job.configured_parallelism, trial.job.start_parallelism)]
     return Outcome(hours=best_of(found), decisions=trial.hours * HOUR // spans[0])
 
 
@@ -52,7 +53,7 @@ def _searched(trial: Trial, static: Int64, told: Callable[[float], None]) -> Hou
     width = WIDTH if trial.terms.mode == "clean" else WIDTH_OF_TASKS
     search = _Search(trial, static, Foresight.of(trial.workload), width)
     spans = drive(trial, trial.rows(width), search.choose, told)
-    return hours_of(spans, trial.terms, np.repeat(trial.first_minutes, width), trial.job.path_minutes).every(0, width)
+    return hours_of(spans, trial.terms, np.repeat(trial.first_minutes, width), trial.job).every(0, width)
 
 
 def best_of(trajectories: list[Hours]) -> Hours:
@@ -66,7 +67,7 @@ def _fixed_hours(trial: Trial, sizes: Int64) -> Hours:
     own = trial.at_span(SPAN_MINUTES)
     wanted = np.tile(sizes, (len(trial.first_minutes), 1))
     spans = drive(own, own.rows(), lambda rows: limited(wanted, rows.parallelism, trial.job), lambda share: None)
-    return hours_of(spans, own.terms, trial.first_minutes, trial.job.path_minutes)
+    return hours_of(spans, own.terms, trial.first_minutes, trial.job)
 
 
 @dataclass(frozen=True, slots=True)

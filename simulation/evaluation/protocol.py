@@ -14,6 +14,7 @@ DAY = 24 * HOUR
 EPISODE_MINUTES_MAX = 7 * DAY
 EPISODE_MINUTES_MIN = 3 * HOUR  # an hour to settle, two to judge
 CALIBRATION_MINUTES_MIN = 4 * HOUR
+CALIBRATE_LENGTH_MAX = 40  # characters of A:B
 ROOM_SHARE = 0.25  # of the judging part, kept free so that several runs begin at different times
 
 
@@ -74,7 +75,7 @@ def place_runs(workload: Workload, part: Split, runs: int, seed: int) -> Runs:
     A run lasts seven days, or three quarters of what follows the calibration part if that is less (all of it for a single run).
 
     Raises:
-        ProtocolError: too little follows the calibration part for so many different runs.
+        ProtocolError: too little follows the calibration part for so many different runs, or one has no minute that counts.
     """
     left = (workload.minutes - part.end) // HOUR
     longest = left if runs == 1 else min(left - (runs - 1), int(left * (1 - ROOM_SHARE)))
@@ -88,13 +89,20 @@ def place_runs(workload: Workload, part: Split, runs: int, seed: int) -> Runs:
     generator = np.random.default_rng(seed)
     edges = [places * index // runs for index in range(runs + 1)]
     chosen = [int(generator.integers(low, high)) for low, high in pairwise(edges)]
-    return Runs(offsets=part.end + HOUR * np.array(chosen, dtype=np.int64), minutes=hours * HOUR)
+    found = Runs(offsets=part.end + HOUR * np.array(chosen, dtype=np.int64), minutes=hours * HOUR)
+    for offset in found.offsets.tolist():
+        if workload.masked[offset + HOUR : offset + found.minutes].all():
+            raise ProtocolError(
+                f"--runs: the run from minute {offset} to {offset + found.minutes} has nothing to judge by: {workload.name} has "
+                "no requests after its first hour; give another --calibrate or --seed, or a fuller workload"
+            )
+    return found
 
 
 def _named(calibrate: str, workload: Workload) -> tuple[int, int]:
-    first, colon, end = calibrate.partition(":")
-    if not colon or not first.strip().isdecimal() or not end.strip().isdecimal():
-        raise ProtocolError(f"--calibrate: {calibrate!r} is not A:B in minutes; 0:10080 is the first week")
+    first, colon, end = (part.strip() for part in calibrate.partition(":"))
+    if len(calibrate) > CALIBRATE_LENGTH_MAX or not colon or not first.isdecimal() or not end.isdecimal():
+        raise ProtocolError(f"--calibrate: {calibrate[:CALIBRATE_LENGTH_MAX]!r} is not A:B in minutes; 0:10080 is the first week")
     if not int(first) < int(end) <= workload.minutes:
         raise ProtocolError(
             f"--calibrate: {calibrate} does not lie within the {workload.minutes} minutes of {workload.name}; need A < B <= that"

@@ -90,7 +90,7 @@ def _comparison(results: Sequence[Judged]) -> dict[str, Any]:
     hours = {result.name: result.outcome.hours for result in results}
     rewards = {name: own.mean(own.rewards) for name, own in hours.items()}
     rules = [name for name in hours if name in (*RULES, FORECAST) and name not in NO_RIVALS]
-    best = max(rules, key=lambda name: rewards[name]) if rules else None
+    best = max(sorted(rules), key=lambda name: rewards[name]) if rules else None
     pairs = {name: {other: _difference(own, hours[other]) for other in hours if other != name} for name, own in hours.items()}
     to_best = {name: to[best] for name, to in pairs.items() if name != best} if best is not None else {}
     found: dict[str, Any] = {"best_rule": best, "to_best_rule": to_best, "paired": pairs, "static_to_oracle": None}

@@ -4,6 +4,7 @@ Runs overlap in time, so their hours are no independent draws. An interval there
 workload's own time, each with all hours that any run spent in it.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 from policies.graph import Int64
 from policies.proposal import Float64
 from simulation.cores import Span, Terms
+from simulation.jobs import SizedJob
 from simulation.report import LATENCY_MINUTES_MAX, latency_minutes
 
 BLOCK_HOURS = 12
@@ -32,6 +34,7 @@ class Hours:
         rescales: changes of parallelism.
         first: int64 [R], the hour of the workload in which each run's scoring begins.
         latency_weight: lambda of the reward.
+        latency_cap: the greatest latency that the reward knows; infinite where there is none.
     """
 
     latency: Float64
@@ -41,6 +44,7 @@ class Hours:
     rescales: Int64
     first: Int64
     latency_weight: float
+    latency_cap: float
 
     @property
     def rewards(self) -> Float64:
@@ -84,7 +88,7 @@ class Hours:
     @property
     def hours_at_cap(self) -> float:
         """Return the hours a run spent at the greatest latency that the reward knows."""
-        return float(((self.latency >= LATENCY_MINUTES_MAX - 1e-9) & (self.weight > 0)).sum()) / len(self.latency)
+        return float(((self.latency >= self.latency_cap - 1e-9) & (self.weight > 0)).sum()) / len(self.latency)
 
     def blocks(self, values: Float64) -> tuple[Float64, Float64]:
         """Return weighted sums of values [R, H] and weights per block of the workload, [K] each; empty blocks are left out."""
@@ -98,7 +102,7 @@ class Hours:
 _ARRAYS = ("latency", "utilisation", "weight", "task_minutes", "rescales", "first")
 
 
-def hours_of(spans: Sequence[Span], terms: Terms, first_minutes: Int64, path_minutes: float) -> Hours:
+def hours_of(spans: Sequence[Span], terms: Terms, first_minutes: Int64, job: SizedJob) -> Hours:
     """Return the whole hours of spans that follow one another; ``terms.span_minutes`` must divide an hour."""
     each = HOUR_MINUTES // terms.span_minutes
     whole = len(spans) // each * each
@@ -113,7 +117,7 @@ def hours_of(spans: Sequence[Span], terms: Terms, first_minutes: Int64, path_min
 
     counted = summed("counted_minutes")
     if terms.mode == "clean":
-        waited = latency_minutes(summed("backlog_minutes"), summed("arrivals"), path_minutes)
+        waited = latency_minutes(summed("backlog_minutes"), summed("arrivals"), job.path_minutes)
         latency = np.where(counted > 0, np.minimum(waited, LATENCY_MINUTES_MAX), 0.0)
         utilisation = summed("busy_minutes") / np.maximum(summed("allocated_minutes"), 1e-9)
     else:
@@ -126,7 +130,14 @@ def hours_of(spans: Sequence[Span], terms: Terms, first_minutes: Int64, path_min
         rescales=np.rint(summed("rescaled")).astype(np.int64),
         first=first_minutes // HOUR_MINUTES,
         latency_weight=terms.latency_weight,
+        latency_cap=_latency_cap(terms, job),
     )
+
+
+def _latency_cap(terms: Terms, job: SizedJob) -> float:
+    """Return the greatest latency that the reward knows (``simulation.cores.Span``)."""
+    caps = {"clean": LATENCY_MINUTES_MAX, "slo": LATENCY_MINUTES_MAX / job.slo_minutes, "compat": math.inf}
+    return caps[terms.mode]
 
 
 def interval(hours: Hours, seed: int) -> tuple[float, float]:

@@ -68,7 +68,7 @@ def sizes_scores(candidates: Int64, ground: Ground) -> Float64:
     desired = np.repeat(candidates, len(ground.first_minutes), axis=0)
     spans = [rows.step(desired) for _ in range(ground.hours)]
     first = np.tile(ground.first_minutes, len(candidates))
-    return ground.scores(hours_of(spans, rows.terms, first, ground.job.path_minutes), len(candidates))
+    return ground.scores(hours_of(spans, rows.terms, first, ground.job), len(candidates))
 
 
 def single_steps(sizes: Int64, job: SizedJob) -> Int64:

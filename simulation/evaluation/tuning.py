@@ -116,7 +116,7 @@ def rule_scores(rules: Sequence[Calibrated], ground: Ground, told: Callable[[flo
         spans.append(rows.step(limited(wanted, reading.current, ground.job)))
         told((done + 1) / total)
     first = np.tile(ground.first_minutes, len(rules))
-    return ground.scores(hours_of(spans, rows.terms, first, ground.job.path_minutes), len(rules))
+    return ground.scores(hours_of(spans, rows.terms, first, ground.job), len(rules))
 
 
 def reading_of(rows: LoopRows) -> Reading:

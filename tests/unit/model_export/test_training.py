@@ -1,5 +1,9 @@
 """A run of a few updates: it resumes to the same weights, exports with parity, and its package serves."""
 
+import re
+import resource
+import shutil
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,12 +14,24 @@ from click.testing import CliRunner
 torch = pytest.importorskip("torch", reason="training needs torch: make install-train")
 
 from contracts.errors import SurescaleError  # noqa: E402
+from model_export import checkpoints  # noqa: E402
+from model_export.base_fit import fit_forecast  # noqa: E402
+from model_export.checkpoints import CHECKPOINT, CheckpointNotWritten, CheckpointRejected  # noqa: E402
 from model_export.commands import export as export_command  # noqa: E402
 from model_export.commands import train as train_command  # noqa: E402
 from model_export.evaluate import judge, paired  # noqa: E402
-from model_export.export import ParityError, check_parity, export_package  # noqa: E402
+from model_export.export import (  # noqa: E402
+    ExportRefused,
+    ParityError,
+    check_name,
+    check_parity,
+    export_package,
+    largest_error,
+    put_in_place,
+)
 from model_export.rollout import Branching  # noqa: E402
-from model_export.train import Run, TrainSettings, resume, save, start_run, train  # noqa: E402
+from model_export.steps import TrainingDiverged  # noqa: E402
+from model_export.train import Run, TrainSettings, first_week, resume, save, start_run, train  # noqa: E402
 from policies.onnx_policy import OnnxPolicy  # noqa: E402
 from policies.registry import load_policy  # noqa: E402
 from policies.rules.fixed import Hold, Static  # noqa: E402
@@ -44,10 +60,18 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return begun
 
 
-@pytest.mark.parametrize(("field", "value"), [("seed", -1), ("jobs", ("j_2521346", "j_nowhere"))])
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """Return the checkpoint of a run before its first update."""
+    folder = tmp_path_factory.mktemp("begun")
+    save(start_run(SMALL), folder)
+    return (folder / CHECKPOINT).read_bytes()
+
+
+@pytest.mark.parametrize(("field", "value"), [("seed", -1), ("seed", 2**64), ("jobs", ("j_2521346", "j_nowhere"))])
 def test_settings_that_would_fail_later_are_refused_before_anything_is_fitted(field: str, value: object) -> None:
     """A seed that no generator takes, and a graph that is not there, are named at once."""
-    with pytest.raises(SurescaleError, match=r"seed -1|j_nowhere"):
+    with pytest.raises(SurescaleError, match=r"seed -1|seed 18446744073709551616|j_nowhere"):
         start_run(replace(SMALL, **{field: value}))
 
 
@@ -58,9 +82,10 @@ def test_training_moves_the_weights_and_keeps_the_best(run: Run) -> None:
     assert any(not torch.equal(tensor, run.best_state[name]) for name, tensor in run.model.state_dict().items())
 
 
-def test_a_run_resumes_where_it_was_cut(run: Run, tmp_path: Path) -> None:
-    """One update, a checkpoint, and a second update from it end at the weights of an uncut run."""
-    half = start_run(SMALL)
+def test_a_run_resumes_where_it_was_cut(run: Run, begun: bytes, tmp_path: Path) -> None:
+    """One update, a checkpoint, and a second update from it end at the weights of an uncut run, to the last bit."""
+    (tmp_path / CHECKPOINT).write_bytes(begun)
+    half = resume(tmp_path)
 
     class Cut(Exception):
         """Stands for a lost machine."""
@@ -75,7 +100,7 @@ def test_a_run_resumes_where_it_was_cut(run: Run, tmp_path: Path) -> None:
     assert again.update == 1
     train(again, tmp_path, lambda at: None)
     for name, tensor in run.model.state_dict().items():
-        torch.testing.assert_close(again.model.state_dict()[name], tensor)
+        assert torch.equal(again.model.state_dict()[name], tensor), name
 
 
 @pytest.fixture(scope="module")
@@ -126,6 +151,149 @@ def test_a_workload_shorter_than_a_week_is_refused(tmp_path: Path) -> None:
         start_run(replace(SMALL, workloads=(str(short),)))
 
 
+def _week_with_gap(path: Path, first: int, minutes: int) -> str:
+    """Write a week of ClarkNet that lacks some minutes and return its name."""
+    requests = load_workload("clarknet").requests[:10_080].copy()
+    requests[(first + np.arange(minutes)) % len(requests)] = 0
+    path.write_text("minute,requests\n" + "".join(f"{minute},{count}\n" for minute, count in enumerate(requests)))
+    return str(path)
+
+
+@pytest.mark.parametrize(("first", "last"), [(3_000, 3_059), (10_050, 29)])
+def test_a_week_with_a_gap_of_a_whole_window_is_refused(first: int, last: int, tmp_path: Path) -> None:
+    """An hour without requests shows a policy nothing, also where the week's end and its beginning make one gap together."""
+    name = _week_with_gap(tmp_path / "gap.csv", first, 60)
+    with pytest.raises(SurescaleError, match=rf"minutes {first} to {last} have no requests"):
+        start_run(replace(SMALL, workloads=(name,)))
+
+
+def test_what_a_gap_hides_is_not_learned(tmp_path: Path) -> None:
+    """A gap of half an hour at noon of every day is no daily dip: the forecast is nearly that of the whole record."""
+    whole = load_workload("clarknet")
+    holes = whole.requests[:10_080].copy()
+    holes.reshape(7, 1_440)[:, 720:750] = 0
+    found = [fit_forecast(first_week(replace(whole, requests=requests))) for requests in (whole.requests, holes)]
+    np.testing.assert_allclose(found[1].trend_only, found[0].trend_only, atol=0.05)
+    with pytest.raises(SurescaleError, match="no 120 minutes in a row without a gap"):
+        fit_forecast(replace(whole, requests=np.tile([0] * 30 + [100] * 90, 84)))
+
+
+def test_a_run_whose_loss_is_no_number_stops_and_keeps_its_checkpoint(begun: bytes, tmp_path: Path) -> None:
+    """The message names the update and the job; the weights that were kept are still there to be exported."""
+    (tmp_path / CHECKPOINT).write_bytes(begun)
+    broken = resume(tmp_path)
+    with torch.no_grad():
+        broken.model.policy.out.bias.fill_(float("nan"))
+    with pytest.raises(TrainingDiverged, match=r"update 1 on j_2521346: its loss \(nan\).*--seed"):
+        train(broken, tmp_path, lambda at: None)
+    assert (tmp_path / CHECKPOINT).read_bytes() == begun
+
+
+@pytest.mark.parametrize("share", [0.0, 0.4, 0.99])
+def test_a_checkpoint_cut_short_is_refused_by_name(share: float, begun: bytes, tmp_path: Path) -> None:
+    """Whatever torch makes of half a file."""
+    (tmp_path / CHECKPOINT).write_bytes(begun[: int(share * len(begun))])
+    with pytest.raises(CheckpointRejected, match=r"checkpoint\.pt is damaged"):
+        resume(tmp_path)
+
+
+@pytest.mark.parametrize("document", [[1], {"settings": "{}"}])
+def test_a_checkpoint_of_something_else_is_refused_by_name(document: object, tmp_path: Path) -> None:
+    """A list, and a run without most of its parts."""
+    torch.save(document, tmp_path / CHECKPOINT)
+    with pytest.raises(CheckpointRejected, match=r"checkpoint\.pt does not hold a run"):
+        resume(tmp_path)
+
+
+def test_a_checkpoint_of_other_features_is_refused(tmp_path: Path) -> None:
+    """Weights mean nothing without the slots that they were learned on."""
+    torch.save({"slots_sha256": "of another version"}, tmp_path / CHECKPOINT)
+    with pytest.raises(CheckpointRejected, match="trained on other features"):
+        resume(tmp_path)
+
+
+def test_a_full_disk_leaves_the_checkpoint_before(tmp_path: Path) -> None:
+    """A file that may not grow beyond a kilobyte stands for the disk: one line, no partial file, the old bytes."""
+    (tmp_path / CHECKPOINT).write_bytes(b"before")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, hard))
+    try:
+        with pytest.raises(CheckpointNotWritten, match=r"checkpoint\.pt cannot be written \(file too large\)"):
+            checkpoints.write({"weights": torch.zeros(10_000)}, tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [(CHECKPOINT, b"before")]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--resume", "--updates", "500"], "--updates: the run in .* was begun with 2 "),
+        (["--resume", "--seed", "3"], "--seed: .* was begun with 0 "),
+        (["--resume", "--job", "j_1351665"], "--job: .* was begun with .*j_2521346"),
+        ([], "--out: there is a run in .*; go on with it by --resume"),
+    ],
+)
+def test_a_run_is_neither_changed_nor_overwritten_by_the_way(words: list[str], told: str, run: Run, tmp_path: Path) -> None:
+    """Options of another run are refused by name, and a folder that holds a run is not begun anew."""
+    save(run, tmp_path)
+    done = CliRunner().invoke(train_command, ["--out", str(tmp_path), "--device", "cpu", *words])
+    assert isinstance(done.exception, SurescaleError)
+    assert re.search(told, str(done.exception))
+
+
+def test_a_finished_run_resumed_has_nothing_left_to_do(run: Run, tmp_path: Path) -> None:
+    """With its own settings given again it says what it came to."""
+    save(run, tmp_path)
+    done = CliRunner().invoke(train_command, ["--out", str(tmp_path), "--resume", "--updates", "2", "--job", "j_2521346"])
+    assert done.exit_code == 0
+    assert f"validation reward {run.best:.4f}" in done.stdout
+
+
+def test_a_log_gets_a_line_per_validation(begun: bytes, tmp_path: Path) -> None:
+    """Where there is no terminal no bar moves, so what was validated is told in lines."""
+    (tmp_path / CHECKPOINT).write_bytes(begun)
+    done = CliRunner().invoke(train_command, ["--out", str(tmp_path), "--resume"])
+    assert re.search(r"update 1 of 2: validation reward 0\.\d+, best 0\.\d+ \(the plan alone 0\.\d+\)", done.stdout)
+    assert "update 2 of 2" in done.stdout
+
+
+def test_a_folder_that_cannot_be_made_is_refused_before_the_work(tmp_path: Path) -> None:
+    """A file stands in its place."""
+    (tmp_path / "file").write_text("")
+    done = CliRunner().invoke(train_command, ["--out", str(tmp_path / "file" / "run")])
+    assert re.search(r"--out: .* cannot be made \(not a directory\)", str(done.exception))
+
+
+@pytest.mark.parametrize("name", ["", "..", "a/b", "static", "forecast"])
+def test_a_name_that_nobody_could_load_is_refused(name: str, tmp_path: Path) -> None:
+    """Rules have their names first, and a path is no name."""
+    with pytest.raises(ExportRefused, match="--name"):
+        check_name(tmp_path, name)
+
+
+def test_an_export_never_replaces_what_is_no_package(package: Path, tmp_path: Path) -> None:
+    """A folder of somebody's files stays; a package makes room for the next one."""
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").write_text("years of work")
+    with pytest.raises(ExportRefused, match=r"is no package .*give another name"):
+        check_name(tmp_path, "mine")
+    for attempt in ("one", "two"):
+        part = tmp_path / "scratch" / attempt
+        shutil.copytree(package / "small", part)
+        (part / "notes").write_text(attempt)
+        put_in_place(part, tmp_path, "small")
+    assert (tmp_path / "small" / "notes").read_text() == "two"
+
+
+def test_what_is_no_number_is_no_parity() -> None:
+    """Both sides alike or one alone."""
+    nan = np.array([1.0, np.nan])
+    assert largest_error(nan, nan) == np.inf
+    assert largest_error(np.array([1.0, 2.0]), nan) == np.inf
+    assert largest_error(np.array([1.0, 2.0]), np.array([1.5, 2.0])) == 0.5
+
+
 def test_exporting_a_run_that_is_not_there_says_how_to_make_one(tmp_path: Path) -> None:
     """The message names the option and the command."""
     result = CliRunner().invoke(export_command, ["--run", str(tmp_path)])
@@ -133,7 +301,15 @@ def test_exporting_a_run_that_is_not_there_says_how_to_make_one(tmp_path: Path) 
     assert "surescale train" in str(result.exception)
 
 
-def test_a_device_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    """The message names the option and what to give."""
-    refused = CliRunner().invoke(train_command, ["--device", "cuda:99", "--out", str(tmp_path)])
-    assert "--device cuda:99: torch finds no such device here; give cpu" in str(refused.exception)
+@pytest.mark.parametrize("device", ["cuda:99", "meta", "hpu", "gpu"])
+def test_a_device_that_is_not_there_is_refused(device: str, tmp_path: Path) -> None:
+    """The message names the option and what to give; ``meta`` is torch's name for one that holds no numbers."""
+    refused = CliRunner().invoke(train_command, ["--device", device, "--out", str(tmp_path)])
+    assert f"--device {device}: torch finds no such device here; give cpu" in str(refused.exception)
+
+
+def test_a_missing_library_is_one_line_before_the_work(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Not after minutes of fitting."""
+    monkeypatch.setitem(sys.modules, "tensorboard", None)
+    refused = CliRunner().invoke(train_command, ["--out", str(tmp_path)])
+    assert "tensorboard is not installed; `make install-train`" in str(refused.exception)

@@ -149,6 +149,8 @@ def test_one_of_several_jobs_is_chosen_by_name(tmp_path: Path) -> None:
         (HEADER + "x,a,,\n", "row 2, column duration_s: '' is not a number"),
         (HEADER + "x,a,,-1\n", "row 2, column duration_s: -1 is not a duration; give seconds, 0 or more"),
         (HEADER + "x,a,,nan\n", "row 2, column duration_s: nan is not a duration"),
+        (HEADER + "x,a,,1e-320\n", "row 2, column duration_s: 1e-320 is out of range; give 1e-09 to 1e+09 seconds, or 0"),
+        (HEADER + "x,a,,1\nx,b,a,1e308\n", "row 3, column duration_s: 1e308 is out of range"),
         (
             HEADER + "".join(f"x,t{number},,1\n" for number in range(2_001)),
             "row 2002, column task: task 2001 of 2001, 2000 are allowed",
@@ -180,9 +182,15 @@ def test_an_unknown_name_is_refused_with_near_ones() -> None:
         load_graph("j_135166")
 
 
+def test_a_path_that_cannot_be_looked_at_is_refused_as_a_job() -> None:
+    """A name too long for the file system."""
+    with pytest.raises(JobError, match=r"^job 'aaa.*cannot be read \(file name too long\)"):
+        load_graph("a" * 5_000)
+
+
 def test_a_workload_without_a_peak_is_refused() -> None:
-    """One busy minute in a thousand is no load to size a job for."""
-    with pytest.raises(JobError, match="99 % of its minutes are empty"):
+    """One busy minute in a thousand is no load to size a job for; the message says what would do."""
+    with pytest.raises(JobError, match=r"99 % of its minutes are empty.*give minutes that have some"):
         load_job("j_2521346", workload([0] * 1000 + [5]))
 
 

@@ -1,5 +1,7 @@
 """The closed loop of many rows: the fast core beside the road's own, limits, rounding, masked minutes, copies."""
 
+from dataclasses import asdict
+
 import numpy as np
 import pytest
 
@@ -234,9 +236,25 @@ def test_only_the_full_latency_passes_ten_minutes(mode: Mode) -> None:
     """Four hours at twice the capacity: what the reward takes stops at the cap, the full latency goes on."""
     job = sized(chain(1.0))
     rows = LoopRows(job, workload([200] * 600), np.array([60]), np.array([[1, 1, 1]]), Terms(mode, span_minutes=60))
-    spans = [rows.step(np.array([[1, 1, 1]])) for _ in range(4)]
-    assert spans[-1].latency[0] == spans[-2].latency[0]
-    assert spans[-1].full_latency[0] > spans[-2].full_latency[0] > spans[-2].latency[0]
+    *_, before, last = (rows.step(np.array([[1, 1, 1]]), is_full=True) for _ in range(4))
+    assert last.latency[0] == before.latency[0]
+    assert last.full_latency is not None
+    assert before.full_latency is not None
+    assert last.full_latency[0] > before.full_latency[0] > before.latency[0]
+
+
+@pytest.mark.parametrize("terms", [Terms(), Terms(as_on_the_road=True), Terms("slo"), Terms("compat")])
+def test_the_full_latency_is_told_to_those_who_ask(terms: Terms) -> None:
+    """It costs time in ``compat``; asking changes no other figure."""
+    job, sizes = sized(chain(1.0)), np.array([[1, 1, 1]])
+    spans = []
+    for is_full in (False, True):
+        rows = LoopRows(job, workload([200] * 300), np.array([60]), sizes, terms)
+        spans.append(rows.step(sizes, is_full=is_full))
+    silent, asked = (asdict(span) for span in spans)
+    assert silent.pop("full_latency") is None
+    assert asked.pop("full_latency") is not None
+    assert silent == asked
 
 
 def test_the_fast_core_is_blind_to_how_small_a_service_time_is() -> None:

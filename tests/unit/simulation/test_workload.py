@@ -88,6 +88,12 @@ def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
         load_workload("clarknett")
 
 
+def test_a_path_that_cannot_be_looked_at_is_refused_as_a_workload() -> None:
+    """A name too long for the file system."""
+    with pytest.raises(WorkloadError, match=r"^workload 'aaa.*cannot be read \(file name too long\)"):
+        load_workload("a" * 5_000)
+
+
 def test_ten_silent_minutes_in_a_row_are_a_gap_and_nine_are_data() -> None:
     """At the beginning, within, and at the end of a trace."""
     load = workload([0] * 10 + [5] + [0] * 9 + [5] + [0] * 11)

@@ -1,5 +1,6 @@
 """REINFORCE on branches: signs, mirrored draws, and a run that resumes to the same weights."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,11 +9,15 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="training needs torch: make install-train")
 
+from model_export.paper import results  # noqa: E402
+from model_export.paper import train as paper_train  # noqa: E402
+from model_export.paper.campaign import Item, carry_out, continued  # noqa: E402
 from model_export.paper.parts import Passed  # noqa: E402
 from model_export.paper.settings import PaperSettings, SettingRefused, changed_settings  # noqa: E402
 from model_export.paper.statistics import fit_statistics, spread_start  # noqa: E402
 from model_export.paper.train import (  # noqa: E402
     Loops,
+    PaperRun,
     Torch,
     barrier,
     begin,
@@ -25,6 +30,7 @@ from model_export.paper.train import (  # noqa: E402
     update,
 )
 from model_export.paper.world import MODES, PaperMode, View, start, terms_of, week  # noqa: E402
+from model_export.steps import TrainingDiverged  # noqa: E402
 from simulation.jobs import load_job  # noqa: E402
 from simulation.loop import LoopRows  # noqa: E402
 from simulation.workload import load_workload  # noqa: E402
@@ -95,6 +101,12 @@ def test_drawn_actions_differ_from_the_best_and_follow_the_seed(method: str, ali
         ("hidden", "many", "hidden=many: Expected `int`"),
         ("colour", "red", "colour: not a training setting; there are .*gnn"),
         ("seed", "3", "seed: not a training setting"),
+        ("hidden", "0", "hidden=0: Expected `int` >= 1"),
+        ("branches", "41", "branches=41: Expected `int` that's a multiple of 2"),
+        ("information_every", "0", "information_every=0: Expected `int` >= 1"),
+        ("learning_rate", "nan", "learning_rate=nan: Expected `float` > 0.0"),
+        ("tau_last", "0", "tau_last=0: Expected `float` > 0.0"),
+        ("states", "1", "states=1: .* give two and more, or 0"),
     ],
 )
 def test_a_setting_that_cannot_be_is_refused_by_name(name: str, value: str, told: str) -> None:
@@ -151,17 +163,63 @@ def test_draws_narrow_with_the_run_in_compat_and_are_learned_in_clean() -> None:
     assert float(runs["clean"].model.log_std.grad) != 0.0
 
 
-def test_a_resumed_run_goes_on_to_the_same_weights(tmp_path: Path) -> None:
-    """Network, optimiser and generators are all in the checkpoint."""
-    run = begin(SMALL, STATISTICS)
-    update(run, Loops.begin(run, JOB, week(CLARKNET, 1)))
-    save(run, tmp_path)
+class Cut(Exception):
+    """Stands for a lost machine."""
+
+
+def cut_after_three(folder: Path) -> Callable[[PaperRun], None]:
+    """Return what saves a run at its third validation and ends it there."""
+
+    def tell(run: PaperRun) -> None:
+        if run.validations == 3:
+            save(run, folder)
+            raise Cut
+
+    return tell
+
+
+@pytest.mark.parametrize("changes", [{}, {"mode": "compat", "method": "w/o NVSS"}])
+def test_a_run_cut_amid_an_episode_ends_at_the_weights_of_an_uncut_one(
+    changes: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Network, optimiser, generators and the way of the loops are all in the checkpoint: the same to the last bit."""
+    monkeypatch.setattr(paper_train, "VALIDATION_DECISIONS", 2)
+    settings = replace(SMALL, updates_max=8, episode=5, **changes)
+    whole, half = begin(settings, STATISTICS), begin(settings, STATISTICS)
+    train(whole, None, lambda _: None)
+    with pytest.raises(Cut):
+        train(half, None, cut_after_three(tmp_path))
     again = resume(tmp_path)
-    for one in (run, again):
-        one.seconds = 0.0
-        update(one, Loops.begin(one, JOB, week(CLARKNET, 1)))
-    for name, weight in run.model.state_dict().items():
+    assert 0 < again.loops.age < 5
+    train(again, None, lambda _: None)
+    assert (again.best, again.episodes) == (whole.best, whole.episodes)
+    for name, weight in whole.model.state_dict().items():
         assert torch.equal(weight, again.model.state_dict()[name]), name
+
+
+def test_a_run_whose_loss_is_no_number_stops_with_its_weights_as_they_were() -> None:
+    """The message names method, job, seed and update, and what to try; no step is taken."""
+    run = begin(SMALL, STATISTICS)
+    with torch.no_grad():
+        run.model.policy.head.out.bias.fill_(float("nan"))
+    before = run.model.policy.head.out.weight.detach().clone()
+    with pytest.raises(TrainingDiverged, match=r"SURE on j_2521346, clean, seed 0, update 1: .*nan.*learning_rate"):
+        update(run, Loops.begin(run, JOB, week(CLARKNET, 1)))
+    assert torch.equal(run.model.policy.head.out.weight, before)
+    assert run.update == 0
+
+
+def test_a_campaign_does_not_mix_settings(tmp_path: Path) -> None:
+    """Neither an unfinished nor a finished run of other settings is taken for what is asked; another budget is no matter."""
+    item = Item("SURE", "j_2521346", "clean", 0, anchors=3)
+    save(begin(item.settings(SMALL), STATISTICS), item.folder(tmp_path))
+    assert continued(item.folder(tmp_path), item.settings(replace(SMALL, budget_s=77.0))).settings.budget_s == 77.0
+    with pytest.raises(SettingRefused, match=r"begun with gnn=sage, not gin; .* --out"):
+        continued(item.folder(tmp_path), item.settings(replace(SMALL, gnn="gin")))
+    (item.folder(tmp_path) / results.FILE).write_text("{}")
+    with pytest.raises(SettingRefused, match="begun with updates_max=4, not 9"):
+        carry_out([item], tmp_path, replace(SMALL, updates_max=9), lambda _: None)
+    carry_out([item], tmp_path, SMALL, lambda _: None)
 
 
 def test_what_began_better_than_it_became_stays_as_it_began() -> None:

@@ -1,5 +1,7 @@
 """From results to tables and pictures: what stands where, and that pictures are pictures."""
 
+import json
+import re
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -7,6 +9,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from contracts.errors import SurescaleError
 from model_export.paper import results
 from model_export.paper.commands import policies
 from model_export.paper.figures import attention, distances, figure_4, figure_5a, figure_5b, sweep
@@ -74,7 +77,7 @@ def test_results_come_back_from_disk_and_only_whole_jobs_are_tabled(tmp_path: Pa
     texts = tables(found, ("clean", "compat"), list(JOBS))
     assert "Small-1" in texts["paper-clean"]
     assert "Small-2" not in texts["paper-clean"]
-    assert "No job has results" in texts["paper-compat"]
+    assert "paper-compat" not in texts
 
 
 def test_peers_stand_below_the_nine_and_move_no_figure() -> None:
@@ -147,6 +150,72 @@ def test_figure_4_has_four_panels_with_gaps_where_nothing_is_known() -> None:
     picture = ElementTree.fromstring(figure_4(found, {"SURE": [4.0, 6.0, 8.0, 10.0]}))
     assert len(picture.findall("{*}g")) == 4
     assert figure_4(found, {"SURE": [4.0, 6.0]}) == figure_4(found, {"SURE": [4.0, 6.0]})
+
+
+@pytest.mark.parametrize("changed", ["k1-5", "lambda-0.1"])
+def test_figure_4_of_one_early_result_leaves_the_other_panels_empty(changed: str) -> None:
+    """A campaign that has just begun has nothing to draw in most panels, and says so there."""
+    picture = figure_4([result("SURE", "j_3380530", 0.2, changed=changed)], {"SURE": [4.0, 6.0, 8.0, 10.0]})
+    assert len(ElementTree.fromstring(picture).findall("{*}g")) == 4
+    assert "no results yet" in picture
+
+
+def test_a_damaged_result_is_named(tmp_path: Path) -> None:
+    """A file cut short is no trace but a line with its path and what to do."""
+    results.write(PANEL[0], tmp_path)
+    (tmp_path / results.FILE).write_bytes((tmp_path / results.FILE).read_bytes()[:40])
+    with pytest.raises(SurescaleError, match=r"result\.json is no result .* delete it"):
+        results_of(tmp_path, list(JOBS))
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--quick", "--write", "page.md"], "--quick .* leave --write out"),
+        (["--quick", "--job", "j_2521346"], "--quick .* leave --job out"),
+        (["--seeds", "3"], "--seeds shapes a training: add --train"),
+        (["--updates", "3"], "--updates shapes a training: add --train"),
+    ],
+)
+def test_options_that_nothing_would_look_at_are_refused(words: list[str], told: str) -> None:
+    """The message names the option."""
+    done = CliRunner().invoke(policies, words)
+    assert isinstance(done.exception, SurescaleError)
+    assert re.search(told, str(done.exception))
+
+
+def test_a_page_without_its_lines_is_refused_before_the_work(tmp_path: Path) -> None:
+    """Before results are read, and so before hours of training: the folder of results is not even there."""
+    (tmp_path / "page.md").write_text("<!-- paper-clean: begin -->\n<!-- paper-clean: end -->\n")
+    done = CliRunner().invoke(policies, ["--write", str(tmp_path / "page.md"), "--out", str(tmp_path / "nothing")])
+    assert "page.md needs the lines <!-- paper-compat: begin -->" in str(done.exception)
+
+
+def test_a_page_gets_the_tables_and_json_still_comes_out(tmp_path: Path) -> None:
+    """What stands around the two lines stays; --json prints results, whether or not a page is written."""
+    page = tmp_path / "page.md"
+    page.write_text("before\n<!-- paper-clean: begin -->\nFORMER\n<!-- paper-clean: end -->\nafter\n")
+    for number, one in enumerate(PANEL):
+        results.write(one, tmp_path / "runs" / str(number))
+    done = CliRunner().invoke(policies, ["--mode", "clean", "--json", "--write", str(page), "--out", str(tmp_path / "runs")])
+    assert len(json.loads(done.stdout)) == len(PANEL)
+    text = page.read_text()
+    assert text.startswith("before\n<!-- paper-clean: begin -->\n\nMode `clean`")
+    assert text.endswith("<!-- paper-clean: end -->\nafter\n")
+    assert "FORMER" not in text
+
+
+def test_a_mode_without_results_leaves_its_tables_on_the_page(tmp_path: Path) -> None:
+    """They may have come from another folder; that they were not written again is said."""
+    page = tmp_path / "page.md"
+    both = "<!-- paper-{0}: begin -->\nFORMER {0}\n<!-- paper-{0}: end -->\n"
+    page.write_text(both.format("clean") + both.format("compat"))
+    for number, one in enumerate(PANEL):
+        results.write(one, tmp_path / "runs" / str(number))
+    done = CliRunner().invoke(policies, ["--write", str(page), "--out", str(tmp_path / "runs")])
+    assert "no tables of mode compat: no job in" in done.stderr
+    assert page.read_text().endswith(both.format("compat"))
+    assert "FORMER clean" not in page.read_text()
 
 
 @pytest.mark.parametrize(("low", "high"), [(0.285, 0.31), (-2.7, 1.8), (0.0, 0.0), (12.0, 4000.0)])

@@ -10,10 +10,12 @@ torch = pytest.importorskip("torch", reason="export needs torch: make install-tr
 
 import hashlib  # noqa: E402
 
-from model_export.paper.export import card_of, export_graphs, slug, write_card  # noqa: E402
+from model_export.export import write_card  # noqa: E402
+from model_export.paper.export import card_of, export_graphs, slug  # noqa: E402
 from model_export.paper.parts import State  # noqa: E402
 from model_export.paper.settings import PaperSettings  # noqa: E402
 from model_export.paper.train import begin  # noqa: E402
+from model_export.paper.world import PaperMode  # noqa: E402
 from policies.package import PackageRejected  # noqa: E402
 from policies.paper.card import read_paper_package  # noqa: E402
 from policies.paper.models import open_model  # noqa: E402
@@ -67,6 +69,14 @@ def test_a_package_is_a_policy_like_any_other(folder: Path) -> None:
     assert policy.name == "sure"
     assert policy.span_minutes == 60
     assert len(policy.sha256) == 64
+
+
+@pytest.mark.parametrize(("mode", "rules"), [("clean", (1.0, "half-up")), ("compat", (0.9, "towards-zero"))])
+def test_a_card_says_what_its_mode_makes_of_an_action(tmp_path: Path, mode: PaperMode, rules: tuple[float, str]) -> None:
+    """Serving knows no modes: without these numbers a run of ``compat`` would be served as one of ``clean``."""
+    run = begin(PaperSettings("ASTGCN", ("j_2521346",), mode=mode, hidden=8), STATISTICS)
+    card = card_of(run, run.model, tmp_path, "astgcn", {})
+    assert (card.reach, card.rounding) == rules
 
 
 @pytest.mark.parametrize(

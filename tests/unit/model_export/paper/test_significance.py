@@ -8,7 +8,7 @@ import pytest
 from model_export.paper import significance
 from model_export.paper.report import tables
 from model_export.paper.results import Result
-from model_export.paper.significance import compare, holm, paired, signed_rank, table
+from model_export.paper.significance import Unpaired, compare, holm, paired, signed_rank, table
 from model_export.paper.world import JOBS
 from model_export.paper.zscores import VARIANTS
 
@@ -57,7 +57,7 @@ def test_pairs_are_of_one_seed_and_one_offset() -> None:
     ]  # fmt: skip
     np.testing.assert_allclose(paired(found, SMALL, "DREAM"), [[0.2, 0.4], [0.2, 0.4]])
     assert paired(found, SMALL, "HPA").shape == (3, 2)
-    with pytest.raises(KeyError, match="CCRNN"):
+    with pytest.raises(Unpaired, match="Small-1: there is no training seed of both SURE and CCRNN"):
         paired(found, SMALL, "CCRNN")
 
 
@@ -94,4 +94,12 @@ def test_without_scipy_the_tables_say_what_is_missing(monkeypatch: pytest.Monkey
     monkeypatch.setitem(sys.modules, "scipy.stats", None)
     text = tables(panel(0.02, [SMALL]), ("clean",), [SMALL])["paper-clean"]
     assert "need scipy" in text
+    assert "| z: ours" in text
+
+
+def test_tables_without_common_seeds_say_so_in_place_of_tests() -> None:
+    """SURE's seed 0 and a rival's seed 1 have no pair; what means can say stays."""
+    found = [result(name, SMALL, (0.2, 0.3), 1 if name == "CCRNN" else 0) for name in VARIANTS]
+    text = tables(found, ("clean",), [SMALL])["paper-clean"]
+    assert "No signed-rank tests yet. Small-1: there is no training seed of both SURE and CCRNN" in text
     assert "| z: ours" in text

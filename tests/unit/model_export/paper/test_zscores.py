@@ -47,9 +47,10 @@ def test_a_tenth_method_stands_on_the_scale_of_the_nine() -> None:
     assert joined["oracle"] == pytest.approx((100.0 - 4.0) / np.std(np.arange(9.0)))
 
 
-def test_equal_rewards_are_all_average() -> None:
-    """No division by a spread of nothing."""
-    assert set(standardised(dict.fromkeys(VARIANTS, 0.3)).values()) == {0.0}
+@pytest.mark.parametrize("reward", [0.3, 0.015, -4.6])
+def test_equal_rewards_are_all_average(reward: float) -> None:
+    """No division by a spread of nothing, nor by the rounding of a mean."""
+    assert set(standardised(dict.fromkeys(VARIANTS, reward)).values()) == {0.0}
 
 
 def test_the_bootstrap_interval_holds_the_mean_and_stays_within_the_values() -> None:

@@ -59,6 +59,7 @@ def test_many_runs_of_a_short_file_still_differ() -> None:
         ("900:300", "need A < B"),
         ("0:999999", "does not lie within the 4320 minutes of wave"),
         ("0:200", "at least 240 needed"),
+        ("0:" + "9" * 5_000, "is not A:B in minutes"),
     ],
 )
 def test_a_part_that_cannot_be_is_refused(given: str, words: str) -> None:
@@ -66,6 +67,14 @@ def test_a_part_that_cannot_be_is_refused(given: str, words: str) -> None:
     with pytest.raises(ProtocolError, match="--calibrate") as caught:
         split(wave(), given)
     assert words in str(caught.value)
+
+
+def test_a_run_in_which_nothing_counts_is_refused() -> None:
+    """After minute 540 of eighteen hours there is one long gap: a run that begins there would be worth nothing."""
+    holed = workload([5] * 540 + [0] * 540)
+    with pytest.raises(ProtocolError, match="--runs: the run from minute 540 to 1080 has nothing to judge by"):
+        place_runs(holed, Split(0, 540), 1, seed=0)
+    assert place_runs(holed, Split(0, 360), 1, seed=0).offsets.tolist() == [360]
 
 
 def test_too_little_to_judge_is_refused() -> None:

@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from simulation.cores import Terms
+from simulation.cores import Mode, Terms
 from simulation.evaluation.scoring import Hours, hours_of, interval, paired
 from simulation.loop import LoopRows
-from tests.unit.simulation.cases import sized
+from tests.unit.simulation.cases import chain, sized, workload
 from tests.unit.simulation.evaluation.cases import small, wave
 
 
@@ -24,6 +24,7 @@ def hours(rewards: list[list[float]], weight: float = 1.0, first: int = 0) -> Ho
         rescales=zeros.astype(np.int64),
         first=np.full(len(values), first, dtype=np.int64),
         latency_weight=0.0,
+        latency_cap=10.0,
     )
 
 
@@ -35,10 +36,19 @@ def test_six_spans_make_an_hour() -> None:
         terms = Terms(span_minutes=minutes)
         rows = LoopRows(job, wave(), np.array([600]), job.start_parallelism[None], terms)
         spans = [rows.step(rows.parallelism) for _ in range(240 // minutes)]
-        found.append(hours_of(spans, terms, np.array([600]), job.path_minutes))
+        found.append(hours_of(spans, terms, np.array([600]), job))
     for name in ("latency", "utilisation", "task_minutes", "weight"):
         assert getattr(found[0], name) == pytest.approx(getattr(found[1], name), rel=1e-9)
     assert found[0].rewards.shape == (1, 4)
+
+
+@pytest.mark.parametrize(("mode", "at_cap"), [("clean", 4.0), ("slo", 4.0), ("compat", 0.0)])
+def test_hours_at_the_cap_are_those_of_the_mode(mode: Mode, at_cap: float) -> None:
+    """Four hours at twice the capacity: ten minutes in ``clean``, ten minutes over the SLO in ``slo``; ``compat`` has no cap."""
+    job, sizes = sized(chain(1.0)), np.array([[1, 1, 1]])
+    rows = LoopRows(job, workload([200] * 600), np.array([60]), sizes, Terms(mode, span_minutes=60))
+    spans = [rows.step(sizes) for _ in range(4)]
+    assert hours_of(spans, rows.terms, np.array([60]), job).hours_at_cap == at_cap
 
 
 def test_the_interval_holds_the_mean_and_narrows_without_spread() -> None:

@@ -1,0 +1,72 @@
+"""Checkpoints of training runs: written whole or not at all, read back or refused in one line. Knows no kind of run."""
+
+import io
+import os
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+import torch
+
+from contracts.errors import SurescaleError, reason_of
+from policies.features import SLOTS_SHA256
+
+CHECKPOINT = "checkpoint.pt"
+
+Run = TypeVar("Run")
+
+
+class CheckpointRejected(SurescaleError):
+    """A checkpoint cannot be gone on from: damaged, of another kind of run, or of other features; the message says which."""
+
+
+class CheckpointNotWritten(SurescaleError):
+    """There is no room for a checkpoint, or no folder; the one before is as it was."""
+
+
+def write(document: Mapping[str, Any], folder: Path) -> None:
+    """Write a folder's checkpoint: who reads it finds the one before or this one, never a part.
+
+    Raises:
+        CheckpointNotWritten: the system refuses; the message says why.
+    """
+    content = io.BytesIO()
+    torch.save({**document, "slots_sha256": SLOTS_SHA256}, content)
+    path, partial = folder / CHECKPOINT, folder / f"{CHECKPOINT}.{os.getpid()}.partial"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with partial.open("wb") as file:
+            file.write(content.getbuffer())
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    except OSError as error:
+        raise CheckpointNotWritten(
+            f"{path} cannot be written ({reason_of(error)}); what was there before is still there: make room and go on from it"
+        ) from None
+    finally:
+        with suppress(OSError):  # gone where all went well
+            partial.unlink(missing_ok=True)
+
+
+def restored(folder: Path, restore: Callable[[dict[str, Any]], Run]) -> Run:
+    """Return the run that ``restore`` makes of the document in a folder's checkpoint, its tensors on the processor.
+
+    Raises:
+        CheckpointRejected: it is damaged, holds another kind of run, or was trained on other features.
+    """
+    path = folder / CHECKPOINT
+    raw = path.read_bytes()
+    try:
+        document = torch.load(io.BytesIO(raw), weights_only=True, map_location="cpu")
+    except Exception as error:  # what torch raises on damaged bytes is of no one kind
+        raise CheckpointRejected(f"{path} is damaged and cannot be read; begin the run again in another folder") from error
+    try:
+        if document.get("slots_sha256", SLOTS_SHA256) != SLOTS_SHA256:
+            raise CheckpointRejected(f"{path} was trained on other features than this version makes; begin the run again")
+        return restore(document)
+    except (AttributeError, KeyError, TypeError, ValueError, RuntimeError, msgspec.MsgspecError) as error:
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise CheckpointRejected(f"{path} does not hold a run that this command goes on with ({reason})") from error
