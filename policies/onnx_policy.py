@@ -20,7 +20,7 @@ from policies.measure import Measured, measure, restarts_seen
 from policies.outlook import Expected
 from policies.package import Card, Package
 from policies.planning import Planned
-from policies.proposal import Answer, NotReady, PolicyFailed, RawAnswer, ratios_of
+from policies.proposal import RATIO_MAX, Answer, NotReady, PolicyFailed, RawAnswer, ratios_of
 from policies.rules.reading import MINUTES_KNOWN_MIN
 from policies.runtime import NO_NUMBER, Errors, cannot_be_run, open_graphs
 from policies.sampling import (
@@ -113,11 +113,10 @@ class OnnxPolicy:
             return PolicyFailed(NOT_EXPECTED)
         explained = _explain(window, looked, mu, encoded, graph)
         have = int(current[graph.scalable].sum())
-        return RawAnswer(
-            ratios_of(planned.wanted[0], current),
-            _sentence(expected, planned, have),
-            explained,
-        )
+        told = _sentence(expected, planned, have)
+        if (planned.wanted[0] > RATIO_MAX * current).any():
+            told += " An answer doubles a task at most; the floor may lift it further."
+        return RawAnswer(ratios_of(planned.wanted[0], current), told, explained)
 
     def _plan(
         self,

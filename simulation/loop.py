@@ -40,7 +40,6 @@ __all__ = [
     "Span",
     "Terms",
     "guarded",
-    "hourly_load",
     "resized",
     "within_limits",
 ]
@@ -301,11 +300,6 @@ def _before(days: Float64, so_far: Float64, minute: Int64) -> Float64:
     hours = days[np.minimum((minute - 1) // 60 + 1, len(days) - 1)]
     hours[:, -1] = so_far[np.minimum(minute, len(so_far) - 1)]
     return hours
-
-
-def hourly_load(cumulated: Float64, minute: Int64) -> Float64:
-    """Return float64 [B, 192], mean records a minute per hour up to ``minute`` [B], from records cumulated over the trace."""
-    return HourlyLoads.of(np.diff(cumulated)).before(minute)
 
 
 def _mean(records: Float64, minutes: Float64) -> Float64:

@@ -19,7 +19,7 @@ from policies.rules.threshold import Threshold
 from policies.sizing import Sizing
 from simulation.evaluation.search import Axis
 from simulation.evaluation.tuning import Space
-from simulation.loop import hourly_load
+from simulation.loop import HourlyLoads
 from simulation.workload import Workload
 
 SHRINK = 10.0  # weight of the shipped forecast in the fit, in summed squares of the inputs
@@ -105,7 +105,7 @@ def fitted(shipped: Forecast, part: Workload, first: int) -> Forecast:
         return shipped
     cumulated = np.concatenate([[0.0], np.cumsum(requests)])
     loads = np.where(part.masked, np.nan, requests)[at[:, None] - 60 + np.arange(60)]
-    inputs, known = forecast_inputs(loads, hourly_load(cumulated, at), part.trace_start_ms + at * MINUTE_MS)
+    inputs, known = forecast_inputs(loads, HourlyLoads.of(requests, part.masked).before(at), part.trace_start_ms + at * MINUTE_MS)
     coming = (cumulated[at + shipped.horizon_minutes] - cumulated[at]) / shipped.horizon_minutes
     gap = np.concatenate([[0], np.cumsum(part.masked)])
     whole = gap[at + shipped.horizon_minutes] == gap[at - 60]

@@ -151,3 +151,15 @@ def test_a_fit_on_nothing_is_the_shipped_forecast() -> None:
     shipped = rule.base.forecast
     assert fitted(shipped, Workload("short", np.full(150, 9, dtype=np.int64), 0), 0) == shipped
     assert fitted(shipped, wave(), 0) != shipped
+
+
+def test_a_gap_is_no_load_of_zero_to_the_fit() -> None:
+    """An hour of which half is missing was as high as its other half; taken for half a load it moved weights by 0.07."""
+    rule = load_policy("forecast")
+    assert isinstance(rule, ForecastRule)
+    holed = wave().requests.copy()
+    holed[DAY + 600 : DAY + 630] = holed[2 * DAY + 900 : 2 * DAY + 945] = 0
+    whole, with_gaps = (
+        fitted(rule.base.forecast, replace(wave(), requests=requests), 0) for requests in (wave().requests, holed)
+    )
+    assert with_gaps.with_history == pytest.approx(whole.with_history, abs=0.005)
