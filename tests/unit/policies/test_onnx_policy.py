@@ -145,9 +145,7 @@ def test_a_change_by_hindsight_is_told_in_full(policy: OnnxPolicy, make_window: 
 
 
 @pytest.mark.parametrize(("load", "cut"), [(400.0, True), (80.0, False)])
-def test_a_plan_beyond_what_ratios_can_say_tells_so(
-    policy: OnnxPolicy, make_window: WindowMaker, load: float, cut: bool
-) -> None:
+def test_a_plan_beyond_what_ratios_can_say_tells_so(policy: OnnxPolicy, make_window: WindowMaker, load: float, cut: bool) -> None:
     """In an overload more than twice a size may be planned; a ratio ends at 2."""
     decision = decide(make_window(load=load, parallelism=(2, 2)), policy, JobSettings(job="sim/chain"), seed=0)
     assert ("doubles a task at most" in decision.reason) == cut
