@@ -18,7 +18,7 @@ from contracts.wire import decode
 from rescaler.control.balance import JobSeen, LookReason, Moves, StandbyHosts, Wanted, look
 from rescaler.control.conditions import conditions_of
 from rescaler.control.job_control import JobControl
-from rescaler.control.looking import Looks
+from rescaler.control.looking import Looks, running_jobs
 from rescaler.control.memory import (
     BALANCE,
     PLACEMENT,
@@ -249,18 +249,18 @@ class Controller:
 
     def _look(self, view: View, now_ms: int) -> Effects:
         """Take one small step towards where units and copies should lie, if it is time to."""
-        if not self._looks.is_due(view, now_ms):
+        copies = self._settings.balancing.standbys > 0
+        if not self._looks.is_due(view, now_ms, copies=copies):
             return Effects()
-        if not self._looks.sees_jobs(view, now_ms):
+        if not self._looks.sees_jobs(view, now_ms, copies=copies):
             return self._looked(self._looks.go_on(LookReason.HOSTS_CHANGED, now_ms), now_ms)
         balance, settings = self._looks.memory, self._settings
         assert balance is not None, "a look without memory is never due"
         effects, jobs = Effects(), list[JobSeen]()
-        for job in sorted(view.jobs):
-            if view.jobs[job].state in ("running", "restarting") and view.settings_of(job).mode == "act":
-                before = self._control(job).memory
-                jobs.append(self._seen(job, view, now_ms))
-                effects += self._effects(self._control(job), before, Ledger(), view, now_ms)
+        for job in sorted(running_jobs(view, acting=True)):
+            before = self._control(job).memory
+            jobs.append(self._seen(job, view, now_ms))
+            effects += self._effects(self._control(job), before, Ledger(), view, now_ms)
         wanted = look(
             jobs,
             view.hosts,
@@ -275,7 +275,7 @@ class Controller:
         for job, standbys in sorted(wanted.standbys.items()):
             if job not in wanted.moves:
                 effects += self._stand_by(job, standbys, view, now_ms)
-        self._looks.memory = msgspec.structs.replace(balance, under_replicated=wanted.under_replicated)
+        self._looks.count_in(view, wanted.under_replicated)
         return effects + self._looked(self._concluded(wanted, view, now_ms), now_ms)
 
     def _concluded(self, wanted: Wanted, view: View, now_ms: int) -> Balance:

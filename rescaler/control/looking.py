@@ -1,7 +1,8 @@
 """When hosts are looked at, and what is remembered of it: a generation of the set of hosts, looks within it, a promise. Pure.
 
 A look follows one minute after hosts joined, leave or died, when the jobs on them are known too; while something moves or has to
-wait another one follows each minute. What it does not do: decide what moves (`rescaler.control.balance` does).
+wait another one follows each minute. A job that comes into mode `act` later, or needs copies and was not there, is looked at as
+soon as it is. What it does not do: decide what moves (`rescaler.control.balance` does).
 """
 
 from __future__ import annotations
@@ -49,19 +50,29 @@ class Looks:
         )
         return self.go_on(LookReason.STANDBYS, now_ms) if soon else None
 
-    def is_due(self, view: View, now_ms: int) -> bool:
-        """Say whether to look now; notes when the next look will be due."""
+    def is_due(self, view: View, now_ms: int, *, copies: bool) -> bool:
+        """Say whether to look now; notes when the next look will be due. ``copies``: jobs are to have some."""
         if self.memory is None or view.cluster is None:
             return False
         has_changed = _named(view) != self.memory.hosts
         self._hosts_due_ms = minute_end_ms(view.cluster.at_ms) + MINUTE_MS if has_changed else None
         due_ms = self.wake_at_ms()
-        return due_ms is not None and due_ms <= now_ms
+        return (due_ms is not None and due_ms <= now_ms) or bool(self._newcomers(view, copies))
 
-    def sees_jobs(self, view: View, now_ms: int) -> bool:
-        """Take note of hosts that changed; say whether all jobs are known as they run on them."""
+    def _newcomers(self, view: View, copies: bool) -> frozenset[str]:
+        """Jobs that no look counted in since all was settled, though it would matter."""
+        if self.memory is None or self.memory.status != "settled":
+            return frozenset()  # the next look comes anyway
+        there = running_jobs(view, acting=True)
+        return there - set(self.memory.seen) if copies else there & set(self.memory.left_out)
+
+    def sees_jobs(self, view: View, now_ms: int, *, copies: bool) -> bool:
+        """Take note of hosts and jobs that changed; say whether all jobs are known as they run on them."""
         assert self.memory is not None
         assert view.cluster is not None
+        if newcomers := self._newcomers(view, copies):
+            is_balanced = self.memory.is_balanced and not newcomers & set(self.memory.left_out)
+            self.memory = msgspec.structs.replace(self.memory, status="moving", is_balanced=is_balanced)
         if _named(view) != self.memory.hosts:
             if self._hosts_due_ms is None or now_ms < self._hosts_due_ms:
                 return False
@@ -79,6 +90,18 @@ class Looks:
         self.memory = msgspec.structs.replace(self.memory, hosts_version=view.cluster.version)
         known = {unit for host in view.hosts for unit in host.units}
         return all(units_of(topology) <= known for topology in view.jobs.values())
+
+    def count_in(self, view: View, under_replicated: dict[str, int]) -> None:
+        """Remember which jobs a look counted in, and which it left alone."""
+        assert self.memory is not None
+        acting = running_jobs(view, acting=True)
+        left_out = self.memory.left_out if self.memory.is_balanced else running_jobs(view, acting=False)
+        self.memory = msgspec.structs.replace(
+            self.memory,
+            under_replicated=under_replicated,
+            seen=tuple(sorted(acting)),
+            left_out=tuple(sorted(set(left_out) - acting)),
+        )
 
     def avoid(self, hosts: Collection[str]) -> None:
         """Let nothing more go to these hosts until the hosts change again."""
@@ -124,6 +147,12 @@ class Looks:
             moves=tuple(moves),
             detail=detail,
         )
+
+
+def running_jobs(view: View, *, acting: bool) -> frozenset[str]:
+    """Jobs that have units; ``acting``: only those in mode act."""
+    running = (job for job, topology in view.jobs.items() if topology.state in ("running", "restarting"))
+    return frozenset(job for job in running if not acting or view.settings_of(job).mode == "act")
 
 
 def _named(view: View) -> tuple[tuple[str, str], ...]:

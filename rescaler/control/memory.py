@@ -124,6 +124,8 @@ class BalanceMemory(msgspec.Struct, frozen=True, kw_only=True):
     avoided: tuple[str, ...] = ()  # hosts on which learners took too long
     detail: str = ""
     under_replicated: dict[str, int] = {}  # per job, units short of standbys for want of a host
+    seen: tuple[str, ...] = ()  # jobs that the last look counted in
+    left_out: tuple[str, ...] = ()  # running jobs that it did not balance, as they were not in mode act
 
 
 class RequestMemory(msgspec.Struct, frozen=True, kw_only=True):

@@ -36,7 +36,7 @@ class Road:
 
     def __init__(self, *jobs: JobTopology, count: int = 1, prices: tuple[float, ...] = (), **settings: object) -> None:
         self.settings, self.jobs = settings, {each.job: each for each in jobs}
-        self.hosts, self.now_ms = hosts(count, 0, prices=prices), T0
+        self.hosts, self.now_ms, self.mode = hosts(count, 0, prices=prices), T0, "act"
         self.control: Controller = controller(**settings)
         self.effects: list[Effects] = []
         self.decide()
@@ -48,7 +48,7 @@ class Road:
 
     def see(self) -> View:
         """The world as it is."""
-        return view(*self.jobs.values(), hosts=self.hosts)
+        return view(*self.jobs.values(), hosts=self.hosts, mode=self.mode)
 
     def pass_minute(self, count: int = 1) -> Effects:
         """Let minutes pass; return what the last one brought."""

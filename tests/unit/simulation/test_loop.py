@@ -12,7 +12,7 @@ from simulation.batches import BatchRows
 from simulation.cores import Mode, Terms
 from simulation.fluid import FluidRows
 from simulation.jobs import SizedJob, load_job
-from simulation.loop import HourlyLoads, HourlyPeaks, LoopRows, core_of, hourly_load, resized, within_limits
+from simulation.loop import HourlyLoads, HourlyPeaks, LoopRows, core_of, resized, within_limits
 from simulation.queueing import Int64
 from simulation.workload import Workload
 from tests.support.builders import row
@@ -165,7 +165,7 @@ def test_hourly_loads_leave_gaps_out() -> None:
 
 def test_the_last_hour_is_known_as_far_as_it_has_come() -> None:
     """At minute 90 of 60 x 10 and then 20s: one whole hour, and half of the next."""
-    hours = hourly_load(np.concatenate([[0.0], np.cumsum([10.0] * 60 + [20.0] * 60)]), np.array([90, 60]))
+    hours = HourlyLoads.of(np.array([10.0] * 60 + [20.0] * 60)).before(np.array([90, 60]))
     assert hours[0, -2:].tolist() == [10.0, 20.0]
     assert (np.isnan(hours[1, -2]), hours[1, -1]) == (True, 10.0)
 

@@ -6,10 +6,9 @@ from rescaler.control.balance import JobSeen, look
 from rescaler.control.looking import LOOKS_MAX
 from rescaler.control.placing import PlacingSettings
 from rescaler.control.situation import Balancing
-from rescaler.control.view import View
 from rescaler.gate_settings import GateSettings
 from tests.support.balance_road import COPIED, SPREAD, T0, Road, hosts, spread
-from tests.support.controller_world import JOB, MINUTE_MS, OTHER_JOB, job, only, view
+from tests.support.controller_world import JOB, MINUTE_MS, OTHER_JOB, job, only
 
 # Looks
 
@@ -152,10 +151,22 @@ def test_a_second_job_moves_in_the_same_looks() -> None:
 def test_a_job_that_is_only_watched_stays() -> None:
     """Its user has not allowed it to be moved."""
     road = spread()
-    road.hosts = hosts(2, T0)
-    watched = View(road.hosts, road.jobs, view(mode="observe").settings)
-    effects = road.control.on_tick(watched, T0 + MINUTE_MS)
+    road.hosts, road.mode = hosts(2, T0), "observe"
+    effects = road.pass_minute()
     assert (effects.commands, effects.balances[0].status) == ((), "settled")
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_job_that_was_only_watched_is_moved_once_it_may_be(restarts: bool) -> None:
+    """The hosts need not change again for it; another process knows of it too."""
+    road = spread()
+    road.hosts, road.mode = hosts(2, T0), "observe"
+    road.settle()
+    if restarts:
+        road.restart()
+    road.mode = "act"
+    road.settle()
+    assert road.on_hosts() == {"h0": 1, "h1": 1}
 
 
 # Learners that are given up

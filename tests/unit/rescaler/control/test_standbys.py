@@ -7,7 +7,7 @@ from rescaler.control.balance import JobSeen, look
 from rescaler.control.placing import PlacingSettings
 from rescaler.control.situation import Balancing
 from tests.support.balance_road import COPIED, T0, Road, hosts, spread
-from tests.support.controller_world import CLUSTER, JOB, MINUTE_MS, job
+from tests.support.controller_world import CLUSTER, JOB, MINUTE_MS, OTHER_JOB, job
 
 
 def test_copies_are_asked_for_after_the_first_decision() -> None:
@@ -58,6 +58,27 @@ def test_a_unit_that_no_host_can_copy_is_counted() -> None:
     road.settle()
     degraded = next(each for each in road.control.memory[JOB].conditions if each.type == "Degraded")
     assert (degraded.status, degraded.reason) == (True, "UnderReplicated")
+
+
+def test_a_job_that_comes_into_mode_act_gets_its_copies() -> None:
+    """They were settled while it was only advised on."""
+    road = spread((0, 4), count=3, **COPIED)
+    road.mode = "advise"
+    road.settle()
+    assert road.commands == []
+    road.mode = "act"
+    road.settle()
+    assert {each.unit for each in road.control.memory[JOB].standbys} == {0, 4}
+
+
+def test_a_job_that_comes_later_gets_its_copies() -> None:
+    """Without a decision or another host; the others are left as they are."""
+    road = spread((0, 4), count=3, **COPIED)
+    road.settle()
+    road.jobs[OTHER_JOB] = job(OTHER_JOB, (1, 5))
+    road.settle()
+    assert {each.unit for each in road.control.memory[OTHER_JOB].standbys} == {1, 5}
+    assert [command.job for command in road.commands] == [JOB, OTHER_JOB]
 
 
 def test_copies_that_are_ready_are_known_of() -> None:
