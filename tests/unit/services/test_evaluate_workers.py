@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 
 import psutil
 import pytest
@@ -19,7 +20,8 @@ LONG = ["--job", "j_1351665", "--workload", "clarknet", "--policies", "oracle,dr
 def evaluation() -> Iterator[subprocess.Popen[str]]:
     """Start an evaluation of many minutes as a process of its own."""
     command = [sys.executable, "-m", "services.cli", "evaluate", *LONG]
-    started = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    heeds = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # a shell's background jobs, such as this run, may ignore it
+    started = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=heeds)
     yield started
     with contextlib.suppress(ProcessLookupError):
         os.killpg(started.pid, signal.SIGKILL)
