@@ -8,17 +8,22 @@ from contracts.errors import SettingsError, reason_of
 
 
 def check_folder(path: Path, *, option: str) -> None:
-    """Refuse before the work what could not be written after it.
+    """Refuse before the work what could not be written after it: a file beside it is made and taken away again.
 
     Raises:
-        SettingsError: the file's folder is not there or cannot be written to, or in its place stands what is no file; names the
-            option and the fix.
+        SettingsError: the file's folder is not there or cannot be written to, its name is none, or in its place stands what is
+            no file; names the option and the fix.
     """
-    folder = _real(path, option).parent
-    if not folder.is_dir():
-        raise SettingsError(f"{option}: folder {path.parent} does not exist; create it first")
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise SettingsError(f"{option}: folder {path.parent} cannot be written to; name a file in another one")
+    try:
+        real = _real(path, option)
+        if not real.parent.is_dir():
+            raise SettingsError(f"{option}: folder {path.parent} does not exist; create it first")
+        if not os.access(real.parent, os.W_OK | os.X_OK):
+            raise SettingsError(f"{option}: folder {path.parent} cannot be written to; name a file in another one")
+        with tempfile.NamedTemporaryFile(dir=real.parent, prefix=f".{real.name}-"):
+            pass
+    except OSError as error:
+        raise SettingsError(f"{option}: {path} cannot be written ({reason_of(error)}); name another file") from None
 
 
 def write_whole(path: Path, text: str, *, option: str) -> None:

@@ -3,7 +3,6 @@
 import json
 import os
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -65,7 +64,7 @@ def command(
 ) -> None:
     """Run policies on a job under a workload, closed loop in the simulator, and report reward, latency and cost."""
     from contracts.errors import SurescaleError
-    from runtime.whole_files import write_whole
+    from runtime.whole_files import check_folder, write_whole
     from simulation.evaluation.judging import Asked
 
     span = int(span_minutes) if span_minutes else None
@@ -74,7 +73,7 @@ def command(
     try:
         names = _names(policies, asked.policy_folder)
         if report_file is not None:
-            _check_file(report_file)
+            check_folder(report_file, option="--report")
         setting = _setting(job, workload, asked)
         report = _report(names, setting, workers or min(WORKERS_MAX, os.cpu_count() or 1))
     except (SurescaleError, OSError) as error:
@@ -99,20 +98,6 @@ def _show(report: dict[str, Any], text: str | None) -> None:
     from services.evaluate.table import show
 
     show(report, screens.console(WIDTH_WITHOUT_TERMINAL))
-
-
-def _check_file(path: Path) -> None:
-    """Refuse before hours of work a report that could not be written after them."""
-    from contracts.errors import SettingsError, reason_of
-    from runtime.whole_files import check_folder
-
-    try:
-        check_folder(path, option="--report")
-        real = Path(os.path.realpath(path))
-        with NamedTemporaryFile(dir=real.parent, prefix=f".{real.name}-"):
-            pass
-    except OSError as error:
-        raise SettingsError(f"--report: {path} cannot be written ({reason_of(error)}); name another file") from None
 
 
 def _names(policies: str, folder: str) -> list[str]:

@@ -41,6 +41,14 @@ def test_a_folder_that_is_not_there_is_refused_before_the_work(tmp_path: Path) -
         check_folder(tmp_path / "nowhere" / "a.json", option="--out")
 
 
+def test_a_name_that_is_too_long_is_refused_before_the_work(tmp_path: Path) -> None:
+    """Also one that only the temporary file beside it makes too long; nothing is left behind."""
+    for length in (250, 300):
+        with pytest.raises(SettingsError, match=r"^--out: .+ cannot be written \(file name too long\); name another file$"):
+            check_folder(tmp_path / ("r" * length), option="--out")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_what_is_no_plain_file_is_never_replaced(tmp_path: Path) -> None:
     """A folder, a pipe or a device keeps its place, and that is said before the work."""
     pipe = tmp_path / "pipe"
