@@ -1,12 +1,16 @@
 .DEFAULT_GOAL := help
-.PHONY: help install install-train demo test lint format locks reference bench up down clean
+.PHONY: help install install-train demo flink-demo flink-test faults test model fuzz lint format locks reference bench page page-figures up down clean
+.PHONY: demo-consumers
 
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 DEMO_ARGS ?=
-# Many tests wait for Kafka, Spark or containers: two processes share one machine well.
+FLINK_DEMO_ARGS ?=
+FAULTS_ARGS ?=
+CONSUMERS_DEMO_ARGS ?=
+# Many tests wait for Kafka, Spark or containers, so two processes share a machine well.
 TEST_PROCESSES ?= 2
 
 help: ## Show this list
@@ -30,10 +34,28 @@ install-train: install ## Add torch and torch-geometric, for training and export
 demo: install ## Run the whole road on this machine: Kafka, Redis, Spark, Faust and a simulated engine
 	@$(BIN)/surescale demo $(DEMO_ARGS)
 
-test: install ## Run all tests; prints the pytest summary last
+flink-demo: install ## Scale a real Flink job on this machine; FLINK_DEMO_ARGS="--policy target-utilisation" chooses
+	@$(BIN)/surescale flink-demo $(FLINK_DEMO_ARGS)
+
+demo-consumers: install ## Scale real Kafka consumer groups on this machine by starting and draining workers
+	@$(BIN)/surescale demo-consumers $(CONSUMERS_DEMO_ARGS)
+
+flink-test: install ## The tests on a real Flink, also those that CI leaves to the night
+	@SURESCALE_FLINK_NIGHTLY=1 $(BIN)/python -m pytest -m flink $(PYTEST_ARGS)
+
+faults: install ## Kill, cut off and starve whole roads, then check that nothing was lost; FAULTS_ARGS="--seed 7 --minutes 30" chooses
+	@$(BIN)/python -m tests.faults $(FAULTS_ARGS)
+
+test: install ## Run all tests but those of the night; prints the pytest summary last
 	@$(BIN)/python -m pytest -n $(TEST_PROCESSES) --no-loadscope-reorder $(PYTEST_ARGS)
 
-lint: install ## ruff, formatting, strict types of the pure rooms, import contracts
+model: install ## Explore the rescale protocol (MODEL_ARGS="grow --faults 2" chooses); a short form is in make test
+	@$(BIN)/python -m tests.model $(MODEL_ARGS)
+
+fuzz: install ## Mutate inputs of every decoder and pure step (FUZZ_ARGS="--seconds 3600 --processes 2 --target decide")
+	@$(BIN)/python -m tests.fuzz $(FUZZ_ARGS)
+
+lint: install ## ruff, formatting, strict types, import contracts
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
@@ -43,14 +65,23 @@ format: install ## Format the code
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-locks: install ## Resolve the lock files anew
+locks: install ## Resolve the lock files again
 	@./locks/compile.sh
 
-reference: install ## Write docs/reference/ anew from the code
+reference: install ## Regenerate docs/reference/ from the code
 	@$(BIN)/surescale reference
 
-bench: install ## Run the benchmarks; each prints seed, machine and ratios
-	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+bench: install ## Run every benchmark (half an hour); each prints the machine, the seed and its targets
+	@for name in agent assign gate "inference --states 50" "placement --scale-only" "policies --quick" projector rescale \
+	    reschedule road simulator spark step "worlds --quick"; do \
+	  echo "== surescale bench $$name"; $(BIN)/surescale bench $$name || exit 1; \
+	done
+
+page: ## Build the web page into services/state/page/built (needs Node 20 or later; whoever runs surescale needs none)
+	@cd services/state/page && npm ci --ignore-scripts --silent && npm run --silent build
+
+page-figures: install ## Make the page's screenshots in docs/figures again (needs Chromium)
+	@SURESCALE_PAGE_FIGURES=yes $(BIN)/python -m pytest -q tests/browser
 
 up: ## Start the road in containers (settings of compose/.env, else the demo)
 	@compose/road.sh up

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the images of the roles named (default: all) and prints their sizes. Variables, all optional:
+# Builds the images of the named roles (default: all) and prints their sizes. Optional variables:
 #   PYTHON_IMAGE  base image              APT_MIRROR, PYPI_INDEX, MAVEN_REPOSITORY  where packages come from
 #   JAVA_PACKAGE  of the Spark image      (openjdk-17-jre-headless)
 #   SURESCALE_REGISTRY (surescale), SURESCALE_TAG (the project's version)          names of the images
@@ -15,11 +15,11 @@ roles=("$@")
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 
-# Only this is sent to the engine: no environment, no data, no history.
+# Send only this to the engine: no environment, no data, no history.
 context() {
-    tar --create --exclude=__pycache__ pyproject.toml README.md LICENSE locks/bootstrap.txt locks/images \
+    tar --create --exclude=__pycache__ --exclude=node_modules pyproject.toml README.md LICENSE locks/bootstrap.txt locks/images \
         compose/{Dockerfile,install.sh,fetch_spark_jars.py,spark_executor.sh,licences.py,demo} \
-        contracts policies simulation runtime monitor spark_streaming services rescaler model_export
+        contracts engines policies simulation runtime monitor spark_streaming services rescaler model_export
 }
 
 arguments=()
@@ -28,7 +28,7 @@ for name in PYTHON_IMAGE APT_MIRROR PYPI_INDEX MAVEN_REPOSITORY; do
 done
 
 for role in "${roles[@]}"; do
-    [ -f "locks/images/$role.txt" ] || { say "there is no role $role; locks/images/ has the names"; exit 2; }
+    [ -f "locks/images/$role.txt" ] || { say "no such role: $role; locks/images/ lists them"; exit 2; }
     image=$registry/$role:$tag
     own=(--build-arg "ROLE=$role")
     [ "$role" != spark ] || own+=(--build-arg "JAVA_PACKAGE=${JAVA_PACKAGE:-openjdk-17-jre-headless}")

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A container engine of this machine's own, for tests where none runs: engine.sh start FOLDER | stop FOLDER
-# `start` prints the variables that make everything use it; nothing is published but on loopback. Needs root, and Debian's packages:
+# Runs a container engine for tests where none is running: engine.sh start FOLDER | stop FOLDER
+# `start` prints variables that make everything use it; ports are published only on loopback. Needs root and Debian packages:
 #   apt-get install docker.io containerd runc iptables
 set -euo pipefail
 say() { echo "surescale: $*" >&2; }
@@ -13,7 +13,7 @@ start() {
     command -v dockerd > /dev/null || give_up "no dockerd: apt-get install docker.io containerd runc iptables"
     [ ! -e "$folder/docker.pid" ] || give_up "an engine runs in $folder already: engine.sh stop $folder"
     mkdir -p "$folder"
-    # dockerd lets nothing be forwarded between other networks of this machine; how it was comes back when it stops.
+    # dockerd blocks forwarding between other networks of this machine; the old state comes back when it stops.
     iptables --list-rules FORWARD 2> /dev/null | sed -n 's/^-P FORWARD //p' > "$folder/forward" || true
     setsid nohup dockerd --data-root "$folder/data" --exec-root "$folder/exec" --pidfile "$folder/docker.pid" \
         --ip 127.0.0.1 --host "unix://$folder/docker.sock" > "$folder/log" 2>&1 < /dev/null &
@@ -27,7 +27,7 @@ start() {
     echo "export DOCKER_HOST=$DOCKER_HOST TESTCONTAINERS_CONNECTION_MODE=docker_host TESTCONTAINERS_HOST_OVERRIDE=127.0.0.1"
 }
 
-# After a crash the number may belong to another process.
+# After a crash the pid may belong to another process.
 runs() { [ "$(cat "/proc/$1/comm" 2> /dev/null)" = dockerd ]; }
 
 stop() {
@@ -40,12 +40,12 @@ stop() {
         sleep 0.1
     done
     ! runs "$pid" || give_up "the engine does not end; its process is $pid"
-    # Its network, and what a container that did not end with it holds: deepest first.
+    # Its network, and mounts still held by containers that did not end with it, deepest first.
     awk -v below="$folder/" 'index($2, below) == 1 {print $2}' /proc/self/mounts | sort --reverse | while read -r mounted; do
         umount --lazy "$mounted" || true
     done
     [ ! -s "$folder/forward" ] || iptables --policy FORWARD "$(cat "$folder/forward")" 2> /dev/null || true
-    # What dockerd made there, and nothing else.
+    # Only what dockerd created there.
     rm -rf "$folder/data" "$folder/exec" "$folder/docker.sock" "$folder/docker.pid" "$folder/forward" "$folder/log"
     rmdir "$folder" 2> /dev/null || true
 }

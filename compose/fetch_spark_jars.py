@@ -4,8 +4,8 @@ import shutil
 import sys
 from pathlib import Path
 
-from services.stack.artifacts import fetch
-from services.stack.locked import SPARK_KAFKA
+from services.local_stack.artifacts import fetch
+from services.local_stack.locked_jars import SPARK_KAFKA
 
 
 def main(target: Path) -> None:

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Run by the Dockerfile while an image is built: install.sh WHAT... (arguments of `uv pip install`). Of the environment in
-# /opt/surescale only what came with this call stays, so that each step is a layer of its own that images can share.
+# Run by the Dockerfile during an image build: install.sh WHAT... (arguments of `uv pip install`). Keeps only what this call
+# added to /opt/surescale, so that each step is a separate layer that images can share.
 set -eu
 home=/opt/surescale
 touch /began
@@ -12,6 +12,6 @@ find "$home" ! -type d ! -cnewer /began -delete
 # Tests and headers; Spark's shell for remote sessions; the state store that the snapshot stage does not use.
 find "$home" -type d \( -name tests -o -name include -o -name connect-repl \) -prune -exec rm -rf {} +
 find "$home" -name 'rocksdbjni-*.jar' -delete
-# By content, since copying may change times.
+# Check by content, since copying may change times.
 find "$home" -name site-packages -exec python3 -m compileall -q -j 2 --invalidation-mode unchecked-hash {} +
 find "$home" -mindepth 1 -type d -empty -delete

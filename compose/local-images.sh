@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds stand-ins for the images that the road is made from, where no image registry is reached: base, Python, Redis and
-# Prometheus from Debian packages, Kafka from its Maven jars. Prints the variables that make everything else use them:
+# Builds stand-ins for the road's base images where no image registry is reachable: base, Python, Redis and Prometheus from
+# Debian packages, Kafka from its Maven jars. Prints variables that make everything else use them:
 #   eval "$(compose/local-images.sh)"
 # Needs: root, a running container engine, mmdebstrap (apt-get install mmdebstrap), and `make install` for the jars.
 set -euo pipefail
@@ -23,7 +23,7 @@ trap 'rm -rf "$work"' EXIT
 
 has() { docker image inspect "$1" > /dev/null 2>&1; }
 
-# build IMAGE FILE CONTEXT; several may run at a time.
+# build IMAGE FILE CONTEXT; several may run at once.
 build() {
     local image=$1 file=$2 context=$3 log=$work/${1//[\/:]/-}.log
     if ! docker build --file "$file" --build-arg "BASE=$BASE" --tag "$image" "$context" > "$log" 2>&1; then
@@ -53,8 +53,8 @@ make_kafka() {
 import shutil
 import sys
 
-from services.stack.artifacts import fetch
-from services.stack.locked import KAFKA_BROKER
+from services.local_stack.artifacts import fetch
+from services.local_stack.locked_jars import KAFKA_BROKER
 
 for jar in fetch(KAFKA_BROKER, progress=lambda line: print(line, file=sys.stderr)):
     shutil.copy(jar, sys.argv[1])

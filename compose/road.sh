@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The road in containers: road.sh up | down | status | logs [SERVICE...]
-# Settings come from compose/.env (else compose/.env.example); variables of the environment win. Trouble is one line on
-# standard error that begins with "surescale:", an exit code above 0, and nothing left running.
+# Settings come from compose/.env (else compose/.env.example); environment variables override them. A failure is one line on
+# standard error starting with "surescale:", a non-zero exit code, and nothing left running.
 set -uo pipefail
 cd "$(dirname "$0")"
 FILE=compose.yaml
@@ -9,17 +9,17 @@ say() { echo "surescale: $*" >&2; }
 give_up() { say "$*"; exit 1; }
 SETTINGS=${ENV_FILE:-.env}
 if [ ! -f "$SETTINGS" ]; then
-    # The demo in place of a file that was asked for would drop its volumes.
+    # Falling back to the demo instead of the requested file would drop its volumes.
     [ -z "${ENV_FILE:-}" ] || give_up "ENV_FILE: $ENV_FILE is no file; give its whole path, or unset it for compose/.env"
     SETTINGS=.env.example
 fi
-# The last line, of a role's JSON only the message.
+# The last line; only the message if it is a role's JSON.
 last_line() {
     grep -v '^[[:space:]]*$' "$1" | tail -n 1 \
         | sed -E -e 's/^surescale: //' -e 's/^\{.*"message": "(([^"\\]|\\.)*)".*$/\1/' | cut -c 1-400
 }
 
-# The file's values, where the environment has none of its own; quotes around a whole value are not part of it.
+# The file's values, unless the environment sets them; quotes around a whole value are dropped.
 read_settings() {
     local line name value
     while IFS= read -r line || [ -n "$line" ]; do
@@ -53,7 +53,7 @@ find_engine() {
 has_profile() { [[ ,${COMPOSE_PROFILES:-}, == *,$1,* ]]; }
 has_prometheus() { has_profile observability || has_profile prometheus; }
 
-# Every image that the chosen profiles need; ours are built where they are missing and come from no registry.
+# Every image the chosen profiles need; ours are built if missing, never pulled.
 have_images() {
     local image role images=("${KAFKA_IMAGE:-apache/kafka:4.1.1}" "${REDIS_IMAGE:-redis:7}")
     ! has_prometheus || images+=("${PROMETHEUS_IMAGE:-prom/prometheus:v3.5.0}")
@@ -77,7 +77,7 @@ have_images() {
 
 version() { sed -n 's/^version = "\(.*\)"/\1/p' ../pyproject.toml; }
 
-# A port that is taken is named before anything starts; what runs already under our name may hold its own.
+# Name a port that is taken before anything starts; containers already running under our name may hold theirs.
 check_ports() {
     [ -z "$(running)" ] || return 0
     local name port names=(SURESCALE_HTTP_PORT KAFKA_PORT)
@@ -96,7 +96,7 @@ running() { docker ps --quiet --filter "label=com.docker.compose.project=$COMPOS
 
 take_down() {
     local volumes=()
-    # The demo's trace begins anew at every start, and old topics would contradict it.
+    # The demo's trace restarts every time, and old topics would contradict it.
     ! has_profile demo || volumes=(--volumes)
     COMPOSE_PROFILES=demo,observability "${compose[@]}" down --remove-orphans "${volumes[@]}" > "$scratch" 2>&1 \
         || give_up "could not take everything down: $(last_line "$scratch")"
@@ -109,10 +109,10 @@ states() {
 }
 
 is_waiting() { states | awk '$3 == "starting" || $3 == "unhealthy" || $2 == "restarting" {waiting = 1} END {exit !waiting}'; }
-# Once may be bad luck, thrice is a setting that is wrong.
+# One restart may be bad luck; three mean a wrong setting.
 is_hopeless() { states | awk '$5 >= 3 {hopeless = 1} END {exit !hopeless}'; }
 
-# The first container that is not as it should be, with its last words.
+# The first unhealthy container, with its last log line.
 culprit() {
     local found name state health code restarts words
     found=$(states | awk '($2 == "exited" && $4 != 0) || $5 >= 3 || $3 == "unhealthy" || $2 == "restarting"' | head -n 1)
@@ -139,17 +139,17 @@ up() {
         why=$(culprit)
         why=${why:-$(last_line "$scratch.up")}
         take_down
-        give_up "the road did not come up: $why"
+        give_up "the pipeline did not come up: $why"
     fi
     while is_waiting; do
         if [ $SECONDS -ge $deadline ] || is_hopeless; then
             why=$(culprit)
             take_down
-            give_up "the road was not healthy after $((SECONDS - started)) s: $why"
+            give_up "the pipeline was not healthy after $((SECONDS - started)) s: $why"
         fi
         sleep 1
     done
-    say "the road is up after $((SECONDS - started)) s; http://127.0.0.1:${SURESCALE_HTTP_PORT:-8070}/ serves the state"
+    say "the pipeline is up after $((SECONDS - started)) s; http://127.0.0.1:${SURESCALE_HTTP_PORT:-8070}/ has the page and the state API"
     ! has_profile demo || say "the trace: compose/road.sh logs --follow trace"
     ! has_prometheus || say "Prometheus: http://127.0.0.1:${PROMETHEUS_PORT:-9090}/"
     ! has_profile observability || say "the dashboard: http://127.0.0.1:${GRAFANA_PORT:-3000}/"
@@ -165,7 +165,7 @@ case $action in
 esac
 case $action in
     up) up ;;
-    down) take_down && say "the road is down" ;;
+    down) take_down && say "the pipeline is down" ;;
     status) states | sort ;;
     logs) "${compose[@]}" logs --no-color "$@" ;;
 esac

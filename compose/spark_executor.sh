@@ -1,11 +1,11 @@
 #!/bin/sh
-# An executor of Spark on Kubernetes. Spark starts the image with the one argument `executor` and says everything else in the
-# environment, so in the image this file is the command of that name.
+# A Spark executor on Kubernetes. Spark starts the image with the single argument `executor` and passes everything else in the
+# environment, so this file is that command inside the image.
 set -eu
 
 jars=$(python -c 'import os, pyspark; print(os.path.join(os.path.dirname(pyspark.__file__), "jars"))')
 
-# Options of the virtual machine are numbered from 0; one may contain spaces.
+# JVM options are numbered from 0; each may contain spaces.
 set --
 number=0
 while eval "[ -n \"\${SPARK_JAVA_OPT_$number+set}\" ]"; do

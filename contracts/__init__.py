@@ -1,4 +1,4 @@
-"""What travels between the roles and what its words mean: messages, topics, identities, clock, settings.
+"""The language the roles share: messages, topics, identities, clock, settings.
 
 Imports no other room of the project and does no I/O.
 """

@@ -1,6 +1,6 @@
 """The road's clock: one per road, in integer milliseconds, carried by the topic ``clock``.
 
-A simulated engine owns it and publishes segments; a live road has none and the clock is the wall clock.
+A simulated engine owns it and publishes segments. A live road has no segments, and its clock is the wall clock.
 """
 
 from contracts.messages import ClockSegment
@@ -9,7 +9,7 @@ MINUTE_MS = 60_000
 
 
 def road_time_ms(segment: ClockSegment | None, wall_ms: int) -> int:
-    """Event time at a wall time: ``min(e0 + speed * (wall - w0), until)``; the wall time itself without a segment."""
+    """Return the event time at a wall time: ``min(e0 + speed * (wall - w0), until)``; the wall time itself without a segment."""
     if segment is None:
         return wall_ms
     elapsed_ms = max(0, wall_ms - segment.w0_ms)
@@ -17,12 +17,12 @@ def road_time_ms(segment: ClockSegment | None, wall_ms: int) -> int:
 
 
 def wall_time_ms(segment: ClockSegment | None, event_ms: int) -> int:
-    """Wall time at which the road's clock reaches an event time (inverse of ``road_time_ms`` below ``until``)."""
+    """Return the wall time at which the pipeline's clock reaches an event time (inverse of ``road_time_ms`` below ``until``)."""
     if segment is None:
         return event_ms
     return segment.w0_ms + int((event_ms - segment.e0_ms) / segment.speed)
 
 
 def minute_end_ms(at_ms: int) -> int:
-    """End of the minute that an instant belongs to; a sample taken exactly at a minute's end belongs to that minute."""
+    """Return the end of the minute an instant belongs to; a sample taken exactly at a minute's end belongs to that minute."""
     return -(-at_ms // MINUTE_MS) * MINUTE_MS

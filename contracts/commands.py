@@ -1,6 +1,6 @@
-"""What is to be done with a job, and what became of it: commands, outcomes, progress, looks at the hosts.
+"""Records between the rescaler and its actuators: commands, outcomes, progress, looks at the hosts.
 
-The kinds of record between the rescaler and its actuators, in the manner of ``contracts.messages``.
+They follow the conventions of ``contracts.messages``.
 """
 
 from typing import Annotated, Literal
@@ -10,43 +10,61 @@ from msgspec import Meta
 
 from contracts.messages import Count, Identity, Message, Parallelism, Part, Text, TimeMs
 
+GENERATION_LEAP_MAX = 2**32
+"""Most that a generation may be ahead of the last known one. Whoever claims more is not believed, so that nobody can use up a
+job's generations with one record."""
 
-class TaskChange(Part, frozen=True, kw_only=True):
-    """What a command does to one task."""
+
+NamedUnits = Annotated[tuple[Count, ...], Meta(max_length=65_536)]
+
+
+class TaskChange(Part, frozen=True, kw_only=True, omit_defaults=True):
+    """The change a command makes to one task."""
 
     task: Text
     before: Parallelism
     after: Parallelism
     added_units: tuple[Count, ...] = ()
     removed_units: tuple[Count, ...] = ()
-    units: tuple[Count, ...] = ()  # all units of the task afterwards, in order of subtask index
+    units: tuple[Count, ...] = ()  # all units of the task after the change, in order of subtask index
     vnodes_moved: Count = 0
 
 
 class Placement(Part, frozen=True, kw_only=True):
-    """Which hosts a job pays for after a command, and what they cost."""
+    """The hosts a job pays for after a command, and their price."""
 
     algorithm: Text
     hosts: tuple[Text, ...]
     rent_per_s: float  # dollars, of the hosts on which the job has at least one unit
     rent_before_per_s: float | None = None  # as the job ran when the command was made
-    rent_round_robin_per_s: float | None = None  # of as many units dealt out host by host
-    rent_default_per_s: float | None = None  # of as many units drawn at random, as Flink does: the expected rent
+    rent_round_robin_per_s: float | None = None  # for the same number of units dealt out host by host
+    rent_default_per_s: float | None = None  # expected rent for the same number of units drawn at random, as Flink does
 
 
 class SlotStandbys(Part, frozen=True, kw_only=True):
-    """On which hosts copies of the state of one parallel unit are kept for the day on which its own host dies."""
+    """The hosts that keep a copy of one parallel unit's state in case its own host dies."""
 
     unit: Count
     hosts: tuple[Text, ...]
 
 
-class RescheduleCommand(Message, frozen=True, kw_only=True, tag="command/1"):
-    """One step for an actuator. Identity: ``command_id``; the same twice changes nothing, an older one is refused.
+class Expected(Part, frozen=True, kw_only=True):
+    """The state of the job that a command was made for. An engine where it has changed since refuses the command.
 
-    A rescale is one ``commit``, or a ``prepare`` (learners restore the state that will move, the job runs on) that is followed by
-    the next step: ``commit``, a ``prepare`` elsewhere, or ``abort``. A commit whose state is not warm is carried out cold.
-    ``standby`` changes nothing but the standbys.
+    ``required`` is the parallelism in force by task, as the engine was last asked for it.
+    """
+
+    epoch: str = ""
+    requirement_id: str = ""
+    required: dict[str, Parallelism] = msgspec.field(default_factory=dict)
+
+
+class RescheduleCommand(Message, frozen=True, kw_only=True, tag="command/1", omit_defaults=True):
+    """One step for an actuator. Identity: ``command_id``. Applying it twice changes nothing; an older one is refused.
+
+    A rescale is either one ``commit``, or a ``prepare`` (learners restore the state that will move while the job runs on)
+    followed by another step: ``commit``, a ``prepare`` elsewhere, or ``abort``. A commit without warm state runs cold.
+    ``standby`` changes only the standbys.
     """
 
     command_id: Identity
@@ -54,7 +72,7 @@ class RescheduleCommand(Message, frozen=True, kw_only=True, tag="command/1"):
     job: Text
     desired_generation: Annotated[int, Meta(ge=1)]
     step: Count
-    steps: Annotated[int, Meta(ge=1)] = 1  # as far as known now: step < steps - 1 means that another one follows
+    steps: Annotated[int, Meta(ge=1)] = 1  # as far as known now: step < steps - 1 means another one follows
     action: Literal["prepare", "commit", "abort", "standby"] = "commit"
     base_placement_generation: Count
     decision_id: Identity
@@ -65,13 +83,19 @@ class RescheduleCommand(Message, frozen=True, kw_only=True, tag="command/1"):
     advice: bool = False  # true in mode advise: actuators ignore it
     placement: Placement | None = None
     deadline_ms: TimeMs | None = None
-    standbys: tuple[SlotStandbys, ...] | msgspec.UnsetType = msgspec.UNSET  # of a standby: all that the job shall have
+    standbys: tuple[SlotStandbys, ...] | msgspec.UnsetType = msgspec.UNSET  # of a standby: every copy the job should have
+    expected: Expected | None = None
+
+    @property
+    def targets(self) -> dict[str, int]:
+        """Return the parallelism of the tasks that it changes."""
+        return {change.task: change.after for change in self.changes}
 
 
 class Outcome(Message, frozen=True, kw_only=True, tag="outcome/1"):
-    """What the rescaler did with a decision. Every act gets any number of ``pending`` and one last of the others.
+    """What the rescaler did with a decision. An act gets any number of ``pending`` outcomes, then exactly one of the others.
 
-    ``pending`` promises another outcome of the same decision at ``until_ms``.
+    ``pending`` promises another outcome for the same decision at ``until_ms``.
     """
 
     cluster: Text
@@ -79,38 +103,43 @@ class Outcome(Message, frozen=True, kw_only=True, tag="outcome/1"):
     decision_id: Identity
     span_end_ms: TimeMs
     status: Literal["held", "pending", "commanded", "superseded", "refused"]
-    reason: Text  # a word of a closed set: see rescaler.control.reasons
+    reason: Text  # a word of a closed set: see rescaler.control.outcomes
     at_ms: TimeMs
     sequence: Count = 0  # 0, 1, ... within the decision
     until_ms: TimeMs | None = None
     command_id: str | None = None
     detail: str = ""
-    code: str = ""  # of a refusal: the closed set of rescaler.control.reasons
-    checkpoint: Count = 0  # sequence of the newest engine event on a checkpoint of the job that this answer knew of
+    code: str = ""  # of a refusal: the closed set of rescaler.control.outcomes
+    checkpoint: Count = 0  # sequence number of the latest checkpoint event taken into account
 
 
-class Progress(Message, frozen=True, kw_only=True, tag="progress/1"):
-    """What an actuator did with a command. Identity: (command_id, status); of several ``warming`` ones the last counts.
+class Progress(Message, frozen=True, kw_only=True, tag="progress/1", omit_defaults=True):
+    """What an actuator did with a command. Identity: (command_id, status); of several ``warming`` records the last counts.
 
-    A ``prepare`` is ``applied`` when its learners are ready. ``lag_bytes`` is what they all together have still to restore.
+    ``partly``: the engine runs fewer subtasks than asked for and goes on by itself when it can.
+    A ``prepare`` is ``applied`` when its learners are ready. ``lag_bytes`` is the state all of them still have to restore.
     """
 
     cluster: Text
     job: Text
     command_id: Identity
     desired_generation: Count
-    status: Literal["accepted", "warming", "applied", "failed"]
+    status: Literal["accepted", "warming", "partly", "applied", "failed"]
     at_ms: TimeMs
     duration_ms: Count = 0
-    code: str = ""  # empty unless failed
-    detail: str = ""
-    learners: Count = 0  # units that restore state, or did
+    code: Annotated[str, Meta(max_length=256)] = ""  # empty unless failed
+    detail: Annotated[str, Meta(max_length=4_096)] = ""
+    learners: Count = 0  # units that are restoring state or have restored it
     lag_bytes: Count | None = None
-    units: tuple[Count, ...] = ()  # of a prepare that failed: units that were lost, or whose learners were not ready in time
+    units: NamedUnits = ()  # of a failed prepare: units that were lost, or whose learners were not ready in time
+    reached: dict[str, Parallelism] = msgspec.field(default_factory=dict)  # of ``partly``: what runs now, by task
+    waiting_for: Literal["", "checkpoint", "slots", "cooldown"] = ""
+    waited_ms: Count | None = None  # of ``applied``: from the request until the job stopped for the change
+    still_ms: Count | None = None  # of ``applied``: how long the job processed nothing
 
 
 class SlotMove(Part, frozen=True, kw_only=True):
-    """All that a job has on one parallel unit goes to another one."""
+    """Everything a job has on one parallel unit moves to another."""
 
     job: Text
     unit: Count
@@ -120,22 +149,38 @@ class SlotMove(Part, frozen=True, kw_only=True):
 
 
 class Balance(Message, frozen=True, kw_only=True, tag="balance/1"):
-    """What the rescaler makes of hosts that joined, leave or died. Identity: (cluster, generation, sequence).
+    """The rescaler's reaction to hosts that joined, leave or died. Identity: (cluster, generation, sequence).
 
-    ``generation`` counts changes of the set of hosts. ``moving`` promises another look at ``until_ms``; after ``settled`` nothing
-    moves until the hosts change again.
+    ``generation`` counts changes to the set of hosts. ``moving`` promises another look at ``until_ms``; after ``settled``
+    nothing moves until the hosts change again.
     """
 
     cluster: Text
     generation: Count
     sequence: Count  # 0, 1, ... of the looks within the generation
     status: Literal["moving", "settled"]
-    reason: Text  # a word of a closed set: see rescaler.control.balance
+    reason: Text  # a word of a closed set: see rescaler.control.hosts.balance
     at_ms: TimeMs
-    hosts_version: Count  # of the cluster's topology that was looked at
+    hosts_version: Count  # of the cluster topology this look used
     until_ms: TimeMs | None = None
-    moves: tuple[SlotMove, ...] = ()  # begun at this look
+    moves: tuple[SlotMove, ...] = ()  # started at this look
     detail: str = ""
 
 
-EventRecord = Outcome | Progress | Balance
+class Drift(Message, frozen=True, kw_only=True, tag="drift/1", omit_defaults=True):
+    """Somebody else changed what a job's engine is asked for, or such a change was settled. Identity: (job, at_ms, status).
+
+    ``adopted``: the change is ours now. ``returned``: what we asked for is in force again.
+    """
+
+    cluster: Text
+    job: Text
+    status: Literal["changed", "adopted", "returned"]
+    at_ms: TimeMs
+    epoch: str = ""
+    ours: dict[str, Parallelism]  # that we last asked for, by task
+    theirs: dict[str, Parallelism]
+    returned: Count = 0  # times in a row that somebody put back what was there before us
+
+
+EventRecord = Outcome | Progress | Balance | Drift

@@ -1,7 +1,7 @@
-"""Errors that the world causes. Our own mistakes are assertions and end the process.
+"""Errors the outside world causes. Our own mistakes are assertions and end the process.
 
 SurescaleError
-├── RecordRejected      one record does not parse or validate: it goes to dead letters, the rest goes on
+├── RecordRejected      one record does not parse or validate: it goes to dead letters and work continues
 └── SettingsError       a setting is missing or contradicts another: the process does not start
 """
 
@@ -9,7 +9,7 @@ import os
 
 
 class SurescaleError(Exception):
-    """Base of every error with a message meant for the user."""
+    """Base of every error whose message is meant for the user."""
 
 
 class RecordRejected(SurescaleError):
@@ -18,8 +18,11 @@ class RecordRejected(SurescaleError):
     Attributes:
         reason: a word of the closed set ``REJECT_REASONS``.
         field: path of the offending field (``tasks[3].upstream``), or "" when the record as a whole is at fault.
-        message: what is wrong, without the field; the error's text names the field before it.
+        message: what is wrong, without the field; the error's text names the field before it. Cut to ``CHARACTERS_MAX``: it may
+            repeat what the record says.
     """
+
+    CHARACTERS_MAX = 1_024
 
     REJECT_REASONS = frozenset(
         {
@@ -37,6 +40,7 @@ class RecordRejected(SurescaleError):
 
     def __init__(self, reason: str, field: str, message: str) -> None:
         assert reason in self.REJECT_REASONS, reason
+        field, message = field[: self.CHARACTERS_MAX], message[: self.CHARACTERS_MAX]
         super().__init__(f"{field}: {message}" if field else message)
         self.reason = reason
         self.field = field
@@ -47,8 +51,11 @@ class SettingsError(SurescaleError):
     """A setting is missing, malformed or contradicts another; the message names it and the fix."""
 
 
+PATH_TOLD = 200  # characters of a path in a message; some paths are refused for being too long
+
+
 def reason_of(error: OSError) -> str:
-    """Return why the operating system refused, in its own words, without number and path."""
-    # A server that cannot bind tells its own story under the system's number; a name that is not found has a number below 0.
+    """Return the operating system's own reason, without error number and path."""
+    # asyncio words a failed bind itself under the system's number; a failed name lookup has a number below 0.
     said = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)
     return said.lower()

@@ -1,5 +1,6 @@
-"""Identities. A record is counted once by its identity, however often it is delivered."""
+"""Identities. A record counts once by its identity, no matter how many times it is delivered."""
 
+from functools import lru_cache
 from typing import NewType
 
 from contracts.errors import RecordRejected
@@ -7,25 +8,28 @@ from contracts.errors import RecordRejected
 Cluster = NewType("Cluster", str)
 JobId = NewType("JobId", str)  # "cluster/name"
 TaskId = NewType("TaskId", str)  # unique within its job
-UnitId = NewType("UnitId", int)  # cluster-wide, allocated by the engine, never used again
+UnitId = NewType("UnitId", int)  # cluster-wide, allocated by the engine, never reused
 
 
 def job_id(cluster: str, name: str) -> JobId:
-    """Join cluster and name, e.g. ``job_id("sim", "clicks") == "sim/clicks"``."""
+    """Return cluster and name joined, e.g. ``job_id("sim", "clicks") == "sim/clicks"``."""
     job = JobId(f"{cluster}/{name}")
     split_job(job)
     return job
 
 
+@lru_cache(maxsize=10_000)  # called for every record
 def split_job(job: str) -> tuple[Cluster, str]:
-    """Take a job id apart.
+    """Return cluster and name of a job id.
 
     Raises:
-        RecordRejected: the id has not exactly one slash with text on both sides.
+        RecordRejected: the id does not have exactly one slash with text on both sides, or has unprintable characters.
     """
     cluster, slash, name = job.partition("/")
     if not slash or not cluster or not name or "/" in name:
         raise RecordRejected("invalid_field", "job", f"{job!r} is not of the form cluster/name")
+    if not job.isprintable():
+        raise RecordRejected("invalid_field", "job", f"{job!r} has characters that cannot be printed")
     return Cluster(cluster), name
 
 
@@ -35,15 +39,15 @@ def cluster_of(job: str) -> Cluster:
 
 
 def window_id(job: str, window_end_ms: int, window_minutes: int, layout: int) -> str:
-    """Identity of a window: the same job, end, length and layout carry the same bytes."""
+    """Return a window's identity: windows of the same job, end, length and layout have the same bytes."""
     return f"{job}@{window_end_ms}/{window_minutes}m/v{layout}"
 
 
 def decision_id(job: str, span_end_ms: int, policy: str) -> str:
-    """Identity of a decision: one per job, span and policy; the first in partition order wins."""
+    """Return a decision's identity: one per job, span and policy; the first in partition order wins."""
     return f"{job}@{span_end_ms}/{policy}"
 
 
 def command_id(job: str, desired_generation: int, step: int) -> str:
-    """Identity of a command: applying it twice changes nothing."""
+    """Return a command's identity: applying it twice changes nothing."""
     return f"{job}#{desired_generation}.{step}"

@@ -1,8 +1,8 @@
 """One frozen struct per kind of record. The tag ``type`` names kind and schema version: ``sample/1``.
 
-Times are integer milliseconds of the road's clock (``_ms``), sizes bytes (``_bytes``), money dollars. Fields may be added with a
-default inside one version; a change of meaning is a new version. Encoding is ``contracts.wire``. Commands and what became of
-them stand in ``contracts.commands``.
+Times are integer milliseconds of the pipeline's clock (``_ms``), sizes bytes (``_bytes``), money dollars. Fields may be added
+with a default inside one version; a change of meaning is a new version. ``contracts.wire`` encodes them. Job settings are in
+``contracts.job_settings``, commands and their outcomes in ``contracts.commands``.
 """
 
 from typing import Annotated, Literal
@@ -10,30 +10,49 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from contracts.capabilities import SIMULATED, Capabilities
+
 Text = Annotated[str, Meta(min_length=1, max_length=256)]
 Sentence = Annotated[str, Meta(min_length=1, max_length=1024)]  # for people, with figures in it
-Identity = Annotated[str, Meta(min_length=1, max_length=1024)]  # made of names (`contracts.ids`), so longer than any of them
+Identity = Annotated[str, Meta(min_length=1, max_length=1024)]  # made of several names (`contracts.ids`), so longer than one
 Count = Annotated[int, Meta(ge=0, le=2**53)]
 TimeMs = Annotated[int, Meta(ge=0, le=2**53)]
 Parallelism = Annotated[int, Meta(ge=1, le=1_000_000)]
+Permille = Annotated[int, Meta(ge=0, le=1000)]
 Share = Annotated[float, Meta(ge=0.0, le=1.0)]
+PlainName = Annotated[str, Meta(min_length=1, max_length=256, pattern=r"^[^/\\\x00-\x1f\x7f]+$")]  # may become a file's name
+JobState = Literal["running", "restarting", "waiting", "finished", "failed", "created", "suspended"]
+Sha256 = Annotated[str, Meta(pattern=r"^([0-9a-f]{64})?$")]  # empty: of something without a file
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
-    """Base of every record that travels by its own."""
+    """Base of every record that travels on its own."""
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """Base of what travels inside a record."""
+    """Base of the parts inside a record."""
 
 
 # --- task-metrics -----------------------------------------------------------------------------------------------------------
 
 
-class TaskSample(Message, frozen=True, kw_only=True, tag="sample/1"):
-    """What one subtask has counted since its attempt began. Identity: (job, task, subtask, attempt, sampled_at_ms).
+class Received(Part, frozen=True, kw_only=True):
+    """Records that a subtask got from one upstream task since its attempt began."""
 
-    Every figure but ``queued_records``, ``parallelism`` and ``state_bytes`` is cumulative within the attempt and starts at 0.
+    task: Text
+    records: Count
+
+
+class TaskSample(Message, frozen=True, kw_only=True, tag="sample/1", omit_defaults=True):
+    """The counters of one subtask since its attempt began. Identity: (job, task, subtask, attempt, sampled_at_ms).
+
+    All figures except ``queued_records``, ``parallelism``, ``state_bytes``, the two pools and the watermark's lag are cumulative
+    within the attempt and start at 0. ``attempt`` numbers the job's execution graphs: one number for all its subtasks, which
+    grows with each restart and rescale. A figure that the engine does not know is null, never 0. If it is null in one subtask,
+    the task's sum is unknown.
+
+    ``arrived_records`` alone goes on counting across attempts, since records arrive while a job is down: the sum over a task's
+    subtasks never falls. Split it among them in any way.
     """
 
     job: Text
@@ -45,33 +64,68 @@ class TaskSample(Message, frozen=True, kw_only=True, tag="sample/1"):
     records_out: Count
     bytes_in: Count
     bytes_out: Count
-    busy_ms: Count
-    idle_ms: Count
-    backpressured_ms: Count
-    queued_records: Count  # waiting now, not cumulative
+    busy_ms: Count | None
+    idle_ms: Count | None
+    backpressured_ms: Count | None
+    queued_records: Count | None  # waiting now, not cumulative; of a source: still in the broker
     parallelism: Parallelism  # of the task, now
     state_bytes: Count = 0  # now
     queue_wait_record_ms: Count | None = None  # sum over records of the time spent waiting
     latency_record_ms: Count | None = None  # sum over records of the time from arrival to completion at this task
+    arrived_records: Count | None = None  # at a source: came in at the door, taken or still waiting; across attempts
+    received: tuple[Received, ...] = ()  # records by upstream task, where the engine counts them
+    in_pool_permille: Permille | None = None  # of the buffers for input, in use now
+    out_pool_permille: Permille | None = None
+    watermark_lag_ms: Count | None = None  # the watermark's distance from the clock now
+    as_of_ms: TimeMs | None = None  # when the figures were true, if earlier than ``sampled_at_ms``
 
 
-class TaskSpec(Part, frozen=True, kw_only=True):
+class Input(Part, frozen=True, kw_only=True, omit_defaults=True):
+    """One edge into a task, and how records travel along it."""
+
+    task: Text
+    ship: Literal["forward", "hash", "rebalance", "rescale", "broadcast", "other"] = "other"
+
+
+class TaskSpec(Part, frozen=True, kw_only=True, omit_defaults=True):
     """One vertex of a job's graph as the engine runs it."""
 
     task: Text
     upstream: tuple[Text, ...] = ()
-    parallelism: Parallelism = 1
+    parallelism: Parallelism = 1  # running; while the job does not run, the last one that ran
     max_parallelism: Parallelism = 10
     scalable: bool = True  # false for the virtual source and sink, whose parallelism stays 1
     stateful: bool = False
     sharing_group: Text = "default"
     configured_parallelism: Parallelism | None = None  # what the job's author asked for
-    units: tuple[Count, ...] = ()  # parallel unit of each subtask, in order of subtask index
-    vnodes: Annotated[int, Meta(ge=1)] = 256
+    units: tuple[Count, ...] = ()  # parallel unit of each subtask, in order of subtask index; empty where the engine places
+    vnodes: Annotated[int, Meta(ge=1, le=65_536)] = 256
+    label: str = ""  # the name people know the task by, where ``task`` is an engine's id
+    inputs: tuple[Input, ...] = ()  # the same edges as ``upstream``; empty: how records travel is unknown
+    tied: str = ""  # tasks of one name are connected forward and keep one parallelism
+    required: Parallelism | None = None  # what the engine was asked for; differs from ``parallelism`` while slots are missing
+    useful_max: Parallelism | None = None  # more subtasks than this would get no records, e.g. the partitions of a source
+    state: Literal["running", "starting", "finished"] = "running"
+    hindrance: Annotated[str, Meta(max_length=512)] = ""  # for people: why no subtask runs, or more of them would not help
 
 
-class JobTopology(Message, frozen=True, kw_only=True, tag="topology/1"):
-    """A job's graph, parallelism and units. ``version`` grows with every change; ``generation`` is the last one applied."""
+class Checkpointing(Part, frozen=True, kw_only=True, omit_defaults=True):
+    """How a job takes checkpoints. None in a topology: it takes none, and a rescale would lose its state."""
+
+    interval_ms: Count
+    exactly_once: bool = True
+    unaligned: bool = False
+    last_completed_ms: TimeMs | None = None
+    last_duration_ms: Count | None = None
+    last_bytes: Count | None = None
+
+
+class JobTopology(Message, frozen=True, kw_only=True, tag="topology/1", omit_defaults=True):
+    """A job's graph, parallelism and units. ``version`` grows with every change; ``generation`` is the last one applied.
+
+    ``epoch`` names one submission of the job and changes with an upgrade. ``requirement_id`` names the requirements in force.
+    Both are empty where the engine has none.
+    """
 
     job: Text
     version: Count
@@ -79,39 +133,51 @@ class JobTopology(Message, frozen=True, kw_only=True, tag="topology/1"):
     tasks: Annotated[tuple[TaskSpec, ...], Meta(min_length=1, max_length=10_000)]
     generation: Count = 0  # desired_generation that the engine has applied
     attempt: Count = 0
-    state: Literal["running", "restarting", "waiting", "finished", "failed"] = "running"
+    state: JobState = "running"
+    engine: str = SIMULATED.engine  # kind of engine that runs the job, as in ``Capabilities``; some limits' defaults depend on it
+    epoch: str = ""
+    requirement_id: str = ""
+    engine_name: str = ""  # the job's name in the engine, for people
+    labels: dict[str, str] = {}  # set by the job's own author, e.g. ``surescale.mode``
+    checkpointing: Checkpointing | msgspec.UnsetType | None = msgspec.UNSET  # unset: the engine does not say
+    restart_ms: Count | None = None  # that a rescale stopped the job: median of the last few measured; null: none was measured
 
 
 class HourlyLoad(Part, frozen=True, kw_only=True, omit_defaults=True):
-    """Records that entered the job in one hour of event time, of which ``minutes`` minutes are known."""
+    """Records that entered the job in one hour of event time, counted over the ``minutes`` known minutes."""
 
     hour_start_ms: TimeMs
     records: Count
     minutes: Annotated[int, Meta(ge=1, le=60)]
-    peak_records: Count | None = None  # most records in five minutes in a row that end in this hour; null: unknown
+    peak_records: Count | None = None  # most records in five consecutive minutes ending in this hour; null: unknown
 
 
-class MinuteMarker(Message, frozen=True, kw_only=True, tag="minute/1"):
-    """End of one job's minute: every sample of it has been acknowledged. Closes the minute, also an idle one.
+class MinuteMarker(Message, frozen=True, kw_only=True, tag="minute/1", omit_defaults=True):
+    """End of one job's minute: all its samples have been acknowledged. It closes the minute, even an idle one.
 
-    It carries the topology of that minute, so that a window depends on one ordered partition and nothing else.
+    It carries the topology of that minute, so a window depends on a single ordered partition and nothing else.
     """
 
     job: Text
     minute_end_ms: TimeMs
     topology: JobTopology
-    reached_wall_ms: TimeMs | None = None  # wall time at which the road's clock reached the end of the minute
-    load_history: tuple[HourlyLoad, ...] = ()  # hours before the road watched; in a monitor's first marker
+    reached_wall_ms: TimeMs | None = None  # wall time at which the pipeline's clock reached the end of the minute
+    age_ms: Count | None = None  # of the oldest figure in the minute; null: the source does not know
+    observer: str = ""  # the monitor's run that took the figures
+    # Hours before the pipeline started watching; in a monitor's first marker.
+    load_history: Annotated[tuple[HourlyLoad, ...], Meta(max_length=1_000)] = ()
 
 
 # --- topologies and events --------------------------------------------------------------------------------------------------
 
 
-class Host(Part, frozen=True, kw_only=True):
+class Host(Part, frozen=True, kw_only=True, omit_defaults=True):
     """A machine that offers parallel units."""
 
     host: Text
-    units: tuple[Count, ...]
+    units: tuple[Count, ...] = ()  # empty where the engine places
+    slots: Count | None = None  # subtasks it can hold, where the engine places
+    free_slots: Count | None = None
     state: Literal["running", "removed_soon"] = "running"
     cpu_cores: Annotated[float, Meta(gt=0)] = 4.0
     memory_gb: Annotated[float, Meta(gt=0)] = 8.0
@@ -119,87 +185,92 @@ class Host(Part, frozen=True, kw_only=True):
     zone: str = ""
 
 
-class ClusterTopology(Message, frozen=True, kw_only=True, tag="cluster/1"):
-    """The hosts of a cluster with their units. A host that died is not listed."""
+class ClusterTopology(Message, frozen=True, kw_only=True, tag="cluster/1", omit_defaults=True):
+    """The hosts of a cluster with their units. Dead hosts are not listed."""
 
-    cluster: Text
+    cluster: PlainName
     version: Count
     at_ms: TimeMs
     hosts: tuple[Host, ...]
+    engine: Capabilities = SIMULATED
 
 
-class EngineEvent(Message, frozen=True, kw_only=True, tag="engine-event/1"):
-    """Something that happened in the engine. Identity: (cluster, sequence)."""
+EventKind = Literal[
+    "job_started",
+    "job_restarted",
+    "job_stopped",
+    "job_failed",
+    "checkpoint_completed",
+    "checkpoint_failed",
+    "host_joined",
+    "host_leaving",
+    "host_lost",
+    "standbys_ready",
+    "rescaled",
+    "requirement_changed",
+    "exception",
+]
 
-    cluster: Text
+
+class EngineEvent(Message, frozen=True, kw_only=True, tag="engine-event/1", omit_defaults=True):
+    """Something that happened in the engine. Identity: (cluster, ``identity``).
+
+    ``event_id`` follows from what happened, so an engine or a monitor that restarts gives the same event the same id.
+    ``sequence`` only orders the events of one job: a later one has a higher number, also after such a restart.
+    """
+
+    cluster: PlainName
     sequence: Count
+    event_id: Annotated[str, Meta(max_length=256)] = ""  # empty: an engine that counts its events once and for all
     at_ms: TimeMs
-    kind: Literal[
-        "job_started",
-        "job_restarted",
-        "job_stopped",
-        "job_failed",
-        "checkpoint_completed",
-        "checkpoint_failed",
-        "host_joined",
-        "host_leaving",
-        "host_lost",
-        "standbys_ready",
-    ]
+    kind: EventKind
     job: str | None = None
     host: str | None = None
     detail: str = ""
 
+    @property
+    def identity(self) -> str:
+        """Return what tells this event from every other one of its cluster."""
+        return self.event_id or str(self.sequence)
 
-# --- settings ---------------------------------------------------------------------------------------------------------------
 
-
-class JobSettings(Message, frozen=True, kw_only=True, tag="job-settings/1"):
-    """What the user allows for a job. ``version`` grows with every change."""
-
-    job: Text
-    version: Count = 0
-    mode: Literal["act", "advise", "observe"] = "act"
-    parallelism_min: Parallelism = 1  # per task
-    parallelism_max: Parallelism = 10  # per task; the engine's own maximum holds too
-    total_limit: Parallelism = 200  # sum over the job's scalable tasks
-    step_ratio_max: Annotated[float, Meta(gt=1.0, le=2.0)] = 2.0  # one decision changes a task at most by this factor
-    priority: int = 0
-    policy: str | None = None
-    set_by: str = "default"
-    set_at_ms: TimeMs = 0
+# --- releases and the clock -------------------------------------------------------------------------------------------------
 
 
 class PolicyRelease(Message, frozen=True, kw_only=True, tag="policy-release/1"):
-    """From an event minute on, a cluster's agents use this policy."""
+    """The policy a cluster's agents use from an event minute on."""
 
-    cluster: Text
-    policy: Text
-    sha256: str
+    cluster: PlainName
+    policy: PlainName
+    sha256: Sha256
     valid_from_ms: TimeMs
     set_by: str = ""
 
 
 class Told(Part, frozen=True, kw_only=True):
-    """What had happened when the clock stopped: whoever acts at that time must have heard of it."""
+    """What had happened when the clock stopped; a role must know all of it before it acts at that time."""
 
     hosts: Count  # version of the cluster's topology
     events: Count  # sequence of the newest engine event
     jobs: dict[str, Count] = {}  # version of the topology of each job's last finished minute
 
 
-class ClockSegment(Message, frozen=True, kw_only=True, tag="clock/1"):
-    """One stretch of the road's clock: ``now = min(e0 + speed * (wall - w0), until)``.
+SPEED_MIN, SPEED_MAX = 1e-3, 1e9
+"""Slower than that, the wall time of an event may have more than 64 bits."""
 
-    A clock in lockstep says ``told`` in every segment; one with ``e0_ms == until_ms`` says that it stands still and has been read
-    up to there. Without ``told`` the clock runs free.
+
+class ClockSegment(Message, frozen=True, kw_only=True, tag="clock/1"):
+    """One stretch of the pipeline's clock: ``now = min(e0 + speed * (wall - w0), until)``.
+
+    A clock in lockstep sets ``told`` in every segment. A segment with ``e0_ms == until_ms`` means the clock stands still and
+    everything up to there has been read. Without ``told`` the clock runs free.
     """
 
     road: Text
     sequence: Count
     e0_ms: TimeMs
     w0_ms: TimeMs
-    speed: Annotated[float, Meta(gt=0)]
+    speed: Annotated[float, Meta(ge=SPEED_MIN, le=SPEED_MAX)]
     until_ms: TimeMs
     end_ms: TimeMs | None = None  # where the trace ends, if it does
     told: Told | msgspec.UnsetType = msgspec.UNSET
@@ -209,7 +280,7 @@ class ClockSegment(Message, frozen=True, kw_only=True, tag="clock/1"):
 
 
 class PolicyUsed(Part, frozen=True, kw_only=True):
-    """Which policy answered. ``fallback_reason`` is set when the rule took over from the policy asked for."""
+    """The policy that answered. ``fallback_reason`` is set when the rule took over from the requested policy."""
 
     name: Text
     sha256: str = ""
@@ -226,7 +297,7 @@ class Amendment(Part, frozen=True, kw_only=True):
 
 
 class LookedAt(Part, frozen=True, kw_only=True):
-    """One sampled snapshot of a task: an anchor minute, its weight, and the neighbours looked at in it."""
+    """One sampled snapshot of a task: an anchor minute, its weight, and the neighbours sampled in it."""
 
     minute_end_ms: TimeMs
     weight: float
@@ -235,22 +306,37 @@ class LookedAt(Part, frozen=True, kw_only=True):
 
 
 class TaskDecision(Part, frozen=True, kw_only=True):
-    """From raw ratio to final parallelism for one task."""
+    """How the parallelism that a policy wants for one task became the final one."""
 
     task: Text
     current: Parallelism
-    ratio: float  # the policy's action in (0, 2]
-    proposed: Count  # round_half_up(current x ratio), before the guardrails
+    ratio: float  # proposed over current; of a policy that answers ratios, its answer
+    proposed: Count  # what the policy wants, before the guardrails
     desired: Parallelism
-    floor: Count = 0  # least parallelism that serves the measured load
+    floor: Count = 0  # smallest parallelism that serves the measured load
     amendments: tuple[Amendment, ...] = ()
     looked_at: tuple[LookedAt, ...] = ()
+    overloaded: bool = False  # its measured demand exceeds its size, or two minutes of its work are waiting
+    records_per_minute: float | None = None  # that it processed, mean of the last five known minutes
+    utilisation: float | msgspec.UnsetType = msgspec.UNSET  # share of that time in which its subtasks worked; unset: unknown
+    waiting_records: float | msgspec.UnsetType = msgspec.UNSET  # for it: in its queue, and at the sources before it; unset: none
+
+
+class Compared(Part, frozen=True, kw_only=True):
+    """How the best change compared with no change, of a policy that scores both. Scores are in ``unit``; higher is better."""
+
+    subtasks: Count  # of the best change: over all scalable tasks
+    score: float
+    present_subtasks: Count
+    present_score: float
+    gain_needed: float  # a change is made if it scores more than this above the present
+    unit: Text
 
 
 class Decision(Message, frozen=True, kw_only=True, tag="decision/1"):
-    """What a policy wants for one job and span, act or hold alike. Identity: ``decision_id``.
+    """A policy's answer for one job and span, act or hold. Identity: ``decision_id``.
 
-    A function of (window, policy hash, settings version, seed): it carries no wall time.
+    It depends only on (window, policy hash, settings version, seed) and carries no wall time.
     """
 
     decision_id: Identity
@@ -263,29 +349,20 @@ class Decision(Message, frozen=True, kw_only=True, tag="decision/1"):
     topology_version: Count
     action: Literal["act", "hold"]
     reason: Sentence
-    completeness: Share  # share of expected task-minutes in the window that were reported
+    completeness: Share  # share of the window's task-minutes that were reported
     minutes_known: Count
     tasks: tuple[TaskDecision, ...]
     load_records_per_minute: float | None = None  # mean over the last five known minutes
-    closed_append_ms: TimeMs | None = None  # broker's time of the record that closed the window's last minute
-    reached_wall_ms: TimeMs | None = None  # wall time at which the clock reached the window's end
+    closed_append_ms: TimeMs | None = None  # broker's append time of the record that closed the window's last minute
+    reached_wall_ms: TimeMs | None = None  # wall time when the clock reached the window's end
+    compared: Compared | msgspec.UnsetType = msgspec.UNSET  # unset: the policy does not score
 
 
-# --- what the rescaler remembers, and what was refused ----------------------------------------------------------------------
-
-
-class RescalerRecord(Message, frozen=True, kw_only=True, tag="rescaler-state/1"):
-    """One entry of the rescaler's memory under key ``cluster/kind/id``; the body is the rescaler's own JSON document."""
-
-    cluster: Text
-    kind: Literal["job", "cluster", "request"]
-    id: Identity
-    at_ms: TimeMs
-    body: msgspec.Raw
+# --- refused records --------------------------------------------------------------------------------------------------------
 
 
 class DeadLetter(Message, frozen=True, kw_only=True, tag="dead-letter/1"):
-    """A record that was refused, with where it lies and why. Identity: (topic, partition, offset)."""
+    """A refused record: where it is and why it was refused. Identity: (topic, partition, offset)."""
 
     topic: Text
     partition: Count

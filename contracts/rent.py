@@ -1,7 +1,7 @@
-"""What jobs cost in money: the rent of the hosts that they stand on, over time. Pure.
+"""The cost of jobs in money: the rent of the hosts they run on, over time. Pure.
 
-A job's rent counts every host on which it has at least one unit in full; a cluster's rent counts a host once, however many jobs
-share it. So the rents of jobs that share hosts add up to more than the cluster's.
+A job's rent counts in full every host on which it has at least one unit. A cluster's rent counts each host once, no matter how
+many jobs share it. So the rents of jobs that share hosts add up to more than the cluster's.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ DAY_S = 86_400
 
 @dataclass(frozen=True, slots=True)
 class Stay:
-    """Where a job stands from an instant on, and what as many units would cost elsewhere (None: no placement said so)."""
+    """The hosts a job occupies from an instant on, and what the same number of units would cost elsewhere (None: unknown)."""
 
     from_ms: int
     hosts: tuple[str, ...]
@@ -28,13 +28,13 @@ class Stay:
 
 @dataclass(frozen=True, slots=True)
 class Bill:
-    """Dollars over a stretch of time; what is saved counts only while a placement of the rescaler is in force."""
+    """Dollars over a period; savings count only while a placement by the rescaler is in force."""
 
     dollars: float
     saved_round_robin: float
     saved_default: float
     per_s: float
-    """At the end of the stretch."""
+    """At the end of the period."""
 
     def document(self) -> dict[str, float]:
         """Return the figures for a report, to a millionth of a dollar (rents a second to a billionth)."""
@@ -49,7 +49,7 @@ class Bill:
 
 @dataclass(frozen=True, slots=True)
 class Rents:
-    """What each job of a run has cost, and all of them together (a host that several share is paid once)."""
+    """The cost of each job of a run, and of all together (a shared host is paid once)."""
 
     jobs: dict[str, Bill]
     dollars: float
@@ -62,17 +62,17 @@ def hosts_of(units: Iterable[int], hosts: Iterable[Host]) -> tuple[str, ...]:
 
 
 def rent_per_s(names: Iterable[str], prices: Mapping[str, float]) -> float:
-    """Return the rent of hosts in dollars a second, each counted once; one without a price costs nothing."""
+    """Return the rent of hosts in dollars per second, each counted once; a host without a price costs nothing."""
     return fsum(prices.get(name, 0.0) for name in sorted(set(names)))
 
 
 def prices_of(hosts: Iterable[Host]) -> dict[str, float]:
-    """Return dollars a second by host."""
+    """Return dollars per second by host."""
     return {host.host: host.price_per_s for host in hosts}
 
 
 def stay_of(topology: JobTopology, hosts: Iterable[Host], placement: Placement | None) -> Stay:
-    """Return where a job stands as of a topology; ``placement`` is that of the command that led to it, where there was one."""
+    """Return the hosts a job occupies under a topology; ``placement`` is from the command that led to it, if any."""
     return Stay(
         topology.at_ms,
         hosts_of(units_of(topology), hosts),
@@ -82,9 +82,9 @@ def stay_of(topology: JobTopology, hosts: Iterable[Host], placement: Placement |
 
 
 def bill(stays: Sequence[Stay], prices: Mapping[str, float], end_ms: int) -> Bill:
-    """Return what a job has cost up to an instant, and what dealing out or drawing its units would have cost more.
+    """Return a job's cost up to an instant, and how much more dealing out or drawing its units would have cost.
 
-    ``stays`` are in order of time; each holds until the next.
+    ``stays`` are in time order; each lasts until the next.
     """
     dollars, round_robin, default = [], [], []
     stretches = _stretches(stays, end_ms)
@@ -106,12 +106,12 @@ def rents(
     placements: Mapping[tuple[str, int], Placement],
     end_ms: int,
 ) -> Rents:
-    """Return what a run has cost up to an instant.
+    """Return the cost of a run up to an instant.
 
     Args:
-        topologies: every topology that its jobs had, in any order.
-        hosts: every host that there ever was.
-        placements: by job and generation, of the commands that led to them.
+        topologies: every topology its jobs had, in any order.
+        hosts: every host that ever existed.
+        placements: by job and generation, from the commands that led to them.
         end_ms: the instant.
     """
     stays: dict[str, list[Stay]] = {}
@@ -124,7 +124,7 @@ def rents(
 
 
 def cluster_dollars(stays: Iterable[Sequence[Stay]], prices: Mapping[str, float], end_ms: int) -> float:
-    """Return what all jobs together have cost up to an instant: a host that several share is paid once."""
+    """Return the cost of all jobs together up to an instant; a shared host is paid once."""
     jobs = [_stretches(job, end_ms) for job in stays]
     instants = sorted({at_ms for job in jobs for stay, until_ms in job for at_ms in (stay.from_ms, until_ms)})
     paid = []
@@ -135,6 +135,6 @@ def cluster_dollars(stays: Iterable[Sequence[Stay]], prices: Mapping[str, float]
 
 
 def _stretches(stays: Sequence[Stay], end_ms: int) -> list[tuple[Stay, int]]:
-    """Each stay with its end; what begins after ``end_ms`` is left out."""
+    """Return each stay with its end; stays that begin after ``end_ms`` are left out."""
     ends = [min(stay.from_ms, end_ms) for stay in stays[1:]] + [end_ms]
     return [(stay, until_ms) for stay, until_ms in zip(stays, ends, strict=True) if stay.from_ms < until_ms]

@@ -1,12 +1,12 @@
-"""The one rounding function: every ratio becomes an integer parallelism here and nowhere else."""
+"""The only rounding function: every ratio becomes an integer parallelism here."""
 
 import math
 
 
 def round_half_up(value: float) -> int:
-    """Round to the nearest integer, a half going up (2.5 -> 3), so that a ratio of 1.5 on one subtask scales it out.
+    """Round to the nearest integer, halves up (2.5 -> 3), so that a ratio of 1.5 scales out a single subtask.
 
-    Python's ``round`` goes to the even neighbour, which makes a ratio's effect depend on parity.
+    Python's ``round`` goes to the even neighbour, so a ratio's effect would depend on parity.
 
     Raises:
         ValueError: the value is NaN or infinite.

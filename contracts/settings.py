@@ -1,78 +1,236 @@
-"""Settings of the road and its roles, grouped; meaning, unit and default stand at each field.
+"""Settings the roles share; each field has its meaning, unit and default.
 
-Every role reads them from environment variables ``SURESCALE_<FIELD>`` (upper case); command-line options win over them.
+Every role reads them from environment variables ``SURESCALE_<FIELD>`` (upper case); command-line options override them.
 """
 
 import math
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import TypeVar, get_type_hints
-from urllib.parse import urlsplit, urlunsplit
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeVar, get_type_hints
+from urllib.parse import urlsplit
 
 from contracts.errors import SettingsError
 
 S = TypeVar("S", bound="RoadSettings")
 
 PORT_MAX = 65_535
+SPAN_MINUTES = 10
+SPAN_MINUTES_MAX = 24 * 60
+STARS = "***"
+"""Shown in place of a secret."""
+SECRET_NAMES = r"password|passwd|secret|token|api[_-]?key"
+"""Regular expression of the names under which a secret is given."""
+_IN_QUERY = re.compile(rf"([?&;](?:\w*(?:{SECRET_NAMES}))=)[^&;#]*", re.IGNORECASE)
+ENGINES = ("simulated", "flink", "kafka")
+SOURCES = {"simulated": ("simulated",), "flink": ("flink",), "kafka": ("consumer-group",)}
+"""Where the figures of each engine's jobs may come from; the first one, unless a setting names another."""
+ACTUATORS = {"simulated": ("simulated", "none"), "flink": ("flink", "none"), "kafka": ("none", "processes")}
+"""What may carry out commands for each engine's jobs; the first one, unless a setting names another."""
+SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+SASL_MECHANISMS = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN")
+LIKE = "like"
+"""Metadata of a setting that is defined elsewhere: the class and the name of the field."""
+
+
+def like(kind: type, name: str) -> Any:
+    """Return a field with the default and the meaning of another class's field, so that both are written once."""
+    (defined,) = (each for each in fields(kind) if each.name == name)
+    return field(default=defined.default, metadata={LIKE: (kind, name)})
 
 
 @dataclass(frozen=True, slots=True)
 class RoadSettings:
-    """What every role of one road shares."""
+    """Settings every role of a pipeline shares."""
 
     bootstrap: str = "127.0.0.1:9092"
     """Kafka bootstrap servers, host:port separated by commas."""
+    kafka_security_protocol: str = "PLAINTEXT"
+    """PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL, as Kafka's clients call them."""
+    kafka_sasl_mechanism: str = "SCRAM-SHA-512"
+    """With SASL: SCRAM-SHA-512, SCRAM-SHA-256 or PLAIN."""
+    kafka_username: str = ""
+    """With SASL: the user."""
+    kafka_password_file: str = ""
+    """With SASL: file with the password, and nothing else but a line's end."""
+    kafka_ca_file: str = ""
+    """With TLS: PEM file of the authorities that sign the brokers' certificates; empty: the system's."""
+    kafka_certificate_file: str = ""
+    """With TLS: PEM file of this client's certificate chain, if brokers ask for one (mutual TLS)."""
+    kafka_key_file: str = ""
+    """With TLS: PEM file of the certificate's private key, unencrypted PKCS#8."""
     topic_prefix: str = ""
-    """Stands before every topic name; a replay has its own."""
+    """Prefix of every topic name; a replay has its own."""
     redis_url: str = "redis://127.0.0.1:6379/0"
-    """Where the views live."""
+    """Redis address of the views; rediss:// for TLS."""
+    redis_password_file: str = ""
+    """File with the password towards Redis, read for each connection; empty: what the address says. That names the user."""
+    redis_ca_file: str = ""
+    """With rediss: PEM file of the authorities that sign the server's certificate; empty: the system's."""
+    redis_certificate_file: str = ""
+    """With rediss: PEM file of this client's certificate chain, if the server asks for one (mutual TLS)."""
+    redis_key_file: str = ""
+    """With rediss: PEM file of the certificate's private key, unencrypted."""
     cluster: str = "sim"
-    """Cluster whose jobs this rescaler and monitor serve."""
+    """The cluster whose jobs this rescaler and monitor serve."""
     road: str = "main"
-    """Name of the road; key of its clock."""
+    """Name of the pipeline; key of its clock."""
+    engine: str = "simulated"
+    """Kind of engine that runs the jobs: simulated, flink, or kafka (jobs are consumer groups)."""
+    source: str = ""
+    """Where the figures of the jobs come from: simulated, flink or consumer-group; empty: as is usual for the engine."""
+    actuator: str = ""
+    """What carries out commands: simulated, flink, processes, or none (jobs are only watched); empty: as is usual for the engine,
+    which for kafka is none."""
+    groups_file: str = ""
+    """Of the engine kafka: file (TOML or JSON) that says which consumer groups form a job, and how their workers are started;
+    empty: each group is a job."""
+    workers_folder: str = ""
+    """Of the actuator processes: folder in which it keeps what it asked for, and a file and a log for each worker."""
+    workers_max: int = 16
+    """Of the actuator processes: workers that this machine can hold, all groups together."""
     engine_url: str = "http://127.0.0.1:8090"
-    """Engine API: the monitor's source and the rescaler's actuator are its only clients."""
+    """Address of the engine's API; only the monitor and the rescaler's actuator use it."""
+    engine_token_file: str = ""
+    """File with the bearer token, or the whole value of the header Authorization, that the engine's API asks for; empty: none."""
+    engine_ca_file: str = ""
+    """With https: PEM file of the authorities that sign the engine's certificate; empty: the system's."""
+    engine_certificate_file: str = ""
+    """With https: PEM file of this client's certificate chain, if the engine asks for one (mutual TLS)."""
+    engine_key_file: str = ""
+    """With https: PEM file of the certificate's private key, unencrypted."""
     window_minutes: int = 60
-    """L: snapshots in a window."""
+    """L: minutes in a window, one snapshot each."""
     allowed_lateness_ms: int = 5_000
-    """How far behind a job's highest event time its minute stays open when no marker closes it."""
+    """How long a minute stays open past the job's highest event time when no marker closes it."""
     ahead_of_clock_ms_max: int = 120_000
-    """Records further ahead of the road's clock than this go to dead letters."""
+    """Records further ahead of the pipeline's clock go to dead letters."""
     policy_folder: str = ""
     """Folder with one policy package per name; empty: the packages that ship with surescale."""
     policy: str = "sure"
-    """Policy asked when a job's settings name none."""
+    """Policy for jobs whose settings name none."""
+    span_minutes: int = SPAN_MINUTES
+    """Minutes between the decisions of a rule; a learned policy has the span it was trained with. In lockstep the simulated clock
+    stops at the end of each."""
     seed: int = 0
-    """Seed of every decision."""
+    """Random seed of every decision."""
     health_port: int = 0
     """Port of this role's health endpoint and metrics; 0: none."""
     health_host: str = "127.0.0.1"
-    """Address that the health port listens on; loopback unless somebody from elsewhere reads the metrics."""
+    """Address the health port listens on; keep loopback unless another machine reads the metrics."""
     road_clock: bool = False
-    """True: wait for and follow the topic ``clock``; false: the wall clock."""
+    """True: follow the topic ``clock`` (and wait for it); false: use the wall clock."""
 
     def __post_init__(self) -> None:
-        """Check what environment or options may have said; settings of a role call this before their own checks.
+        """Check the values; settings of a role call this before their own checks.
 
         Raises:
-            SettingsError: an engine's address or a port that is none, a time that cannot be; names the setting and the fix.
+            SettingsError: an invalid engine address, port or time; names the setting and the fix.
         """
+        self._check_engine()
+        if not 0 <= self.health_port <= PORT_MAX:
+            raise SettingsError(f"SURESCALE_HEALTH_PORT: {self.health_port} is not a port; set 1 to {PORT_MAX}, or 0 for none")
+        if not 1 <= self.span_minutes <= SPAN_MINUTES_MAX:
+            raise SettingsError(
+                f"SURESCALE_SPAN_MINUTES: {self.span_minutes} is no time between decisions; set 1 to {SPAN_MINUTES_MAX} minutes"
+            )
+        self.check_least(window_minutes=1, allowed_lateness_ms=0, ahead_of_clock_ms_max=0)
+        self._check_kafka_security()
+        self._check_redis_security()
+
+    def _check_engine(self) -> None:
+        if self.engine not in ENGINES:
+            raise SettingsError(f"SURESCALE_ENGINE: {self.engine!r} is not one of {', '.join(ENGINES)}")
+        self._check_source_and_actuator()
         if not _is_http(self.engine_url):
             raise SettingsError(
-                f"SURESCALE_ENGINE_URL: {self.engine_url!r} is no address of an engine; "
-                "give one like http://127.0.0.1:8090 (with it or with --engine)"
+                f"SURESCALE_ENGINE_URL: {without_password(self.engine_url)!r} is not the address of an engine; "
+                "set one like http://127.0.0.1:8090, without user and password (there or with --engine-url)"
             )
-        if not 0 <= self.health_port <= PORT_MAX:
-            raise SettingsError(f"SURESCALE_HEALTH_PORT: {self.health_port} is no port; give one up to {PORT_MAX}, or 0 for none")
-        self.check_least(window_minutes=1, allowed_lateness_ms=0, ahead_of_clock_ms_max=0)
+        for name in ("engine_token_file", "engine_ca_file", "engine_certificate_file", "engine_key_file"):
+            if getattr(self, name) and self.engine != "flink":
+                raise SettingsError(
+                    f"SURESCALE_{name.upper()}: the {self.engine} engine has no use for it; "
+                    "unset it, or set SURESCALE_ENGINE=flink"
+                )
+            if getattr(self, name) and name != "engine_token_file" and not self.engine_url.lower().startswith("https:"):
+                raise SettingsError(
+                    f"SURESCALE_{name.upper()}: SURESCALE_ENGINE_URL uses no TLS; set an address with https, or unset the file"
+                )
+        if bool(self.engine_certificate_file) != bool(self.engine_key_file):
+            raise SettingsError("SURESCALE_ENGINE_CERTIFICATE_FILE and SURESCALE_ENGINE_KEY_FILE: set both, or neither")
+        if self.engine == "flink" and self.road_clock:
+            raise SettingsError(
+                f"SURESCALE_ROAD_CLOCK: SURESCALE_ENGINE={self.engine} publishes no clock; unset it (or use --wall-clock)"
+            )
+
+    def _check_source_and_actuator(self) -> None:
+        for name, chosen, known in (("SOURCE", self.source, SOURCES), ("ACTUATOR", self.actuator, ACTUATORS)):
+            if chosen and chosen not in known[self.engine]:
+                fitting = [engine for engine in ENGINES if chosen in known[engine]]
+                instead = f", or SURESCALE_ENGINE={fitting[0]}" if fitting else ""
+                raise SettingsError(
+                    f"SURESCALE_{name}: {chosen!r} does not fit SURESCALE_ENGINE={self.engine}; "
+                    f"set {' or '.join(known[self.engine])}{instead}"
+                )
+        if self.actuator_kind == "processes":
+            for needed in ("groups_file", "workers_folder"):
+                if not getattr(self, needed):
+                    raise SettingsError(f"SURESCALE_{needed.upper()}: not set; SURESCALE_ACTUATOR=processes needs it")
+        elif self.workers_folder:
+            raise SettingsError("SURESCALE_WORKERS_FOLDER: only SURESCALE_ACTUATOR=processes uses it; set that, or unset this")
+        if self.groups_file and self.engine != "kafka":
+            raise SettingsError("SURESCALE_GROUPS_FILE: only SURESCALE_ENGINE=kafka reads it; set that, or unset this")
+        self.check_least(workers_max=1)
+
+    @property
+    def source_kind(self) -> str:
+        """Where the figures come from."""
+        return self.source or SOURCES[self.engine][0]
+
+    @property
+    def actuator_kind(self) -> str:
+        """What carries out commands."""
+        return self.actuator or ACTUATORS[self.engine][0]
+
+    def _check_kafka_security(self) -> None:
+        protocol, mechanism = self.kafka_security_protocol, self.kafka_sasl_mechanism
+        if protocol not in SECURITY_PROTOCOLS:
+            raise SettingsError(f"SURESCALE_KAFKA_SECURITY_PROTOCOL: {protocol!r} is not one of {', '.join(SECURITY_PROTOCOLS)}")
+        if mechanism not in SASL_MECHANISMS:
+            raise SettingsError(f"SURESCALE_KAFKA_SASL_MECHANISM: {mechanism!r} is not one of {', '.join(SASL_MECHANISMS)}")
+        if protocol.startswith("SASL_"):
+            for name in ("kafka_username", "kafka_password_file"):
+                if not getattr(self, name):
+                    raise SettingsError(
+                        f"SURESCALE_{name.upper()}: not set; SURESCALE_KAFKA_SECURITY_PROTOCOL={protocol} needs it"
+                    )
+        elif self.kafka_username or self.kafka_password_file:
+            raise SettingsError(
+                f"SURESCALE_KAFKA_SECURITY_PROTOCOL: {protocol} sends no user and password; set SASL_SSL, or unset those"
+            )
+        if not protocol.endswith("SSL") and (self.kafka_ca_file or self.kafka_certificate_file or self.kafka_key_file):
+            raise SettingsError(
+                f"SURESCALE_KAFKA_SECURITY_PROTOCOL: {protocol} uses no certificates; set SSL or SASL_SSL, or unset them"
+            )
+        if bool(self.kafka_certificate_file) != bool(self.kafka_key_file):
+            raise SettingsError("SURESCALE_KAFKA_CERTIFICATE_FILE and SURESCALE_KAFKA_KEY_FILE: set both, or neither")
+
+    def _check_redis_security(self) -> None:
+        if bool(self.redis_certificate_file) != bool(self.redis_key_file):
+            raise SettingsError("SURESCALE_REDIS_CERTIFICATE_FILE and SURESCALE_REDIS_KEY_FILE: set both, or neither")
+        if (self.redis_ca_file or self.redis_certificate_file) and not self.redis_url.startswith("rediss://"):
+            raise SettingsError(
+                "SURESCALE_REDIS_CA_FILE and _CERTIFICATE_FILE: the address in SURESCALE_REDIS_URL uses no TLS; "
+                "write rediss:// there, or unset them"
+            )
 
     def check_least(self, **least: int) -> None:
-        """Check numbers, by the names of their fields, against the least that each may be.
+        """Check numeric fields, given by name, against their smallest allowed value.
 
         Raises:
-            SettingsError: names the setting and that number.
+            SettingsError: names the setting and that value.
         """
         for name, number in least.items():
             if getattr(self, name) < number:
@@ -97,27 +255,29 @@ def from_environment(kind: type[S], environment: Mapping[str, str] | None = None
 
 
 def to_environment(settings: RoadSettings) -> dict[str, str]:
-    """Return the variables that make a child process read the same settings."""
+    """Return environment variables that give a child process the same settings."""
     return {f"SURESCALE_{item.name.upper()}": _text(getattr(settings, item.name)) for item in fields(settings)}
 
 
 def without_password(url: str) -> str:
-    """Return an address fit for logs and messages: the password in it, if any, replaced by stars."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:  # no address, as its reader will say; it may hold a password all the same
-        return re.sub(r"//.*@", "//***@", url)
-    if parts.password is None:
-        return url
-    host = parts.netloc.rpartition("@")[2]
-    return urlunsplit(parts._replace(netloc=f"{parts.username or ''}:***@{host}"))
+    """Return an address for logs and messages, with any password replaced by stars.
+
+    A password is what stands between the first ``:`` after ``//`` and the last ``@``, whatever characters it has, and what the
+    query gives under such a name.
+    """
+    shown = _IN_QUERY.sub(rf"\1{STARS}", url)
+    scheme, slashes, rest = shown.partition("//")
+    credentials, at, host = rest.rpartition("@")
+    user, colon, _ = credentials.partition(":")
+    return f"{scheme}{slashes}{user}:{STARS}{at}{host}" if colon else shown
 
 
 def _is_http(url: str) -> bool:
     try:
         parts = urlsplit(url)
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # brackets that do not close, a port that is none
+        # No client sends a user or a password from an address, and errors would carry them to topics and logs.
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and "@" not in url
+    except ValueError:  # unclosed brackets, an invalid port
         return False
 
 
@@ -134,7 +294,7 @@ def _parse(name: str, text: str, kind: object) -> object:
         if kind is float:
             number = float(text)
             if not math.isfinite(number):
-                raise ValueError(text)  # no limit that is compared with it would stop it
+                raise ValueError(text)  # NaN passes every comparison with a limit
             return number
     except (KeyError, ValueError):
         raise SettingsError(f"{name}: {text!r} is not a valid {getattr(kind, '__name__', kind)}; set it or unset it") from None

@@ -1,7 +1,7 @@
-"""What most readers of a window ask for, without its figures: a small document that travels as a header beside the window.
+"""The summary of a window: a small document that travels as a record header, for readers that do not need the figures.
 
-A reader that has it need not unpack the figures, which takes many times as long. The window itself stays the truth: a record
-without the header is summed up from its figures, to the same bytes.
+Unpacking the figures takes many times as long as reading the summary. The window stays the truth: without the header, the same
+summary is computed from its figures, to the same bytes.
 """
 
 import math
@@ -9,40 +9,49 @@ import math
 import msgspec
 
 from contracts.messages import Count, Identity, Share, TimeMs
-from contracts.windows import Window, source_load
-from contracts.wire import decode
+from contracts.minute_figures import JobMinute, TaskMinutes, job_minute, task_minutes
+from contracts.source_load import source_load
+from contracts.windows import Window
+from contracts.wire import decode, encode
 
 SUMMARY_HEADER = "summary"
 
-_encoder = msgspec.json.Encoder(order="sorted")
-
 
 class WindowSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """A window's identity, how much of it is known, the load of its newest minute, and what was counted in that minute."""
+    """A window's identity, how much of it is known, and the load and counts of its newest minute."""
 
-    window_id: Identity
-    window_end_ms: TimeMs
-    window_minutes: Count
-    completeness: Share
-    minutes_known: Count
-    tasks: Count
-    load_records_per_minute: float | None  # None when no source reported
-    samples: Count
-    late: Count
-    duplicates: Count
+    # In the order of the bytes.
     closed_append_ms: TimeMs | None
+    completeness: Share
+    duplicates: Count
+    late: Count
+    load_records_per_minute: float | None  # None when no source reported
+    minutes_known: Count
     reached_wall_ms: TimeMs | None
+    samples: Count
+    tasks: Count
+    window_end_ms: TimeMs
+    window_id: Identity
+    window_minutes: Count
+    minute: JobMinute | None = None  # how the newest minute went; null: an older version wrote the summary
+    minute_by_task: TaskMinutes | msgspec.UnsetType = msgspec.UNSET  # in the header alone
 
 
 def summary_of(window: Window) -> WindowSummary:
-    """Sum a window up."""
+    """Return the summary of a window."""
     is_reported = window.reported[-1]
     newest = {
         spec.task: window.figures[-1, index]
         for index, spec in enumerate(window.topology.tasks)
         if not spec.upstream and is_reported[index]
     }
-    load = source_load(newest, window.topology)
+    earlier = (
+        dict(zip((spec.task for spec in window.topology.tasks), window.figures[-2], strict=True))
+        if window.window_minutes > 1
+        else {}
+    )
+    load = source_load(newest, window.topology, earlier)
+    by_task = task_minutes(window)
     return WindowSummary(
         window_id=window.id,
         window_end_ms=window.window_end_ms,
@@ -56,12 +65,14 @@ def summary_of(window: Window) -> WindowSummary:
         duplicates=window.counts.duplicates,
         closed_append_ms=window.closed_append_ms,
         reached_wall_ms=window.reached_wall_ms,
+        minute=job_minute(by_task, window.topology),
+        minute_by_task=by_task,
     )
 
 
 def encode_summary(summary: WindowSummary) -> bytes:
     """Return the summary's bytes; the same summary gives the same bytes."""
-    return _encoder.encode(summary)
+    return encode(summary)
 
 
 def decode_summary(raw: bytes) -> WindowSummary:

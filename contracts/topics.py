@@ -1,10 +1,10 @@
-"""The one table of topics. ``surescale topics create`` alone creates them, from this table."""
+"""The table of topics. Only ``surescale topics create`` creates them, from this table."""
 
 from dataclasses import dataclass
 from typing import Literal
 
 WINDOW_BYTES_MAX = 16 * 1024 * 1024
-RECORD_BYTES_MAX = WINDOW_BYTES_MAX + 64 * 1024  # a window and its record overhead
+RECORD_BYTES_MAX = WINDOW_BYTES_MAX + 64 * 1024  # a window plus the record's overhead
 
 Key = Literal["job", "cluster", "road", "cluster/kind/id", "as the record's"]
 Kept = Literal["by time", "compacted", "forever"]
@@ -14,7 +14,7 @@ _HOUR_MS = 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """One topic: what it is keyed by, how long it is kept, who alone writes it, what it carries."""
+    """One topic: its key, its retention, its only writer, what it carries."""
 
     name: str
     key: Key
@@ -27,9 +27,13 @@ class Topic:
     def config(self) -> dict[str, str]:
         """Return the broker's settings for this topic.
 
-        Append time is the broker's: event time travels inside the records, and freshness is measured between append times.
+        Timestamps are the broker's append times; event time travels inside the records. Freshness compares append times.
         """
-        settings = {"message.timestamp.type": "LogAppendTime", "max.message.bytes": str(RECORD_BYTES_MAX)}
+        settings = {
+            "message.timestamp.type": "LogAppendTime",
+            "max.message.bytes": str(RECORD_BYTES_MAX),
+            "compression.type": "uncompressed",  # else a broker's limit on bytes lets small records unpack to gigabytes
+        }
         if self.kept == "compacted":
             settings |= {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.1"}
         elif self.kept == "forever":
@@ -40,7 +44,7 @@ class Topic:
 
 
 JOB_PARTITIONS = 4
-CLUSTER_PARTITIONS = 2  # equal for every cluster-keyed topic: the rescaler's assignment is co-partitioned
+CLUSTER_PARTITIONS = 2  # the same for every cluster-keyed topic: the rescaler's assignment is co-partitioned
 
 TASK_METRICS = "task-metrics"
 SNAPSHOTS = "snapshots"
@@ -66,7 +70,14 @@ _TABLE = (
     Topic(POLICY_RELEASES, "cluster", "forever", ("command line",), "PolicyRelease", CLUSTER_PARTITIONS),
     Topic(DECISIONS, "cluster", "by time", ("agent",), "Decision", CLUSTER_PARTITIONS),
     Topic(RESCHEDULE_COMMANDS, "cluster", "by time", ("rescaler",), "RescheduleCommand", CLUSTER_PARTITIONS),
-    Topic(RESCHEDULE_EVENTS, "cluster", "by time", ("rescaler", "actuators"), "Outcome, Progress, Balance", CLUSTER_PARTITIONS),
+    Topic(
+        RESCHEDULE_EVENTS,
+        "cluster",
+        "by time",
+        ("rescaler", "actuators"),
+        "Outcome, Progress, Balance, Drift",
+        CLUSTER_PARTITIONS,
+    ),
     Topic(RESCALER_STATE, "cluster/kind/id", "compacted", ("rescaler",), "RescalerRecord", CLUSTER_PARTITIONS),
     Topic(CLOCK, "road", "compacted", ("simulated engine",), "ClockSegment", 1),
     Topic(DEAD_LETTERS, "as the record's", "by time", ("whoever refused it",), "DeadLetter", CLUSTER_PARTITIONS),
@@ -77,7 +88,7 @@ TOPICS: dict[str, Topic] = {topic.name: topic for topic in _TABLE}
 
 @dataclass(frozen=True, slots=True)
 class TopicNames:
-    """Topic names under a prefix; a replay has its own prefix so that it never meets the live road."""
+    """Topic names under a prefix; a replay has its own prefix so it never touches the live road."""
 
     prefix: str = ""
 
@@ -91,7 +102,7 @@ class TopicNames:
         return full_name.removeprefix(self.prefix)
 
 
-# librdkafka hashes keys by CRC32 unless told otherwise; the JVM and aiokafka use murmur2. One key must mean one partition.
+# librdkafka hashes keys by CRC32 by default, the JVM and aiokafka by murmur2. A key must map to the same partition everywhere.
 LIBRDKAFKA_PRODUCER = {
     "partitioner": "murmur2_random",
     "enable.idempotence": True,
@@ -105,3 +116,31 @@ LIBRDKAFKA_CONSUMER = {
     "auto.offset.reset": "earliest",
     "fetch.message.max.bytes": RECORD_BYTES_MAX,
 }
+
+
+READER_GROUP = "surescale-reader"
+"""Group of clients that read whole topics. They join no group and commit nothing, but librdkafka asks who coordinates it."""
+STATE_GROUP = "surescale-state"
+EXPLAIN_GROUP = "surescale-explain"
+RECORDER_GROUP = "surescale-recorder"
+
+
+def agent_group(topic_prefix: str) -> str:
+    """Return the consumer group that all agents of a pipeline share."""
+    return f"{topic_prefix}surescale-agent"
+
+
+def rescaler_group(topic_prefix: str, cluster: str) -> str:
+    """Return the consumer group and transactional id of a cluster's rescaler: one is active per cluster and prefix."""
+    return f"{topic_prefix}rescaler-{cluster}"
+
+
+def own_groups(topic_prefix: str, cluster: str) -> frozenset[str]:
+    """Return the groups of a pipeline's own roles."""
+    own = (agent_group(topic_prefix), rescaler_group(topic_prefix, cluster), actuator_group(topic_prefix, cluster))
+    return frozenset((*own, READER_GROUP, STATE_GROUP, EXPLAIN_GROUP, RECORDER_GROUP))
+
+
+def actuator_group(topic_prefix: str, cluster: str) -> str:
+    """Return the consumer group under which the rescaler's actuator keeps its position."""
+    return f"{rescaler_group(topic_prefix, cluster)}-actuator"

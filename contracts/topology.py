@@ -1,10 +1,11 @@
-"""Checks on a job's graph, its order, and what a job occupies."""
+"""Checks a job's graph and a cluster's hosts, orders a graph, and tells the units and slots a job occupies."""
 
 import heapq
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 
 from contracts.errors import RecordRejected
-from contracts.messages import JobTopology, TaskSpec
+from contracts.messages import ClusterTopology, JobTopology, TaskSpec
 
 
 def check_topology(topology: JobTopology) -> None:
@@ -16,7 +17,7 @@ def check_topology(topology: JobTopology) -> None:
     names = [spec.task for spec in topology.tasks]
     known = set(names)
     if len(known) != len(names):
-        twice = next(name for name in names if names.count(name) > 1)
+        twice = next(name for name, count in Counter(names).items() if count > 1)
         raise RecordRejected("invalid_field", "tasks", f"task {twice!r} is listed twice")
     for index, spec in enumerate(topology.tasks):
         for upstream in spec.upstream:
@@ -31,8 +32,26 @@ def check_topology(topology: JobTopology) -> None:
     topological_order(topology.tasks)
 
 
+def check_cluster(topology: ClusterTopology) -> None:
+    """Refuse a host or a unit that is listed twice.
+
+    Raises:
+        RecordRejected: ``invalid_field``, naming the field.
+    """
+    names, host_of = set[str](), dict[int, str]()
+    for index, host in enumerate(topology.hosts):
+        if host.host in names:
+            raise RecordRejected("invalid_field", f"hosts[{index}].host", f"host {host.host!r} is listed twice")
+        names.add(host.host)
+        for unit in host.units:
+            if unit in host_of:
+                message = f"unit {unit} is listed twice, on {host_of[unit]!r} and {host.host!r}"
+                raise RecordRejected("invalid_field", f"hosts[{index}].units", message)
+            host_of[unit] = host.host
+
+
 def topological_order(tasks: Sequence[TaskSpec]) -> list[int]:
-    """Return task indices so that every task comes after its upstreams; ties keep the listed order (Kahn 1962).
+    """Return task indices with every task after its upstreams; ties keep the listed order (Kahn 1962).
 
     Raises:
         RecordRejected: ``cyclic_topology``, naming the tasks on or behind the cycle; ``invalid_field`` for an unknown upstream.
@@ -47,7 +66,7 @@ def topological_order(tasks: Sequence[TaskSpec]) -> list[int]:
     for i, spec in enumerate(tasks):
         for upstream in sorted(set(spec.upstream), key=index.__getitem__):
             downstream[index[upstream]].append(i)
-    ready = [i for i, count in enumerate(waiting_for) if count == 0]  # ascending, so a heap
+    ready = [i for i, count in enumerate(waiting_for) if count == 0]  # ascending, so already a heap
     order: list[int] = []
     while ready:
         current = heapq.heappop(ready)
@@ -74,6 +93,36 @@ def levels(tasks: Sequence[TaskSpec]) -> list[int]:
 def has_ended(topology: JobTopology) -> bool:
     """Say whether the job has finished or failed: it can no longer be rescaled and holds no units."""
     return topology.state in ("finished", "failed")
+
+
+def sized_tasks(topology: JobTopology) -> list[TaskSpec]:
+    """Return the tasks whose parallelism may change."""
+    return [spec for spec in topology.tasks if spec.scalable and spec.state != "finished"]
+
+
+def required_of(topology: JobTopology) -> dict[str, int]:
+    """Return what the engine was last asked for, by task that may change; what it runs where it does not say."""
+    return {spec.task: spec.required or spec.parallelism for spec in sized_tasks(topology)}
+
+
+def running_of(topology: JobTopology) -> dict[str, int]:
+    """Return the parallelism that runs, by task that may change."""
+    return {spec.task: spec.parallelism for spec in sized_tasks(topology)}
+
+
+def slots_needed(tasks: Iterable[TaskSpec], parallelism: Mapping[str, int] | None = None) -> int:
+    """Return how many slots a job takes: subtasks of one sharing group share slots, so each group takes those of its widest task.
+
+    Args:
+        tasks: of the job.
+        parallelism: by task, in place of the tasks' own.
+    """
+    widest: dict[str, int] = {}
+    for task in tasks:
+        if task.state != "finished":
+            wanted = (parallelism or {}).get(task.task, task.parallelism)
+            widest[task.sharing_group] = max(widest.get(task.sharing_group, 0), wanted)
+    return sum(widest.values())
 
 
 def units_of(topology: JobTopology) -> frozenset[int]:

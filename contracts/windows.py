@@ -1,12 +1,14 @@
-"""Windows: the last L minutes of one job, their binary form, and the history they are cut from. Knows no Kafka and no clock.
+"""Windows: the last L minutes of one job, and their binary form. No Kafka, no clock.
 
-A window is what the topic ``snapshots`` carries. Bytes: magic ``SSW``, layout version (1 byte), header length (4 bytes, big
+The topic ``snapshots`` carries windows. Bytes: magic ``SSW``, layout version (1 byte), header length (4 bytes, big
 endian), header (JSON), then the figures as float32 with their bytes shuffled (all first bytes, all second bytes, ...) under zstd.
+
+Layout 2 has the figures of layout 1 and after them those that a real engine adds. A window of layout 1 still reads: what it lacks
+is unknown.
 """
 
 import math
 import struct
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -16,17 +18,20 @@ import zstandard
 
 from contracts.clock import MINUTE_MS
 from contracts.errors import RecordRejected
-from contracts.ids import window_id
-from contracts.messages import Count, HourlyLoad, JobTopology, Text, TimeMs
+from contracts.ids import split_job, window_id
+from contracts.messages import Count, JobTopology, Text, TimeMs
 from contracts.topics import WINDOW_BYTES_MAX
+from contracts.topology import check_topology
 
-LAYOUT = 1
+LAYOUT = 2
 HOURS = 192  # eight days
 HOUR_MS = 60 * MINUTE_MS
-PEAK_MINUTES = 5  # an hour's peak is the largest mean of so many minutes in a row that ends in it
+FIGURES_MAX = 2**26  # of one window, 256 MiB: figures pack so well that a record of 200 KB could claim gigabytes
+PEAK_MINUTES = 5  # an hour's peak is the largest mean over this many consecutive minutes ending in it
 
 FIGURES = (
-    "records_in",  # in this minute, all subtasks
+    # Counters: their growth in this minute over all subtasks. If the samples are not a minute apart: per 60,000 ms.
+    "records_in",
     "records_out",
     "bytes_in",
     "bytes_out",
@@ -40,9 +45,16 @@ FIGURES = (
     "queue_wait_record_ms",  # NaN where the engine has no such figure
     "latency_record_ms",
     "restarts",  # attempts that began in this minute
-    "coverage",  # share of the task's subtasks that reported at the end of the minute
+    "coverage",  # share of the task's subtasks whose counters are known for this minute
+    # Since layout 2.
+    "arrived",  # a source: records that came in at its door, taken or still waiting; a counter
+    "busy_ms_max",  # ``busy_ms`` of the busiest subtask
+    "covered_ms",  # the time in which the counters grew, from 30,000 to 90,000 ms
+    "in_pool",  # share of the input buffers in use at the end of the minute, mean over subtasks
+    "watermark_lag_ms",  # at the end of the minute, the largest of the subtasks
 )
 FIGURE = {name: index for index, name in enumerate(FIGURES)}
+ADDED = {2: FIGURES[FIGURES.index("arrived") :]}  # by each layout after the first
 
 Float32 = npt.NDArray[np.float32]
 
@@ -51,7 +63,7 @@ _PREFIX = struct.Struct(">3sBI")
 
 
 class WindowCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """What was counted for the job in the minute that the window ends with."""
+    """Counts for the job in the window's last minute."""
 
     samples: Count = 0
     late: Count = 0
@@ -59,6 +71,13 @@ class WindowCounts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 NO_COUNTS = WindowCounts()
+
+
+def blank_figures(*shape: int) -> Float32:
+    """Return float32 [*shape, F]: zeros, and NaN for the figures that only some engines have."""
+    figures = np.zeros((*shape, len(FIGURES)), dtype=np.float32)
+    figures[..., FIGURE["arrived"] :] = np.nan
+    return figures
 
 
 class _Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -71,7 +90,7 @@ class _Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     hourly_load: tuple[float | None, ...]
     closed_append_ms: TimeMs | None
     reached_wall_ms: TimeMs | None
-    hourly_peak: tuple[float | None, ...] = ()  # left out while no peak is known, as in windows made before there were any
+    hourly_peak: tuple[float | None, ...] = ()  # left out while no peak is known
 
 
 def unknown_hours() -> Float32:
@@ -85,12 +104,13 @@ class Window:
 
     Attributes:
         figures: float32 [L, N, F]; axis 0 from the oldest minute to the newest, axis 1 in the order of ``topology.tasks``,
-            axis 2 as ``FIGURES``. A task-minute that was not reported is NaN throughout.
-        hourly_load: float32 [192], mean records per minute that entered the job, oldest hour first; the last entry is the hour
-            (possibly unfinished) that the window ends in. NaN where unknown.
-        hourly_peak: float32 [192], of each of these hours the largest mean of five minutes in a row that ends in it, records per
-            minute. NaN where unknown: an engine's history may lack it.
+            axis 2 as ``FIGURES``. An unreported task-minute is all NaN; in a reported one NaN is what the engine does not know.
+        hourly_load: float32 [192], mean records per minute entering the job, oldest hour first; the last entry is the hour
+            (possibly unfinished) the window ends in. NaN where unknown.
+        hourly_peak: float32 [192], for each of these hours the largest mean over five consecutive minutes ending in it, records
+            per minute. NaN where unknown: an engine's history may lack it.
         closed_append_ms: broker's append time of the record that closed the newest minute.
+        layout: of the bytes it was read from. It is always written in the newest layout.
     """
 
     job: str
@@ -102,6 +122,7 @@ class Window:
     closed_append_ms: int | None = None
     reached_wall_ms: int | None = None
     hourly_peak: Float32 = field(default_factory=unknown_hours)
+    layout: int = LAYOUT
 
     @property
     def window_minutes(self) -> int:
@@ -111,7 +132,7 @@ class Window:
     @property
     def id(self) -> str:
         """Return the window's identity."""
-        return window_id(self.job, self.window_end_ms, self.window_minutes, LAYOUT)
+        return window_id(self.job, self.window_end_ms, self.window_minutes, self.layout)
 
     @property
     def reported(self) -> npt.NDArray[np.bool_]:
@@ -126,7 +147,7 @@ class Window:
 
     @property
     def minutes_known(self) -> int:
-        """Return in how many minutes at least one task was reported."""
+        """Return the number of minutes in which at least one task reported."""
         return int(self.reported.any(axis=1).sum())
 
     def figure(self, name: str) -> Float32:
@@ -139,7 +160,7 @@ def encode_window(window: Window) -> bytes:
     """Return the window's bytes; the same window gives the same bytes.
 
     Raises:
-        RecordRejected: ``too_large``, when it would pass the topic's limit of 16 MiB.
+        RecordRejected: ``too_large``, above the topic's limit of 16 MiB.
     """
     header = _Header(
         job=window.job,
@@ -166,13 +187,12 @@ def decode_window(raw: bytes | None) -> Window:
     """Parse a window.
 
     Raises:
-        RecordRejected: ``unknown_layout`` for another magic or version, ``invalid_field`` for anything else that does not fit.
+        RecordRejected: ``unknown_layout`` for another magic or version, ``invalid_field`` for anything else.
     """
     if raw is None or len(raw) < _PREFIX.size or not raw.startswith(_MAGIC):
         raise RecordRejected("unknown_layout", "", "not a window: the magic bytes are missing")
     _, layout, head_bytes = _PREFIX.unpack_from(raw)
-    if layout != LAYOUT:
-        raise RecordRejected("unknown_layout", "layout", f"window layout {layout}; this version reads layout {LAYOUT}")
+    names = _figures_of_layout(layout)
     body_at = _PREFIX.size + head_bytes
     try:
         header = msgspec.json.decode(raw[_PREFIX.size : body_at], type=_Header)
@@ -180,7 +200,7 @@ def decode_window(raw: bytes | None) -> Window:
         raise RecordRejected("invalid_field", "header", str(error)) from None
     if header.window_minutes < 1:
         raise RecordRejected("invalid_field", "window_minutes", "a window of no minute")
-    if header.figures != FIGURES:
+    if header.figures != names:
         raise RecordRejected("unknown_layout", "figures", "the window lists other figures than this version knows")
     if len(header.hourly_load) != HOURS:
         raise RecordRejected("invalid_field", "hourly_load", f"{len(header.hourly_load)} hours of load, {HOURS} expected")
@@ -188,18 +208,48 @@ def decode_window(raw: bytes | None) -> Window:
         raise RecordRejected(
             "invalid_field", "hourly_peak", f"{len(header.hourly_peak)} peaks of hours, {HOURS} or none expected"
         )
-    shape = (header.window_minutes, len(header.topology.tasks), len(FIGURES))
+    try:
+        split_job(header.job)
+        check_topology(header.topology)
+    except RecordRejected as rejected:
+        raise RecordRejected(rejected.reason, f"header.{rejected.field}", rejected.message) from None
+    shape = (header.window_minutes, len(header.topology.tasks), len(names))
+    if math.prod(shape) > FIGURES_MAX:
+        raise RecordRejected("too_large", "figures", f"{math.prod(shape)} figures, {FIGURES_MAX} allowed")
     return Window(
         job=header.job,
         window_end_ms=header.window_end_ms,
-        figures=_figures(raw[body_at:], shape),
+        figures=_widened(_figures(raw[body_at:], shape)),
         topology=header.topology,
         hourly_load=_with_nan(header.hourly_load),
         counts=header.counts,
         closed_append_ms=header.closed_append_ms,
         reached_wall_ms=header.reached_wall_ms,
         hourly_peak=_with_nan(header.hourly_peak) if header.hourly_peak else unknown_hours(),
+        layout=layout,
     )
+
+
+def _figures_of_layout(layout: int) -> tuple[str, ...]:
+    """Return the figures that a layout lists.
+
+    Raises:
+        RecordRejected: ``unknown_layout``.
+    """
+    if not 1 <= layout <= LAYOUT:
+        raise RecordRejected("unknown_layout", "layout", f"window layout {layout}; this version reads layouts 1 to {LAYOUT}")
+    later = sum(len(names) for added_by, names in ADDED.items() if added_by > layout)
+    return FIGURES[: len(FIGURES) - later]
+
+
+def _widened(figures: Float32) -> Float32:
+    """Return figures of an earlier layout with all figures of this one, the missing ones NaN."""
+    minutes, tasks, width = figures.shape
+    if width == len(FIGURES):
+        return figures
+    wide = np.full((minutes, tasks, len(FIGURES)), np.nan, dtype=np.float32)
+    wide[..., :width] = figures
+    return wide
 
 
 def _with_none(values: Float32) -> tuple[float | None, ...]:
@@ -214,159 +264,12 @@ def _figures(body: bytes, shape: tuple[int, int, int]) -> Float32:
     expected = math.prod(shape) * 4
     try:
         shuffled = zstandard.ZstdDecompressor().decompress(body, max_output_size=expected)
-    except (zstandard.ZstdError, MemoryError, OverflowError) as error:  # the latter two: a length that cannot be meant
+    except (zstandard.ZstdError, MemoryError, OverflowError) as error:  # the latter two: an absurd length
         raise RecordRejected("invalid_field", "figures", f"cannot decompress: {error}") from None
     if len(shuffled) != expected:
         raise RecordRejected("invalid_field", "figures", f"{len(shuffled)} bytes of figures, {expected} expected")
     planes = np.frombuffer(shuffled, dtype=np.uint8).reshape(4, -1)
     plain = np.empty((planes.shape[1], 4), dtype=np.uint8)
-    for index, plane in enumerate(planes):  # four long strided copies: a transposed one takes four times as long
+    for index, plane in enumerate(planes):  # four long strided copies; one transposed copy takes four times as long
         plain[:, index] = plane
     return plain.view("<f4").reshape(shape).astype(np.float32, copy=False)
-
-
-@dataclass(frozen=True, slots=True)
-class _Stacked:
-    """The figures of the window before, from which the next one differs by its newest minutes."""
-
-    end_ms: int
-    tasks: tuple[str, ...]
-    figures: Float32
-
-
-@dataclass(slots=True)
-class WindowHistory:
-    """What is kept of one job between minutes: rows of the last L minutes per task, the hourly load and its peaks.
-
-    ``rows`` maps a minute's end to the rows of that minute (task -> float32 [F]); absent task = not reported.
-    ``hours`` maps an hour's start to (records, known minutes), ``peaks`` to the most records in five minutes in a row that end in
-    it; five minutes of which one is unknown do not count.
-    """
-
-    job: str
-    window_minutes: int
-    rows: dict[int, dict[str, Float32]] = field(default_factory=dict)
-    hours: dict[int, tuple[float, int]] = field(default_factory=dict)
-    peaks: dict[int, float] = field(default_factory=dict)
-    _last: _Stacked | None = field(default=None, repr=False, compare=False)
-    _loads: dict[int, float] = field(default_factory=dict, repr=False, compare=False)  # of the last minutes, by their end
-
-    def add_load_history(self, history: tuple[HourlyLoad, ...]) -> None:
-        """Take over hours that the engine knew before the road watched; hours seen by the road itself are kept."""
-        for hour in history:
-            self.hours.setdefault(hour.hour_start_ms, (float(hour.records), hour.minutes))
-            if hour.peak_records is not None:
-                self.peaks.setdefault(hour.hour_start_ms, float(hour.peak_records))
-
-    def close(
-        self,
-        minute_end_ms: int,
-        rows: Mapping[str, Float32],
-        topology: JobTopology,
-        *,
-        counts: WindowCounts = NO_COUNTS,
-        closed_append_ms: int | None = None,
-        reached_wall_ms: int | None = None,
-    ) -> Window:
-        """Add one finished minute and return the window that ends with it.
-
-        Minutes may be skipped (they stay masked) but never go back.
-        """
-        assert minute_end_ms % MINUTE_MS == 0, minute_end_ms
-        assert not self.rows or minute_end_ms > max(self.rows), "a closed minute cannot be closed again"
-        self.rows[minute_end_ms] = dict(rows)
-        self._add_hour(minute_end_ms, rows, topology)
-        first = minute_end_ms - self.window_minutes * MINUTE_MS
-        for old in [end for end in self.rows if end <= first]:
-            del self.rows[old]
-        return Window(
-            job=self.job,
-            window_end_ms=minute_end_ms,
-            figures=self._stack(minute_end_ms, topology),
-            topology=topology,
-            hourly_load=hourly_mean(self.hours, minute_end_ms),
-            counts=counts,
-            closed_append_ms=closed_append_ms,
-            reached_wall_ms=reached_wall_ms,
-            hourly_peak=hourly_peak(self.peaks, minute_end_ms),
-        )
-
-    def _stack(self, minute_end_ms: int, topology: JobTopology) -> Float32:
-        tasks = tuple(spec.task for spec in topology.tasks)
-        figures = np.full((self.window_minutes, len(tasks), len(FIGURES)), np.nan, dtype=np.float32)
-        new = self.rows
-        if self._last is not None and self._last.tasks == tasks:
-            by = (minute_end_ms - self._last.end_ms) // MINUTE_MS
-            figures[: max(self.window_minutes - by, 0)] = self._last.figures[by:]
-            new = {minute_end_ms: self.rows[minute_end_ms]}
-        position = {task: index for index, task in enumerate(tasks)}
-        for end, rows in new.items():
-            back = (minute_end_ms - end) // MINUTE_MS
-            for task, row in rows.items():
-                if task in position:
-                    figures[self.window_minutes - 1 - back, position[task]] = row
-        self._last = _Stacked(minute_end_ms, tasks, figures)
-        return figures.copy()  # ours stays as it is, whatever is done to a window
-
-    def _add_hour(self, minute_end_ms: int, rows: Mapping[str, Float32], topology: JobTopology) -> None:
-        load = source_load(rows, topology)
-        if math.isnan(load):
-            return
-        hour = hour_of(minute_end_ms)
-        records, minutes = self.hours.get(hour, (0.0, 0))
-        self.hours[hour] = (records + load, minutes + 1)
-        oldest = hour - (HOURS - 1) * HOUR_MS
-        for old in [start for start in self.hours if start < oldest]:
-            del self.hours[old]
-            self.peaks.pop(old, None)
-        ends = [minute_end_ms - back * MINUTE_MS for back in range(PEAK_MINUTES)]
-        self._loads = {end: self._loads[end] if end in self._loads else self._load_at(end, topology) for end in ends}
-        add_peak(self.peaks, hour, tuple(self._loads.values()))
-
-    def _load_at(self, minute_end_ms: int, topology: JobTopology) -> float:
-        return source_load(self.rows.get(minute_end_ms, {}), topology)
-
-
-def hour_of(minute_end_ms: int) -> int:
-    """Return the start of the hour that a minute belongs to."""
-    return (minute_end_ms - 1) // HOUR_MS * HOUR_MS
-
-
-def add_peak(peaks: dict[int, float], hour: int, recent: Sequence[float]) -> None:
-    """Note the records of the last five minutes, of which the newest lies in ``hour``; NaN: unknown."""
-    records = sum(recent)
-    if len(recent) == PEAK_MINUTES and not math.isnan(records):
-        peaks[hour] = max(records, peaks.get(hour, 0.0))
-
-
-def hourly_mean(hours: Mapping[int, tuple[float, int]], minute_end_ms: int) -> Float32:
-    """Return ``Window.hourly_load`` from (records, known minutes) by hour start."""
-    return _by_hour({hour: records / minutes for hour, (records, minutes) in hours.items()}, minute_end_ms)
-
-
-def hourly_peak(peaks: Mapping[int, float], minute_end_ms: int) -> Float32:
-    """Return ``Window.hourly_peak`` from the most records in five minutes by hour start."""
-    return _by_hour({hour: records / PEAK_MINUTES for hour, records in peaks.items()}, minute_end_ms)
-
-
-def _by_hour(values: Mapping[int, float], minute_end_ms: int) -> Float32:
-    last = hour_of(minute_end_ms)
-    first = last - (HOURS - 1) * HOUR_MS
-    found = unknown_hours()
-    for hour, value in values.items():
-        if first <= hour <= last:
-            found[(hour - first) // HOUR_MS] = value
-    return found
-
-
-def source_load(rows: Mapping[str, Float32], topology: JobTopology) -> float:
-    """Return the records that entered the job in one minute, NaN when no source reported.
-
-    A source may count what it reads (a simulated engine) or only what it emits (Flink), hence the larger of the two.
-    """
-    loads = [
-        max(float(rows[spec.task][FIGURE["records_in"]]), float(rows[spec.task][FIGURE["records_out"]]))
-        for spec in topology.tasks
-        if not spec.upstream and spec.task in rows
-    ]
-    return sum(loads) if loads else math.nan

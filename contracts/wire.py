@@ -1,4 +1,4 @@
-"""Bytes <-> messages. Encoding is deterministic: the same message gives the same bytes on every machine."""
+"""Encodes and decodes messages. Encoding is deterministic: the same message gives the same bytes on every machine."""
 
 import re
 from types import UnionType
@@ -7,6 +7,7 @@ from typing import Any, TypeVar, overload
 import msgspec
 
 from contracts.errors import RecordRejected
+from contracts.ids import split_job
 
 T = TypeVar("T")
 
@@ -32,7 +33,8 @@ def decode(raw: bytes | str | None, kind: type[T] | UnionType) -> Any:
     """Parse and validate one record as ``kind`` (a message class or a union of them).
 
     Raises:
-        RecordRejected: with the reason (``not_json``, ``unknown_type``, ``invalid_field``) and the path of the field.
+        RecordRejected: with the reason (``not_json``, ``unknown_type``, ``invalid_field``) and the path of the field. A job's
+            id must have the form cluster/name.
     """
     if raw is None:
         raise RecordRejected("not_json", "", "the record has no value")
@@ -40,11 +42,15 @@ def decode(raw: bytes | str | None, kind: type[T] | UnionType) -> Any:
     if decoder is None:
         decoder = _decoders[kind] = msgspec.json.Decoder(kind)
     try:
-        return decoder.decode(raw)
+        message = decoder.decode(raw)
     except msgspec.ValidationError as error:
         raise _rejected(str(error)) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RecordRejected("not_json", "", f"not a JSON document: {error}") from None
+    job = getattr(message, "job", None)
+    if job is not None:
+        split_job(job)
+    return message
 
 
 def _rejected(text: str) -> RecordRejected:

@@ -7,10 +7,15 @@ compile() {
         --no-emit-index-url --no-emit-find-links --no-annotate "$@"
 }
 runtime=(--extra kafka --extra onnx --extra agent --extra spark --extra redis --extra http --extra placement
-         --extra local --extra test --extra lint)
+         --extra local --extra evidence --extra test --extra lint)
 echo "uv==0.13.9" | compile - -o locks/bootstrap.txt
 compile pyproject.toml "${runtime[@]}" -o locks/runtime.txt
 compile pyproject.toml "${runtime[@]}" --extra train -c locks/runtime.txt -o locks/train.txt
+
+# The Flink distributions of the local stack: a package with no dependency that matters here, fetched but never installed.
+for version in 2.3.0 2.2.1 1.20.5; do
+    echo "apache-flink-libraries==$version" | compile --no-deps - -o "services/local_stack/flink/locks/$version.txt"
+done
 
 # What each image of compose/ installs: a part of runtime.txt, at the same versions.
 image() {

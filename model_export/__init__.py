@@ -1,1 +1,1 @@
-"""Where models are learned and exported. The only room that imports torch; nothing here is needed at run time."""
+"""Trains and exports models. The only room that imports torch; nothing here is needed at run time."""

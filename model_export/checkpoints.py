@@ -1,4 +1,4 @@
-"""Checkpoints of training runs: written whole or not at all, read back or refused in one line. Knows no kind of run."""
+"""Checkpoints of training runs: written whole or not at all, read back or refused in one line. Independent of what is trained."""
 
 import io
 import os
@@ -15,19 +15,19 @@ from policies.features import SLOTS_SHA256
 
 CHECKPOINT = "checkpoint.pt"
 
-Run = TypeVar("Run")
+Restored = TypeVar("Restored")
 
 
 class CheckpointRejected(SurescaleError):
-    """A checkpoint cannot be gone on from: damaged, of another kind of run, or of other features; the message says which."""
+    """A run cannot continue from a checkpoint: damaged, of another kind of run, or of other features; the message says which."""
 
 
 class CheckpointNotWritten(SurescaleError):
-    """There is no room for a checkpoint, or no folder; the one before is as it was."""
+    """A checkpoint cannot be written, for lack of space or of the folder; the previous one is untouched."""
 
 
 def write(document: Mapping[str, Any], folder: Path) -> None:
-    """Write a folder's checkpoint: who reads it finds the one before or this one, never a part.
+    """Write a folder's checkpoint. A reader finds the previous one or this one, never a part.
 
     Raises:
         CheckpointNotWritten: the system refuses; the message says why.
@@ -44,15 +44,15 @@ def write(document: Mapping[str, Any], folder: Path) -> None:
         partial.replace(path)
     except OSError as error:
         raise CheckpointNotWritten(
-            f"{path} cannot be written ({reason_of(error)}); what was there before is still there: make room and go on from it"
+            f"{path} cannot be written ({reason_of(error)}); the previous checkpoint is untouched: make room, then resume from it"
         ) from None
     finally:
-        with suppress(OSError):  # gone where all went well
+        with suppress(OSError):  # it is gone unless something failed
             partial.unlink(missing_ok=True)
 
 
-def restored(folder: Path, restore: Callable[[dict[str, Any]], Run]) -> Run:
-    """Return the run that ``restore`` makes of the document in a folder's checkpoint, its tensors on the processor.
+def restored(folder: Path, restore: Callable[[dict[str, Any]], Restored]) -> Restored:
+    """Return the run that ``restore`` makes of the document in a folder's checkpoint, with its tensors in main memory.
 
     Raises:
         CheckpointRejected: it is damaged, holds another kind of run, or was trained on other features.
@@ -61,12 +61,12 @@ def restored(folder: Path, restore: Callable[[dict[str, Any]], Run]) -> Run:
     raw = path.read_bytes()
     try:
         document = torch.load(io.BytesIO(raw), weights_only=True, map_location="cpu")
-    except Exception as error:  # what torch raises on damaged bytes is of no one kind
-        raise CheckpointRejected(f"{path} is damaged and cannot be read; begin the run again in another folder") from error
+    except Exception as error:  # torch raises errors of many kinds on damaged bytes
+        raise CheckpointRejected(f"{path} is damaged and cannot be read; start the run again in another folder") from error
     try:
         if document.get("slots_sha256", SLOTS_SHA256) != SLOTS_SHA256:
-            raise CheckpointRejected(f"{path} was trained on other features than this version makes; begin the run again")
+            raise CheckpointRejected(f"{path} was trained on other features than this version makes; start the run again")
         return restore(document)
     except (AttributeError, KeyError, TypeError, ValueError, RuntimeError, msgspec.MsgspecError) as error:
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise CheckpointRejected(f"{path} does not hold a run that this command goes on with ({reason})") from error
+        raise CheckpointRejected(f"{path} does not hold a run that this command can resume ({reason})") from error

@@ -15,90 +15,72 @@ if TYPE_CHECKING:
 
 
 OPTIONS = {"seed": "--seed", "updates": "--updates", "workloads": "--workload", "jobs": "--job"}
-"""By the fields of ``TrainSettings`` that they set."""
+"""Options by the field of ``TrainSettings`` they set."""
 
 
 class TrainingUnavailable(SurescaleError):
-    """A library that only training needs is missing."""
+    """A library or device that training needs is missing."""
 
 
 def need_libraries(*others: str) -> None:
-    """Import what all training needs, and others by name, so that what is missing is said before the work; torch gets one thread.
+    """Import the libraries of all training, and others by name, so that a missing one is reported early. Torch gets one thread.
 
     Raises:
-        TrainingUnavailable: one is not installed, or cannot be imported.
+        TrainingUnavailable: one is not installed or cannot be imported.
     """
     for library in ("torch", "torch_geometric", *others):
         try:
             import_module(library)
         except ModuleNotFoundError as error:
             raise TrainingUnavailable(
-                f"{error.name} is not installed; `make install-train` installs what training needs"
+                f"{error.name} is not installed; `make install-train` installs the libraries for training"
             ) from None
         except ImportError as error:
-            raise TrainingUnavailable(f"{library} cannot be imported ({error}); `make install-train` installs it anew") from None
+            raise TrainingUnavailable(f"{library} cannot be imported ({error}); `make install-train` reinstalls it") from None
     import torch
 
     torch.set_num_threads(1)
 
 
 def device_named(name: str) -> str:
-    """Return the device of torch's that an option names; ``auto`` is a GPU if there is one.
+    """Return the torch device that an option names; ``auto`` is a GPU if there is one.
 
     Raises:
-        TrainingUnavailable: torch does not know it, or it is not there.
+        TrainingUnavailable: torch does not know it or cannot find it.
     """
     import torch
 
     if name == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     try:
-        torch.zeros(1, device=name).tolist()  # some devices hold no numbers
+        torch.zeros(1, device=name).tolist()  # some devices cannot hold numbers
     except (RuntimeError, AssertionError, ImportError):
-        raise TrainingUnavailable(f"--device {name}: torch finds no such device here; give cpu, or leave it at auto") from None
+        raise TrainingUnavailable(f"--device {name}: torch finds no such device here; use cpu or auto") from None
     return name
 
 
 @click.command()
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    default=Path("runs/sure"),
-    show_default=True,
-    help="Folder of the run.",
-)
-@click.option(
-    "--updates",
-    type=click.IntRange(min=1),
-    help="Policy updates; the default takes minutes on one core.",
-)
-@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--out", type=click.Path(path_type=Path), default=Path("runs/sure"), show_default=True, help="Folder of the run.")
+@click.option("--updates", type=click.IntRange(min=1), help="Number of policy updates; the default takes minutes on one core.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the training.")
 @click.option(
     "--workload",
     "workloads",
     multiple=True,
-    help="Name or CSV file (repeatable; default: both shipped); first weeks count.",
+    help="Trace by name or CSV file; its first week counts. Repeatable (default: the shipped ones).",
 )
+@click.option("--job", "jobs", multiple=True, help="Graph to train on; repeatable (default: all shipped ones of 6 to 24 tasks).")
+@click.option("--resume", "resumes", is_flag=True, help="Continue the run in --out.")
 @click.option(
-    "--job",
-    "jobs",
-    multiple=True,
-    help="Graph to train on (repeatable; default: all shipped ones of 6 to 24 tasks).",
-)
-@click.option("--resume", "resumes", is_flag=True, help="Go on with the run in --out.")
-@click.option(
-    "--device", default="auto", show_default=True, help="Where networks run: cpu, cuda, cuda:1 ...; auto: a GPU if there is one."
+    "--device",
+    default="auto",
+    show_default=True,
+    help="Where networks run: cpu, cuda, cuda:1, or auto for a GPU if there is one.",
 )
 def train(
-    out: Path,
-    updates: int | None,
-    seed: int,
-    workloads: tuple[str, ...],
-    jobs: tuple[str, ...],
-    resumes: bool,
-    device: str,
+    out: Path, updates: int | None, seed: int, workloads: tuple[str, ...], jobs: tuple[str, ...], resumes: bool, device: str
 ) -> None:
-    """Train SURE in the simulator."""
+    """Train the policy SURE in the simulator."""
     need_libraries("tensorboard")
     device = device_named(device)
     given = click.get_current_context().get_parameter_source
@@ -110,10 +92,10 @@ def train(
 
 
 def make_folder(out: Path) -> None:
-    """Make the folder of a run before the work.
+    """Make the folder of a run before training starts.
 
     Raises:
-        SurescaleError: it cannot be made or written to; names the option.
+        SurescaleError: it cannot be made or written to; the message names the option.
     """
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -129,7 +111,7 @@ def _begun(out: Path, device: str, chosen: dict[str, Any]) -> "Run":
 
     make_folder(out)
     if (out / CHECKPOINT).exists():
-        raise SurescaleError(f"--out: there is a run in {out}; go on with it by --resume, or give another folder")
+        raise SurescaleError(f"--out: {out} already holds a run; continue it with --resume, or name another folder")
     return start_run(TrainSettings(**chosen), device)
 
 
@@ -138,51 +120,33 @@ def _resumed(out: Path, device: str, chosen: dict[str, Any]) -> "Run":
     from model_export.train import resume
 
     if not (out / CHECKPOINT).is_file():
-        raise SurescaleError(f"--resume: there is no run in {out}; leave the option out to start one")
+        raise SurescaleError(f"--resume: there is no run in {out}; leave out --resume to start one")
     run = resume(out, device)
     for field, value in chosen.items():
         begun_with = getattr(run.settings, field)
         if value != begun_with:
             raise SurescaleError(
-                f"{OPTIONS[field]}: the run in {out} was begun with {begun_with} and goes on with that; leave the option out, or "
-                "begin another run in another --out"
+                f"{OPTIONS[field]}: the run in {out} was started with {begun_with} and keeps it; leave out the option, or "
+                "start another run in another --out"
             )
     return run
 
 
 def _train_with_progress(run: "Run", out: Path) -> None:
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
     from torch.utils.tensorboard import SummaryWriter
 
     from model_export.train import train as bring_to_end
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-    )
-    with (
-        Progress(*columns) as progress,
-        SummaryWriter(str(out / "tensorboard")) as writer,
-    ):
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns) as progress, SummaryWriter(str(out / "tensorboard")) as writer:
         bar = progress.add_task("training", total=run.settings.updates, completed=run.update)
 
         def tell(at: "Progressed") -> None:
-            progress.update(
-                bar,
-                completed=at.update,
-                description=f"best {at.best:.4f} (rule {at.rule:.4f})",
-            )
-            if at.validation is not None and not progress.console.is_terminal:  # a log has no bar that moves
-                told = f"update {at.update} of {run.settings.updates}: validation reward {at.validation:.4f}"
-                click.echo(f"{told}, best {at.best:.4f} (the plan alone {at.rule:.4f})")
+            progress.update(bar, completed=at.update, description=f"best {at.best:.4f} (rule {at.rule:.4f})")
+            if at.validation is not None and not progress.console.is_terminal:  # a log shows no progress bar
+                line = f"update {at.update} of {run.settings.updates}: validation reward {at.validation:.4f}"
+                click.echo(f"{line}, best {at.best:.4f} (the plan alone {at.rule:.4f})")
             writer.add_scalar("loss", at.loss, at.update)
             writer.add_scalar(f"branch_return/{at.job}", at.branch_return, at.update)
             if at.validation is not None:
@@ -198,27 +162,27 @@ def _train_with_progress(run: "Run", out: Path) -> None:
     type=click.Path(path_type=Path),
     default=Path("runs/sure"),
     show_default=True,
+    help="Folder of the training run.",
 )
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
     default=Path("policies/models"),
     show_default=True,
+    help="Folder that gets the package.",
 )
-@click.option(
-    "--name",
-    default="sure",
-    show_default=True,
-    help="The package's folder and the policy's name.",
-)
+@click.option("--name", default="sure", show_default=True, help="Name of the policy and of its folder.")
 @click.option(
     "--scores/--no-scores",
     default=True,
     show_default=True,
-    help="Judge the package on the second week (minutes).",
+    help="Judge the package on the second week and write scores.json (takes minutes).",
 )
 def export(run_folder: Path, out: Path, name: str, scores: bool) -> None:
-    """Turn a training run into a model package: two ONNX graphs, a parity check and a card."""
+    """Export a training run as a model package.
+
+    A package is two ONNX graphs, checked for parity with the trained networks, and a card.
+    """
     need_libraries("onnx", "onnxscript", "onnxruntime")
     import logging
 

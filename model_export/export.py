@@ -1,4 +1,4 @@
-"""From a training run to a model package: two ONNX graphs, a parity check on real states, and the card."""
+"""Exports a training run as a model package: two ONNX graphs, a parity check on real states, and the card."""
 
 import hashlib
 import tempfile
@@ -13,19 +13,20 @@ import onnx
 import torch
 
 from contracts.errors import SurescaleError
-from model_export.learner import Chosen, Sure, choose, forward
+from model_export.network import Chosen, SureNetwork, choose, forward
 from model_export.rollout import starting_parallelism
 from model_export.train import Run, first_week
 from policies.features import FEATURE_VERSION, SLOTS_SHA256, WIDTH, Encoded, encode
 from policies.graph import JobGraph, job_graph
 from policies.measure import measure
-from policies.onnx_policy import OnnxPolicy, load_onnx_policy
-from policies.package import CARD, FORMAT, POLICY, SAMPLER, Card, read_package
+from policies.package import CARD
 from policies.policy import SPAN_MINUTES
 from policies.registry import FORECAST, RULES
-from simulation.jobs import load_job
-from simulation.loop import LoopRows, Terms
-from simulation.workload import load_workload
+from policies.sure.package import FORMAT, POLICY, SAMPLER, Card, read_package
+from policies.sure.policy import SurePolicy, load_sure_policy
+from simulation.load.jobs import load_job
+from simulation.load.workload import load_workload
+from simulation.loops.rows import LoopRows, Terms
 
 PARITY_MAX = 1e-5
 PARITY_JOBS = 6
@@ -41,37 +42,37 @@ class ParityError(SurescaleError):
 
 
 class ExportRefused(SurescaleError):
-    """A package cannot have this name, or stand where it would; the message says why."""
+    """A package cannot have this name or this place; the message says why."""
 
 
 def check_name(folder: Path, name: str) -> None:
-    """Refuse before the work a name that nobody could load, and a place that holds something else than a package.
+    """Refuse, before the export, a name that cannot be loaded and a place that holds something other than a package.
 
     Raises:
         ExportRefused: names the option and the fix.
     """
     if not name or "/" in name or "\0" in name or name.startswith(".") or name in (*RULES, FORECAST):
-        raise ExportRefused(f"--name {name!r}: a rule has this name, or no policy can have it; give another, such as sure-2")
+        raise ExportRefused(f"--name {name!r}: a rule has this name or no policy can have it; choose another, such as sure-2")
     target = folder / name
     if target.exists() and not (target / CARD).is_file():
-        raise ExportRefused(f"--name {name}: {target} is there and is no package (it has no {CARD}); give another name or --out")
+        raise ExportRefused(f"--name {name}: {target} exists and is no package (it has no {CARD}); choose another name or --out")
 
 
 def export_package(run: Run, folder: Path, name: str) -> Path:
-    """Write the package ``folder/name`` from a run's best weights, whole or not at all.
+    """Write the package ``folder/name`` from a run's best weights, whole or not at all; return its folder.
 
     Raises:
         ParityError: ONNX and torch differ by more than 1e-5 on states of real loops.
-        ExportRefused: the name is none, or something else than a package stands there.
+        ExportRefused: the name cannot be used, or its place holds something other than a package.
     """
     check_name(folder, name)
-    run.model.load_state_dict(run.best_state)
-    run.model.eval()
+    run.network.load_state_dict(run.best_state)
+    run.network.eval()
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         part = Path(scratch) / name
         part.mkdir()
-        export_graphs(run.model, part)
+        export_graphs(run.network, part)
         card = _card(run, part, name)
         write_card(card, part)
         parity = check_parity(run, part)
@@ -81,49 +82,39 @@ def export_package(run: Run, folder: Path, name: str) -> Path:
 
 
 def put_in_place(part: Path, folder: Path, name: str) -> Path:
-    """Move a finished package out of its scratch folder to ``folder/name``; one that was there goes the other way, whole.
+    """Swap a finished package in its scratch folder with the one at ``folder/name``, if any, and return that folder.
 
     Raises:
-        ExportRefused: something else than a package is there.
+        ExportRefused: its place holds something other than a package.
     """
     check_name(folder, name)
     target, before = folder / name, part.with_name(f"{name}.before")
     if target.exists():
-        target.replace(before)  # into the scratch folder, which goes with it
+        target.replace(before)  # into the scratch folder, which is deleted with it
     part.replace(target)
     return target
 
 
-def export_graphs(model: Sure, folder: Path) -> None:
-    """Write ``sampler.onnx`` and ``policy.onnx`` with free numbers of rows, minutes, tasks and nodes."""
+def export_graphs(network: SureNetwork, folder: Path) -> None:
+    """Write ``sampler.onnx`` and ``policy.onnx`` for any number of rows, minutes, tasks and nodes."""
     rows, minutes, tasks, nodes = (torch.export.Dim(axis, min=1) for axis in ("rows", "minutes", "tasks", "nodes"))
     sampled = (torch.zeros(2, 12, 3, WIDTH), torch.ones(2, 12, 3))
     _export(
-        model.sampler,
+        network.sampler,
         sampled,
         folder / SAMPLER,
         ["x", "mask"],
         ["z", "mu", "sigma"],
         ({0: rows, 1: minutes, 2: tasks}, {0: rows, 1: minutes, 2: tasks}),
     )
-    parts = (
-        torch.zeros(5, 6, model.hidden),
-        torch.zeros(5, 6, 6),
-        torch.ones(5, 6),
-        torch.zeros(5, model.hidden),
-    )
+    parts = (torch.zeros(5, 6, network.hidden), torch.zeros(5, 6, 6), torch.ones(5, 6), torch.zeros(5, network.hidden))
     _export(
-        model.policy,
+        network.policy,
         parts,
         folder / POLICY,
         ["sub_x", "sub_linked", "sub_known", "now"],
         ["outputs"],
-        (
-            {0: rows, 1: nodes},
-            {0: rows, 1: nodes, 2: nodes},
-            {0: rows, 1: nodes},
-            {0: rows},
-        ),
+        ({0: rows, 1: nodes}, {0: rows, 1: nodes, 2: nodes}, {0: rows, 1: nodes}, {0: rows}),
     )
 
 
@@ -136,28 +127,17 @@ def _export(
     shapes: tuple[dict[int, torch.export.Dim], ...],
 ) -> None:
     program = torch.onnx.export(
-        module,
-        arguments,
-        input_names=inputs,
-        output_names=outputs,
-        dynamic_shapes=shapes,
-        dynamo=True,
-        verbose=False,
+        module, arguments, input_names=inputs, output_names=outputs, dynamic_shapes=shapes, dynamo=True, verbose=False
     )
     program.save(str(path), external_data=False)
     strip_traces(path)
 
 
 def strip_traces(path: Path) -> None:
-    """Take the exporter's notes out of a graph: stack traces of the machine that exported it, which are half of its bytes."""
+    """Remove the exporter's notes from a graph: stack traces of the exporting machine, half of its bytes."""
     model = onnx.load(path)
     graphs = [model.graph, *model.functions]
-    for part in (
-        model,
-        *graphs,
-        *(node for graph in graphs for node in graph.node),
-        *model.graph.value_info,
-    ):
+    for part in (model, *graphs, *(node for graph in graphs for node in graph.node), *model.graph.value_info):
         part.ClearField("metadata_props")
         part.ClearField("doc_string")
     for tensor in (*model.graph.initializer, *model.graph.input, *model.graph.output):
@@ -167,27 +147,27 @@ def strip_traces(path: Path) -> None:
 
 
 def check_parity(run: Run, folder: Path, states: int = 256) -> dict[str, float]:
-    """Compare ONNX and torch on states of exploring loops of the validation graphs and up to six training graphs.
+    """Return how ONNX and torch compare on states of exploring loops of the validation graphs and up to six training graphs.
 
-    The nodes are chosen from each side's own logits, as serving and training do.
+    Each side chooses nodes from its own logits, as serving and training do.
 
     Raises:
-        ParityError: an output differs by more than 1e-5 or is no number, or other nodes were chosen in more than one state of a
-            hundred.
+        ParityError: an output differs by more than 1e-5 or is not a number, or more than one state in a hundred chose other
+            nodes.
     """
-    policy = load_onnx_policy(read_package(folder))
+    policy = load_sure_policy(read_package(folder))
     names = sorted({*run.settings.jobs[:PARITY_JOBS], *run.settings.validation_jobs})
     worst, other, seen = 0.0, 0, 0
     for name in names:
         for encoded, graph in _states(run, name, -(-states // len(names))):
-            chosen = choose(run.model, _row(encoded), graph, None)
-            wanted = _torch_outputs(run.model, chosen, graph)
+            chosen = choose(run.network, _row(encoded), graph, None)
+            wanted = _torch_outputs(run.network, chosen, graph)
             looked, _, answered = policy.run(encoded, graph)
             seen += 1
             if not np.array_equal(looked.minutes, chosen.looked.minutes[0]) or not np.array_equal(
                 looked.neighbours, chosen.looked.neighbours[0]
             ):
-                other += 1  # a score at the edge of its grid may fall either way; counted, and kept rare below
+                other += 1  # a score on the edge of its grid may round either way; counted here and kept rare below
                 continue
             worst = max(worst, largest_error(wanted, answered))
     if worst > PARITY_MAX or other > seen // 100:
@@ -196,7 +176,7 @@ def check_parity(run: Run, folder: Path, states: int = 256) -> dict[str, float]:
 
 
 def largest_error(wanted: np.ndarray, answered: np.ndarray) -> float:
-    """Return the largest difference of two arrays; infinity where one is no number, on both sides alike or not."""
+    """Return the largest difference of two arrays; infinity if either holds something that is not a number."""
     return float(np.nan_to_num(np.abs(wanted - answered), nan=np.inf, posinf=np.inf).max(initial=0.0))
 
 
@@ -205,8 +185,8 @@ def _row(encoded: Encoded) -> Encoded:
 
 
 @torch.no_grad()
-def _torch_outputs(model: Sure, chosen: Chosen, graph: JobGraph) -> np.ndarray:
-    outputs: np.ndarray = forward(model, chosen, graph, None).outputs[0].numpy()
+def _torch_outputs(network: SureNetwork, chosen: Chosen, graph: JobGraph) -> np.ndarray:
+    outputs: np.ndarray = forward(network, chosen, graph, None).outputs[0].numpy()
     return outputs
 
 
@@ -227,7 +207,7 @@ def _states(run: Run, name: str, count: int) -> list[tuple[Encoded, JobGraph]]:
 
 
 def write_card(card: msgspec.Struct, folder: Path) -> None:
-    """Write the card, one field a line, the same bytes for the same card."""
+    """Write the card, one field a line; the same card gives the same bytes."""
     raw = msgspec.json.format(msgspec.json.encode(card, order="deterministic"), indent=1)
     (folder / CARD).write_bytes(raw + b"\n")
 
@@ -239,9 +219,9 @@ def _card(run: Run, folder: Path, name: str) -> Card:
         name=name,
         feature_version=FEATURE_VERSION,
         slots_sha256=SLOTS_SHA256,
-        statistics=run.model.statistics,
-        hidden=run.model.hidden,
-        sampling=run.model.sampling,
+        statistics=run.network.statistics,
+        hidden=run.network.hidden,
+        sampling=run.network.sampling,
         base=run.base,
         span_minutes=SPAN_MINUTES,
         window_minutes=Terms().window_minutes,
@@ -251,20 +231,16 @@ def _card(run: Run, folder: Path, name: str) -> Card:
             "settings": asdict(run.settings),
             "updates": run.update,
             "minutes_one_thread": round(run.seconds / 60, 1),
-            "parameters": sum(parameter.numel() for parameter in run.model.parameters()),
-            "validation_reward": {
-                "plan_alone": round(run.rule, 4),
-                "kept": round(run.best, 4),
-            },
+            "parameters": sum(parameter.numel() for parameter in run.network.parameters()),
+            "validation_reward": {"plan_alone": round(run.rule, 4), "kept": round(run.best, 4)},
             "kept": "the network" if run.best > run.rule else "the plan alone: the output layer is zero",
             "libraries": libraries,
             "date": datetime.now(UTC).date().isoformat(),
         },
-        scores={},
         terms=TERMS,
     )
 
 
-def opened(folder: Path) -> OnnxPolicy:
+def opened(folder: Path) -> SurePolicy:
     """Return the exported package as serving opens it."""
-    return load_onnx_policy(read_package(folder))
+    return load_sure_policy(read_package(folder))

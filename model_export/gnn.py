@@ -1,6 +1,7 @@
-"""The second graph: sampled subgraphs -> residual and gate per task, by GraphSAGE (Hamilton et al., NeurIPS 2017).
+"""The second ONNX graph: from sampled subgraphs to residual and ease per task, by GraphSAGE (Hamilton et al., NeurIPS 2017).
 
-h_i' = relu(norm(W_root h_i + W_neighbours mean of h_u over neighbours u)); a subgraph's embedding joins the means of all layers.
+h_i' = relu(norm(W_root h_i + W_neighbours mean of h_u over neighbours u)); a subgraph's embedding concatenates the means of all
+layers.
 No parameter depends on the number of tasks and no statistic is taken over a batch.
 """
 
@@ -16,7 +17,7 @@ OUTPUT_SCALE = 0.01  # an untrained network hardly changes the plan
 class PolicyNet(nn.Module):
     """sub_x [G, m, H], sub_linked [G, m, m], sub_known [G, m], now [G, H] -> [G, 2].
 
-    ``now`` is the task's own newest embedding: the subgraph may have chosen other minutes, and sizes need the present.
+    ``now`` is the task's own newest embedding: the subgraph may hold other minutes only, and sizes depend on the present.
     """
 
     def __init__(self, hidden: int) -> None:
@@ -56,7 +57,7 @@ class PolicyNet(nn.Module):
     def embed_whole(self, z: Tensor, mask: Tensor, linked: Tensor) -> Tensor:
         """Return f(G) [B, 3H] of the whole graph: every task-minute of z [B, L, N, H], job edges, and each task over time.
 
-        Same weights as ``embed``; the neighbourhood is applied as two sums, so that no (L N)^2 matrix is built.
+        It shares the weights of ``embed``. Neighbourhoods are two sums, so no (L N)^2 matrix is built.
         """
         known = mask.unsqueeze(-1)
         degree = _around(known, linked)

@@ -1,4 +1,4 @@
-"""SURE's mutual-information objective with the signs that maximise it (the paper prints +CE, which would repel the drawn nodes).
+"""SURE's mutual-information objective, with the signs that maximise it (the paper's +CE would repel the drawn nodes).
 
 Per task Y = -KL(q || prior) - 1/2 [log |Sigma| + (omega - mu)^T Sigma^-1 (omega - mu)] - CE(drawn, omega) + I(f(g), f(G));
 the training loss adds w_kl KL + w_nl (1/2 [..] + CE) - w_mi I. All terms are means over states and tasks.
@@ -16,12 +16,12 @@ INFORMATION = 1e-2  # weight of I
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """Weights of the auxiliary losses beside the policy's own."""
+    """Weights of the auxiliary losses that are added to the policy's own."""
 
     kl: float = 1e-3
     likelihood: float = 1e-2
     information: float = INFORMATION
-    rule: float = 1.0  # on the mean square of the outputs: where nothing is learned, stay at the plan alone
+    rule: float = 1.0  # on the mean square of the outputs: without anything learned, the plan decides alone
 
 
 def kl_to_prior(mu: Tensor, std: Tensor, mask: Tensor) -> Tensor:
@@ -38,14 +38,14 @@ def negative_log_density(omega: Tensor, mu: Tensor, std: Tensor, mask: Tensor) -
 
 
 def cross_entropy(logits: Tensor, chosen: Tensor, known: Tensor) -> Tensor:
-    """Return -mean log softmax(logits [.., n]) at the drawn indices chosen [.., k]; ``known`` [.., k] leaves padding out."""
+    """Return -mean log softmax(logits [.., n]) at the drawn indices chosen [.., k]; ``known`` [.., k] excludes padding."""
     return _mean(-torch.log_softmax(logits, dim=-1).gather(-1, chosen), known)
 
 
 class Information(nn.Module):
     """Jensen-Shannon bound on the mutual information of subgraph and whole-graph embeddings, D = f(g)^T W f(G).
 
-    W is learned and starts at zero, where matching and other pairs score alike; with ``dot`` it is the unit matrix, as in the
+    W is learned and starts at zero, where matching and other pairs score alike. With ``dot`` it is the identity, as in the
     paper's code.
     """
 
@@ -54,7 +54,7 @@ class Information(nn.Module):
         self.weight = nn.Parameter(torch.eye(width) if dot else torch.zeros(width, width), requires_grad=not dot)
 
     def forward(self, parts: Tensor, wholes: Tensor, known: Tensor) -> Tensor:
-        """Return I: mean of -softplus(-D) over pairs that belong together minus mean of softplus(D) over all others.
+        """Return I: the mean of -softplus(-D) over matching pairs minus the mean of softplus(D) over all others.
 
         Args:
             parts: f(g) [B, N, E]. wholes: f(G) [B, E], B >= 2. known: [B, N], real tasks.

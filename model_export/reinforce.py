@@ -1,8 +1,8 @@
-"""REINFORCE on branches from one state: deviations on the job's margin, each task's own size, and the gate.
+"""REINFORCE on branches from one state: deviations of the job's margin, of each task's own size, and of the gate.
 
-Every branch starts in the same state, meets the same load and holds its deviation for an hour; so the load, the past and the
-rest of the policy cancel out of "return minus the mean of the branches", and what is left is what the deviation did. Without
-this the gradient drowns: on whole loops its cosine between two batches of the same size was indistinguishable from zero.
+All branches start in the same state, meet the same load and keep their deviation for an hour. So load, past and the rest of the
+policy cancel in "return minus the mean of the branches", and the effect of the deviation remains. Without this the gradient is
+lost in noise: on whole loops, the cosine between the gradients of two equal batches was indistinguishable from zero.
 """
 
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from policies.answer import Float64
 from policies.graph import JobGraph
-from policies.learned import OWN_SHARE
-from policies.proposal import Float64
+from policies.sure.correction import OWN_SHARE
 
 KINDS = 3  # margin, ease, own
 
@@ -29,7 +29,7 @@ class Noise:
 
 @dataclass(frozen=True, slots=True)
 class Deviations:
-    """What G branches do otherwise than the mean action, for B rows: margin [G, B], own [G, B, N], ease [G, B]."""
+    """How G branches deviate from the mean action, for B rows: margin [G, B], own [G, B, N], ease [G, B]."""
 
     margin: Float64
     own: Float64
@@ -37,16 +37,16 @@ class Deviations:
 
     @property
     def residual(self) -> Float64:
-        """Return what the branches add to the mixed residual, [G x B, N]."""
+        """Return the branches' addition to the residual, [G x B, N]."""
         mixed: Float64 = self.margin[..., None] + OWN_SHARE * self.own
         return mixed.reshape(-1, mixed.shape[-1])
 
 
 def draw(branches: int, rows: int, tasks: int, noise: Noise, generator: np.random.Generator) -> Deviations:
-    """Draw deviations: each branch deviates in one kind only, and the second half mirrors the first.
+    """Return drawn deviations: each branch deviates in one kind only, and the second half mirrors the first.
 
-    Whatever a deviation and its opposite do alike cancels in the gradient. Kinds are kept apart because noise on the sizes opens
-    the gate all the time: mixed, it taught the gate to stay shut.
+    Effects common to a deviation and its opposite cancel in the gradient. Kinds are kept apart because noise on the sizes keeps
+    opening the gate; mixed, it taught the gate to stay closed.
     """
     assert branches % (2 * KINDS) == 0, f"branches come in mirrored pairs of {KINDS} kinds"
     pairs = branches // 2
@@ -56,24 +56,20 @@ def draw(branches: int, rows: int, tasks: int, noise: Noise, generator: np.rando
     half[..., 1] *= (kind == 1)[:, None]
     half[..., 2:] *= (kind == 2)[:, None, None]
     both = np.concatenate([half, -half])
-    return Deviations(
-        margin=noise.margin * both[..., 0],
-        own=noise.own * both[..., 2:],
-        ease=noise.ease * both[..., 1],
-    )
+    return Deviations(margin=noise.margin * both[..., 0], own=noise.own * both[..., 2:], ease=noise.ease * both[..., 1])
 
 
 def centred(outputs: Tensor, graph: JobGraph) -> tuple[Tensor, Tensor, Tensor]:
-    """Split outputs [B, N, 2] into margin [B], own [B, N] and ease [B]; means run over scalable tasks."""
+    """Return outputs [B, N, 2] as margin [B], own [B, N] and ease [B]; means run over scalable tasks."""
     scalable = torch.as_tensor(graph.scalable, dtype=outputs.dtype, device=outputs.device)
     mean = (outputs * scalable[:, None]).sum(dim=1) / scalable.sum().clamp(min=1.0)
     return mean[:, 0], outputs[..., 0] - mean[:, :1], mean[:, 1]
 
 
 def log_probability(outputs: Tensor, deviations: Deviations, graph: JobGraph, noise: Noise) -> Tensor:
-    """Return log pi(action | state) [G, B] up to a constant, summed over the real tasks.
+    """Return log pi(action | state) [G, B] up to a constant, summed over the scalable tasks.
 
-    The actions are the present means plus the deviations, held fixed: the value is that of the draw, the gradient REINFORCE's.
+    The actions are the present means plus the deviations, detached: the value is that of the draw, the gradient REINFORCE's.
     """
     scalable = torch.as_tensor(graph.scalable, dtype=outputs.dtype, device=outputs.device)
 
@@ -87,7 +83,7 @@ def log_probability(outputs: Tensor, deviations: Deviations, graph: JobGraph, no
 
 
 def advantages(returns: Float64) -> Float64:
-    """Return returns [.., G, B] minus the mean of the branches of each state, over the spread of all."""
+    """Return returns [.., G, B] minus the mean over the branches of each state, divided by the spread of all."""
     spread = returns - returns.mean(axis=-2, keepdims=True)
     advantage: Float64 = spread / (spread.std() + 1e-6)
     return advantage

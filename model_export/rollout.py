@@ -1,30 +1,33 @@
-"""Closed loops of the learner: groups of rows on the same load, each with its own noise, and plain loops for validation."""
+"""Closed loops of training: branches of one state under the same load, each with its own noise, and plain loops to validate."""
 
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
-from model_export.learner import Chosen, Sure, choose, forward
+from model_export.network import Chosen, SureNetwork, choose, forward
 from model_export.reinforce import Deviations, Noise, draw
-from policies.choices import Limits
+from policies.answer import Float64
 from policies.features import encode
-from policies.graph import Int64, JobGraph
-from policies.learned import Base, job_mean, learned_plan, mixed
+from policies.graph import Int64
+from policies.guardrails import guard_rows, situation
 from policies.measure import Measured, measure, restarts_seen
-from policies.proposal import RATIO_MAX, Float64
-from simulation.jobs import PARALLELISM_MAX, SizedJob
-from simulation.loop import LoopRows, Observed, Terms, guarded
-from simulation.report import block_reward
-from simulation.workload import Workload
+from policies.sure.base import Base
+from policies.sure.correction import Correction
+from policies.sure.plan import plan
+from policies.sure.planning_input import PlanningInput
+from simulation.evaluation.hours import hours_of
+from simulation.load.jobs import PARALLELISM_MAX, SizedJob
+from simulation.load.workload import Workload
+from simulation.loops.rows import LoopRows, Observed, Terms
 
 
 @dataclass(frozen=True, slots=True)
 class Branching:
     """How a batch is explored.
 
-    A deviation is held for ``hold_spans``; then its branch follows the mean action until ``spans`` are over, long enough for a
-    restart to have paid off.
+    A branch keeps its deviation for ``hold_spans``. It then follows the mean action until ``spans`` are over, long enough for a
+    restart to pay off.
     """
 
     rows: int = 16
@@ -40,7 +43,7 @@ class Branching:
 
 @dataclass(frozen=True, slots=True)
 class Branched:
-    """States of all rows that were branched from: what the network saw, what the branches did, their returns [G, B]."""
+    """One branching of all rows: what the network saw, what the branches did, and their returns [G, B]."""
 
     chosen: Chosen
     deviations: Deviations
@@ -48,7 +51,7 @@ class Branched:
 
 
 def starting_parallelism(job: SizedJob, workload: Workload, minutes: Int64, generator: np.random.Generator) -> Int64:
-    """Return [B, N]: sizes for a random utilisation of .6 to .8 under the load of the hour before each minute [B]."""
+    """Return sizes [B, N] for a random utilisation of .6 to .8 under the load of the hour before each minute [B]."""
     cumulated = np.concatenate([[0], np.cumsum(workload.requests)])
     load = (cumulated[minutes] - cumulated[minutes - 60]) / 60.0
     utilisation = generator.uniform(0.6, 0.8, size=len(minutes))
@@ -59,7 +62,7 @@ def starting_parallelism(job: SizedJob, workload: Workload, minutes: Int64, gene
 
 @torch.no_grad()
 def explore(
-    model: Sure,
+    network: SureNetwork,
     base: Base,
     job: SizedJob,
     week: Workload,
@@ -67,10 +70,10 @@ def explore(
     noise: Noise,
     generator: np.random.Generator,
 ) -> list[Branched]:
-    """Follow the mean policy from random minutes and branch off it every few spans.
+    """Return the branchings of loops that start at random minutes and follow the mean policy.
 
-    All branches of a row run along from the beginning, doing the same, so that branching is one copy of the whole batch; row
-    ``g * B + b`` is branch g of row b.
+    All branches of a row run from the start and do the same, so branching copies the whole batch once. Row ``g * B + b`` is
+    branch g of row b.
     """
     count, branches = branching.rows, branching.branches
     first = generator.integers(120, week.minutes, size=count)
@@ -81,46 +84,27 @@ def explore(
         observed = _first_rows(rows.observe(), count)
         measured = measure(observed.figures, rows.graph)
         branches_here = at % branching.apart_spans == branching.apart_spans - 1
-        chosen = _chosen(model, observed, measured, rows, generator if branches_here else None)
-        outputs = forward(model, chosen, rows.graph, None).outputs.double().cpu().numpy()
-        residual, ease = (
-            mixed(outputs[..., 0], rows.graph),
-            job_mean(outputs[..., 1], rows.graph),
-        )
+        chosen = _chosen(network, observed, measured, rows, generator if branches_here else None)
+        correction = _correction(network, chosen, rows)
         if branches_here:
             deviations = draw(branches, count, job.size, noise, generator)
-            found.append(
-                Branched(
-                    chosen,
-                    deviations,
-                    _follow(rows.copy(), base, residual, ease, deviations, branching),
-                )
-            )
-        rows.step(np.tile(_desired(base, observed, measured, rows, residual, ease), (branches, 1)))
+            returns = _follow(rows.copy(), base, correction, deviations, branching)
+            found.append(Branched(chosen, deviations, returns))
+        rows.step(np.tile(desired(base, observed, measured, rows, correction), (branches, 1)))
     return found
 
 
-def _follow(
-    rows: LoopRows,
-    base: Base,
-    residual: Float64,
-    ease: Float64,
-    deviations: Deviations,
-    branching: Branching,
-) -> Float64:
-    """Follow all branches with the answer of their first state and return [G, B]; no network is asked on the way."""
+def _follow(rows: LoopRows, base: Base, mean: Correction, deviations: Deviations, branching: Branching) -> Float64:
+    """Return the returns [G, B] of all branches, each run with the correction of its first state; the network is asked once."""
     count = len(deviations.margin)
-    mean, mean_ease = np.tile(residual, (count, 1)), np.tile(ease, count)
-    total = np.zeros(len(mean_ease))
+    residual, ease = np.tile(mean.residual, (count, 1)), np.tile(mean.ease, count)
+    total = np.zeros(len(ease))
     for at in range(branching.spans):
         held = 1.0 if at < branching.hold_spans else 0.0
         observed = rows.observe()
         measured = measure(observed.figures, rows.graph)
-        own, shift = (
-            mean + held * deviations.residual,
-            mean_ease + held * deviations.ease.ravel(),
-        )
-        total += rows.reward(rows.step(_desired(base, observed, measured, rows, own, shift)))
+        deviating = Correction(residual + held * deviations.residual, ease + held * deviations.ease.ravel())
+        total += rows.reward(rows.step(desired(base, observed, measured, rows, deviating)))
     return total.reshape(count, -1)
 
 
@@ -136,89 +120,46 @@ def _first_rows(observed: Observed, count: int) -> Observed:
 
 @torch.no_grad()
 def mean_reward(
-    model: Sure | None,
-    base: Base,
-    job: SizedJob,
-    workload: Workload,
-    first_minutes: Int64,
-    spans: int,
+    network: SureNetwork | None, base: Base, job: SizedJob, workload: Workload, first_minutes: Int64, spans: int
 ) -> float:
-    """Return the mean hourly reward of the deterministic policy over rows that begin at the given minutes.
+    """Return the mean hourly reward of the deterministic policy over rows that start at the given minutes.
 
-    Without a model: of the plan alone.
+    Without a network, the plan decides alone.
     """
     start = starting_parallelism(job, workload, first_minutes, np.random.default_rng(0))
     rows = LoopRows(job, workload, first_minutes, start, Terms())
-    sums = []
+    passed = []
     for _ in range(spans):
         observed = rows.observe()
         measured = measure(observed.figures, rows.graph)
-        residual, ease = (
-            np.zeros(observed.current.shape),
-            np.zeros(len(observed.current)),
-        )
-        if model is not None:
-            chosen = _chosen(model, observed, measured, rows, None)
-            outputs = forward(model, chosen, rows.graph, None).outputs.double().cpu().numpy()
-            residual, ease = (
-                mixed(outputs[..., 0], rows.graph),
-                job_mean(outputs[..., 1], rows.graph),
-            )
-        span = rows.step(_desired(base, observed, measured, rows, residual, ease))
-        sums.append(
-            (
-                span.arrivals,
-                span.backlog_minutes,
-                span.busy_minutes,
-                span.allocated_minutes,
-            )
-        )
-    hours = np.array(sums).transpose(1, 0, 2)
-    hours = hours[:, : spans // 6 * 6].reshape(4, spans // 6, 6, -1).sum(axis=2)
-    return float(block_reward(*hours, job.path_minutes, rows.terms.latency_weight).mean())
+        correction = Correction.none(*observed.current.shape)
+        if network is not None:
+            correction = _correction(network, _chosen(network, observed, measured, rows, None), rows)
+        passed.append(rows.step(desired(base, observed, measured, rows, correction)))
+    return hours_of(passed, rows.terms, first_minutes, job).reward
 
 
 def _chosen(
-    model: Sure,
-    observed: Observed,
-    measured: Measured,
-    rows: LoopRows,
-    generator: np.random.Generator | None,
+    network: SureNetwork, observed: Observed, measured: Measured, rows: LoopRows, generator: np.random.Generator | None
 ) -> Chosen:
     encoded = encode(observed.figures, rows.graph, observed.ends_ms, observed.hourly_load, measured)
-    return choose(model, encoded, rows.graph, generator)
+    chosen: Chosen = choose(network, encoded, rows.graph, generator)
+    return chosen
 
 
-def limits_of(job: SizedJob, graph: JobGraph) -> Limits:
-    """Return the limits of a simulated job under default settings."""
-    return Limits(
-        np.ones(job.size, dtype=np.int64),
-        graph.parallelism_max,
-        RATIO_MAX,
-        job.total_limit,
+def _correction(network: SureNetwork, chosen: Chosen, rows: LoopRows) -> Correction:
+    return Correction.of(forward(network, chosen, rows.graph, None).outputs.cpu().numpy(), rows.graph)
+
+
+def desired(base: Base, observed: Observed, measured: Measured, rows: LoopRows, correction: Correction) -> Int64:
+    """Return the sizes [B, N] of the corrected plan after the guardrails."""
+    given = PlanningInput(
+        expected=base.outlook.expect(measured.load, observed.hourly_load, observed.ends_ms, observed.hourly_peak),
+        measured=measured,
+        current=observed.current,
+        graph=rows.graph,
+        limits=rows.job.limits,
+        restarts=restarts_seen(observed.figures),
     )
-
-
-def _desired(
-    base: Base,
-    observed: Observed,
-    measured: Measured,
-    rows: LoopRows,
-    residual: Float64,
-    ease: Float64,
-) -> Int64:
-    expected = base.outlook.expect(measured.load, observed.hourly_load, observed.ends_ms, observed.hourly_peak)
-    limits = limits_of(rows.job, rows.graph)
-    restarts = restarts_seen(observed.figures)
-    planned = learned_plan(
-        base,
-        expected,
-        measured,
-        observed.current,
-        rows.graph,
-        limits,
-        restarts,
-        residual,
-        ease,
-    )
-    return guarded(planned.wanted, measured, observed.current, rows.job, rows.graph)
+    planned = plan(base.planning, given, correction)
+    return guard_rows(planned.wanted, situation(measured, rows.graph, observed.current), rows.job.limits, floor_applies=True)

@@ -1,8 +1,8 @@
-"""The first graph: features -> embeddings and NVSS logits, and the straight-through weights that let gradients reach them.
+"""The first ONNX graph: from features to embeddings and NVSS logits; and straight-through weights that carry gradients to them.
 
 SURE (IJCAI 2022, section 3.2) draws omega ~ N(mu, Sigma) per task-minute and samples by it. A hard choice of indices has no
-gradient, so the gathered features are multiplied with w = hard - stopgrad(soft) + soft, whose value is 1 and whose gradient is
-that of a relaxed top-k (softmax at temperature tau).
+gradient. So the gathered features are multiplied by w = hard - stopgrad(soft) + soft: its value is 1, its gradient that of a
+relaxed top-k (softmax at temperature tau).
 """
 
 import torch
@@ -35,13 +35,13 @@ class Sampler(nn.Module):
 
 
 def straight_through(logits: Tensor, chosen: Tensor, tau: float) -> Tensor:
-    """Return weights of value 1 for chosen indices [.., k] whose gradient is that of k x softmax(logits [.., n] / tau)."""
+    """Return weights of value 1 for chosen indices [.., k], with the gradient of k x softmax(logits [.., n] / tau)."""
     soft = (torch.softmax(logits / tau, dim=-1) * chosen.shape[-1]).gather(-1, chosen)
     return 1.0 - soft.detach() + soft
 
 
 def node_weights(theta: Tensor, phi: Tensor, minutes: Tensor, slots: Tensor, tau: float) -> Tensor:
-    """Return straight-through weights [.., N, k1, 1 + k2] of subgraph nodes: anchor, then its neighbours times the anchor.
+    """Return straight-through weights [.., N, k1, 1 + k2] of subgraph nodes: the anchor, then its neighbours times the anchor.
 
     Args:
         theta: [.., N, L]. phi: [.., N, L, K]. minutes: chosen anchors [.., N, k1]. slots: chosen neighbours [.., N, k1, k2].
@@ -56,8 +56,8 @@ def node_weights(theta: Tensor, phi: Tensor, minutes: Tensor, slots: Tensor, tau
 def plackett_luce(logits: Tensor, drawn: Tensor, known: Tensor) -> Tensor:
     """Return the log probability [..] of drawing indices [.., k] one by one, without replacement, from softmax(logits [.., n]).
 
-    Draws that are not ``known`` [.., k] (there was nothing left to draw) count nothing. Source: Plackett (1975); with Gumbel
-    noise on the logits the k largest, in falling order, are such draws.
+    Draws that are not ``known`` [.., k] (nothing was left to draw) do not count. Source: Plackett (1975). With Gumbel noise on
+    the logits, the k largest in descending order are such draws.
     """
     left, total = logits, torch.zeros(logits.shape[:-1])
     for at in range(drawn.shape[-1]):

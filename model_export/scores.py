@@ -1,71 +1,71 @@
-"""Judges an exported package on graphs and a week that nobody trained on, beside the shipped rules; fills the card's table."""
+"""Judges an exported package as `surescale evaluate` would, on jobs and a week it was not trained on, and writes its scores."""
 
 from collections.abc import Callable
 from pathlib import Path
 
-import msgspec
-import numpy as np
-
-from model_export.evaluate import Score, judge, paired
-from model_export.export import opened, write_card
+from model_export.export import opened
 from model_export.train import JUDGED_JOBS, WEEK_MINUTES
-from policies.learned import Base
-from policies.policy import Policy
-from policies.rules.fixed import Hold, Static
-from policies.rules.forecast import ForecastRule
-from policies.rules.target_utilisation import TargetUtilisation
-from simulation.jobs import load_job
-from simulation.workload import load_workload
+from policies.scores import JobScores, Lead, PolicyScore, Scores, write_scores
+from simulation.evaluation.hours import Hours, paired
+from simulation.evaluation.judge import Asked, judge, judge_policy, setting_of
+from simulation.load.graphs import load_graph
+from simulation.load.workload import load_workload
 
-DAYS = 7
-SPANS_PER_DAY = 144
+BESIDE = ("ds2-gate", "flink", "forecast", "oracle", "static", "target-utilisation")
+RIVALS = ("forecast", "target-utilisation")  # rules that the package's lead is computed over
+ASKED = Asked(runs=1, calibrate=f"0:{WEEK_MINUTES}")
+WORKLOAD = "clarknet"
 
 
 def score_package(
     folder: Path,
     tell: Callable[[str], object],
     jobs: tuple[str, ...] = JUDGED_JOBS,
-    days: int = DAYS,
+    beside: tuple[str, ...] = BESIDE,
+    asked: Asked = ASKED,
 ) -> None:
-    """Judge and rewrite the card; the package's hash changes with its card."""
+    """Judge the package in a folder and write ``scores.json`` there; card and hash stay as they are."""
     policy = opened(folder)
-    rivals: tuple[Policy, ...] = (
-        policy,
-        _rule_under(policy.card.base),
-        TargetUtilisation(),
-        Static(),
-        Hold(),
-    )
-    workload = load_workload("clarknet")
-    # A row per day: the last span's effect may run into the next day, so every row starts and ends a little earlier.
-    first = WEEK_MINUTES + 60 + np.arange(days) * SPANS_PER_DAY * 10
-    table: dict[str, object] = {}
+    workload = load_workload(WORKLOAD)
+    table = {}
     for name in jobs:
-        job = load_job(name, workload)
-        scores = {rival.name: judge(rival, job, workload, first, SPANS_PER_DAY - 6) for rival in rivals}
-        rows: dict[str, object] = {rival: score.row() for rival, score in scores.items()}
-        for rival in ("forecast", "target-utilisation"):
-            rows[f"{policy.name} - {rival}"] = _difference(scores[policy.name], scores[rival])
-        table[name] = {"tasks": job.size, **rows}
-        line = ", ".join(f"{rival} {score.reward:.4f}" for rival, score in scores.items())
-        tell(f"{name} ({job.size} tasks): {line}")
-    terms = {
-        "workload": "clarknet",
+        setting = setting_of(load_graph(name), workload, asked)
+        judged = [judge_policy(policy, setting, _quiet), *(judge(rule, setting, _quiet) for rule in beside)]
+        hours = {each.name: each.outcome.hours for each in judged}
+        table[name] = JobScores(
+            tasks=setting.job.size,
+            policies={each: _score(own) for each, own in hours.items()},
+            leads={rival: _lead(hours[policy.name], hours[rival]) for rival in RIVALS if rival in hours},
+        )
+        line = ", ".join(f"{each} {own.reward:.4f}" for each, own in hours.items())
+        tell(f"{name} ({setting.job.size} tasks): {line}")
+    write_scores(Scores(policy=policy.name, terms=_terms(asked), jobs=table), folder)
+
+
+def _terms(asked: Asked) -> dict[str, str | int | float]:
+    return {
+        "command": f"surescale evaluate --workload {WORKLOAD} --calibrate {asked.calibrate} --runs {asked.runs}",
+        "latency_weight": asked.latency_weight,
+        "rules": "calibrated on week 1 for each job",
         "week": 2,
-        "latency_weight": 0.5,
-        "restart_minutes": 1,
-        "effect_minutes": 1,
+        "workload": WORKLOAD,
     }
-    write_card(
-        msgspec.structs.replace(policy.card, scores={"terms": terms, "jobs": table}),
-        folder,
+
+
+def _quiet(stage: str, share: float) -> None:
+    """Report no progress within a job."""
+
+
+def _score(hours: Hours) -> PolicyScore:
+    return PolicyScore(
+        reward=round(hours.reward, 4),
+        latency_minutes=round(hours.mean(hours.latency), 4),
+        utilisation=round(hours.mean(hours.utilisation), 4),
+        rescales_per_day=round(hours.rescales_per_day, 2),
+        worst_hour=round(hours.worst, 4),
     )
 
 
-def _rule_under(base: Base) -> Policy:
-    return ForecastRule(base)
-
-
-def _difference(first: Score, second: Score) -> dict[str, float]:
-    mean, error = paired(first, second)
-    return {"mean": round(mean, 4), "standard_error": round(error, 4)}
+def _lead(own: Hours, rival: Hours) -> Lead:
+    mean, error = paired(own, rival)
+    return Lead(mean=round(mean, 4), standard_error=round(error, 4))

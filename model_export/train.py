@@ -1,8 +1,8 @@
-"""Trains SURE in the simulator on the first week of workloads: explore by branching, a REINFORCE step, validate, keep the best.
+"""Trains SURE in the simulator on the first week of workloads: explore by branches, REINFORCE, validate, keep the best.
 
-Nothing after the first week is read here. Every update has another graph, another height of the load and another hour of the day
-at minute 0, so that nothing but the window's own figures can tell what comes. A run is resumed from its folder: same settings,
-same generator, next update.
+Nothing after the first week is read here. Each update uses another graph, another level of load and another hour of the day at
+minute 0, so only the window's own figures can predict the load. A run resumes from its folder with the same settings and the same
+generator, at the next update.
 """
 
 import json
@@ -19,24 +19,24 @@ import torch
 from contracts.errors import SurescaleError
 from contracts.windows import HOUR_MS
 from model_export import checkpoints
-from model_export.base_fit import fit_base, fit_statistics
-from model_export.learner import Sure, auxiliary_loss, forward
+from model_export.network import SureNetwork, auxiliary_loss, forward
 from model_export.objective import Weights
+from model_export.optimise import TrainingDiverged, take_step
+from model_export.outlook_fit import fit_base, fit_statistics
 from model_export.reinforce import Noise, advantages, log_probability
 from model_export.rollout import Branching, explore, mean_reward
-from model_export.steps import TrainingDiverged, take_step
 from policies.graph import job_graph
-from policies.learned import Base
-from policies.package import SamplingCard, Statistics
-from simulation.graphs import job_names, load_graph
-from simulation.jobs import SizedJob, load_job
-from simulation.loop import Terms
-from simulation.workload import Workload, load_workload
+from policies.sure.base import Base
+from policies.sure.package import SamplingCard, Statistics
+from simulation.load.graphs import job_names, load_graph
+from simulation.load.jobs import SizedJob, load_job
+from simulation.load.workload import Workload, load_workload
+from simulation.loops.rows import Terms
 
 WEEK_MINUTES = 7 * 24 * 60
-SEED_MAX = 2**63 - 1  # of torch's generator
+SEED_MAX = 2**63 - 1  # torch's generator takes no larger one
 
-# Held back: neither trained nor chosen on. The first six are those of the headline table.
+# Held out: used neither for training nor for selection. The first six are those of the main table.
 JUDGED_JOBS = (
     "j_2521346", "j_1351665", "j_31537", "j_867286", "j_3380530", "j_3803524", "j_756953", "j_242616", "j_4147567", "j_3003",
 )  # fmt: skip
@@ -46,39 +46,39 @@ LOAD_PARALLELISM = (4.0, 9.0)
 
 
 def training_jobs() -> tuple[str, ...]:
-    """Return the shipped graphs of 6 to 24 tasks that are neither judged nor validated on, sorted."""
+    """Return the shipped graphs of 6 to 24 tasks that serve neither for judging nor for validation, sorted."""
     least, most = TRAINING_TASKS
     kept = (name for name in job_names() if name not in JUDGED_JOBS and name not in VALIDATION_JOBS)
     return tuple(sorted(name for name in kept if least <= load_graph(name).size <= most))
 
 
 class TrainingRefused(SurescaleError):
-    """A run cannot begin with these settings; the message says why."""
+    """A run cannot start with these settings; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrainSettings:
-    """Everything that shapes a run; it travels into the model's card."""
+    """Everything that shapes a run; stored in the model's card."""
 
     workloads: tuple[str, ...] = ("clarknet", "nasa")
-    """Workloads whose first weeks are trained on."""
+    """Workloads; training uses their first weeks."""
     jobs: tuple[str, ...] = field(default_factory=training_jobs)
-    """Graphs trained on, one per update, in random order."""
+    """Training graphs, one per update, in random order."""
     validation_jobs: tuple[str, ...] = VALIDATION_JOBS
-    """Graphs not trained on whose mean reward on those weeks decides which update is kept."""
+    """Other graphs; their mean reward on those weeks decides which update is kept."""
     load_parallelism: tuple[float, float] = LOAD_PARALLELISM
-    """Subtasks that the heaviest task needs at the 99th percentile of load, drawn from this range for every update."""
+    """Subtasks the heaviest task needs at the 99th percentile of load; drawn from this range for each update."""
     seed: int = 0
     updates: int = 120
     learning_rate: float = 3e-4
-    """Adam's, falling linearly to a tenth."""
+    """Of Adam; decays linearly to a tenth."""
     hidden: int = 32
     anchors: int = 8
     neighbours_share: float = 0.5
     neighbours_max: int = 3
     tau_first: float = 1.0
     tau_last: float = 0.3
-    """Temperature of the relaxed top-k, falling linearly."""
+    """Temperature of the relaxed top-k; decays linearly."""
     gradient_norm_max: float = 0.5
     validate_every: int = 20
     branching: Branching = field(default_factory=Branching)
@@ -88,11 +88,11 @@ class TrainSettings:
 
 @dataclass(slots=True)
 class Run:
-    """A run under way."""
+    """A training run in progress."""
 
     settings: TrainSettings
     base: Base
-    model: Sure
+    network: SureNetwork
     optimiser: torch.optim.Optimizer
     generator: np.random.Generator
     update: int = 0
@@ -104,7 +104,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Progressed:
-    """What one update came to, for progress display and logs. ``validation`` is None between validations."""
+    """The result of one update, for the progress display and logs. ``validation`` is None between validations."""
 
     update: int
     job: str
@@ -116,21 +116,21 @@ class Progressed:
 
 
 def first_week(workload: Workload) -> Workload:
-    """Return the part of a workload that may be trained on."""
+    """Return the part of a workload that training may use."""
     return replace(workload, requests=workload.requests[:WEEK_MINUTES])
 
 
 def start_run(settings: TrainSettings, device: str = "cpu") -> Run:
-    """Fit base and statistics and set up an untrained network on a device of torch's.
+    """Return a run with base and statistics fitted and an untrained network on a torch device.
 
     Raises:
-        TrainingRefused: the workload is shorter than a week or has a gap as long as a window, or the seed is no seed.
+        TrainingRefused: the workload is shorter than a week or has a gap as long as a window, or the seed is out of range.
         JobError: there is no such graph.
     """
     if not 0 <= settings.seed <= SEED_MAX:
-        raise TrainingRefused(f"seed {settings.seed}: a generator begins at 0 to {SEED_MAX}; give such a seed")
+        raise TrainingRefused(f"seed {settings.seed} is out of range; give one from 0 to {SEED_MAX}")
     weeks = _weeks(settings)
-    for name in settings.jobs:  # their turn comes after minutes of fitting: what is misspelt is better said now
+    for name in settings.jobs:  # report a misspelt name now and not after minutes of fitting
         load_graph(name)
     torch.manual_seed(settings.seed)
     base = fit_base([week for _, week in weeks])
@@ -139,12 +139,12 @@ def start_run(settings: TrainSettings, device: str = "cpu") -> Run:
     statistics = fit_statistics(base, places, days, spans=36)
     run = _new_run(settings, base, statistics, device)
     run.rule = _validate(run, None)
-    run.best, run.best_state = run.rule, plan_alone(run.model)
+    run.best, run.best_state = run.rule, plan_alone(run.network)
     return run
 
 
 def train(run: Run, folder: Path, tell: Callable[[Progressed], None]) -> None:
-    """Bring a run to its last update, with a checkpoint at every validation."""
+    """Train a run to its last update, with a checkpoint at every validation."""
     weeks = _weeks(run.settings)
     while run.update < run.settings.updates:
         began = time.perf_counter()
@@ -153,21 +153,11 @@ def train(run: Run, folder: Path, tell: Callable[[Progressed], None]) -> None:
         run.update += 1
         validation = None
         if run.update % run.settings.validate_every == 0 or run.update == run.settings.updates:
-            validation = _validate(run, run.model)
+            validation = _validate(run, run.network)
             if validation > run.best:
-                run.best, run.best_state = validation, _copy(run.model)
+                run.best, run.best_state = validation, _copy(run.network)
         run.seconds += time.perf_counter() - began
-        tell(
-            Progressed(
-                run.update,
-                job.name,
-                branch_return,
-                loss,
-                validation,
-                run.best,
-                run.rule,
-            )
-        )
+        tell(Progressed(run.update, job.name, branch_return, loss, validation, run.best, run.rule))
         if validation is not None:
             save(run, folder)
 
@@ -178,39 +168,31 @@ def _update(run: Run, job: SizedJob, week: Workload) -> tuple[float, float]:
     for options in run.optimiser.param_groups:
         options["lr"] = settings.learning_rate * (1.0 - 0.9 * done)
     tau = settings.tau_first + (settings.tau_last - settings.tau_first) * done
-    states = explore(
-        run.model,
-        run.base,
-        job,
-        week,
-        settings.branching,
-        settings.noise,
-        run.generator,
-    )
+    states = explore(run.network, run.base, job, week, settings.branching, settings.noise, run.generator)
     weight = advantages(np.array([state.returns for state in states]))
     run.optimiser.zero_grad()
     total = 0.0
     for index, (state, advantage) in enumerate(zip(states, weight, strict=True)):
-        passed = forward(run.model, state.chosen, graph, tau)
+        passed = forward(run.network, state.chosen, graph, tau)
         log_pi = log_probability(passed.outputs, state.deviations, graph, settings.noise)
-        loss = -(log_pi * torch.as_tensor(advantage, dtype=torch.float32, device=run.model.device)).mean() / len(states)
-        if index == run.update % len(states):  # the information term's whole graph is dear: once per update
-            loss = loss + auxiliary_loss(run.model, state.chosen, passed, graph, settings.weights)
+        loss = -(log_pi * torch.as_tensor(advantage, dtype=torch.float32, device=run.network.device)).mean() / len(states)
+        if index == run.update % len(states):  # the information term's whole graph is expensive: once per update
+            loss = loss + auxiliary_loss(run.network, state.chosen, passed, graph, settings.weights)
         loss = loss + settings.weights.rule * passed.outputs.square().mean() / len(states)
         loss.backward()
         total += float(loss.detach())
     try:
-        take_step(run.optimiser, total, [run.model], settings.gradient_norm_max)
+        take_step(run.optimiser, total, [run.network], settings.gradient_norm_max)
     except TrainingDiverged as diverged:
-        raise TrainingDiverged(f"update {run.update + 1} on {job.name}: {diverged}; begin again with another --seed") from None
+        raise TrainingDiverged(f"update {run.update + 1} on {job.name}: {diverged}; start again with another --seed") from None
     return float(np.mean([state.returns.mean() for state in states])), total
 
 
-def _validate(run: Run, model: Sure | None) -> float:
+def _validate(run: Run, network: SureNetwork | None) -> float:
     """Return the mean reward over validation graphs and weeks: eight hours from every ninth hour after the first day."""
     starts = 24 * 60 + 120 + np.arange(15) * 9 * 60
     rewards = [
-        mean_reward(model, run.base, load_job(name, whole), week, starts, spans=48)
+        mean_reward(network, run.base, load_job(name, whole), week, starts, spans=48)
         for name in run.settings.validation_jobs
         for whole, week in _weeks(run.settings)
     ]
@@ -218,7 +200,7 @@ def _validate(run: Run, model: Sure | None) -> float:
 
 
 def _next_place(run: Run, weeks: list[tuple[Workload, Workload]]) -> tuple[SizedJob, Workload]:
-    """Return the graph whose turn it is, at a random height of load, and a week whose minute 0 falls on a random hour."""
+    """Return the next graph, sized for a random level of load, and a week whose minute 0 falls on a random hour."""
     names = run.settings.jobs
     turn, place = divmod(run.update, len(names))
     name = names[int(np.random.default_rng([run.settings.seed, turn]).permutation(len(names))[place])]
@@ -229,7 +211,7 @@ def _next_place(run: Run, weeks: list[tuple[Workload, Workload]]) -> tuple[Sized
 
 
 def _weeks(settings: TrainSettings) -> list[tuple[Workload, Workload]]:
-    """Return each workload, which jobs are sized for, and its first week."""
+    """Return each workload, which jobs are sized by, with its first week."""
     found = []
     for name in settings.workloads:
         workload = load_workload(name)
@@ -244,7 +226,7 @@ def _weeks(settings: TrainSettings) -> list[tuple[Workload, Workload]]:
 
 
 def _refuse_long_gap(week: Workload) -> None:
-    """Refuse a week, which repeats in training, with a gap in which a window shows nothing to decide by."""
+    """Refuse a week with a gap as long as a window, which would show nothing; in training the week repeats."""
     window = Terms().window_minutes
     repeated = replace(week, requests=np.concatenate([week.requests, week.requests[:window]]))
     long = [gap for gap in repeated.gaps if gap.last - gap.first + 1 >= window]
@@ -257,25 +239,23 @@ def _refuse_long_gap(week: Workload) -> None:
 
 def _new_run(settings: TrainSettings, base: Base, statistics: Statistics, device: str) -> Run:
     sampling = SamplingCard(
-        anchors=settings.anchors,
-        neighbours_share=settings.neighbours_share,
-        neighbours_max=settings.neighbours_max,
+        anchors=settings.anchors, neighbours_share=settings.neighbours_share, neighbours_max=settings.neighbours_max
     )
-    model = Sure(statistics, settings.hidden, sampling).to(device)
-    optimiser = torch.optim.Adam(model.parameters(), lr=settings.learning_rate)
-    return Run(settings, base, model, optimiser, np.random.default_rng(settings.seed))
+    network = SureNetwork(statistics, settings.hidden, sampling).to(device)
+    optimiser = torch.optim.Adam(network.parameters(), lr=settings.learning_rate)
+    return Run(settings, base, network, optimiser, np.random.default_rng(settings.seed))
 
 
-def plan_alone(model: Sure) -> dict[str, torch.Tensor]:
-    """Return a model's weights with an output layer that answers zero, so that the plan decides alone."""
-    state = _copy(model)
+def plan_alone(network: SureNetwork) -> dict[str, torch.Tensor]:
+    """Return a network's weights with an output layer that answers zero, so the plan decides alone."""
+    state = _copy(network)
     for name in ("policy.out.weight", "policy.out.bias"):
         state[name] = torch.zeros_like(state[name])
     return state
 
 
-def _copy(model: Sure) -> dict[str, torch.Tensor]:
-    return {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
+def _copy(network: SureNetwork) -> dict[str, torch.Tensor]:
+    return {name: tensor.detach().clone() for name, tensor in network.state_dict().items()}
 
 
 def save(run: Run, folder: Path) -> None:
@@ -283,8 +263,8 @@ def save(run: Run, folder: Path) -> None:
     document = {
         "settings": json.dumps(asdict(run.settings)),
         "base": msgspec.json.encode(run.base),
-        "statistics": msgspec.json.encode(run.model.statistics),
-        "model": run.model.state_dict(),
+        "statistics": msgspec.json.encode(run.network.statistics),
+        "network": run.network.state_dict(),
         "best_state": run.best_state,
         "optimiser": run.optimiser.state_dict(),
         "generator": json.dumps(run.generator.bit_generator.state),
@@ -295,10 +275,10 @@ def save(run: Run, folder: Path) -> None:
 
 
 def resume(folder: Path, device: str = "cpu") -> Run:
-    """Return the run that a checkpoint holds, wherever it was written, on a device of torch's.
+    """Return the run in a folder's checkpoint, on a torch device, whatever device it was written from.
 
     Raises:
-        CheckpointRejected: the checkpoint is damaged or holds no such run.
+        CheckpointRejected: the checkpoint is damaged or holds another kind of run.
     """
     return checkpoints.restored(folder, lambda document: _restored(document, device))
 
@@ -307,7 +287,7 @@ def _restored(document: dict[str, Any], device: str) -> Run:
     settings = msgspec.json.decode(document["settings"], type=TrainSettings)
     base = msgspec.json.decode(document["base"], type=Base)
     run = _new_run(settings, base, msgspec.json.decode(document["statistics"], type=Statistics), device)
-    run.model.load_state_dict(document["model"])
+    run.network.load_state_dict(document["network"])
     run.optimiser.load_state_dict(document["optimiser"])
     run.generator.bit_generator.state = json.loads(document["generator"])
     torch.set_rng_state(document["torch_generator"])

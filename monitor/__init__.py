@@ -1,1 +1,1 @@
-"""Carries what engines measure onto Kafka: samples, minute markers, topologies, events. Decides nothing."""
+"""Publishes what engines measure to Kafka: samples, minute markers, topologies, events. Decides nothing."""

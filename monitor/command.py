@@ -1,32 +1,43 @@
-"""``surescale monitor``: from an engine, or a recording of one, to Kafka."""
+"""``surescale monitor``: publishes an engine, or a recording of one, to Kafka."""
 
-from pathlib import Path
+import logging
+import threading
 from typing import Any
 
 import click
 
-from runtime.options import engine_url, health_port
+from runtime import options
 
 
 @click.command("monitor")
-@click.option("--bootstrap", help="Kafka bootstrap servers (SURESCALE_BOOTSTRAP).")
-@engine_url
-@click.option("--trace", "trace_file", help="Recorded task metrics, JSON lines, instead of an engine (SURESCALE_TRACE_FILE).")
-@click.option("--prefix", "topic_prefix", help="Stands before every topic name.")
-@health_port
+@options.bootstrap
+@options.engine_options
+@click.option("--jobs", help="Names of the jobs to watch: NAME,NAME; * and ? allowed (default: SURESCALE_JOBS, else all).")
+@click.option("--jobs-label", help="Watch only jobs whose own parameters have NAME=VALUE (default: SURESCALE_JOBS_LABEL).")
+@click.option("--source-bootstrap", help="Kafka that the jobs' sources read (default: SURESCALE_SOURCE_BOOTSTRAP).")
+@click.option("--trace", "trace_file", help="Recorded task metrics (JSON lines) instead of an engine.")
+@options.prefix
+@options.health_port
 def command(**given: Any) -> None:
-    """Carry samples, minute markers, topologies and events of an engine onto Kafka."""
-    from contracts.settings import from_environment
-    from monitor.service import Monitor
-    from monitor.settings import MonitorSettings
-    from monitor.sources.engine import EngineSource
-    from monitor.sources.trace import TraceSource
-    from runtime.health import HealthServer
+    """Publish an engine's samples, topology and events to Kafka.
+
+    Reads the engine's API, or a recording of it (--trace), and ends each minute with a marker.
+    """
     from runtime.logs import set_up_logs
     from runtime.signals import stop_event
 
+    serve(stop_event(), set_up_logs("monitor"), **given)
+
+
+def serve(stop: threading.Event, log: logging.Logger, **given: Any) -> None:
+    """Run the monitor until told to stop. Settings that are not given come from the environment."""
+    from contracts.settings import from_environment
+    from monitor.service import Monitor
+    from monitor.settings import MonitorSettings
+    from monitor.sources.choice import source_of
+    from runtime.health import HealthServer
+
     settings = from_environment(MonitorSettings, **given)
-    source = TraceSource.of_file(Path(settings.trace_file)) if settings.trace_file else EngineSource(settings.engine_url)
-    monitor = Monitor(settings, source, stop=stop_event(), log=set_up_logs("monitor"))
+    monitor = Monitor(settings, source_of(settings), stop=stop, log=log)
     with HealthServer(settings, monitor.report, monitor.metrics):
         monitor.run()

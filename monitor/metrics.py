@@ -1,4 +1,4 @@
-"""The monitor's metrics: what they are called and what they mean. The figures are the monitor's own."""
+"""Names and meanings of the monitor's metrics; the monitor itself does the counting."""
 
 from runtime.metrics import SECONDS, Metric
 
@@ -9,6 +9,12 @@ MINUTES = Metric("surescale_monitor_minutes_total", "counter", "Minutes of jobs 
 SAMPLES = Metric("surescale_monitor_samples_total", "counter", "Samples of subtasks handed on.")
 MALFORMED = Metric(
     "surescale_monitor_malformed_records_total", "counter", "Documents of the source that are no samples, handed on as they are."
+)
+MINUTES_MISSING = Metric(
+    "surescale_monitor_minutes_missing_total",
+    "counter",
+    "Minutes between two of a job that have no figures, because engine or monitor were away, by job.",
+    labels=("streaming_job",),
 )
 SOURCE_ERRORS = Metric(
     "surescale_monitor_source_errors_total",
@@ -27,9 +33,9 @@ LAST_MINUTE = Metric(
 MARKER_DELAY = Metric(
     "surescale_monitor_marker_delay_seconds",
     "histogram",
-    "From the wall time at which the road's clock reached the end of a minute until its marker was sent.",
+    "From the wall time at which the pipeline's clock reached the end of a minute until its marker was sent.",
     "seconds",
     buckets=SECONDS,
 )
 
-METRICS = (RECORDS_WRITTEN, MINUTES, SAMPLES, MALFORMED, SOURCE_ERRORS, JOBS, LAST_MINUTE, MARKER_DELAY)
+METRICS = (RECORDS_WRITTEN, MINUTES, MINUTES_MISSING, SAMPLES, MALFORMED, SOURCE_ERRORS, JOBS, LAST_MINUTE, MARKER_DELAY)

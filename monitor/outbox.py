@@ -1,4 +1,4 @@
-"""Records on their way to Kafka, and the knowledge that they arrived."""
+"""Sends records to Kafka and waits until they are acknowledged."""
 
 import logging
 import threading
@@ -17,7 +17,7 @@ SAY_EVERY_S = 5.0
 class Outbox:
     """Sends through a shared producer and waits until its own records are acknowledged. For one thread.
 
-    A broker that is away is waited for: the producer keeps trying, and nothing is given up.
+    While the broker is away the producer keeps trying; nothing is dropped.
     """
 
     def __init__(
@@ -29,7 +29,7 @@ class Outbox:
         log: logging.Logger,
         written: Tally | None = None,
     ) -> None:
-        """``written`` counts what was acknowledged, by topic; outboxes may share it."""
+        """``written`` counts acknowledged records by topic; outboxes may share it."""
         self.producer = producer
         self._written = written or Tally()
         self._names = names
@@ -40,10 +40,10 @@ class Outbox:
         self._failed: KafkaError | None = None
 
     def send(self, topic: str, key: str, message: msgspec.Struct | bytes) -> None:
-        """Hand one message, or a document as it is, over (bare topic name).
+        """Hand over one message, or an unchanged document (bare topic name).
 
         Raises:
-            DeliveryFailed: the producer takes no such record, for example a larger one than a topic may hold.
+            DeliveryFailed: the producer rejects the record, for example as too large for a topic.
             runtime.backoff.Stopped: its queue is full, and the process was told to stop.
         """
         raw = message if isinstance(message, bytes) else encode(message)
@@ -54,16 +54,16 @@ class Outbox:
                     raise Stopped("room among the records on their way to Kafka")
                 self.producer.poll(0.1)
         except (KafkaException, Stopped) as error:
-            self._count_waiting(-1)  # nobody will tell of it
+            self._count_waiting(-1)  # no delivery report will come for it
             if isinstance(error, Stopped):
                 raise
             raise DeliveryFailed(str(error)) from None
 
     def await_acknowledged(self) -> bool:
-        """Wait until everything sent is acknowledged; False when told to stop first.
+        """Wait until everything sent is acknowledged; return False when told to stop first.
 
         Raises:
-            DeliveryFailed: the broker refused a record for good; said once.
+            DeliveryFailed: the broker refused a record permanently; raised once.
         """
         waited_s = 0.0
         while self._waiting and not self._stop.is_set():
@@ -96,4 +96,4 @@ class Outbox:
 
 
 class DeliveryFailed(Exception):
-    """The broker refused a record for good; the minute is sent again after a restart of the watcher."""
+    """The broker refused a record permanently; the watcher restarts and sends the minute again."""

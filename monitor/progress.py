@@ -1,23 +1,27 @@
-"""How far each job's minutes have come, read from the topic itself: the monitor keeps no state of its own."""
+"""Finds what was last published of each job by reading the topics themselves: the monitor keeps no state of its own."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from contracts.errors import RecordRejected
-from contracts.messages import MinuteMarker, TaskSample
+from contracts.messages import JobTopology, MinuteMarker, TaskSample
 from contracts.settings import RoadSettings
-from contracts.topics import TASK_METRICS
+from contracts.topics import CLOCK, JOB_TOPOLOGY, TASK_METRICS
 from contracts.wire import decode
 from runtime.kafka import LogReader
+from runtime.whole_topics import parsed, road_now_ms
 
-TAIL_RECORDS = 20_000  # of a partition: some minutes of a thousand tasks
-TAIL_RECORDS_MAX = 60_000  # they are held at once, and a container's memory is small
+TAIL_RECORDS = 20_000  # per partition: a few minutes of a thousand tasks
+TAIL_RECORDS_MAX = 60_000  # reading more takes longer than sending the minutes again
 
 
-def last_markers(settings: RoadSettings, jobs: Sequence[str]) -> dict[str, int]:
-    """Return the end of the last marked minute of each job that has one, reading back as far as needed and sensible.
+def last_markers(
+    settings: RoadSettings, jobs: Sequence[str], now_ms: Callable[[RoadSettings], int] | None = None
+) -> dict[str, int]:
+    """Return the end of each job's last marked minute, reading back only as far as needed and sensible.
 
-    A job of which nothing is found there is new, or lags far behind: it begins with the oldest minute that its source has, and
-    what is sent twice counts once.
+    A job not found there is new, or lags far behind: it starts with the oldest minute its source has, and records sent twice
+    count once. Markers further ahead of the pipeline's clock than records may be are not the monitor's own and do not count: a
+    forged one would hide its job for good. ``now_ms`` tells the clock's time, by default from Kafka.
 
     Raises:
         KafkaException: the broker does not answer.
@@ -26,7 +30,9 @@ def last_markers(settings: RoadSettings, jobs: Sequence[str]) -> dict[str, int]:
     while True:
         reader = LogReader(settings, [TASK_METRICS], last=tail)
         try:
-            found = _markers([record.value() for record in reader.read_to_end()])
+            marked = _markers(record.value() for record in reader.read_to_end())
+            # Read after the markers, since the clock may run fast.
+            found = _newest(marked, (now_ms or _road_now_ms)(settings) + settings.ahead_of_clock_ms_max)
             if set(jobs) <= set(found) or reader.began_at_beginning or tail >= TAIL_RECORDS_MAX:
                 return found
         finally:
@@ -34,8 +40,34 @@ def last_markers(settings: RoadSettings, jobs: Sequence[str]) -> dict[str, int]:
         tail = TAIL_RECORDS_MAX
 
 
-def _markers(values: Sequence[bytes | None]) -> dict[str, int]:
-    ends: dict[str, int] = {}
+def last_topologies(settings: RoadSettings) -> list[JobTopology]:
+    """Return the last topology of each job, of all clusters.
+
+    Raises:
+        KafkaException: the broker does not answer.
+    """
+    reader = LogReader(settings, [JOB_TOPOLOGY])
+    try:
+        return list({topology.job: topology for topology in parsed(reader.read_to_end(), JobTopology)}.values())
+    finally:
+        reader.close()
+
+
+def _road_now_ms(settings: RoadSettings) -> int:
+    reader = LogReader(settings, [CLOCK])
+    try:
+        return road_now_ms(settings, list(reader.read_to_end()))
+    finally:
+        reader.close()
+
+
+def _newest(marked: Mapping[str, set[int]], latest_ms: int) -> dict[str, int]:
+    believed = {job: [end for end in ends if end <= latest_ms] for job, ends in marked.items()}
+    return {job: max(ends) for job, ends in believed.items() if ends}
+
+
+def _markers(values: Iterable[bytes | None]) -> dict[str, set[int]]:
+    ends: dict[str, set[int]] = {}
     for raw in values:
         if raw is None or b'"minute/1"' not in raw[:64]:
             continue
@@ -44,5 +76,5 @@ def _markers(values: Sequence[bytes | None]) -> dict[str, int]:
         except RecordRejected:
             continue  # the snapshot stage refuses it with its coordinates
         if isinstance(record, MinuteMarker):
-            ends[record.job] = max(ends.get(record.job, 0), record.minute_end_ms)
+            ends.setdefault(record.job, set()).add(record.minute_end_ms)
     return ends

@@ -1,82 +1,87 @@
-"""The monitor's loop: one watcher per job, so that a slow or failing job holds nobody else up.
+"""The monitor's loop: one watcher per job, so a slow or failing job does not hold up the others.
 
-Order within a job is a promise: topologies and events, then a minute's samples, acknowledged, then its marker. Whoever acts on
-the marker finds everything that belongs to the minute.
+Order within a job is a promise: topologies and events, then a minute's samples, acknowledged, then its marker. A reader
+that acts on the marker has already seen everything that belongs to the minute.
 """
 
 import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from confluent_kafka import KafkaException, Producer
+from msgspec.structs import replace
 
+from contracts.clock import MINUTE_MS
 from contracts.errors import RecordRejected
-from contracts.messages import ClusterTopology, EngineEvent, HourlyLoad, JobTopology, MinuteMarker
-from contracts.settings import RoadSettings
-from contracts.topics import CLUSTER_TOPOLOGY, ENGINE_EVENTS, JOB_TOPOLOGY, TASK_METRICS, TopicNames
+from contracts.messages import ClusterTopology, HourlyLoad, JobTopology, MinuteMarker
+from contracts.topics import CLOCK, CLUSTER_TOPOLOGY, ENGINE_EVENTS, JOB_TOPOLOGY, TASK_METRICS, TopicNames
 from contracts.topology import check_topology
 from monitor import metrics
+from monitor.ends import Ends
 from monitor.outbox import DeliveryFailed, Outbox
-from monitor.progress import last_markers
+from monitor.progress import last_markers, last_topologies
+from monitor.settings import MonitorSettings
 from monitor.sources.base import FinishedMinute, Source, SourceAway, UnknownJob
 from runtime.backoff import Seldom, Stopped, wait_for
 from runtime.kafka import producer, wait_for_topics
 from runtime.metrics import Reading, RoleMetrics, Tally
 
+WATCHERS_END_WITHIN_S = 3.0  # all together: one may hang in a request to an engine that is gone, and loses nothing
 LOOK_FOR_JOBS_EVERY_S = 2.0
 RETRY_AFTER_S = 1.0
-TOPICS_USED = (TASK_METRICS, JOB_TOPOLOGY, CLUSTER_TOPOLOGY, ENGINE_EVENTS)
-_log = logging.getLogger("surescale.monitor")
+T = TypeVar("T")
+TOPICS_USED = (TASK_METRICS, CLOCK, JOB_TOPOLOGY, CLUSTER_TOPOLOGY, ENGINE_EVENTS)
 
 
 class Monitor:
     """Watches every job of one source."""
 
-    def __init__(self, settings: RoadSettings, source: Source, *, stop: threading.Event, log: logging.Logger) -> None:
+    def __init__(self, settings: MonitorSettings, source: Source, *, stop: threading.Event, log: logging.Logger) -> None:
         self._settings = settings
         self._source = source
         self._stop = stop
         self._log = log
         self._watchers: dict[str, threading.Thread] = {}
         self._jobs: dict[str, JobWatcher] = {}
-        self._listed: frozenset[str] = frozenset()  # jobs that the source had when it was last asked
+        self._listed: frozenset[str] = frozenset()  # jobs the source listed last time
         self._knows_markers = False
-        self._source_answers = False  # it did when it was last asked for its jobs
+        self._ends: Ends | None = None  # once the topic has been read
+        self._source_answers = False  # when last asked for its jobs
         self._written, self._source_errors = Tally(), Tally()
         self.metrics = RoleMetrics("monitor", metrics.METRICS, self._readings)
 
     def run(self) -> None:
-        """Run until told to stop; of a recording, until all of it is sent."""
+        """Run until told to stop, or until a recording has been sent in full."""
         try:
             wait_for_topics(self._settings, TOPICS_USED, stop=self._stop, log=self._log)
             shared = producer(self._settings)
-            cluster = ClusterWatcher(self._source, self._outbox(shared))
+            takes_commands = self._settings.actuator_kind != "none"
+            cluster = ClusterWatcher(self._source, self._outbox(shared), takes_commands=takes_commands)
             jobs = self._await_source()
-            markers = wait_for(
-                "the last markers",
-                lambda: last_markers(self._settings, jobs),
-                expected=(KafkaException, TimeoutError),
-                stop=self._stop,
-                log=self._log,
-            )
+            markers = self._read("the last markers", lambda: last_markers(self._settings, jobs))
+            known = self._read("the last topologies", lambda: last_topologies(self._settings))
+            self._ends = Ends(self._source, self._outbox(shared), known)
             self._knows_markers = True
             while not self._stop.is_set():
                 self._listed = frozenset(jobs)
                 for job in jobs:
                     self._watch(job, markers.get(job, 0), shared, cluster)
+                self._ends.publish(self._listed | {job for job, thread in self._watchers.items() if thread.is_alive()})
                 if self._source.is_finite and all(watcher.is_done for watcher in self._jobs.values()):
                     break
                 self._stop.wait(LOOK_FOR_JOBS_EVERY_S)
                 jobs = self._await_source()
         except Stopped:
             pass
+        self._source.close()
+        deadline_s = time.monotonic() + WATCHERS_END_WITHIN_S
         for thread in self._watchers.values():
-            thread.join(timeout=5.0)
+            thread.join(timeout=max(0.0, deadline_s - time.monotonic()))
 
     def report(self) -> Mapping[str, Any]:
-        """Return the health: ready as long as the source answers."""
+        """Return the health: ready while the source answers."""
         watchers = dict(self._jobs)
         return {
             "role": "monitor",
@@ -98,10 +103,16 @@ class Monitor:
         yield Reading(metrics.JOBS, len(present))
         for job, watcher in ((name, watchers[name]) for name in present):
             yield Reading(metrics.LAST_MINUTE, watcher.after_ms / 1000, (job,))
+            yield Reading(metrics.MINUTES_MISSING, watcher.minutes_missing, (job,))
 
-    def _measure(self, minute: FinishedMinute) -> None:
+    def _marked(self, minute: FinishedMinute) -> None:
+        if self._ends is not None:
+            self._ends.note(minute.topology)
         if minute.reached_wall_ms is not None:
             self.metrics.observe(metrics.MARKER_DELAY, time.time() - minute.reached_wall_ms / 1000)
+
+    def _read(self, what: str, question: Callable[[], T]) -> T:
+        return wait_for(what, question, expected=(KafkaException, TimeoutError), stop=self._stop, log=self._log)
 
     def _await_source(self) -> list[str]:
         return wait_for("the engine", self._jobs_now, expected=(SourceAway,), stop=self._stop, log=self._log)
@@ -119,7 +130,7 @@ class Monitor:
         thread = self._watchers.get(job)
         if thread is not None and thread.is_alive():
             return
-        watcher = self._jobs.get(job) or JobWatcher(job, self._source, self._outbox(shared), cluster, after_ms, self._measure)
+        watcher = self._jobs.get(job) or JobWatcher(job, self._source, self._outbox(shared), cluster, after_ms, self._marked)
         if watcher.is_done:
             return
         self._jobs[job] = watcher
@@ -128,7 +139,7 @@ class Monitor:
         self._log.info("watching %s from %d", job, watcher.after_ms, extra={"job": job})
 
     def _run_watcher(self, watcher: "JobWatcher") -> None:
-        """Step until the job is gone; the main loop starts a watcher again for a job that is still listed."""
+        """Step until the job is gone; the main loop starts a new watcher if the job is still listed."""
         seldom = Seldom()
         while not self._stop.is_set() and not watcher.is_done:
             try:
@@ -142,6 +153,7 @@ class Monitor:
                 return
             except (UnknownJob, DeliveryFailed) as ended:
                 self._log.warning("%s: watching ends: %s", watcher.job, ended, extra={"job": watcher.job})
+                watcher.say_end()
                 watcher.begin_anew(self._outbox(watcher.outbox.producer))
                 return
 
@@ -151,48 +163,38 @@ class Monitor:
 
 
 class ClusterWatcher:
-    """Publishes hosts and events when they change. Shared by the job watchers, which call it before they mark a minute."""
+    """Publishes hosts and events when they change. The job watchers share it and call it before they mark a minute."""
 
-    def __init__(self, source: Source, outbox: Outbox) -> None:
+    def __init__(self, source: Source, outbox: Outbox, *, takes_commands: bool = True) -> None:
+        """``takes_commands``: False if there is no actuator, so that nobody is to act on the jobs, whatever the engine can do."""
         self._source = source
         self._outbox = outbox
+        self._takes_commands = takes_commands
         self._lock = threading.Lock()
         self._topology: ClusterTopology | None = None
-        self._events_sent = 0
-        self._newest: EngineEvent | None = None  # of those sent
+        self._newest_event = ""  # identity of the last event sent
 
     def publish_changes(self) -> None:
         """Send what changed and wait until it is acknowledged."""
         with self._lock:
             topology = self._source.cluster_topology()
+            if topology is not None and not self._takes_commands:
+                topology = replace(topology, engine=replace(topology.engine, acts="none"))
             if topology is not None and topology != self._topology:
                 self._outbox.send(CLUSTER_TOPOLOGY, topology.cluster, topology)
-            sent_before, events = self._new_events()
+            events = self._source.events(self._newest_event)
             for event in events:
                 self._outbox.send(ENGINE_EVENTS, event.cluster, event)
             if self._outbox.await_acknowledged():
                 self._topology = topology
-                self._events_sent = sent_before + len(events)
-                self._newest = events[-1] if events else self._newest
-
-    def _new_events(self) -> tuple[int, list[EngineEvent]]:
-        """How many have been sent of the source's events, and those that have not.
-
-        Where the newest one sent does not stand in its place any more, the engine has begun anew, and with it the counting.
-        """
-        if self._events_sent:
-            found = self._source.events(self._events_sent - 1)
-            if found[:1] == [self._newest]:
-                return self._events_sent, found[1:]
-            _log.warning("the engine has begun anew: its events are published from the first one on")
-        return 0, self._source.events(0)
+                self._newest_event = events[-1].identity if events else self._newest_event
 
 
 class JobWatcher:
-    """Carries one job's finished minutes over, one after the other.
+    """Publishes one job's finished minutes in order.
 
-    ``after_ms`` is the end of the last minute whose marker is acknowledged: what goes on from there after any failure repeats
-    records (their identity makes them count once) and leaves none out.
+    ``after_ms`` is the end of the last minute whose marker is acknowledged. Resuming from there after any failure may repeat
+    records (they count once by their identity) but never skips one.
     """
 
     def __init__(
@@ -204,12 +206,12 @@ class JobWatcher:
         after_ms: int,
         on_marked: Callable[[FinishedMinute], None] = lambda _: None,
     ) -> None:
-        """``on_marked`` is told of each minute whose marker was sent."""
+        """``on_marked`` is called for each minute whose marker was sent."""
         self.job = job
         self.outbox = outbox
         self.after_ms = after_ms
         self.is_done = False
-        self.minutes_sent = self.samples_sent = self.malformed_sent = 0
+        self.minutes_sent = self.samples_sent = self.malformed_sent = self.minutes_missing = 0
         self._source = source
         self._cluster = cluster
         self._on_marked = on_marked
@@ -218,16 +220,23 @@ class JobWatcher:
         self._history: tuple[HourlyLoad, ...] | None = None
 
     def begin_anew(self, outbox: Outbox) -> None:
-        """Forget what was sent but for how far: a job that left and comes back may be another one under the same name."""
+        """Forget everything but the last minute: a job that left and comes back may be a different one under the same name."""
         self.outbox = outbox
         self._topology, self._history = None, None
 
+    def say_end(self) -> None:
+        """Publish what the source knows of the end; no minute of this job will."""
+        try:
+            self._cluster.publish_changes()
+        except (SourceAway, DeliveryFailed, Stopped):
+            return  # the next job's minute does it
+
     def step(self) -> None:
-        """Fetch what is finished and send it.
+        """Fetch finished minutes and send them.
 
         Raises:
-            SourceAway, UnknownJob: nothing was sent that would have to be undone.
-            DeliveryFailed: the broker refused a record; the next step begins after the last acknowledged marker.
+            SourceAway, UnknownJob: nothing sent so far needs undoing.
+            DeliveryFailed: the broker refused a record; the next step starts after the last acknowledged marker.
             runtime.backoff.Stopped: the process was told to stop while there was no room for a record.
         """
         minutes = self._source.minutes(self.job, self.after_ms)
@@ -237,7 +246,7 @@ class JobWatcher:
         try:
             self._send(minutes)
         except DeliveryFailed:
-            # What was lost may have been a topology, a marker, or the one with the history: all of them are sent again.
+            # A topology, a marker, or the one with the history may have been lost, so send all of them again.
             self._topology, self._history = None, None
             self._marked_ms = self.after_ms
             raise
@@ -250,7 +259,7 @@ class JobWatcher:
             self._send_records(minute)
             if not self.outbox.await_acknowledged():
                 return
-            # The marker before this one was sent ahead of these records: it is acknowledged too.
+            # The previous marker was sent before these records, so it is acknowledged too.
             self.after_ms = max(self.after_ms, self._marked_ms)
             self._send_marker(minute)
         if self.outbox.await_acknowledged():
@@ -273,16 +282,21 @@ class JobWatcher:
             minute_end_ms=minute.minute_end_ms,
             topology=minute.topology,
             reached_wall_ms=minute.reached_wall_ms,
+            age_ms=minute.age_ms,
+            observer=minute.observer,
             load_history=self._history or (),
         )
         self.outbox.send(TASK_METRICS, self.job, marker)
+        before_ms = max(self.after_ms, self._marked_ms)
+        if before_ms:
+            self.minutes_missing += max(0, (minute.minute_end_ms - before_ms) // MINUTE_MS - 1)
         self._history, self._marked_ms = (), minute.minute_end_ms
         self.minutes_sent += 1
         self._on_marked(minute)
 
 
 def _is_sound(minute: FinishedMinute) -> bool:
-    """A graph that cannot be used goes into the marker only, where the snapshot stage refuses it with its coordinates."""
+    """Send an unusable graph in the marker only; the snapshot stage refuses it with its coordinates."""
     try:
         check_topology(minute.topology)
     except RecordRejected:

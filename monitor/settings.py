@@ -1,13 +1,82 @@
-"""Settings of the monitor beside those of the road."""
+"""The monitor's own settings."""
 
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
-from contracts.settings import RoadSettings
+from contracts.errors import SettingsError
+from contracts.modes import LABEL_PREFIX
+from contracts.settings import RoadSettings, like
 
 
 @dataclass(frozen=True, slots=True)
 class MonitorSettings(RoadSettings):
-    """What ``surescale monitor`` reads from ``SURESCALE_*`` and its options."""
+    """Settings of ``surescale monitor``, from ``SURESCALE_*`` and its options."""
 
     trace_file: str = ""
-    """Recorded task metrics (JSON lines) to send instead of an engine's; empty: ask the engine."""
+    """File of recorded task metrics (JSON lines) to send; empty: ask the engine."""
+    jobs: str = ""
+    """Names of the jobs to watch, separated by commas; ``*`` and ``?`` stand for other characters. Empty: every job."""
+    jobs_label: str = ""
+    """surescale.NAME=VALUE: watch jobs whose own parameters say so (Flink: ``pipeline.global-job-parameters``). Empty: all."""
+    source_bootstrap: str = ""
+    """Kafka that the jobs' sources read, host:port separated by commas. Empty: the pipeline's own, with its credentials."""
+    source_kafka_security_protocol: str = like(RoadSettings, "kafka_security_protocol")
+    source_kafka_sasl_mechanism: str = like(RoadSettings, "kafka_sasl_mechanism")
+    source_kafka_username: str = like(RoadSettings, "kafka_username")
+    source_kafka_password_file: str = like(RoadSettings, "kafka_password_file")
+    source_kafka_ca_file: str = like(RoadSettings, "kafka_ca_file")
+    source_kafka_certificate_file: str = like(RoadSettings, "kafka_certificate_file")
+    source_kafka_key_file: str = like(RoadSettings, "kafka_key_file")
+
+    def __post_init__(self) -> None:
+        """Check the values.
+
+        Raises:
+            SettingsError: a label without a name and a value, or credentials that contradict each other; names the setting.
+        """
+        RoadSettings.__post_init__(self)
+        name, _, value = self.jobs_label.partition("=")
+        if self.jobs_label and not (name.strip().startswith(LABEL_PREFIX) and value.strip()):
+            raise SettingsError(
+                f"SURESCALE_JOBS_LABEL: {self.jobs_label!r} is not {LABEL_PREFIX}NAME=VALUE; set one like surescale.watch=true"
+            )
+        self.source_kafka()
+
+    def source_kafka(self) -> RoadSettings:
+        """Return the Kafka that the jobs' sources read, in the form that Kafka clients take.
+
+        Raises:
+            SettingsError: the credentials contradict each other; names the setting.
+        """
+        given = {name: getattr(self, f"source_{name}") for name in _KAFKA}
+        if not self.source_bootstrap:
+            if given != {name: getattr(RoadSettings(), name) for name in _KAFKA}:
+                raise SettingsError(
+                    "SURESCALE_SOURCE_BOOTSTRAP: not set, though credentials are; set the brokers that jobs' sources read"
+                )
+            return self
+        try:
+            return RoadSettings(bootstrap=self.source_bootstrap, **given)
+        except SettingsError as error:
+            raise SettingsError(str(error).replace("SURESCALE_KAFKA_", "SURESCALE_SOURCE_KAFKA_")) from None
+
+    def watches(self, name: str) -> bool:
+        """Return whether a job of this name is to be watched."""
+        patterns = [pattern.strip() for pattern in self.jobs.split(",") if pattern.strip()]
+        return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
+
+    def watches_labels(self, labels: dict[str, str]) -> bool:
+        """Return whether a job with these labels is to be watched."""
+        name, _, value = (part.strip() for part in self.jobs_label.partition("="))
+        return not name or labels.get(name) == value
+
+
+_KAFKA = (
+    "kafka_security_protocol",
+    "kafka_sasl_mechanism",
+    "kafka_username",
+    "kafka_password_file",
+    "kafka_ca_file",
+    "kafka_certificate_file",
+    "kafka_key_file",
+)

@@ -1,1 +1,1 @@
-"""What to do with a window: encoder, learned policy, rules, guardrails, explanations. Knows no Kafka, no torch, no clock."""
+"""Decides what to do with a window: features, rules, learned policies, guardrails. No Kafka, no torch, no clocks."""

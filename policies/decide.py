@@ -1,27 +1,31 @@
-"""Window in, decision out: the policy asked, the rule as its stand-in, rounding, guardrails, and the sentence for people.
+"""Decides on one window: asks the policy, falls back on a rule, rounds, applies the guardrails and explains the result.
 
-A decision is a function of (window, policy package, settings, seed): no clock, no memory, the same bytes every time.
+A decision depends on window, policy package, settings and seed alone. It uses no clock and no memory, and its bytes never vary.
 """
 
 from dataclasses import dataclass
 from typing import get_args
 
 import numpy as np
+from msgspec import UNSET, UnsetType
 
+from contracts.clock import MINUTE_MS
 from contracts.ids import decision_id
-from contracts.messages import Decision, JobSettings, LookedAt, PolicyUsed, Sentence, TaskDecision
-from contracts.rounding import round_half_up
-from contracts.windows import Window
-from policies.graph import job_graph
+from contracts.job_settings import JobSettings
+from contracts.messages import Decision, JobTopology, LookedAt, PolicyUsed, Sentence, TaskDecision
+from contracts.windows import FIGURE, Window
+from policies.answer import Answer, Float64, NotReady, PolicyFailed, RawAnswer
+from policies.graph import Int64
 from policies.guardrails import Proposal, Situation, guard, situation
-from policies.measure import mean_of_last, measure
-from policies.policy import Policy
-from policies.proposal import RATIO_MAX, Answer, Float64, NotReady, PolicyFailed, RawAnswer
-from policies.rules.reading import MINUTES_KNOWN_MIN
+from policies.measure import mean_of_last
+from policies.policy import Policy, ask
+from policies.question import Question
 from policies.rules.target_utilisation import TargetUtilisation
 
-LOAD_MINUTES = 5  # of the load that a decision reports
-REASON_MAX: int = get_args(Sentence)[1].max_length  # a longer reason would have the decision refused by its readers
+LOAD_MINUTES = 5  # over which the reported load and each task's records are averaged
+WANTED_MAX = 2**53  # a ``Count``
+REASON_MAX: int = get_args(Sentence)[1].max_length  # readers refuse a decision with a longer reason
+HINDRANCE_MAX = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,26 +40,25 @@ def decide(
 ) -> Decision:
     """Return what to do with one job at the end of a span.
 
-    ``asked`` is the policy that settings or release named, if it differs from ``policy``; ``rule`` takes over when ``policy``
-    fails (default: target utilisation).
+    ``asked`` is the policy named by settings or release, if it differs from ``policy``. ``rule`` takes over when ``policy``
+    fails; by default it is target utilisation.
 
     Raises:
         RecordRejected: the window's topology has a cycle.
     """
-    graph = job_graph(window.topology.tasks)
-    current = np.array([spec.parallelism for spec in window.topology.tasks], dtype=np.int64)
-    measured = measure(window.figures, graph)
-    seen = situation(measured, graph, current)
-    answered = _ask(window, policy, settings, seed, asked or policy.name, rule or TargetUtilisation())
-    load = float(mean_of_last(measured.load, LOAD_MINUTES))
+    question = Question.of(window, settings, seed)
+    graph, current = question.graph, question.current
+    seen = situation(question.measured, graph, current)
+    answered = _answered(question, policy, asked or policy.name, rule or TargetUtilisation())
+    load = float(mean_of_last(question.measured.load, LOAD_MINUTES))
     if isinstance(answered.answer, NotReady):
         ratios, proposed = np.ones(len(current)), current
         outcome = Proposal(desired=current, amendments=tuple(() for _ in current))
         looked_at: tuple[tuple[LookedAt, ...], ...] = ()
     else:
-        ratios = np.where(graph.scalable, answered.answer.ratios, 1.0)
-        proposed = np.array([round_half_up(p * ratio) for p, ratio in zip(current, ratios, strict=True)], dtype=np.int64)
-        outcome = guard(proposed, seen, settings, floor_applies=answered.floor_applies)
+        proposed = np.where(graph.scalable, answered.answer.wanted, current)
+        ratios = _ratios(answered.answer, proposed, seen)
+        outcome = guard(proposed, seen, question.limits, floor_applies=answered.floor_applies)
         looked_at = answered.answer.looked_at
     acts = bool((outcome.desired != current).any())
     return Decision(
@@ -68,47 +71,81 @@ def decide(
         settings_version=settings.version,
         topology_version=window.topology.version,
         action="act" if acts else "hold",
-        reason=_sentence(answered.answer, outcome, seen, acts),
+        reason=_sentence(answered.answer, outcome, seen, acts, _hindrance(window.topology)),
         completeness=window.completeness,
         minutes_known=window.minutes_known,
-        tasks=_task_decisions(seen, ratios, proposed, outcome, looked_at),
+        tasks=_task_decisions(seen, ratios, proposed, outcome, looked_at, _Figures.of(question)),
         load_records_per_minute=load if np.isfinite(load) else None,
         closed_append_ms=window.closed_append_ms,
         reached_wall_ms=window.reached_wall_ms,
+        compared=(answered.answer.compared or UNSET) if isinstance(answered.answer, RawAnswer) else UNSET,
     )
 
 
-def _ask(window: Window, policy: Policy, settings: JobSettings, seed: int, asked: str, rule: Policy) -> _Answered:
-    missing = MINUTES_KNOWN_MIN - window.minutes_known
-    if missing > 0:
-        used = PolicyUsed(name=policy.name, sha256=policy.sha256, asked=asked)
-        return _Answered(NotReady(missing_minutes=missing), used, policy.floor_applies)
-    answer = _checked(policy.answer(window, settings, seed), len(window.topology.tasks))
+def _answered(question: Question, policy: Policy, asked: str, rule: Policy) -> _Answered:
+    """Return the policy's answer or, if it fails, the rule's."""
+    tasks = len(question.current)
+    answer = _checked(ask(policy, question), tasks)
     if not isinstance(answer, PolicyFailed):
         return _Answered(answer, PolicyUsed(name=policy.name, sha256=policy.sha256, asked=asked), policy.floor_applies)
-    instead = _checked(rule.answer(window, settings, seed), len(window.topology.tasks))
-    assert not isinstance(instead, PolicyFailed), f"the rule that stands in has failed as well: {instead.reason}"
+    instead = _checked(ask(rule, question), tasks)
+    assert not isinstance(instead, PolicyFailed), f"the fallback rule failed too: {instead.reason}"
     used = PolicyUsed(name=rule.name, sha256=rule.sha256, asked=asked, fallback_reason=answer.reason)
     return _Answered(instead, used, rule.floor_applies)
 
 
 def _checked(answer: Answer, tasks: int) -> Answer:
-    """Turn an answer that cannot be meant into a failure: no policy is trusted beyond (0, 2]."""
+    """Return the answer, or a failure where it is not one whole number of subtasks per task."""
     if not isinstance(answer, RawAnswer):
         return answer
-    ratios: Float64 = answer.ratios
-    if ratios.shape != (tasks,):
-        return PolicyFailed(f"the policy answered {ratios.shape} ratios for {tasks} tasks")
-    if not np.isfinite(ratios).all():
+    wanted = answer.wanted
+    if wanted.shape != (tasks,):
+        return PolicyFailed(f"the policy answered {wanted.shape} sizes for {tasks} tasks")
+    if not np.issubdtype(wanted.dtype, np.signedinteger):
+        return PolicyFailed("the policy answered a size that is not a whole number")
+    if (wanted < 0).any() or (wanted > WANTED_MAX).any():
+        return PolicyFailed("the policy answered a size below 0 or beyond all bounds")
+    ratios = answer.ratios
+    if ratios is not None and (ratios.shape != (tasks,) or not np.isfinite(ratios).all()):
         return PolicyFailed("the policy answered a ratio that is not a number")
-    if (ratios <= 0).any() or (ratios > RATIO_MAX).any():
-        return PolicyFailed(f"the policy answered a ratio outside (0, {RATIO_MAX:g}]")
     if answer.looked_at and len(answer.looked_at) != tasks:
         return PolicyFailed(f"the policy explained {len(answer.looked_at)} of {tasks} tasks")
     return answer
 
 
-def _sentence(answer: RawAnswer | NotReady, outcome: Proposal, seen: Situation, acts: bool) -> str:
+def _ratios(answer: RawAnswer, proposed: Int64, seen: Situation) -> Float64:
+    """Return what each task [N] was to be multiplied by: the policy's own ratios, or those that its sizes mean."""
+    derived: Float64 = proposed / seen.current
+    return derived if answer.ratios is None else np.where(seen.graph.scalable, answer.ratios, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Figures:
+    """What a decision tells of each task [N], over its last known minutes: NaN where unknown."""
+
+    records_per_minute: Float64
+    utilisation: Float64
+    waiting_records: Float64
+
+    @classmethod
+    def of(cls, question: Question) -> "_Figures":
+        records, busy_ms, subtasks = (
+            question.window.figures[..., FIGURE[name]].astype(np.float64).T for name in ("records_in", "busy_ms", "parallelism")
+        )
+        offered = np.where(subtasks > 0, subtasks * MINUTE_MS, np.nan)
+        return cls(
+            records_per_minute=mean_of_last(records, LOAD_MINUTES),
+            utilisation=np.clip(mean_of_last(busy_ms / offered, LOAD_MINUTES), 0.0, 1.0),
+            waiting_records=question.measured.waiting_records,
+        )
+
+
+def _hindrance(topology: JobTopology) -> str:
+    """Return why more subtasks of some task would not help, empty if they would."""
+    return next((f"{spec.label or spec.task}: {spec.hindrance}." for spec in topology.tasks if spec.hindrance), "")
+
+
+def _sentence(answer: RawAnswer | NotReady, outcome: Proposal, seen: Situation, acts: bool, hindrance: str) -> str:
     if isinstance(answer, NotReady):
         return f"Not ready: {answer.missing_minutes} more minutes of figures are needed."
     words = []
@@ -120,6 +157,8 @@ def _sentence(answer: RawAnswer | NotReady, outcome: Proposal, seen: Situation, 
         after = int(outcome.desired[seen.graph.scalable].sum())
         changed = int((outcome.desired != seen.current).sum())
         words.append(f"{changed} of {len(seen.current)} tasks change, {before} subtasks become {after}.")
+    if hindrance:
+        words.append(_shortened(hindrance, HINDRANCE_MAX))
     facts = "".join(f" {word}" for word in words)
     return _shortened(answer.reason or "The policy gave no reason.", REASON_MAX - len(facts)) + facts
 
@@ -131,9 +170,10 @@ def _shortened(text: str, most: int) -> str:
 def _task_decisions(
     seen: Situation,
     ratios: Float64,
-    proposed: np.ndarray[tuple[int, ...], np.dtype[np.int64]],
+    proposed: Int64,
     outcome: Proposal,
     looked_at: tuple[tuple[LookedAt, ...], ...],
+    figures: _Figures,
 ) -> tuple[TaskDecision, ...]:
     return tuple(
         TaskDecision(
@@ -145,6 +185,19 @@ def _task_decisions(
             floor=int(seen.floor[i]),
             amendments=outcome.amendments[i],
             looked_at=looked_at[i] if looked_at else (),
+            overloaded=bool(seen.overloaded[i]),
+            records_per_minute=_known(figures.records_per_minute[i]),
+            utilisation=_told(figures.utilisation[i], seen.graph.scalable[i]),
+            waiting_records=_told(figures.waiting_records[i], figures.waiting_records[i] > 0),
         )
         for i, task in enumerate(seen.graph.tasks)
     )
+
+
+def _known(value: np.float64) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
+
+def _told(value: np.float64, is_told: np.bool_) -> float | UnsetType:
+    """Return a figure for people with six digits, which is enough for them and keeps the record short."""
+    return round(float(value), 6) if is_told and np.isfinite(value) else UNSET

@@ -1,7 +1,7 @@
-"""The one encoder of training and serving: figures of a window -> the numbers a learned policy sees. Works on any batch.
+"""Encodes a window's figures as the numbers a learned policy sees. Training and serving share it; it works on any batch.
 
-The first 27 slots are SURE's (IJCAI 2022, section 1 of its state), derived from what engines count; the rest adds the daily
-rhythm, short trends, true demand and backlog. Names stand in ``SLOTS``; a change of meaning is a new ``FEATURE_VERSION``.
+The first 27 slots are SURE's (IJCAI 2022, section 1 of its state), derived from what engines count. The rest adds the daily
+rhythm, short trends, true demand and backlog. ``SLOTS`` names them; a change of meaning needs a new ``FEATURE_VERSION``.
 """
 
 import hashlib
@@ -13,10 +13,10 @@ import numpy.typing as npt
 
 from contracts.clock import MINUTE_MS
 from contracts.windows import FIGURE, Float32
+from policies.answer import Float64
 from policies.forecast import forecast_inputs
 from policies.graph import JobGraph, Padded
 from policies.measure import Measured, mean_of_last, measure
-from policies.proposal import Float64
 
 FEATURE_VERSION = 1
 DAY_MS = 24 * 60 * MINUTE_MS
@@ -27,12 +27,12 @@ SLOTS = (
     "queue_log",  # 0 records waiting at the minute's end, log1p
     "queue_per_instance_log",
     "queue_mean_log",  # mean over the minute
-    "drain_minutes_log",  # time this task needs to work off its queue
+    "drain_minutes_log",  # time this task needs to drain its queue
     "wait_minutes_log",  # mean wait of a record processed in this minute
-    "wait_record_minutes_log",  # waiting done by all records
+    "wait_record_minutes_log",  # total wait of all records
     "utilisation",  # busy subtask-minutes over subtasks
     "parallelism_share",  # of the largest allowed
-    "latency_log",  # minutes from arrival to completion at this task, last five minutes
+    "latency_log",  # minutes from arrival to completion at this task, over the last five
     "parents_count_log",
     "parents_latency_mean_log",
     "parents_latency_sum_log",
@@ -55,22 +55,22 @@ SLOTS = (
     "yesterday_known",
     "hour_peak",  # log of the largest minute of the hour over its mean
     "hour_spread",  # standard deviation over mean
-    "demand",  # subtasks that the load of this minute keeps busy
-    "demand_share",  # the same over the subtasks there are
+    "demand",  # subtasks kept busy by the load of this minute
+    "demand_share",  # the same over present subtasks
     "backlog_minutes_log",  # at the window's end
     "restarting",  # an attempt began in this minute
     "scalable",
     "reported",
 )
 WIDTH = len(SLOTS)
-SURE_WIDTH = 27  # the paper's own slots come first
+SURE_WIDTH = 27  # the paper's slots come first
 SLOTS_SHA256 = hashlib.sha256("\n".join((str(FEATURE_VERSION), *SLOTS)).encode()).hexdigest()
 _TINY = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """What a learned policy sees; leading batch axes stand for ``..``.
+    """The input of a learned policy; leading batch axes stand for ``..``.
 
     Attributes:
         x: float32 [.., L, N, D], columns as ``SLOTS``; rows of unreported task-minutes are zero.
@@ -90,11 +90,12 @@ def encode(
     *,
     width: int = WIDTH,
 ) -> Encoded:
-    """Encode figures [.., L, N, F] of one graph, with ends [..] and hourly loads [.., 192].
+    """Return the encoding of figures [.., L, N, F] of one graph, with ends [..] and hourly loads [.., 192].
 
-    ``measured`` saves measuring the same figures twice; ``width``: ``SURE_WIDTH`` for SURE's slots alone, which costs a third
-    less. In memory each slot is contiguous, tasks first; ``x`` is a view of that, so that many rows are encoded without jumping
-    through memory. Figures that lie so as well (the simulator's) are read where they are.
+    ``measured`` saves measuring the same figures twice. ``width`` is ``SURE_WIDTH`` for SURE's slots alone, a third cheaper.
+
+    In memory each slot is contiguous, tasks first, and ``x`` is a view of that: encoding many rows does not jump through memory.
+    Figures with the same layout (the simulator's) are read in place.
     """
     assert width in (SURE_WIDTH, WIDTH), width
     measured = measured or measure(figures, graph)
@@ -117,7 +118,7 @@ def encode(
 
 @dataclass(frozen=True, slots=True)
 class _Planes:
-    """Figures by name, and what is made of them and needed more than once; planes are float32 [N, .., L].
+    """Figures by name, and derived ones that several slots need; planes are float32 [N, .., L].
 
     Attributes:
         figures: [F, N, .., L].
@@ -133,12 +134,12 @@ class _Planes:
 
     @classmethod
     def of(cls, figures: Float32) -> "_Planes":
-        """Return the planes of figures [.., L, N, F]; what is made of them is yet to be filled in."""
+        """Return the planes of figures [.., L, N, F]; the derived ones are filled in later."""
         by_name = np.moveaxis(figures, (-1, -2), (0, 1))
         return cls(by_name, *np.empty((3, *by_name.shape[1:]), dtype=np.float32))
 
     def raw(self, name: str) -> Float32:
-        """Return a figure, contiguous; NaN where unknown. It may be the caller's own memory."""
+        """Return a contiguous figure, NaN where unknown. It may share the caller's memory."""
         return np.ascontiguousarray(self.figures[FIGURE[name]])
 
     def __getitem__(self, name: str) -> Float32:
@@ -147,7 +148,7 @@ class _Planes:
 
 
 def _log1p(values: npt.NDArray[np.floating], out: Float32 | None = None) -> Float32:
-    """Return log(1 + x) in float32, to 1e-7; far faster than the exact one, and 0 stays 0."""
+    """Return log(1 + x) in float32, to 1e-7. Far faster than the exact one; 0 stays 0."""
     logs: Float32 = np.add(values, 1.0, out=out, dtype=np.float32)
     return np.log(logs, out=logs)
 
@@ -157,12 +158,12 @@ def _or_zero(values: Float64) -> Float64:
 
 
 def _per_task(values: npt.NDArray[np.floating | np.integer | np.bool_], like: Float32) -> Float32:
-    """Return values of tasks [N] in float32, to be broadcast to [N, .., L]."""
+    """Return values of tasks [N] in float32, shaped to broadcast to [N, .., L]."""
     return values.astype(np.float32).reshape(-1, *[1] * (like.ndim - 1))
 
 
 def _fill_alone(slots: Float32, planes: _Planes, graph: JobGraph, measured: Measured) -> None:
-    """Fill the slots that tell of one task alone: 0 to 8, 16, and the true demand."""
+    """Fill the slots about one task alone: 0 to 8, 16, and the true demand."""
     service = np.moveaxis(_or_zero(measured.service_minutes), -1, 0)[..., None]
     np.divide(planes["busy_ms"], np.float32(MINUTE_MS), out=planes.busy)
     np.maximum(planes["parallelism"], 1.0, out=planes.parallelism)
@@ -179,7 +180,7 @@ def _fill_times(slots: Float32, planes: _Planes, service: Float32) -> None:
     processed, mean = planes["records_in"], planes["queued_records_mean"]
     waited = planes.raw("queue_wait_record_ms") / np.float32(MINUTE_MS)
     spent = planes.raw("latency_record_ms") / np.float32(MINUTE_MS)
-    # Little's law fills in for an engine without the figure: mean queue x one minute = waiting done in that minute.
+    # Without the figure, Little's law gives it: mean queue x one minute = waiting done in that minute.
     if np.isnan(waited).any():
         waited = np.where(np.isnan(waited), mean, waited)
     if np.isnan(spent).any():
@@ -193,7 +194,7 @@ def _fill_times(slots: Float32, planes: _Planes, service: Float32) -> None:
 
 
 def _fill_queues(slots: Float32, planes: _Planes, service: Float32, mean: Float32) -> None:
-    """Fill slots 0 to 3. Most tasks have nothing waiting at most minutes' ends, and only the others need a logarithm."""
+    """Fill slots 0 to 3. At the end of most minutes most tasks have no queue, and only the others need a logarithm."""
     queued = planes["queued_records_last"]
     at = _few(queued != 0)
     waiting, subtasks, work = (values.ravel()[at] for values in (queued, planes.parallelism, queued * service))
@@ -204,7 +205,7 @@ def _fill_queues(slots: Float32, planes: _Planes, service: Float32, mean: Float3
 
 
 def _fill_waiting(slots: Float32, waited: Float32, served: Float32) -> None:
-    """Fill slots 4 and 5; what is lost when 1 is added to it, as the rounding of no wait at all is, has logarithm 0."""
+    """Fill slots 4 and 5. A wait so small that adding it to 1 changes nothing (rounding noise) has logarithm 0."""
     at = _few(waited + np.float32(1.0) != 1.0)
     some = waited.ravel()[at]
     _fill_few(slots[4], at, _log1p(some / served.ravel()[at]))
@@ -212,7 +213,7 @@ def _fill_waiting(slots: Float32, waited: Float32, served: Float32) -> None:
 
 
 def _few(found: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64] | slice:
-    """Return where in memory something was found; everywhere when that is no less work."""
+    """Return the positions in memory where something was found; all of them if that is no more work."""
     at = np.flatnonzero(found)
     return at if 2 * len(at) < found.size else slice(None)
 
@@ -223,7 +224,7 @@ def _fill_few(slot: Float32, at: npt.NDArray[np.int64] | slice, values: Float32)
 
 
 def _fill_demand(slots: Float32, planes: _Planes, needed: Float64) -> None:
-    """Fill the slots of true demand, from subtasks that the load of each minute keeps busy; 0 where unknown."""
+    """Fill the slots of true demand from the subtasks that each minute's load keeps busy; 0 where unknown."""
     at = SLOTS.index("demand")
     slots[at] = needed
     needed /= planes.parallelism
@@ -231,7 +232,7 @@ def _fill_demand(slots: Float32, planes: _Planes, needed: Float64) -> None:
 
 
 def _sum_of_real(values: Float32, graph: JobGraph, mask: npt.NDArray[np.bool_]) -> Float32:
-    """Return the sum [.., L] over reported real tasks of values [N, .., L]; terms lie in memory as the caller's figures do."""
+    """Return the sum [.., L] over reported scalable tasks of values [N, .., L], in the memory layout of the caller's figures."""
     real = np.empty_like(mask, dtype=np.float32)
     np.multiply(np.moveaxis(values, 0, -1), graph.scalable.astype(np.float32), out=real)
     if not mask.all():
@@ -241,7 +242,7 @@ def _sum_of_real(values: Float32, graph: JobGraph, mask: npt.NDArray[np.bool_]) 
 
 
 def _fill_recent(latency: Float32, spent: Float32, processed: Float32) -> None:
-    """Fill in time spent per record over the last minutes, [N, .., L]; nothing processed: the previous value, at first 0."""
+    """Fill in time per record over the last minutes, [N, .., L]; with nothing processed, the previous value, or 0 at first."""
     total, records = _last_minutes(spent), _last_minutes(processed)
     with np.errstate(divide="ignore", invalid="ignore"):
         np.divide(total, records, out=latency, casting="same_kind")
@@ -252,7 +253,7 @@ def _fill_recent(latency: Float32, spent: Float32, processed: Float32) -> None:
 
 
 def _held(values: Float32, known: npt.NDArray[np.bool_]) -> Float32:
-    """Return values [n, L] with the newest known one in place of each unknown one, 0 before the first."""
+    """Return values [n, L] with each unknown one replaced by the latest known before it, or 0."""
     newest = np.maximum.accumulate(np.where(known, np.arange(known.shape[-1]), 0), axis=-1)
     latest: Float32 = np.take_along_axis(np.where(known, values, np.float32(0.0)), newest, axis=-1)
     return latest
@@ -261,7 +262,7 @@ def _held(values: Float32, known: npt.NDArray[np.bool_]) -> Float32:
 def _last_minutes(values: Float32) -> Float64:
     """Return sums over the last ``LATENCY_MINUTES`` minutes, [.., L].
 
-    Zeros before the first minute keep lines apart, so that all of them are summed as one: far faster than line by line.
+    Zeros before the first minute separate the lines, so all of them are summed as one: far faster than line by line.
     """
     before = LATENCY_MINUTES - 1
     single = np.zeros((*values.shape[:-1], before + values.shape[-1]))
@@ -276,9 +277,9 @@ def _last_minutes(values: Float32) -> Float64:
 
 
 def _fill_around(slots: Float32, latency: Float32, logs: Float32, table: Padded) -> None:
-    """Fill three slots: how many neighbours a task has, the mean and the sum of their latencies.
+    """Fill three slots: the number of a task's neighbours, the mean and the sum of their latencies.
 
-    Most tasks have one, whose logarithm both of them are.
+    Most tasks have one neighbour; then mean and sum are its latency, whose logarithm is there already.
     """
     count = table.known.sum(axis=1)
     slots[0] = _per_task(np.log1p(count.astype(np.float32)), latency)
@@ -295,7 +296,7 @@ def _fill_around(slots: Float32, latency: Float32, logs: Float32, table: Padded)
 
 
 def _fill_positions(slots: Float32, graph: JobGraph, window_end_ms: npt.NDArray[np.int64]) -> None:
-    """Fill slots 17 to 26: ordinary sine and cosine codes of the level (1-based) and of the minute of the hour."""
+    """Fill slots 17 to 26: sine and cosine codes of the level (1-based) and of the minute of the hour."""
     minutes = slots.shape[-1]
     for j, code in enumerate(_code((graph.level + 1).astype(np.float64)).T):
         slots[17 + j] = _per_task(code, slots[0])
@@ -305,7 +306,7 @@ def _fill_positions(slots: Float32, graph: JobGraph, window_end_ms: npt.NDArray[
 
 @cache
 def _minute_codes(minutes: int) -> Float32:
-    """Return float32 [60, 5, L], the codes of L minutes by the minute of the hour of the first."""
+    """Return float32 [60, 5, L]: for each minute of the hour, the codes of L minutes that start there."""
     codes = _code((np.arange(60 + minutes - 1) % 60).astype(np.float64)).astype(np.float32)
     return np.ascontiguousarray(np.lib.stride_tricks.sliding_window_view(codes, minutes, axis=0))
 
@@ -320,7 +321,7 @@ def _code(value: Float64) -> Float64:
 def _fill_load(
     slots: Float32, window_end_ms: npt.NDArray[np.int64], hourly_load: npt.NDArray[np.floating], measured: Measured
 ) -> None:
-    """Fill the slots of the whole job: time of day, trends, yesterday, peak and spread of the hour."""
+    """Fill the slots about the whole job: time of day, trends, yesterday, peak and spread of the hour."""
     first = SLOTS.index("day_sin")
     angle = 2 * np.pi * (window_end_ms % DAY_MS) / DAY_MS
     inputs, known = forecast_inputs(measured.load, hourly_load, window_end_ms)
@@ -334,9 +335,9 @@ def _fill_load(
 
 
 def _fill_state(slots: Float32, planes: _Planes, graph: JobGraph, measured: Measured) -> None:
-    """Fill the slots of backlog and of what a task is."""
+    """Fill the last slots: backlog, restarts, and whether a task is scalable and reported."""
     backlog, restarting, scalable, reported = slots[SLOTS.index("backlog_minutes_log") :]
-    work = np.moveaxis(measured.backlog_records * _or_zero(measured.service_minutes), -1, 0)
+    work = np.moveaxis(measured.waiting_records * _or_zero(measured.service_minutes), -1, 0)
     backlog[...] = np.log1p(work / planes.parallelism[..., -1])[..., None]
     np.greater(planes.raw("restarts"), 0, out=restarting)
     scalable[...] = _per_task(graph.scalable, scalable)

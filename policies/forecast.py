@@ -1,6 +1,6 @@
-"""The expected load of the next minutes from a window: short trend, yesterday and the days before. A frozen linear model.
+"""Forecasts the load of the next minutes from a window: short trend, yesterday and the days before. A fixed linear model.
 
-The daily rhythm comes from the job's own hourly load of the last eight days, not from learned hours of the day, so that a model
+The daily rhythm comes from the job's own hourly load of the last eight days, not from learned hours of the day. So a model
 trained on one workload does not carry that workload's day into another.
 """
 
@@ -10,21 +10,21 @@ import numpy.typing as npt
 
 from contracts.clock import MINUTE_MS
 from contracts.windows import HOUR_MS, HOURS
+from policies.answer import Float64
 from policies.measure import mean_of_last
-from policies.proposal import Float64
 
 DAYS = 7
 TRENDS = 3  # the first inputs, known without any history
 INPUTS = ("log 5/60", "log 15/60", "log 30/60", "yesterday next/last", "days next/last", "yesterday/now", "days/now")
-LOG_MAX = 1.5  # an input says at most "4.5 times"
-CHANGE_MAX = 0.7  # a forecast says at most "twice the last hour"
+LOG_MAX = 1.5  # no input exceeds "4.5 times"
+CHANGE_MAX = 0.7  # no forecast exceeds "twice the last hour"
 TINY = 1e-3  # records per minute; keeps the logarithm of an idle hour finite
 
 
 class Forecast(msgspec.Struct, frozen=True, kw_only=True):
     """log(mean of the next ``horizon_minutes`` / mean of the last hour) as a linear function of ``INPUTS``.
 
-    ``with_history`` has one weight per input and an intercept; ``trend_only`` the first three and an intercept, for jobs
+    ``with_history`` has one weight per input and an intercept. ``trend_only`` has the first three and an intercept, for jobs
     whose yesterday is unknown.
     """
 
@@ -51,7 +51,7 @@ def forecast_inputs(
     """
     hour, *last = (mean_of_last(load, minutes) for minutes in (60, 5, 15, 30))
     trends = log_ratio(np.stack(last, axis=-1), hour[..., None])
-    into_hour = ((window_end_ms - 1) % HOUR_MS + 1) / MINUTE_MS / 60.0  # (0, 1]: share of the present hour that is over
+    into_hour = ((window_end_ms - 1) % HOUR_MS + 1) / MINUTE_MS / 60.0  # (0, 1]: share of the present hour that has passed
     back = 24 * np.arange(1, DAYS + 1)
     hours = np.asarray(hourly_load, dtype=np.float64)
     this, after, before = hours[..., HOURS - 1 - back], hours[..., HOURS - back], hours[..., HOURS - 2 - back]
@@ -69,7 +69,7 @@ def forecast_inputs(
 
 
 def log_ratio(top: Float64, bottom: Float64) -> Float64:
-    """Return the logarithm of a ratio of loads, finite where one is idle."""
+    """Return the logarithm of a ratio of loads; finite even if one of them is idle."""
     ratio: Float64 = np.log(np.maximum(top, TINY) / np.maximum(bottom, TINY))
     return ratio
 

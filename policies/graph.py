@@ -1,4 +1,4 @@
-"""A job's graph as index tables: parents, children, levels and the neighbours within a few hops. Knows no figures."""
+"""A job's graph as index tables: parents, children, levels, and the neighbours within a few hops."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from contracts.messages import TaskSpec
+from contracts.messages import Input, TaskSpec
 from contracts.topology import levels
 
 Int64 = npt.NDArray[np.int64]
@@ -36,9 +36,11 @@ class JobGraph:
         level: int64 [N], 0 for sources, else one more than the highest parent.
         by_level: task indices of level 0, 1, ...
         parents, children: padded tables [N, P], [N, C].
-        neighbours: tasks within ``HOPS`` hops in either direction, nearest first, at most ``NEIGHBOURS_MAX``, [N, K]; the virtual
-            source and sink are neighbours but no bridges, or every task would be near every other.
-        linked: bool [N, N], linked[i, j] = an edge joins i and j in either direction.
+        neighbours: tasks within ``HOPS`` hops in either direction, nearest first, at most ``NEIGHBOURS_MAX``, [N, K]. The virtual
+            source and sink are neighbours, but paths do not continue through them, or every task would be near every other.
+        linked: bool [N, N], linked[i, j] is true if an edge joins i and j in either direction.
+        broadcast: bool [N, P], edges of ``parents`` along which every subtask gets every record.
+        inputs_known: bool [N], the engine says how records travel to the task, so its input counts those of all parents.
     """
 
     tasks: tuple[str, ...]
@@ -50,13 +52,15 @@ class JobGraph:
     children: Padded
     neighbours: Padded
     linked: Bool
+    broadcast: Bool
+    inputs_known: Bool
 
 
 @lru_cache(maxsize=256)
-def _build(shape: tuple[tuple[str, tuple[str, ...], bool, int], ...]) -> JobGraph:
+def _build(shape: tuple[tuple[str, tuple[str, ...], bool, int, tuple[Input, ...]], ...]) -> JobGraph:
     specs = [
-        TaskSpec(task=task, upstream=upstream, scalable=scalable, max_parallelism=most)
-        for task, upstream, scalable, most in shape
+        TaskSpec(task=task, upstream=upstream, scalable=scalable, max_parallelism=most, inputs=inputs)
+        for task, upstream, scalable, most, inputs in shape
     ]
     count = len(specs)
     position = {spec.task: i for i, spec in enumerate(specs)}
@@ -67,6 +71,7 @@ def _build(shape: tuple[tuple[str, tuple[str, ...], bool, int], ...]) -> JobGrap
         for parent in parents:
             down[parent].append(child)
             linked[parent, child] = linked[child, parent] = True
+    incoming = padded(up)
     level = np.array(levels(specs), dtype=np.int64)
     scalable = np.array([spec.scalable for spec in specs], dtype=np.bool_)
     return JobGraph(
@@ -75,20 +80,31 @@ def _build(shape: tuple[tuple[str, tuple[str, ...], bool, int], ...]) -> JobGrap
         parallelism_max=np.array([spec.max_parallelism for spec in specs], dtype=np.int64),
         level=level,
         by_level=tuple(np.flatnonzero(level == at) for at in range(int(level.max()) + 1)),
-        parents=padded(up),
+        parents=incoming,
         children=padded(down),
         neighbours=padded([_within_hops(i, linked, scalable) for i in range(count)]),
         linked=linked,
+        broadcast=_broadcast(specs, incoming),
+        inputs_known=np.array([bool(spec.inputs) for spec in specs], dtype=np.bool_),
     )
 
 
+def _broadcast(specs: Sequence[TaskSpec], parents: Padded) -> Bool:
+    """Return bool [N, P], which edges of ``parents`` are broadcast."""
+    found = np.zeros(parents.index.shape, dtype=np.bool_)
+    for child, spec in enumerate(specs):
+        copied = {each.task for each in spec.inputs if each.ship == "broadcast"}
+        found[child] = [specs[parent].task in copied for parent in parents.index[child]]
+    return found & parents.known
+
+
 def job_graph(tasks: Sequence[TaskSpec]) -> JobGraph:
-    """Return the tables of a graph; equal graphs share one object whatever their parallelism.
+    """Return the tables of a graph. Graphs that differ in parallelism alone share one object.
 
     Raises:
         RecordRejected: the graph has a cycle.
     """
-    return _build(tuple((spec.task, spec.upstream, spec.scalable, spec.max_parallelism) for spec in tasks))
+    return _build(tuple((spec.task, spec.upstream, spec.scalable, spec.max_parallelism, spec.inputs) for spec in tasks))
 
 
 def _within_hops(start: int, linked: Bool, bridges: Bool) -> list[int]:
@@ -100,14 +116,14 @@ def _within_hops(start: int, linked: Bool, bridges: Bool) -> list[int]:
         border = linked[border].any(axis=0) & ~seen
         found.extend(np.flatnonzero(border).tolist())
         if len(found) >= NEIGHBOURS_MAX:
-            break  # in a wide job the next hop would look through all tasks, for each task
+            break  # in a wide job the next hop would visit all tasks, for each task
         seen |= border
         border &= bridges
     return found[:NEIGHBOURS_MAX]
 
 
 def padded(rows: Sequence[Sequence[int]]) -> Padded:
-    """Return one row per task of so many indices, filled up to the longest."""
+    """Return rows of indices, one per task, padded to the longest."""
     width = max(1, max(len(row) for row in rows))
     index = np.repeat(np.arange(len(rows), dtype=np.int64)[:, None], width, axis=1)
     known = np.zeros((len(rows), width), dtype=np.bool_)

@@ -1,116 +1,212 @@
-"""Guardrails: each takes a proposal, may amend it and leaves an amendment behind. They know no policy and no transport.
+"""Guardrails: what a proposed parallelism must pass before anything is changed. They know no policy and no transport.
 
-Order (a decision, not an accident): floor from measured load; maximum step; bounds; the job's total limit.
-Virtual tasks (the source and sink of a simulated job) are never touched.
+They come in a fixed order, and a later one wins over an earlier one:
+
+1. ``pinned``: a task that its owner pinned stays as it is.
+2. ``floor``: no task gets less than the measured load needs.
+3. ``backlog_hold``: no task shrinks while the job works off a backlog.
+4. ``max_step``: no task changes by more than a factor at once; an overloaded one may grow further.
+5. ``tied``: tasks on forward edges keep one parallelism, the widest of them.
+6. ``bounds``: the narrower of what the owner, the engine, the partitions and the key groups allow.
+7. ``aligned``: a size that divides key groups or partitions evenly, where that costs little.
+8. ``excluded``: in an excluded period nothing changes, or only an overloaded task grows.
+9. ``total_limit``: the job's total.
+
+The virtual source and sink of a simulated job are never changed.
+
+Serving passes one proposal and records every amendment (``guard``). Training, calibration and the oracle pass many rows at once
+(``guard_rows``). Both run the same lines.
 """
 
-from bisect import bisect_right
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
-from contracts.messages import Amendment, JobSettings
+from contracts.messages import Amendment
+from policies.alignment import aligned
+from policies.answer import Float64
 from policies.graph import Bool, Int64, JobGraph
+from policies.limits import Limits
 from policies.measure import Measured, mean_of_last
 
+ORDER = ("pinned", "floor", "backlog_hold", "max_step", "tied", "bounds", "aligned", "excluded", "total_limit")
 FLOOR_MINUTES = 15  # known minutes that count as "the measured load"; five would chase noise and cost restarts
 OVERLOAD_BACKLOG_MINUTES = 2.0  # a task with this much work waiting is overloaded whatever its load
+OVERLOAD_STEP = 2  # an overloaded task may always double, however small the step
 FLOOR_MAX = 1_000_000  # the largest parallelism of any task; a counter gone wild asks for more than a number holds
 _EPSILON = 1e-9  # keeps 6 / 2.0 from becoming 3.0000000001 and then 4
 
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What the guardrails know of the job; arrays are [N] in the order of its tasks."""
+    """What the guardrails know about the job; arrays are [.., N] in the order of its tasks.
+
+    ``backlog_minutes``: minutes each task needs for the work that is waiting; None: nothing waits.
+    """
 
     graph: JobGraph
     current: Int64
     floor: Int64
     overloaded: Bool
+    backlog_minutes: Float64 | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """Wanted parallelism [N] on its way through the guardrails, with what was changed so far per task."""
+    """Parallelism [N] that has passed the guardrails, with the amendments made to each task."""
 
     desired: Int64
     amendments: tuple[tuple[Amendment, ...], ...]
 
 
 def situation(measured: Measured, graph: JobGraph, current: Int64) -> Situation:
-    """Read floor and overload off the measured load.
+    """Return floor and overload from the measured load.
 
     ``floor`` = ceil(rate x service time) over the last 15 known minutes, at most ``FLOOR_MAX``; 0 where unknown or virtual.
-    A task is overloaded when that demand passes its parallelism, or when what waits is two minutes of its work.
+    A task is overloaded when that demand exceeds its parallelism, or when two minutes of its work are waiting.
     """
     demand = np.nan_to_num(measured.demand(mean_of_last(measured.load, FLOOR_MINUTES)))
     floor = np.where(graph.scalable, np.clip(np.ceil(demand - _EPSILON), 0, FLOOR_MAX), 0).astype(np.int64)
     backlog = measured.backlog_minutes(current)
     overloaded = graph.scalable & ((demand > current) | (backlog >= OVERLOAD_BACKLOG_MINUTES))
-    return Situation(graph=graph, current=current, floor=floor, overloaded=overloaded)
+    return Situation(graph=graph, current=current, floor=floor, overloaded=overloaded, backlog_minutes=backlog)
 
 
-def guard(proposed: Int64, seen: Situation, settings: JobSettings, *, floor_applies: bool) -> Proposal:
-    """Send a proposal [N] through all guardrails in their order."""
-    start = np.where(seen.graph.scalable, proposed, seen.current)
-    proposal = Proposal(desired=start, amendments=tuple(() for _ in seen.graph.tasks))
-    if floor_applies:
-        proposal = load_floor(proposal, seen)
-    proposal = max_step(proposal, seen, settings)
-    proposal = bounds(proposal, seen, settings)
-    return total_limit(proposal, seen, settings)
+def unmeasured(graph: JobGraph, current: Int64) -> Situation:
+    """Return the situation of rows [.., N] without any measurement: no floor, no overload."""
+    return Situation(graph, current, np.zeros_like(current), np.zeros(current.shape, dtype=np.bool_))
 
 
-def load_floor(proposal: Proposal, seen: Situation) -> Proposal:
-    """Never propose less than the measured load needs."""
-    return _amend("floor", proposal, np.maximum(proposal.desired, seen.floor), seen)
+def guard(proposed: Int64, seen: Situation, limits: Limits, *, floor_applies: bool) -> Proposal:
+    """Return what the guardrails make of a proposal [N], with every amendment."""
+    stages = _stages(proposed, seen, limits, floor_applies=floor_applies)
+    _, desired = next(stages)
+    amendments: list[tuple[Amendment, ...]] = [() for _ in seen.graph.tasks]
+    for rule, after in stages:
+        for index in np.flatnonzero(after != desired).tolist():
+            amendments[index] += (Amendment(rule=rule, before=int(desired[index]), after=int(after[index])),)
+        desired = after
+    return Proposal(desired=desired, amendments=tuple(amendments))
 
 
-def max_step(proposal: Proposal, seen: Situation, settings: JobSettings) -> Proposal:
-    """Change no task by more than ``step_ratio_max`` at once; overload lifts the limit upward only."""
-    least, most = one_step(seen.current, settings.step_ratio_max)
-    most = np.where(seen.overloaded, np.maximum(most, proposal.desired), most)
-    return _amend("max_step", proposal, np.clip(proposal.desired, least, most), seen)
+def guard_rows(proposed: Int64, seen: Situation, limits: Limits, *, floor_applies: bool) -> Int64:
+    """Return what the guardrails make of many proposals [.., N]: for each row what ``guard`` desires."""
+    *_, (_, desired) = _stages(proposed, seen, limits, floor_applies=floor_applies)
+    return desired
 
 
-def one_step(current: Int64, ratio_max: float) -> tuple[Int64, Int64]:
-    """Return the least and most [.., N] that a change by a ratio leads to.
+def _stages(proposed: Int64, seen: Situation, limits: Limits, *, floor_applies: bool) -> Iterator[tuple[str, Int64]]:
+    """Yield the proposal [.., N], then what each guardrail makes of it, with the guardrail's name."""
+    scalable, current = seen.graph.scalable, seen.current
+    desired = np.where(scalable, proposed, current)
+    yield "proposed", desired
+    free = scalable
+    if limits.pinned is not None:
+        free = scalable & ~limits.pinned
+        desired = np.where(free, desired, current)
+        yield "pinned", desired
+    floor = np.where(free, seen.floor, 0) if floor_applies else np.zeros_like(seen.floor)
+    desired = np.maximum(desired, floor)
+    yield "floor", desired
+    desired = backlog_hold(desired, seen, limits)
+    yield "backlog_hold", desired
+    nearest, farthest = step_range(seen, floor, limits)
+    desired = np.clip(desired, nearest, farthest)
+    yield "max_step", desired
+    desired = tied(desired, limits)
+    yield "tied", desired
+    desired = np.where(free, bounds(desired, limits), desired)
+    yield "bounds", desired
+    if limits.dealt is not None:
+        most = np.minimum(tied(farthest, limits), limits.most)
+        least = np.maximum(np.maximum(tied(floor, limits), tied(nearest, limits)), limits.least)
+        desired = np.where(free, aligned(desired, current, limits.dealt, least, most), desired)
+        yield "aligned", desired
+    desired = excluded(desired, seen, limits)
+    yield "excluded", desired
+    kept = np.minimum(desired, limits.least if limits.freeze == "none" else current)
+    yield "total_limit", total_limit(desired, scalable, limits, np.where(free, kept, desired))
+
+
+def backlog_hold(desired: Int64, seen: Situation, limits: Limits) -> Int64:
+    """Shrink no task [.., N] while one has more minutes of work waiting than the limit.
+
+    Flink's autoscaler does the same while the lag is above ``job.autoscaler.backlog-processing.lag-threshold``.
+    """
+    if not limits.backlog_hold_minutes or seen.backlog_minutes is None:
+        return desired
+    waits = (seen.backlog_minutes > limits.backlog_hold_minutes) & seen.graph.scalable
+    held: Int64 = np.where(waits.any(axis=-1, keepdims=True), np.maximum(desired, seen.current), desired)
+    return held
+
+
+def step_range(seen: Situation, floor: Int64, limits: Limits) -> tuple[Int64, Int64]:
+    """Return the least and most [.., N] that one decision may reach.
+
+    Overload lifts the limit, but only upward, and only as far as twice the present size or as the measured load needs.
+    """
+    nearest, farthest = one_step(seen.current, limits)
+    lifted = np.maximum(np.maximum(farthest, OVERLOAD_STEP * seen.current), floor)
+    return nearest, np.where(seen.overloaded, lifted, farthest)
+
+
+def one_step(current: Int64, limits: Limits) -> tuple[Int64, Int64]:
+    """Return the least and most [.., N] that one change by the step factors can reach.
 
     One subtask more or fewer is always allowed, or a small task could never move.
     """
-    most = np.maximum(current + 1, np.floor(current * ratio_max + _EPSILON)).astype(np.int64)
-    least = np.minimum(current - 1, np.ceil(current / ratio_max - _EPSILON)).astype(np.int64)
+    most = np.maximum(current + 1, np.floor(current * limits.step_up + _EPSILON)).astype(np.int64)
+    least = np.minimum(current - 1, np.ceil(current / limits.step_down - _EPSILON)).astype(np.int64)
     return least, most
 
 
-def bounds(proposal: Proposal, seen: Situation, settings: JobSettings) -> Proposal:
-    """Keep every task within the job's bounds and the engine's own maximum; the maximum wins over the minimum."""
-    most = np.minimum(settings.parallelism_max, seen.graph.parallelism_max)
-    inside = np.minimum(np.maximum(proposal.desired, max(1, settings.parallelism_min)), most)
-    return _amend("bounds", proposal, inside, seen)
+def tied(sizes: Int64, limits: Limits) -> Int64:
+    """Give tied tasks [.., N] the largest size among them: with fewer, subtasks on a forward edge would get no records."""
+    if not limits.ties:
+        return sizes
+    joined = sizes.copy()
+    for members in limits.ties:
+        joined[..., members] = sizes[..., members].max(axis=-1, keepdims=True)
+    return joined
 
 
-def total_limit(proposal: Proposal, seen: Situation, settings: JobSettings) -> Proposal:
-    """Keep the sum over scalable tasks within ``total_limit`` by lowering one common cap (SURE), so the widest tasks give first.
+def within_limits(desired: Int64, scalable: Bool, limits: Limits) -> Int64:
+    """Bring parallelism [.., N] within the bounds and the total limit, whatever it was before."""
+    inside = bounds(desired, limits)
+    return total_limit(inside, scalable, limits, np.minimum(inside, limits.least))
 
-    The cap never goes below 1 nor below ``parallelism_min``: a job with more tasks than its limit keeps one subtask each.
+
+def bounds(desired: Int64, limits: Limits) -> Int64:
+    """Keep every task [.., N] within its bounds; the maximum wins over the minimum."""
+    return np.minimum(np.maximum(desired, limits.least), limits.most)
+
+
+def excluded(desired: Int64, seen: Situation, limits: Limits) -> Int64:
+    """Keep every task [.., N] as it is in an excluded period; in a calm one, overloaded tasks and those tied to them may grow."""
+    if limits.freeze == "none":
+        return desired
+    urgent = seen.overloaded if limits.freeze == "calm" else np.zeros_like(seen.overloaded)
+    urgent = tied(urgent.astype(np.int64), limits) > 0
+    return np.where(urgent, np.maximum(desired, seen.current), seen.current)
+
+
+def total_limit(desired: Int64, scalable: Bool, limits: Limits, kept: Int64) -> Int64:
+    """Keep the sum over the scalable tasks [.., N] within the total by lowering one common cap per row, so the widest give first.
+
+    The cap is SURE's. It takes no task below ``kept`` [.., N], which is at most ``desired``: a job whose ``kept`` pass the limit
+    keeps that many of each.
     """
-    wide = proposal.desired[seen.graph.scalable]
-    if wide.sum() <= settings.total_limit:
-        return proposal
-    least = max(1, settings.parallelism_min)
-    caps = range(least, int(wide.max()) + 1)
-    fitting = bisect_right(caps, settings.total_limit, key=lambda cap: int(np.minimum(wide, cap).sum()))
-    cap = caps[fitting - 1] if fitting else least
-    return _amend("total_limit", proposal, np.minimum(proposal.desired, cap), seen)
-
-
-def _amend(rule: str, proposal: Proposal, after: Int64, seen: Situation) -> Proposal:
-    after = np.where(seen.graph.scalable, after, proposal.desired).astype(np.int64)
-    if np.array_equal(after, proposal.desired):
-        return proposal
-    amendments = tuple(
-        (*earlier, Amendment(rule=rule, before=int(was), after=int(now))) if was != now else earlier
-        for earlier, was, now in zip(proposal.amendments, proposal.desired, after, strict=True)
-    )
-    return replace(proposal, desired=after, amendments=amendments)
+    is_above = desired @ scalable > limits.total
+    if not is_above.any():
+        return desired
+    rows, lowest = desired[is_above], kept[is_above]
+    wide, narrow = rows[:, scalable], lowest[:, scalable]
+    least, most = np.ones(len(rows), dtype=np.int64), wide.max(axis=1)
+    while (least < most).any():  # the largest cap that fits lies between the two
+        middle = (least + most + 1) // 2
+        fits = np.maximum(np.minimum(wide, middle[:, None]), narrow).sum(axis=1) <= limits.total
+        least, most = np.where(fits, middle, least), np.where(fits, most, middle - 1)
+    capped = desired.copy()
+    capped[is_above] = np.where(scalable, np.maximum(np.minimum(rows, least[:, None]), lowest), rows)
+    return capped

@@ -1,7 +1,11 @@
-"""What a window says about load, demand and backlog, without any model. Works on any number of leading batch axes.
+"""Measures load, demand and backlog in a window, without any model. Works on any number of leading batch axes.
 
-The demand of a task follows DS2 (Kalavri et al., OSDI 2018): true service time = busy time over records processed, and rates
-are carried along the graph by selectivity, so that a slow task does not hide the demand of those behind it.
+The demand of a task follows DS2 (Kalavri et al., OSDI 2018): the true service time is busy time over records processed, and rates
+propagate along the graph by selectivity, so a slow task does not hide the demand of the tasks after it.
+
+Where an engine holds sources back (back pressure), what they let in is not the demand either: it is what arrived, and the work of
+a slow task waits at the source. So load counts arrivals, and the lag of the sources counts as work waiting for every task that
+its records will reach. What an engine does not know stays unknown (NaN) here and never becomes 0.
 """
 
 from dataclasses import dataclass
@@ -10,11 +14,20 @@ from typing import Literal
 import numpy as np
 
 from contracts.clock import MINUTE_MS
+from contracts.source_load import demanded, read_or_emitted
 from contracts.windows import FIGURE, Float32
+from policies.answer import Float64
+from policies.capacity import level_of
+from policies.flows import Counted, Flows
 from policies.graph import Bool, Int64, JobGraph
-from policies.proposal import Float64
+from policies.observed import observed_service
 
-JOIN_SLACK = 1.05  # measured arrivals may pass the largest parent by this factor before the inputs count as added up
+WARM_UP_MINUTES = 2  # from a restart on: a record costs more in them, since code and caches are cold
+SKEW_MINUTES = 15  # over which the busiest subtask is compared with the mean
+SKEW_LEAST = 1.1  # less is ordinary unevenness, and counts less and less from here down to half of it
+SKEW_MOST = 2.0  # more subtasks do not divide a single hot key, so a wish that grew with it would never end
+_COUNTERS = ("records_in", "records_out", "busy_ms")
+_BUSY_LEAST = 0.05  # of a task's time; an idle task's rounding is no skew
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +36,17 @@ class Measured:
 
     Attributes:
         reported: bool [.., L, N], task-minutes with figures.
-        load: float64 [.., L], records that entered the job per minute; NaN where a source did not report that did at other times.
-        service_minutes: float64 [.., N], busy subtask-minutes per record; NaN while a task has processed nothing.
-        visits: float64 [.., N], records that reach a task per record that enters the job; NaN for sources that never reported,
-            where others did, and for all tasks behind them.
-        backlog_records: float64 [.., N], records waiting at the last reported minute; 0 where never reported.
+        load: float64 [.., L], records that came to the job per minute, let in or still waiting; NaN where a source is silent that
+            reported at other times, or does not know.
+        service_minutes: float64 [.., N], busy subtask-minutes per record; NaN for a task that has processed nothing, and for one
+            whose busy time is unknown.
+        visits: float64 [.., N], records that reach a task per record that enters the job. If some sources reported and others
+            never did, NaN for the silent ones and all tasks after them.
+        backlog_records: float64 [.., N], records in the task's own queue at the last minute that has it; 0 where it never is.
+        lag_records: float64 [.., N], records waiting at the sources before the task, as many as will reach it.
+        flows: how many records reach each task for each one that its parents process.
+        hot_share: float64 [.., N], share of a task's work that belongs to its hottest key, so to one subtask; 0 where unknown.
+        spread: float64 [.., N], standard deviation of the log of the coming service time (``policies.capacity``).
     """
 
     reported: Bool
@@ -35,92 +54,159 @@ class Measured:
     service_minutes: Float64
     visits: Float64
     backlog_records: Float64
+    lag_records: Float64
+    flows: Flows
+    hot_share: Float64
+    spread: Float64
 
     def demand(self, load: Float64) -> Float64:
-        """Return busy subtasks [.., N] that a load [..] in records per minute needs; NaN where a factor of it is unknown."""
+        """Return the busy subtasks [.., N] that a load [..] in records per minute needs; NaN where a factor is unknown."""
         return load[..., None] * self.visits * self.service_minutes
+
+    def busiest(self, subtasks: Float64 | Int64) -> Float64:
+        """Return the work of the busiest of subtasks [.., N] over the mean, from 1 to ``SKEW_MOST``."""
+        return busiest_of(self.hot_share, subtasks)
+
+    def widened(self, exact: Float64) -> Float64:
+        """Return the subtasks [.., N] at which the busiest one has no more to do than each of ``exact`` [.., N] even ones."""
+        return widened_by(self.hot_share, exact)
 
     def alone(self) -> "Measured":
         """Return a measurement without batch axes as a batch of one."""
+        return self.rows(None)
+
+    def rows(self, chosen: slice | Int64 | None) -> "Measured":
+        """Return some rows of a measurement whose first axis is the batch; None adds that axis."""
         return Measured(
-            reported=self.reported[None],
-            load=self.load[None],
-            service_minutes=self.service_minutes[None],
-            visits=self.visits[None],
-            backlog_records=self.backlog_records[None],
+            reported=self.reported[chosen],
+            load=self.load[chosen],
+            service_minutes=self.service_minutes[chosen],
+            visits=self.visits[chosen],
+            backlog_records=self.backlog_records[chosen],
+            lag_records=self.lag_records[chosen],
+            flows=self.flows.rows(chosen),
+            hot_share=self.hot_share[chosen],
+            spread=self.spread[chosen],
         )
 
     @property
     def silent_minutes(self) -> int:
-        """Return for how many minutes no task has reported, all of them where none ever did; without batch axes."""
+        """Return how many minutes at the window's end passed without a report from any task; without batch axes."""
         newest_first = np.flip(self.reported.any(axis=-1))
         return int(np.argmax(newest_first)) if newest_first.any() else len(newest_first)
 
+    @property
+    def waiting_records(self) -> Float64:
+        """Return [.., N] the records that wait for a task: in its own queue, and at the sources before it."""
+        waiting: Float64 = self.backlog_records + self.lag_records
+        return waiting
+
     def backlog_minutes(self, parallelism: Int64) -> Float64:
-        """Return minutes that parallelism [.., N] needs to work off what waits, were nothing to arrive; 0 where unknown."""
-        drain: Float64 = np.nan_to_num(self.backlog_records * self.service_minutes) / parallelism
+        """Return the minutes that parallelism [.., N] needs for all that waits for a task if nothing arrives; 0 where unknown."""
+        drain: Float64 = np.nan_to_num(self.waiting_records * self.service_minutes) / parallelism
         return drain
 
 
 def measure(figures: Float32, graph: JobGraph) -> Measured:
-    """Measure figures [.., L, N, F] (axis 3 as ``contracts.windows.FIGURES``)."""
+    """Return what figures [.., L, N, F] say; the last axis as ``contracts.windows.FIGURES``."""
     reported = ~np.isnan(figures[..., FIGURE["coverage"]])
-    partly = None if reported.all() else reported
-    names = ("records_in", "records_out", "busy_ms", "queued_records_last")
-    records_in, records_out, worked, waiting = (figures[..., FIGURE[name]] for name in names)
-    into, out, busy = (_known(values).sum(axis=-2) for values in (records_in, records_out, worked))
-    heard = _Heard.of(reported, graph)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        service = np.where(into > 0, busy / into / MINUTE_MS, np.nan)
-    last = _at_reported(waiting, partly, -1)
-    first = [_at_reported(values, partly, 0) for values in (records_in, records_out, waiting)]
-    arrived = into - first[0] + last - first[2]
+    sources = graph.by_level[0]
+    reports = _SourceReports.of(reported, graph)
+    came = _came(figures, sources)
+    load = np.where(reports.minutes, np.where(reports.reported, came, 0.0).sum(axis=-1), np.nan)
+    backlog = _at_known(figures[..., FIGURE["queued_records_last"]], -1)
+    warming = _warming(figures, sources)
+    each = _Counters.of(figures, warming)
+    flows = _flows(figures, each, backlog, graph)
+    lag = np.zeros_like(backlog)
+    lag[..., sources] = backlog[..., sources]
+    service, spread = _present_service(figures, _service(figures, each, graph), warming)
     return Measured(
         reported=reported,
-        load=_load(records_in, records_out, heard, graph),
+        load=load,
         service_minutes=np.where(graph.scalable, service, 0.0),
-        visits=heard.known_visits(_visits(*heard.alike(into, out, figures, graph), arrived, out - first[1], graph), graph),
-        backlog_records=last,
+        visits=reports.known_visits(flows.carried(_shares(came, load, reports, graph)), graph),
+        backlog_records=backlog,
+        lag_records=flows.carried(lag) - lag if lag.any() else lag,
+        flows=flows,
+        hot_share=_hot_share(figures[..., -SKEW_MINUTES:, :, :], sources),
+        spread=np.where(graph.scalable, spread, 0.0),
     )
 
 
+def busiest_of(hot_share: Float64, subtasks: Float64 | Int64) -> Float64:
+    """Return the work of the busiest of subtasks over the mean: with a share h on one key, 1 + h (p - 1)."""
+    ratio: Float64 = np.minimum(1.0 + hot_share * (np.asarray(subtasks) - 1.0), SKEW_MOST)
+    return ratio
+
+
+def widened_by(hot_share: Float64, exact: Float64) -> Float64:
+    """Return the p with p / (1 + h (p - 1)) = exact, at most ``SKEW_MOST`` times exact: a single hot key cannot be divided."""
+    if not hot_share.any():
+        return exact
+    room = 1.0 - exact * hot_share
+    with np.errstate(divide="ignore", invalid="ignore"):
+        wider = np.where(room > 0, exact * (1.0 - hot_share) / room, np.inf)
+    widened: Float64 = np.where(exact > 1.0, np.minimum(np.maximum(wider, exact), SKEW_MOST * exact), exact)
+    return np.where(np.isnan(exact), exact, widened)
+
+
 @dataclass(frozen=True, slots=True)
-class _Heard:
-    """Which sources were heard of; leading batch axes stand for ``..``.
+class _Counters:
+    """Sums of each task's counters over minutes, float64 [.., N].
 
     Attributes:
-        sources: bool [.., L, S], reported source-minutes.
-        ever: bool [.., S], sources that reported at all. The others count as not there: a job may be scaled without them.
+        into, out: records, over the minutes in which each is known.
+        timed: records in and out and busy time, over the minutes in which all three are known.
+        settled: the same without the minutes after a restart.
+        known: bool [.., L, N], whether records in and out are both known; None if all of them are, and busy times too.
+    """
+
+    into: Float64
+    out: Float64
+    timed: tuple[Float64, ...]
+    settled: tuple[Float64, ...]
+    known: Bool | None
+
+    @classmethod
+    def of(cls, figures: Float32, warming: Bool) -> "_Counters":
+        """Return them for figures [.., L, N, F] with warming minutes [.., L]."""
+        sums = [_sums(_counter(figures, name), warming) for name in _COUNTERS]
+        timed, settled = tuple(whole for whole, _ in sums), tuple(later for _, later in sums)
+        if np.isfinite(timed[0] + timed[1] + timed[2]).all():
+            return cls(timed[0], timed[1], timed, settled, None)
+        records_in, records_out, busy_ms = (_counter(figures, name) for name in _COUNTERS)
+        into, out = (np.nan_to_num(values).sum(axis=-2) for values in (records_in, records_out))
+        known = ~np.isnan(records_in) & ~np.isnan(records_out)
+        is_timed = known & ~np.isnan(busy_ms)
+        sums = [_sums(np.where(is_timed, values, 0.0), warming) for values in (records_in, records_out, busy_ms)]
+        return cls(into, out, tuple(whole for whole, _ in sums), tuple(later for _, later in sums), known)
+
+
+@dataclass(frozen=True, slots=True)
+class _SourceReports:
+    """Which sources reported, and when; leading batch axes stand for ``..``.
+
+    Attributes:
+        reported: bool [.., L, S], reported source-minutes.
+        ever: bool [.., S], sources that reported at all. The others count as absent: a job may be scaled without them.
         minutes: bool [.., L], minutes in which all of these reported.
     """
 
-    sources: Bool
+    reported: Bool
     ever: Bool
     minutes: Bool
 
     @classmethod
-    def of(cls, reported: Bool, graph: JobGraph) -> "_Heard":
-        """Read it off the reported task-minutes [.., L, N]."""
+    def of(cls, reported: Bool, graph: JobGraph) -> "_SourceReports":
+        """Return it for the reported task-minutes [.., L, N]."""
         sources = reported[..., graph.by_level[0]]
         ever: Bool = np.asarray(sources.any(axis=-2))
         minutes = np.asarray((sources | ~ever[..., None, :]).all(axis=-1))
         return cls(sources, ever, minutes & sources.any(axis=-1))
 
-    def alike(self, into: Float64, out: Float64, figures: Float32, graph: JobGraph) -> tuple[Float64, Float64]:
-        """Return records into and out of each task [.., N], those of sources over the minutes of all of them.
-
-        A source that was not heard of for a while would seem to bring a smaller share of the records than it does.
-        """
-        if not (self.sources.any(axis=-1) & ~self.minutes).any():
-            return into, out
-        into, out, at = into.copy(), out.copy(), graph.by_level[0]
-        for total, name in ((into, "records_in"), (out, "records_out")):
-            each = _known(figures[..., FIGURE[name]][..., at])
-            total[..., at] = np.where(self.minutes[..., None], each, 0.0).sum(axis=-2)
-        return into, out
-
     def known_visits(self, visits: Float64, graph: JobGraph) -> Float64:
-        """Return visits [.., N], NaN where records of a source may come that was never heard of."""
+        """Return visits [.., N], NaN where records may come from a source that never reported."""
         silent = ~self.ever & self.ever.any(axis=-1, keepdims=True)
         if not silent.any():
             return visits
@@ -133,7 +219,7 @@ class _Heard:
 
 
 def restarts_seen(figures: Float32) -> Int64:
-    """Return [..] the minutes of figures [.., L, N, F] in which an attempt of the job began."""
+    """Return [..] in how many minutes of figures [.., L, N, F] an attempt of the job began."""
     began = np.nan_to_num(figures[..., FIGURE["restarts"]]).max(axis=-1) > 0
     seen: Int64 = began.sum(axis=-1)
     return seen
@@ -143,7 +229,7 @@ def mean_of_last(load: Float64, minutes: int) -> Float64:
     """Return the mean [..] of the last ``minutes`` known minutes of load [.., L]; NaN when none is known."""
     known = ~np.isnan(load)
     if known.all():
-        newest = np.zeros_like(load)  # summed with the older minutes as zeros, as below: rounding is part of the number
+        newest = np.zeros_like(load)  # zeros for the older minutes, as below, so that both branches round alike
         newest[..., -minutes:] = load[..., -minutes:]
         whole: Float64 = newest.sum(axis=-1) / min(minutes, load.shape[-1])
         return whole
@@ -156,59 +242,143 @@ def mean_of_last(load: Float64, minutes: int) -> Float64:
     return mean
 
 
-def _known(figures: Float32) -> Float64:
-    """Return figures in float64, 0 where unknown; they lie in memory as the caller's do, and so sums group their terms."""
-    values: Float64 = figures.astype(np.float64)
-    if not np.isfinite(figures).all():
-        np.nan_to_num(values, copy=False)
-    return values
+def _came(figures: Float32, sources: Int64) -> Float64:
+    """Return the records [.., L, S] that came to each source per minute, NaN where unknown.
 
-
-def _load(records_in: Float32, records_out: Float32, heard: _Heard, graph: JobGraph) -> Float64:
-    # A source may count what it reads or only what it emits, hence the larger of the two.
-    sources = graph.by_level[0]
-    entered = np.maximum(_known(records_in[..., sources]), _known(records_out[..., sources]))
-    load: Float64 = np.where(heard.minutes, np.where(heard.sources, entered, 0.0).sum(axis=-1), np.nan)
-    return load
-
-
-def _at_reported(values: Float32, reported: Bool | None, which: Literal[0, -1]) -> Float64:
-    """Return values [.., N] at each task's first (0) or newest (-1) minute in ``reported`` (None: all), 0 where there is none."""
-    if reported is None:
-        return _known(values[..., which, :])
-    forward = slice(None, None, 1 if which == 0 else -1)
-    at = np.argmax(reported[..., forward, :], axis=-2)
-    found = _known(np.take_along_axis(values[..., forward, :], at[..., None, :], axis=-2)[..., 0, :])
-    seen: Float64 = np.where(reported.any(axis=-2), found, 0.0)
-    return seen
-
-
-def _visits(into: Float64, out: Float64, arrived: Float64, sent: Float64, graph: JobGraph) -> Float64:
-    """Carry one entering record along the graph by the selectivity (records out over in) of each task.
-
-    Where several parents meet, their records may add up (union) or be matched (join): arrivals that never pass the largest
-    parent mean a join, and then the largest contribution counts. ``arrived`` is what was processed and what the queue grew by
-    or, while it is worked off, shrank by: after the first reported minute, at whose end the first queue was seen; ``sent`` is
-    what left after it.
+    Once a source's arrivals are known, a minute without them says only what was let in. That may be far less, so it is unknown
+    unless the queue tells the difference, or is empty.
     """
-    entered = np.maximum(into, out)
+    mine = figures[..., sources, :]
+    queued, arrived = mine[..., FIGURE["queued_records_last"]], mine[..., FIGURE["arrived"]]
+    before = np.full_like(queued, np.nan)
+    before[..., 1:, :] = queued[..., :-1, :]
+    came = demanded(mine, before)
+    is_told = ~np.isnan(arrived)
+    if is_told.any():
+        is_guess = np.isnan(queued - before) & ~(queued <= 0)
+        came[~is_told & is_told.any(axis=-2, keepdims=True) & is_guess] = np.nan
+    return came
+
+
+def _shares(came: Float64, load: Float64, reports: _SourceReports, graph: JobGraph) -> Float64:
+    """Return each source's share [.., N] of what came while all of them reported, 1 if nothing did; 0 for other tasks."""
+    known = ~np.isnan(load)[..., None] & reports.reported
+    each = np.where(known, came, 0.0).sum(axis=-2)
+    total = each.sum(axis=-1, keepdims=True)
+    shares: Float64 = np.zeros((*each.shape[:-1], len(graph.tasks)))
+    shares[..., graph.by_level[0]] = np.where(total > 0, each / np.where(total > 0, total, 1.0), 1.0)
+    return shares
+
+
+def _flows(figures: Float32, each: _Counters, backlog: Float64, graph: JobGraph) -> Flows:
+    """Return the flows between tasks: selectivities over each task's own minutes, counts over minutes that all tasks share.
+
+    The first minute has no growth of the queue, so it does not count.
+    """
+    waiting, sources = figures[..., FIGURE["queued_records_last"]], graph.by_level[0]
+    # The visits of a source already count entering records, which it may report as out only: do not multiply them twice.
+    entered = _entered(each.into, each.out, sources)
     with np.errstate(divide="ignore", invalid="ignore"):
-        selectivity = np.where(into > 0, out / into, 1.0)
-    visits: Float64 = np.ones_like(into)
-    sources = graph.by_level[0]
-    total = entered[..., sources].sum(axis=-1, keepdims=True)
-    visits[..., sources] = np.where(total > 0, entered[..., sources] / np.where(total > 0, total, 1.0), 1.0)
-    # A source's visits count records entering; it may report them as out only, so nothing is multiplied twice.
-    passed = np.array(selectivity)
+        passed = np.where(entered > 0, each.out / entered, 1.0)
+    if each.known is None:
+        processed = each.into - figures[..., 0, :, FIGURE["records_in"]]
+        emitted = each.out - figures[..., 0, :, FIGURE["records_out"]]
+        arrived = processed + backlog - _at_known(waiting, 0)
+    else:
+        shared = np.asarray((each.known | ~each.known.any(axis=-2, keepdims=True)).all(axis=-1))
+        pairs = (shared[..., 1:] & shared[..., :-1])[..., None]
+        later = [_counter(figures, name)[..., 1:, :] for name in ("records_in", "records_out")]
+        queues = np.diff(waiting.astype(np.float64), axis=-2)
+        processed, emitted, grown = (np.where(pairs, np.nan_to_num(values), 0.0).sum(axis=-2) for values in (*later, queues))
+        arrived = processed + grown
+    processed = _entered(processed, emitted, sources)
+    parallelism = np.maximum(_at_known(figures[..., FIGURE["parallelism"]], -1), 1.0)
+    return Flows.of(passed, Counted(processed, emitted, arrived), parallelism, graph)
+
+
+def _service(figures: Float32, each: _Counters, graph: JobGraph) -> Float64:
+    """Return busy subtask-minutes per record [.., N]; without the minutes after a restart, if others are known.
+
+    For a task without busy time, ``observed_service`` gives it where its queue never lets it rest.
+    """
+    (into, out, spent), (later_into, later_out, later_spent) = each.timed, each.settled
+    records, later = (_entered(*pair, graph.by_level[0]) for pair in ((into, out), (later_into, later_out)))
+    spent, records = np.where(later > 0, later_spent, spent), np.where(later > 0, later, records)
     with np.errstate(divide="ignore", invalid="ignore"):
-        passed[..., sources] = np.where(entered[..., sources] > 0, out[..., sources] / entered[..., sources], 1.0)
-    for members in graph.by_level[1:]:
-        parents, known = graph.parents.index[members], graph.parents.known[members]
-        if not known[:, 1:].any():  # nothing meets
-            visits[..., members] = visits[..., parents[:, 0]] * passed[..., parents[:, 0]]
-            continue
-        offered = np.where(known, (visits * passed)[..., parents], 0.0)
-        emitted = np.where(known, sent[..., parents], 0.0)
-        added_up = arrived[..., members] > JOIN_SLACK * emitted.max(axis=-1)
-        visits[..., members] = np.where(added_up, offered.sum(axis=-1), offered.max(axis=-1))
-    return visits
+        service = np.where(records > 0, spent / records / MINUTE_MS, np.nan)
+    unknown = np.isnan(service) & graph.scalable & (each.into + each.out > 0)
+    return np.where(unknown, observed_service(figures), service) if unknown.any() else service
+
+
+def _entered(into: Float64, out: Float64, sources: Int64) -> Float64:
+    """Return the records [.., N] taken in; a source may not count what it reads (``contracts.source_load.read_or_emitted``)."""
+    taken = into.copy()
+    taken[..., sources] = read_or_emitted(into[..., sources], out[..., sources])
+    return taken
+
+
+def _counter(figures: Float32, name: str) -> Float64:
+    """Return one counter, float64 [.., L, N]; it keeps the caller's memory layout, and so the order of sums."""
+    return figures[..., FIGURE[name]].astype(np.float64)
+
+
+def _sums(values: Float64, warming: Bool) -> tuple[Float64, Float64]:
+    """Return the sums [.., N] of values [.., L, N] over all minutes, and over those that are not warming; overwrites values."""
+    whole: Float64 = values.sum(axis=-2)
+    if not warming.any():
+        return whole, whole
+    values[warming] = 0.0
+    later: Float64 = values.sum(axis=-2)
+    return whole, later
+
+
+def _warming(figures: Float32, sources: Int64) -> Bool:
+    """Return bool [.., L], the minutes in which an attempt of the job began, and those after it up to ``WARM_UP_MINUTES``."""
+    began = np.asarray((figures[..., sources, FIGURE["restarts"]] > 0).any(axis=-1))
+    warming = began.copy()
+    for back in range(1, WARM_UP_MINUTES):
+        warming[..., back:] |= began[..., :-back]
+    return warming
+
+
+def _hot_share(figures: Float32, sources: Int64) -> Float64:
+    """Return [.., N] ``Measured.hot_share`` over figures [.., m, N, F]; without minutes in which parallelism may have changed."""
+    busiest, busy, subtasks = (figures[..., FIGURE[name]] for name in ("busy_ms_max", "busy_ms", "parallelism"))
+    peaks = busiest * subtasks
+    if not (peaks > (1.0 + SKEW_LEAST) / 2.0 * busy).any():  # False where unknown
+        return np.zeros(peaks.shape[:-2] + peaks.shape[-1:])
+    known = ~np.isnan(peaks) & ~np.isnan(busy) & ~_warming(figures, sources)[..., None]
+    peak, total, offered, beside = (
+        np.where(known, each, 0.0).sum(axis=-2, dtype=np.float64) for each in (peaks, busy, subtasks, busy * (subtasks - 1.0))
+    )
+    is_busy = (total > _BUSY_LEAST * MINUTE_MS * offered) & (beside > 0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        above = np.where(is_busy, peak / total - 1.0, 0.0)
+        share = np.where(is_busy, (peak - total) / beside, 0.0)
+    ordinary = SKEW_LEAST - 1.0
+    counts: Float64 = np.clip(2.0 * above / ordinary - 1.0, 0.0, 1.0)
+    return np.clip(share * counts, 0.0, 1.0)
+
+
+def _present_service(figures: Float32, service: Float64, warming: Bool) -> tuple[Float64, Float64]:
+    """Return service times and their spread [.., N]: the window's mean, or where that walks its level (``policies.capacity``)."""
+    into, out, busy, idle, held = (_counter(figures, name) for name in (*_COUNTERS, "idle_ms", "backpressured_ms"))
+    records = np.fmax(into, out)
+    offered = busy + np.nan_to_num(idle) + np.nan_to_num(held)
+    known = (records > 0) & (busy > _BUSY_LEAST * offered) & ~warming[..., None]
+    level = level_of(busy / MINUTE_MS, records, known)
+    if level is None:
+        return service, np.zeros_like(service)
+    walks = ~np.isnan(level.service_minutes) & ~np.isnan(service)
+    return np.where(walks, level.service_minutes, service), np.where(walks, level.spread, 0.0)
+
+
+def _at_known(values: Float32, which: Literal[0, -1]) -> Float64:
+    """Return values [.., N] at each task's first (0) or last (-1) minute that has one, 0 if none does."""
+    ends: Float64 = values[..., which, :].astype(np.float64)
+    if not np.isnan(ends).any():
+        return ends
+    forward = slice(None, None, 1 if which == 0 else -1)
+    at = np.argmax(~np.isnan(values[..., forward, :]), axis=-2)
+    found: Float64 = np.take_along_axis(values[..., forward, :], at[..., None, :], axis=-2)[..., 0, :].astype(np.float64)
+    return np.nan_to_num(found)

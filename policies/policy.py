@@ -1,23 +1,25 @@
-"""The port that every policy fits, learned or not."""
+"""The interface of every policy, learned or not, and the one way to ask a policy."""
 
 from typing import Protocol
 
+from contracts import settings
 from contracts.clock import MINUTE_MS
-from contracts.messages import JobSettings
-from contracts.windows import Window
-from policies.proposal import Answer
+from contracts.job_settings import JobSettings
+from policies.answer import Answer, NotReady
+from policies.question import Question
 
-SPAN_MINUTES = 10
+SPAN_MINUTES = settings.SPAN_MINUTES  # of rules, unless a setting says otherwise
+MINUTES_KNOWN_MIN = JobSettings(job="any").minutes_known_min  # no policy is asked earlier, unless the job's settings say so
 
 
 class Policy(Protocol):
-    """Something that answers a window.
+    """Answers a question about one job; ask it through ``ask``.
 
     Attributes:
-        name: what settings and releases call it.
+        name: its name in settings and releases.
         sha256: hash of the model package, "" for a rule.
-        span_minutes: it is asked at windows whose end is a multiple of this many minutes.
-        floor_applies: whether the guardrail ``floor`` may lift its wish; false where it stands for a human's fixed choice.
+        span_minutes: it decides on windows whose end is a multiple of this many minutes.
+        floor_applies: whether the guardrail ``floor`` may raise its answer; false for a policy that stands for a person's choice.
     """
 
     @property
@@ -37,12 +39,18 @@ class Policy(Protocol):
 
     @property
     def floor_applies(self) -> bool:
-        """Return whether the measured load may lift the answer."""
+        """Return whether the measured load may raise the answer."""
         ...
 
-    def answer(self, window: Window, settings: JobSettings, seed: int) -> Answer:
-        """Return ratios, or say why not. The same arguments give the same answer."""
+    def answer(self, question: Question) -> Answer:
+        """Return the wanted sizes, or say why not. The same question gets the same answer."""
         ...
+
+
+def ask(policy: Policy, question: Question) -> Answer:
+    """Return a policy's answer, or how many minutes are missing before any policy can be asked."""
+    missing = question.settings.minutes_known_min - question.window.minutes_known
+    return NotReady(missing_minutes=missing) if missing > 0 else policy.answer(question)
 
 
 def is_span_end(window_end_ms: int, span_minutes: int) -> bool:

@@ -1,16 +1,17 @@
-"""From a policy's name to a policy. A model that cannot be loaded becomes a policy that says so at every window."""
+"""Finds policies by name. A model that cannot be loaded becomes a policy whose every answer is the reason."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from contracts.messages import JobSettings
-from contracts.windows import Window
-from policies.onnx_policy import load_onnx_policy
-from policies.package import PackageRejected, read_package
+from contracts.errors import SettingsError
+from policies.answer import Answer, PolicyFailed
+from policies.onnx_sessions import Opener
+from policies.package import PackageRejected
 from policies.paper.card import is_paper_package, read_paper_package
 from policies.paper.policy import load_paper_policy
 from policies.policy import SPAN_MINUTES, Policy
-from policies.proposal import Answer, PolicyFailed
+from policies.question import Question
 from policies.rules.drs import DRS
 from policies.rules.ds2 import DS2
 from policies.rules.ds2_gate import GatedDS2
@@ -22,29 +23,32 @@ from policies.rules.lag import Lag
 from policies.rules.random import Random
 from policies.rules.target_utilisation import TargetUtilisation
 from policies.rules.threshold import Threshold
+from policies.sure.package import read_package
+from policies.sure.policy import load_sure_policy
 
-_RULES: tuple[Policy, ...] = (
-    TargetUtilisation(),
-    Static(),
-    Hold(),
-    DS2(),
-    GatedDS2(),
-    FlinkAutoscaler(),
-    HorizontalPodAutoscaler(),
-    Lag(),
-    DRS(),
-    Threshold(),
-    Random(),
+_KINDS: tuple[Callable[..., Policy], ...] = (
+    TargetUtilisation,
+    Static,
+    Hold,
+    DS2,
+    GatedDS2,
+    FlinkAutoscaler,
+    HorizontalPodAutoscaler,
+    Lag,
+    DRS,
+    Threshold,
+    Random,
 )
-RULES = tuple(rule.name for rule in _RULES)
+_RULES = {kind().name: kind for kind in _KINDS}
+RULES = tuple(_RULES)
 FORECAST = "forecast"
-FORECAST_PACKAGE = "sure"  # whose base the rule ``forecast`` uses
+FORECAST_PACKAGE = "sure"  # the rule ``forecast`` uses the base of this package
 SHIPPED = Path(__file__).parent / "models"
 
 
 @dataclass(frozen=True, slots=True)
 class Unavailable:
-    """Stands where a model could not be loaded; ``decide`` lets the rule take over and keeps the reason in every decision."""
+    """A model that could not be loaded: ``decide`` lets the rule take over and keeps the reason in every decision."""
 
     name: str
     reason: str
@@ -52,43 +56,53 @@ class Unavailable:
     span_minutes: int = SPAN_MINUTES
     floor_applies: bool = True
 
-    def answer(self, window: Window, settings: JobSettings, seed: int) -> Answer:
-        """Return the failure to load."""
+    def answer(self, question: Question) -> Answer:
+        """Return why the model could not be loaded."""
         return PolicyFailed(self.reason)
 
 
-def load_policy(name: str, folder: str = "") -> Policy:
+def load_policy(name: str, folder: str = "", *, span_minutes: int = SPAN_MINUTES, opener: Opener | None = None) -> Policy:
     """Return the rule of that name, or the model package ``folder/name`` (empty folder: the packages that ship with surescale).
 
-    ``forecast`` is the rule under the package ``sure``.
+    ``forecast`` is the rule that comes with the package ``sure``. Rules decide every ``span_minutes``; a package states its own
+    span, the one it was trained with. ``opener``: of its graphs, as in `open_graphs`.
 
-    Never raises for a missing, corrupt or foreign package: the answer is then a policy whose every answer is that reason.
+    Never raises for a missing, corrupt or foreign package: it returns a policy whose every answer is that reason.
     """
-    rules = {rule.name: rule for rule in _RULES}
-    if name in rules:
-        return rules[name]
+    if name in _RULES:
+        return _RULES[name](span_minutes=span_minutes)
     root = Path(folder) if folder else SHIPPED
     if not _is_name(name):
-        return Unavailable(name, f"{name!r} is no name of a policy")
+        return Unavailable(name, f"{name!r} is no name of a policy", span_minutes=span_minutes)
     try:
         if name == FORECAST:
-            return ForecastRule(read_package(root / FORECAST_PACKAGE).card.base)
+            return ForecastRule(read_package(root / FORECAST_PACKAGE).card.base, span_minutes=span_minutes)
         if is_paper_package(root / name):
-            return load_paper_policy(read_paper_package(root / name))
-        return load_onnx_policy(read_package(root / name))
+            return load_paper_policy(read_paper_package(root / name), opener)
+        return load_sure_policy(read_package(root / name), opener)
     except PackageRejected as rejected:
-        return Unavailable(name, str(rejected))
+        return Unavailable(name, str(rejected), span_minutes=span_minutes)
+
+
+def check_policy(name: str, known: Sequence[str]) -> None:
+    """Refuse a name that a command was given for ``--policy`` and that is not known.
+
+    Raises:
+        SettingsError: lists the known names.
+    """
+    if name not in known:
+        raise SettingsError(f"--policy: there is no policy {name!r}; known: {', '.join(known)}")
 
 
 def _is_name(name: str) -> bool:
-    """Return whether a name can be that of a package: it must not leave the folder, nor break the file system's call."""
+    """Return whether a package can have this name: it must not leave the folder or break the file system's call."""
     return bool(name) and "/" not in name and not name.startswith(".") and name.isprintable()
 
 
 def policy_names(folder: str = "") -> tuple[str, ...]:
     """Return the names that ``load_policy`` knows: the rules, then the packages of the folder, sorted.
 
-    A package under the name of a rule is none of them: the rule answers to it.
+    A package with the name of a rule is not listed: the name loads the rule.
     """
     root = Path(folder) if folder else SHIPPED
     found = {card.parent.name for card in root.glob("*/card.json")} if root.is_dir() else set()

@@ -1,1 +1,1 @@
-"""Carries decisions out in small safe steps: gate, reschedule, placement, learners, and the service around them."""
+"""Carries out decisions in small safe steps: gate, reschedule, placement, learners, and the service around them."""

@@ -1,13 +1,12 @@
-"""When may a job rescale: the gate, a logic object without a clock (after Flink's FLIP-472).
+"""The gate: decides when a job may rescale. A logic object without a clock, after Flink's FLIP-472.
 
-One gate per job. It is told what changed and what time it is, answers with the phases it entered, and says when it
-wants to be woken. Its whole state is a `GateState`, which can be stored as JSON and restored elsewhere.
+There is one gate per job. Its caller says what changed and what time it is; the gate returns the phases it entered and says when
+to call it again. Its whole state is a `GateState`, which can be stored as JSON and restored elsewhere.
 
     Cooldown ──▶ Idling ◀──▶ Stabilizing ──▶ Stabilized ──▶ Transitioning ──▶ (a fresh gate)
         └──────────────────────▲   └───────────────────────────▲
 
-What it does not do: choose parallelism (a policy does), choose units, read clocks, or carry a rescale out.
-All times are integer milliseconds.
+A policy chooses the parallelism; others choose units and carry the rescale out. All times are integer milliseconds.
 """
 
 from __future__ import annotations
@@ -16,27 +15,27 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import inf
 
-from rescaler.gate_model import Cause, Entries, GateState, Mode, Phase, PhaseEntry, Reason, Target, Transition
+from rescaler.gate_model import Cause, Entries, GateReason, GateState, Mode, Phase, PhaseEntry, Target, Transition
 from rescaler.gate_settings import GateSettings
 
-__all__ = ["Cause", "Entries", "Gate", "GateState", "Mode", "Phase", "PhaseEntry", "Reason", "Target", "Transition"]
+__all__ = ["Cause", "Entries", "Gate", "GateReason", "GateState", "Mode", "Phase", "PhaseEntry", "Target", "Transition"]
 
 _Timer = tuple[int, int, Callable[[int], None]]
-"""When it is due, its order among timers of one instant, and what it does."""
+"""When it is due, its order among timers due at the same time, and what it does."""
 
 
 class Gate:
-    """One job's gate. Every method takes the time, fires what is due, and returns the phases entered, in order.
+    """One job's gate. Every method takes the time, fires the timers that are due, and returns the phases entered, in order.
 
-    A time earlier than one already seen is read as that one: a clock that steps back can delay, never confuse.
+    Time never goes back: a time earlier than the latest one seen counts as the latest. A clock that steps back can only delay.
     """
 
     def __init__(self, settings: GateSettings, state: GateState) -> None:
-        """Go on from ``state``; a new gate comes from `start`."""
+        """Continue from ``state``; `start` makes a new gate."""
         self._settings = settings
         self._state = replace(state)
         self._entries: list[PhaseEntry] = []
-        self._due_ms: float | None = None  # before this no timer fires; None: to be worked out
+        self._due_ms: float | None = None  # no timer fires before this; None: not computed yet
 
     @classmethod
     def start(
@@ -49,9 +48,10 @@ class Gate:
         current: Mapping[str, int] | None = None,
         now_ms: int,
     ) -> tuple[Gate, Entries]:
-        """A new gate in Cooldown and the phases it entered at once.
+        """Return a new gate in Cooldown, and the phases it entered at once.
 
-        ``current`` names the same fragments as ``targets`` when executing and is left out when waiting; otherwise ValueError.
+        Raises:
+            ValueError: ``current`` does not name the fragments of ``targets`` while executing, or is given while waiting.
         """
         if not targets:
             raise ValueError("targets must name at least one fragment")
@@ -68,7 +68,7 @@ class Gate:
 
     @property
     def state(self) -> GateState:
-        """The whole memory, to be stored; ``Gate(settings, state)`` goes on from it."""
+        """The whole state, to be stored; ``Gate(settings, state)`` continues from it."""
         return replace(self._state)
 
     @property
@@ -78,7 +78,7 @@ class Gate:
 
     @property
     def phase(self) -> Phase:
-        """The present phase."""
+        """The current phase."""
         return self._state.phase
 
     @property
@@ -88,17 +88,17 @@ class Gate:
 
     @property
     def current(self) -> dict[str, int] | None:
-        """Parallelism per fragment now; None while waiting."""
+        """Current parallelism per fragment; None while waiting."""
         return self._state.current
 
     @property
     def transition(self) -> Transition | None:
-        """The transition to be carried out, in Transitioning only."""
+        """The transition to carry out; only in Transitioning."""
         return self._state.transition
 
     @property
     def plan(self) -> dict[str, int] | None:
-        """What each fragment would get now; None if the slots do not cover every lower bound."""
+        """What each fragment would get now; None if there are too few slots for every lower bound."""
         targets, slots = self._state.targets, self._state.slots
         if slots < max(target.lower for target in targets.values()):
             return None
@@ -106,25 +106,29 @@ class Gate:
 
     @property
     def is_sufficient(self) -> bool:
-        """There is a plan, and it would change something."""
+        """Whether there is a plan that would change something."""
         plan = self.plan
         return plan is not None and (self.mode is Mode.WAITING or plan != self._state.current)
 
     @property
     def is_desired(self) -> bool:
-        """There is enough for every upper bound, and it would change something."""
+        """Whether there are slots for every upper bound, and using them would change something."""
         return self._covers_upper and self.is_sufficient
 
     def wake_at_ms(self) -> int | None:
-        """When `advance` has something to do next; None: only an event can move the gate."""
+        """Return when to call `advance` next; None: only an event can move the gate."""
         return min((at_ms for at_ms, _, _ in self._timers()), default=None)
 
     def advance(self, now_ms: int) -> Entries:
-        """Let time pass up to and including ``now_ms``."""
+        """Advance to ``now_ms``, inclusive."""
         return self._step(now_ms)
 
     def on_change(self, *, targets: Mapping[str, Target] | None = None, slots: int | None = None, now_ms: int) -> Entries:
-        """New targets (of the same fragments, else ValueError), another number of slots, or both."""
+        """Take new targets, a new number of slots, or both.
+
+        Raises:
+            ValueError: the targets name other fragments.
+        """
         if targets is not None and targets.keys() != self._state.targets.keys():
             raise ValueError("targets must name the same fragments as before")
         now_ms = self._catch_up(now_ms)
@@ -136,7 +140,7 @@ class Gate:
         return self._step(now_ms)
 
     def on_checkpoint(self, *, completed: bool, now_ms: int) -> Entries:
-        """A checkpoint ended. Ignored while waiting; failures count only while (or after) stabilizing."""
+        """Take note that a checkpoint ended. Ignored while waiting; failures count only in Stabilizing and Stabilized."""
         now_ms = self._catch_up(now_ms)
         if self.mode is Mode.EXECUTING:
             if completed:
@@ -146,13 +150,13 @@ class Gate:
         return self._step(now_ms)
 
     def on_trigger(self, now_ms: int) -> Entries:
-        """An explicit trigger, in either mode."""
+        """Take an explicit trigger, in either mode."""
         now_ms = self._catch_up(now_ms)
         self._trigger(now_ms, Cause.TRIGGER)
         return self._step(now_ms)
 
     def on_rescaled(self, ok: bool, now_ms: int) -> Entries:
-        """The transition ended; outside Transitioning this is ignored."""
+        """Take note that the transition ended; ignored outside Transitioning."""
         now_ms = self._catch_up(now_ms)
         transition = self._state.transition
         if transition is not None:
@@ -193,7 +197,7 @@ class Gate:
     # Timers
 
     def _timers(self) -> list[_Timer]:
-        """Every timer of the present phase, worked out from the state."""
+        """Return every timer of the current phase, computed from the state."""
         state = self._state
         timers: list[_Timer] = []
         if state.phase is Phase.COOLDOWN:
@@ -234,7 +238,7 @@ class Gate:
     # Moving between phases
 
     def _begin(self, now_ms: int) -> None:
-        """Enter Cooldown and look at once whether there is something to do: a restart must lose no change."""
+        """Enter Cooldown and check at once for something to do: a restart must not lose a change."""
         self._enter(Phase.COOLDOWN, now_ms)
         self._change(now_ms)
 
@@ -244,8 +248,8 @@ class Gate:
 
     def _go(self, now_ms: int, cause: Cause) -> None:
         plan = self.plan
-        covered = Reason.DESIRED if self._covers_upper else Reason.SUFFICIENT
-        transition = Transition(now_ms, Reason.FORCED if plan is None else covered, cause, plan)
+        covered = GateReason.DESIRED if self._covers_upper else GateReason.SUFFICIENT
+        transition = Transition(now_ms, GateReason.FORCED if plan is None else covered, cause, plan)
         self._enter(Phase.TRANSITIONING, now_ms, transition)
 
     def _enter(self, phase: Phase, now_ms: int, transition: Transition | None = None) -> None:
@@ -284,7 +288,7 @@ class Gate:
     # Time
 
     def _catch_up(self, now_ms: int) -> int:
-        """Fire what is due before an event is heard; returns the event's time, never earlier than one seen."""
+        """Fire what is due before an event, and return the event's time, never earlier than the latest one seen."""
         now_ms = max(now_ms, self._state.now_ms)
         self._fire_due(now_ms)
         return now_ms
@@ -298,7 +302,7 @@ class Gate:
             due_ms, _, fire = min(self._timers(), default=(inf, 0, self._evaluate))
             self._due_ms = due_ms
             if due_ms <= now_ms:
-                # Restored under shorter settings a timer can lie in the past; time still never goes back.
+                # After a restore under shorter settings a timer can be in the past; time still never goes back.
                 at_ms = self._state.now_ms = max(int(due_ms), self._state.now_ms)
                 self._due_ms = None
                 fire(at_ms)

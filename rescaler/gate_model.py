@@ -1,6 +1,6 @@
-"""The words of the gate and its whole memory: modes, phases, targets, transitions, and the state that is stored. Values only.
+"""The gate's values: modes, phases, targets, transitions, and the state it stores.
 
-What it does not do: move between phases (`rescaler.gate` does), or check parameters (`rescaler.gate_settings` does).
+`rescaler.gate` moves between phases; `rescaler.gate_settings` checks parameters.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class Mode(StrEnum):
 
 
 class Phase(StrEnum):
-    """Where the gate stands."""
+    """The gate's phase."""
 
     COOLDOWN = "Cooldown"
     IDLING = "Idling"
@@ -26,11 +26,11 @@ class Phase(StrEnum):
     TRANSITIONING = "Transitioning"
 
 
-class Reason(StrEnum):
-    """With what resources a transition goes."""
+class GateReason(StrEnum):
+    """The resources a transition starts with."""
 
     FORCED = "forced"
-    """There is no plan; the job goes, or fails, with what there is."""
+    """No plan: the job starts with what there is, or fails."""
     DESIRED = "desired"
     """Enough for every fragment's upper parallelism."""
     SUFFICIENT = "sufficient"
@@ -38,7 +38,7 @@ class Reason(StrEnum):
 
 
 class Cause(StrEnum):
-    """What made a transition start at just this moment."""
+    """What started a transition."""
 
     MAX_DELAY = "max_delay"
     CHECKPOINT_COMPLETED = "checkpoint_completed"
@@ -62,10 +62,10 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """A rescale that the gate has let through."""
+    """A rescale the gate has released."""
 
     at_ms: int
-    reason: Reason
+    reason: GateReason
     cause: Cause
     parallelism: dict[str, int] | None
     """Parallelism per fragment; None when forced without a plan."""
@@ -83,29 +83,29 @@ class PhaseEntry:
 
 @dataclass(slots=True)
 class GateState:
-    """Everything a gate remembers; plain data, to be stored and restored. A gate works on a copy of its own."""
+    """Everything a gate remembers, as plain data to store and restore. A gate works on its own copy."""
 
     mode: Mode
     phase: Phase
     targets: dict[str, Target]
     slots: int
     current: dict[str, int] | None
-    """Parallelism now; None while waiting."""
+    """Current parallelism; None while waiting."""
     now_ms: int
-    """The latest time seen; the gate never goes back behind it."""
+    """The latest time seen; the gate never goes back before it."""
     created_at_ms: int
     """Start of the cooldown (executing) and of the wait for resources (waiting)."""
     entered_at_ms: int
-    """Entry of the present phase."""
+    """When the current phase was entered."""
     change_seen: bool = False
     """Cooldown: a sufficient change was seen."""
     anchor_ms: int = 0
-    """Stabilizing and Stabilized: entry of Stabilizing."""
+    """Stabilizing and Stabilized: when Stabilizing was entered."""
     evaluation_at_ms: int | None = None
     """Stabilizing: when the evaluation timer fires; None: not armed."""
     failed_checkpoints: int = 0
     transition: Transition | None = None
-    """Transitioning: what is being carried out."""
+    """Transitioning: the rescale under way."""
 
 
 Entries = tuple[PhaseEntry, ...]

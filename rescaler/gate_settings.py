@@ -1,7 +1,6 @@
-"""The gate's parameters: names, defaults, limits, and the names they had before (FLIP-461, FLIP-472).
+"""The gate's parameters: names, defaults, limits, and former names (FLIP-461, FLIP-472).
 
-`resolve` turns a mapping of names to values into `GateSettings` and the warnings that old names earn.
-What it does not do: read files or the environment, or know what the parameters mean to the phases.
+`resolve` turns a mapping of names to values into `GateSettings`, with a warning for each former name.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ class ParamRefusal(StrEnum):
 
 
 class Effect(StrEnum):
-    """What became of an old name."""
+    """What happened to an old name."""
 
     FALLBACK = "fallback"
     """Its value is used: the new name is absent or null."""
     OVERRIDDEN = "overridden"
     """The new name is set and wins."""
     IGNORED = "ignored"
-    """The value has no meaning any more."""
+    """The value no longer has a meaning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +45,7 @@ class ParamWarning:
     name: str
     """The old name as given."""
     use: str | None
-    """The name to use now; None where there is no successor."""
+    """The name to use now; None: no successor."""
     effect: Effect
 
 
@@ -55,17 +54,17 @@ class GateSettings:
     """All durations of one gate, in milliseconds."""
 
     wait_timeout_ms: int = 300_000
-    """How long a waiting job may wait for resources before it goes with what there is; negative: for ever."""
+    """How long a waiting job may wait for resources before it starts with what there is; negative: forever."""
     waiting_stabilization_ms: int = 10_000
     """Stabilization while the job has no running tasks."""
     cooldown_ms: int = 30_000
-    """Rest after a rescale, counted from its end."""
+    """Rest of a job after a rescale, counted from its end."""
     executing_stabilization_ms: int = 60_000
-    """Stabilization while the job runs."""
+    """How long a running job waits for more units when there are too few for all of an act."""
     max_delay_ms: int | None = None
-    """How long a possible rescale may wait for a checkpoint; None: derived from the checkpoint interval."""
+    """How long a possible rescale waits for a checkpoint; None: derived from the checkpoint interval."""
     max_checkpoint_failures: int = 2
-    """So many failed checkpoints count as a trigger."""
+    """How many failed checkpoints count as a trigger."""
     checkpoint_interval_ms: int | None = None
     """None: the job takes no checkpoints."""
 
@@ -113,15 +112,15 @@ PARAM_NAMES: tuple[str, ...] = tuple(_PARAMS)
 """Every current name."""
 
 OLD_NAMES: dict[str, str | None] = {**_FALLBACKS, **_IGNORED}
-"""Every old name and the name that took its place."""
+"""Every old name and the one that replaced it."""
 
 
 def resolve(params: Mapping[str, object]) -> tuple[GateSettings, tuple[ParamWarning, ...]]:
-    """Settings from named values, and one warning for each old name present (in the order of `OLD_NAMES`).
+    """Return settings from named values, and a warning for each old name present, in the order of `OLD_NAMES`.
 
-    Raises `Refused`: ``UNKNOWN_PARAM`` for a name we do not know, ``INVALID_PARAM`` for a value that is no
-    integer in range, or null where null is not allowed. Values of ignored and overridden names are not looked at.
-    A null under a new name yields to its old name, if that one is present.
+    Raises `Refused`: ``UNKNOWN_PARAM`` for an unknown name, ``INVALID_PARAM`` for a value that is not an integer in range,
+    or null where null is not allowed. Values of ignored and overridden names are not checked. If a new name is null, its old name
+    counts, if present.
     """
     _refuse_unknown(params)
     warnings = tuple(_warning(old, params) for old in OLD_NAMES if old in params)

@@ -1,13 +1,11 @@
-"""Which host owns each stateful task, without a pause: one round of learner assignment.
+"""One round of learner assignment: moves stateful tasks between hosts without a pause.
 
-`assign` takes the hosts and tasks as observed and answers with the next small step: ready learners take over, orphans are
-placed, learners start where load is out of its band, standbys are kept. An active never moves off a live host before a
-learner of its task is ready. Everything is recomputed from what is observed; nothing is remembered between rounds.
+`assign` takes the hosts and tasks as observed and returns the next small step: ready learners take over, orphans are
+placed, learners start where load is out of its band, standbys are kept. An active never leaves a live host before a learner of
+its task is ready. Each round computes everything from what is observed; nothing is remembered between rounds.
 
-Why it ends: let Phi be shortages + excesses of projected load. Every learner started lowers Phi by at least one, and
-nothing raises it: a takeover does not change projected load, and learners in flight are counted already.
-
-What it does not do: wait for learners, restore state, or choose parallelism.
+Why it ends: let Phi be shortages + excesses of projected load. Every learner started lowers Phi by at least one, and nothing
+raises it: a takeover does not change projected load, and learners in flight are already counted.
 """
 
 from __future__ import annotations
@@ -20,15 +18,15 @@ from fractions import Fraction
 
 from rescaler.learners_model import (
     Assignment,
-    Host,
     HostLoad,
     HostState,
+    LearnerHost,
     Limits,
     Move,
     MoveKind,
     Replica,
     Round,
-    Task,
+    StatefulTask,
     Version,
     bands,
     check,
@@ -45,18 +43,18 @@ _Candidates = list[tuple[int, int]]
 
 
 def assign(
-    hosts: Iterable[Host],
-    tasks: Iterable[Task],
+    hosts: Iterable[LearnerHost],
+    tasks: Iterable[StatefulTask],
     *,
     version: Version = Version.V2,
     balancing_factor: Fraction | float | str = 1,
     limits: Limits | None = None,
     begins: bool = True,
 ) -> Round:
-    """One round: actives, then learners, then standbys. The order of hosts and tasks does not matter.
+    """Decide one round: actives, then learners, then standbys. The order of hosts and tasks does not matter.
 
-    ``balancing_factor`` r widens a host's band to ``share / (1 + r) .. share * (1 + r)``. ``begins``: learners may be started;
-    else those there are go on. Raises `Refused`.
+    ``balancing_factor`` r widens a host's band to ``share / (1 + r) .. share * (1 + r)``. ``begins``: learners may start;
+    otherwise existing ones continue. Raises `Refused`.
     """
     ordered_hosts, ordered_tasks = sorted(hosts, key=_ID), sorted(tasks, key=_ID)
     check(ordered_hosts, ordered_tasks)
@@ -74,7 +72,7 @@ def assign(
 class _Board:
     """A round in progress. Hosts and tasks are indices into the lists sorted by id, so index order is id order."""
 
-    def __init__(self, hosts: Sequence[Host], tasks: Sequence[Task], factor: Fraction, limits: Limits) -> None:
+    def __init__(self, hosts: Sequence[LearnerHost], tasks: Sequence[StatefulTask], factor: Fraction, limits: Limits) -> None:
         self.hosts, self.tasks, self.limits = hosts, tasks, limits
         self.index = {host.id: number for number, host in enumerate(hosts)}
         self.is_running = [host.state is HostState.RUNNING for host in hosts]
@@ -142,7 +140,7 @@ class _Board:
         return True
 
     def _house(self, homeless: list[int]) -> None:
-        """Start tasks of which no replica is left where the active load per capacity is lowest."""
+        """Start tasks that have no replica left where the active load per capacity is lowest."""
         loads = self._actives()
         heap = [(loads[h] * self.unit[h], h) for h in self.running]
         heapq.heapify(heap)
@@ -171,14 +169,14 @@ class _Board:
             self.projected[owner if learner == _NONE else learner] += 1
 
     def drain(self, version: Version) -> None:
-        """Start a learner for every task on a leaving host, where load is wanted most."""
+        """Start learners for the tasks of leaving hosts: on new hosts up to their share (V1), then within every band."""
         if version is Version.V1:
             self._shift(self.leaving, [0] * len(self.hosts), self.new, self.share)
         for fill in (self.low, self.high):
             self._shift(self.leaving, [0] * len(self.hosts), self.running, fill)
 
     def balance(self, version: Version) -> None:
-        """V1: fill new hosts up to their share. V2: bring every host into its band."""
+        """Balance: V1 fills new hosts up to their share, V2 brings every host into its band."""
         if version is Version.V1:
             self._shift(self.running, self.high, self.new, self.share)
             self._shift(self.running, self.share, self.new, self.share)
@@ -188,10 +186,10 @@ class _Board:
             self._shift(self.running, self.high, self.running, self.high)
 
     def _shift(self, donors: list[int], keep: list[int], takers: list[int], fill: list[int]) -> None:
-        """Start learners from donors above ``keep`` to takers below ``fill``, as long as there are both.
+        """Start learners from donors above ``keep`` to takers below ``fill``, while there are both.
 
-        Donors only lose and takers only gain, and no host is both: so one pass over the standbys, least lag first, finds
-        every learner that can begin as a standby.
+        Donors only lose and takers only gain, and no host is both, so one pass over the standbys, least lag first, finds every
+        learner that can start from a standby.
         """
         givers = [h for h in donors if self.projected[h] > keep[h]]
         needy = [h for h in takers if self.projected[h] < fill[h]]
@@ -244,7 +242,7 @@ class _Board:
     # Standbys
 
     def keep_standbys(self) -> None:
-        """Keep what there is up to the number, least lag first."""
+        """Keep existing standbys up to the number wanted, least lag first."""
         for standbys in self.standbys.values():
             del standbys[self.limits.num_standbys :]
         self.replicas = self._actives()
@@ -256,7 +254,7 @@ class _Board:
                 self.replicas[host] += 1
 
     def add_standbys(self) -> None:
-        """Add what is missing: the owner that has just been left, else the host with the fewest replicas per capacity."""
+        """Add missing standbys: on the previous owner, else on the host with the fewest replicas per capacity."""
         wanted = self.limits.num_standbys
         if wanted == 0:
             return
@@ -300,13 +298,13 @@ class _Board:
             heapq.heappush(heap, rank)
 
     def _rank(self, host: int) -> int:
-        """Replicas per capacity, then id, as one number: there may be hundreds of thousands of comparisons."""
+        """Return replicas per capacity, then id, as one number: there may be hundreds of thousands of comparisons."""
         return self.replicas[host] * self.unit[host] * len(self.hosts) + host
 
     # Result
 
     def result(self, version: Version) -> Round:
-        """The outcome, and its difference from the input as moves."""
+        """Return the outcome, with its difference from the input as moves."""
         names = [host.id for host in self.hosts]
         actives = self._actives()
         load = {name: HostLoad(actives[h], self.projected[h], self.low[h], self.high[h]) for h, name in enumerate(names)}
@@ -357,7 +355,7 @@ class _Board:
                 yield from _dropped(MoveKind.DROP_STANDBY, task, before=task.standbys, kept=kept.union(after))
 
 
-def _dropped(kind: MoveKind, task: Task, before: tuple[Replica, ...], kept: set[str]) -> Iterable[Move]:
+def _dropped(kind: MoveKind, task: StatefulTask, before: tuple[Replica, ...], kept: set[str]) -> Iterable[Move]:
     for host in sorted([replica.host for replica in before if replica.host not in kept]):
         yield Move(kind, task.id, host, None)
 

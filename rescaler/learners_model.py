@@ -1,7 +1,7 @@
-"""Hosts, stateful tasks, their replicas, and the words of one round of learner assignment.
+"""The values of learner assignment: hosts, stateful tasks, their replicas, moves and rounds.
 
-A task is a stateful shard with one active owner; standbys are replicas kept for failures; a learner restores on a host that
-shall become the owner (Kafka calls it a warm-up replica: KIP-429, KIP-441). What it does not do: assign anything.
+A task is a stateful shard with one active owner. Standbys are replicas kept for failures. A learner restores state on the host
+that is to become the owner (Kafka's warm-up replica: KIP-429, KIP-441).
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ class Version(StrEnum):
 
 
 class HostState(StrEnum):
-    """May a host receive tasks?"""
+    """Whether a host may receive tasks."""
 
     RUNNING = "running"
     LEAVING = "leaving"
-    """It drains, then goes; its replicas are no candidates."""
+    """It drains, then goes; its replicas cannot take over."""
 
 
 class MoveKind(StrEnum):
@@ -56,22 +56,22 @@ class MoveKind(StrEnum):
     RECOVER = "recover"
     """A task without a live owner was placed."""
     LEARN = "learn"
-    """A learner was started, perhaps from a standby."""
+    """A learner started, perhaps from a standby."""
     ADD_STANDBY = "add_standby"
     DROP_LEARNER = "drop_learner"
     DROP_STANDBY = "drop_standby"
 
 
 @dataclass(frozen=True, slots=True)
-class Host:
-    """A host that is alive; one that is not listed is dead."""
+class LearnerHost:
+    """A live host; a host that is not listed is dead."""
 
     id: str
     capacity: int = 1
     """Integer weight, at least 1."""
     state: HostState = HostState.RUNNING
     new: bool = False
-    """It has just joined; V1 serves only such hosts."""
+    """It has just joined; V1 fills only such hosts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +84,12 @@ class Replica:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class StatefulTask:
     """A task as observed."""
 
     id: str
     active: str | None
-    """Its owner; None, or a host that is not listed: an orphan."""
+    """Its owner. None, or a host that is not listed: the task is an orphan."""
     learners: tuple[Replica, ...] = ()
     standbys: tuple[Replica, ...] = ()
 
@@ -99,9 +99,9 @@ class Limits:
     """What one round may do."""
 
     acceptable_lag: int = 10_000
-    """A replica within it is ready."""
+    """A replica with at most this lag is ready."""
     num_standbys: int = 0
-    """Replicas kept per task, a learner counted in."""
+    """Replicas to keep per task, including a learner."""
     max_learners: int | None = None
     """Learners in flight over all tasks; None: no limit."""
 
@@ -119,7 +119,7 @@ class Limits:
 
 
 class Assignment(msgspec.Struct, frozen=True, gc=False):
-    """Where a task's replicas shall be after the round. Hundreds of thousands are made in a round, hence no dataclass."""
+    """Where a task's replicas will be after the round. A struct, not a dataclass: a round makes hundreds of thousands."""
 
     id: str
     active: str
@@ -151,18 +151,18 @@ class Band:
 
 @dataclass(frozen=True, slots=True)
 class HostLoad:
-    """A host after the round."""
+    """A host's load after the round."""
 
     active: int
     """Tasks it owns."""
     projected: int
-    """Tasks it owns or will own: each task counts at its learner, else at its owner."""
+    """Tasks it owns or will own: a task counts at its learner, else at its owner."""
     low: int
     high: int
 
     @property
     def is_in_band(self) -> bool:
-        """Whether the projected load is what the host should have."""
+        """Whether the projected load is within the host's band."""
         return self.low <= self.projected <= self.high
 
 
@@ -174,16 +174,16 @@ class Round:
     """In the order of their ids."""
     moves: tuple[Move, ...]
     converged: bool
-    """Nothing is left to do: run again on its own outcome, the round gives no moves."""
+    """Nothing is left to do: a round on this outcome would make no moves."""
     balanced: bool
     """Every host's projected load is in its band."""
     under_replicated: int
-    """Tasks short of standbys for want of a host."""
+    """Tasks that lack standbys because no host is left for them."""
     learners_in_flight: int
     lagging_actives: tuple[str, ...]
-    """Tasks that this round had to place on a replica that is not ready, or on none."""
+    """Tasks this round placed on a replica that is not ready, or on no replica."""
     undrained: tuple[str, ...]
-    """Leaving hosts that still own tasks; the others may go."""
+    """Leaving hosts that still own tasks; other leaving hosts may go."""
     load: dict[str, HostLoad]
     """By host id, in order."""
 
@@ -192,7 +192,7 @@ _EXPONENT_MAX = 400
 
 
 def exact_factor(value: object) -> Fraction:
-    """The balancing factor as the decimal it was written as: 0.1 is one tenth, also when it comes as a float.
+    """Return the balancing factor as an exact decimal: 0.1 is one tenth, even as a float.
 
     Raises `Refused` with INVALID_FACTOR for anything but a finite number of at least 0 (with an exponent within ±400).
     """
@@ -209,10 +209,10 @@ def exact_factor(value: object) -> Fraction:
     raise Refused(AssignRefusal.INVALID_FACTOR, message, {"field": "balancing_factor"})
 
 
-def bands(hosts: Mapping[str, Host], task_count: int, factor: Fraction) -> dict[str, Band]:
-    """Each host's band: ``floor(e / (1 + r))`` to ``ceil(e * (1 + r))`` around ``e = tasks * capacity / running capacity``.
+def bands(hosts: Mapping[str, LearnerHost], task_count: int, factor: Fraction) -> dict[str, Band]:
+    """Return each host's band, ``floor(e / (1 + r))`` to ``ceil(e * (1 + r))`` with ``e = tasks * capacity / running capacity``.
 
-    A leaving host's share is 0. All in integers; nothing is rounded on the way.
+    A leaving host's share is 0. Integer arithmetic; nothing is rounded on the way.
     """
     total = sum(host.capacity for host in hosts.values() if host.state is HostState.RUNNING)
     p, q = (1 + factor).as_integer_ratio()
@@ -223,8 +223,8 @@ def bands(hosts: Mapping[str, Host], task_count: int, factor: Fraction) -> dict[
     return result
 
 
-def check(hosts: tuple[Host, ...] | list[Host], tasks: tuple[Task, ...] | list[Task]) -> None:
-    """Refuse what no cluster can look like; see `AssignRefusal`."""
+def check(hosts: tuple[LearnerHost, ...] | list[LearnerHost], tasks: tuple[StatefulTask, ...] | list[StatefulTask]) -> None:
+    """Refuse an impossible cluster; see `AssignRefusal`."""
     _check_hosts(hosts)
     seen: set[str] = set()
     for task in tasks:
@@ -237,7 +237,7 @@ def check(hosts: tuple[Host, ...] | list[Host], tasks: tuple[Task, ...] | list[T
         raise Refused(AssignRefusal.NO_ELIGIBLE_HOST, "no host is running; tasks have nowhere to go")
 
 
-def _check_hosts(hosts: tuple[Host, ...] | list[Host]) -> None:
+def _check_hosts(hosts: tuple[LearnerHost, ...] | list[LearnerHost]) -> None:
     names: set[str] = set()
     for host in hosts:
         if host.id in names:
@@ -248,7 +248,7 @@ def _check_hosts(hosts: tuple[Host, ...] | list[Host]) -> None:
             raise Refused(AssignRefusal.INVALID_CAPACITY, message, {"host": host.id})
 
 
-def _check_replicas(task: Task) -> None:
+def _check_replicas(task: StatefulTask) -> None:
     used = {task.active}
     for replica in task.learners + task.standbys:
         if replica.lag >= 0 and replica.host not in used:

@@ -1,9 +1,9 @@
-"""The one way the rescaler's pure parts say no: a code from a closed set, a sentence, and the place.
+"""How the rescaler's pure parts refuse input: a code from a closed set, a sentence, and the place.
 
     Exception
-    └── Refused          the caller's data cannot be accepted; nothing has been changed
+    └── Refused          the caller's data cannot be accepted; nothing has changed
 
-What it does not do: describe our own mistakes (those are assertions or ``ValueError``) or failures of the outside world.
+Our own mistakes are assertions or ``ValueError``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 Place = Mapping[str, str | int]
-"""Where the refusal belongs: any of ``field``, ``fragment``, ``task``, ``host``."""
+"""What the refusal is about: any of ``field``, ``fragment``, ``task``, ``host``."""
 
 
 class Refused(Exception):
@@ -24,5 +24,5 @@ class Refused(Exception):
         self.place: dict[str, str | int] = dict(place or {})
 
     def as_error(self) -> dict[str, str | int]:
-        """The ``error`` object of a command's answer."""
+        """Return the ``error`` object of a command's answer."""
         return {"code": self.code, "message": self.message, **self.place}

@@ -1,8 +1,7 @@
-"""Which parallel units shall run each fragment, and which vnodes move: from wishes to one checked plan.
+"""Plans which parallel units run each fragment and which vnodes move, after RisingWave's RescheduleFragmentRequest.
 
-`plan_desired` spreads a wanted parallelism over the workers; `plan_request` takes named units as they are. Both answer
-with a `Plan`, which `applied` turns into the next generation of the cluster. After RisingWave's RescheduleFragmentRequest.
-What it does not do: touch a cluster, or carry the plan out (`reschedule_steps`).
+`plan_desired` spreads a wanted parallelism over the workers; `plan_request` takes named units as they are. Both return a `Plan`;
+`applied` turns it into the next generation of the cluster. Nothing here touches a running cluster.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from rescaler.reschedule_cluster import Cluster, Distribution, Fragment, Worker,
 
 
 class RescheduleRefusal(StrEnum):
-    """Why a reschedule was refused, in the order of the checks (after the document itself was read)."""
+    """Why a reschedule was refused, in the order of the checks."""
 
     STALE_GENERATION = "STALE_GENERATION"
     CLUSTER_INCONSISTENT = "CLUSTER_INCONSISTENT"
@@ -42,7 +41,7 @@ Codes = RescheduleRefusal
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One fragment's part of a request: sorted units that come and go."""
+    """One fragment's part of a request: units to add and to remove, sorted."""
 
     added: tuple[int, ...] = ()
     removed: tuple[int, ...] = ()
@@ -50,13 +49,13 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A checked request with what it leads to; fragments without a change are not in it."""
+    """A checked request and its result; fragments without a change are left out."""
 
     base_generation: int
-    """The generation it was made for, and the only one it may be applied to."""
+    """The generation it was made for; it may be applied to no other."""
     changes: dict[int, Change]
     units: dict[int, tuple[int, ...]]
-    """Each changed fragment's sorted units afterwards."""
+    """Each changed fragment's units afterwards, sorted."""
     mappings: dict[int, tuple[int, ...] | None]
     """Each changed fragment's unit per vnode afterwards; None for single."""
     moved: dict[int, int]
@@ -64,7 +63,7 @@ class Plan:
 
     @property
     def is_noop(self) -> bool:
-        """Nothing changes; the generation stays."""
+        """Whether nothing changes, not even the generation."""
         return not self.changes
 
     @property
@@ -74,9 +73,9 @@ class Plan:
 
 
 def plan_desired(cluster: Cluster, desired: Mapping[int, object], *, expected_generation: int | None = None) -> Plan:
-    """The plan that gives each fragment its wanted parallelism with the fewest changes, spread over running workers.
+    """Return the plan that gives each fragment its wanted parallelism with the fewest changes, spread over running workers.
 
-    All units on workers that go soon are given up. Raises `Refused` with the first code of `RescheduleRefusal` that holds.
+    Fragments give up all units on workers that are leaving. Raises `Refused` with the first code that holds.
     """
     _check_cluster(cluster, expected_generation)
     fragments = _by_id(cluster)
@@ -90,7 +89,7 @@ def plan_desired(cluster: Cluster, desired: Mapping[int, object], *, expected_ge
 
 
 def plan_request(cluster: Cluster, request: Mapping[int, Change], *, expected_generation: int | None = None) -> Plan:
-    """The plan of a request that names its units itself. Raises `Refused` with the first code that holds."""
+    """Return the plan for a request that names its units. Raises `Refused` with the first code that holds."""
     _check_cluster(cluster, expected_generation)
     fragments, worker_of = _by_id(cluster), cluster.worker_of_unit()
     for fragment_id in sorted(request):
@@ -102,7 +101,7 @@ def plan_request(cluster: Cluster, request: Mapping[int, Change], *, expected_ge
 
 
 def applied(cluster: Cluster, plan: Plan) -> Cluster:
-    """The cluster after the plan's commit. Refused with STALE_GENERATION if it was made for another generation."""
+    """Return the cluster after the plan. Refused with STALE_GENERATION if the plan was made for another generation."""
     check_generation(cluster, plan.base_generation)
     changed = [
         replace(fragment, parallel_units=plan.units[fragment.id], mapping=plan.mappings[fragment.id])
@@ -113,9 +112,9 @@ def applied(cluster: Cluster, plan: Plan) -> Cluster:
 
 
 def check_generation(cluster: Cluster, expected: int | None) -> None:
-    """Refuse with STALE_GENERATION what was made for another generation."""
+    """Refuse another generation with STALE_GENERATION."""
     if expected is not None and expected != cluster.generation:
-        message = f"made for generation {expected}, the cluster is at {cluster.generation}; read it again"
+        message = f"made for generation {expected}, but the cluster is at {cluster.generation}; read it again"
         raise Refused(Codes.STALE_GENERATION, message)
 
 
@@ -143,9 +142,9 @@ def _plan(cluster: Cluster, fragments: Mapping[int, Fragment], changes: Mapping[
 
 
 class _Offer:
-    """The units of running workers, and how many fragments use each of them as one fragment after another is planned.
+    """The units of running workers, with how many fragments use each. Updated after each fragment that is planned.
 
-    Each worker's units are kept in order of use, so that its best unit is found without looking at all of them.
+    Each worker's units are kept in order of use, so its best unit is found without a search.
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -154,13 +153,13 @@ class _Offer:
         self._worker_of = {unit: at for at, worker in enumerate(running) for unit in worker.parallel_units}
         self._by_use = [sorted((self._uses[unit], unit) for unit in worker.parallel_units) for worker in running]
         self.eligible = len(self._worker_of)
-        """Units on running workers: the most that a fragment can have."""
+        """Units on running workers: the most a fragment can have."""
 
     def spread(self, fragment: Fragment, wanted: int) -> Change:
-        """Give up what leaves soon, then add on the emptiest or remove from the fullest worker, one unit at a time.
+        """Give up units on leaving workers, then add on the emptiest or remove from the fullest worker, one unit at a time.
 
-        Ties go to the unit that the fewest fragments use, then the lowest id (removing: the other way round). The fragments
-        that are planned after this one see its units as used.
+        Ties go to the unit used by the fewest fragments, then to the lowest id (when removing, the other way round). Fragments
+        planned later see these units as used.
         """
         used = set(fragment.parallel_units)
         stay = used & self._worker_of.keys()
@@ -273,7 +272,7 @@ def _check_lists(fragment: Fragment, change: Change) -> None:
 def _check_units(fragment: Fragment, change: Change, worker_of: Mapping[int, Worker]) -> None:
     added, removed, used = set(change.added), set(change.removed), set(fragment.parallel_units)
     if unknown := (added | removed) - set(worker_of):
-        raise _refused(Codes.UNKNOWN_PARALLEL_UNIT, fragment.id, f"names parallel unit {min(unknown)} of no worker")
+        raise _refused(Codes.UNKNOWN_PARALLEL_UNIT, fragment.id, f"names parallel unit {min(unknown)}, which no worker has")
     if foreign := removed - used:
         raise _refused(Codes.NOT_OCCUPIED, fragment.id, f"does not occupy parallel unit {min(foreign)}")
     if taken := added & used:

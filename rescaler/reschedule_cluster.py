@@ -1,7 +1,6 @@
 """Workers, parallel units and the fragments that occupy them (after RisingWave's RFC on fine-grained scaling).
 
-A unit belongs to one worker and holds at most one actor of each fragment; different fragments share it freely.
-What it does not do: decide who runs where.
+A unit belongs to one worker and holds at most one actor of each fragment; different fragments may share it.
 """
 
 from __future__ import annotations
@@ -11,16 +10,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from rescaler import vnodes
+from contracts.vnodes import DEFAULT_VNODES, uniform_mapping
 from rescaler.refusals import Refused
 
 
 class WorkerState(StrEnum):
-    """May something new be placed on a worker?"""
+    """Whether something new may be placed on a worker."""
 
     RUNNING = "running"
     REMOVED_SOON = "removed_soon"
-    """Nothing new; what runs there keeps running until it is rescheduled."""
+    """Takes nothing new; what runs there keeps running until it is rescheduled."""
 
 
 class Distribution(StrEnum):
@@ -34,7 +33,7 @@ class Distribution(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """A process that offers parallel units; one that crashed is not listed."""
+    """A process that offers parallel units; a crashed one is not listed."""
 
     id: int
     host: str
@@ -60,29 +59,29 @@ class Cluster:
     generation: int
     workers: tuple[Worker, ...]
     fragments: tuple[Fragment, ...]
-    vnodes: int = vnodes.DEFAULT_VNODES
+    vnodes: int = DEFAULT_VNODES
 
     def fragment(self, fragment_id: int) -> Fragment | None:
-        """The fragment of that id."""
+        """Return the fragment with this id."""
         return next((fragment for fragment in self.fragments if fragment.id == fragment_id), None)
 
     def mapping_of(self, fragment: Fragment) -> tuple[int, ...] | None:
-        """The fragment's mapping, worked out where it was left out; None for single."""
+        """Return the fragment's mapping, computed if it was left out; None for single."""
         if fragment.distribution is Distribution.SINGLE:
             return None
-        return fragment.mapping or vnodes.uniform_mapping(fragment.parallel_units, self.vnodes)
+        return fragment.mapping or uniform_mapping(fragment.parallel_units, self.vnodes)
 
     def with_fragments(self, changed: Iterable[Fragment]) -> Cluster:
-        """The same generation with these fragments in place of their namesakes."""
+        """Return the same generation with these fragments replacing those of the same id."""
         by_id = {fragment.id: fragment for fragment in changed}
         return replace(self, fragments=tuple(by_id.get(fragment.id, fragment) for fragment in self.fragments))
 
     def worker_of_unit(self) -> dict[int, Worker]:
-        """The worker of each unit."""
+        """Return the worker of each unit."""
         return {unit: worker for worker in self.workers for unit in worker.parallel_units}
 
     def check(self) -> None:
-        """Refuse with CLUSTER_INCONSISTENT what no cluster can look like."""
+        """Refuse an impossible cluster with CLUSTER_INCONSISTENT."""
         _refuse_repeated("worker", (worker.id for worker in self.workers))
         _refuse_repeated("parallel unit", (unit for worker in self.workers for unit in worker.parallel_units))
         _refuse_repeated("fragment", (fragment.id for fragment in self.fragments))
@@ -107,7 +106,7 @@ class Cluster:
         if fragment.mapping is not None and len(fragment.mapping) != self.vnodes:
             return f"maps {len(fragment.mapping)} vnodes instead of {self.vnodes}"
         if fragment.mapping is not None and set(fragment.mapping) != units:
-            return "maps vnodes to other parallel units than its own"
+            return "maps vnodes to parallel units that are not its own"
         return None
 
     def _single_problem(self, fragment: Fragment) -> str | None:

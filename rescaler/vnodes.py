@@ -1,7 +1,7 @@
-"""Which parallel unit holds which virtual node of a hash-distributed fragment.
+"""Maps the virtual nodes of a hash-distributed fragment to parallel units.
 
-A mapping is a tuple: the unit id at each vnode. `remapped` moves the fewest vnodes that any even mapping of the new
-units can do with. What it does not do: choose units, or know anything of state sizes.
+A mapping is a tuple: the unit id at each vnode. `remapped` moves the fewest vnodes that an even mapping to the
+new units allows. State sizes are not considered.
 """
 
 from __future__ import annotations
@@ -13,26 +13,16 @@ from collections.abc import Mapping as Table
 Mapping = tuple[int, ...]
 """Unit id per vnode."""
 
-DEFAULT_VNODES = 256
-"""Vnodes of a hash fragment unless the cluster says otherwise."""
-
 VNODES_MAX = 1 << 20
 """More than this is taken for a mistake."""
 
 
-def uniform_mapping(units: Iterable[int], vnodes: int) -> Mapping:
-    """Blocks of equal length over the sorted units; the first ``vnodes mod n`` units get one vnode more."""
-    ordered = sorted(units)
-    quota, extra = divmod(vnodes, len(ordered))
-    return tuple(unit for rank, unit in enumerate(ordered) for _ in range(quota + (rank < extra)))
-
-
 def remapped(mapping: Sequence[int], units: Iterable[int], host_of: Table[int, str] | None = None) -> Mapping:
-    """An even mapping onto ``units`` with the least movement: `least_moved` vnodes change their unit, not one more.
+    """Return an even mapping onto ``units`` with the least movement: exactly `least_moved` vnodes change their unit.
 
     Every unit ends with ``q`` or ``q + 1`` vnodes (``q, r = divmod(vnodes, n)``), exactly ``r`` with ``q + 1``; the larger
-    quotas go to the units that hold most. A unit keeps its first vnodes up to its quota; only the rest moves, where hosts are
-    given to a unit of the same host as long as one of those has room: such a move copies no state.
+    quotas go to the units that hold most. A unit keeps its first vnodes up to its quota; only the rest moves. Given
+    hosts, it moves to a unit of the same host while one has room: such a move copies no state.
     """
     room = _quotas(Counter(mapping), sorted(units), len(mapping))
     result: list[int | None] = []
@@ -48,7 +38,7 @@ def remapped(mapping: Sequence[int], units: Iterable[int], host_of: Table[int, s
 
 
 def least_moved(mapping: Sequence[int], units: Iterable[int]) -> int:
-    """The least number of vnodes that must move for an even mapping onto ``units``, by formula.
+    """Return the least number of vnodes that must move for an even mapping onto ``units``, by formula.
 
     ``vnodes - sum(min(held, q)) - min(r, number of kept units holding more than q)``, over the units that are kept.
     """
@@ -59,12 +49,12 @@ def least_moved(mapping: Sequence[int], units: Iterable[int]) -> int:
 
 
 def moved_count(before: Sequence[int], after: Sequence[int]) -> int:
-    """How many vnodes changed their unit."""
+    """Return how many vnodes changed their unit."""
     return sum(old != new for old, new in zip(before, after, strict=True))
 
 
 def moved_between_hosts(before: Sequence[int], after: Sequence[int], host_of: Table[int, str]) -> int:
-    """How many vnodes changed their host; a unit without one is gone, and what it held must be fetched from elsewhere."""
+    """Return how many vnodes changed their host. A unit without a host is gone; its state must be fetched from elsewhere."""
     return sum(
         old != new and (old not in host_of or host_of[old] != host_of.get(new)) for old, new in zip(before, after, strict=True)
     )

@@ -1,4 +1,4 @@
-"""Waiting for something that is away: growing pauses, a line every few seconds, no giving up unless told to."""
+"""Retries until something that is away comes back: growing pauses, a log line every few seconds, no giving up unless told to."""
 
 import logging
 import threading
@@ -14,9 +14,9 @@ _SAY_EVERY_S = 4.0
 
 
 class Seldom:
-    """Lets a line through that would be said again and again: the first, and then one every ``every_s``.
+    """Throttles a repeated log line: lets the first through, then one every ``every_s``.
 
-    Two threads that ask at the same instant may both be let through.
+    Two threads that ask at the same instant may both get through.
     """
 
     def __init__(self, every_s: float = _SAY_EVERY_S) -> None:
@@ -24,7 +24,7 @@ class Seldom:
         self._said_s: float | None = None
 
     def is_time(self) -> bool:
-        """Say whether to say it now; if so, it counts as said."""
+        """Return whether to log the line now; if so, it counts as logged."""
         now_s = time.monotonic()
         if self._said_s is not None and now_s - self._said_s < self._every_s:
             return False
@@ -44,10 +44,10 @@ def wait_for(
     stop: threading.Event,
     log: logging.Logger,
 ) -> T:
-    """Call ``attempt`` until it returns, pausing longer after each of the ``expected`` errors.
+    """Call ``attempt`` until it returns; pause longer after each ``expected`` error.
 
     Raises:
-        Stopped: ``stop`` was set meanwhile.
+        Stopped: ``stop`` was set in the meantime.
     """
     pause_s, began_s, seldom = _FIRST_PAUSE_S, time.monotonic(), Seldom()
     while not stop.is_set():

@@ -1,19 +1,27 @@
-"""A role's own small HTTP server, on loopback unless told otherwise.
+"""A role's small HTTP server, on loopback by default.
 
-``GET /health`` answers 200 with a JSON document when the role is ready, else 503; ``GET /metrics`` shows its figures.
+``GET /health`` answers 200 with a JSON document when the role is ready, else 503; ``GET /metrics`` serves its metrics.
+Clients that send nothing, or little by little, hold a bounded number of threads for a bounded time.
 """
 
+import contextlib
+import io
 import json
 import logging
+import socket
 import threading
+import time
 from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from contracts.errors import SettingsError, reason_of
 from contracts.settings import RoadSettings
+from runtime.http import UntilDeadline
 from runtime.metrics import RoleMetrics
 
+CONNECTIONS_MAX = 16  # at once; another one takes the place of the oldest
+REQUEST_WITHIN_S = 5.0
 HealthReport = Callable[[], Mapping[str, Any]]
 _log = logging.getLogger("surescale.health")
 
@@ -22,10 +30,10 @@ class HealthServer:
     """Serves ``report()``, whose key ``ready`` decides between 200 and 503, and the role's metrics. Port 0 serves nothing."""
 
     def __init__(self, settings: RoadSettings, report: HealthReport, metrics: RoleMetrics | None = None) -> None:
-        """Take the port.
+        """Bind the port.
 
         Raises:
-            SettingsError: it cannot be had; names the setting and the fix.
+            SettingsError: the port is not available; names the setting and the fix.
         """
         host, port = settings.health_host, settings.health_port
         shown = metrics.of(report) if metrics else None
@@ -51,13 +59,45 @@ class HealthServer:
 
 
 class _Server(ThreadingHTTPServer):
+    request_queue_size = 128  # else a burst of connections makes a probe wait for its retry
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        self._open: dict[socket.socket, None] = {}  # oldest first
+        self._lock = threading.Lock()
+        super().__init__(*args, **more)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer in a thread; if there are too many, end the oldest connection, so that a probe always gets its turn."""
+        with self._lock:
+            if len(self._open) >= CONNECTIONS_MAX:
+                oldest = next(iter(self._open))
+                del self._open[oldest]
+                with contextlib.suppress(OSError):
+                    oldest.shutdown(socket.SHUT_RDWR)
+            self._open[request] = None
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Close a connection that was answered."""
+        with self._lock:
+            self._open.pop(request, None)
+        super().shutdown_request(request)
+
     def handle_error(self, request: object, client_address: object) -> None:
-        """Whoever asks may go away before the answer: that is no error of the role, and no trace belongs beside its log."""
+        """Ignore clients that disconnect before the answer; they are no error of the role."""
         _log.debug("an answer to %s broke off", client_address, exc_info=True)
 
 
 def _handler(report: HealthReport, metrics: RoleMetrics | None) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
+        timeout = REQUEST_WITHIN_S
+
+        def setup(self) -> None:
+            """Give the whole request a deadline; ``timeout`` alone starts again with every byte."""
+            super().setup()
+            deadline_s = time.monotonic() + REQUEST_WITHIN_S
+            self.rfile = io.BufferedReader(UntilDeadline(self.connection, self.rfile.detach(), deadline_s))
+
         def do_GET(self) -> None:
             path = self.path.partition("?")[0].rstrip("/")
             if path == "/health":
@@ -94,6 +134,6 @@ def _handler(report: HealthReport, metrics: RoleMetrics | None) -> type[BaseHTTP
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:
-            """Polls are not worth a line."""
+            """Log nothing: polls are not worth a line."""
 
     return Handler

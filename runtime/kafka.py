@@ -1,24 +1,27 @@
-"""Kafka clients with the road's settings. Every role gets its clients here, so that all hash keys and read transactions alike."""
+"""Kafka clients with the road's settings. Every role gets its clients here, so that all treat keys and transactions alike."""
 
 import logging
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from contracts.settings import RoadSettings
-from contracts.topics import LIBRDKAFKA_CONSUMER, LIBRDKAFKA_PRODUCER, TOPICS, TopicNames
+from contracts.topics import LIBRDKAFKA_CONSUMER, LIBRDKAFKA_PRODUCER, READER_GROUP, TOPICS, TopicNames
 from runtime.backoff import wait_for
+from runtime.kafka_errors import is_end, is_record
+from runtime.kafka_security import librdkafka_options
 
 METADATA_TIMEOUT_S = 5.0
 REQUEST_TIMEOUT_S = 10.0
+BATCH_RECORDS = 2_000  # of a reader, at most
 CREATE_TIMEOUT_S = 60.0  # of all topics together, on a broker that answers
 
-# Admin requests do not mark these as retriable.
-_KNOWN_A_MOMENT_LATER = frozenset(
+# The broker recovers from these within moments, though admin requests do not mark them as retriable.
+_PASSING = frozenset(
     {
         KafkaError.UNKNOWN_TOPIC_OR_PART,
         KafkaError.NOT_LEADER_FOR_PARTITION,
@@ -31,23 +34,23 @@ _KNOWN_A_MOMENT_LATER = frozenset(
 
 def producer(settings: RoadSettings, **overrides: object) -> Producer:
     """Return an idempotent producer that partitions by murmur2."""
-    return Producer(_quiet({"bootstrap.servers": settings.bootstrap, **LIBRDKAFKA_PRODUCER, **overrides}))
+    return Producer({**_address(settings), **LIBRDKAFKA_PRODUCER, **overrides})
 
 
 def consumer(settings: RoadSettings, group: str, **overrides: object) -> Consumer:
     """Return a read-committed consumer; ``group`` matters only to those that subscribe."""
-    base = {"bootstrap.servers": settings.bootstrap, "group.id": group, **LIBRDKAFKA_CONSUMER}
-    return Consumer(_quiet({**base, **overrides}))
+    return Consumer({**_address(settings), "group.id": group, **LIBRDKAFKA_CONSUMER, **overrides})
 
 
 def admin_client(settings: RoadSettings) -> AdminClient:
     """Return a client that asks for topics and offsets."""
-    return AdminClient(_quiet({"bootstrap.servers": settings.bootstrap}))
+    return AdminClient(_address(settings))
 
 
-def _quiet(config: Mapping[str, Any]) -> dict[str, Any]:
-    # A broker that is away is said by wait_for, not by librdkafka's own stderr.
-    return {"logger": logging.getLogger("surescale.librdkafka"), **config}
+def _address(settings: RoadSettings) -> dict[str, Any]:
+    """Return how to reach the broker. ``wait_for`` reports an absent one; librdkafka's own lines go to a logger."""
+    quiet = {"logger": logging.getLogger("surescale.librdkafka")}
+    return {"bootstrap.servers": settings.bootstrap, **librdkafka_options(settings), **quiet}
 
 
 def wait_for_topics(settings: RoadSettings, names: Sequence[str], *, stop: threading.Event, log: logging.Logger) -> None:
@@ -80,7 +83,7 @@ def create_topics(settings: RoadSettings) -> list[str]:
         NewTopic(full(topic.name), num_partitions=topic.partitions, replication_factor=-1, config=topic.config())
         for topic in TOPICS.values()
     ]
-    # Asked first: a broker that is away would be known only after all the time that creating may take.
+    # Asked first: without this, a missing broker would show only after the full time allowed for creating.
     admin.list_topics(timeout=METADATA_TIMEOUT_S)
     created: list[str] = []
     asked = admin.create_topics(wanted, operation_timeout=REQUEST_TIMEOUT_S, request_timeout=CREATE_TIMEOUT_S)
@@ -95,22 +98,22 @@ def create_topics(settings: RoadSettings) -> list[str]:
 
 
 class LogReader:
-    """Reads topics from their beginning, by plain assignment, always up to an end: what was committed when the call began.
+    """Reads topics from their beginning, without a group, up to what was committed when a call began.
 
-    Used for views (settings, topologies, clock) and wherever "everything acknowledged before now" must have been seen.
+    Used for views (settings, topologies, clock) and wherever everything acknowledged so far must have been seen.
     """
 
     def __init__(self, settings: RoadSettings, names: Sequence[str], *, last: int | None = None) -> None:
-        """Take every partition of the topics (bare names), from the beginning or only its ``last`` offsets (0: what comes next).
+        """Read every partition of the topics (bare names), from the beginning or only its ``last`` offsets (0: what comes next).
 
         Raises:
             KafkaException: a topic does not exist or the broker does not answer.
         """
         full = TopicNames(settings.topic_prefix)
         self._admin = admin_client(settings)
-        # A broker holds a fetch back until there is data; the end behind a transaction marker must be told at once.
-        self._client = consumer(settings, "surescale-reader", **{"enable.partition.eof": True, "fetch.wait.max.ms": 20})
-        # Asked of the admin client, which so learns the leaders.
+        # A broker delays a fetch until there is data; the end behind a transaction marker must be reported at once.
+        self._client = consumer(settings, READER_GROUP, **{"enable.partition.eof": True, "fetch.wait.max.ms": 20})
+        # Asked through the admin client, so that it learns the leaders.
         self._partitions = _partitions(self._admin, [full(name) for name in names])
         self._reached: dict[tuple[str, int], int] = {}
         beginnings = committed_offsets(self._admin, self._partitions, "beginning")
@@ -121,21 +124,27 @@ class LogReader:
         self._client.assign([TopicPartition(topic, partition, at) for (topic, partition), at in starts.items()])
         self._reached.update(starts)
 
-    def read_to_end(self, timeout_s: float = 30.0) -> list[Message]:
-        """Return the records between the last call and the end of what is committed now, in order within each partition.
+    def read_to_end(self, timeout_s: float = 30.0) -> Iterator[Message]:
+        """Yield the records from the last call up to the end of what is committed now, in order within each partition.
+
+        Records come as they arrive, so a long topic does not have to fit into memory. Take all of them: a record that is not
+        taken is not read again.
 
         Raises:
-            TimeoutError: the end was not reached in time.
+            TimeoutError: for ``timeout_s`` nothing arrived, short of the end.
             KafkaException: the broker refused.
         """
-        ends = self._ends()
+        return self._read_to(self._ends(), timeout_s)
+
+    def _read_to(self, ends: Mapping[tuple[str, int], int], timeout_s: float) -> Iterator[Message]:
         deadline = time.monotonic() + timeout_s
-        records: list[Message] = []
         while any(self._reached[key] < end for key, end in ends.items()):
             if time.monotonic() > deadline:
                 raise TimeoutError(f"Kafka did not deliver up to the end of {sorted({topic for topic, _ in ends})}")
-            records += self._consume()
-        return records
+            before = dict(self._reached)
+            yield from self._consume()
+            if self._reached != before:
+                deadline = time.monotonic() + timeout_s
 
     def poll(self, timeout_s: float) -> list[Message]:
         """Return what has arrived, waiting at most ``timeout_s`` for the first record."""
@@ -150,44 +159,60 @@ class LogReader:
 
     def _consume(self, timeout_s: float = 0.05) -> list[Message]:
         records = []
-        first = self._client.poll(timeout_s)
-        for record in [] if first is None else [first, *self._client.consume(num_messages=2000, timeout=0)]:
-            key = (str(record.topic()), int(record.partition() or 0))
-            error = record.error()
-            if error is None:
-                records.append(record)
-                self._reached[key] = int(record.offset() or 0) + 1
-            elif error.code() == KafkaError._PARTITION_EOF:
-                # The end lies behind transaction markers, which are never delivered as records.
-                self._reached[key] = max(self._reached[key], int(record.offset() or 0))
-            elif not error.retriable():
-                raise KafkaException(error)
+        for message in batch(self._client, BATCH_RECORDS, timeout_s):
+            key, offset = (str(message.topic()), int(message.partition() or 0)), int(message.offset() or 0)
+            if is_record(message):
+                records.append(message)
+                self._reached[key] = offset + 1
+            elif is_end(message):
+                self._reached[key] = max(self._reached[key], offset)
         return records
+
+
+def batch(client: Consumer, limit: int, timeout_s: float) -> list[Message]:
+    """Return what has arrived, at most ``limit`` messages, waiting up to ``timeout_s`` for the first one only.
+
+    ``Consumer.consume`` with a timeout would wait for a full batch. Messages may be errors: see `runtime.kafka_errors`.
+    """
+    first = client.poll(timeout_s)
+    return [] if first is None else [first, *client.consume(num_messages=limit - 1, timeout=0)]
 
 
 def committed_offsets(
     admin: AdminClient, partitions: Iterable[TopicPartition], at: Literal["beginning", "end"]
 ) -> dict[tuple[str, int], int]:
-    """Return each partition's oldest offset, or the one behind what is committed, by topic (full name) and number.
+    """Return each partition's oldest offset, or the one after the last committed record, by topic (full name) and number.
 
-    An admin client that does not know the leaders yet (``list_topics``) may wait three seconds before it asks for offsets.
+    Call ``list_topics`` first: an admin client that does not know the leaders may wait three seconds before it asks for offsets.
 
     Raises:
         KafkaException: a partition does not exist, or the broker does not answer.
     """
     spec: OffsetSpec = OffsetSpec.earliest() if at == "beginning" else OffsetSpec.latest()
+    return _offsets(admin, partitions, spec, IsolationLevel.READ_COMMITTED, REQUEST_TIMEOUT_S)
+
+
+def end_offsets(admin: AdminClient, partitions: Iterable[TopicPartition], timeout_s: float) -> dict[tuple[str, int], int]:
+    """Return the offset after each partition's last record, committed or not; otherwise as ``committed_offsets``."""
+    return _offsets(admin, partitions, OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED, timeout_s)
+
+
+def _offsets(
+    admin: AdminClient, partitions: Iterable[TopicPartition], spec: OffsetSpec, isolation: IsolationLevel, timeout_s: float
+) -> dict[tuple[str, int], int]:
     asked: dict[TopicPartition, OffsetSpec] = dict.fromkeys(partitions, spec)
-    deadline = time.monotonic() + REQUEST_TIMEOUT_S
-    while True:
-        futures = admin.list_offsets(asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=REQUEST_TIMEOUT_S)
+    deadline = time.monotonic() + timeout_s
+    while asked:
+        futures = admin.list_offsets(asked, isolation_level=isolation, request_timeout=timeout_s)
         try:
             return {(found.topic, found.partition): future.result().offset for found, future in futures.items()}
         except KafkaException as error:
-            # A partition that was just created, or whose leader just moved, is known to the broker a moment later.
-            if error.args[0].code() not in _KNOWN_A_MOMENT_LATER or time.monotonic() > deadline:
+            # The broker learns of a new partition, or of a new leader, a moment later.
+            if error.args[0].code() not in _PASSING or time.monotonic() > deadline:
                 raise
-            admin.list_topics(timeout=REQUEST_TIMEOUT_S)  # learn who leads now
+            admin.list_topics(timeout=timeout_s)  # learn who leads now
             time.sleep(0.05)
+    return {}
 
 
 def partitions_of(client: Consumer, topic: str) -> list[int]:

@@ -1,7 +1,7 @@
-"""Log set-up of a role process: one event a line on standard error, as text for people or as JSON for programs.
+"""Sets up a role's log: one event per line on standard error, as text for people or JSON for programs.
 
-A line's fields (``log.info("...", extra={"job": job})``) stand behind the text, in JSON under ``fields``. What looks like a
-password is never written, whichever library says it.
+A line's fields (``log.info("...", extra={"job": job})``) follow the text, or are under ``fields`` in JSON. Anything that looks
+like a password is masked, whichever library logs it.
 """
 
 import json
@@ -13,34 +13,40 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
 from contracts.errors import SettingsError
+from contracts.settings import SECRET_NAMES, STARS
+from runtime.printable import printable
 
 _NOISY = ("aiokafka", "faust", "mode", "kafka", "py4j", "aiohttp.access")
 _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 _FORMATS = ("text", "json")
-# What logging itself puts into a record; whatever else stands there is a field that somebody gave.
-_OWN_KEYS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+# Attributes that logging itself sets; any other attribute is a field the caller gave.
+_OWN_KEYS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "role"}
 
-_IN_URL = re.compile(r"(\w[\w+.-]*://[^\s:/@]*):[^\s/@]+@")
-_NAMED = re.compile(r"((?:password|passwd|secret|token|api[_-]?key)[\"']?\s*[=:]\s*[\"']?)[^\s\"',;}\]]+", re.IGNORECASE)
+# A password may have any character; a port that is followed by a path is none, though that path may have an @.
+# Bounded everywhere, so that time grows with the text's length only: it may repeat a record, which anybody may have written.
+_IN_URL = re.compile(r"(?<=://)([^\s:/@]{0,256}):(?!\d{1,5}(?:[/?#,\s]|$))[^\s\"']{1,512}@")
+_NAMED = re.compile(rf"((?:{SECRET_NAMES})[\"']?\s{{0,8}}[=:]\s{{0,8}}[\"']?)[^\s\"',;&}}\]]+", re.IGNORECASE)
 _SECRET_VARIABLE = re.compile(r"PASSWORD|PASSWD|SECRET|TOKEN|API_?KEY")
-_SECRET_CHARACTERS_MIN = 6  # a shorter value would blot out ordinary words
-_STARS = "***"
+_SECRET_CHARACTERS_MIN = 6  # shorter values would mask ordinary words
+TEXT_CHARACTERS_MAX = 16_384
+"""Longer texts are cut: a record may be 16 MiB, and libraries repeat what they cannot read."""
+_LOOKED_AHEAD = 1_024  # more than any pattern above takes
 
 
 @dataclass(frozen=True, slots=True)
 class LogSettings:
-    """What every role reads about its log."""
+    """Log settings of every role."""
 
     log_level: str = "INFO"
-    """Least level that is written: DEBUG, INFO, WARNING, ERROR or CRITICAL."""
+    """Lowest level written: DEBUG, INFO, WARNING, ERROR or CRITICAL."""
     log_format: str = "text"
-    """text: one line for people; json: one JSON object a line. The images set json."""
+    """text: lines for people; json: one JSON object per line. The images set json."""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> "LogSettings":
@@ -57,8 +63,10 @@ class LogSettings:
         return found
 
 
-def set_up_logs(role: str) -> logging.Logger:
-    """Send logs to standard error, as `LogSettings` say, and return the role's logger.
+def set_up_logs(role: str, *, shared_by: Collection[str] = ()) -> logging.Logger:
+    """Send logs to standard error as `LogSettings` says, and return the role's logger.
+
+    A process that several roles share names them in ``shared_by``; what a role's own logger writes then carries that role.
 
     Raises:
         SettingsError: there is no such level or format.
@@ -67,10 +75,11 @@ def set_up_logs(role: str) -> logging.Logger:
     without = _secrets(os.environ)
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines(role, without) if settings.log_format == "json" else TextLines(role, without))
+    handler.addFilter(_Role(role, shared_by))
     logging.basicConfig(level=settings.log_level, handlers=[handler], force=True)
     for noisy in _NOISY:
         logging.getLogger(noisy).setLevel(max(logging.WARNING, logging.getLogger().level))
-    # What librdkafka has to say of a broker that is away is said by runtime.backoff, with less noise.
+    # runtime.backoff reports an absent broker, with less noise than librdkafka.
     logging.getLogger("surescale.librdkafka").setLevel(logging.CRITICAL)
     log = logging.getLogger(f"surescale.{role}")
     if settings.log_format == "json":
@@ -79,7 +88,7 @@ def set_up_logs(role: str) -> logging.Logger:
 
 
 def last_words(error: BaseException) -> bool:
-    """Write what ended the process as a line of its log, if that is JSON; say whether it was written."""
+    """Log the error that ended the process, if the log is JSON; return whether it was written."""
     handlers = logging.getLogger().handlers
     if not any(isinstance(handler.formatter, JsonLines) for handler in handlers):
         return False
@@ -87,17 +96,31 @@ def last_words(error: BaseException) -> bool:
     return True
 
 
+class _Role(logging.Filter):
+    """Marks each record with the role that wrote it."""
+
+    def __init__(self, process: str, shared_by: Collection[str]) -> None:
+        super().__init__()
+        self._process = process
+        self._names = {f"surescale.{role}": role for role in shared_by}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Mark the record and let it pass."""
+        record.role = self._names.get(record.name, self._process)
+        return True
+
+
 class TextLines(logging.Formatter):
-    """``2026-01-31 12:00:00,000 agent INFO what happened (job sim/clicks)``, and a trace below it where there is one."""
+    """``2026-01-31 12:00:00,000 agent INFO what happened (job sim/clicks)``, with a traceback below it if there is one."""
 
     def __init__(self, role: str, secrets: frozenset[str] = frozenset()) -> None:
-        super().__init__(f"%(asctime)s {role} %(levelname)s %(message)s")
+        super().__init__("%(asctime)s %(role)s %(levelname)s %(message)s", defaults={"role": role})
         self._secrets = secrets
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  (the name is logging's)
-        """Return the line without a trace."""
+        """Return the line without a traceback."""
         fields = ", ".join(f"{name} {value}" for name, value in fields_of(record).items())
-        return super().formatMessage(record) + (f" ({fields})" if fields else "")
+        return printable(super().formatMessage(record) + (f" ({fields})" if fields else ""))
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line, without secrets."""
@@ -105,7 +128,7 @@ class TextLines(logging.Formatter):
 
 
 class JsonLines(logging.Formatter):
-    """One object: ``ts`` (UTC), ``level``, ``role``, ``logger``, ``message``, and ``fields`` and ``exception`` if any."""
+    """One JSON object: ``ts`` (UTC), ``level``, ``role``, ``logger``, ``message``, and ``fields`` and ``exception`` if any."""
 
     def __init__(self, role: str, secrets: frozenset[str] = frozenset()) -> None:
         super().__init__()
@@ -118,7 +141,7 @@ class JsonLines(logging.Formatter):
         document: dict[str, Any] = {
             "ts": f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{thousandths:03d}Z",
             "level": record.levelname,
-            "role": self._role,
+            "role": getattr(record, "role", self._role),
             "logger": record.name,
             "message": self._clean(record.getMessage()),
         }
@@ -130,7 +153,7 @@ class JsonLines(logging.Formatter):
 
     def _plain(self, value: object) -> object:
         if isinstance(value, float) and not math.isfinite(value):
-            return str(value)  # JSON has no word for it
+            return str(value)  # no JSON equivalent
         return value if value is None or isinstance(value, bool | int | float) else self._clean(str(value))
 
     def _clean(self, text: str) -> str:
@@ -138,25 +161,28 @@ class JsonLines(logging.Formatter):
 
 
 def fields_of(record: logging.LogRecord) -> dict[str, Any]:
-    """Return what was given as ``extra``, sorted by name."""
+    """Return the ``extra`` fields, sorted by name."""
     return {name: value for name, value in sorted(vars(record).items()) if name not in _OWN_KEYS}
 
 
 def without_secrets(text: str, secrets: frozenset[str] = frozenset()) -> str:
-    """Return a text with stars for passwords in addresses, values named as secrets, and the values given."""
+    """Return a text with stars for passwords in addresses, values named like secrets, and the given values; a long one is cut."""
+    left_out = len(text) - TEXT_CHARACTERS_MAX
+    text = text[: TEXT_CHARACTERS_MAX + _LOOKED_AHEAD]  # a secret that begins before the cut is masked as a whole
     for secret in sorted(secrets, key=len, reverse=True):
-        text = text.replace(secret, _STARS)
-    return _NAMED.sub(rf"\1{_STARS}", _IN_URL.sub(rf"\1:{_STARS}@", text))
+        text = text.replace(secret, STARS)
+    shown = _NAMED.sub(rf"\1{STARS}", _IN_URL.sub(rf"\1:{STARS}@", text))
+    return shown if left_out <= 0 else f"{shown[:TEXT_CHARACTERS_MAX]}... (cut: {left_out} more characters)"
 
 
 def _secrets(environment: Mapping[str, str]) -> frozenset[str]:
-    """The values of variables that are named like secrets."""
+    """Return the values of variables named like secrets."""
     named = (value for name, value in environment.items() if _SECRET_VARIABLE.search(name.upper()))
     return frozenset(value for value in named if len(value) >= _SECRET_CHARACTERS_MIN)
 
 
 def _tell_the_log_of_crashes(log: logging.Logger) -> None:
-    """What nobody catches becomes one line of JSON instead of a trace on many."""
+    """Log uncaught exceptions as one line of JSON instead of a multi-line traceback."""
     logging.captureWarnings(True)
 
     def process_hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

@@ -1,7 +1,7 @@
-"""A role's metrics in Prometheus form: declared in one table per role, read off the role's own counters when somebody asks.
+"""A role's Prometheus metrics: declared in one table per role, read from the role's own counters at each request.
 
-Only durations are kept here (histograms); counters and gauges stay where the role counts, so nothing is counted twice. A role's
-table is published by the entry-point group ``surescale.metrics``, from which docs and the checks of dashboards are made.
+Only histograms are kept here; counters and gauges stay where the role counts, so nothing is counted twice. The entry-point group
+``surescale.metrics`` publishes each role's table; docs and dashboard checks are made from it.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,22 +18,22 @@ from prometheus_client.registry import Collector
 
 Kind = Literal["counter", "gauge", "histogram"]
 
-# From what is noticed by nobody to what wakes somebody up.
+# From unnoticeable to waking somebody up.
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One figure: its full name as it is exposed, what it counts or measures, and the labels that divide it.
+    """One metric: its full exposed name, its meaning, and its labels.
 
-    Names follow the convention of Prometheus: base units at the end, ``_total`` for what only grows.
+    Names follow the Prometheus convention: base unit as suffix, ``_total`` for counters.
     """
 
     name: str
     kind: Kind
     help: str
     unit: str = ""
-    """Base unit, as it stands in the name: seconds, bytes, dollars; empty for plain numbers."""
+    """Base unit as in the name: seconds, bytes, dollars; empty for plain numbers."""
     labels: tuple[str, ...] = ()
     buckets: tuple[float, ...] = ()
     """Upper bounds of a histogram's buckets, in the unit."""
@@ -41,7 +41,7 @@ class Metric:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a counter or gauge shows now; label values in the order of the metric's labels."""
+    """The current value of a counter or gauge; label values in the order of the metric's labels."""
 
     metric: Metric
     value: float
@@ -52,7 +52,7 @@ READY = Metric("surescale_ready", "gauge", "1 when the role is connected, assign
 BUILD = Metric("surescale_build_info", "gauge", "Always 1; which role of which version answers.", labels=("role", "version"))
 COMMON = (READY, BUILD)
 
-# What the client library adds about the process itself; it is not ours to rename.
+# Added by the client library about the process itself; not ours to rename.
 PROCESS = (
     "process_cpu_seconds_total",
     "process_max_fds",
@@ -65,14 +65,14 @@ PROCESS = (
 
 
 class Tally:
-    """Counts by key, for several threads."""
+    """Thread-safe counts by key."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._counts: dict[tuple[str, ...], int] = {}
 
     def add(self, *key: str, by: int = 1) -> None:
-        """Add to the count of a key."""
+        """Increase the count of a key."""
         with self._lock:
             self._counts[key] = self._counts.get(key, 0) + by
 
@@ -98,10 +98,10 @@ class Tally:
 
 
 class RoleMetrics(Collector):
-    """The figures of one role: a registry of its own, filled from the role's table."""
+    """The metrics of one role, in a registry filled from the role's table."""
 
     def __init__(self, role: str, table: Sequence[Metric], readings: Callable[[], Iterable[Reading]] = tuple) -> None:
-        """Declare every metric of ``table``; ``readings`` tells what its counters and gauges show now, at each request."""
+        """Declare every metric of ``table``; ``readings`` returns its counters and gauges at each request."""
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self._role, self._readings = role, readings
         self._table = {metric.name: metric for metric in (*COMMON, *table)}
@@ -117,26 +117,26 @@ class RoleMetrics(Collector):
         self._is_ready: Callable[[], bool] = bool
 
     def observe(self, metric: Metric, value: float, *labels: str) -> None:
-        """Put one measurement, in the metric's unit, into its histogram; below 0 (two clocks disagreed) counts as 0."""
+        """Add one measurement, in the metric's unit, to its histogram; negative ones (two clocks disagreed) count as 0."""
         histogram = self._histograms[metric.name]
         (histogram.labels(*labels) if labels else histogram).observe(max(value, 0.0))
 
     def of(self, report: Callable[[], Mapping[str, Any]]) -> "RoleMetrics":
-        """Show readiness as the role's health document tells it."""
+        """Set readiness from the role's health document."""
         self._is_ready = lambda: bool(report().get("ready"))
         return self
 
     def page(self, accept: str = "") -> tuple[bytes, str]:
-        """Return the whole page and its content type, in the form that the ``Accept`` header prefers."""
+        """Return the whole page and its content type, in the format the ``Accept`` header prefers."""
         encode, content_type = choose_encoder(accept)
         return encode(self._registry), content_type
 
     def describe(self) -> Iterator[Family]:
-        """Say what there is without asking the role, which may not be up yet."""
+        """Describe the metrics without asking the role, which may not be up yet."""
         yield from (_family(metric) for metric in self._table.values() if metric.kind != "histogram")
 
     def collect(self) -> Iterator[Family]:
-        """Yield every counter and gauge of the table, also those without a reading."""
+        """Yield every counter and gauge of the table, including those without a reading."""
         families = {metric.name: _family(metric) for metric in self._table.values() if metric.kind != "histogram"}
         for reading in (*self._own_readings(), *self._readings()):
             families[reading.metric.name].add_metric(reading.labels, reading.value)

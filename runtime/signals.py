@@ -1,4 +1,4 @@
-"""Orderly end of a role: SIGTERM and SIGINT set an event that every loop looks at. And of a command that has no loop to look."""
+"""Ends roles and commands cleanly: SIGTERM and SIGINT set an event that loops check; a command gets an exception."""
 
 import signal
 import sys
@@ -19,7 +19,7 @@ def stop_event() -> threading.Event:
 
 
 def end_in_order() -> None:
-    """Let SIGTERM and SIGHUP end a command as Ctrl-C does, by an exception: what is half done is taken away. Main thread only."""
+    """Make SIGTERM and SIGHUP end a command by an exception, as Ctrl-C does, so it cleans up. Main thread only."""
 
     def end(number: int, _frame: object) -> None:
         signal.signal(number, signal.SIG_DFL)  # a second one ends the process at once

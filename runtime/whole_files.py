@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all; one that cannot be written is one readable line that names the option."""
+"""Writes files whole or not at all; a failure is one readable line that names the option."""
 
 import os
 import tempfile
@@ -8,11 +8,11 @@ from contracts.errors import SettingsError, reason_of
 
 
 def check_folder(path: Path, *, option: str) -> None:
-    """Refuse before the work what could not be written after it: a file beside it is made and taken away again.
+    """Check before the work that a file can be written after it, by making and removing a file beside it.
 
     Raises:
-        SettingsError: the file's folder is not there or cannot be written to, its name is none, or in its place stands what is
-            no file; names the option and the fix.
+        SettingsError: the folder is missing or not writable, the name is invalid, or something other than a file is in its
+            place; names the option and the fix.
     """
     try:
         real = _real(path, option)
@@ -27,7 +27,7 @@ def check_folder(path: Path, *, option: str) -> None:
 
 
 def write_whole(path: Path, text: str, *, option: str) -> None:
-    """Write a file: a reader sees the former one or this one, never a part. Its folder is made if it is not there; a link stays.
+    """Write a file atomically: a reader sees the old one or the new one, never a part. Makes its folder; follows links.
 
     Raises:
         SettingsError: it cannot be written; names the option.
@@ -35,19 +35,20 @@ def write_whole(path: Path, text: str, *, option: str) -> None:
     try:
         path = _real(path, option)
         path.parent.mkdir(parents=True, exist_ok=True)
-        _replace(path, text)
+        replace_whole(path, text)
     except OSError as error:
         raise SettingsError(f"{option}: {path} cannot be written ({reason_of(error)}); name another file") from None
 
 
 def _real(path: Path, option: str) -> Path:
-    """Return the file itself, whatever links lead to it; a folder, a device or a pipe would be lost if a file took its place."""
+    """Return the file behind any links; refuse a folder, device or pipe, which a file would replace."""
     if path.exists() and not path.is_file():
-        raise SettingsError(f"{option}: {path} is no plain file; name another one")
+        raise SettingsError(f"{option}: {path} is not a regular file; name another one")
     return Path(os.path.realpath(path))
 
 
-def _replace(path: Path, text: str) -> None:
+def replace_whole(path: Path, text: str) -> None:
+    """Write a file atomically into a folder that exists; raises OSError."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:

@@ -1,24 +1,33 @@
-"""The command ``surescale``: finds its commands by the entry-point group ``surescale.commands``, imports one when called."""
+"""The command ``surescale``. Its commands are entry points of ``surescale.commands``; each is imported when it is called."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from importlib.metadata import entry_points
 from typing import Any
 
 import click
 
 from contracts.errors import SurescaleError
+from runtime.printable import printable
+from services import command_table
 
 COMMANDS = "surescale.commands"
 BENCHMARKS = "surescale.bench"
+EXIT_CODES = """\
+Exit codes: 0 done; 1 it failed, and the last line says why; 2 the command line cannot be read, or the input document of `gate`,
+`place`, `reschedule` or `assign` is wrong; 3 `place` found
+no host for some subtasks; 130 interrupted."""
 
 
 class LazyGroup(click.Group):
-    """A group whose commands are the entry points of ``entry_group``, each loaded only when it is called."""
+    """A group of entry points. Each command is loaded when it is called; help shows a static table and loads none."""
 
-    def __init__(self, *args: Any, entry_group: str, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, entry_group: str, table: Mapping[str, Mapping[str, str]], **kwargs: Any) -> None:
+        """``table`` holds a section's title, and in it each command's name and line."""
         super().__init__(*args, **kwargs)
         self._entry_group = entry_group
+        self._table = table
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names, sorted."""
@@ -29,29 +38,50 @@ class LazyGroup(click.Group):
         found = entry_points(group=self._entry_group, name=cmd_name)
         return next(iter(found)).load() if found else None
 
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command named first; suggest the nearest name for one that is not there."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            near = get_close_matches(args[0], self.list_commands(ctx), n=1)
+            if not near:
+                raise
+            raise click.UsageError(f"{error.message.rstrip('.')}; did you mean {near[0]}?", ctx) from None
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the names alone."""
-        # One column of names: a one-line help of each would import every room.
-        with formatter.section(f"Commands ({ctx.command_path} COMMAND --help tells more)"):
-            formatter.write_text(", ".join(self.list_commands(ctx)))
+        """Write the table, its lines aligned over all sections."""
+        width = max(len(name) for lines in self._table.values() for name in lines)
+        for title, lines in self._table.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(width), line) for name, line in lines.items()])
 
 
-@click.group(cls=LazyGroup, entry_group=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=LazyGroup,
+    entry_group=COMMANDS,
+    table=command_table.COMMANDS,
+    epilog=EXIT_CODES,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.option("--debug", is_flag=True, help="Show the trace of an error.")
 @click.version_option(package_name="surescale")
 def cli(debug: bool) -> None:
-    """Keep streaming jobs at the right size while they run."""
+    """Keep streaming jobs at the right size while they run.
+
+    `surescale COMMAND --help` explains a command.
+    """
 
 
 bench = LazyGroup(
     "bench",
     entry_group=BENCHMARKS,
-    help="Measure, or reproduce a published evaluation: targets and published figures beside ours.",
+    table=command_table.BENCHMARKS,
+    help="Measure, or reproduce a published evaluation.\n\nPrints targets and published figures beside ours.",
 )
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """Run the command line: an error is one line on standard error; exit code 1, or 2 when the command line itself is wrong."""
+    """Run the command line. An error is one line on standard error; `EXIT_CODES` says what the exit code means."""
     given = sys.argv[1:] if words is None else words
     debug = "--debug" in given
     arguments = [word for word in given if word != "--debug"]
@@ -64,24 +94,40 @@ def main(words: Sequence[str] | None = None) -> None:
     except click.ClickException as error:
         if debug and error.__cause__ is not None:
             raise error.__cause__ from None
-        told = error.ctx if isinstance(error, click.UsageError) else None
-        hint = f" (`{told.command_path} --help` tells more)" if told else ""
-        click.echo(f"surescale: {error.format_message()}{hint}", err=True)
-        sys.exit(error.exit_code)
+        where = error.ctx if isinstance(error, click.UsageError) else None
+        hint = f" (see `{where.command_path} --help`)" if where else ""
+        _fail(f"{error.format_message()}{hint}", error.exit_code)
     except click.Abort:
         sys.exit(130)
+    except ModuleNotFoundError as error:
+        if debug:
+            raise
+        missing = (error.name or str(error)).partition(".")[0]
+        _fail(f"this installation lacks {missing!r}; {_how_to_get(missing)}")
     except (SurescaleError, OSError) as error:
         if debug:
             raise
-        if not _is_logged(error):
-            click.echo(f"surescale: {error}", err=True)
-        sys.exit(1)
+        if _is_logged(error):
+            sys.exit(1)
+        _fail(str(error))
     except KeyboardInterrupt:
         sys.exit(130)
 
 
+def _how_to_get(module: str) -> str:
+    extra = command_table.EXTRAS.get(module)
+    if extra is None:
+        return "run the command from a checkout of the repository, after `make install`"
+    return f"pip install 'surescale[{extra}]', or 'surescale[all]' for every command but train and export"
+
+
+def _fail(message: str, code: int = 1) -> None:
+    click.echo("surescale: " + printable(message, keep="\n"), err=True)
+    sys.exit(code)
+
+
 def _is_logged(error: Exception) -> bool:
-    """A role whose log is JSON says its last words there."""
+    """Say whether the role's JSON log carries the error already."""
     from runtime.logs import last_words
 
     return last_words(error)

@@ -1,4 +1,4 @@
-"""Workloads, jobs, the vectorised queueing simulator, the simulated engine's state, episodes of any policy and their reports.
+"""Workloads, jobs, the queueing simulator, the simulated engine, closed-loop episodes of any policy, and their reports.
 
-Does no network I/O, reads no clock, learns nothing.
+It does no network I/O, reads no clock and trains nothing.
 """

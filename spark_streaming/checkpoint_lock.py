@@ -1,6 +1,6 @@
-"""One process at a time on a checkpoint: a lock that the operating system frees when its holder ends, however it ends.
+"""Locks a checkpoint for one process; the operating system releases the lock when its holder ends, however it ends.
 
-What it does not do: hold off a process on another machine where the disk between them knows no locks.
+It cannot stop a process on another machine if the shared disk does not support locks.
 """
 
 import contextlib
@@ -15,15 +15,15 @@ from contracts.errors import SettingsError, reason_of
 from spark_streaming.settings import make_folder
 
 LOCK = "lock"
-"""File in the checkpoint's folder that says who works on it."""
+"""File in the checkpoint's folder that names the process using it."""
 
 
 @contextlib.contextmanager
 def held(checkpoint: Path, log: logging.Logger) -> Iterator[None]:
-    """Hold a checkpoint's folder for this process alone; it is made if it is not there.
+    """Hold a checkpoint's folder for this process alone; create it if it is missing.
 
     Raises:
-        SettingsError: another process holds it, or no file can be made there; names the setting and the fix.
+        SettingsError: another process holds it, or it is not writable; names the setting and the fix.
     """
     make_folder(checkpoint)
     path = checkpoint / LOCK
@@ -32,7 +32,7 @@ def held(checkpoint: Path, log: logging.Logger) -> Iterator[None]:
     except OSError as error:
         raise SettingsError(
             f"SURESCALE_SPARK_CHECKPOINT: {path} cannot be written ({reason_of(error)}); "
-            "name a folder that this user can write (with it or with --checkpoint)"
+            "set it, or --checkpoint, to a folder this user can write"
         ) from None
     with file:
         try:
@@ -40,11 +40,11 @@ def held(checkpoint: Path, log: logging.Logger) -> Iterator[None]:
         except BlockingIOError:
             file.seek(0)
             raise SettingsError(
-                f"SURESCALE_SPARK_CHECKPOINT: {checkpoint} is in use: {file.read().strip() or 'another process'} works there; "
-                "end it, or name another folder (with it or with --checkpoint)"
+                f"SURESCALE_SPARK_CHECKPOINT: {checkpoint} is in use by {file.read().strip() or 'another process'}; "
+                "stop it, or set another folder (there or with --checkpoint)"
             ) from None
         except OSError as error:
-            log.warning("%s cannot be locked (%s): see to it that no other process works there", checkpoint, reason_of(error))
+            log.warning("%s cannot be locked (%s): make sure that no other process uses it", checkpoint, reason_of(error))
         file.seek(0)
         file.truncate()
         file.write(f"process {os.getpid()} on {socket.gethostname()}\n")

@@ -1,10 +1,10 @@
-"""From the parsed rows of one batch, collected as Arrow, to the columns of the merge step. No Spark session, no I/O."""
+"""Splits the parsed rows of one batch, collected as Arrow, into the columns of the merge step. No Spark session, no I/O."""
 
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from spark_streaming.columns import COLUMN, SAMPLE_COLUMNS, Int64, Records
+from spark_streaming.columns import ABSENT, COLUMN, NULLABLE_COLUMNS, SAMPLE_COLUMNS, Int64, Records
 from spark_streaming.minutes import Refused
 from spark_streaming.stages import INTEGER_COLUMNS, marker_of, unpacked
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 def split(table: "pa.Table") -> tuple[Records, tuple[Refused, ...]]:
-    """Take a collected table of ``stages.PACKED_SCHEMA`` apart into good records and refused ones.
+    """Return the good and the refused records of a collected table of ``stages.PACKED_SCHEMA``.
 
-    Rows are put into the order of (partition, offset): Spark delivers them so, and a job's minutes depend on it.
+    Rows are sorted by (partition, offset). Spark usually delivers them so, and a job's minutes depend on it.
     """
     table = unpacked(table)
     if not _is_ordered(table.column("partition").to_numpy(), table.column("offset").to_numpy()):
@@ -27,7 +27,7 @@ def split(table: "pa.Table") -> tuple[Records, tuple[Refused, ...]]:
 
 
 def _is_ordered(partition: Int64, offset: Int64) -> bool:
-    """Say whether the rows are in order already: they are wherever Spark gathers its tasks' results by number."""
+    """Return whether the rows are already sorted, as they are when Spark gathers its tasks' results by number."""
     step = np.diff(partition)
     return bool(((step > 0) | ((step == 0) & (np.diff(offset) > 0))).all())
 
@@ -38,7 +38,7 @@ def _records(table: "pa.Table") -> Records:
     samples = np.zeros((len(table), len(SAMPLE_COLUMNS)), dtype=np.int64)
     samples[:, COLUMN["task"]] = np.maximum(task, 0)
     for name in ("partition", "offset", *INTEGER_COLUMNS):
-        samples[:, COLUMN[name]] = table.column(name).fill_null(0).to_numpy()
+        samples[:, COLUMN[name]] = _integers(table, name)
     is_marker = np.flatnonzero(task < 0)
     raw = table.column("raw").take(is_marker).to_pylist()
     return Records(
@@ -49,6 +49,14 @@ def _records(table: "pa.Table") -> Records:
         append_ms=table.column("append_ms").to_numpy(),
         markers={row: marker_of(value) for row, value in zip(is_marker.tolist(), raw, strict=True)},
     )
+
+
+def _integers(table: "pa.Table", name: str) -> Int64:
+    """Return a column with nulls filled in: figures that the engine does not know, and everything in a marker's row."""
+    column = table.column(name)
+    filled = column.fill_null(ABSENT if name in NULLABLE_COLUMNS else 0) if column.null_count else column
+    numbers: Int64 = filled.to_numpy()
+    return numbers
 
 
 def _codes(table: "pa.Table", name: str) -> tuple[tuple[str, ...], "np.ndarray[tuple[int], np.dtype[np.int32]]"]:

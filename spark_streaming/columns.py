@@ -1,4 +1,4 @@
-"""Validated records as columns: what the executors hand to the merge step. No Spark, no Kafka, no clock."""
+"""Validated records as columns, as executors hand them to the merge step. No Spark, no Kafka, no clock."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,10 +10,10 @@ from contracts.messages import MinuteMarker, TaskSample
 
 Int64 = npt.NDArray[np.int64]
 
-ABSENT = -1  # an engine has no such figure; real figures are never negative
+ABSENT = -1  # the engine does not know the figure; real figures are never negative
 
 SAMPLE_COLUMNS = (
-    "task",  # index into a table of names that travels beside the samples
+    "task",  # index into a table of names beside the samples
     "subtask",
     "attempt",
     "sampled_at_ms",
@@ -29,11 +29,24 @@ SAMPLE_COLUMNS = (
     "queued_records",
     "parallelism",
     "state_bytes",
-    "queue_wait_record_ms",  # ABSENT where the engine has no such figure
+    "queue_wait_record_ms",
     "latency_record_ms",
+    "arrived_records",
+    "in_pool_permille",
+    "watermark_lag_ms",
+    "as_of_ms",
 )
 COLUMN = {name: index for index, name in enumerate(SAMPLE_COLUMNS)}
 FIGURE_COLUMNS = SAMPLE_COLUMNS[COLUMN["records_in"] :]
+NULLABLE_COLUMNS = frozenset(  # ABSENT where the engine does not know them
+    (
+        "busy_ms",
+        "idle_ms",
+        "backpressured_ms",
+        "queued_records",
+        *SAMPLE_COLUMNS[COLUMN["queue_wait_record_ms"] :],
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +54,11 @@ class Records:
     """The good records of one batch, in Kafka's order within each partition.
 
     Attributes:
-        jobs: the distinct job ids; ``job`` int32 [n] points into them.
-        tasks: the distinct task names; the column ``task`` of ``samples`` points into them.
-        samples: int64 [n, len(SAMPLE_COLUMNS)]; in the row of a marker only the coordinates are set.
+        jobs: the distinct job ids; ``job`` int32 [n] indexes them.
+        tasks: the distinct task names; the column ``task`` of ``samples`` indexes them.
+        samples: int64 [n, len(SAMPLE_COLUMNS)]; in a marker's row only the coordinates are set.
         append_ms: int64 [n], the broker's append time.
-        markers: row index -> marker, for the rows that are markers.
+        markers: row index -> marker.
     """
 
     jobs: tuple[str, ...]
@@ -62,7 +75,7 @@ class Records:
         return found
 
     def event_ms(self) -> Int64:
-        """Return int64 [n]: when each record says it happened."""
+        """Return int64 [n]: the event time of each record."""
         times: Int64 = self.samples[:, COLUMN["sampled_at_ms"]].copy()
         for row, marker in self.markers.items():
             times[row] = marker.minute_end_ms
@@ -71,7 +84,7 @@ class Records:
 
 @dataclass(frozen=True, slots=True)
 class Coordinates:
-    """Where a record lies in the topic of task metrics, and when the broker took it."""
+    """A record's position in the topic ``task-metrics``, and when the broker appended it."""
 
     partition: int
     offset: int
@@ -79,10 +92,10 @@ class Coordinates:
 
 
 def sample_from_row(job: str, task: str, row: Int64) -> TaskSample:
-    """Return the message that a row of ``samples`` came from."""
+    """Return the message a row of ``samples`` came from, without what no window uses."""
     values: dict[str, int | None] = {
         name: int(row[COLUMN[name]]) for name in ("subtask", "attempt", "sampled_at_ms", *FIGURE_COLUMNS)
     }
-    for name in ("queue_wait_record_ms", "latency_record_ms"):
+    for name in NULLABLE_COLUMNS:
         values[name] = None if values[name] == ABSENT else values[name]
-    return TaskSample(job=job, task=task, **values)  # type: ignore[arg-type]  # only the two nullable figures may be None
+    return TaskSample(job=job, task=task, **values)  # type: ignore[arg-type]  # only the nullable figures may be None

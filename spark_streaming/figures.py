@@ -1,8 +1,11 @@
-"""One job's minute: cumulative samples in, one row of figures per task out. Pure; order of samples does not matter.
+"""Turns one job-minute of cumulative samples into one row of figures per task. Pure; the order of samples does not matter.
 
-A task's figure is the sum over its subtasks of what the counters grew by in the minute: last sample of this minute less last
-sample of earlier minutes, within the same attempt; a new attempt counts from 0. So partial results merge in any order, a sample
-delivered twice changes nothing, and what an ended attempt counted before it ended is not lost.
+A task's figure is the sum over its subtasks of each counter's growth in the minute: the last sample of this minute minus the
+last sample of earlier minutes, within the same attempt; a new attempt counts from 0. So partial results merge in any order, a
+sample delivered twice changes nothing, and the counts of an attempt that ended are not lost.
+
+Growth is divided by the time in which it came about, so samples that are not a minute apart still give figures per minute. Growth
+over a hole of more than ``HOLE_MS`` is unknown, and so is a figure that is null for one of the subtasks: neither becomes 0.
 """
 
 from dataclasses import dataclass
@@ -18,7 +21,7 @@ from spark_streaming.columns import COLUMN, SAMPLE_COLUMNS, Int64
 Float64 = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
-_TASK, _SUBTASK, _ATTEMPT, _AT = (COLUMN[name] for name in ("task", "subtask", "attempt", "sampled_at_ms"))
+_TASK, _SUBTASK, _ATTEMPT, _AT, _AS_OF = (COLUMN[name] for name in ("task", "subtask", "attempt", "sampled_at_ms", "as_of_ms"))
 _IDENTITY = [_TASK, _SUBTASK, _ATTEMPT, _AT]
 _ATTEMPT_KEY = [_TASK, _SUBTASK, _ATTEMPT]
 _SUBTASK_KEY = [_TASK, _SUBTASK]
@@ -35,15 +38,20 @@ _COUNTERS = (
     "latency_record_ms",
 )
 _COUNTER_COLUMNS = [COLUMN[name] for name in _COUNTERS]
-_FIRST_SEEN_CLOCK_MS_MAX = 2 * MINUTE_MS
+_CLOCK_COUNTERS = slice(_COUNTERS.index("busy_ms"), _COUNTERS.index("backpressured_ms") + 1)
+_BUSY = _COUNTERS.index("busy_ms")
+HOLE_MS = 90_000  # counters that grew for longer do not say how much of it belongs to this minute
+_CLOCK_SLACK_MS = 100  # three clocks, each rounded, add up to a little more than the time that passed
+CLOCK_FALL_MS_MAX = 1_000  # busy time is computed from other clocks, and falls a little when those are read late
+COVERED_MS_MIN = MINUTE_MS // 2  # a figure per minute is not read off a shorter time
 
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """The last sample of every subtask before the open minute: what counters are subtracted from.
+    """The last sample of every subtask before the open minute, which counters are compared with.
 
     Attributes:
-        tasks: names that the column ``task`` of ``samples`` points into.
+        tasks: names the column ``task`` of ``samples`` indexes.
         samples: int64 [b, len(SAMPLE_COLUMNS)], one row per (task, subtask), all of the task's newest attempt.
     """
 
@@ -56,14 +64,14 @@ NO_BASELINE = Baseline((), np.zeros((0, len(SAMPLE_COLUMNS)), dtype=np.int64))
 
 @dataclass(frozen=True, slots=True)
 class MinuteFigures:
-    """What one minute came to.
+    """The result of one minute.
 
     Attributes:
         rows: task -> float32 [len(FIGURES)]; a task that did not report is absent.
         baseline: for the next minute.
-        unknown: rows of ``samples`` whose task is not in the topology, in offset order; the column ``task`` as it came in.
+        unknown: rows of ``samples`` whose task is not in the topology, in offset order; the column ``task`` unchanged.
         samples: distinct samples of known tasks.
-        duplicates: samples whose identity had been there before.
+        duplicates: samples with an identity already seen.
         outdated: samples of an attempt that had ended before this minute began.
     """
 
@@ -76,7 +84,7 @@ class MinuteFigures:
 
 
 def minute_figures(samples: Int64, tasks: tuple[str, ...], topology: JobTopology, baseline: Baseline) -> MinuteFigures:
-    """Return the rows of one minute; ``samples`` in order of arrival, its column ``task`` pointing into ``tasks``."""
+    """Return the rows of one minute; ``samples`` in order of arrival, its column ``task`` indexing ``tasks``."""
     names = tuple(spec.task for spec in topology.tasks)
     own, is_known = _renumbered(samples, tasks, names)
     before, was_known = _renumbered(baseline.samples, baseline.tasks, names)
@@ -86,9 +94,10 @@ def minute_figures(samples: Int64, tasks: tuple[str, ...], topology: JobTopology
     is_outdated = distinct[:, _ATTEMPT] < attempt_before[distinct[:, _TASK]]
     current = distinct[~is_outdated]
     last = current[_is_last(current, _ATTEMPT_KEY)]
+    after = _next_baseline(before, last, len(names))
     return MinuteFigures(
-        rows=_rows(current, last, before, attempt_before, topology),
-        baseline=Baseline(names, _next_baseline(before, last, len(names))),
+        rows=_rows(current, last, before, after, attempt_before, topology),
+        baseline=Baseline(names, after),
         unknown=samples[~is_known],
         samples=len(distinct),
         duplicates=int(is_known.sum()) - len(distinct),
@@ -97,7 +106,7 @@ def minute_figures(samples: Int64, tasks: tuple[str, ...], topology: JobTopology
 
 
 def _renumbered(samples: Int64, tasks: tuple[str, ...], names: tuple[str, ...]) -> tuple[Int64, Bools]:
-    """Point the column ``task`` into ``names``; say which rows have a task there."""
+    """Renumber the column ``task`` to index ``names``; also return which rows have a task there."""
     position = {name: index for index, name in enumerate(names)}
     translation = np.array([position.get(name, -1) for name in tasks], dtype=np.int64)
     moved = samples.copy()
@@ -131,33 +140,72 @@ def _highest(samples: Int64, column: int, task_count: int) -> Int64:
     return highest
 
 
-def _rows(current: Int64, last: Int64, before: Int64, attempt_before: Int64, topology: JobTopology) -> dict[str, Float32]:
+def _rows(
+    current: Int64, last: Int64, before: Int64, after: Int64, attempt_before: Int64, topology: JobTopology
+) -> dict[str, Float32]:
     """Sum over subtasks; arrays are [N] and [N, F] in the order of the topology."""
     count = len(topology.tasks)
-    grown, is_usable = _growth(last, before)
+    covered_ms = _covered_ms(last, before, count)
+    grown, is_usable = _growth(last, before, covered_ms)
+    is_usable &= covered_ms[last[:, _TASK]] >= COVERED_MS_MIN
+    arrived = _arrived(before, after, last, covered_ms)
     last, grown = last[is_usable], grown[is_usable]
     attempt_now = _highest(last, _ATTEMPT, count)
     newest = last[last[:, _ATTEMPT] == attempt_now[last[:, _TASK]]]
     values = np.full((count, len(FIGURES)), np.nan)
+    covered_ms = np.where(covered_ms > HOLE_MS, MINUTE_MS, covered_ms)
+    per_minute = MINUTE_MS / np.maximum(covered_ms, 1)
     for position, name in enumerate(_COUNTERS):
-        values[:, FIGURE[name]] = np.bincount(last[:, _TASK], weights=grown[:, position], minlength=count)
+        total = np.bincount(last[:, _TASK], weights=grown[:, position], minlength=count)
+        values[:, FIGURE[name]] = total * per_minute
     parallelism = _parallelism(newest, count)
     reporting = np.bincount(newest[:, _TASK], minlength=count)
     values[:, FIGURE["queued_records_mean"]] = _queued_mean(current, count)
     values[:, FIGURE["queued_records_last"]] = _sum(newest, COLUMN["queued_records"], count)
     values[:, FIGURE["parallelism"]] = parallelism
     values[:, FIGURE["state_bytes"]] = _sum(newest, COLUMN["state_bytes"], count)
-    values[:, FIGURE["restarts"]] = np.where(attempt_before >= 0, np.maximum(attempt_now - attempt_before, 0), 0)
+    values[:, FIGURE["restarts"]] = _restarts(last, attempt_before, attempt_now)
     values[:, FIGURE["coverage"]] = np.minimum(reporting / np.maximum(parallelism, 1), 1.0)
+    values[:, FIGURE["arrived"]] = arrived * per_minute
+    values[:, FIGURE["busy_ms_max"]] = _busiest(last, grown[:, _BUSY], count) * per_minute
+    values[:, FIGURE["covered_ms"]] = covered_ms
+    values[:, FIGURE["in_pool"]] = _known_mean(newest, COLUMN["in_pool_permille"], count) / 1_000.0
+    values[:, FIGURE["watermark_lag_ms"]] = _known_highest(newest, COLUMN["watermark_lag_ms"], count)
     rows = values.astype(np.float32)
     return {spec.task: rows[index] for index, spec in enumerate(topology.tasks) if reporting[index]}
 
 
-def _growth(last: Int64, before: Int64) -> tuple[Float64, Bools]:
-    """Return float64 [g, counters], what each (task, subtask, attempt) counted in this minute, and which of them can be known.
+def _true_ms(samples: Int64) -> Int64:
+    """Return int64 [n], when each sample's figures were true."""
+    taken, true = samples[:, _AT], samples[:, _AS_OF]
+    at: Int64 = np.where(true >= 0, np.minimum(true, taken), taken)
+    return at
 
-    A counter that fell within an attempt was reset and counts from 0. An attempt first seen with more than two minutes on its
-    clocks began before anyone watched: what it counted in this minute cannot be known, it only sets the baseline.
+
+def _covered_ms(last: Int64, before: Int64, task_count: int) -> Int64:
+    """Return int64 [N], the time in which each task's counters grew: from the last sample before this minute to its last sample.
+
+    A task without an earlier sample began in this minute; its clocks say if it began a little earlier. More than ``HOLE_MS``
+    means that only attempts that began since can be used.
+    """
+    newest, base = (np.full(task_count, -1, dtype=np.int64) for _ in range(2))
+    np.maximum.at(newest, last[:, _TASK], _true_ms(last))
+    np.maximum.at(base, before[:, _TASK], _true_ms(before))
+    ran = np.full(task_count, MINUTE_MS, dtype=np.int64)
+    first = last[base[last[:, _TASK]] < 0]
+    if len(first):
+        clocks = np.minimum(first[:, _CLOCKS].sum(axis=1), HOLE_MS)
+        np.maximum.at(ran, first[:, _TASK], np.where(clocks > MINUTE_MS + _CLOCK_SLACK_MS, clocks, 0))
+    covered: Int64 = np.where(base < 0, ran, newest - base)
+    return covered
+
+
+def _growth(last: Int64, before: Int64, covered_ms: Int64) -> tuple[Float64, Bools]:
+    """Return float64 [g, counters], each (task, subtask, attempt)'s growth in this minute, and bool [g], whether it is known.
+
+    A counter that fell within an attempt was reset and counts from 0, but a clock that fell by a moment did not grow. Growth over
+    a hole is unknown. So is that of an attempt that may have begun before the hole: its clocks show more than ``HOLE_MS``, or it
+    has no clocks and nobody saw the task shortly before. Such samples only set the baseline.
     """
     joined = np.concatenate([before, last])
     is_own = np.concatenate([np.zeros(len(before), dtype=np.bool_), np.ones(len(last), dtype=np.bool_)])
@@ -165,25 +213,102 @@ def _growth(last: Int64, before: Int64) -> tuple[Float64, Bools]:
     joined, is_own = joined[order], is_own[order]
     has_base = is_own & ~_is_first(joined, _ATTEMPT_KEY)
     base = np.zeros((len(joined), len(_COUNTERS)), dtype=np.int64)
-    base[1:] = np.maximum(joined[:-1, _COUNTER_COLUMNS], 0)
+    base[1:] = joined[:-1, _COUNTER_COLUMNS]
     base[~has_base] = 0
     now = joined[:, _COUNTER_COLUMNS]
     grown = np.where(now >= base, now - base, now).astype(np.float64)
-    grown[now < 0] = np.nan
-    is_usable = has_base | (joined[:, _CLOCKS].sum(axis=1) <= _FIRST_SEEN_CLOCK_MS_MAX)
+    clocks, clocks_before = now[:, _CLOCK_COUNTERS], base[:, _CLOCK_COUNTERS]
+    is_late = (clocks >= 0) & (clocks < clocks_before) & (clocks_before - clocks <= CLOCK_FALL_MS_MAX)
+    grown[:, _CLOCK_COUNTERS][is_late] = 0.0
+    is_absent = (now < 0) | (base < 0)
+    if is_absent.any():
+        grown[is_absent] = np.nan
+    at = _true_ms(joined)
+    began_lately = np.where((clocks < 0).any(axis=1), _was_seen_lately(joined, before, covered_ms), clocks.sum(axis=1) <= HOLE_MS)
+    is_usable = np.where(has_base, np.diff(at, prepend=0) <= HOLE_MS, began_lately)
     return grown[is_own], is_usable[is_own]
 
 
+def _was_seen_lately(samples: Int64, before: Int64, covered_ms: Int64) -> Bools:
+    """Return bool [n], whether each sample's task was seen within ``HOLE_MS``, so that an attempt not seen then is younger."""
+    seen = np.zeros(len(covered_ms), dtype=np.bool_)
+    seen[before[:, _TASK]] = True
+    lately: Bools = (seen & (covered_ms <= HOLE_MS))[samples[:, _TASK]]
+    return lately
+
+
+def _restarts(last: Int64, attempt_before: Int64, attempt_now: Int64) -> Int64:
+    """Return int64 [N], how many attempts began; numbers may leap, so they are counted and not subtracted."""
+    restarts = np.zeros(len(attempt_now), dtype=np.int64)
+    for task in np.flatnonzero((attempt_before >= 0) & (attempt_now > attempt_before)).tolist():
+        attempts = np.unique(last[last[:, _TASK] == task, _ATTEMPT])
+        restarts[task] = int((attempts > attempt_before[task]).sum())
+    return restarts
+
+
+def _arrived(before: Int64, after: Int64, last: Int64, covered_ms: Int64) -> Float64:
+    """Return float64 [N], the growth of ``arrived_records``, NaN where unknown.
+
+    It counts on across attempts, because records arrive while a job is down. So it is compared as a whole, over all subtasks that
+    the task has now and had before; it is unknown while one of them is missing, after a hole, and if it fell.
+    """
+    column, task_count = COLUMN["arrived_records"], len(covered_ms)
+    grown = np.full(task_count, np.nan)
+    if not (last[:, column] >= 0).any():
+        return grown
+    now, earlier = (_whole(samples, column, task_count) for samples in (after, before))
+    is_fresh = np.bincount(last[:, _TASK], minlength=task_count) > 0
+    is_known = is_fresh & (now >= earlier) & (covered_ms <= HOLE_MS)  # False where NaN
+    grown[is_known] = (now - earlier)[is_known]
+    return grown
+
+
+def _whole(samples: Int64, column: int, task_count: int) -> Float64:
+    """Return the sum [N] over subtasks, NaN where one is missing or does not know the figure."""
+    counted = np.bincount(samples[:, _TASK], minlength=task_count)
+    total = _sum(samples, column, task_count)
+    total[(counted == 0) | (counted < np.nan_to_num(_parallelism(samples, task_count)))] = np.nan
+    return total
+
+
+def _busiest(last: Int64, busy_ms: Float64, task_count: int) -> Float64:
+    """Return float64 [N], the largest growth of ``busy_ms`` of one subtask, over all its attempts; NaN where unknown."""
+    busiest = np.full(task_count, -np.inf)
+    if len(last):
+        starts = np.flatnonzero(_is_first(last, _SUBTASK_KEY))
+        with np.errstate(invalid="ignore"):  # NaN wins
+            np.maximum.at(busiest, last[starts, _TASK], np.add.reduceat(busy_ms, starts))
+    return np.where(np.isinf(busiest), np.nan, busiest)
+
+
+def _known_mean(samples: Int64, column: int, task_count: int) -> Float64:
+    """Return the mean [N] over the subtasks that know the figure, NaN where none does."""
+    known = samples[samples[:, column] >= 0]
+    if not len(known):
+        return np.full(task_count, np.nan)
+    counted = np.bincount(known[:, _TASK], minlength=task_count)
+    total = np.bincount(known[:, _TASK], weights=known[:, column].astype(np.float64), minlength=task_count)
+    return np.where(counted > 0, total / np.maximum(counted, 1), np.nan)
+
+
+def _known_highest(samples: Int64, column: int, task_count: int) -> Float64:
+    """Return the highest value [N] over the subtasks that know the figure, NaN where none does."""
+    highest = _highest(samples[samples[:, column] >= 0], column, task_count)
+    return np.where(highest < 0, np.nan, highest)
+
+
 def _sum(samples: Int64, column: int, task_count: int) -> Float64:
-    total = np.bincount(samples[:, _TASK], weights=samples[:, column].astype(np.float64), minlength=task_count)
+    """Return the sum [N] over samples, NaN where one of them does not know the figure."""
+    values = samples[:, column].astype(np.float64)
+    values[values < 0] = np.nan
+    total = np.bincount(samples[:, _TASK], weights=values, minlength=task_count)
     return total.astype(np.float64, copy=False)
 
 
 def _queued_mean(current: Int64, task_count: int) -> Float64:
-    """Mean over the minute's samples of the sum over subtasks.
+    """Return the mean over the minute's samples of the sum over subtasks.
 
-    The samples of a minute are counted at the subtask that has most of them, because subtasks need not be sampled at the same
-    instants.
+    The number of samples is that of the subtask with the most, because subtasks may be sampled at different instants.
     """
     starts = np.flatnonzero(_is_first(current, _SUBTASK_KEY))
     lengths = np.diff(np.append(starts, len(current)))
@@ -194,7 +319,7 @@ def _queued_mean(current: Int64, task_count: int) -> Float64:
 
 
 def _parallelism(newest: Int64, task_count: int) -> Float64:
-    """Take each task's parallelism from its latest sample."""
+    """Return each task's parallelism from its latest sample."""
     column = COLUMN["parallelism"]
     ordered = newest[np.lexsort((newest[:, column], newest[:, _AT], newest[:, _TASK]))]
     latest = ordered[_is_last(ordered, [_TASK])]
@@ -204,7 +329,7 @@ def _parallelism(newest: Int64, task_count: int) -> Float64:
 
 
 def _next_baseline(before: Int64, last: Int64, task_count: int) -> Int64:
-    """Keep the last sample of every subtask of each task's newest attempt."""
+    """Return the last sample of every subtask in each task's newest attempt."""
     joined = np.concatenate([before, last])
     newest = joined[joined[:, _ATTEMPT] == _highest(joined, _ATTEMPT, task_count)[joined[:, _TASK]]]
     ordered = newest[np.lexsort((newest[:, _AT], newest[:, _SUBTASK], newest[:, _TASK]))]

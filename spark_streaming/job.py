@@ -1,8 +1,8 @@
-"""The streaming query and its loop: read task metrics, parse on executors, merge, produce, save, let Spark commit.
+"""Runs the streaming query: read task metrics, parse them on executors, merge, produce, save, let Spark commit.
 
-The one place that knows ``readStream``, ``writeStream`` and checkpoints. One batch, in this order: collect, feed, produce, await
-the acknowledgements, save the state, return; then Spark commits. A kill anywhere in between makes Spark replay the same offsets
-under the same number on the state before: windows may be produced twice, with equal identities and equal bytes.
+Only this file knows ``readStream``, ``writeStream`` and checkpoints. A batch does these in order: collect, merge, produce, wait
+for the acknowledgements, save the state, return. Then Spark commits. After a kill at any point Spark replays the same offsets
+under the same batch number, on the state before that batch. Windows may be produced twice, with equal identities and bytes.
 """
 
 import contextlib
@@ -10,23 +10,25 @@ import logging
 import shutil
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaException
 
-from contracts.errors import RecordRejected, SurescaleError
+from contracts.errors import RecordRejected
 from contracts.topics import CLOCK, DEAD_LETTERS, SNAPSHOTS, TASK_METRICS, TopicNames
 from runtime.backoff import Stopped
 from runtime.health import HealthServer
 from runtime.kafka import wait_for_topics
+from runtime.kafka_security import jvm_options
 from spark_streaming.checkpoint_lock import held
 from spark_streaming.collected import split
 from spark_streaming.metrics import JobMeter
 from spark_streaming.minutes import MinuteRules, Minutes, Refused
 from spark_streaming.publisher import Publisher
+from spark_streaming.restarts import Restarts
 from spark_streaming.road_clock import RoadClock
 from spark_streaming.session import start_session, warm_up
 from spark_streaming.settings import SparkSettings, checkpoint_folder, make_folder
@@ -38,14 +40,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 WATCH_EVERY_S = 0.2
-RESTARTS_IN_VAIN_MAX = 10  # with their pauses more than a minute: a broker that elects leaders needs less
-LONGEST_PAUSE_S = 30.0
 STAGES = ("collect", "merge", "publish", "save")
-_BROKER_AWAY = ("org.apache.kafka.common.errors", "java.util.concurrent.TimeoutException")
-
-
-class BrokerRefuses(SurescaleError):
-    """Kafka answers, and refuses the query's work again and again."""
 
 
 @dataclass(slots=True)
@@ -59,13 +54,13 @@ class Counts:
     dead_letters: int = 0
     restarts: int = 0
     batch_ms: int = 0
-    """Of the last batch, from the start of ``foreachBatch``."""
+    """Duration of the last batch, from the start of ``foreachBatch``."""
     stage_ms: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STAGES, 0.0))
-    """All batches together, by stage; Spark's own planning and commit come on top."""
+    """Total time per stage; excludes Spark's own planning and commit."""
 
 
 class Assembler:
-    """Takes one batch after the other; ``foreachBatch`` calls it in the driver."""
+    """Turns each batch into windows; ``foreachBatch`` calls it in the driver."""
 
     def __init__(self, store: StateStore, publisher: Publisher, clock: RoadClock, counts: Counts, meter: JobMeter) -> None:
         self._store = store
@@ -77,7 +72,7 @@ class Assembler:
         self.failure: Exception | None = None
 
     def __call__(self, frame: "DataFrame", batch: int) -> None:
-        """Assemble a batch, and keep what went wrong: Spark passes on only its text."""
+        """Assemble a batch, and keep any error: Spark passes on only its text."""
         try:
             self._assemble(frame, batch)
         except Exception as error:
@@ -116,9 +111,9 @@ class Assembler:
         self._counts.stage_ms[stage] += (time.monotonic() - began_s) * 1000
 
     def _take(self, batch: int) -> Minutes:
-        """Give the state after a batch away: from memory if it is the one held, else as it was saved.
+        """Return the state after a batch, from memory if it is the one held, else from disk; the caller owns it.
 
-        What is fed changes it, so that after a failure it must not be used again.
+        Merging changes the state in place, so after a failure the held copy must not be used again.
         """
         held, self._held = self._held, None
         if held is not None and held[0] == batch:
@@ -130,6 +125,7 @@ def read_task_metrics(session: "SparkSession", settings: SparkSettings) -> "Data
     """Return the stream of raw records."""
     return (
         session.readStream.format("kafka")
+        .options(**{f"kafka.{name}": value for name, value in jvm_options(settings).items()})
         .option("kafka.bootstrap.servers", settings.bootstrap)
         .option("subscribe", TopicNames(settings.topic_prefix)(TASK_METRICS))
         .option("startingOffsets", "earliest")
@@ -140,7 +136,7 @@ def read_task_metrics(session: "SparkSession", settings: SparkSettings) -> "Data
 
 
 def start_query(session: "SparkSession", settings: SparkSettings, assembler: Assembler) -> "StreamingQuery":
-    """Start the query; it goes on where its checkpoint ends."""
+    """Start the query where its checkpoint ends."""
     return (
         parsed(read_task_metrics(session, settings))
         .writeStream.queryName("windows")
@@ -152,24 +148,38 @@ def start_query(session: "SparkSession", settings: SparkSettings, assembler: Ass
 
 
 class Job:
-    """The role: waits for Kafka, runs the query, starts it again when the broker went away and returned."""
+    """The role: waits for Kafka, runs the query, and starts it again after Kafka went away and came back.
 
-    def __init__(self, settings: SparkSettings, *, stop: threading.Event, log: logging.Logger) -> None:
+    Args:
+        settings: of the road and of this job.
+        stop: set to end the role.
+        log: where the role reports.
+        open_clock: waits for the topics, then opens the pipeline's clock.
+    """
+
+    def __init__(
+        self,
+        settings: SparkSettings,
+        *,
+        stop: threading.Event,
+        log: logging.Logger,
+        open_clock: Callable[..., RoadClock] | None = None,
+    ) -> None:
         self._settings = settings
         self._stop = stop
         self._log = log
+        self._open_clock = open_clock or open_clock_when_ready
         self._counts = Counts()
+        self._restarts = Restarts(stop.wait, log)
         self._query: StreamingQuery | None = None
         self._has_triggered = False
-        self._in_vain = 0  # restarts since something got done
-        self._batches_before = 0  # of the query that runs
         self._meter = JobMeter(self._counts, lambda: self._query)
 
     def run(self) -> None:
         """Run until told to stop.
 
         Raises:
-            SurescaleError: settings or saved state cannot be used, or Kafka refuses the query's work for good.
+            SurescaleError: the settings or the saved state can't be used, or Kafka keeps refusing the query's work.
         """
         with held(checkpoint_folder(self._settings), self._log):
             self._work()
@@ -190,8 +200,7 @@ class Job:
             try:
                 self._log.info("Spark %s at %s", session.version, self._settings.spark_master)
                 warm_up(session)
-                while not self._stop.is_set():
-                    self._run_query(session, store)
+                self.run_queries(session, store)
             except Stopped:
                 pass
             finally:
@@ -204,16 +213,26 @@ class Job:
             self._has_triggered = _has_triggered(query)
         return {"role": "spark", "ready": query is not None and self._has_triggered, **asdict(self._counts)}
 
-    def _run_query(self, session: "SparkSession", store: StateStore) -> None:
-        topics = [TASK_METRICS, SNAPSHOTS, DEAD_LETTERS, *([CLOCK] if self._settings.road_clock else [])]
-        wait_for_topics(self._settings, topics, stop=self._stop, log=self._log)
-        try:
-            clock = RoadClock(self._settings, stop=self._stop, log=self._log)
-        except KafkaException as away:  # it answered a moment ago
-            self._begin_again(away)
-            return
-        assembler = Assembler(store, Publisher(self._settings, stop=self._stop), clock, self._counts, self._meter)
-        self._batches_before = self._counts.batches
+    def run_queries(self, session: "SparkSession", store: StateStore) -> None:
+        """Run one query after another until told to stop; a new one starts only after Kafka went away.
+
+        Raises:
+            SurescaleError: Kafka keeps refusing the query's work.
+            Exception: whatever else ended a query.
+        """
+        while not self._stop.is_set():
+            try:
+                clock = self._open_clock(self._settings, stop=self._stop, log=self._log)
+            except KafkaException as away:  # it answered a moment ago
+                self._restart(away, made_progress=False)
+                continue
+            with contextlib.closing(clock):
+                self._run_query(
+                    session, Assembler(store, Publisher(self._settings, stop=self._stop), clock, self._counts, self._meter)
+                )
+
+    def _run_query(self, session: "SparkSession", assembler: Assembler) -> None:
+        batches_before = self._counts.batches
         query = start_query(session, self._settings, assembler)
         self._query = query
         self._log.info("query started, checkpoint %s", checkpoint_folder(self._settings))
@@ -223,35 +242,31 @@ class Job:
             if query.isActive:
                 query.stop()
             elif not self._stop.is_set():
-                self._raise_unless_away(query, assembler.failure)
+                error = assembler.failure or query.exception() or RuntimeError("the query ended by itself")
+                self._restart(error, made_progress=self._counts.batches > batches_before or _has_triggered(query))
         finally:
             self._query, self._has_triggered = None, False
-            clock.close()
 
-    def _raise_unless_away(self, query: "StreamingQuery", failure: Exception | None) -> None:
-        """A broker that went away is waited for; every other end of the query ends the process."""
-        why = failure or query.exception() or RuntimeError("the query ended by itself")
-        # An executor that cannot fetch a batch fails it inside ours, and the reason stands in Spark's text.
-        if not (isinstance(why, KafkaException | TimeoutError) or _says_away(str(why))):
-            raise why
-        if self._counts.batches > self._batches_before or _has_triggered(query):
-            self._in_vain = 0
-        self._begin_again(why)
+    def _restart(self, error: Exception, *, made_progress: bool) -> None:
+        self._restarts.after(error, made_progress=made_progress)
+        self._counts.restarts = self._restarts.count
 
-    def _begin_again(self, why: Exception) -> None:
-        """Pause, longer each time that nothing got done in between; after too many times it is no passing trouble."""
-        said = next(iter(str(why).splitlines()), type(why).__name__)
-        if self._in_vain >= RESTARTS_IN_VAIN_MAX:
-            raise BrokerRefuses(f"the query was started again {self._in_vain} times and got nothing done: {said}") from why
-        self._counts.restarts += 1
-        self._log.warning("the query lost the broker and starts again: %s", said)
-        self._stop.wait(min(WATCH_EVERY_S * 2**self._in_vain, LONGEST_PAUSE_S))
-        self._in_vain += 1
+
+def open_clock_when_ready(settings: SparkSettings, *, stop: threading.Event, log: logging.Logger) -> RoadClock:
+    """Wait for the topics the query needs, then open the pipeline's clock.
+
+    Raises:
+        KafkaException: Kafka went away again after it had answered.
+        runtime.backoff.Stopped: the process was told to stop.
+    """
+    topics = [TASK_METRICS, SNAPSHOTS, DEAD_LETTERS, *([CLOCK] if settings.road_clock else [])]
+    wait_for_topics(settings, topics, stop=stop, log=log)
+    return RoadClock(settings, stop=stop, log=log)
 
 
 @contextlib.contextmanager
 def _scratch(settings: SparkSettings) -> Iterator[Path]:
-    """A folder for Spark's temporary files in the checkpoint's; what a kill left of it goes with the next start."""
+    """Yield a folder for Spark's temporary files inside the checkpoint's; the next start removes what a kill left behind."""
     folder = checkpoint_folder(settings) / "scratch"
     shutil.rmtree(folder, ignore_errors=True)
     make_folder(folder)  # it may be a link to a faster disk, which stays
@@ -259,10 +274,6 @@ def _scratch(settings: SparkSettings) -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _says_away(text: str) -> bool:
-    return any(word in text for word in _BROKER_AWAY)
 
 
 def _has_triggered(query: "StreamingQuery") -> bool:

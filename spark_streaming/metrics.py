@@ -1,4 +1,4 @@
-"""The Spark job's metrics: what they are called, what they mean, and how they are read off the driver's own counts."""
+"""The Spark job's metrics: names, meanings, and how to read them from the driver's counts."""
 
 import json
 import time
@@ -20,12 +20,12 @@ RECORDS_WRITTEN = Metric(
     "surescale_spark_records_written_total", "counter", "Records that Kafka has acknowledged, by topic.", labels=("topic",)
 )
 SAMPLES = Metric("surescale_spark_samples_total", "counter", "Samples taken into minutes.")
-LATE = Metric("surescale_spark_late_samples_total", "counter", "Samples whose minute had closed; they count nowhere else.")
+LATE = Metric("surescale_spark_late_samples_total", "counter", "Samples whose minute had closed; not counted elsewhere.")
 DEAD_LETTERS = Metric("surescale_spark_dead_letters_total", "counter", "Records refused, by reason.", labels=("reason",))
-RESTARTS = Metric("surescale_spark_query_restarts_total", "counter", "Times that the query began anew because Kafka went away.")
-LAG = Metric("surescale_spark_lag_records", "gauge", "Records on Kafka that the last batch had not read yet.")
+RESTARTS = Metric("surescale_spark_query_restarts_total", "counter", "Times the query restarted because Kafka went away.")
+LAG = Metric("surescale_spark_lag_records", "gauge", "Records in Kafka the last batch had not read yet.")
 STAGE_SECONDS = Metric(
-    "surescale_spark_stage_seconds_total", "counter", "Time that batches spent in the driver, by stage.", "seconds", ("stage",)
+    "surescale_spark_stage_seconds_total", "counter", "Time batches spent in the driver, by stage.", "seconds", ("stage",)
 )
 BATCH_DURATION = Metric(
     "surescale_spark_batch_duration_seconds",
@@ -64,7 +64,7 @@ METRICS = (
 
 
 class Counted(Protocol):
-    """What the job counts by itself."""
+    """The counts the job keeps."""
 
     samples: int
     windows: int
@@ -75,7 +75,7 @@ class Counted(Protocol):
 
 
 class JobMeter:
-    """Measures batches, and reads the rest off the job's counts and its query when somebody asks."""
+    """Measures batches; reads everything else from the job's counts and query on request."""
 
     def __init__(self, counts: Counted, query: "Callable[[], StreamingQuery | None]") -> None:
         self._counts, self._query = counts, query
@@ -86,7 +86,7 @@ class JobMeter:
     def on_batch(
         self, records: int, windows: Iterable[Window], refused: Iterable[Refused | RecordRejected], duration_s: float
     ) -> None:
-        """Take note of a batch that is done: its windows are acknowledged, its state is saved."""
+        """Record a finished batch: windows acknowledged, state saved."""
         now_s = time.time()
         self._records += records
         for letter in refused:
@@ -114,7 +114,7 @@ class JobMeter:
 
 
 def lag_of(sources: Sequence[Mapping[str, str]]) -> int:
-    """Return how many records Kafka had beyond what was read, from the sources of Spark's own progress report."""
+    """Return how many records Kafka had beyond those read, from the sources in Spark's progress report."""
     lag = 0
     for source in sources:
         read, latest = (json.loads(source[name] or "null") or {} for name in ("endOffset", "latestOffset"))

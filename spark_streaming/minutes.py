@@ -1,7 +1,7 @@
-"""Closes minutes job by job and rolls their windows on. Pure: numpy only, time and clock are arguments.
+"""Closes minutes job by job and advances their windows. Pure: numpy only, time and clock are arguments.
 
-Records are judged one after the other in Kafka's order (arrays are only the faster way to do that), and jobs do not know of each
-other. So what comes out does not depend on how records fell into batches nor on how jobs were interleaved.
+Records are handled one by one in Kafka's order (arrays only make that faster), and jobs are independent. So the result does not
+depend on how records were batched or how jobs were interleaved.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,8 @@ from contracts.clock import MINUTE_MS
 from contracts.errors import RecordRejected
 from contracts.messages import JobTopology, MinuteMarker
 from contracts.topology import check_topology
-from contracts.windows import Window, WindowCounts, WindowHistory
+from contracts.window_history import WindowHistory
+from contracts.windows import Window, WindowCounts
 from contracts.wire import encode
 from spark_streaming.columns import COLUMN, SAMPLE_COLUMNS, Coordinates, Int64, Records, sample_from_row
 from spark_streaming.figures import NO_BASELINE, Baseline, Bools, minute_figures
@@ -25,18 +26,18 @@ _TASK, _ATTEMPT, _AT, _PARTITION, _OFFSET = (COLUMN[name] for name in ("task", "
 
 @dataclass(frozen=True, slots=True)
 class MinuteRules:
-    """What decides when a minute closes and what a window holds; kept in the saved state, where a change is refused."""
+    """Rules for closing minutes and building windows; saved with the state, which refuses other rules."""
 
     window_minutes: int = 60
     allowed_lateness_ms: int = 5_000
     ahead_of_clock_ms_max: int = 120_000
     forget_job_after_ms: int = 86_400_000
-    """A job of which the broker got nothing for so long is forgotten but for the end of its last closed minute."""
+    """Forget a job after this long without records, keeping only the end of its last closed minute."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """One record that cannot be used, with where it lies and why (reasons: ``RecordRejected.REJECT_REASONS``)."""
+    """One unusable record: where it is and why it was refused (reasons: ``RecordRejected.REJECT_REASONS``)."""
 
     partition: int
     offset: int
@@ -48,13 +49,13 @@ class Refused:
 
     @property
     def at(self) -> tuple[int, int]:
-        """Return where it lies, for sorting."""
+        """Return its position, for sorting."""
         return self.partition, self.offset
 
 
 @dataclass(frozen=True, slots=True)
 class Fed:
-    """What came of one batch: windows by job and minute, refused records by partition and offset."""
+    """The result of one batch: windows by job and minute, refused records by partition and offset."""
 
     windows: tuple[Window, ...]
     refused: tuple[Refused, ...]
@@ -64,13 +65,13 @@ class Fed:
 
 @dataclass(slots=True)
 class OpenMinute:
-    """Samples of a minute that has not closed; the column ``task`` points into ``tasks``."""
+    """Samples of a minute that is still open; the column ``task`` indexes ``tasks``."""
 
     tasks: dict[str, int] = field(default_factory=dict)
     chunks: list[Int64] = field(default_factory=list)
 
     def add(self, samples: Int64, tasks: tuple[str, ...]) -> None:
-        """Take samples over, with their tasks renumbered."""
+        """Add samples, with their tasks renumbered."""
         present = np.unique(samples[:, _TASK])
         numbers = np.array([self.tasks.setdefault(tasks[code], len(self.tasks)) for code in present], dtype=np.int64)
         own = samples.copy()
@@ -84,17 +85,17 @@ class OpenMinute:
 
 @dataclass(slots=True)
 class JobMinutes:
-    """All that is remembered of one job.
+    """The memory of one job.
 
     Attributes:
-        closed_ms: end of the last closed minute; a record of it or of an earlier one is late. ``NEVER_MS`` before the first
+        closed_ms: end of the last closed minute; records of that minute or earlier are late. ``NEVER_MS`` before the first
             record.
         highest_ms: highest event time of a sample.
         late: late rows since the last window.
-        topology: the last good one.
+        topology: the last valid one.
         seen_ms: when the broker took the job's last record.
-        partition: where the job's records lie.
-        left_ms: end of the last minute that had closed when the job was forgotten; what belongs to it is late for good.
+        partition: the partition of the job's records.
+        left_ms: end of the last minute closed before the job was forgotten; records of that minute or earlier stay late forever.
     """
 
     job: str
@@ -111,7 +112,7 @@ class JobMinutes:
     left_ms: int = NEVER_MS
 
     def take_samples(self, samples: Int64, tasks: tuple[str, ...], append_ms: Int64) -> Iterator[Window | Refused]:
-        """Add samples one after the other; yield what the minutes came to that they closed by going ahead of them."""
+        """Add samples in order; yield the windows and refusals of the minutes they close by being newer."""
         while len(samples):
             highest = np.maximum(np.maximum.accumulate(samples[:, _AT]), self.highest_ms)
             if self.closed_ms == NEVER_MS:
@@ -126,19 +127,19 @@ class JobMinutes:
             samples, append_ms = samples[count:], append_ms[count:]
 
     def take_marker(self, marker: MinuteMarker, at: Coordinates) -> Iterator[Window | Refused]:
-        """Close the marker's minute; a marker of a minute that is closed already changes nothing."""
+        """Close the marker's minute; a marker of a closed minute changes nothing."""
         end_ms = marker.minute_end_ms
         if end_ms % MINUTE_MS:
             message = f"{end_ms} is not the end of a minute (a multiple of {MINUTE_MS})"
             yield _refused_marker(marker, at, RecordRejected("invalid_field", "minute_end_ms", message))
             return
-        self.history.add_load_history(marker.load_history)
+        self.history.add_load_history(marker.load_history, before_ms=end_ms)
         if end_ms <= max(self.closed_ms, self.left_ms):
             return
         if self.closed_ms == NEVER_MS:
             self.closed_ms = end_ms - MINUTE_MS
         topology = self.topology
-        if marker.topology != topology:  # nearly always it is the one that was checked before
+        if marker.topology != topology:  # almost always the topology already checked
             try:
                 _check(marker)
                 topology = marker.topology
@@ -152,7 +153,7 @@ class JobMinutes:
         yield from self._close_through(end_ms, at.append_ms, marker.reached_wall_ms)
 
     def take(self, records: Records, rows: Int64, is_marker: Bools) -> Iterator[Window | Refused]:
-        """Take rows of a batch, all of this job, in order; ``is_marker`` bool [n] of the whole batch."""
+        """Take this job's rows of a batch, in order; ``is_marker`` is bool [n] over the whole batch."""
         self.seen_ms = int(records.append_ms[rows[-1]])
         self.partition = int(records.samples[rows[-1], _PARTITION])
         begin = 0
@@ -163,14 +164,14 @@ class JobMinutes:
         yield from self._take_between(records, rows[begin:])
 
     def oldest_kept_ms(self) -> int:
-        """Return the end of the newest minute whose rows no further window holds."""
+        """Return the end of the newest minute whose rows no later window needs."""
         return max(self.closed_ms - self.rules.window_minutes * MINUTE_MS, self.left_ms)
 
     def _take_between(self, records: Records, rows: Int64) -> Iterator[Window | Refused]:
         return self.take_samples(records.samples[rows], records.tasks, records.append_ms[rows])
 
     def _closed_by(self, highest_ms: int) -> int:
-        """Return the end of the last minute that an event time closes: one that lies more than the lateness behind it."""
+        """Return the end of the last minute an event time closes: one more than the allowed lateness behind it."""
         return (highest_ms - self.rules.allowed_lateness_ms - 1) // MINUTE_MS * MINUTE_MS
 
     def _add(self, samples: Int64, tasks: tuple[str, ...]) -> None:
@@ -181,9 +182,9 @@ class JobMinutes:
             self.open.setdefault(int(end_ms), OpenMinute()).add(samples[ends == end_ms], tasks)
 
     def _forget_attempts(self, end_ms: int, attempt: int) -> None:
-        """Begin anew with a job that was submitted again under its name and counts attempts anew: none of them has ended before.
+        """Start over with a job that was resubmitted under its name and counts its attempts from the start again.
 
-        What the former ones sent in the minute that ends now is of no use any more, and counted as late.
+        Samples of its former attempts in the minute that ends now are useless, and counted as late.
         """
         self.baseline = NO_BASELINE
         minute = self.open.get(end_ms, OpenMinute())
@@ -192,7 +193,7 @@ class JobMinutes:
         self.late += before - len(minute.samples())
 
     def _close_through(self, end_ms: int, append_ms: int, reached_wall_ms: int | None = None) -> Iterator[Window | Refused]:
-        """Close every minute up to ``end_ms``; of a gap longer than a window only its last minutes get windows."""
+        """Close every minute up to ``end_ms``; in a gap longer than a window only the last minutes get windows."""
         gap_from_ms = max(self.closed_ms, end_ms - self.rules.window_minutes * MINUTE_MS) + MINUTE_MS
         ends = {open_ms for open_ms in self.open if open_ms <= end_ms} | set(range(gap_from_ms, end_ms + 1, MINUTE_MS))
         for closing_ms in sorted(ends):
@@ -230,7 +231,7 @@ class JobMinutes:
 
 
 class Minutes:
-    """Every job's open minutes, baselines and windows; ``left`` holds the end of the last closed minute of forgotten jobs."""
+    """Open minutes, baselines and windows of every job; ``left`` holds the last closed minute of forgotten jobs."""
 
     def __init__(self, rules: MinuteRules) -> None:
         self.rules = rules
@@ -239,11 +240,11 @@ class Minutes:
         self._late_forgotten = 0
 
     def feed(self, records: Records, reference_ms: Int64) -> Fed:
-        """Take one batch.
+        """Merge one batch.
 
         Args:
-            records: in Kafka's order within each partition; a job's records lie in one partition.
-            reference_ms: int64 [n], the road's clock when each record was appended.
+            records: in Kafka's order within each partition; all records of a job are in one partition.
+            reference_ms: int64 [n], the road's time when each record was appended.
         """
         windows: list[Window] = []
         refused: list[Refused] = []
@@ -263,7 +264,7 @@ class Minutes:
         return Fed(tuple(windows), tuple(sorted(refused, key=lambda record: record.at)), samples, late)
 
     def _feed_job(self, name: str, records: Records, rows: Int64, is_marker: Bools) -> Iterator[Window | Refused]:
-        """Take a job's rows; a silence among them that is long enough makes it a new job, as if it had been forgotten then."""
+        """Take a job's rows; after a long enough silence among them it counts as a new job, as if forgotten at that point."""
         append_ms = records.append_ms[rows]
         before_ms = self.jobs[name].seen_ms if name in self.jobs else int(append_ms[0])
         silent = np.flatnonzero(np.diff(append_ms, prepend=before_ms) > self.rules.forget_job_after_ms)
@@ -280,7 +281,7 @@ class Minutes:
         return self.jobs[name]
 
     def _forget_silent(self, records: Records) -> None:
-        """Free what a silent job's next record, if one comes, would make forgotten: its partition has gone on without it."""
+        """Forget silent jobs early: their partition has moved on, so their next record would make them forgotten anyway."""
         reached_ms: dict[int, int] = {}
         for partition in np.unique(records.samples[:, _PARTITION]).tolist():
             reached_ms[partition] = int(records.append_ms[records.samples[:, _PARTITION] == partition].max())
@@ -303,7 +304,7 @@ class Minutes:
         name = "sampled_at_ms" if marker is None else "minute_end_ms"
         at_ms = int(sample[_AT]) if marker is None else marker.minute_end_ms
         message = (
-            f"{at_ms} is {(at_ms - reference_ms) / 1000:.0f} s ahead of the road's clock, "
+            f"{at_ms} is {(at_ms - reference_ms) / 1000:.0f} s ahead of the pipeline's clock, "
             f"{self.rules.ahead_of_clock_ms_max / 1000:.0f} s allowed: check the clock of the machine that sent it"
         )
         original = sample_from_row(job, records.tasks[sample[_TASK]], sample) if marker is None else marker
@@ -312,7 +313,7 @@ class Minutes:
 
 
 def _by_job(records: Records, is_used: Bools) -> Iterator[tuple[str, Int64]]:
-    """Yield the rows of each job in their order, jobs by name."""
+    """Yield each job's rows in order, jobs sorted by name."""
     rows = np.flatnonzero(is_used)
     rows = rows[np.argsort(records.job[rows], kind="stable")]
     codes = records.job[rows]

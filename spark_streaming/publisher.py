@@ -1,4 +1,4 @@
-"""Produces windows and dead letters, and says whether all of them were acknowledged. The edge to Kafka; holds no state."""
+"""Produces windows and dead letters and waits for their acknowledgement. The edge to Kafka; keeps no state."""
 
 import threading
 import time
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from contracts.dead_letters import Coordinates, dead_letter
+from contracts.dead_letters import Coordinates, dead_letter, key_of_letter
 from contracts.errors import RecordRejected
 from contracts.messages import DeadLetter
 from contracts.settings import RoadSettings
@@ -37,7 +37,7 @@ class Publisher:
         stop: threading.Event | None = None,
         stop_wait_s: float = STOP_WAIT_S,
     ) -> None:
-        """``stop_wait_s``: how long the broker is waited for at most once ``stop`` is set."""
+        """``stop_wait_s``: longest wait for the broker once ``stop`` is set."""
         self._topic = TopicNames(settings.topic_prefix)
         self._client = client or producer(settings)
         self._failed: KafkaError | None = None
@@ -48,7 +48,7 @@ class Publisher:
     def windows(self, windows: Iterable[Window]) -> list[RecordRejected]:
         """Produce windows, key = job, with the headers ``minute`` (the window's end) and ``summary``.
 
-        One that is too large becomes a dead letter instead; returns why, one entry for each.
+        Windows that are too large become dead letters; return the reason for each.
         """
         too_large: list[RecordRejected] = []
         for window in windows:
@@ -86,19 +86,19 @@ class Publisher:
             raise KafkaException(failed)
 
     def _dead_letter(self, letter: DeadLetter, key: bytes | None) -> None:
-        self._produce(DEAD_LETTERS, key, encode(letter), [])
+        self._produce(DEAD_LETTERS, key_of_letter(key), encode(letter), [])
 
     def _produce(self, name: str, key: bytes | None, value: bytes, headers: Headers) -> None:
         while True:
             try:
                 self._client.produce(self._topic(name), value, key, headers=headers, on_delivery=self._delivered)
                 return
-            except BufferError:  # the client's queue is full: let it send
+            except BufferError:  # the client's queue is full: let it drain
                 self._client.poll(_POLL_S)
                 self._raise_if_stopped()
 
     def _raise_if_stopped(self) -> None:
-        """Leave the batch unfinished when the end has waited long enough; Spark does it again at the next start."""
+        """Abandon the batch when the stop has waited long enough; Spark repeats it at the next start."""
         if not self._stop.is_set():
             return
         self._stopped_at_s = self._stopped_at_s or time.monotonic()
@@ -111,5 +111,5 @@ class Publisher:
 
 
 def _too_large(topic: str, window: Window, rejected: RecordRejected) -> DeadLetter:
-    """No record is at fault here: the letter's coordinates name the window itself."""
+    """No record is at fault, so the letter's coordinates name the window itself."""
     return dead_letter(Coordinates(topic, 0, window.window_end_ms), None, rejected, refused_by=REFUSED_BY)

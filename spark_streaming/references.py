@@ -1,7 +1,7 @@
-"""The road's clock at the time of each record: what "ahead of the clock" is judged against. Pure.
+"""Finds the road's time at each record, to tell which records are ahead of the clock. Pure.
 
-The segment in force is the last one that the broker had appended before the record. So a record replayed an hour later is judged
-as it was the first time, though the clock has moved on.
+The segment in force is the last one the broker appended before the record. So a record replayed an hour later is judged as it
+was the first time, even though the clock has moved on.
 """
 
 from collections.abc import Sequence
@@ -18,13 +18,13 @@ TimedSegment = tuple[int, ClockSegment]  # the broker's append time of the segme
 def references(segments: Sequence[TimedSegment], append_ms: Int64) -> Int64:
     """Return int64 [n], the road's time at each append time; the append times themselves on a road without a clock.
 
-    A record older than the first segment known is judged by that one.
+    A record older than the first known segment is judged by that segment.
     """
     if not segments:
         return append_ms
     appended = np.array([at_ms for at_ms, _ in segments], dtype=np.int64)
     in_force = np.maximum(np.searchsorted(appended, append_ms, side="right") - 1, 0)
-    # Few distinct pairs: records of a batch were appended within milliseconds of each other.
+    # Few distinct pairs: a batch's records were appended within milliseconds of each other.
     pairs, position = np.unique(np.stack([in_force, append_ms]), axis=1, return_inverse=True)
     times = np.array([road_time_ms(segments[which][1], wall_ms) for which, wall_ms in pairs.T.tolist()], dtype=np.int64)
     found: Int64 = times[position]

@@ -1,4 +1,4 @@
-"""Follows the topic ``clock``: the segments that records are judged against. The edge to Kafka."""
+"""Follows the topic ``clock`` to know the road's time at each record. The edge to Kafka."""
 
 import logging
 import threading
@@ -17,7 +17,7 @@ _PAUSE_S = 0.1
 
 
 class RoadClock:
-    """The clock of one road, or the brokers' append times where ``road_clock`` is off."""
+    """The clock of one road, or the broker's append times if ``road_clock`` is off."""
 
     def __init__(self, settings: RoadSettings, *, stop: threading.Event, log: logging.Logger) -> None:
         self._road = settings.road
@@ -29,7 +29,7 @@ class RoadClock:
     def at(self, append_ms: Int64) -> Int64:
         """Return int64 [n], the road's time when each record was appended.
 
-        Reads the clock to its end first; waits for the first segment, because nothing can be judged without one.
+        Reads the clock to its end first, and waits for the first segment: without one no time is known.
 
         Raises:
             TimeoutError, KafkaException: the broker does not deliver.
@@ -42,12 +42,12 @@ class RoadClock:
             self._log.warning("records arrived before the first segment of clock %r: waiting for it", self._road)
         while not self._segments:
             if self._stop.wait(_PAUSE_S):
-                raise Stopped("the road's clock")
+                raise Stopped("the pipeline's clock")
             self._read(self._reader)
         return references(self._segments, append_ms)
 
     def close(self) -> None:
-        """Leave the broker."""
+        """Close the connection."""
         if self._reader is not None:
             self._reader.close()
 
@@ -56,7 +56,7 @@ class RoadClock:
             try:
                 segment = decode(record.value(), ClockSegment)
             except RecordRejected as rejected:
-                self._log.warning("record %d of the clock is no segment (%s): left out", record.offset(), rejected)
+                self._log.warning("record %d of the clock is not a segment (%s): skipped", record.offset(), rejected)
                 continue
             if segment.road == self._road:
                 self._segments.append((record.timestamp()[1], segment))

@@ -1,4 +1,4 @@
-"""Builds the Spark session with the settings that were measured, and warms it up. Reads no topic."""
+"""Starts the Spark session with measured settings and warms it up. Reads no topic."""
 
 import os
 import shutil
@@ -14,13 +14,13 @@ from spark_streaming.stages import SOURCE_COLUMNS, parsed
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# The default manager forks a process per file where the native Hadoop library is missing; on a local disk this one halves the
-# time of an empty batch. An object store has other rename semantics and keeps the default.
+# Without the native Hadoop library the default manager forks a process per file; on a local disk this one halves the time of an
+# empty batch. Object stores have other rename semantics and keep the default.
 _LOCAL_CHECKPOINTS = "org.apache.spark.sql.execution.streaming.FileSystemBasedCheckpointFileManager"
 
 
 def start_session(settings: SparkSettings, scratch: Path) -> "SparkSession":
-    """Start or connect to Spark; what it writes beside the checkpoint goes into the folder ``scratch``.
+    """Start or connect to Spark; its temporary files go to the folder ``scratch``.
 
     Raises:
         SettingsError: no Java, or a jar that does not exist.
@@ -29,7 +29,7 @@ def start_session(settings: SparkSettings, scratch: Path) -> "SparkSession":
 
     if not (shutil.which("java") or os.environ.get("JAVA_HOME")):
         raise SettingsError("no Java runtime found: install Java 17 or newer (Debian: apt-get install openjdk-17-jre-headless)")
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else workers take the first python3 of the path
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # otherwise workers use the first python3 on the path
     builder = SparkSession.builder.appName("surescale").master(settings.spark_master)
     for key, value in spark_options(settings, scratch).items():
         builder = builder.config(key, value)
@@ -41,7 +41,7 @@ def start_session(settings: SparkSettings, scratch: Path) -> "SparkSession":
 def spark_options(settings: SparkSettings, scratch: Path) -> dict[str, str]:
     """Return Spark's own settings for ours."""
     place = _quoted(str(scratch))
-    java = f"-XX:+UseSerialGC -Djava.io.tmpdir={place} -Duser.dir={place}"  # Spark makes a folder in the current one
+    java = f"-XX:+UseSerialGC -Djava.io.tmpdir={place} -Duser.dir={place}"  # Spark creates a folder in the current one
     options = {
         "spark.driver.memory": settings.spark_driver_memory,
         "spark.driver.extraJavaOptions": java,
@@ -57,7 +57,7 @@ def spark_options(settings: SparkSettings, scratch: Path) -> dict[str, str]:
     }
     if settings.spark_master.startswith("local"):
         options |= {
-            # Only the quick compiler: the other one takes ten seconds of both cores at the start and wins nothing here.
+            # Only the fast compiler: the optimising one takes ten seconds of both cores at startup and gains nothing here.
             "spark.driver.extraJavaOptions": f"{java} -XX:TieredStopAtLevel=1",
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
@@ -67,7 +67,7 @@ def spark_options(settings: SparkSettings, scratch: Path) -> dict[str, str]:
 
 
 def _quoted(text: str) -> str:
-    """Return a text as one word of Java's options, which Spark splits at spaces."""
+    """Return a text quoted as one Java option; Spark splits options at spaces."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
@@ -82,7 +82,7 @@ def _jar_options(settings: SparkSettings) -> dict[str, str]:
 
 
 def warm_up(session: "SparkSession") -> None:
-    """Start a Python worker and compile the stage, so that the first batch need not."""
+    """Start a Python worker and compile the stage, so the first batch does not have to."""
     from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType, TimestampType
 
     kinds = (BinaryType(), BinaryType(), IntegerType(), LongType(), TimestampType())

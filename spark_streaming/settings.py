@@ -1,4 +1,4 @@
-"""Settings of the Spark job beside those of the road."""
+"""The Spark job's own settings."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,27 +9,27 @@ from contracts.settings import RoadSettings
 
 @dataclass(frozen=True, slots=True)
 class SparkSettings(RoadSettings):
-    """What ``surescale spark`` reads from ``SURESCALE_*`` and its options."""
+    """Settings of ``surescale spark``, from ``SURESCALE_*`` and its options."""
 
     spark_master: str = "local[*]"
     """Any Spark master: local[n], spark://host:port, k8s://..., yarn."""
     spark_checkpoint: str = ""
-    """Folder of offsets, commits and windows, on a disk that outlives the process; one per road."""
+    """Folder for offsets, commits and windows, on a disk that outlives the process; one per pipeline."""
     spark_jars: str = ""
     """Jars of Spark's Kafka connector: paths separated by commas, or a folder; empty: Spark resolves them itself."""
     spark_driver_memory: str = "1g"
-    """Heap of the driver (in local mode also of the executors)."""
+    """Heap of the driver; in local mode also of the executors."""
     spark_trigger_ms: int = 100
-    """Least time between the starts of two batches."""
+    """Shortest time between the starts of two batches."""
     spark_batch_records_max: int = 60_000
-    """Most records in one batch: bounds memory and the time of a catch-up batch."""
+    """Maximum records per batch: bounds memory and the duration of a catch-up batch."""
     forget_job_after_ms: int = 86_400_000
-    """A job of which the broker got nothing for so long is forgotten; fixed for the life of a checkpoint."""
+    """Forget a job after this long without records; fixed for the life of a checkpoint."""
     spark_fail_on_data_loss: bool = True
-    """True: stop when records expired before they were read; false: go on with what is left."""
+    """True: stop when records expired before they were read; false: continue with the rest."""
 
     def __post_init__(self) -> None:
-        """Refuse numbers that no query can run with.
+        """Refuse numbers no query can run with.
 
         Raises:
             SettingsError: names the setting and the fix.
@@ -42,30 +42,30 @@ def checkpoint_folder(settings: SparkSettings) -> Path:
     """Return the checkpoint's folder.
 
     Raises:
-        SettingsError: none was given.
+        SettingsError: it is not set.
     """
     if not settings.spark_checkpoint:
-        raise SettingsError("SURESCALE_SPARK_CHECKPOINT: not set; name a folder with it or with --checkpoint")
+        raise SettingsError("SURESCALE_SPARK_CHECKPOINT: not set; set it to a folder, or use --checkpoint")
     return Path(settings.spark_checkpoint).absolute()
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder of the checkpoint, if it is not there.
+    """Create a folder of the checkpoint if it is missing.
 
     Raises:
-        SettingsError: it cannot be made; names the setting and the fix.
+        SettingsError: it cannot be created; names the setting and the fix.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise SettingsError(
-            f"SURESCALE_SPARK_CHECKPOINT: {folder} cannot be made ({reason_of(error)}); "
-            "name a folder that this user can write (with it or with --checkpoint)"
+            f"SURESCALE_SPARK_CHECKPOINT: {folder} cannot be created ({reason_of(error)}); "
+            "set it, or --checkpoint, to a folder this user can write"
         ) from None
 
 
 def jar_paths(text: str) -> tuple[Path, ...]:
-    """Return the jars that ``spark_jars`` names, sorted.
+    """Return the jars in ``spark_jars``, sorted.
 
     Raises:
         SettingsError: a path does not exist, or a folder holds no jar.

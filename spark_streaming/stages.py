@@ -1,13 +1,12 @@
 """Stages of the query, DataFrame to DataFrame; they run on executors and know neither streams nor checkpoints.
 
-``parsed`` is map-only: no shuffle stands between the source and the merge step, so a job's records stay in Kafka's order. It
-decodes with the same code as every other role, hence a refused record carries the exact reason and the path of the field.
-Its rows are whole batches of parsed records as Arrow streams: taking 29 columns of each record through the JVM's rows and back
-took ten times as long as parsing them.
+``parsed`` is map-only: there is no shuffle between the source and the merge step, so a job's records stay in Kafka's order. It
+decodes with the same code as every other role, so a refused record carries the exact reason and field path. Its rows are whole
+batches of parsed records as Arrow streams: passing 33 columns per record through the JVM's rows and back took ten times as long
+as parsing them.
 """
 
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -15,10 +14,9 @@ import msgspec
 
 from contracts.dead_letters import beginning_of
 from contracts.errors import RecordRejected
-from contracts.ids import split_job
 from contracts.messages import MinuteMarker, TaskSample
 from contracts.wire import decode
-from spark_streaming.columns import ABSENT, FIGURE_COLUMNS
+from spark_streaming.columns import FIGURE_COLUMNS
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
@@ -31,13 +29,12 @@ PACKED_SCHEMA = "records int, packed binary"  # packed: an Arrow stream of parse
 Row = tuple[object, ...]
 _NO_FIGURES: Row = (None,) * len(INTEGER_COLUMNS)
 _MICROSECONDS_PER_MS = 1_000
-_RECORD = TaskSample | MinuteMarker  # made once: making a union takes as long as decoding a record
+_RECORD = TaskSample | MinuteMarker  # made once: building a union takes as long as decoding a record
 _figures_of = attrgetter(*INTEGER_COLUMNS)
-_checked_job = lru_cache(maxsize=10_000)(split_job)
 
 
 def parsed(records: "DataFrame") -> "DataFrame":
-    """Return the records parsed and validated, in rows of ``PACKED_SCHEMA`` that each hold many; ``unpacked`` opens them."""
+    """Return the records parsed and validated, many per row of ``PACKED_SCHEMA``; ``unpacked`` opens them."""
     return records.select(*SOURCE_COLUMNS).mapInArrow(pack_batches, PACKED_SCHEMA)
 
 
@@ -57,7 +54,7 @@ def pack_batches(batches: Iterable["pa.RecordBatch"]) -> Iterator["pa.RecordBatc
 
 
 def unpacked(collected: "pa.Table") -> "pa.Table":
-    """Return the rows of ``parsed_schema`` that a collected table of ``PACKED_SCHEMA`` holds."""
+    """Return the rows of ``parsed_schema`` inside a collected table of ``PACKED_SCHEMA``."""
     import pyarrow as pa
 
     streams = (pa.ipc.open_stream(pa.py_buffer(packed)) for packed in collected.column("packed").to_pylist())
@@ -75,8 +72,8 @@ def parsed_schema() -> "pa.Schema":
             ("append_ms", pa.int64()),
             ("job", pa.string()),  # null in a refused record
             ("task", pa.string()),  # null in a marker
-            *((name, pa.int64()) for name in INTEGER_COLUMNS),
-            ("raw", pa.binary()),  # the record itself: of a marker, and of a refused record its beginning
+            *((name, pa.int64()) for name in INTEGER_COLUMNS),  # null where the engine does not know it
+            ("raw", pa.binary()),  # a marker's whole record, or the beginning of a refused one
             ("key", pa.binary()),  # of a refused record
             ("reason", pa.string()),
             ("field", pa.string()),
@@ -103,19 +100,13 @@ def parse_record(key: bytes | None, value: bytes | None) -> Row:
     """Return the row of one record, without its coordinates."""
     try:
         message = decode(value, _RECORD)
-        _checked_job(message.job)
     except RecordRejected as rejected:
         return (None, None, *_NO_FIGURES, beginning_of(value), key, rejected.reason, rejected.field, rejected.message)
     if isinstance(message, MinuteMarker):
         return (message.job, None, *_NO_FIGURES, value, None, None, None, None)
-    return (message.job, message.task, *_integers(message), None, None, None, None, None)
-
-
-def _integers(sample: TaskSample) -> Row:
-    values: Row = _figures_of(sample)
-    return values if None not in values else tuple(ABSENT if value is None else value for value in values)
+    return (message.job, message.task, *_figures_of(message), None, None, None, None, None)
 
 
 def marker_of(raw: bytes) -> MinuteMarker:
-    """Decode a marker that an executor has validated."""
+    """Return a marker that an executor has validated."""
     return msgspec.json.decode(raw, type=MinuteMarker)

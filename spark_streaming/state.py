@@ -1,8 +1,8 @@
-"""What the merge step remembers, as named arrays and back. Pure; how the arrays lie on disk is ``state_store``.
+"""Converts the merge step's memory to named arrays and back. Pure; ``state_store`` puts the arrays on disk.
 
-Rows of closed minutes never change, so each state names only those that closed since the state before; everything else is whole.
-All jobs share each array, so the number of arrays does not grow with the number of jobs: a job's rows carry its index. Names and
-topologies travel in a JSON header. No pickle: a state file can carry nothing but numbers and text.
+Rows of closed minutes never change, so each state holds only the rows closed since the previous state; everything else is whole.
+All jobs share each array and a job's rows carry its index, so the number of arrays does not grow with the number of jobs. Names
+and topologies are in a JSON header. No pickle: a state file can hold only numbers and text.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +13,8 @@ import numpy.typing as npt
 
 from contracts.errors import SurescaleError
 from contracts.messages import JobTopology
-from contracts.windows import FIGURES, Float32, WindowHistory
+from contracts.window_history import WindowHistory
+from contracts.windows import FIGURES, Float32
 from spark_streaming.columns import SAMPLE_COLUMNS, Int64
 from spark_streaming.figures import Baseline
 from spark_streaming.minutes import JobMinutes, MinuteRules, Minutes, OpenMinute
@@ -23,7 +24,7 @@ Arrays = dict[str, npt.NDArray[np.generic]]
 
 
 class StateRefused(SurescaleError):
-    """Saved state cannot be used; the message names the file and the way out. The job stops, it never starts empty."""
+    """Saved state cannot be used; the message names the file and the fix. The job stops; it never starts empty."""
 
 
 class _OpenHeader(msgspec.Struct, frozen=True):
@@ -70,12 +71,12 @@ def to_arrays(minutes: Minutes, row_files: Sequence[int] = ()) -> Arrays:
     """Return the state without the rows of closed minutes; the same state gives the same arrays.
 
     Arrays: ``header`` uint8 (JSON); ``hours`` float64 [h] with ``hour_keys`` int64 [h, 3] (job, hour start, known minutes);
-    ``hour_peaks`` float64 [h], NaN where unknown (absent from states that were written before there were any);
+    ``hour_peaks`` float64 [h], NaN where unknown;
     ``baseline`` and ``open`` int64 [b, C] with ``baseline_jobs`` int64 [b]; ``open`` has its lengths in the header.
 
     Args:
         minutes: the state.
-        row_files: where its rows lie, for ``row_files_of``.
+        row_files: the files with its rows, for ``row_files_of``.
     """
     jobs = [minutes.jobs[name] for name in sorted(minutes.jobs)]
     header = _Header(
@@ -101,7 +102,7 @@ def to_arrays(minutes: Minutes, row_files: Sequence[int] = ()) -> Arrays:
 
 
 def rows_to_arrays(minutes: Minutes, after_ms: Mapping[str, int]) -> Arrays:
-    """Return the rows of minutes that closed after an instant of each job (absent: all of the job's).
+    """Return the rows of minutes that closed after each job's given instant (absent: all its rows).
 
     Arrays: ``header`` uint8 (JSON); ``rows`` float32 [r, F] with ``row_keys`` int64 [r, 3] (job, minute end, task).
     """
@@ -123,7 +124,7 @@ def rows_to_arrays(minutes: Minutes, after_ms: Mapping[str, int]) -> Arrays:
 
 
 def row_files_of(arrays: Mapping[str, npt.NDArray[np.generic]]) -> tuple[int, ...]:
-    """Return the numbers of the files in which a state's rows lie, oldest first.
+    """Return the numbers of the files with a state's rows, oldest first.
 
     Raises:
         StateRefused: written by another version.
@@ -137,7 +138,7 @@ def from_arrays(
     rows: Iterable[Mapping[str, npt.NDArray[np.generic]]],
     rules: MinuteRules,
 ) -> Minutes:
-    """Build the state anew from its arrays and those of its rows.
+    """Rebuild the state from its arrays and those of its rows.
 
     Raises:
         StateRefused: written by another version or under other rules.
@@ -199,7 +200,7 @@ def _job_header(job: JobMinutes) -> _JobHeader:
 
 
 def _add_rows(minutes: Minutes, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
-    """Put rows back into their jobs, leaving out those that have left the window since, and jobs that were forgotten."""
+    """Put rows back into their jobs; skip rows that have left the window since, and forgotten jobs."""
     header = msgspec.json.decode(arrays["header"].tobytes(), type=_RowsHeader)
     if (header.version, header.figures) != (STATE_VERSION, FIGURES):
         raise ValueError("its rows were written by another version")
@@ -218,8 +219,6 @@ def _hours_of(arrays: Mapping[str, npt.NDArray[np.generic]], index: int) -> dict
 
 
 def _peaks_of(arrays: Mapping[str, npt.NDArray[np.generic]], index: int) -> dict[int, float]:
-    if "hour_peaks" not in arrays:
-        return {}
     keys, peaks = arrays["hour_keys"], arrays["hour_peaks"].astype(np.float64)
     own = np.flatnonzero((keys[:, 0] == index) & ~np.isnan(peaks)).tolist()
     return {int(keys[position, 1]): float(peaks[position]) for position in own}

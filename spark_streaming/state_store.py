@@ -1,11 +1,11 @@
-"""Saved state in a subfolder of the Spark checkpoint: deleting the checkpoint deletes both.
+"""Saves state in a subfolder of the Spark checkpoint, so deleting the checkpoint deletes both.
 
 State N is on disk before batch N counts as done, and Spark replays an unfinished batch with the same offsets and number, so state
-N-1 and the replay give the same state N. Files are written beside their place, synced and renamed; the last three are kept.
+N-1 and the replay give the same state N. Files are written under a temporary name, synced and renamed; the last three are kept.
 
-Rows of closed minutes, by far the most of it, are written once: ``rows-N`` holds those that closed in batch N, and each state
-names the files that its rows lie in. A file goes when all its rows have left their windows and no kept state names it. Where that
-does not happen by itself (a job that fell silent), all rows in use are put into one new file from time to time.
+Rows of closed minutes are by far the largest part and are written once: ``rows-N`` holds those that closed in batch N, and each
+state lists the files with its rows. A file is deleted once all its rows have left their windows and no kept state lists it. If a
+silent job keeps many files alive, all rows in use are merged into one new file now and then.
 """
 
 import contextlib
@@ -27,21 +27,21 @@ FOLDER = "windows"
 KEPT = 3
 ROW_FILES_MAX = 200
 _NAME = re.compile(r"(state|rows)-(\d{12})\.npz")
-_WAY_OUT = "restore it, or give the job another checkpoint folder (it will then read task-metrics from the beginning)"
+_WAY_OUT = "restore it, or give the job another checkpoint folder (it then reads task-metrics from the beginning)"
 
 
 class StateStore:
     """The state files of one checkpoint."""
 
     def __init__(self, checkpoint: Path, rules: MinuteRules) -> None:
-        """Make the folder, and remove what a kill left half written.
+        """Create the folder, and remove files a kill left half written.
 
         Raises:
-            SettingsError: the folder cannot be made.
+            SettingsError: the folder cannot be created.
         """
         self._folder = checkpoint / FOLDER
         self._rules = rules
-        self._row_files: dict[int, dict[str, int]] = {}  # of the state last saved or loaded: newest end in it by job
+        self._row_files: dict[int, dict[str, int]] = {}  # newest end in each file, by job; of the last state
         self._closed_ms: dict[str, int] = {}  # of that state
         self._needed: dict[int, frozenset[int]] = {}  # row files by kept state
         make_folder(self._folder)
@@ -49,13 +49,13 @@ class StateStore:
             left_by_a_kill.unlink(missing_ok=True)
 
     def load(self, batch: int) -> Minutes:
-        """Return the state after a batch; batch -1 is the empty beginning. What is saved next goes on from it.
+        """Return the state after a batch; batch -1 is the empty start. The next save continues from it.
 
         Raises:
             StateRefused: a file is missing, corrupt, or was written by another version or under other settings.
         """
         self._row_files, self._closed_ms = {}, {}
-        # What the other kept states name is not known, so everything there is stays until they are gone.
+        # The files other kept states list are unknown, so keep all files until those states are gone.
         self._needed = {batch: frozenset(number for kind, number, _ in self._files() if kind == "rows")}
         if batch < 0:
             return Minutes(self._rules)
@@ -71,18 +71,18 @@ class StateStore:
         return minutes
 
     def check(self) -> None:
-        """Refuse at once what the first batch would have to refuse: a checkpoint whose last committed batch has no usable state.
+        """Fail early if the last committed batch of the checkpoint has no usable state.
 
         Raises:
             StateRefused: see ``load``.
         """
-        commits = self._folder.parent / "commits"  # Spark's own: one file a batch, named by its number
+        commits = self._folder.parent / "commits"  # Spark's own: one file per batch, named by its number
         committed = [int(path.name) for path in commits.glob("*") if path.name.isdigit()]
         if committed:
             self.load(max(committed))
 
     def save(self, batch: int, minutes: Minutes) -> None:
-        """Write the state after a batch, whole or not at all, and drop the ones before the last three."""
+        """Write the state after a batch atomically, and delete all but the last three."""
         self._save_rows(batch, minutes)
         self._write(self._path(batch), to_arrays(minutes, tuple(self._row_files)))
         self._sync_folder()
@@ -94,7 +94,7 @@ class StateStore:
                 path.unlink(missing_ok=True)
 
     def _save_rows(self, batch: int, minutes: Minutes) -> None:
-        """Write the rows that are new, and leave out the files at whose rows no window looks any more."""
+        """Write the new rows, and drop files whose rows no window needs any more."""
         self._row_files = {number: ends for number, ends in self._row_files.items() if not _has_left(minutes, ends)}
         if len(self._row_files) >= ROW_FILES_MAX:
             self._row_files, self._closed_ms = {}, {}
@@ -123,7 +123,7 @@ class StateStore:
             return {name: arrays[name] for name in arrays.files}
 
     def batches(self) -> list[int]:
-        """Return the numbers of the batches whose state is kept, ascending."""
+        """Return the numbers of the batches with kept states, ascending."""
         return sorted(number for kind, number, _ in self._files() if kind == "state")
 
     def _files(self) -> list[tuple[str, int, Path]]:
@@ -134,7 +134,7 @@ class StateStore:
         return self._folder / f"{kind}-{batch:012d}.npz"
 
     def _sync_folder(self) -> None:
-        """Make the rename itself survive a power cut."""
+        """Make the rename survive a power cut."""
         descriptor = os.open(self._folder, os.O_RDONLY)
         try:
             os.fsync(descriptor)
@@ -143,13 +143,13 @@ class StateStore:
 
 
 def _has_left(minutes: Minutes, ends: Mapping[str, int]) -> bool:
-    """Say whether no window of any job looks at minutes up to these ends any more."""
+    """Return whether no window of any job needs minutes up to these ends any more."""
     return all(name not in minutes.jobs or end_ms <= minutes.jobs[name].oldest_kept_ms() for name, end_ms in ends.items())
 
 
 @contextlib.contextmanager
 def _named(path: Path, what: str) -> Iterator[None]:
-    """Say which file cannot be used, and the way out."""
+    """Name the unusable file and the fix."""
     try:
         yield
     except FileNotFoundError:

@@ -1,9 +1,9 @@
-"""Starts Spark's Python workers with nothing but folders on their module path. Does nothing else.
+"""Starts Spark's Python workers with only folders on their module path.
 
-Spark puts ``pyspark.zip`` and its own core jar there. Before every task a worker calls ``importlib.invalidate_caches``, and up to
-Python 3.12 that reads the directory of such an archive anew for every importer that looks into it: 250 to 450 ms a task, more
-than all the rest of a batch. The workers import the installed pyspark instead, the same code. ``spark.python.daemon.module``
-names this module.
+Spark adds ``pyspark.zip`` and its core jar to the path. Before every task a worker calls ``importlib.invalidate_caches``, and up
+to Python 3.12 that re-reads each archive's directory for every importer that uses it: 250 to 450 ms per task, more than the rest
+of a batch. The workers import the installed pyspark instead, which is the same code. ``spark.python.daemon.module`` names this
+module.
 """
 
 import os
@@ -13,12 +13,12 @@ from importlib.util import find_spec
 
 
 def without_archives(path: Iterable[str]) -> list[str]:
-    """Return the entries of a module path that are no files (zip, egg, jar)."""
+    """Return the entries of a module path that are not archives (zip, egg, jar)."""
     return [entry for entry in path if not os.path.isfile(entry)]
 
 
 def main() -> None:
-    """Run Spark's daemon; where pyspark is there only as an archive, with the path as it was."""
+    """Run Spark's daemon; keep the path unchanged if pyspark exists only as an archive."""
     given = list(sys.path)
     sys.path[:] = without_archives(given)
     sys.path_importer_cache.clear()

@@ -1,6 +1,6 @@
-"""The real Kafka and the real Redis of the tests: one of each for the whole session.
+"""The real Kafka, Redis and Flink of the tests: one of each for the whole session.
 
-They run in containers where an engine really runs them, else as local processes. SURESCALE_TEST_STACK=local or
+Kafka and Redis run in containers where an engine really runs them, else as local processes. SURESCALE_TEST_STACK=local or
 =containers forbids the other way (the latter turns a missing engine into a failure).
 """
 
@@ -15,13 +15,19 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
-from services.stack.broker import LocalBroker
-from services.stack.redis_server import LocalRedis
-from services.stack.server import LocalServer
+from services.local_stack.broker import LocalBroker
+from services.local_stack.local_server import LocalServer
+from services.local_stack.redis_server import LocalRedis
 from tests.support.sharing import WholeFiles
 
 if TYPE_CHECKING:
     from testcontainers.core.container import DockerContainer
+
+    from tests.support.live_flink import LiveFlink
+
+# The skip of test_flink_road.py speaks for all long tests on a real Flink.
+_NIGHTLY = ["integration/test_flink_peer.py", "integration/test_flink_road_away.py"]
+collect_ignore = [] if os.environ.get("SURESCALE_FLINK_NIGHTLY") else _NIGHTLY
 
 Server = TypeVar("Server", bound=LocalServer)
 _VARIABLE = "SURESCALE_TEST_STACK"
@@ -64,6 +70,30 @@ def redis_url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     with _local(LocalRedis(tmp_path_factory.mktemp("redis"))) as server:
         _note(request, "redis", f"local process ({_why_no_containers() or 'its container did not start'})")
         yield server.url
+
+
+@pytest.fixture(scope="session")
+def flink(
+    request: pytest.FixtureRequest, kafka: KafkaForTests, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator["LiveFlink"]:
+    """A running Flink session cluster beside the broker. Tests share it: leave it with all TaskManagers and no job."""
+    from services.local_stack.errors import DownloadError, JavaError
+    from services.local_stack.flink.cluster import FlinkCluster
+    from services.local_stack.flink.job import job_jar
+    from tests.support.live_flink import LiveFlink
+
+    try:
+        cluster = FlinkCluster(tmp_path_factory.mktemp("flink"), version=os.environ.get("SURESCALE_TEST_FLINK", "2.3.0"), slots=8)
+        jar = job_jar(cluster.flink)
+    except (JavaError, DownloadError) as reason:
+        pytest.skip(f"live Flink: {reason}")
+    try:
+        cluster.start()
+        cluster.wait_ready()
+        _note(request, "flink", f"{cluster.flink.version}, local processes")
+        yield LiveFlink(cluster, jar, kafka.bootstrap)
+    finally:
+        cluster.stop()
 
 
 @contextlib.contextmanager

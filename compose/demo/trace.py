@@ -1,19 +1,19 @@
-"""Starts the trace of the simulated engine once the road is up, and tells how it goes until it ends.
+"""Starts the trace of the simulated engine once the road is up, and prints its progress until it ends.
 
-First each simulated job's limits go to the topic ``job-settings``; then the clock starts. Started again, it only follows.
-With ``--no-follow`` it ends after the start.
+First it writes each simulated job's limits to the topic ``job-settings``; then it starts the clock. Started again, it only
+follows. With ``--no-follow`` it ends after the start.
 """
 
 import json
 import sys
 import time
-import urllib.request
 from typing import Any
 
-from contracts.messages import JobSettings
+from contracts.job_settings import JobSettings
 from contracts.settings import RoadSettings, from_environment
 from contracts.topics import JOB_SETTINGS, TopicNames
 from contracts.wire import encode
+from runtime.http import fetch_json
 from runtime.kafka import producer
 
 SAY_EVERY_S = 5.0
@@ -23,10 +23,10 @@ FIGURES = ("reward", "latency_mean_s", "latency_p99_s", "utilisation", "task_min
 def main(settings: RoadSettings, *, follow: bool) -> None:
     """Publish the jobs' limits, start the clock, follow."""
     publish_limits(settings)
-    fetch(settings, "/clock/start", method="POST")
+    fetch_json(f"{settings.engine_url}/clock/start", method="POST")
     print("the trace has started", flush=True)
     while follow:
-        report = fetch(settings, "/report")
+        report = fetch_json(f"{settings.engine_url}/report")
         print(progress_line(report), flush=True)
         if report["finished"]:
             print(json.dumps({job: {name: found[name] for name in FIGURES} for job, found in report["jobs"].items()}, indent=1))
@@ -35,10 +35,11 @@ def main(settings: RoadSettings, *, follow: bool) -> None:
 
 
 def publish_limits(settings: RoadSettings) -> None:
-    """Tell the road what each job may use."""
+    """Publish what each job may use."""
     client, full = producer(settings), TopicNames(settings.topic_prefix)
-    for entry in fetch(settings, "/jobs")["jobs"]:
-        tasks = fetch(settings, f"/jobs/{entry['job'].partition('/')[2]}")["topology"]["tasks"]
+    for entry in fetch_json(f"{settings.engine_url}/jobs")["jobs"]:
+        name = entry["job"].partition("/")[2]
+        tasks = fetch_json(f"{settings.engine_url}/jobs/{name}")["topology"]["tasks"]
         limits = JobSettings(job=entry["job"], version=1, total_limit=max(200, 2 * len(tasks)), set_by="demo")
         client.produce(full(JOB_SETTINGS), key=entry["job"], value=encode(limits))
     if client.flush(30.0):
@@ -53,13 +54,6 @@ def progress_line(report: dict[str, Any]) -> str:
         if found["parallelism"]
     ]
     return f"minute {report['minutes_done']} of {report['minutes']}  " + "   ".join(jobs)
-
-
-def fetch(settings: RoadSettings, path: str, method: str = "GET") -> Any:
-    """Return what the engine answers; never through a proxy."""
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(urllib.request.Request(settings.engine_url + path, method=method), timeout=30) as answer:
-        return json.load(answer)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-# Debian from a root file system that mmdebstrap made, with the certificate authorities of the machine that builds it
-# (some networks have their own), so that every Dockerfile above it stays as it is for the official images.
+# Debian from a root file system made by mmdebstrap, with the certificate authorities of the build machine (some networks
+# have their own), so that the Dockerfiles above it need no changes from the official images.
 # Context: rootfs.tar, and ca/ with *.crt (may hold none).
 FROM scratch
 ADD rootfs.tar /

@@ -1,1 +1,1 @@
-"""Where figures come from: one port, one module per kind of engine."""
+"""Sources of figures: one port, one module per kind of engine."""

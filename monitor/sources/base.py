@@ -8,20 +8,21 @@ from contracts.messages import ClusterTopology, EngineEvent, HourlyLoad, JobTopo
 
 
 class SourceAway(SurescaleError):
-    """The source does not answer now; it is asked again later."""
+    """The source does not answer now; try again later."""
 
 
 class UnknownJob(SurescaleError):
-    """The source does not know this job (any more)."""
+    """The source does not know this job, or no longer does."""
 
 
 @dataclass(frozen=True, slots=True)
 class FinishedMinute:
-    """One minute of one job that is over, with everything that was sampled in it and the topology at its end.
+    """One finished minute of one job: everything sampled in it, and the topology at its end.
 
-    ``reached_wall_ms`` is the wall time at which the road's clock reached the minute's end, None on a live road. ``malformed``
-    are documents among the samples that are none: they are sent on as they are, so that the snapshot stage refuses them with
-    their coordinates and nobody else waits.
+    ``reached_wall_ms`` is the wall time when the pipeline's clock reached the minute's end, None on a live road. ``malformed``
+    holds documents that are not valid samples. They are sent unchanged, so the snapshot stage refuses them with their
+    coordinates and nothing else waits. ``age_ms`` is that of the oldest figure at the minute's end, ``observer`` the run of the
+    monitor that took the figures, where the source is looked at instead of keeping its own minutes.
     """
 
     minute_end_ms: int
@@ -29,6 +30,8 @@ class FinishedMinute:
     topology: JobTopology
     reached_wall_ms: int | None = None
     malformed: tuple[bytes, ...] = ()
+    age_ms: int | None = None
+    observer: str = ""
 
 
 class Source(Protocol):
@@ -36,25 +39,36 @@ class Source(Protocol):
 
     @property
     def is_finite(self) -> bool:
-        """Say whether no minutes means no more minutes: true of a recording."""
+        """Return whether an empty answer means the end, as it does for a recording."""
         ...
 
     def jobs(self) -> list[str]:
-        """Return the ids of the jobs that there are now, sorted."""
+        """Return the ids of the current jobs, sorted."""
         ...
 
     def minutes(self, job: str, after_ms: int) -> list[FinishedMinute]:
         """Return finished minutes that end after ``after_ms``, oldest first; may wait a moment for one, may return none."""
         ...
 
+    def end_of(self, last: JobTopology) -> JobTopology | None:
+        """Return how a job has ended that `jobs` no longer lists, given its last topology.
+
+        None while it lives, if it is not this source's to tell, or if the source's minutes tell it.
+        """
+        ...
+
     def load_history(self, job: str) -> tuple[HourlyLoad, ...]:
-        """Return what the source knows of the job's load before the first minute it can give, oldest first."""
+        """Return the job's known load before the first minute the source can give, oldest first."""
         ...
 
     def cluster_topology(self) -> ClusterTopology | None:
         """Return the hosts, None if the source does not know them."""
         ...
 
-    def events(self, after: int) -> list[EngineEvent]:
-        """Return the events after the first ``after`` ones, in order."""
+    def close(self) -> None:
+        """Stop what runs by itself; nothing is asked afterwards."""
+        ...
+
+    def events(self, after_id: str) -> list[EngineEvent]:
+        """Return the events after the one with this identity, in order; all of them, if it is empty or not known."""
         ...

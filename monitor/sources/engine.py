@@ -1,24 +1,24 @@
-"""Figures of the simulated engine, by its HTTP API."""
+"""Reads the simulated engine's figures over its HTTP API."""
 
-import json
-import urllib.error
 import urllib.parse
-import urllib.request
-from http.client import HTTPException
+from collections.abc import Callable
 from typing import TypeVar
 
 import msgspec
 
 from contracts.errors import RecordRejected
 from contracts.messages import ClusterTopology, EngineEvent, HourlyLoad, JobTopology, TaskSample
+from contracts.topology import check_cluster
 from contracts.wire import decode
 from monitor.sources.base import FinishedMinute, SourceAway, UnknownJob
+from runtime.http import ErrorAnswer, NoAnswer, ask
 
 T = TypeVar("T")
 
 ANSWER_TIMEOUT_S = 15.0
+LIST_TIMEOUT_S = 5.0  # the main loop asks for the list: it delays the end of the process
 MINUTES_MAX = 60  # in one answer
-_JOB = "/jobs/"  # paths of one job: only there 404 says that the job is unknown
+_JOB = "/jobs/"  # paths of one job: only there does 404 mean an unknown job
 
 
 class _Minute(msgspec.Struct, frozen=True):
@@ -48,27 +48,36 @@ class _Events(msgspec.Struct, frozen=True):
     events: list[EngineEvent]
 
 
-class EngineSource:
-    """Client of ``surescale engine``. Safe for many threads: it keeps nothing between calls."""
+class _Problem(msgspec.Struct, frozen=True):
+    message: str
 
-    def __init__(self, url: str) -> None:
+
+class EngineSource:
+    """Client of ``surescale engine``. Thread-safe: it keeps nothing between calls."""
+
+    def __init__(self, url: str, watches: Callable[[str], bool] = lambda _: True) -> None:
+        """``watches`` says whether a job of a name is to be watched."""
         self._url = url.rstrip("/")
-        # Never through a proxy: the engine is beside us.
-        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        self._watches = watches
 
     @property
     def is_finite(self) -> bool:
-        """An engine goes on."""
+        """Return False: an engine has no end."""
         return False
 
     def jobs(self) -> list[str]:
-        """Return the ids of all jobs."""
-        return sorted(entry.job for entry in self._get("/jobs", _Jobs).jobs)
+        """Return the ids of the jobs that are to be watched."""
+        jobs = self._get("/jobs", _Jobs, LIST_TIMEOUT_S).jobs
+        return sorted(entry.job for entry in jobs if self._watches(entry.job.partition("/")[2]))
 
     def minutes(self, job: str, after_ms: int) -> list[FinishedMinute]:
         """Return finished minutes; the engine waits about half a second for one."""
         answer = self._get(f"{_path(job)}/figures?after_ms={after_ms}&limit_minutes={MINUTES_MAX}", _Minutes)
         return [_finished(each) for each in answer.minutes]
+
+    def end_of(self, last: JobTopology) -> JobTopology | None:
+        """Return nothing: the last minute of a job tells its end."""
+        return None
 
     def load_history(self, job: str) -> tuple[HourlyLoad, ...]:
         """Return the hours of the trace before it starts."""
@@ -76,25 +85,32 @@ class EngineSource:
 
     def cluster_topology(self) -> ClusterTopology:
         """Return the hosts."""
-        return self._get("/cluster", ClusterTopology)
-
-    def events(self, after: int) -> list[EngineEvent]:
-        """Return the events after the first ``after`` ones."""
-        return self._get(f"/events?after={after}", _Events).events
-
-    def _get(self, path: str, kind: type[T]) -> T:
+        topology = self._get("/cluster", ClusterTopology)
         try:
-            with self._opener.open(self._url + path, timeout=ANSWER_TIMEOUT_S) as answer:
-                return msgspec.json.decode(answer.read(), type=kind)
-        except urllib.error.HTTPError as error:
+            check_cluster(topology)
+        except RecordRejected as error:
+            raise SourceAway(f"{self._url}/cluster gave an unexpected answer: {error}") from None
+        return topology
+
+    def events(self, after_id: str) -> list[EngineEvent]:
+        """Return the events after one; all of them, if the engine does not know it because it has restarted."""
+        return self._get(f"/events?after={urllib.parse.quote(after_id, safe='')}", _Events).events
+
+    def close(self) -> None:
+        """Do nothing: nothing is kept between calls."""
+
+    def _get(self, path: str, kind: type[T], timeout_s: float = ANSWER_TIMEOUT_S) -> T:
+        try:
+            return decode(ask(self._url + path, timeout_s=timeout_s), kind)
+        except ErrorAnswer as error:
             message = _message(error)
-            if error.code == 404 and path.startswith(_JOB):
+            if error.status == 404 and path.startswith(_JOB):
                 raise UnknownJob(f"{self._url}{path}: {message}") from None
-            raise SourceAway(f"{self._url}{path} answered {error.code}: {message}") from None
-        except (OSError, HTTPException) as error:
-            raise SourceAway(f"{self._url} does not answer: {getattr(error, 'reason', error)}") from None
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise SourceAway(f"{self._url}{path} answered something else than expected: {error}") from None
+            raise SourceAway(f"{self._url}{path} answered {error.status}: {message}") from None
+        except NoAnswer as error:
+            raise SourceAway(f"{self._url} does not answer: {error}") from None
+        except RecordRejected as error:
+            raise SourceAway(f"{self._url}{path} gave an unexpected answer: {error}") from None
 
 
 def _finished(minute: _Minute) -> FinishedMinute:
@@ -113,8 +129,8 @@ def _path(job: str) -> str:
     return _JOB + urllib.parse.quote(name, safe="")
 
 
-def _message(error: urllib.error.HTTPError) -> str:
+def _message(error: ErrorAnswer) -> str:
     try:
-        return str(json.loads(error.read())["message"])
-    except (ValueError, TypeError, KeyError, OSError, HTTPException):
-        return str(error.reason)
+        return decode(error.body, _Problem).message
+    except RecordRejected:
+        return error.reason

@@ -1,7 +1,8 @@
-"""A recording as a source: the records of ``task-metrics`` as JSON lines, in the order in which they were recorded.
+"""A recording as a source: records of ``task-metrics`` as JSON lines, in recorded order.
 
-Each line is a sample or a marker; lines of the hosts (``cluster/1``) and of events (``engine-event/1``) may stand among them. A
-job's minute is what lies between two of its markers. What comes after a job's last marker is no finished minute and is left out.
+Each line is a sample or a marker; lines of hosts (``cluster/1``) and events (``engine-event/1``) may appear among them. A
+job's minute is everything between two of its markers. Samples after a job's last marker are not a finished minute and are left
+out.
 """
 
 import bisect
@@ -11,7 +12,8 @@ from pathlib import Path
 
 from contracts.errors import RecordRejected, SettingsError, reason_of
 from contracts.ids import split_job
-from contracts.messages import ClusterTopology, EngineEvent, HourlyLoad, MinuteMarker, TaskSample
+from contracts.messages import ClusterTopology, EngineEvent, HourlyLoad, JobTopology, MinuteMarker, TaskSample
+from contracts.topology import check_cluster
 from contracts.wire import decode
 from monitor.sources.base import FinishedMinute, UnknownJob
 
@@ -27,10 +29,10 @@ class _Recorded:
 
 
 class TraceSource:
-    """Serves a recording; all of its minutes are finished."""
+    """Serves a recording; all its minutes are finished."""
 
     def __init__(self, lines: Iterable[bytes], name: str) -> None:
-        """Take the lines over; ``name`` is what messages call them.
+        """Parse the lines; ``name`` identifies them in messages.
 
         Raises:
             SettingsError: a line cannot be used; the message names line and field.
@@ -43,9 +45,7 @@ class TraceSource:
             if line.strip():
                 self._take(_parsed(line, f"{name}, line {number}"), open_samples, f"{name}, line {number}")
         if not self._jobs:
-            raise SettingsError(
-                f"{name}: there is no marker in it, so that no minute is finished; record task-metrics from its beginning"
-            )
+            raise SettingsError(f"{name}: no marker in it, so no minute is finished; record task-metrics from its beginning")
 
     @classmethod
     def of_file(cls, path: Path) -> "TraceSource":
@@ -64,7 +64,7 @@ class TraceSource:
 
     @property
     def is_finite(self) -> bool:
-        """A recording ends."""
+        """Return True: a recording has an end."""
         return True
 
     def jobs(self) -> list[str]:
@@ -77,17 +77,25 @@ class TraceSource:
         first = bisect.bisect_right(minutes, after_ms, key=lambda minute: minute.minute_end_ms)
         return minutes[first : first + MINUTES_MAX]
 
+    def end_of(self, last: JobTopology) -> JobTopology | None:
+        """Return nothing: the last minute of a job tells its end."""
+        return None
+
     def load_history(self, job: str) -> tuple[HourlyLoad, ...]:
-        """Return what the first marker that carries a history said."""
+        """Return the load history of the first marker that carries one."""
         return self._of(job).history
 
     def cluster_topology(self) -> ClusterTopology | None:
         """Return the last hosts in the recording."""
         return self._cluster
 
-    def events(self, after: int) -> list[EngineEvent]:
-        """Return the recorded events after the first ``after`` ones."""
-        return self._events[after:]
+    def events(self, after_id: str) -> list[EngineEvent]:
+        """Return the recorded events after one."""
+        found = next((at for at in range(len(self._events), 0, -1) if self._events[at - 1].identity == after_id), 0)
+        return self._events[found:]
+
+    def close(self) -> None:
+        """Do nothing: the file has been read."""
 
     def _take(self, record: Line, open_samples: dict[str, list[TaskSample]], where: str) -> None:
         if isinstance(record, TaskSample):
@@ -102,7 +110,7 @@ class TraceSource:
     def _finish(self, marker: MinuteMarker, samples: tuple[TaskSample, ...], where: str) -> None:
         recorded = self._jobs.setdefault(marker.job, _Recorded())
         if recorded.minutes and marker.minute_end_ms <= recorded.minutes[-1].minute_end_ms:
-            raise SettingsError(f"{where}: minute_end_ms: the minutes of job {marker.job} go back; sort the file by time")
+            raise SettingsError(f"{where}: minute_end_ms: the minutes of job {marker.job} go backwards; sort the file by time")
         recorded.minutes.append(FinishedMinute(marker.minute_end_ms, samples, marker.topology, marker.reached_wall_ms))
         recorded.history = recorded.history or marker.load_history
 
@@ -117,6 +125,8 @@ def _parsed(line: bytes, where: str) -> Line:
         record = decode(line, TaskSample | MinuteMarker | ClusterTopology | EngineEvent)
         if isinstance(record, TaskSample | MinuteMarker):
             split_job(record.job)
+        elif isinstance(record, ClusterTopology):
+            check_cluster(record)
         return record
     except RecordRejected as rejected:
         raise SettingsError(f"{where}: {rejected}; correct the line or leave it out") from None

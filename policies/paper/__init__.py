@@ -1,1 +1,1 @@
-"""Serves policies of the SURE paper and its learned rivals: a direct ratio in (0, 2] per task from an ONNX package. No torch."""
+"""Serves the SURE paper's own policy and its rivals from packages: ONNX graphs in, a ratio per task out."""

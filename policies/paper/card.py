@@ -1,6 +1,6 @@
-"""A package of the paper's policies on disk: ``card.json`` and the ONNX graphs of its kind. Reads and verifies; runs nothing.
+"""A package of the paper's policies on disk: ``card.json`` and the ONNX graphs of its kind. Reads and verifies them.
 
-Kinds: ``subgraph`` (SURE and its ablations: ``sampler.onnx``, ``policy.onnx``, numpy's sampling between them), ``whole`` (one
+Kinds: ``subgraph`` (SURE and its ablations: ``sampler.onnx``, ``policy.onnx``, sampling in numpy between them), ``whole`` (one
 graph over the whole window: ``model.onnx``), ``sequential`` (``encoder.onnx`` once, ``decoder.onnx`` task by task), ``recurrent``
 (``prepare.onnx`` once, ``cell.onnx`` minute by minute, ``act.onnx`` once).
 """
@@ -37,7 +37,7 @@ Kind = Literal["subgraph", "whole", "sequential", "recurrent"]
 
 
 class PaperCard(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a package says of itself; ``training`` and ``scores`` are for people and reports."""
+    """What a package states about itself; ``training`` is for people and reports."""
 
     paper_format: int
     kind: Kind
@@ -54,11 +54,10 @@ class PaperCard(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     neighbours_max: Annotated[int, Meta(ge=0)] = 0
     direction: Literal["down", "both"] = "down"
     sampler: Literal["learned", "uniform"] = "learned"
-    reach: Annotated[float, Meta(gt=0.0, le=1.0)] = 1.0  # the action that asks for a ratio of 2
-    rounding: Literal["half-up", "towards-zero"] = "half-up"  # of the change that an action asks for
+    reach: Annotated[float, Meta(gt=0.0, le=1.0)] = 1.0  # the action that means a ratio of 2
+    rounding: Literal["half-up", "towards-zero"] = "half-up"  # of the change an action means
     files: dict[str, str]
     training: dict[str, object]
-    scores: dict[str, object]
     terms: str
 
 
@@ -72,7 +71,7 @@ class PaperPackage:
 
 
 def is_paper_package(folder: Path) -> bool:
-    """Return whether the card in a folder is one of these (and not that of the shipped default)."""
+    """Return whether a folder holds a card of this kind, and not one of the default policy."""
     try:
         fields = msgspec.json.decode((folder / CARD).read_bytes())
     except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -81,7 +80,7 @@ def is_paper_package(folder: Path) -> bool:
 
 
 def read_paper_package(folder: Path) -> PaperPackage:
-    """Read and verify a package.
+    """Return the package in a folder, verified.
 
     Raises:
         PackageRejected: a file is missing or has another checksum, the card does not parse, or the features differ.
@@ -101,6 +100,6 @@ def read_paper_package(folder: Path) -> PaperPackage:
 
 
 def _trained_in(card: PaperCard) -> object:
-    """Return the mode that the training's settings name, None where they name none."""
+    """Return the mode in the training's settings, None if they have none."""
     settings = card.training.get("settings")
     return settings.get("mode") if isinstance(settings, dict) else None

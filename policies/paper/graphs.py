@@ -1,7 +1,7 @@
-"""What the paper's networks see of a job's graph: descendants within three hops, edges as a matrix, an order of tasks.
+"""A job's graph as the paper's networks see it: descendants within three hops, edges as a matrix, an order of tasks.
 
-The paper's c-hop neighbours follow children only (its figure 5 shows descendants); direction ``both`` is the extension that
-the shipped default uses, where a leaf has neighbours too.
+The paper's c-hop neighbours follow children only (its figure 5 shows descendants). Direction ``both`` is the extension of the
+shipped default policy: there a leaf has neighbours too.
 """
 
 from dataclasses import replace
@@ -36,7 +36,7 @@ def _descendants(graph: JobGraph, task: int) -> list[int]:
 
 @lru_cache(maxsize=256)
 def downward(graph: JobGraph) -> Float32:
-    """Return float32 [N, N], 1 where an edge leads from row to column."""
+    """Return float32 [N, N], 1 for an edge from row to column."""
     table = graph.children
     matrix = np.zeros((len(graph.tasks), len(graph.tasks)), dtype=np.float32)
     for column in range(table.index.shape[1]):
@@ -46,6 +46,6 @@ def downward(graph: JobGraph) -> Float32:
 
 
 def visiting_order(graph: JobGraph) -> Int64:
-    """Return the tasks level by level, the lower index first: every task after its parents."""
+    """Return the tasks level by level, the lower index first; every task comes after its parents."""
     order: Int64 = np.argsort(graph.level, kind="stable")
     return order

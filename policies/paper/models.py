@@ -1,29 +1,29 @@
-"""All kinds of packages as one thing: encoded windows of one graph in, the paper's action a in [-1, 1] per task out.
+"""Runs every kind of package alike: encoded windows of one graph in, the paper's action a in [-1, 1] per task out.
 
-Works on a batch of windows, one thread, no torch. What an action asks for stands in ``policies.paper.policy``.
+Works on a batch of windows, on one thread, without torch. ``policies.paper.policy`` turns actions into ratios.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from contracts.windows import Float32
 from policies.features import SURE_WIDTH, Encoded
 from policies.graph import JobGraph
+from policies.nvss import Looked, neighbours_sampled
+from policies.onnx_sessions import Errors, Opener, Session, open_graphs
 from policies.paper.card import FILES, PaperCard, PaperPackage
 from policies.paper.graphs import downward, neighbourhood, visiting_order
 from policies.paper.subgraphs import blocks, gathered, look_at
-from policies.runtime import Errors, open_graphs
-from policies.sampling import Looked, neighbours_sampled
 
-CHUNK_TASKS = 256  # wider jobs go through the policy graph in pieces, which bounds the memory
+CHUNK_TASKS = 256  # wider jobs pass the policy graph in pieces, which bounds memory
 
 
 @dataclass(frozen=True, slots=True)
 class Acted:
-    """Actions of B windows, float32 [B, N] in [-1, 1]; of kind subgraph also what was looked at and the logits [B, L, N, 2]."""
+    """Actions of B windows, float32 [B, N] in [-1, 1]; for kind subgraph also the nodes looked at and the logits [B, L, N, 2]."""
 
     action: Float32
     looked: Looked | None = None
@@ -31,7 +31,7 @@ class Acted:
 
 
 class PaperModel(Protocol):
-    """Something that acts on encoded windows [B, L, N, D] of one graph; ``seeds`` [B] matter to a uniform sampler alone."""
+    """Acts on encoded windows [B, L, N, D] of one graph; only a uniform sampler uses ``seeds`` [B]."""
 
     def act(self, encoded: Encoded, graph: JobGraph, seeds: Sequence[int]) -> Acted:
         """Return the actions."""
@@ -40,11 +40,11 @@ class PaperModel(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SubgraphModel:
-    """SURE: scores, sampled subgraphs, an action per subgraph. ``uniform``: the ablation that draws nodes without looking."""
+    """SURE: scores, sampled subgraphs, an action per subgraph. The ablation with a uniform sampler draws nodes without scores."""
 
     card: PaperCard
-    sampler: Any
-    policy: Any
+    sampler: Session
+    policy: Session
 
     def act(self, encoded: Encoded, graph: JobGraph, seeds: Sequence[int]) -> Acted:
         """Return the actions."""
@@ -63,7 +63,7 @@ class SubgraphModel:
 
 
 def choose_nodes(card: PaperCard, mu: Float32, encoded: Encoded, graph: JobGraph, seeds: Sequence[int]) -> Looked:
-    """Return the nodes of B windows: the best by the logits mu [B, L, N, 2], or as many drawn evenly from each row's seed."""
+    """Return the nodes of B windows: the best by the logits mu [B, L, N, 2], or as many drawn uniformly by each row's seed."""
     near = neighbourhood(graph, card.direction)
     width = neighbours_sampled(near, card.neighbours_share, card.neighbours_max)
     if card.sampler == "learned":
@@ -72,7 +72,7 @@ def choose_nodes(card: PaperCard, mu: Float32, encoded: Encoded, graph: JobGraph
 
 
 def even_noise(minutes: int, graph: JobGraph, anchors: int, seeds: Sequence[int]) -> tuple[Float32, Float32]:
-    """Return keys [B, N, L] and [B, N, k1, K] whose largest k are k draws without replacement, each row from its own seed."""
+    """Return keys [B, N, L] and [B, N, k1, K] whose largest k are k draws without replacement, by each row's seed."""
     tasks, width = graph.neighbours.index.shape
     generators = [np.random.default_rng(abs(int(seed))) for seed in seeds]
     theta = np.stack([generator.random((tasks, minutes), dtype=np.float32) for generator in generators])
@@ -84,7 +84,7 @@ def even_noise(minutes: int, graph: JobGraph, anchors: int, seeds: Sequence[int]
 class WholeModel:
     """A rival that reads the whole window at once."""
 
-    model: Any
+    model: Session
 
     def act(self, encoded: Encoded, graph: JobGraph, seeds: Sequence[int]) -> Acted:
         """Return the actions."""
@@ -94,10 +94,10 @@ class WholeModel:
 
 @dataclass(frozen=True, slots=True)
 class SequentialModel:
-    """A rival that sizes one task after another, each knowing the action of the one before."""
+    """A rival that sizes one task after another, given the action of the one before."""
 
-    encoder: Any
-    decoder: Any
+    encoder: Session
+    decoder: Session
 
     def act(self, encoded: Encoded, graph: JobGraph, seeds: Sequence[int]) -> Acted:
         """Return the actions."""
@@ -108,7 +108,7 @@ class SequentialModel:
         for task in visiting_order(graph):
             inputs = {"nodes": nodes, "there": there, "task": nodes[:, task], "last": last, "state_before": state}
             answer, after = self.decoder.run(None, inputs)
-            known = there[:, task, None] > 0  # a task that never reported has no turn
+            known = there[:, task, None] > 0  # a task that never reported is skipped
             last, state = np.where(known, answer, last), np.where(known, after, state)
             action[:, task] = answer[:, 0] * known[:, 0]
         return Acted(action)
@@ -116,11 +116,11 @@ class SequentialModel:
 
 @dataclass(frozen=True, slots=True)
 class RecurrentModel:
-    """A rival that walks through the window minute by minute."""
+    """A rival that reads the window minute by minute."""
 
-    prepare: Any
-    cell: Any
-    output: Any
+    prepare: Session
+    cell: Session
+    output: Session
 
     def act(self, encoded: Encoded, graph: JobGraph, seeds: Sequence[int]) -> Acted:
         """Return the actions."""
@@ -133,13 +133,13 @@ class RecurrentModel:
         return Acted(self.output.run(None, inputs)[0])
 
 
-def open_model(package: PaperPackage) -> tuple[PaperModel, Errors]:
-    """Open a package's graphs on one thread; also return the errors that running them may raise.
+def open_model(package: PaperPackage, opener: Opener | None = None) -> tuple[PaperModel, Errors]:
+    """Return a package's model, opened on one thread, and the errors that running it may raise; ``opener`` as in `open_graphs`.
 
     Raises:
         PackageRejected: onnxruntime is not installed, or a graph does not load.
     """
-    sessions, errors = open_graphs(package.card.name, [package.graphs[name] for name in FILES[package.card.kind]])
+    sessions, errors = open_graphs(package.card.name, [package.graphs[name] for name in FILES[package.card.kind]], opener)
     if package.card.kind == "subgraph":
         return SubgraphModel(package.card, *sessions), errors
     if package.card.kind == "sequential":

@@ -1,8 +1,8 @@
-"""NVSS's choice of nodes, and subgraphs in blocks: per anchor minute one of the task and its neighbours, chained over time.
+"""NVSS's choice of nodes, with subgraphs in blocks: one block per anchor minute, of the task and its neighbours.
 
-Nodes of different minutes are joined only through successive anchors, so links are kept per minute, [.., k1, w, w], w = 1 + k2,
-and never as one (k1 w) x (k1 w) matrix: at ten anchors a tenth of the work and the memory. For the same reason neighbours are
-scored at the anchors alone, [.., k1, K], where ``policies.sampling`` scores them at all minutes; the choice is the same.
+Only successive anchors join nodes of different minutes. So links are kept per minute, [.., k1, w, w] with w = 1 + k2, and not as
+one (k1 w) x (k1 w) matrix: a tenth of work and memory at ten anchors. For the same reason neighbours are scored at the anchors
+alone, [.., k1, K], where ``policies.nvss`` scores them at all minutes. The choice is the same.
 """
 
 from dataclasses import dataclass
@@ -11,19 +11,19 @@ import numpy as np
 
 from contracts.windows import Float32
 from policies.graph import Bool, Int64, JobGraph
-from policies.sampling import GRID, MASKED, Looked
+from policies.nvss import GRID, MASKED, Looked
 
 
 def look_at(
     mu: Float32, mask: Bool, graph: JobGraph, anchors: int, width: int, noise: tuple[Float32, Float32] | None = None
 ) -> Looked:
-    """Choose k1 minutes per task by theta, then k2 neighbours per minute by phi; ties go to the lower index, minutes ascend.
+    """Return k1 minutes per task by theta, and k2 neighbours per minute by phi. Ties go to the lower index; minutes ascend.
 
     Args:
         mu: float32 [B, L, N, 2], logits of a task-minute as an anchor and as a neighbour.
         mask: bool [B, L, N], reported task-minutes.
         anchors: k1. width: k2.
-        noise: added to theta [B, N, L] and to the anchors' phi [B, N, k1, K]; Gumbel noise makes draws without replacement of it.
+        noise: added to theta [B, N, L] and to the anchors' phi [B, N, k1, K]; Gumbel noise makes them draws without replacement.
     """
     scores = (np.round(mu * GRID) / GRID).astype(np.float32)
     table = graph.neighbours
@@ -47,7 +47,7 @@ def look_at(
 
 
 def neighbour_places(minutes: Int64, graph: JobGraph) -> Int64:
-    """Return int64 [B, N, k1, K]: positions in [L x N] of every neighbour at every anchor."""
+    """Return int64 [B, N, k1, K], the positions in [L x N] of every neighbour at every anchor."""
     places: Int64 = minutes[..., None] * len(graph.tasks) + graph.neighbours.index[:, None, :]
     return places
 
@@ -79,16 +79,14 @@ class Blocks:
 
 
 def blocks(looked: Looked, graph: JobGraph) -> Blocks:
-    """Return the subgraphs of what was looked at."""
+    """Return the subgraphs of the chosen nodes."""
     tasks = np.arange(len(graph.tasks)).reshape(-1, 1, 1)
     own = np.broadcast_to(tasks, (*looked.minutes.shape, 1))
     nodes = np.concatenate([own, looked.neighbours], axis=-1)
     known: Bool = np.concatenate([looked.minutes_known[..., None], looked.neighbours_known], axis=-1)
     links = graph.linked[nodes[..., :, None], nodes[..., None, :]] & known[..., :, None] & known[..., None, :]
     return Blocks(
-        index=looked.minutes[..., None] * len(graph.tasks) + nodes,
-        links=links.astype(np.float32),
-        known=known.astype(np.float32),
+        index=looked.minutes[..., None] * len(graph.tasks) + nodes, links=links.astype(np.float32), known=known.astype(np.float32)
     )
 
 

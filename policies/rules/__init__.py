@@ -1,1 +1,1 @@
-"""Rule policies: each is a few lines of arithmetic on the measured load, or a human's fixed choice."""
+"""Rule policies. Each is a few lines of arithmetic on the measured load, or a person's fixed choice."""

@@ -1,11 +1,11 @@
-"""The rule ``drs``: an open queueing network of M/M/c tasks, subtasks given out greedily (Fu et al., ICDCS 2015).
+"""The rule ``drs``: an open queueing network of M/M/c tasks, with subtasks assigned greedily (Fu et al., ICDCS 2015).
 
 With lambda_i the rate of task i, mu = 1 / d_i and a = lambda_i / mu, a task of k subtasks holds a record for
 
     E[T_i](k) = C(k, a) / (k mu - lambda_i) + 1 / mu,   C = Erlang's probability of waiting,
 
-and the job for E[T] = sum of lambda_i E[T_i] / lambda_0 (Jackson). Every task begins with the fewest subtasks that keep its
-queue stable; then one subtask at a time goes where it lowers E[T] most, until E[T] is at most ``sojourn`` times the sum of
+and the job for E[T] = sum of lambda_i E[T_i] / lambda_0 (Jackson). Every task starts with the fewest subtasks that keep
+its queue stable; then each further subtask goes where it lowers E[T] most, until E[T] is at most ``sojourn`` times the sum of
 pure service times. E[T_i] is convex in k, so the greedy order is the order of all gains by size.
 """
 
@@ -13,15 +13,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from contracts.messages import JobSettings
-from contracts.windows import Window
+from policies.answer import Answer, Float64
 from policies.graph import Int64
 from policies.policy import SPAN_MINUTES
-from policies.proposal import Answer, Float64
+from policies.question import Question
 from policies.rules.reading import Estimate, Reading, answer_of
 
-EXTRA_MAX = 24  # subtasks beyond stability that a task can get; by then nothing waits
-STABLE_MAX = 2_000  # subtasks; a demand beyond any bound of the road
+EXTRA_MAX = 24  # subtasks a task can get beyond stability; with them no record waits
+STABLE_MAX = 2_000  # subtasks; above any bound used anywhere
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +46,13 @@ class DRS:
         return np.where(known, stable + given, reading.current)
 
     def sentence(self, reading: Reading) -> str:
-        """Say for which load."""
+        """Return the load that the sizes are for."""
         rate = float(reading.rate(self.estimate))
-        return f"Queues of {rate:.0f} records a minute shall hold a record at most {self.sojourn:g} times its service time."
+        return f"At {rate:.0f} records a minute a record should stay at most {self.sojourn:g} times its service time."
 
-    def answer(self, window: Window, settings: JobSettings, seed: int) -> Answer:
-        """Return ratios towards the allocation."""
-        return answer_of(self, window)
+    def answer(self, question: Question) -> Answer:
+        """Return the allocation."""
+        return answer_of(self, question)
 
 
 def sojourns(offered: Float64, first: Int64, extra: int) -> Float64:
@@ -81,7 +80,7 @@ def greedy(held: Float64, target: Float64) -> Int64:
     Gains are taken from the largest to the smallest; ties go to the earlier task.
     """
     gains = np.maximum(0.0, held[..., :-1] - held[..., 1:])
-    gains = np.minimum.accumulate(gains, axis=-1)  # convex but for rounding
+    gains = np.minimum.accumulate(gains, axis=-1)  # convex except for rounding
     flat = gains.reshape(*gains.shape[:-2], -1)
     order = np.argsort(-flat, axis=-1, kind="stable")
     sums = held[..., 0].sum(axis=-1)[..., None] - np.cumsum(np.take_along_axis(flat, order, axis=-1), axis=-1)

@@ -1,17 +1,16 @@
-"""The rule ``ds2``: as many subtasks as the rate needs at their true speed, at every span.
+"""The rule ``ds2``: the subtasks that the rate needs at their true speed, at every span.
 
-Kalavri et al., "Three steps is all you need", OSDI 2018: o_i = records processed / busy time is a subtask's true rate, rates are
-carried along the graph by selectivity, and p_i = ceil(lambda_i / o_i). The paper aims at 100 %; a target utilisation u leaves
+Kalavri et al., "Three steps is all you need", OSDI 2018: o_i = records processed / busy time is a subtask's true rate, rates
+propagate along the graph by selectivity, and p_i = ceil(lambda_i / o_i). The paper aims at 100 %; a target utilisation u leaves
 room for bursts: p_i = ceil(lambda_i / (u x o_i)).
 """
 
 from dataclasses import dataclass
 
-from contracts.messages import JobSettings
-from contracts.windows import Window
+from policies.answer import Answer
 from policies.graph import Int64
 from policies.policy import SPAN_MINUTES
-from policies.proposal import Answer
+from policies.question import Question
 from policies.rules.reading import Estimate, Reading, answer_of
 
 
@@ -28,12 +27,12 @@ class DS2:
 
     def wanted(self, reading: Reading) -> Int64:
         """Return wanted parallelism [.., N]."""
-        return reading.whole(reading.demand(reading.rate(self.estimate)) / self.utilisation)
+        return reading.whole(reading.measured.widened(reading.demand(reading.rate(self.estimate)) / self.utilisation))
 
     def sentence(self, reading: Reading) -> str:
-        """Say for which load."""
+        """Return the load that the sizes are for."""
         return f"Sized for {float(reading.rate(self.estimate)):.0f} records a minute at {self.utilisation:.0%} busy."
 
-    def answer(self, window: Window, settings: JobSettings, seed: int) -> Answer:
-        """Return ratios that bring every task to the target."""
-        return answer_of(self, window)
+    def answer(self, question: Question) -> Answer:
+        """Return the sizes that bring every task to the target."""
+        return answer_of(self, question)

@@ -1,21 +1,20 @@
-"""The rule ``ds2-gate``: DS2's sizes (``policies.rules.ds2``; Kalavri et al., OSDI 2018) where the change is worth a restart.
+"""The rule ``ds2-gate``: DS2's sizes (``policies.rules.ds2``; Kalavri et al., OSDI 2018) if the change is worth a restart.
 
-One restart stops every task, so small changes are left undone. The gate opens when some task needs more than ``need`` above what
-it has, max over i of lambda_i d_i / (u p_i) - 1; when more than a share ``saving`` of all subtasks can go; or, in an emergency,
-when a task that wants more has ``backlog_minutes`` of work waiting.
+A restart stops every task, so small changes are not made. The gate opens when a task needs more than ``need`` above its present
+size, max over i of lambda_i d_i / (u p_i) - 1; when more than a share ``saving`` of all subtasks can go; or, in an emergency,
+when a task that wants more has ``backlog_minutes`` of backlog.
 """
 
 from dataclasses import dataclass
 
-from contracts.messages import JobSettings
-from contracts.windows import Window
+from policies.answer import Answer
 from policies.graph import Int64
 from policies.policy import SPAN_MINUTES
-from policies.proposal import Answer
+from policies.question import Question
 from policies.rules.reading import Estimate, Reading, answer_of, changed_where
 from policies.sizing import Sizing, wish, worth_a_restart
 
-NO_CATCH_UP = 1e9  # minutes: DS2 has no term for waiting work
+NO_CATCH_UP = 1e9  # minutes: DS2 has no term for backlog
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +32,7 @@ class GatedDS2:
     floor_applies: bool = True
 
     def wanted(self, reading: Reading) -> Int64:
-        """Return wanted parallelism [.., N]; the present one while the gate is shut."""
+        """Return wanted parallelism [.., N]; the present one while the gate is closed."""
         sizing = Sizing(
             utilisation=self.utilisation,
             catch_up_minutes=NO_CATCH_UP,
@@ -41,14 +40,16 @@ class GatedDS2:
             saving=self.saving,
             backlog_minutes=self.backlog_minutes,
         )
-        asked = wish(reading.demand(reading.rate(self.estimate)) / self.utilisation, reading.current)
+        exact = reading.demand(reading.rate(self.estimate, self.span_minutes)) / self.utilisation
+        asked = wish(reading.measured.widened(exact), reading.current)
         opened = worth_a_restart(asked, reading.measured, reading.current, reading.graph, sizing)
         return changed_where(opened, asked.wanted, reading.current)
 
     def sentence(self, reading: Reading) -> str:
-        """Say for which load."""
-        return f"Sized for {float(reading.rate(self.estimate)):.0f} records a minute at {self.utilisation:.0%} busy."
+        """Return the load that the sizes are for."""
+        rate = float(reading.rate(self.estimate, self.span_minutes))
+        return f"Sized for {rate:.0f} records a minute at {self.utilisation:.0%} busy."
 
-    def answer(self, window: Window, settings: JobSettings, seed: int) -> Answer:
-        """Return ratios that bring every task to the target, or ones where that is not worth a restart."""
-        return answer_of(self, window)
+    def answer(self, question: Question) -> Answer:
+        """Return the sizes that bring every task to the target, or the present ones if that is not worth a restart."""
+        return answer_of(self, question)

@@ -1,31 +1,32 @@
-"""The rule ``flink``: what the autoscaler of the Flink Kubernetes operator computes (FLIP-271).
+"""The rule ``flink``: the arithmetic of the Flink Kubernetes operator's autoscaler (FLIP-271).
 
-Capacity wanted of a vertex, in records a minute:
+The capacity a vertex should have, in records a minute:
 
     capacity(u) = rate / u + lag / catch_up + rate x restart / catch_up
 
-rate = mean over the metrics window, carried along the graph; lag = records waiting at the vertex or before it; the last term
-is what piles up during the restart itself. p' = ceil(p x capacity(u) / true capacity), true capacity = p / d. The job stays as
-it is while every vertex whose p' differs from p lies between capacity(u + boundary), without the restart term, and
-capacity(u - boundary); a vertex that rounding keeps at its p cannot make the others change.
+rate = mean over the metrics window, propagated along the graph; lag = records waiting at the vertex or before it, as many as
+will reach it; the last term is the lag that builds up during the restart itself. p' = ceil(p x capacity(u) / true capacity), true
+capacity = p / d, where the busiest subtask counts (the operator's busy time is the maximum over subtasks). The job
+stays as it is while every vertex whose p' differs from p lies between capacity(u + boundary), without the restart term, and
+capacity(u - boundary). A vertex whose p' rounds to p does not make the others change.
 
-Of the operator's further limits, ``scale-down.max-factor`` (at most 60 % fewer) is wider than the guardrails' half, and the
-interval between two scale-downs is a memory, which a policy here does not have.
+The operator's other limits are settings of the job for every policy: steps, bounds and excluded periods are guardrails, and the
+interval between scale-downs is kept by the rescaler, which has a memory. The job's settings ``catch_up_minutes`` and
+``restart_seconds`` take the place of the constants here.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from contracts.messages import JobSettings
-from contracts.windows import Window
-from policies.graph import Int64, JobGraph
+from policies.answer import Answer, Float64
+from policies.graph import Int64
 from policies.measure import mean_of_last
 from policies.policy import SPAN_MINUTES
-from policies.proposal import Answer, Float64
+from policies.question import Question
 from policies.rules.reading import Reading, answer_of, changed_where
 
-UTILISATION_MIN = 0.05  # what is left of u - boundary
+UTILISATION_MIN = 0.05  # lower bound of u - boundary
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,29 +53,23 @@ class FlinkAutoscaler:
         return changed_where(np.asarray(outside.any(axis=-1)), wanted, reading.current)
 
     def _capacity(self, reading: Reading, utilisation: float, *, restart: bool) -> Float64:
-        """Return the capacity wanted, in subtasks [.., N]: records a minute times d."""
+        """Return the wanted capacity in subtasks [.., N]: records a minute times d."""
         rate = mean_of_last(reading.measured.load, self.metrics_minutes)
         busy = reading.demand(rate)
-        lag = carried_lag(reading.measured.backlog_records, reading.graph) * reading.measured.service_minutes
-        again = self.restart_minutes if restart else 0.0
-        return busy / utilisation + (lag + busy * again) / self.catch_up_minutes
+        measured = reading.measured
+        lag = measured.flows.carried(measured.backlog_records) * measured.service_minutes
+        stopped = self.restart_minutes if reading.restart_minutes is None else reading.restart_minutes
+        again = stopped if restart else 0.0
+        catch_up = reading.catch_up_minutes or self.catch_up_minutes
+        return measured.widened(busy / utilisation + (lag + busy * again) / catch_up)
 
     def sentence(self, reading: Reading) -> str:
-        """Say for which load."""
+        """Return the load that the sizes are for."""
         rate = float(mean_of_last(reading.measured.load, self.metrics_minutes))
-        return f"Capacity for {rate:.0f} records a minute at {self.utilisation:.0%} busy, waiting work and the restart."
+        stopped = reading.restart_minutes
+        restart = "the restart" if stopped is None else f"a restart of {60.0 * stopped:.3g} s"
+        return f"Capacity for {rate:.0f} records a minute at {self.utilisation:.0%} busy, plus the backlog and {restart}."
 
-    def answer(self, window: Window, settings: JobSettings, seed: int) -> Answer:
-        """Return ratios towards the wanted capacity, or ones within the boundaries."""
-        return answer_of(self, window)
-
-
-def carried_lag(waiting: Float64, graph: JobGraph) -> Float64:
-    """Return the records [.., N] that wait at a task or, along its worst path, before it."""
-    lag = np.array(waiting, dtype=np.float64)
-    if not lag.any():
-        return lag
-    for members in graph.by_level[1:]:
-        parents, known = graph.parents.index[members], graph.parents.known[members]
-        lag[..., members] += np.where(known, lag[..., parents], 0.0).max(axis=-1)
-    return lag
+    def answer(self, question: Question) -> Answer:
+        """Return the sizes for the wanted capacity, or the present ones within the boundaries."""
+        return answer_of(self, question)

@@ -1,18 +1,17 @@
 """The rule ``hpa``: the horizontal pod autoscaler of Kubernetes, one per task.
 
-p' = ceil(p x metric / target), metric = mean utilisation of the task's subtasks; nothing changes while metric / target lies
-within 1 +- tolerance. The five-minute stabilisation of scale-downs is void at spans of ten minutes.
+p' = ceil(p x metric / target), metric = mean utilisation of the task's subtasks. Nothing changes while metric / target is
+within 1 +- tolerance. The five-minute stabilisation of scale-downs has no effect at spans of ten minutes.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from contracts.messages import JobSettings
-from contracts.windows import Window
+from policies.answer import Answer
 from policies.graph import Int64
 from policies.policy import SPAN_MINUTES
-from policies.proposal import Answer
+from policies.question import Question
 from policies.rules.reading import Reading, answer_of
 
 
@@ -35,9 +34,9 @@ class HorizontalPodAutoscaler:
         return np.where(within, reading.current, reading.whole(ratio * reading.current))
 
     def sentence(self, reading: Reading) -> str:
-        """Say what is aimed at."""
-        return f"Tasks shall be {self.target:.0%} busy, as over the last {self.metric_minutes} minutes."
+        """Return the target."""
+        return f"Tasks should be {self.target:.0%} busy, judged by the last {self.metric_minutes} minutes."
 
-    def answer(self, window: Window, settings: JobSettings, seed: int) -> Answer:
+    def answer(self, question: Question) -> Answer:
         """Return each task's ratio of metric to target."""
-        return answer_of(self, window)
+        return answer_of(self, question)

@@ -1,25 +1,26 @@
 """The rule ``lag``: KEDA's scaler on consumer lag, one per task.
 
-p' = ceil(lag / threshold), at least one: so many waiting records per subtask are accepted. KEDA's threshold is a number of
-records; here it is a time, the minutes that a subtask needs to work off its share (records = minutes / d), so that one value
-means the same at fast and slow tasks. Without lag the rule goes to one subtask: it knows nothing of the load.
+p' = ceil(lag / threshold), at least one: the threshold is the lag accepted per subtask. KEDA's threshold is a number of records.
+Here it is a time, the minutes a subtask needs to drain its share (records = minutes / d), so one value means the same for fast
+and slow tasks. Without lag the rule goes to one subtask: it knows nothing about the load. A task whose lag nobody knows keeps its
+size.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from contracts.messages import JobSettings
-from contracts.windows import Window
-from policies.graph import Int64
+from contracts.windows import FIGURE
+from policies.answer import Answer
+from policies.graph import Bool, Int64
 from policies.policy import SPAN_MINUTES
-from policies.proposal import Answer
+from policies.question import Question
 from policies.rules.reading import Reading, answer_of
 
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """Accepts ``threshold_minutes`` of waiting work per subtask."""
+    """Accepts a backlog of ``threshold_minutes`` per subtask."""
 
     threshold_minutes: float = 0.1
     name: str = "lag"
@@ -29,14 +30,22 @@ class Lag:
 
     def wanted(self, reading: Reading) -> Int64:
         """Return wanted parallelism [.., N]."""
-        work = reading.measured.backlog_records * reading.measured.service_minutes
-        return reading.whole(np.where(reading.graph.scalable, work, np.nan) / self.threshold_minutes)
+        work = reading.measured.waiting_records * reading.measured.service_minutes
+        known = reading.graph.scalable & self._is_told(reading)
+        return reading.whole(np.where(known, work, np.nan) / self.threshold_minutes)
+
+    def _is_told(self, reading: Reading) -> Bool:
+        """Return [.., N] whether the queue of a task, or of a source, is known in any minute."""
+        told = np.asarray((~np.isnan(reading.figures[..., FIGURE["queued_records_last"]])).any(axis=-2))
+        at_source = np.asarray(told[..., reading.graph.by_level[0]].any(axis=-1, keepdims=True))
+        known: Bool = told | at_source
+        return known
 
     def sentence(self, reading: Reading) -> str:
-        """Say what waits."""
+        """Return the backlog."""
         waiting = float(reading.measured.backlog_records.sum())
-        return f"{waiting:.0f} records wait; {self.threshold_minutes:g} minutes of work per subtask are accepted."
+        return f"{waiting:.0f} records wait; {self.threshold_minutes:g} minutes of backlog per subtask are accepted."
 
-    def answer(self, window: Window, settings: JobSettings, seed: int) -> Answer:
-        """Return ratios towards one subtask per accepted lag."""
-        return answer_of(self, window)
+    def answer(self, question: Question) -> Answer:
+        """Return one subtask per accepted lag."""
+        return answer_of(self, question)

@@ -1,27 +1,27 @@
-"""What rules read off a window, and the frame in which each of them answers. Knows no rule.
+"""What rules read from a window, and the frame in which each of them answers. Knows no rule.
 
-A rule is arithmetic on a ``Reading``: load, service times, waiting work and how busy tasks were. Leading batch axes are
-allowed everywhere, so that calibration can run one rule over many closed loops at once.
+A rule is arithmetic on a ``Reading``: load, service times, backlog and utilisation. Leading batch axes are allowed everywhere, so
+calibration can run one rule over many closed loops at once.
 """
 
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from contracts.windows import FIGURE, Float32, Window
-from policies.graph import Bool, Int64, JobGraph, job_graph
+from contracts.windows import FIGURE, Float32
+from policies.answer import Answer, Float64, RawAnswer
+from policies.graph import Bool, Int64, JobGraph
 from policies.measure import Measured, mean_of_last, measure
-from policies.proposal import Answer, Float64, NotReady, RawAnswer, ratios_of
-from policies.sizing import wish
-
-MINUTES_KNOWN_MIN = 5
+from policies.question import Question
+from policies.sizing import Sizing, wish
 
 Estimate = Literal["mean-60", "mean-15", "mean-10", "p90", "peak", "quick-up"]
 ESTIMATES: tuple[Estimate, ...] = ("mean-60", "mean-15", "mean-10", "p90", "peak", "quick-up")
 _MEAN_MINUTES = {"mean-60": 60, "mean-15": 15, "mean-10": 10}
-QUICK_UP_MINUTES = (10, 30)  # the larger mean of the two counts: quick upward, slow downward
+QUICK_UP_MINUTES = 10  # or a shorter span; of its mean and that of three times as long the larger counts: quick up, slow down
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +29,14 @@ class Reading:
     """A job at the end of a span; leading batch axes stand for ``..``.
 
     Attributes:
-        graph: the job's tables.
+        graph: the job's index tables.
         measured: load [.., L], service times, visits and backlog [.., N].
         current: int64 [.., N], present parallelism.
         figures: float32 [.., L, N, F], as ``contracts.windows.FIGURES``.
         hourly_load: float64 [.., 192], as ``Window.hourly_load``.
         ends_ms: int64 [..], end of the last minute.
+        catch_up_minutes: in which the job's owner wants a backlog worked off; None: as the rule has it.
+        restart_minutes: that a rescale stops this job; None: as the rule has it.
     """
 
     graph: JobGraph
@@ -43,75 +45,90 @@ class Reading:
     figures: Float32
     hourly_load: Float64
     ends_ms: Int64
+    catch_up_minutes: float | None = None
+    restart_minutes: float | None = None
 
-    def rate(self, estimate: Estimate) -> Float64:
-        """Return records per minute [..] that entered the job, NaN where unknown."""
+    @classmethod
+    def of(cls, question: Question) -> "Reading":
+        """Return the reading of one window."""
+        window, seconds = question.window, question.restart_seconds
+        return cls(
+            graph=question.graph,
+            measured=question.measured,
+            current=question.current,
+            figures=window.figures,
+            hourly_load=window.hourly_load.astype(np.float64),
+            ends_ms=np.array(window.window_end_ms, dtype=np.int64),
+            catch_up_minutes=question.settings.catch_up_minutes,
+            restart_minutes=None if seconds is None else seconds / 60.0,
+        )
+
+    def rate(self, estimate: Estimate, span_minutes: int = QUICK_UP_MINUTES) -> Float64:
+        """Return the records per minute [..] that entered the job, NaN if unknown.
+
+        Who decides more often than every ten minutes wants a quicker ``quick-up`` too: its means take one span and three.
+        """
         load = self.measured.load
         if estimate in _MEAN_MINUTES:
             return mean_of_last(load, _MEAN_MINUTES[estimate])
         if estimate == "quick-up":
-            quick, slow = (mean_of_last(load, minutes) for minutes in QUICK_UP_MINUTES)
-            return np.maximum(quick, slow)
+            minutes = min(span_minutes, QUICK_UP_MINUTES)
+            return np.maximum(mean_of_last(load, minutes), mean_of_last(load, 3 * minutes))
         return _order_statistic(load, 0.9 if estimate == "p90" else 1.0)
 
     def demand(self, rate: Float64) -> Float64:
-        """Return busy subtasks [.., N] that a rate [..] needs (DS2); NaN for virtual tasks and where nothing is known."""
+        """Return the busy subtasks [.., N] that a rate [..] needs (DS2); NaN for virtual tasks and where unknown."""
         return np.where(self.graph.scalable, self.measured.demand(rate), np.nan)
 
     def utilisation(self, minutes: int) -> Float64:
-        """Return busy over busy, idle and backpressured time [.., N] in the last minutes; a restart is none of them.
+        """Return busy over busy, idle and backpressured time [.., N] in the last minutes; restarts count as none of these.
 
-        NaN where a task never ran.
+        NaN for a task that never ran, and for one whose times are unknown.
         """
         last = self.figures[..., -minutes:, :, :]
-        busy, idle, pressed = (
-            np.nansum(last[..., FIGURE[name]], axis=-2, dtype=np.float64) for name in ("busy_ms", "idle_ms", "backpressured_ms")
-        )
-        offered = busy + idle + pressed
+        names = ("busy_ms", "idle_ms", "backpressured_ms")
+        busy, *others = (last[..., FIGURE[name]].astype(np.float64) for name in names)
+        offered = busy + others[0] + others[1]
+        known = ~np.isnan(offered)
+        worked, available = (np.where(known, values, 0.0).sum(axis=-2) for values in (busy, offered))
         with np.errstate(divide="ignore", invalid="ignore"):
-            share: Float64 = np.where(offered > 0, busy / offered, np.nan)
+            share: Float64 = np.where(available > 0, worked / available, np.nan)
         return share
 
     def rows(self, chosen: slice) -> "Reading":
-        """Return some rows of a reading whose batch axis is the first one."""
-        measured = self.measured
+        """Return some rows of a reading whose first axis is the batch."""
         return Reading(
             graph=self.graph,
-            measured=Measured(
-                reported=measured.reported[chosen],
-                load=measured.load[chosen],
-                service_minutes=measured.service_minutes[chosen],
-                visits=measured.visits[chosen],
-                backlog_records=measured.backlog_records[chosen],
-            ),
+            measured=self.measured.rows(chosen),
             current=self.current[chosen],
             figures=self.figures[chosen],
             hourly_load=self.hourly_load[chosen],
             ends_ms=self.ends_ms[chosen],
+            catch_up_minutes=self.catch_up_minutes,
+            restart_minutes=self.restart_minutes,
         )
 
+    def sizing(self, shipped: Sizing) -> Sizing:
+        """Return the constants of a sizing with the catch-up time that the job's owner wants."""
+        if self.catch_up_minutes is None:
+            return shipped
+        return msgspec.structs.replace(shipped, catch_up_minutes=self.catch_up_minutes)
+
     def whole(self, exact: Float64) -> Int64:
-        """Round subtasks [.., N] up to at least one; the present parallelism where they are NaN."""
+        """Return subtasks [.., N] rounded up, at least one; the present parallelism where they are NaN."""
         return wish(exact, self.current).wanted
 
 
 class Rule(Protocol):
-    """The arithmetic of a rule; ``answer_of`` makes a policy's answer of it."""
+    """The arithmetic of a rule; ``answer_of`` turns it into a policy's answer."""
 
     def wanted(self, reading: Reading) -> Int64:
-        """Return wanted parallelism int64 [.., N], before guardrails; the present one where nothing shall change."""
+        """Return wanted parallelism int64 [.., N], before guardrails; the present one where nothing should change."""
         ...
 
     def sentence(self, reading: Reading) -> str:
-        """Return one sentence for people about a change wanted for a reading without batch axes."""
+        """Return one sentence for people about the change wanted; for a reading without batch axes."""
         ...
-
-
-def read_window(window: Window) -> Reading:
-    """Return the reading of one window."""
-    current = np.array([spec.parallelism for spec in window.topology.tasks], dtype=np.int64)
-    end = np.array(window.window_end_ms, dtype=np.int64)
-    return read_figures(window.figures, job_graph(window.topology.tasks), current, window.hourly_load, end)
 
 
 def read_figures(
@@ -128,18 +145,15 @@ def read_figures(
     )
 
 
-def answer_of(rule: Rule, window: Window) -> Answer:
-    """Return a rule's answer to a window: not ready, nothing known, no change, or ratios towards what it wants."""
-    if window.minutes_known < MINUTES_KNOWN_MIN:
-        return NotReady(missing_minutes=MINUTES_KNOWN_MIN - window.minutes_known)
-    reading = read_window(window)
-    ones = np.ones(len(reading.current))
+def answer_of(rule: Rule, question: Question) -> Answer:
+    """Return a rule's answer: no load known, no change, or the sizes it wants."""
+    reading = Reading.of(question)
     if np.isnan(reading.measured.load).all():
-        return RawAnswer(ones, "No source has reported, so nothing is known of the load.")
+        return RawAnswer(reading.current, "No source has reported, so the load is unknown.")
     wanted = rule.wanted(reading)
     if np.array_equal(wanted, reading.current):
-        return RawAnswer(ones, "Nothing differs enough from what the job has to be worth a restart.")
-    return RawAnswer(ratios_of(wanted, reading.current), rule.sentence(reading))
+        return RawAnswer(reading.current, f"{rule.sentence(reading)} The present sizes are close enough to that.")
+    return RawAnswer(wanted, rule.sentence(reading))
 
 
 def changed_where(opened: Bool, wanted: Int64, current: Int64) -> Int64:
@@ -149,7 +163,7 @@ def changed_where(opened: Bool, wanted: Int64, current: Int64) -> Int64:
 
 
 def _order_statistic(load: Float64, share: float) -> Float64:
-    """Return the value [..] that this share of the known minutes of load [.., L] does not pass (the nearest rank)."""
+    """Return the value [..] that this share of the known minutes of load [.., L] does not exceed (nearest rank)."""
     ordered = np.sort(load, axis=-1)  # NaN last
     known = (~np.isnan(load)).sum(axis=-1)
     at = np.clip(np.ceil(share * known).astype(np.int64) - 1, 0, None)

@@ -1,28 +1,27 @@
 """The rule ``target-utilisation``: DS2's demand (Kalavri et al., OSDI 2018) over a target utilisation, behind a restart gate.
 
-It is what takes over when a learned policy cannot answer, figures that have stopped coming included: then it takes nothing away.
+It takes over when a learned policy cannot answer. That includes figures that stopped coming; then it removes no subtask.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from contracts.messages import JobSettings
-from contracts.windows import Window
+from policies.answer import Answer
 from policies.graph import Int64
 from policies.policy import SPAN_MINUTES
-from policies.proposal import Answer
+from policies.question import Question
 from policies.rules.reading import Estimate, Reading, answer_of, changed_where
-from policies.sizing import Sizing, exact_instances, wish, worth_a_restart
+from policies.sizing import Sizing, exact_subtasks, wish, worth_a_restart
 
 # Calibrated on ClarkNet's first week over the training jobs; docs/policy.md shows how flat the optimum is.
 CALIBRATED = Sizing(utilisation=0.75, catch_up_minutes=30.0, need=0.27, saving=0.14, backlog_minutes=1.0)
-SILENT_MINUTES = 4  # of the newest: with no load known in them nobody can say that less is needed
+SILENT_MINUTES = 4  # while the load of the newest minutes is unknown, nothing says that less is needed
 
 
 @dataclass(frozen=True, slots=True)
 class TargetUtilisation:
-    """p' = ceil((rate x d + waiting work / catch-up) / u): d the true service time, u the target."""
+    """p' = ceil((rate x d + backlog / catch-up) / u): d the true service time, u the target."""
 
     sizing: Sizing = CALIBRATED
     estimate: Estimate = "quick-up"
@@ -32,18 +31,19 @@ class TargetUtilisation:
     floor_applies: bool = True
 
     def wanted(self, reading: Reading) -> Int64:
-        """Return wanted parallelism [.., N]; the present one while the gate is shut."""
-        exact = exact_instances(reading.measured, reading.rate(self.estimate), reading.graph, self.sizing)
+        """Return wanted parallelism [.., N]; the present one while the gate is closed."""
+        rate = reading.rate(self.estimate, self.span_minutes)
+        exact = exact_subtasks(reading.measured, rate, reading.graph, reading.sizing(self.sizing))
         silent = np.isnan(reading.measured.load[..., -SILENT_MINUTES:]).all(axis=-1, keepdims=True)
         asked = wish(np.where(silent, np.fmax(exact, reading.current), exact), reading.current)
         opened = worth_a_restart(asked, reading.measured, reading.current, reading.graph, self.sizing)
         return changed_where(opened, asked.wanted, reading.current)
 
     def sentence(self, reading: Reading) -> str:
-        """Say for which load."""
-        rate = float(reading.rate(self.estimate))
-        return f"Sizes that keep tasks {self.sizing.utilisation:.0%} busy under {rate:.0f} records a minute."
+        """Return the load that the sizes are for."""
+        rate = float(reading.rate(self.estimate, self.span_minutes))
+        return f"Sized to keep tasks {self.sizing.utilisation:.0%} busy at {rate:.0f} records a minute."
 
-    def answer(self, window: Window, settings: JobSettings, seed: int) -> Answer:
-        """Return ratios that bring every task to the target, or ones where the change is not worth a restart."""
-        return answer_of(self, window)
+    def answer(self, question: Question) -> Answer:
+        """Return the sizes that bring every task to the target, or the present ones if the change is not worth a restart."""
+        return answer_of(self, question)

@@ -1,14 +1,13 @@
-"""The rule ``threshold``: one subtask more above a high mark of utilisation, one fewer below a low mark, each task by itself."""
+"""The rule ``threshold``: one more subtask above a high mark of utilisation, one fewer below a low mark, for each task alone."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from contracts.messages import JobSettings
-from contracts.windows import Window
+from policies.answer import Answer
 from policies.graph import Int64
 from policies.policy import SPAN_MINUTES
-from policies.proposal import Answer
+from policies.question import Question
 from policies.rules.reading import Reading, answer_of
 
 
@@ -32,9 +31,9 @@ class Threshold:
         return wanted
 
     def sentence(self, reading: Reading) -> str:
-        """Say the marks."""
+        """Return the marks."""
         return f"One more for tasks above {self.high:.0%} busy, one fewer below {self.low:.0%}."
 
-    def answer(self, window: Window, settings: JobSettings, seed: int) -> Answer:
-        """Return ratios of one step up or down."""
-        return answer_of(self, window)
+    def answer(self, question: Question) -> Answer:
+        """Return the sizes one step up or down."""
+        return answer_of(self, question)

@@ -1,1 +1,1 @@
-"""Who carries commands out: one port, one module per kind of engine, and a fake that fails on demand."""
+"""Carries commands out: one port to engines, one module per kind of engine, and a fake that fails on demand."""

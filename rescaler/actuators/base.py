@@ -1,23 +1,39 @@
-"""The port between the rescaler and an engine: ask for a change, look how far it is.
+"""The port between the rescaler and an engine: request a change, check its progress, take it back.
 
 EngineProblem
-├── EngineRefused     the engine will not do this, and will not do it later either
-└── EngineAway        the engine does not answer, or answers that it cannot now: ask again
+├── EngineRefused     the engine will not do this, now or later
+└── EngineAway        the engine does not answer, or cannot answer now: ask again
 
-Both calls are idempotent: asking twice for the same command gives the same answer.
+Every call is idempotent: asking twice for the same command gives the same answer. An engine that remembers commands by our
+generation tells their progress as a `Rescale`. Any other engine tells what it was asked for and what it runs, and the actuator
+compares the two.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from contracts.capabilities import Capabilities
 from contracts.commands import RescheduleCommand
 from contracts.errors import SurescaleError
+from contracts.messages import JobState
 
 RescaleState = Literal["pending", "warming", "restarting", "done", "failed"]
+WaitingFor = Literal["", "checkpoint", "slots", "cooldown"]
+
+# Codes of refusals that mean the same for every engine.
+UNKNOWN_JOB = "UNKNOWN_JOB"
+"""The engine runs no such job."""
+EPOCH_CHANGED = "EPOCH_CHANGED"
+"""The job was submitted again since the decision."""
+REQUIREMENT_CHANGED = "REQUIREMENT_CHANGED"
+"""Somebody else has changed what the engine was asked for."""
+CANNOT_WITHDRAW = "CANNOT_WITHDRAW"
+"""The engine cannot take a command back."""
 
 
 class EngineProblem(SurescaleError):
-    """Base of what an engine may answer instead of doing what it was asked."""
+    """Base of what an engine may answer instead of accepting a request."""
 
 
 class EngineRefused(EngineProblem):
@@ -30,23 +46,23 @@ class EngineRefused(EngineProblem):
 
 
 class EngineAway(EngineProblem):
-    """No usable answer; nothing is known about what was asked."""
+    """No usable answer; it is unknown whether the request was accepted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """When, on the road's clock, a change takes effect and when the job runs again; of a ``prepare``, when learners are ready.
+    """When, on the pipeline's clock, a change takes effect and when the job runs again; of a ``prepare``: learners are ready.
 
-    Of learners that warm up it is an estimate.
+    While learners warm up, the end is an estimate. None: the engine does not say beforehand.
     """
 
-    effective_at_ms: int
-    done_at_ms: int
+    effective_at_ms: int | None = None
+    done_at_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Rescale:
-    """The last change an engine was asked for."""
+    """The last change that an engine accepted."""
 
     command_id: str
     state: RescaleState
@@ -57,36 +73,89 @@ class Rescale:
     learners: int = 0
     """Units that restore state for it."""
     lag_bytes: int = 0
-    """What they have still to restore."""
+    """State that they still have to restore."""
     units: tuple[int, ...] = ()
-    """Units that made a ``prepare`` fail."""
+    """Units because of which a ``prepare`` failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """How the engine's last rescale interrupted the job, by the engine's own account. Times are of the pipeline's clock."""
+
+    stopped_at_ms: int
+    running_at_ms: int
+    requirement_id: str = ""
+    """The requirement that it carried out; empty if the engine does not say."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobSeen:
-    """How far an engine is with a job."""
+    """An engine's progress with a job.
 
-    generation: int
-    """The last desired generation that is in effect."""
-    rescale: Rescale | None
+    Attributes:
+        generation: the last desired generation in effect; 0 where the engine remembers none.
+        rescale: the last command that the engine accepted; None where it remembers none.
+        epoch: names one submission of the job; empty where the engine has no such name.
+        requirement_id: names the requirement in force; empty where the engine has no such name.
+        required: parallelism that the engine was last asked for, by task.
+        running: parallelism of the subtasks that run, by task; while the job does not run, the last one that ran.
+        state: of the job.
+        waiting_for: what the engine waits for before it runs what is required; empty if it does not say.
+        pause: of the last rescale; None if the engine does not say.
+    """
+
+    generation: int = 0
+    rescale: Rescale | None = None
+    epoch: str = ""
+    requirement_id: str = ""
+    required: Mapping[str, int] = field(default_factory=dict)
+    running: Mapping[str, int] = field(default_factory=dict)
+    state: JobState = "running"
+    waiting_for: WaitingFor = ""
+    pause: Pause | None = None
 
 
 class EngineApi(Protocol):
-    """What an actuator needs of an engine."""
+    """What an actuator needs from an engine."""
 
-    def request(self, command: RescheduleCommand) -> Accepted:
-        """Ask for a command to be carried out.
+    def capabilities(self) -> Capabilities:
+        """Return what the engine can do.
 
         Raises:
-            EngineRefused, EngineAway: nothing was changed; or, when away, it is not known.
+            EngineAway: no answer.
+        """
+        ...
+
+    def request(self, command: RescheduleCommand) -> Accepted:
+        """Request that a command be carried out and return its times.
+
+        An engine that was asked for this before gives the same answer. Otherwise it first compares the job with
+        ``command.expected``, if there is one, and refuses with `EPOCH_CHANGED` or `REQUIREMENT_CHANGED` where they differ. Tasks
+        that the command does not name keep what is required of them.
+
+        Raises:
+            EngineRefused: nothing was changed.
+            EngineAway: it is unknown whether anything was changed.
         """
         ...
 
     def look(self, job: str) -> JobSeen:
-        """Look at a job.
+        """Return the progress of a job.
 
         Raises:
             EngineRefused: there is no such job.
             EngineAway: no answer.
+        """
+        ...
+
+    def withdraw(self, command: RescheduleCommand, put_back: Mapping[str, int]) -> None:
+        """Stop wanting what a command asked for, and require ``put_back`` instead: a parallelism for each task it names.
+
+        If that is required already, nothing happens.
+
+        Raises:
+            EngineRefused: nothing was changed: `CANNOT_WITHDRAW`, or `REQUIREMENT_CHANGED` if neither the command nor
+                ``put_back`` is required now.
+            EngineAway: it is unknown whether anything was changed.
         """
         ...

@@ -1,98 +1,141 @@
-"""The engine's HTTP API as an actuator sees it: wanted units in, progress of a job out. JSON over loopback or network."""
+"""The engine's HTTP API as an actuator uses it: wanted units in, progress of a job out, as JSON."""
 
-import http.client
-import json
-import urllib.error
 import urllib.parse
 import urllib.request
-from typing import Any
+from collections.abc import Mapping
+from typing import TypeVar
 
-from contracts.commands import RescheduleCommand
+import msgspec
+
+from contracts.capabilities import SIMULATED, Capabilities
+from contracts.commands import NamedUnits, RescheduleCommand
+from contracts.errors import RecordRejected
 from contracts.ids import split_job
-from contracts.wire import encode
-from rescaler.actuators.base import Accepted, EngineAway, EngineRefused, JobSeen, Rescale
+from contracts.messages import Count, JobState, Parallelism, Text, TimeMs
+from contracts.wire import decode, encode
+from rescaler.actuators.base import CANNOT_WITHDRAW, Accepted, EngineAway, EngineRefused, JobSeen, Rescale
+from runtime.http import ErrorAnswer, NoAnswer, ask
 
-_TRY_AGAIN = frozenset({408, 425, 429})  # of the 4xx; every 5xx as well
+ANSWER_BYTES_MAX = 16 * 2**20
+CODE_LENGTH_MAX = 64
+DETAIL_LENGTH_MAX = 1_024
+_TRY_AGAIN = frozenset({408, 425, 429})  # among 4xx; every other status too
+
+T = TypeVar("T")
+
+
+class _Times(msgspec.Struct, frozen=True):
+    effective_at_ms: TimeMs
+    done_at_ms: TimeMs
+
+
+class _Rescale(_Times, frozen=True):
+    command_id: str = ""
+    state: str | None = None
+    code: str | None = None
+    learners: Count | None = None
+    lag_bytes: Count | None = None
+    units: NamedUnits | None = None
+
+
+class _Task(msgspec.Struct, frozen=True):
+    task: Text
+    parallelism: Parallelism = 1
+
+
+class _Topology(msgspec.Struct, frozen=True):
+    tasks: tuple[_Task, ...] = ()
+
+
+class _Job(msgspec.Struct, frozen=True):
+    generation: Count
+    rescale: _Rescale | None = None
+    state: JobState = "running"
+    topology: _Topology = _Topology()
+    required: dict[str, Parallelism] = {}
+
+
+class _Cluster(msgspec.Struct, frozen=True):
+    engine: Capabilities = SIMULATED
+
+
+class _Problem(msgspec.Struct, frozen=True):
+    code: str | None = None
+    message: str | None = None
 
 
 class EngineHttp:
-    """``PUT /jobs/{name}/resource-requirements`` and ``GET /jobs/{name}``."""
+    """``PUT /jobs/{name}/resource-requirements``, ``GET /jobs/{name}`` and ``GET /cluster``."""
 
     def __init__(self, url: str, timeout_ms: int = 5_000) -> None:
         self._url = url.rstrip("/")
         self._timeout_s = timeout_ms / 1_000
-        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # an engine is a neighbour: no proxy
+
+    def capabilities(self) -> Capabilities:
+        """Return what the engine says it can do."""
+        return self._call("GET", "/cluster", _Cluster).engine
 
     def request(self, command: RescheduleCommand) -> Accepted:
-        """Ask for a command to be carried out; the same one again gets the same answer."""
-        answer = self._call("PUT", f"{_path(command.job)}/resource-requirements", encode(command))
-        return Accepted(effective_at_ms=_whole(answer, "effective_at_ms"), done_at_ms=_whole(answer, "done_at_ms"))
+        """Request that a command be carried out; repeating it gets the same answer."""
+        answer = self._call("PUT", f"{_path(command.job)}/resource-requirements", _Times, encode(command))
+        return Accepted(effective_at_ms=answer.effective_at_ms, done_at_ms=answer.done_at_ms)
 
     def look(self, job: str) -> JobSeen:
-        """Look at a job."""
-        answer = self._call("GET", _path(job))
-        last = answer.get("rescale")
-        if not isinstance(last, dict):
-            return JobSeen(_whole(answer, "generation"), None)
-        rescale = Rescale(
-            command_id=str(last.get("command_id")),
-            state=last.get("state"),  # type: ignore[arg-type]  # anything but "done" and "failed" means: not yet
-            effective_at_ms=_whole(last, "effective_at_ms"),
-            done_at_ms=_whole(last, "done_at_ms"),
-            code=str(last.get("code") or ""),
-            learners=_whole(last, "learners", 0),
-            lag_bytes=_whole(last, "lag_bytes", 0),
-            units=_wholes(last, "units"),
+        """Return the progress of a job."""
+        answer = self._call("GET", _path(job), _Job)
+        running = {task.task: task.parallelism for task in answer.topology.tasks}
+        return JobSeen(
+            generation=answer.generation,
+            rescale=None if answer.rescale is None else _seen(answer.rescale),
+            required=answer.required or running,
+            running=running,
+            state=answer.state,
         )
-        return JobSeen(_whole(answer, "generation"), rescale)
 
-    def _call(self, method: str, path: str, body: bytes | None = None) -> dict[str, Any]:
+    def withdraw(self, command: RescheduleCommand, put_back: Mapping[str, int]) -> None:
+        """Refuse: this interface has no way to take a command back.
+
+        Raises:
+            EngineRefused: always.
+        """
+        raise EngineRefused(CANNOT_WITHDRAW, "this engine carries out what it has accepted")
+
+    def _call(self, method: str, path: str, kind: type[T], body: bytes | None = None) -> T:
         headers = {"Content-Type": "application/json"} if body else {}
         request = urllib.request.Request(self._url + path, data=body, method=method, headers=headers)
         try:
-            with self._opener.open(request, timeout=self._timeout_s) as response:
-                return _document(response.read())
-        except urllib.error.HTTPError as error:
-            raise _refusal(error) from None
-        except (OSError, http.client.HTTPException) as error:
+            return decode(ask(request, timeout_s=self._timeout_s, bytes_max=ANSWER_BYTES_MAX), kind)
+        except ErrorAnswer as error:
+            raise _refusal(error, f"{method} {self._url}{path}") from None
+        except NoAnswer as error:
             raise EngineAway(f"{method} {self._url}{path}: {error}") from None
+        except RecordRejected as error:
+            raise EngineAway(f"{method} {self._url}{path} gave an unexpected answer: {error}") from None
+
+
+def _seen(last: _Rescale) -> Rescale:
+    return Rescale(
+        command_id=last.command_id,
+        state=last.state,  # type: ignore[arg-type]  # anything but "done" and "failed" means "not yet"
+        effective_at_ms=last.effective_at_ms,
+        done_at_ms=last.done_at_ms,
+        code=(last.code or "")[:CODE_LENGTH_MAX],
+        learners=last.learners or 0,
+        lag_bytes=last.lag_bytes or 0,
+        units=last.units or (),
+    )
 
 
 def _path(job: str) -> str:
     return f"/jobs/{urllib.parse.quote(split_job(job)[1], safe='')}"
 
 
-def _refusal(error: urllib.error.HTTPError) -> EngineRefused | EngineAway:
-    if error.code >= 500 or error.code in _TRY_AGAIN:
-        return EngineAway(f"{error.url}: HTTP {error.code}")
+def _refusal(error: ErrorAnswer, request: str) -> EngineRefused | EngineAway:
+    if not 400 <= error.status < 500 or error.status in _TRY_AGAIN:
+        return EngineAway(f"{request}: HTTP {error.status}")
     try:
-        answer = _document(error.read())
-    except (EngineAway, OSError, http.client.HTTPException):
-        answer = {}
-    return EngineRefused(str(answer.get("code") or f"HTTP_{error.code}"), str(answer.get("message") or ""))
-
-
-def _document(raw: bytes) -> dict[str, Any]:
-    try:
-        answer = json.loads(raw)
-    except ValueError:
-        raise EngineAway(f"the engine's answer is no JSON document: {raw[:80]!r}") from None
-    if not isinstance(answer, dict):
-        raise EngineAway(f"the engine's answer is no JSON object: {raw[:80]!r}")
-    return answer
-
-
-def _whole(answer: dict[str, Any], field: str, absent: int | None = None) -> int:
-    value = answer.get(field)
-    if value is None and absent is not None:
-        return absent
-    if not isinstance(value, int):
-        raise EngineAway(f"the engine's answer has no integer {field!r}: {value!r}")
-    return value
-
-
-def _wholes(answer: dict[str, Any], field: str) -> tuple[int, ...]:
-    values = answer.get(field) or []
-    if not isinstance(values, list) or not all(isinstance(value, int) for value in values):
-        raise EngineAway(f"the engine's answer has no integers {field!r}: {values!r}")
-    return tuple(values)
+        problem = decode(error.body, _Problem)
+    except RecordRejected:
+        problem = _Problem()
+    code = problem.code or f"HTTP_{error.status}"
+    return EngineRefused(code[:CODE_LENGTH_MAX], (problem.message or "")[:DETAIL_LENGTH_MAX])

@@ -1,20 +1,23 @@
-"""How a job is, in five conditions after the Kubernetes habit, each with the generation that it speaks for. Pure.
+"""Conditions that describe a job, in the style of Kubernetes. Pure; the control itself reads none of them.
 
-``generation`` is the job's last target that was accepted, ``observed_generation`` the last one that is over: carried out or
-given up. What it does not do: decide anything; nothing reads conditions but people and other programs.
+A job whose units we place has Available, Balanced, Progressing, Draining and Degraded. A job whose engine places it has
+Available, Owned, Progressing and Degraded (`rescaler.control.conditions_by_counts`).
+
+``generation`` is the job's last accepted target, ``observed_generation`` the last one that is over: carried out or given up.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from contracts.commands import RescheduleCommand
+from contracts.capabilities import Capabilities
 from contracts.messages import Host, JobTopology
+from contracts.modes import ModeInForce
+from contracts.rescaler_state import BalanceMemory, Condition
 from contracts.topology import has_ended, units_of
-from rescaler.control.memory import BalanceMemory, Condition, JobMemory
-
-Said = tuple[str, bool, str, str]
-"""Type, status, reason, message."""
+from rescaler.control import conditions_by_counts
+from rescaler.control.conditions_by_counts import Statement
+from rescaler.control.job.memory import JobMemory
 
 _RESCALING = {
     "prepare": ("LearnersInFlight", "learners restore the state that will move; the job runs on"),
@@ -25,8 +28,8 @@ _RESCALING = {
 
 
 def observed_generation(memory: JobMemory) -> int:
-    """The last generation that is over."""
-    return memory.desired_generation - (1 if memory.outstanding else 0)
+    """Return the last generation that is over."""
+    return memory.desired_generation - (1 if memory.underway else 0)
 
 
 def conditions_of(
@@ -35,26 +38,37 @@ def conditions_of(
     hosts: Sequence[Host],
     balance: BalanceMemory | None,
     *,
+    engine: Capabilities,
+    mode: ModeInForce,
     standbys: int,
     now_ms: int,
 ) -> tuple[Condition, ...]:
-    """Return the job's conditions now; since when one is so is kept where its status has not changed."""
+    """Return the job's conditions now. One whose status has not changed keeps the time of its last transition."""
     if topology is None:
         return memory.conditions
-    said = (
-        _available(topology),
-        _balanced(memory, balance),
-        _progressing(memory),
-        _draining(topology, hosts),
-        _degraded(memory, topology, balance, standbys),
-    )
+    statements: tuple[Statement, ...]
+    if engine.acts == "units":
+        statements = (
+            _available(topology),
+            _balanced(memory, balance),
+            _progressing(memory),
+            _draining(topology, hosts),
+            _degraded(memory, topology, balance, standbys),
+        )
+    else:
+        statements = (
+            conditions_by_counts.available(topology),
+            conditions_by_counts.owned(memory, topology, mode),
+            conditions_by_counts.progressing(memory, topology) or _progressing(memory),
+            conditions_by_counts.degraded(memory, topology),
+        )
     before = {condition.type: condition for condition in memory.conditions}
     generation = observed_generation(memory)
-    return tuple(_condition(each, before.get(each[0]), generation, now_ms) for each in said)
+    return tuple(_condition(each, before.get(each[0]), generation, now_ms) for each in statements)
 
 
-def _condition(said: Said, before: Condition | None, generation: int, now_ms: int) -> Condition:
-    kind, status, reason, message = said
+def _condition(statement: Statement, before: Condition | None, generation: int, now_ms: int) -> Condition:
+    kind, status, reason, message = statement
     since_ms = before.last_transition_ms if before is not None and before.status == status else now_ms
     return Condition(
         type=kind,
@@ -66,7 +80,7 @@ def _condition(said: Said, before: Condition | None, generation: int, now_ms: in
     )
 
 
-def _available(topology: JobTopology) -> Said:
+def _available(topology: JobTopology) -> Statement:
     if has_ended(topology):
         return "Available", False, _words(topology.state), f"the job has {topology.state}"
     if topology.state == "waiting":
@@ -74,8 +88,8 @@ def _available(topology: JobTopology) -> Said:
     return "Available", True, "Running", f"the job runs on {len(units_of(topology))} parallel units"
 
 
-def _balanced(memory: JobMemory, balance: BalanceMemory | None) -> Said:
-    if memory.outstanding is not None:
+def _balanced(memory: JobMemory, balance: BalanceMemory | None) -> Statement:
+    if memory.underway is not None:
         last = f"generation {memory.desired_generation} is under way, {observed_generation(memory)} is the last one that is over"
         return "Balanced", False, "NotObserved", last
     if balance is None:
@@ -85,24 +99,23 @@ def _balanced(memory: JobMemory, balance: BalanceMemory | None) -> Said:
     return "Balanced", settled, _words(balance.reason), f"hosts of generation {balance.generation}: {message}"
 
 
-def _progressing(memory: JobMemory) -> Said:
-    command: RescheduleCommand | None = memory.outstanding
-    if command is not None:
-        return "Progressing", True, *_RESCALING[command.action]
+def _progressing(memory: JobMemory) -> Statement:
+    if memory.underway is not None:
+        return "Progressing", True, *_RESCALING[memory.underway.command.action]
     if memory.pending is not None:
         reason = memory.pending.reason or "pending"
         return "Progressing", True, _words(reason), f"{memory.pending.decision_id} waits: {reason}"
-    return "Progressing", False, "Settled", "nothing waits or is on its way"
+    return "Progressing", False, "Settled", "nothing is pending or under way"
 
 
-def _draining(topology: JobTopology, hosts: Sequence[Host]) -> Said:
+def _draining(topology: JobTopology, hosts: Sequence[Host]) -> Statement:
     leaving = {host.host for host in hosts if host.state == "removed_soon" and set(host.units) & units_of(topology)}
     if leaving:
         return "Draining", True, "HostsLeaving", f"still on hosts that will be removed: {', '.join(sorted(leaving))}"
     return "Draining", False, "Drained", "nothing is on a host that will be removed"
 
 
-def _degraded(memory: JobMemory, topology: JobTopology, balance: BalanceMemory | None, standbys: int) -> Said:
+def _degraded(memory: JobMemory, topology: JobTopology, balance: BalanceMemory | None, standbys: int) -> Statement:
     if topology.state == "waiting":
         return "Degraded", True, "WaitingForUnits", "nothing of the job runs"
     if memory.failures:
@@ -111,11 +124,11 @@ def _degraded(memory: JobMemory, topology: JobTopology, balance: BalanceMemory |
     if short:
         return "Degraded", True, "UnderReplicated", f"{short} units are short of standbys for want of a host"
     has_state = any(spec.stateful and spec.units for spec in topology.tasks)
-    if standbys and has_state and not memory.standbys_ready_at_ms:
+    if standbys and has_state and not memory.standby.ready_at_ms:
         return "Degraded", True, "StandbysWarming", "copies of state are not complete yet"
     return "Degraded", False, "Healthy", "owners are caught up and standbys are complete"
 
 
 def _words(name: str) -> str:
-    """Return a name with underscores as one word in capitals: out_of_band, OutOfBand."""
+    """Return a name with underscores as one capitalised word: out_of_band, OutOfBand."""
     return "".join(part.capitalize() for part in name.split("_"))

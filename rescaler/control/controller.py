@@ -1,376 +1,294 @@
 """The rescaler's pure core: decisions, progress and time in; outcomes, commands and changed memory out.
 
-One controller per cluster, one `JobControl` per job. Same memory, same inputs: same bytes out. It can be stopped after any
-input and goes on elsewhere from the records it gave out. What it does not do: read clocks or topics, or reach an engine.
+One controller per cluster. Each input gets one `Turn` at one job, and what follows from it comes back as `Effects`. The same
+memory and the same inputs give the same bytes. It can be stopped after any input and continued elsewhere from its records.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, field
 
-import msgspec
-
-from contracts.commands import Balance, Outcome, Progress, RescheduleCommand, SlotMove
+from contracts.capabilities import UNKNOWN
+from contracts.commands import Progress, RescheduleCommand
 from contracts.ids import Cluster
-from contracts.messages import Decision, EngineEvent, RescalerRecord
+from contracts.job_settings import JobSettings
+from contracts.messages import Decision, EngineEvent, JobTopology
+from contracts.rescaler_state import BALANCE, PLACEMENT, BalanceMemory, ClusterMemory, RescalerRecord
 from contracts.wire import decode
-from rescaler.control.balance import JobSeen, LookReason, Moves, StandbyHosts, Wanted, look
 from rescaler.control.conditions import conditions_of
-from rescaler.control.job_control import JobControl
-from rescaler.control.looking import Looks, running_jobs
-from rescaler.control.memory import (
-    BALANCE,
-    PLACEMENT,
-    BalanceMemory,
-    ClusterMemory,
-    Condition,
-    JobMemory,
-    RequestMemory,
-    StateRecord,
-    state_record,
-)
-from rescaler.control.plan import plan_moves
-from rescaler.control.situation import ControlSettings, Ledger, Situation
-from rescaler.control.unasked import is_balancing
-from rescaler.control.view import View, calling_jobs, observed
+from rescaler.control.effects import Effects, StateRecord, state_record
+from rescaler.control.hosts.balance import LookReason, MovableJob
+from rescaler.control.hosts.looks import Looks
+from rescaler.control.job import job as job_control
+from rescaler.control.job import own_acts
+from rescaler.control.job.gate import settings_after, settings_for
+from rescaler.control.job.job import RELEVANT_EVENTS
+from rescaler.control.job.memory import JobMemory
+from rescaler.control.job.record import job_record, restored
+from rescaler.control.job.standing import Standing, standing_of
+from rescaler.control.job.turn import Turn
+from rescaler.control.job.waits import wake_at_ms
+from rescaler.control.outcomes import LastOutcome
+from rescaler.control.settings import ControlSettings
+from rescaler.control.world import View, World, calling_jobs, running_jobs
 
 
-@dataclass(frozen=True, slots=True)
-class Effects:
-    """What follows from one input; everything in it belongs into one transaction."""
+@dataclass(slots=True)
+class _KeptJob:
+    """What is kept of one job between turns. Only memory and answers are in its records."""
 
-    outcomes: tuple[Outcome, ...] = ()
-    commands: tuple[RescheduleCommand, ...] = ()
-    records: tuple[StateRecord, ...] = ()
-    duplicates: int = 0
-    balances: tuple[Balance, ...] = ()
-
-    @property
-    def is_empty(self) -> bool:
-        """There is nothing to write."""
-        return not (self.outcomes or self.commands or self.records or self.balances)
-
-    def __add__(self, other: Effects) -> Effects:
-        """Both, in order."""
-        return Effects(
-            self.outcomes + other.outcomes,
-            self.commands + other.commands,
-            self.records + other.records,
-            self.duplicates + other.duplicates,
-            self.balances + other.balances,
-        )
-
-
-CHECKPOINTS = ("checkpoint_completed", "checkpoint_failed")
-"""Kinds of engine events that a gate hears of."""
-HEARD = (*CHECKPOINTS, "standbys_ready")
-"""Kinds of engine events that are heard of."""
+    memory: JobMemory
+    answers: dict[str, LastOutcome] = field(default_factory=dict)
+    reported: tuple[str, int] = ("", 0)
+    """The command that an actuator last reported on, and when."""
+    seen: tuple[JobTopology | None, JobSettings | None] = (None, None)
+    """The topology and settings at the last tick."""
+    described: tuple[object, ...] = ()
+    """What its conditions were last computed from."""
 
 
 class Controller:
     """Decides what becomes of each decision on one cluster."""
 
     def __init__(self, cluster: Cluster, settings: ControlSettings, records: Iterable[RescalerRecord] = ()) -> None:
-        """Go on from the latest record under each key; without records, from nothing."""
+        """Continue from the latest record under each key; without records, start with nothing."""
         self._cluster = cluster
-        self._settings = settings
-        self._memory = ClusterMemory()
-        self._looks = Looks(cluster)
-        self._described: dict[str, tuple[object, ...]] = {}  # what each job's conditions were last worked out from
-        self._told: dict[str, tuple[str, int]] = {}  # by job: the command that an actuator last told of, and when
-        self._controls: dict[str, JobControl] = {}
-        self._units: dict[str, tuple[object, object, frozenset[int]]] = {}
+        self._rules = settings
+        self._placement = ClusterMemory()
+        self._looks: Looks | None = None
+        self._jobs: dict[str, _KeptJob] = {}
+        self._engine = UNKNOWN
+        self._units: dict[str, tuple[JobTopology | None, JobMemory | None, frozenset[int]]] = {}  # computed once per change
         for record in records:
             self._restore(record)
 
-    def give_way(self, newest: Mapping[str, Decision], view: View, now_ms: int) -> Effects:
-        """Let acts that should have gone long ago give way to newer decisions that wait to be answered.
+    # Inputs
 
-        To be called before timers fire: after an outage they would carry out first what is wanted no more. ``newest``: of the
-        decisions that wait, the latest of each job.
+    def give_way(self, newest: Mapping[str, Decision], view: View, now_ms: int) -> Effects:
+        """Let acts that are long overdue give way to newer decisions that wait to be answered.
+
+        Call it before timers fire: after an outage they would first carry out what nobody wants any more. ``newest``: the latest
+        waiting decision of each job.
         """
         effects = Effects()
         for job, newer in sorted(newest.items()):
-            control = self._controls.get(job)
-            if control is not None and control.memory.pending is not None:
-                ledger, before = Ledger(), control.memory
-                control.give_way(newer, self._situation(job, view, now_ms), ledger)
-                if control.memory is not before:
-                    effects += self._effects(control, before, ledger, view, now_ms)
+            if job in self._jobs and self._jobs[job].memory.pending is not None:
+                turn = self._turn(job, view, now_ms)
+                job_control.give_way(turn, newer)
+                effects += self._end(turn)
         return effects
 
     def on_decision(self, decision: Decision, view: View, now_ms: int, newest: Decision | None = None) -> Effects:
-        """Answer a decision; one that was answered before is counted as a duplicate and changes nothing.
+        """Answer a decision; one that was answered before counts as a duplicate and changes nothing.
 
-        ``newest``: the job's latest one that waits to be answered, if that is known. A stale act gives way to it.
+        ``newest``: the job's latest decision that waits to be answered, if known. A stale act gives way to it.
         """
-        control = self._control(decision.job)
-        ledger, before = Ledger(), control.memory
-        control.on_decision(decision, self._situation(decision.job, view, now_ms), ledger, newest)
-        begun = Effects()
-        if self._looks.memory is None and view.cluster is not None and decision.job in view.jobs:
-            first = self._looks.begin(view, now_ms, soon=self._settings.balancing.standbys > 0)
-            begun = self._looked(first, now_ms)
-        return self._effects(control, before, ledger, view, now_ms) + begun
+        turn = self._turn(decision.job, view, now_ms)
+        job_control.on_decision(turn, decision, newest)
+        began = self._begin_looks(view, now_ms) if decision.job in view.jobs else Effects()
+        return self._end(turn) + began
 
     def on_progress(self, progress: Progress, view: View, now_ms: int) -> Effects:
-        """Hear from an actuator; what is not about a command on its way changes nothing."""
-        control = self._controls.get(progress.job)
-        if control is None:
+        """Take an actuator's report into account, if it is about a command under way."""
+        if progress.job not in self._jobs:
             return Effects()
-        ledger, before = Ledger(), control.memory
-        if before.outstanding is not None and before.outstanding.command_id == progress.command_id:
-            self._told[progress.job] = progress.command_id, progress.at_ms
-        control.on_progress(progress, self._situation(progress.job, view, now_ms), ledger)
-        return self._effects(control, before, ledger, view, now_ms)
+        job = self._jobs[progress.job]
+        command = job.memory.outstanding
+        if command is not None and command.command_id == progress.command_id:
+            job.reported = progress.command_id, progress.at_ms
+        turn = self._turn(progress.job, view, now_ms)
+        job_control.on_progress(turn, progress)
+        return self._end(turn)
 
     def on_engine_event(self, event: EngineEvent, view: View, now_ms: int) -> Effects:
-        """Hear of a checkpoint, or of standbys. Whatever else happens in the engine is seen in the topologies."""
-        control = self._controls.get(event.job or "")
-        if control is None or event.kind not in HEARD:
+        """Take a checkpoint, or completed standbys, into account. All other events show in the topologies."""
+        if event.job is None or event.job not in self._jobs or event.kind not in RELEVANT_EVENTS:
             return Effects()
-        ledger, before = Ledger(), control.memory
-        if event.kind in CHECKPOINTS:
-            control.on_checkpoint(event, self._situation(control.memory.job, view, now_ms), ledger)
-        else:
-            control.on_standbys_ready(event.at_ms)
-        return self._effects(control, before, ledger, view, now_ms)
+        turn = self._turn(event.job, view, now_ms)
+        job_control.on_engine_event(turn, event)
+        return self._end(turn)
 
     def on_tick(self, view: View, now_ms: int) -> Effects:
-        """Let time pass and look at what waits or is on its way; call it at `wake_at_ms` and when the view changed."""
-        effects = Effects()
-        calling = calling_jobs(view)
-        for job in sorted(calling | set(self._controls)):
-            control = self._control(job)
-            if control.wake_at_ms() is not None or job in calling:
-                ledger, before = Ledger(), control.memory
-                control.on_tick(self._situation(job, view, now_ms), ledger)
-                effects += self._effects(control, before, ledger, view, now_ms)
+        """Let time pass and look at the world again; call it at `wake_at_ms` and whenever the view has changed."""
+        effects, calling = Effects(), calling_jobs(view)
+        for job in sorted(calling | set(self._jobs)):
+            if job in calling or self._wake_at_ms(self._jobs[job].memory) is not None or self._is_news(job, view):
+                turn = self._turn(job, view, now_ms)
+                job_control.on_tick(turn)
+                effects += self._end(turn)
         effects += self._look(view, now_ms)
-        for job, control in sorted(self._controls.items()):
-            seen, known = self._described_from(control, view), self._described.get(job, ())
-            if not known or any(new is not old for new, old in zip(seen, known, strict=True)):  # something may be otherwise now
-                effects += self._effects(control, control.memory, Ledger(), view, now_ms)
-                self._described[job] = self._described_from(control, view)
+        for job, kept in sorted(self._jobs.items()):
+            sources = self._sources(kept, view)
+            if not kept.described or any(new is not old for new, old in zip(sources, kept.described, strict=True)):
+                effects += self._end(self._turn(job, view, now_ms))
+                kept.described = self._sources(kept, view)
         return effects
 
+    def _is_news(self, job: str, view: View) -> bool:
+        """Say whether a job on a real engine has changed since the last tick: somebody else may have changed it."""
+        kept, topology, settings = self._jobs[job], view.jobs.get(job), view.settings.get(job)
+        by_counts = view.engine is not None and view.engine.acts == "counts"
+        if not by_counts or (topology is kept.seen[0] and settings is kept.seen[1]):
+            return False
+        kept.seen = topology, settings
+        return True
+
+    # What is awaited
+
     def wake_at_ms(self) -> int | None:
-        """The earliest time that something was promised for; None when nothing waits or is on its way."""
-        times = [control.wake_at_ms() for control in self._controls.values()] + [self._looks.wake_at_ms()]
+        """Return when something is next due; None: nothing is pending or under way."""
+        times = [self._wake_at_ms(job.memory) for job in self._jobs.values()]
+        times.append(self._looks.wake_at_ms() if self._looks else None)
         return min((time for time in times if time is not None), default=None)
 
+    def _wake_at_ms(self, memory: JobMemory) -> int | None:
+        return wake_at_ms(memory, settings_after(settings_for(self._rules.gate, self._engine), memory.failures))
+
     def awaits_end(self, now_ms: int) -> bool:
-        """Say whether a rescale must have ended by now whose end has not been heard of."""
-        ends = (control.memory.expected_end_ms for control in self._controls.values())
-        return any(end_ms is not None and end_ms <= now_ms for end_ms in ends)
+        """Say whether a rescale must have ended by now whose end has not been reported."""
+        rescalings = [rescaling for job in self._jobs.values() if (rescaling := job.memory.rescaling)]
+        return any(each.expected_end_ms is not None and each.expected_end_ms <= now_ms for each in rescalings)
 
     def awaits_news(self, now_ms: int) -> bool:
-        """Say whether learners may be ready, or given up, by now of which nothing has been heard since."""
-        commands = (control.memory.outstanding for control in self._controls.values())
-        asked = [command for command in commands if command and command.action == "prepare" and command.issued_at_ms < now_ms]
-        return any(self._told_of(command) < now_ms for command in asked)
+        """Say whether learners may be ready, or given up, by now without a report of it."""
+        return any(self._awaits_learners(job, now_ms) for job in self._jobs.values())
+
+    def _awaits_learners(self, job: _KeptJob, now_ms: int) -> bool:
+        command, (reported, at_ms) = job.memory.outstanding, job.reported
+        if command is None or command.action != "prepare" or command.issued_at_ms >= now_ms:
+            return False
+        return command.command_id != reported or at_ms < now_ms
 
     @property
     def memory(self) -> dict[str, JobMemory]:
-        """What is remembered of each job."""
-        return {job: control.memory for job, control in sorted(self._controls.items())}
+        """What is remembered about each job."""
+        return {name: job.memory for name, job in sorted(self._jobs.items())}
 
-    def records(self, now_ms: int) -> tuple[StateRecord, ...]:
-        """The whole memory, sorted by key."""
-        records = [self._placement_record(now_ms)]
-        if self._looks.memory is not None:
-            records.append(self._balance_record(self._looks.memory, now_ms))
-        for job, control in self._controls.items():
-            records.append(state_record(self._cluster, "job", job, control.memory, now_ms))
-            records += [self._request_record(of, request, now_ms) for of, request in control.requests.items()]
-        return tuple(sorted(records, key=lambda record: record.key))
+    def standing_of(self, command: RescheduleCommand) -> Standing:
+        """Say what a command is that somebody wrote to the topic. Safe to call from another thread."""
+        job = self._jobs.get(command.job)
+        return standing_of(command, job.memory) if job is not None else Standing.UNKNOWN
 
-    def _told_of(self, command: RescheduleCommand) -> int:
-        """When an actuator last told of a command; 0: never."""
-        of, at_ms = self._told.get(command.job, ("", 0))
-        return at_ms if of == command.command_id else 0
+    # A turn at a job
 
-    # Memory
+    def _turn(self, job: str, view: View, now_ms: int) -> Turn:
+        """Begin a turn: with a copy of the job's memory, and with the world as the job sees it."""
+        kept = self._jobs.setdefault(job, _KeptJob(JobMemory(job=job)))
+        self._engine = view.engine or self._engine
+        world = World(
+            cluster=self._cluster,
+            now_ms=now_ms,
+            learned_ms=now_ms,
+            topology=view.jobs.get(job),
+            allowed=view.settings_of(job),
+            mode=view.mode_of(job),
+            engine=self._engine,
+            hosts=view.hosts,
+            placement_generation=self._placement.placement_generation,
+            units_of_others=lambda: self._units_of_others(job, view),
+        )
+        return Turn(copy(kept.memory), world, self._rules, kept.answers)
 
-    def _control(self, job: str) -> JobControl:
-        if job not in self._controls:
-            self._controls[job] = JobControl(self._cluster, self._settings, JobMemory(job=job), {})
-        return self._controls[job]
+    def _end(self, turn: Turn) -> Effects:
+        """End a turn: keep what the job now remembers, and return what follows."""
+        memory, done, at_ms = turn.memory, turn.effects, turn.world.learned_ms
+        kept = self._jobs[memory.job]
+        balance, standbys = self._looks.memory if self._looks else None, self._rules.balancing.standbys
+        world = turn.world
+        memory.conditions = conditions_of(
+            memory,
+            turn.topology,
+            world.hosts,
+            balance,
+            engine=world.engine,
+            mode=world.mode,
+            standbys=standbys,
+            now_ms=at_ms,
+        )
+        records = [
+            state_record(self._cluster, "request", decision_id, answer, at_ms)
+            for decision_id, answer in sorted(done.answers.items())
+        ]
+        if memory != kept.memory:
+            memory.wake_at_ms = self._wake_at_ms(memory)
+            kept.memory = memory
+            records.append(job_record(self._cluster, memory, at_ms))
+        if done.commits:
+            records.append(self._counted(done.commits, at_ms))
+        effects = Effects(tuple(done.outcomes), tuple(done.commands), tuple(records), done.duplicates, drifts=tuple(done.drifts))
+        return effects + self._looks.after(done, at_ms) if self._looks else effects
+
+    def _counted(self, commits: int, at_ms: int) -> StateRecord:
+        self._placement = ClusterMemory(placement_generation=self._placement.placement_generation + commits)
+        return state_record(self._cluster, "cluster", PLACEMENT, self._placement, at_ms)
+
+    def _sources(self, job: _KeptJob, view: View) -> tuple[object, ...]:
+        """Return everything that the job's conditions are computed from."""
+        return view.jobs.get(job.memory.job), job.memory, view.cluster, self._looks.memory if self._looks else None
 
     def _restore(self, record: RescalerRecord) -> None:
         body = bytes(record.body)
         if record.kind == "cluster" and record.id == BALANCE:
-            self._looks.memory = decode(body, BalanceMemory)
+            self._looks = Looks(self._cluster, self._rules, decode(body, BalanceMemory))
         elif record.kind == "cluster":
-            self._memory = decode(body, ClusterMemory)
+            self._placement = decode(body, ClusterMemory)
         elif record.kind == "job":
-            self._control(record.id).memory = decode(body, JobMemory)
+            self._jobs.setdefault(record.id, _KeptJob(JobMemory(job=record.id))).memory = restored(record)
         else:
-            request = decode(body, RequestMemory)
-            self._control(request.job).requests[record.id] = request
+            answer = decode(body, LastOutcome)
+            self._jobs.setdefault(answer.job, _KeptJob(JobMemory(job=answer.job))).answers[record.id] = answer
 
-    def _effects(self, control: JobControl, before: JobMemory, ledger: Ledger, view: View, now_ms: int) -> Effects:
-        control.describe(self._conditions(control.memory, view, now_ms))
-        records = [self._request_record(of, request, now_ms) for of, request in sorted(ledger.requests.items())]
-        if control.memory is not before:
-            control.memory = msgspec.structs.replace(control.memory, wake_at_ms=control.wake_at_ms())
-            records.append(state_record(self._cluster, "job", control.memory.job, control.memory, now_ms))
-        if ledger.commits:
-            generation = self._memory.placement_generation + ledger.commits
-            self._memory = msgspec.structs.replace(self._memory, placement_generation=generation)
-            records.append(self._placement_record(now_ms))
-        effects = Effects(tuple(ledger.outcomes), tuple(ledger.commands), tuple(records), ledger.duplicates)
-        return effects + self._looks_after(ledger, now_ms)
+    # A look at the hosts
 
-    def _looks_after(self, ledger: Ledger, now_ms: int) -> Effects:
-        """What follows for the looks at the hosts: those to avoid, and copies that a rescale will leave incomplete."""
-        balance = self._looks.memory
-        if balance is None:
+    def _begin_looks(self, view: View, now_ms: int) -> Effects:
+        """Begin to look at the hosts with the first decision on a known job."""
+        if self._looks is not None or view.cluster is None or view.cluster.engine.places == "itself":
             return Effects()
-        self._looks.avoid(ledger.avoided_hosts)
-        rescales = any(command.action in ("prepare", "commit") and not command.advice for command in ledger.commands)
-        if rescales and self._settings.balancing.standbys and balance.status == "settled":
-            return self._looked(self._looks.go_on(LookReason.STANDBYS, now_ms), now_ms)
-        return (
-            Effects(records=(self._balance_record(self._looks.memory or balance, now_ms),)) if ledger.avoided_hosts else Effects()
-        )
-
-    def _described_from(self, control: JobControl, view: View) -> tuple[object, ...]:
-        return view.jobs.get(control.memory.job), control.memory, view.cluster, self._looks.memory
-
-    def _conditions(self, memory: JobMemory, view: View, now_ms: int) -> tuple[Condition, ...]:
-        topology = view.jobs.get(memory.job)
-        seen = observed(topology, memory) if topology else None
-        standbys = self._settings.balancing.standbys
-        return conditions_of(memory, seen, view.hosts, self._looks.memory, standbys=standbys, now_ms=now_ms)
-
-    # Hosts that come and go
+        self._looks = Looks.begin(self._cluster, self._rules, view.cluster, now_ms)
+        if self._rules.balancing.standbys:
+            return self._looks.go_on(LookReason.STANDBYS, now_ms)
+        return self._looks.written(now_ms)
 
     def _look(self, view: View, now_ms: int) -> Effects:
-        """Take one small step towards where units and copies should lie, if it is time to."""
-        copies = self._settings.balancing.standbys > 0
-        if not self._looks.is_due(view, now_ms, copies=copies):
+        """Take one small step towards where units and copies should be, if it is time to."""
+        looks, hosts = self._looks, view.cluster
+        if looks is None or hosts is None or hosts.engine.places == "itself":
             return Effects()
-        if not self._looks.sees_jobs(view, now_ms, copies=copies):
-            return self._looked(self._looks.go_on(LookReason.HOSTS_CHANGED, now_ms), now_ms)
-        balance, settings = self._looks.memory, self._settings
-        assert balance is not None, "a look without memory is never due"
-        effects, jobs = Effects(), list[JobSeen]()
+        looks.see(hosts)
+        if not looks.is_due(view, now_ms):
+            return Effects()
+        looks.take_up(hosts, view, now_ms)
+        if not looks.knows_all(hosts, view):
+            return looks.go_on(LookReason.HOSTS_CHANGED, now_ms)
+        effects, movable = Effects(), list[MovableJob]()
         for job in sorted(running_jobs(view, acting=True)):
-            before = self._control(job).memory
-            jobs.append(self._seen(job, view, now_ms))
-            effects += self._effects(self._control(job), before, Ledger(), view, now_ms)
-        wanted = look(
-            jobs,
-            view.hosts,
-            settings.balancing,
-            settings.placing,
-            moves=not balance.is_balanced,
-            new=balance.new,
-            avoided=balance.avoided,
-        )
-        for job, moves in sorted(wanted.moves.items()):
-            effects += self._move(job, moves, view, now_ms)
-        for job, standbys in sorted(wanted.standbys.items()):
-            if job not in wanted.moves:
-                effects += self._stand_by(job, standbys, view, now_ms)
-        self._looks.count_in(view, wanted.under_replicated)
-        return effects + self._looked(self._concluded(wanted, view, now_ms), now_ms)
+            turn = self._turn(job, view, now_ms)
+            movable.append(own_acts.as_movable(turn, view.jobs[job]))
+            own_acts.note_rest(turn)
+            effects += self._end(turn)
+        found = looks.look(movable, view)
+        for job, moves in sorted(found.moves.items()):
+            turn = self._turn(job, view, now_ms)
+            own_acts.move(turn, moves)
+            effects += self._end(turn)
+        for job in sorted(found.standbys.keys() - found.moves.keys()):
+            turn = self._turn(job, view, now_ms)
+            own_acts.stand_by(turn, found.standbys[job])
+            effects += self._end(turn)
+        return effects + looks.conclude(found, self.memory.values(), view, now_ms)
 
-    def _concluded(self, wanted: Wanted, view: View, now_ms: int) -> Balance:
-        moves = _slot_moves(wanted, view)
-        balancing = any(is_balancing(control.memory) for control in self._controls.values())
-        if moves or balancing:
-            spread = self._settings.placing.algorithm == "spread"
-            return self._looks.go_on(LookReason.OUT_OF_BAND if spread else LookReason.CHEAPER_HOSTS, now_ms, moves)
-        outstanding = [control.memory.outstanding for control in self._controls.values()]
-        if wanted.standbys or any(command is not None and command.action == "standby" for command in outstanding):
-            return self._looks.go_on(LookReason.STANDBYS, now_ms)
-        if self._settings.balancing.standbys:  # jobs that are about to have other units will want other copies
-            wanted.blocked |= {command.job for command in outstanding if command is not None and command.action != "abort"}
-        if wanted.blocked:
-            return self._looks.go_on(LookReason.JOB_BUSY, now_ms, detail=f"wait for {', '.join(sorted(wanted.blocked))}")
-        return self._looks.settle(LookReason.OUT_OF_REACH if wanted.out_of_reach else LookReason.BALANCED, now_ms)
-
-    def _seen(self, job: str, view: View, now_ms: int) -> JobSeen:
-        """A job as a look sees it; the end of its gate's rest is noted."""
-        control, situation = self._control(job), self._situation(job, view, now_ms)
-        is_free, memory = control.is_free(situation), control.memory
-        return JobSeen(
-            topology=observed(view.jobs[job], memory),
-            outstanding=memory.outstanding,
-            is_pending=memory.pending is not None,
-            is_free=is_free,
-            standbys={each.unit: each.hosts for each in memory.standbys},
-            taken=situation.taken,
-        )
-
-    def _move(self, job: str, moves: Moves, view: View, now_ms: int) -> Effects:
-        control, situation, ledger = self._control(job), self._situation(job, view, now_ms), Ledger()
-        before, host_of = control.memory, {unit: host.host for host in view.hosts for unit in host.units}
-        plan = plan_moves(
-            observed(view.jobs[job], before),
-            moves,
-            view.hosts,
-            taken=situation.taken(),
-            mappings=before.mappings,
-            algorithm=self._settings.placing.algorithm,
-        )
-        to = ", ".join(sorted({host_of[unit] for unit in moves.values()}))
-        control.move(plan, f"hosts changed: {len(moves)} units go to {to}", situation, ledger)
-        return self._effects(control, before, ledger, view, now_ms)
-
-    def _stand_by(self, job: str, wanted: StandbyHosts, view: View, now_ms: int) -> Effects:
-        control, ledger = self._control(job), Ledger()
-        before, copies = control.memory, sum(map(len, wanted.values()))
-        control.stand_by(wanted, f"{copies} copies of units' state", self._situation(job, view, now_ms), ledger)
-        return self._effects(control, before, ledger, view, now_ms)
-
-    def _looked(self, balance: Balance | None, at_ms: int) -> Effects:
-        assert self._looks.memory is not None
-        record = self._balance_record(self._looks.memory, at_ms)
-        return Effects(records=(record,), balances=(balance,) if balance else ())
-
-    def _balance_record(self, balance: BalanceMemory, now_ms: int) -> StateRecord:
-        return state_record(self._cluster, "cluster", BALANCE, balance, now_ms)
-
-    def _request_record(self, of: str, request: RequestMemory | None, now_ms: int) -> StateRecord:
-        return state_record(self._cluster, "request", of, request, now_ms)
-
-    def _placement_record(self, now_ms: int) -> StateRecord:
-        return state_record(self._cluster, "cluster", PLACEMENT, self._memory, now_ms)
-
-    # What a job is told of the world
-
-    def _situation(self, job: str, view: View, now_ms: int) -> Situation:
-        return Situation(
-            now_ms=now_ms,
-            topology=view.jobs.get(job),
-            settings=view.settings_of(job),
-            hosts=view.hosts,
-            placement_generation=self._memory.placement_generation,
-            taken=lambda: self._units_of_others(job, view),
-        )
+    # Units
 
     def _units_of_others(self, job: str, view: View) -> frozenset[int]:
-        others = (set(view.jobs) | set(self._controls)) - {job}
+        others = (set(view.jobs) | set(self._jobs)) - {job}
         return frozenset().union(*(self._units_of(other, view) for other in others))
 
     def _units_of(self, job: str, view: View) -> frozenset[int]:
-        control, topology = self._controls.get(job), view.jobs.get(job)
-        memory = control.memory if control else None
+        """Return the units that a job holds or is about to hold."""
+        topology, memory = view.jobs.get(job), self._jobs[job].memory if job in self._jobs else None
         known = self._units.get(job)
         if known is None or known[0] is not topology or known[1] is not memory:
-            held = (control or JobControl(self._cluster, self._settings, JobMemory(job=job), {})).units(topology)
-            known = self._units[job] = (topology, memory, held)
+            known = self._units[job] = topology, memory, (memory or JobMemory(job=job)).units(topology)
         return known[2]
-
-
-def _slot_moves(wanted: Wanted, view: View) -> list[SlotMove]:
-    host_of = {unit: host.host for host in view.hosts for unit in host.units}
-    return [
-        SlotMove(job=job, unit=unit, host=host_of.get(unit, ""), to_unit=to, to_host=host_of[to])
-        for job, moves in sorted(wanted.moves.items())
-        for unit, to in sorted(moves.items())
-    ]

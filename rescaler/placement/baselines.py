@@ -15,7 +15,7 @@ _MASK = 2**64 - 1
 
 
 def split_mix_64(seed: int) -> Iterator[int]:
-    """SplitMix64 (Steele, Lea, Flood 2014): 64-bit numbers; seed 0 starts with e220a8397b1dcdaf."""
+    """Yield SplitMix64's 64-bit numbers (Steele, Lea, Flood 2014); seed 0 starts with e220a8397b1dcdaf."""
     state = seed & _MASK
     while True:
         state = (state + 0x9E3779B97F4A7C15) & _MASK
@@ -25,7 +25,7 @@ def split_mix_64(seed: int) -> Iterator[int]:
 
 
 def default(problem: Problem, room: Room, todo: Sequence[Sub]) -> dict[Sub, int]:
-    """Flink's default: one slot drawn evenly from the free slots of all hosts that fit; one draw per placed subtask."""
+    """Place like Flink's default: draw one slot evenly from the free slots of all hosts that fit, once per subtask."""
     draws = split_mix_64(problem.request.seed)
     columns = Columns(room, range(len(problem.hosts)))
     placed: dict[Sub, int] = {}
@@ -39,7 +39,7 @@ def default(problem: Problem, room: Room, todo: Sequence[Sub]) -> dict[Sub, int]
 
 
 def round_robin(problem: Problem, room: Room, todo: Sequence[Sub]) -> dict[Sub, int]:
-    """The first fitting host from a pointer on, cyclically; the pointer then stands behind it."""
+    """Place each subtask on the first fitting host from a pointer on, cyclically; the pointer then moves past it."""
     hosts = len(problem.hosts)
     tree = FirstFit(room, range(hosts))
     placed: dict[Sub, int] = {}
@@ -57,5 +57,5 @@ def round_robin(problem: Problem, room: Room, todo: Sequence[Sub]) -> dict[Sub, 
 
 
 def first_fit(problem: Problem, room: Room, todo: Sequence[Sub]) -> dict[Sub, int]:
-    """The first fitting host in the request's order."""
+    """Place each subtask on the first fitting host in the request's order."""
     return place_first_fit(room, todo, range(len(problem.hosts)))

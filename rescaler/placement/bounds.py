@@ -3,7 +3,7 @@
 Equal demands: exact. Host i takes cap_i subtasks, so the least rent is a 0/1 covering knapsack, min sum P_i y_i with
 sum cap_i y_i >= m, solved by dynamic programming over m in O(n m). Mixed demands: the largest of that knapsack with the
 smallest demand per dimension, and of linear programs that cover the total of one resource, or of several weighed
-together (slots may run out on some hosts and cores on others; any weights give a valid bound, a grid of them a good one).
+together (slots may run out on some hosts and cores on others). Any weights give a valid bound; a grid of them gives a good one.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from .problem import Problem
 from .room import Room
 
 TABLE_STEPS_MAX = 400_000_000
-"""Above this many steps (hosts x subtasks) the knapsack gives way to its linear program."""
+"""Above this many steps (hosts x subtasks) the linear program replaces the knapsack."""
 SHARE_MAX = 1e300
-"""Of a demand next to nothing a host takes more than there are numbers for; infinite shares weighed by 0 would be none."""
+"""Cap on shares: with almost no demand a host takes infinitely many subtasks, and infinity times 0 is not a number."""
 GRID = 12
-"""Steps of the grid of weights of several resources."""
+"""Steps of the grid of weights over several resources."""
 
 
 @dataclass(frozen=True, slots=True)
 class RentBound:
-    """No placement costs less rent than `per_s` [$/s]; `exact`: some placement costs just that."""
+    """No placement costs less rent than `per_s` [$/s]; `exact`: some placement costs exactly that."""
 
     per_s: float
     exact: bool
 
 
 def rent_bound(problem: Problem) -> RentBound | None:
-    """The least rent any fresh placement at this delta can have; None where the bound proves there is none."""
+    """Return the least rent any fresh placement at this delta can have; None where the bound proves there is none."""
     tasks = [task for task in problem.tasks if task.parallelism]
     count = sum(task.parallelism for task in tasks)
     if not count:
@@ -55,7 +55,7 @@ def rent_bound(problem: Problem) -> RentBound | None:
 
 
 def _covering_bounds(prices: Sequence[float], room: Room, open_hosts: Sequence[int], tasks: Sequence[Task]) -> Iterator[float]:
-    """Linear programs over slots, cores and GB, each measured in shares of the job's total, weighed over a grid."""
+    """Return bounds of linear programs over slots, cores and GB, in shares of the job's total, weighted over a grid."""
     totals = (
         float(sum(task.parallelism for task in tasks)),
         fsum(task.parallelism * task.cpu for task in tasks),
@@ -77,7 +77,7 @@ def _covering_bounds(prices: Sequence[float], room: Room, open_hosts: Sequence[i
 
 
 def subtasks_that_fit(room: Room, host: int, cpu: float, memory: float) -> int:
-    """How many equal subtasks `host` takes."""
+    """Return how many equal subtasks `host` takes."""
     most = float(max(0, room.slots[host]))
     if room.cpu[host] < -TOLERANCE or room.memory[host] < -TOLERANCE:
         return 0
@@ -89,7 +89,7 @@ def subtasks_that_fit(room: Room, host: int, cpu: float, memory: float) -> int:
 
 
 def covering_knapsack(prices: Sequence[float], capacities: Sequence[int], count: int) -> float:
-    """Least sum of prices of hosts whose capacities sum to `count` or more; infinite where none do."""
+    """Return the least sum of prices of hosts whose capacities sum to `count` or more; infinite if there are none."""
     if len(prices) * count > TABLE_STEPS_MAX:
         return covering_lp(prices, [float(capacity) for capacity in capacities], float(count))
     least = np.full(count + 1, np.inf)
@@ -103,7 +103,7 @@ def covering_knapsack(prices: Sequence[float], capacities: Sequence[int], count:
 
 
 def covering_lp(prices: Sequence[float], rooms: Sequence[float], total: float) -> float:
-    """Least rent that covers `total` when hosts may be rented in part: the best price per room first."""
+    """Return the least rent that covers `total` when hosts may be rented in part: best price per room first."""
     hosts = sorted((price / free, price, free) for price, free in zip(prices, rooms, strict=True) if free > 0)
     rent, missing = 0.0, total * (1 - 1e-12)
     for _, price, free in hosts:

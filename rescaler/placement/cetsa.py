@@ -1,6 +1,6 @@
-"""CETSA (Algorithm 1 of the paper): first fit over the hosts by cost efficiency, best first; never revised.
+"""CETSA (Algorithm 1 of the paper): first fit over the hosts by cost efficiency, best first, never revised.
 
-Where subtasks stay on hosts, those hosts are filled first: they are paid already, so one more subtask there is free.
+Hosts on which subtasks stay are filled first: they are already paid for, so one more subtask there is free.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def assign(problem: Problem, room: Room, todo: Sequence[Sub]) -> dict[Sub, int]:
 def repair(problem: Problem, room: Room, kept: Mapping[Sub, int], placed: Mapping[Sub, int]) -> dict[Sub, int]:
     """Move everything from the host opened last to the cheapest unused host that takes it, if that is cheaper.
 
-    Greedy filling overshoots most on its last host; this is the one repair that is nearly free. `room` is the room
+    Greedy filling overshoots most on its last host, so this repair costs almost nothing. `room` is the room
     left after `placed`. Hosts that hold kept subtasks are left alone.
     """
     held = set(kept.values())

@@ -26,7 +26,7 @@ class Columns:
         self.slots = np.array([room.slots[host] for host in order], dtype=np.int64)
 
     def fitting(self, task: int) -> Flags:
-        """Which hosts fit one more subtask of `task`; the same rule as `Room.fits`."""
+        """Return which hosts fit one more subtask of `task`, by the rule of `Room.fits`."""
         cpu, memory = self.room.demand[task]
         flags: Flags = (self.slots > 0) & (self.cpu + TOLERANCE >= cpu) & (self.memory + TOLERANCE >= memory)
         return flags
@@ -41,7 +41,7 @@ class Columns:
 
 
 def first_smallest(values: Floats) -> int | None:
-    """Position of the smallest value, by ties at twelve digits the first; None where all are infinite.
+    """Return the position of the smallest value, the first of those that tie at twelve digits; None if all are infinite.
 
     Only candidates within 1e-11 of the smallest can round to the same twelve digits, so only they are rounded.
     """

@@ -40,7 +40,7 @@ class CostFigures:
 
 
 def cost_figures(problem: Problem, assignment: Mapping[Sub, int]) -> CostFigures:
-    """Eqs. 6-16 for one assignment; every host in use is paid until the last one ends."""
+    """Return eqs. 6-16 for one assignment; every host in use is paid until the last one ends."""
     params = problem.request.params
     rent = rent_per_s(problem, assignment)
     sending = communication_per_s(problem, assignment)
@@ -54,23 +54,23 @@ def cost_figures(problem: Problem, assignment: Mapping[Sub, int]) -> CostFigures
 
 
 def rent_per_s(problem: Problem, assignment: Mapping[Sub, int]) -> float:
-    """Sum of the prices of the hosts in use (eq. 6 per second)."""
+    """Return the sum of the prices of the hosts in use (eq. 6 per second)."""
     return fsum(problem.hosts[host].price for host in sorted(set(assignment.values())))
 
 
 def communication_per_s(problem: Problem, assignment: Mapping[Sub, int]) -> float:
-    """Eq. 10 per second: price per GB x distance x GB/s over every edge between subtasks on different hosts."""
+    """Return eq. 10 per second: price per GB x distance x GB/s over every edge between subtasks on different hosts."""
     return problem.request.network.price_per_gb * weighted_traffic(problem, assignment)
 
 
 def weighted_traffic(problem: Problem, assignment: Mapping[Sub, int]) -> float:
-    """GB/s sent between hosts, each GB counted by its distance. Subtasks without a host send nothing."""
+    """Return GB/s sent between hosts, weighted by distance. Subtasks without a host send nothing."""
     network = problem.request.network
     return _traffic(problem, assignment, network.same_zone, network.cross_zone)
 
 
 def traffic(problem: Problem, assignment: Mapping[Sub, int]) -> float:
-    """GB/s sent between hosts, every distance counted once."""
+    """Return GB/s sent between hosts, every distance counted once."""
     return _traffic(problem, assignment, 1.0, 1.0)
 
 
@@ -87,7 +87,7 @@ def _traffic(problem: Problem, assignment: Mapping[Sub, int], same_zone: float, 
 
 
 def gb_per_s_of_pair(problem: Problem, edge: Edge, source: int, target: int) -> float:
-    """What one pair of subtasks sends over `edge`, in GB per second: R b / pairs."""
+    """Return what one pair of subtasks sends over `edge`, in GB per second: R b / pairs."""
     width = problem.tasks[source].parallelism
     pairs = width if edge.pattern == "forward" else width * problem.tasks[target].parallelism
     return edge.records_per_s * edge.bytes_per_record / BYTES_PER_GB / pairs if pairs else 0.0
@@ -102,7 +102,7 @@ class Meetings:
     on_host: int
 
     def distance(self, same_zone: float, cross_zone: float) -> float:
-        """Sum of the distances of the pairs: 0 on one host, `same_zone` in one zone, else `cross_zone`."""
+        """Return the sum of the distances of the pairs: 0 on one host, `same_zone` in one zone, else `cross_zone`."""
         return same_zone * (self.in_zone - self.on_host) + cross_zone * (self.pairs - self.in_zone)
 
 
@@ -115,7 +115,7 @@ def _counts_by_task(problem: Problem, assignment: Mapping[Sub, int]) -> list[Cou
 
 
 def all_meetings(problem: Problem, sources: Counter[int], targets: Counter[int]) -> Meetings:
-    """Meetings over an `all` edge from counts per host, never pair by pair."""
+    """Return the meetings over an `all` edge from counts per host, without walking the pairs."""
     return Meetings(
         pairs=sources.total() * targets.total(),
         in_zone=_products(by_zone(problem, sources), by_zone(problem, targets)),
@@ -124,7 +124,7 @@ def all_meetings(problem: Problem, sources: Counter[int], targets: Counter[int])
 
 
 def by_zone(problem: Problem, by_host: Counter[int]) -> Counter[str]:
-    """Counts per zone from counts per host."""
+    """Return counts per zone from counts per host."""
     zones: Counter[str] = Counter()
     for host, count in by_host.items():
         zones[problem.hosts[host].zone] += count

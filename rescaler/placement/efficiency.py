@@ -1,8 +1,7 @@
 """Cost efficiency CE of a host (eq. 22): what one record, or one subtask, costs there.
 
-Observed where the host has a history; a host without data would have CE = cost / 0, so it is estimated from its price
-and its room. Beware of the feedback: CE falls when a host receives more data, so observed figures favour whoever is
-busy already.
+Observed if the host has a history. A host without data would have CE = cost / 0, so its CE is estimated from its price and its
+room. Beware of the feedback: CE falls when a host receives more data, so observed figures favour hosts that are already busy.
 """
 
 from __future__ import annotations
@@ -14,10 +13,10 @@ from .model import TOLERANCE, Host, PlaceRequest, Task
 
 
 def cost_efficiency(request: PlaceRequest) -> tuple[float, ...]:
-    """CE per host, in the request's order; smaller is better, infinite where the host can take nothing.
+    """Return CE per host, in the request's order. Smaller is better; infinite: the host can take nothing.
 
     Hosts without history: price / (mean subtasks the host can take), scaled by the median of observed / estimated over
-    the hosts that have both, so that the two kinds compare.
+    the hosts that have both, so that both kinds are comparable.
     """
     mean_cpu, mean_memory = mean_demand(request.tasks)
     estimated = [estimate(host, request.delta, mean_cpu, mean_memory) for host in request.hosts]
@@ -32,7 +31,7 @@ def cost_efficiency(request: PlaceRequest) -> tuple[float, ...]:
 
 
 def mean_demand(tasks: Sequence[Task]) -> tuple[float, float]:
-    """Mean cores and GB of a subtask of the job; zeros for a job without subtasks."""
+    """Return mean cores and GB of a subtask of the job; zeros for a job without subtasks."""
     count = sum(task.parallelism for task in tasks)
     if count == 0:
         return 0.0, 0.0
@@ -41,7 +40,7 @@ def mean_demand(tasks: Sequence[Task]) -> tuple[float, float]:
 
 
 def estimate(host: Host, delta: float, mean_cpu: float, mean_memory: float) -> float:
-    """Price over the mean subtasks `host` can take beside others' use, whole ones if it takes one at all."""
+    """Return the price over the mean subtasks `host` can take beside others' use: whole ones if it takes at least one."""
     room = float(host.slots - host.used_slots)
     if mean_cpu > 0:
         room = min(room, (delta * host.cpu - host.used_cpu) / mean_cpu)
@@ -53,7 +52,7 @@ def estimate(host: Host, delta: float, mean_cpu: float, mean_memory: float) -> f
 
 
 def median(values: Sequence[float]) -> float:
-    """The middle value; for an even count the mean of the middle two."""
+    """Return the middle value; for an even count the mean of the middle two."""
     ordered = sorted(values)
     middle = len(ordered) // 2
     return ordered[middle] if len(ordered) % 2 else ordered[middle - 1] / 2 + ordered[middle] / 2

@@ -15,44 +15,41 @@ from math import comb, fsum
 from typing import Any
 
 from .costs import Meetings, all_meetings, by_zone, cost_figures, gb_per_s_of_pair
-from .loads import mean_and_std
 from .model import TOLERANCE, Sub
 from .problem import Problem
 from .room import Room
 
 COUNTS_MAX = 50_000
-"""Most count vectors that `countable` lets through."""
+"""Most count vectors that `countable` accepts."""
 COUNT_CELLS_MAX = 400_000
-"""Most count vectors times hosts that it lets through: each vector is worked out host by host, some microseconds each."""
+"""Most count vectors times hosts: each vector takes some microseconds per host."""
 COUNT_DEPTH_MAX = 200
-"""Most hosts and tasks together that it lets through: enumeration goes one call deeper for each."""
+"""Most hosts and tasks together: enumeration goes one call deeper for each."""
 PROGRAM_CELLS_MAX = 3_000
-"""Most subtasks and talking pairs, times hosts, that `programmable` lets through."""
+"""Most subtasks and communicating pairs, times hosts, that `programmable` accepts."""
 PROGRAM_NODES_MAX = 20_000
-"""Where the program's search stops without an answer: a count of nodes, so that it stops alike on every machine."""
+"""Nodes after which the program's search gives up; a count, so that it stops at the same point on every machine."""
 PROGRAM_WORK_MAX = 200_000_000
-"""Nodes times the square of talking pairs times hosts, where that is fewer nodes: with many pairs each one takes long, and no
-Ctrl-C is heard meanwhile."""
+"""Limit of nodes times the square of communicating pairs times hosts: with many pairs a node takes long, and Ctrl-C does not work
+meanwhile."""
 SCALE_MAX = 1e300
-"""Of prices that are next to nothing; above it they would become infinite."""
+"""Largest scale of tiny prices; above it they would become infinite."""
 
 Counts = tuple[Counter[int], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One way to place the job: how many subtasks of each task on each host, its cost and its unevenness."""
+    """One way to place the job: how many subtasks of each task on each host, and its cost."""
 
     counts: Counts
     rent_per_s: float
     total_per_s: float
     """Rent plus communication, the best pairing over forward edges [$/s]."""
-    std: float
-    """Load deviation over all hosts (eq. 31)."""
 
 
 def countable(problem: Problem) -> bool:
-    """Whether enumeration answers for this instance, in size and in shape."""
+    """Say whether enumeration can solve this instance: its size and its shape."""
     hosts, size = max(1, len(problem.hosts)), 1
     if hosts + len(problem.tasks) > COUNT_DEPTH_MAX:
         return False
@@ -64,7 +61,7 @@ def countable(problem: Problem) -> bool:
 
 
 def _forward_edges_are_simple(problem: Problem) -> bool:
-    """A forest, and no zone farther than another zone: then matching hosts first, zones next is best."""
+    """Say whether forward edges form a forest and crossing zones costs most: then matching hosts first, zones next is best."""
     group = list(range(len(problem.tasks)))
 
     def root(task: int) -> int:
@@ -83,7 +80,7 @@ def _forward_edges_are_simple(problem: Problem) -> bool:
 
 
 def candidates(problem: Problem) -> Iterator[Candidate]:
-    """Every placement that fits at this delta, by count vectors."""
+    """Yield every placement that fits at this delta, by count vectors."""
     for counts in _counts(problem, Room(problem), 0):
         yield _candidate(problem, counts)
 
@@ -102,7 +99,7 @@ def _counts(problem: Problem, room: Room, task: int) -> Iterator[Counts]:
 
 
 def _spreads(room: Room, task: int, count: int, host: int) -> Iterator[Counter[int]]:
-    """Ways to put `count` subtasks of a task on the hosts from `host` on."""
+    """Yield the ways to put `count` subtasks of a task on the hosts from `host` on."""
     if count == 0:
         yield Counter()
         return
@@ -120,7 +117,7 @@ def _spreads(room: Room, task: int, count: int, host: int) -> Iterator[Counter[i
 def _candidate(problem: Problem, counts: Counts) -> Candidate:
     used = sorted({host for spread in counts for host in spread})
     rent = fsum(problem.hosts[host].price for host in used)
-    return Candidate(counts, rent, rent + _communication(problem, counts), _std(problem, counts))
+    return Candidate(counts, rent, rent + _communication(problem, counts))
 
 
 def _communication(problem: Problem, counts: Counts) -> float:
@@ -140,35 +137,13 @@ def _best_pairing(problem: Problem, sources: Counter[int], targets: Counter[int]
     return Meetings(sources.total(), zones.total(), (sources & targets).total())
 
 
-def _std(problem: Problem, counts: Counts) -> float:
-    loads = []
-    for at, host in enumerate(problem.hosts):
-        own = [(spread[at], task) for spread, task in zip(counts, problem.tasks, strict=True)]
-        cpu = fsum([host.used_cpu, *(count * task.cpu for count, task in own)])
-        memory = fsum([host.used_memory, *(count * task.memory for count, task in own)])
-        loads.append(problem.load(at, cpu, memory))
-    return mean_and_std(loads)[1]
-
-
 def brute_force(problem: Problem) -> Candidate | None:
-    """The cheapest placement (rent plus communication); None where nothing fits."""
+    """Return the cheapest placement (rent plus communication); None if nothing fits."""
     return min(candidates(problem), key=lambda each: each.total_per_s, default=None)
 
 
-def pareto_front(problem: Problem) -> list[Candidate]:
-    """Placements that no other beats in both total cost and deviation, cheapest first.
-
-    For whoever weighs the two on a small instance (docs/placement.md); the rescaler's algorithms do not ask for it.
-    """
-    front: list[Candidate] = []
-    for each in sorted(candidates(problem), key=lambda each: (each.total_per_s, each.std)):
-        if not front or each.std < front[-1].std:
-            front.append(each)
-    return front
-
-
 def programmable(problem: Problem) -> bool:
-    """Whether the mixed integer program answers for this instance, in size and in shape."""
+    """Say whether the mixed integer program can solve this instance: its size and its shape."""
     network, widths = problem.request.network, [task.parallelism for task in problem.tasks]
     pairs = sum(
         widths[source] * (1 if edge.pattern == "forward" else widths[target])
@@ -178,7 +153,7 @@ def programmable(problem: Problem) -> bool:
 
 
 def _pairs(problem: Problem) -> dict[tuple[Sub, Sub], float]:
-    """GB per second sent by every pair of subtasks that talk."""
+    """Return GB per second sent by every pair of communicating subtasks."""
     flows: dict[tuple[Sub, Sub], float] = {}
     for edge, (source, target) in zip(problem.request.edges, problem.edges, strict=True):
         rate = gb_per_s_of_pair(problem, edge, source, target)
@@ -191,9 +166,9 @@ def _pairs(problem: Problem) -> dict[tuple[Sub, Sub], float]:
 
 
 def mixed_integer_optimum(problem: Problem) -> dict[Sub, int] | None:
-    """The cheapest placement by HiGHS; None where nothing fits or the search stopped early.
+    """Return the cheapest placement by HiGHS; None if nothing fits or the search stopped early.
 
-    Binary x[j, h] and y[h]; per talking pair q >= x[a, h] - x[b, h] for every host h (1 where the hosts differ) and
+    Binary x[j, h] and y[h]; per communicating pair q >= x[a, h] - x[b, h] for every host h (1 where the hosts differ) and
     likewise r per zone. Minimise sum P y + price per GB x sum w (d_same q + (d_cross - d_same) r).
     """
     from scipy.optimize import Bounds, LinearConstraint, milp
@@ -262,7 +237,7 @@ class _Program:
         for host in range(self.hosts):
             columns = [(self._x(sub, host), tasks[sub.task]) for sub in self.subs]
             free = (room.cpu[host], room.memory[host])
-            slots = max(0, room.slots[host]) if min(free) >= -TOLERANCE else 0  # overloaded by others: takes nothing at all
+            slots = max(0, room.slots[host]) if min(free) >= -TOLERANCE else 0  # overloaded by others: takes nothing
             self._row({column: 1.0 for column, _ in columns}, 0.0, slots)
             self._row({column: task.cpu for column, task in columns}, float("-inf"), max(0.0, free[0]))
             self._row({column: task.memory for column, task in columns}, float("-inf"), max(0.0, free[1]))
@@ -286,7 +261,7 @@ class _Program:
         costs = [0.0] * (len(self.subs) * self.hosts) + [host.price for host in self.problem.hosts]
         costs += [rate * network.same_zone for rate in rates]
         costs += [rate * (network.cross_zone - network.same_zone) for rate in rates]
-        # Prices of a few thousandths of a dollar, or of traffic alone, would drown in the solver's absolute tolerances.
+        # Prices of a few thousandths of a dollar, or traffic alone, would vanish in the solver's absolute tolerances.
         largest = max(costs)
         scale = min(1000.0 / largest, SCALE_MAX) if largest else 1.0
         return [cost * scale for cost in costs]
@@ -305,5 +280,5 @@ class _Program:
 
 
 def total_per_s(problem: Problem, assignment: Mapping[Sub, int]) -> float:
-    """Rent plus communication of an assignment [$/s]."""
+    """Return rent plus communication of an assignment [$/s]."""
     return cost_figures(problem, assignment).total_per_s

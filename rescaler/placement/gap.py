@@ -1,4 +1,4 @@
-"""How far an answer is from the optimum: exact where the instance is small, else above a lower bound of the rent.
+"""The gap between an answer and the optimum: exact for small instances, else above a lower bound of the rent.
 
 The reference is the best fresh placement at the same share of the hosts: for an incremental answer the gap includes the
 price of leaving subtasks where they run.
@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import replace
 from importlib.util import find_spec
 from math import isfinite
-from typing import Any
 
 from . import exact
 from .bounds import rent_bound
@@ -18,11 +17,11 @@ from .problem import Problem, problem_of
 from .solve import PlaceResponse
 
 
-def gap_document(response: PlaceResponse) -> dict[str, Any] | None:
-    """The gap as a JSON-able object; None for an infeasible answer.
+def gap_document(response: PlaceResponse) -> dict[str, object] | None:
+    """Return the gap as a JSON-able object; None for an infeasible answer.
 
     `rent`: bound, whether it is the optimum, and rent / bound - 1. `total` (rent plus communication): the optimum, how
-    it was found, and the gap; null where the instance is too large. A gap above a bound of 0, or of next to nothing, is null.
+    it was found, and the gap; null where the instance is too large. A gap above a bound of (almost) 0 is null.
     """
     if not response.feasible:
         return None
@@ -38,7 +37,7 @@ def gap_document(response: PlaceResponse) -> dict[str, Any] | None:
 
 
 def relative(value: float, reference: float) -> float | None:
-    """`value` / `reference` - 1; None above a reference of 0 (or of next to nothing), and 0 where both are."""
+    """Return `value` / `reference` - 1; None if only the reference is (almost) 0, and 0 if both are."""
     if reference == 0:
         return 0.0 if value == 0 else None
     gap = value / reference - 1
@@ -46,12 +45,12 @@ def relative(value: float, reference: float) -> float | None:
 
 
 def at_delta(request: PlaceRequest, delta: float) -> PlaceRequest:
-    """The same instance, to be filled up to `delta` by any algorithm."""
+    """Return the same instance with hosts that any algorithm may fill up to `delta`."""
     return replace(request, params=replace(request.params, threshold=delta, threshold_scope="all"))
 
 
 def delta_reached(response: PlaceResponse) -> float:
-    """The share the answer was held to; 1 where subtasks that stayed put stand above it."""
+    """Return the share the answer had to keep to; 1 if subtasks that stayed exceed it."""
     delta = response.request.delta
     for host, use in zip(response.request.hosts, response.hosts, strict=True):
         if use.subtasks and (use.cpu > delta * host.cpu + TOLERANCE or use.memory > delta * host.memory + TOLERANCE):
@@ -60,7 +59,7 @@ def delta_reached(response: PlaceResponse) -> float:
 
 
 def total_optimum(problem: Problem) -> tuple[float | None, str]:
-    """Least rent plus communication [$/s] of a fresh placement, and how it was found; None: too large to tell."""
+    """Return the least rent plus communication [$/s] of a fresh placement, and how it was found; None: too large."""
     if exact.countable(problem):
         best = exact.brute_force(problem)
         return (None if best is None else best.total_per_s), "enumeration"

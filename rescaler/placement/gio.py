@@ -1,7 +1,7 @@
-"""GIO: first fit by price, then improve: empty dear hosts into the others, or swap one for a cheaper unused host.
+"""GIO: first fit by price, then improve: empty expensive hosts into the others, or swap one for a cheaper unused host.
 
-The paper gives this baseline one sentence, so the improvement step is our reading. Where subtasks stay on hosts it is left
-out: it would move them.
+The paper gives this baseline one sentence, so the improvement step is our reading. It is skipped when subtasks stay on hosts,
+since it would move them.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ def assign(problem: Problem, room: Room, todo: Sequence[Sub]) -> dict[Sub, int]:
 
 
 class _Improvement:
-    """The state of the improvement step: who is where, and first-fit search over used and over unused hosts.
+    """The state of the improvement step: the assignment, and first-fit search over used and unused hosts.
 
-    It ends: emptying a host lowers the number of used hosts, a swap lowers the rent at the same number.
+    It ends: emptying a host lowers the number of used hosts; a swap keeps the number and lowers the rent.
     """
 
     def __init__(self, problem: Problem, room: Room, placed: dict[Sub, int], by_price: Sequence[int]) -> None:
@@ -38,7 +38,7 @@ class _Improvement:
         self.unused = FirstFit(room, by_price, [host for host in by_price if host not in self.on])
 
     def run(self, todo: Sequence[Sub]) -> dict[Sub, int]:
-        """Improve until a full pass changes nothing; the assignment, in the order of `todo`."""
+        """Improve until a full pass changes nothing; return the assignment in the order of `todo`."""
         position = {sub: at for at, sub in enumerate(todo)}
         while any(self._empty(host, position) or self._swap(host) for host in reversed(self.by_price) if host in self.on):
             pass
@@ -46,7 +46,7 @@ class _Improvement:
         return {sub: final[sub] for sub in todo if sub in final}
 
     def _empty(self, host: int, position: dict[Sub, int]) -> bool:
-        """Move all subtasks of `host` to other used hosts, first fit by price; undo where one finds no room."""
+        """Move all subtasks of `host` to other used hosts, first fit by price; undo if one finds no room."""
         subs = sorted(self.on[host], key=position.__getitem__)
         self.used.leave_out(host)
         moved: list[tuple[Sub, int]] = []

@@ -1,6 +1,6 @@
 """GS-BFD: greedy scheduling by best-fit decreasing. Largest subtasks first, each on the used host it fills best.
 
-Where no used host fits, the cheapest unused one that fits is opened, then the one it fills best.
+If no used host fits, the cheapest unused host that fits is opened, and of equally cheap ones the one it fills best.
 """
 
 from __future__ import annotations
@@ -43,6 +43,6 @@ def assign(problem: Problem, room: Room, todo: Sequence[Sub]) -> dict[Sub, int]:
 
 
 def _host_to_open(prices: Floats, left: Floats) -> int | None:
-    """The cheapest host (infinite price: not to be had), of equally cheap ones that with the least left over."""
+    """Return the cheapest host (infinite price: not available), of equally cheap ones the one with the least left over."""
     cheapest = prices.min()
     return None if cheapest == np.inf else first_smallest(np.where(prices == cheapest, left, np.inf))

@@ -1,7 +1,7 @@
-"""What stays where it runs: forced departures, whom a scale-in stops, and the new indices of the survivors.
+"""What stays where it runs: forced departures, the subtasks a scale-in stops, and the new indices of the survivors.
 
-Only three things leave a living host: subtasks above its full capacity or slots, and those a smaller parallelism stops.
-A scale-in empties whole hosts where it can: stopping evenly everywhere saves no rent.
+Subtasks leave a live host only if they exceed its capacity or slots, or if a smaller parallelism stops them. A scale-in empties
+whole hosts where it can: stopping evenly everywhere saves no rent.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .problem import Problem
 
 
 def kept_subtasks(problem: Problem) -> dict[Sub, int]:
-    """The subtasks that stay, under their new indices, with the host each stays on."""
+    """Return the subtasks that stay, under their new indices, with the host each stays on."""
     by_host: dict[int, list[Sub]] = {}
     for sub, host in sorted(problem.running.items(), key=lambda item: problem.key(item[0])):
         if host is not None:
@@ -57,7 +57,7 @@ class _Stopping:
         self.worst_first = [host for host in worst_first if host in self.indices]
 
     def staying(self) -> list[tuple[Sub, int]]:
-        """The survivors under their old indices."""
+        """Return the survivors under their old indices."""
         return [
             (Sub(task, index), host)
             for host, tasks in self.indices.items()
@@ -103,7 +103,7 @@ class _Stopping:
             count -= stopped
 
     def _stop_on_most_loaded(self, task: int, hosts: list[int], count: int) -> None:
-        """One at a time; stopping lowers the load of that host only, so a heap holds one entry per host."""
+        """Stop one at a time. Stopping lowers the load of that host only, so a heap holds one entry per host."""
         heap = [(-self._load_with_one_more(host, task), at) for at, host in enumerate(hosts)]
         heapq.heapify(heap)
         for _ in range(count):
@@ -122,7 +122,7 @@ class _Stopping:
 
 
 def _renumbered(problem: Problem, staying: list[tuple[Sub, int]]) -> dict[Sub, int]:
-    """Survivors with an index below the parallelism keep it; the others take the free ones, ascending."""
+    """Renumber: survivors with an index below the parallelism keep it; the others take the free ones, ascending."""
     kept: dict[Sub, int] = {}
     homeless: list[tuple[Sub, int]] = []
     for sub, host in sorted(staying):

@@ -2,8 +2,8 @@
 
 F = 1 / (CE B) (eq. 24; the paper's factor X is the same for all hosts and changes nothing). Hosts with F of at least
 the average AF form HFL, the others LFL; HFL is filled in order, hosts without room retire, then LFL opens. One repair of
-ours: when both lists are spent, the first host that fits takes a subtask, so that one large subtask early on does not ban
-the small ones from a host for ever. F is static during one call.
+ours: when both lists are used up, the first host that fits takes a subtask, so that one large subtask early on does not ban the
+small ones from a host forever. F does not change during one call.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .problem import Problem
 from .room import FirstFit, Room
 
 NEAR = 1e-12
-"""Relative slack of F >= AF, and what a deviation must fall by to count as lower."""
+"""Relative slack of F >= AF, and how much a deviation must fall to count as lower."""
 
 
 def assign(problem: Problem, room: Room, todo: Sequence[Sub]) -> dict[Sub, int]:
@@ -35,7 +35,7 @@ def assign(problem: Problem, room: Room, todo: Sequence[Sub]) -> dict[Sub, int]:
 
 
 def worths(problem: Problem) -> list[float]:
-    """F of every host (eq. 24): 0 where the host can take nothing, infinite where it costs nothing."""
+    """Return F of every host (eq. 24): 0 if the host can take nothing, infinite if it costs nothing."""
     values = []
     for efficiency, busy in zip(problem.efficiency, busyness(problem), strict=True):
         product = efficiency * busy if efficiency < inf else inf
@@ -44,9 +44,9 @@ def worths(problem: Problem) -> list[float]:
 
 
 def busyness(problem: Problem) -> list[float]:
-    """B of every host (eq. 23): mean share of time above the cluster's average CPU, not below the floor.
+    """Return B of every host (eq. 23): mean share of time above the cluster's average CPU, at least the floor.
 
-    Without history: the CPU utilisation now, of others and of the job's own running subtasks.
+    Without history: the current CPU utilisation, by others and by the job's own running subtasks.
     """
     own = problem.running_cpu()
     values = []
@@ -84,10 +84,10 @@ def _fill(room: Room, todo: Sequence[Sub], high: Sequence[int], low: Sequence[in
 
 
 def spread(problem: Problem, room: Room, kept: Mapping[Sub, int], placed: Mapping[Sub, int]) -> dict[Sub, int] | None:
-    """Even the load over the host set that `placed` chose: same rent, lower deviation.
+    """Even out the load over the hosts that `placed` chose: same rent, lower deviation.
 
     Each placed subtask, in STL order, goes to the host in use with the lowest load after it. `room` is the room before
-    `placed`. None where not all fit or the deviation over used hosts does not fall.
+    `placed`. None if not all fit or the deviation over used hosts does not fall.
     """
     chosen = {*kept.values(), *placed.values()}
     worth = worths(problem)

@@ -33,7 +33,7 @@ class LoadFigures:
     """Mean and population deviation of the load over all hosts, and the deviation over the job's hosts only.
 
     Eq. 31 averages over all hosts; a cheap placement leaves hosts empty and so looks uneven by it. The paper's claims
-    can only hold over the hosts in use, hence `std_used`.
+    can only hold over the hosts in use: `std_used`.
     """
 
     mean: float
@@ -42,7 +42,7 @@ class LoadFigures:
 
 
 def host_uses(problem: Problem, assignment: Mapping[Sub, int]) -> list[HostUse]:
-    """Use and load of every host, in the request's order."""
+    """Return use and load of every host, in the request's order."""
     counts = counts_by_host(problem, assignment)
     uses = []
     for at, (host, count) in enumerate(zip(problem.hosts, counts, strict=True)):
@@ -56,7 +56,7 @@ def host_uses(problem: Problem, assignment: Mapping[Sub, int]) -> list[HostUse]:
 
 
 def counts_by_host(problem: Problem, assignment: Mapping[Sub, int]) -> list[Counter[int]]:
-    """Per host, how many subtasks of each task it runs."""
+    """Return, per host, how many subtasks of each task it runs."""
     counts: list[Counter[int]] = [Counter() for _ in problem.hosts]
     for sub, host in assignment.items():
         counts[host][sub.task] += 1
@@ -64,13 +64,13 @@ def counts_by_host(problem: Problem, assignment: Mapping[Sub, int]) -> list[Coun
 
 
 def load_figures(uses: Sequence[HostUse]) -> LoadFigures:
-    """Eqs. 30-31 over all hosts, and the deviation over the hosts the job uses."""
+    """Return eqs. 30-31 over all hosts, and the deviation over the hosts the job uses."""
     mean, std = mean_and_std([use.load for use in uses])
     return LoadFigures(mean, std, mean_and_std([use.load for use in uses if use.subtasks])[1])
 
 
 def mean_and_std(values: Sequence[float]) -> tuple[float, float]:
-    """Mean and population deviation (eqs. 30-31); 0 and 0 of nothing."""
+    """Return mean and population deviation (eqs. 30-31); 0 and 0 for no loads."""
     if not values:
         return 0.0, 0.0
     mean = fsum(values) / len(values)

@@ -1,6 +1,6 @@
-"""The nouns of placement: hosts, tasks, edges, options, one request.
+"""The values of placement: hosts, tasks, edges, options, one request.
 
-Plain frozen values. They are checked where they enter (`request.parse_request`); nothing here reads, prints or decides.
+Plain and frozen. `request.parse_request` checks them where they enter.
 Units: CPU in cores, memory in GB (1e9 bytes), prices in $ per second, rates in records per second.
 """
 
@@ -14,7 +14,7 @@ Algorithm = Literal["cetsa", "lba-ce", "default", "rr", "gs-bfd", "ff", "gio"]
 ALGORITHMS: tuple[Algorithm, ...] = ("cetsa", "lba-ce", "default", "rr", "gs-bfd", "ff", "gio")
 
 TOLERANCE = 1e-9
-"""How far a sum of demands may stand above a limit and still fit (cores, GB): room for rounding, nothing else."""
+"""How far a sum of demands may exceed a limit and still fit (cores, GB): room for rounding, nothing else."""
 
 
 Pattern = Literal["all", "forward"]
@@ -33,7 +33,7 @@ class Subtask:
 
 
 class Sub(NamedTuple):
-    """The same inside the algorithms, where tasks go by their position in the job's list."""
+    """The same inside the algorithms, with the task as its position in the job's list."""
 
     task: int
     ordinal: int
@@ -41,14 +41,14 @@ class Sub(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What a host has shown in past windows."""
+    """What a host cost and did in past windows."""
 
     cost: float | None = None
     """Rent of the host plus what it paid for sending, in the window [$]."""
     tuples: float | None = None
     """Records it processed in the same window."""
     busy: tuple[float, ...] = ()
-    """Per window, the share of time its CPU stood above the cluster's average (the paper's EP), 0 to 1."""
+    """Per window, the share of time its CPU was above the cluster's average (the paper's EP), 0 to 1."""
 
     @property
     def efficiency(self) -> float | None:
@@ -81,7 +81,7 @@ class Host:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """What sending costs: $ per GB, and how many times it counts by distance (same host: 0)."""
+    """What sending costs: $ per GB, times a factor by distance (same host: 0)."""
 
     price_per_gb: float = 0.0
     same_zone: float = 1.0
@@ -90,7 +90,7 @@ class Network:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One vertex of the job; every subtask of it needs the same."""
+    """One vertex of the job; all its subtasks need the same."""
 
     id: str
     parallelism: int
@@ -130,7 +130,7 @@ class Params:
     busy_floor: float = 0.01
     """Smallest B of eq. 24, so that an idle host's efficiency stays finite."""
     mode: Mode | None = None
-    """None: incremental where a current placement is given, else fresh."""
+    """None: incremental if a current placement is given, else fresh."""
     exec_time_s: float | None = None
     sched_time_s: float = 0.0
 
@@ -145,14 +145,14 @@ class PlaceRequest:
     edges: tuple[Edge, ...] = ()
     network: Network = Network()
     seed: int = 0
-    """Start of the generator of `default`; no other algorithm draws."""
+    """Seed of `default`; no other algorithm is random."""
     params: Params = Params()
     placement: Mapping[Subtask, str] = field(default_factory=dict)
-    """Where subtasks run now, by host id. May name hosts that are gone and indices beyond the parallelism."""
+    """Where subtasks run now, by host id. May name hosts that are gone, and indices beyond the parallelism."""
 
     @property
     def incremental(self) -> bool:
-        """Whether what runs on living hosts stays there."""
+        """Whether subtasks on live hosts stay there."""
         return self.params.mode == "incremental" if self.params.mode else bool(self.placement)
 
     @property

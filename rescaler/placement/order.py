@@ -20,24 +20,24 @@ class CycleError(ValueError):
 
 
 def twelve_digits(value: float) -> float:
-    """`value` rounded to 12 significant decimal digits: what a tie is judged by."""
+    """Return `value` rounded to 12 significant decimal digits, by which ties are judged."""
     return float(f"{value:.11e}")
 
 
 def ascending(positions: Iterable[int], key: Callable[[int], float]) -> list[int]:
-    """`positions` by rounded key, smallest first; ties keep their order."""
+    """Return `positions` by rounded key, smallest first; ties keep their order."""
     return sorted(positions, key=lambda position: twelve_digits(key(position)))
 
 
 def descending(positions: Iterable[int], key: Callable[[int], float]) -> list[int]:
-    """`positions` by rounded key, largest first; ties keep their order."""
+    """Return `positions` by rounded key, largest first; ties keep their order."""
     return sorted(positions, key=lambda position: -twelve_digits(key(position)))
 
 
 def topological_ranks(task_count: int, edges: Sequence[tuple[int, int]]) -> tuple[int, ...]:
-    """Rank of each task by Kahn's method, always taking the first ready task of the list.
+    """Return the rank of each task by Kahn's method, always taking the first ready task of the list.
 
-    Raises CycleError where no order exists.
+    Raises CycleError if there is no order.
     """
     followers: list[list[int]] = [[] for _ in range(task_count)]
     waiting = [0] * task_count
@@ -76,7 +76,7 @@ def _one_cycle(ranks: Sequence[int], edges: Sequence[tuple[int, int]]) -> list[i
 
 
 def subtask_key(sub: Sub, parallelism: int, rank: int, interleaved: bool) -> tuple[float, int, int]:
-    """Sort key of one subtask in STL.
+    """Return the sort key of one subtask in STL.
 
     Interleaved: (index / parallelism, rank, index): neighbours share hosts, as slot sharing does. The double
     i/p orders as the exact fraction does: division rounds correctly and fractions differ by at least 1/(p q),
@@ -88,6 +88,6 @@ def subtask_key(sub: Sub, parallelism: int, rank: int, interleaved: bool) -> tup
 
 
 def subtask_list(parallelism: Sequence[int], ranks: Sequence[int], interleaved: bool) -> list[Sub]:
-    """The subtask list STL: every subtask of the job in the order in which it is placed."""
+    """Return the subtask list STL: every subtask of the job in the order in which it is placed."""
     subs = [Sub(task, index) for task, count in enumerate(parallelism) for index in range(count)]
     return sorted(subs, key=lambda sub: subtask_key(sub, parallelism[sub.task], ranks[sub.task], interleaved))

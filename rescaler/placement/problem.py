@@ -1,7 +1,4 @@
-"""What every algorithm needs of a request, worked out once: ranks, demands per task, hosts by cost efficiency.
-
-Reads the request, decides nothing.
-"""
+"""What every algorithm needs to know about a request, computed once: ranks, demands per task, hosts by cost efficiency."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from .order import ascending, subtask_key, subtask_list, topological_ranks
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A request with its derived orders. Hosts and tasks are named by their position in the request's lists."""
+    """A request with its derived orders. Hosts and tasks are their positions in the request's lists."""
 
     request: PlaceRequest
     edges: tuple[tuple[int, int], ...]
@@ -46,11 +43,11 @@ class Problem:
 
     @property
     def interleaved(self) -> bool:
-        """Whether STL walks all tasks side by side."""
+        """Whether STL interleaves all tasks."""
         return self.request.params.order == "interleaved"
 
     def subtask_list(self) -> list[Sub]:
-        """STL: all subtasks of the job in placing order."""
+        """Return STL: all subtasks of the job in placing order."""
         return subtask_list([task.parallelism for task in self.tasks], self.ranks, self.interleaved)
 
     def key(self, sub: Sub) -> tuple[float, int, int]:
@@ -58,7 +55,7 @@ class Problem:
         return subtask_key(sub, self.tasks[sub.task].parallelism, self.ranks[sub.task], self.interleaved)
 
     def running_cpu(self) -> list[float]:
-        """Cores the job's own subtasks take on each host now."""
+        """Return the cores the job's own subtasks take on each host now."""
         taken: list[list[float]] = [[] for _ in self.hosts]
         for sub, host in self.running.items():
             if host is not None:
@@ -66,13 +63,13 @@ class Problem:
         return [fsum(cores) for cores in taken]
 
     def load(self, host: int, cpu: float, memory: float) -> float:
-        """Load of `host` with `cpu` cores and `memory` GB in use (eqs. 26-29); above 1 where overloaded."""
+        """Return the load of `host` with `cpu` cores and `memory` GB in use (eqs. 26-29); above 1: overloaded."""
         params, capacity = self.request.params, self.hosts[host]
         return params.alpha * cpu / capacity.cpu + params.beta * memory / capacity.memory
 
 
 def problem_of(request: PlaceRequest) -> Problem:
-    """Work out the orders of one request. Raises CycleError where the edges form a cycle."""
+    """Return a request with its orders. Raises CycleError if the edges form a cycle."""
     position = {task.id: at for at, task in enumerate(request.tasks)}
     host_at = {host.id: at for at, host in enumerate(request.hosts)}
     edges = tuple((position[edge.source], position[edge.target]) for edge in request.edges)

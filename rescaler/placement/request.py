@@ -1,7 +1,7 @@
 """The request of the contract `place/1`: JSON in, a checked `PlaceRequest` out.
 
-Unknown keys are ignored except in `params`, where they are errors: a misspelt option must not pass silently.
-Null for an optional field means "not given". Every wrong field is named by its path, all in one error.
+Unknown keys are ignored, except in `params`: a misspelt option must not pass silently. Null for an optional field means "not
+given". One error names every wrong field by its path.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import fields as dataclass_fields
 from typing import Any
 
-from .fields import Fields, RequestError
+from rescaler.fields import Complaint, Fields, listed
+
 from .model import ALGORITHMS, Edge, History, Host, Mode, Network, Params, Pattern, PlaceRequest, Subtask, Task
 from .order import CycleError, topological_ranks
 
@@ -32,16 +33,24 @@ SUM_TOLERANCE = 1e-6
 _SUBTASK = re.compile(r"(?s)([^/]+)/(0|[1-9][0-9]{0,9})")
 
 
+class RequestError(ValueError):
+    """The request is wrong; ``complaints`` holds one `path: what and how to mend it` per wrong field."""
+
+    def __init__(self, complaints: Sequence[Complaint]) -> None:
+        super().__init__(listed(complaints))
+        self.complaints = tuple(map(str, complaints))
+
+
 def parse_json(text: bytes | str) -> PlaceRequest:
-    """The request in a JSON document. Raises RequestError."""
+    """Return the request in a JSON document. Raises RequestError."""
     try:
         document = json.loads(text, object_pairs_hook=_object_without_repeats)
     except RequestError:
         raise
     except RecursionError:
-        raise RequestError(["request: is nested too deeply"]) from None
-    except ValueError as error:  # not JSON, not UTF-8, or an integer of thousands of digits
-        raise RequestError([f"request: is not valid JSON ({str(error).splitlines()[0]})"]) from None
+        raise _not_a_request("is nested too deeply") from None
+    except ValueError as error:  # not JSON, not UTF-8, or an integer with thousands of digits
+        raise _not_a_request(f"is not valid JSON ({str(error).splitlines()[0]})") from None
     return parse_request(document)
 
 
@@ -49,13 +58,17 @@ def _object_without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         repeated = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
-        raise RequestError([f"request: the key {repeated!r} is given twice in one object; give it once"])
+        raise _not_a_request(f"the key {repeated!r} is given twice in one object; give it once")
     return found
 
 
+def _not_a_request(what: str) -> RequestError:
+    return RequestError([Complaint("request", what, {})])
+
+
 def parse_request(document: object) -> PlaceRequest:
-    """The request in a decoded JSON document. Raises RequestError naming every wrong field."""
-    complaints: list[str] = []
+    """Return the request in a decoded JSON document. Raises RequestError naming every wrong field."""
+    complaints: list[Complaint] = []
     top = Fields(document, "", complaints)
     if complaints:
         raise RequestError(complaints)
@@ -149,7 +162,7 @@ def _task_id(task: Fields) -> str:
 
 
 def _demand(task: Fields, resource: str, parallelism: int, incoming: float | None) -> float:
-    """Cores or GB per subtask: given, or records per second of one subtask times rho (eqs. 20-21)."""
+    """Return cores or GB per subtask: as given, or records per second of one subtask times rho (eqs. 20-21)."""
     rho = f"rho_{resource}"
     if not task.has(rho):
         if not task.has(resource):

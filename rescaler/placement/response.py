@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
-from .fields import RequestError
-from .request import SCHEMA
+from .request import SCHEMA, RequestError
 from .solve import PlaceResponse
 
 
-def document(response: PlaceResponse) -> dict[str, Any]:
-    """The response as a JSON-able object, keys in the contract's order."""
+def document(response: PlaceResponse) -> dict[str, object]:
+    """Return the response as a JSON-able object, keys in the contract's order."""
     cost, load = response.cost, response.load
-    costs: dict[str, Any] = {
+    costs: dict[str, object] = {
         "resource_per_s": cost.resource_per_s,
         "communication_per_s": cost.communication_per_s,
         "total_per_s": cost.total_per_s,
@@ -42,7 +40,7 @@ def document(response: PlaceResponse) -> dict[str, Any]:
     }
 
 
-def _hosts(response: PlaceResponse) -> list[dict[str, Any]]:
+def _hosts(response: PlaceResponse) -> list[dict[str, object]]:
     return [
         {
             "id": host.id,
@@ -58,11 +56,11 @@ def _hosts(response: PlaceResponse) -> list[dict[str, Any]]:
     ]
 
 
-def error_document(error: RequestError) -> dict[str, Any]:
-    """The answer to a bad request."""
+def error_document(error: RequestError) -> dict[str, object]:
+    """Return the answer to a bad request."""
     return {"schema": SCHEMA, "status": "error", "error": str(error)}
 
 
-def to_json(answer: dict[str, Any]) -> str:
-    """One line of ASCII JSON; refuses NaN and infinity, which no answer may hold."""
+def to_json(answer: dict[str, object]) -> str:
+    """Return one line of ASCII JSON; refuse NaN and infinity, which no answer may hold."""
     return json.dumps(answer, separators=(",", ":"), allow_nan=False)

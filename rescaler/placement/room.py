@@ -1,7 +1,7 @@
-"""What is still free on each host while subtasks are being placed, and the search for the first host that fits.
+"""The free room on each host while subtasks are placed, and the search for the first host that fits.
 
-`fits` here is the only rule of admission in the package: a free slot, and CPU and memory within the algorithm's share
-of the capacity after others' use and what is placed already, give or take TOLERANCE.
+`fits` is the package's only admission rule: a free slot, and CPU and memory within the algorithm's share of the capacity after
+others' use and what is already placed, give or take TOLERANCE.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Room:
             self.take(host, sub.task)
 
     def copy(self) -> Room:
-        """The same room, to try things in."""
+        """Return a copy, to try things in."""
         twin = object.__new__(Room)
         twin.demand = self.demand
         twin.cpu, twin.memory = self.cpu[:], self.memory[:]
@@ -34,7 +34,7 @@ class Room:
         return twin
 
     def fits(self, host: int, task: int) -> bool:
-        """Whether one more subtask of `task` may go to `host`."""
+        """Say whether one more subtask of `task` may go to `host`."""
         cpu, memory = self.demand[task]
         return self.slots[host] > 0 and cpu <= self.cpu[host] + TOLERANCE and memory <= self.memory[host] + TOLERANCE
 
@@ -60,11 +60,11 @@ _NOTHING: _Free = (0, float("-inf"), float("-inf"))
 
 
 class FirstFit:
-    """Finds the first host of `order` that has room, in O(log n) as a rule.
+    """Finds the first host of `order` that has room, usually in O(log n).
 
     A segment tree over `order`; each node holds the most free slots, cores and GB below it. The three maxima may come
-    from different hosts, so the walk may turn back; hosts without a slot count as having nothing, which keeps that rare.
-    `refresh` a host after every change of its room.
+    from different hosts, so the walk may have to backtrack; hosts without a slot count as empty, which keeps that rare. Call
+    `refresh` after every change of a host's room.
     """
 
     def __init__(self, room: Room, order: Sequence[int], active: Iterable[int] | None = None) -> None:
@@ -91,7 +91,7 @@ class FirstFit:
         )
 
     def refresh(self, host: int) -> None:
-        """Take note of the host's room as it is now; brings a host that was left out back in."""
+        """Update a host's room in the tree; a host that was left out is back in."""
         self._set(host, self._free(host))
 
     def leave_out(self, host: int) -> None:
@@ -110,12 +110,12 @@ class FirstFit:
             node >>= 1
 
     def first(self, task: int, start: int = 0) -> int | None:
-        """The first host at position `start` of the order or later that fits one subtask of `task`."""
+        """Return the first host at position `start` of the order or later that fits one subtask of `task`."""
         cpu, memory = self.room.demand[task]
         return self.first_with(1, cpu, memory, start)
 
     def first_with(self, slots: int, cpu: float, memory: float, start: int = 0) -> int | None:
-        """The first host from `start` on with that many free slots, cores and GB."""
+        """Return the first host from `start` on with that many free slots, cores and GB."""
         if start >= len(self.order):
             return None
         best, leaves = self.best, self.leaves
@@ -136,8 +136,8 @@ class FirstFit:
 def place_first_fit(room: Room, todo: Sequence[Sub], order: Sequence[int]) -> dict[Sub, int]:
     """Place each subtask on the first host of `order` that fits; those that fit nowhere are left out.
 
-    Room only shrinks here, so a host that could not take a subtask of some task never can: each task's search goes on
-    from where its last one ended.
+    Room only shrinks here, so a host that could not take a subtask of a task never will: each task's search continues where its
+    last one ended.
     """
     tree = FirstFit(room, order)
     start: dict[int, int] = {}

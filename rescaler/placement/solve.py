@@ -1,4 +1,4 @@
-"""The placement itself: who stays, who is placed by which algorithm, and what the answer costs.
+"""The placement itself: which subtasks stay, which algorithm places the others, and what the answer costs.
 
 `place` is a pure function of the request: no clock, no input, no randomness but the seed.
 """
@@ -32,8 +32,8 @@ ASSIGN: Mapping[Algorithm, Assign] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Rescale:
-    """What the new placement changes, per task, where it changes anything. Subtasks of a task are interchangeable."""
+class PlacementChange:
+    """What the new placement changes, for each task that changes. Subtasks of a task are interchangeable."""
 
     started: dict[str, int]
     stopped: dict[str, int]
@@ -54,9 +54,9 @@ class PlaceResponse:
     load: LoadFigures
     hosts: tuple[HostUse, ...]
     """Use per host, in the request's order."""
-    rescale: Rescale
+    rescale: PlacementChange
     infeasible_proof: str | None
-    """Why no placement can exist: slots, cpu, memory, instance; None: this greedy search found none."""
+    """Why no placement can exist: slots, cpu, memory, instance. None: only this greedy search found none."""
     notes: tuple[str, ...]
 
     @property
@@ -73,7 +73,7 @@ class PlaceResponse:
 def place(request: PlaceRequest, *, repair: bool = False) -> PlaceResponse:
     """Place every subtask of the job. `repair`: let CETSA swap the host it opened last for a cheaper one.
 
-    Raises CycleError where the edges form a cycle; all else in the request is taken as valid (`parse_request` checks).
+    Raises CycleError if the edges form a cycle; the rest of the request is taken as valid (`parse_request` checks it).
     """
     problem = problem_of(request)
     notes: list[str] = []
@@ -95,7 +95,7 @@ def place(request: PlaceRequest, *, repair: bool = False) -> PlaceResponse:
 
 
 def _algorithm(problem: Problem, notes: list[str]) -> Assign:
-    """The algorithm asked for; round robin instead where it has no history to go by and was told not to estimate."""
+    """Return the requested algorithm, or round robin if it lacks history and may not estimate."""
     request = problem.request
     if request.algorithm in ("cetsa", "lba-ce"):
         known = sum(host.history.efficiency is not None for host in problem.hosts)
@@ -121,9 +121,9 @@ def _note_departures(problem: Problem, kept: Mapping[Sub, int], notes: list[str]
 
 
 def infeasibility(problem: Problem, room: Room, todo: Sequence[Sub], unplaced: Sequence[Sub]) -> str | None:
-    """The first reason that proves `todo` cannot all be placed in `room`; None where there is no such proof.
+    """Return the first reason that proves that not all of `todo` fits into `room`; None if there is no such proof.
 
-    Room counts where a slot is free: a host without one can take nothing.
+    Only hosts with a free slot count: the others can take nothing.
     """
     open_hosts = [host for host, slots in enumerate(room.slots) if slots > 0]
     if len(todo) > sum(room.slots[host] for host in open_hosts):
@@ -159,7 +159,7 @@ def _response(
     )
 
 
-def _rescale(request: PlaceRequest, assignment: Mapping[Sub, int], ids: Sequence[str]) -> Rescale:
+def _rescale(request: PlaceRequest, assignment: Mapping[Sub, int], ids: Sequence[str]) -> PlacementChange:
     before = Counter((subtask.task, host) for subtask, host in request.placement.items())
     after = Counter((ids[sub.task], request.hosts[host].id) for sub, host in assignment.items())
     started: Counter[str] = Counter()
@@ -167,7 +167,7 @@ def _rescale(request: PlaceRequest, assignment: Mapping[Sub, int], ids: Sequence
     for task, host in before.keys() | after.keys():
         change = after[task, host] - before[task, host]
         (started if change > 0 else stopped)[task] += abs(change)
-    return Rescale(
+    return PlacementChange(
         {task: started[task] for task in ids if started[task]},
         {task: stopped[task] for task in ids if stopped[task]},
         sum(min(started[task], stopped[task]) for task in ids),

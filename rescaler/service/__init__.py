@@ -1,1 +1,1 @@
-"""The rescaler as a process: transactional loop, views, memory on Kafka. Holds no control logic."""
+"""The rescaler as a process: sessions, one transaction per round, memory on Kafka. It holds no control logic."""

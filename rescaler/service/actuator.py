@@ -1,6 +1,9 @@
 """The actuator beside the active rescaler: a thread that reads commands, has them carried out, and reports.
 
-At least once: after a restart it begins again with every command whose end was not committed, and each step is idempotent.
+It works at least once: after a restart it repeats every command whose end was not committed, and each step is idempotent. How
+far it has come is committed in the transactions of its rescaler, so a process that has been fenced cannot pass over a command of
+its successor.
+Only commands that its own rescaler remembers as outstanding reach the engine.
 """
 
 import logging
@@ -12,13 +15,16 @@ from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from contracts.commands import Progress, RescheduleCommand
 from contracts.errors import RecordRejected
-from contracts.topics import RESCHEDULE_COMMANDS, RESCHEDULE_EVENTS, TopicNames
+from contracts.topics import RESCHEDULE_COMMANDS, RESCHEDULE_EVENTS, TopicNames, actuator_group
 from contracts.wire import decode, encode
 from rescaler.actuators.base import EngineApi
-from rescaler.actuators.carrying_out import CarryingOut
+from rescaler.actuators.choice import work_on
+from rescaler.actuators.work import CommandWork
+from rescaler.control.job.standing import Standing
 from rescaler.service.partitions import partition_of
 from rescaler.service.settings import RescalerSettings
 from rescaler.service.status import Status
+from rescaler.service.transactions import CarriedOut
 from runtime.backoff import Seldom, Stopped
 from runtime.kafka import REQUEST_TIMEOUT_S, consumer, partitions_of, producer
 
@@ -30,46 +36,73 @@ class ActuatorThread:
     """Carries out the commands of one cluster, at most one per job at a time."""
 
     def __init__(
-        self, settings: RescalerSettings, engine: EngineApi, now_ms: Callable[[], int | None], status: Status, log: logging.Logger
+        self,
+        settings: RescalerSettings,
+        engine: EngineApi,
+        standing_of: Callable[[RescheduleCommand], Standing],
+        now_ms: Callable[[], int | None],
+        status: Status,
+        log: logging.Logger,
     ) -> None:
         """Connect; nothing is read before `start`.
+
+        Args:
+            settings: of the rescaler.
+            engine: carries commands out.
+            standing_of: compares a command with the rescaler's memory.
+            now_ms: the road's time, None while unknown.
+            status: counts.
+            log: for people.
 
         Raises:
             KafkaException: Kafka does not answer.
         """
         self._cluster, self._engine, self._now_ms, self._status, self._log = settings.cluster, engine, now_ms, status, log
+        self._standing_of = standing_of
         names = TopicNames(settings.topic_prefix)
         self._events = names(RESCHEDULE_EVENTS)
         self._producer = producer(settings)
-        self._consumer = consumer(settings, f"{settings.group}-actuator")
+        self._consumer = consumer(settings, actuator_group(settings.topic_prefix, settings.cluster))
         topic = names(RESCHEDULE_COMMANDS)
         at = TopicPartition(topic, partition_of(settings.cluster, len(partitions_of(self._consumer, topic))))
         (self._from,) = self._consumer.committed([at], REQUEST_TIMEOUT_S)
+        # Asked once: it never changes without a subscription, and the client lets no other thread in while one polls.
+        self._group = self._consumer.consumer_group_metadata()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="actuator", daemon=True)
         self._failed: BaseException | None = None
-        self._open: dict[str, tuple[int, CarryingOut]] = {}
-        """Per job the offset of its command, and how far that is."""
+        self._open: dict[str, tuple[int, CommandWork]] = {}
+        """Per job, the offset of its command and how far that has come."""
         self._read_to: int | None = None
-        self._committed: int | None = None
+        self._position: int | None = None
         self._undelivered: KafkaError | None = None
-        self._seldom = Seldom()
+        self._seldom, self._seldom_refused = Seldom(), Seldom()
 
     def start(self) -> None:
-        """Begin with the first command whose end was not committed."""
-        self._thread.start()
+        """Start with the first command whose end was not committed; once it has started, do nothing."""
+        if self._thread.ident is None:
+            self._thread.start()
 
     def stop(self) -> None:
-        """End the thread; what is on its way is taken up again by whoever is next."""
+        """End the thread; the next active rescaler takes up the commands under way."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join(STOP_WITHIN_S)
         self._consumer.close()
+        self._failed = None  # it refers to this object: the producer would stay open until a full collection
 
     def check(self) -> None:
-        """Raise what ended the thread, if anything did."""
+        """Raise the error that ended the thread, if one did."""
         if self._failed is not None:
             raise self._failed
+
+    def carried_out(self) -> CarriedOut | None:
+        """Return how far it has come, None as long as it has read nothing."""
+        position = self._position
+        if position is None:
+            return None
+        at = TopicPartition(self._from.topic, self._from.partition, position)
+        return CarriedOut(at, self._group)
 
     def _run(self) -> None:
         try:
@@ -90,12 +123,22 @@ class ActuatorThread:
         if now_ms is not None:
             for job in sorted(self._open):
                 work = self._open[job][1]
-                self._report(work.step(self._engine, now_ms=now_ms, wall_ms=wall_ms))
+                self._report(self._stepped(work, now_ms, wall_ms))
                 if work.away and self._seldom.is_time():
                     self._log.warning("waiting for the engine: %s", work.away)
                 if work.ended:
                     del self._open[job]
-        self._commit()
+        if self._read_to is not None:
+            self._position = min([offset for offset, _ in self._open.values()] + [self._read_to])
+
+    def _stepped(self, work: CommandWork, now_ms: int, wall_ms: int) -> list[Progress]:
+        """Do the next step of a command; an unforeseen error ends this command and no other."""
+        try:
+            return work.step(self._engine, now_ms=now_ms, wall_ms=wall_ms)
+        except Exception as error:
+            fields = {"job": work.command.job, "command_id": work.command.command_id}
+            self._log.exception("an unforeseen error ends this command", extra=fields)
+            return [work.broken(now_ms, f"{type(error).__name__}: {error}")]
 
     def _take(self, record: Message, now_ms: int) -> None:
         error, offset = record.error(), record.offset()
@@ -104,26 +147,43 @@ class ActuatorThread:
                 raise KafkaException(error)
             return
         assert offset is not None
-        self._read_to = offset + 1
         self._status.count_read(RESCHEDULE_COMMANDS)
         try:
             command = decode(record.value(), RescheduleCommand)
         except RecordRejected as problem:
             self._status.count("rejected")
             self._log.warning("%s@%s ignored: %s", record.topic(), offset, problem)
+            self._read_to = offset + 1
             return
-        if command.advice or command.cluster != self._cluster:
+        if not command.advice and command.cluster == self._cluster:
+            standing = self._standing_of(command)
+            if standing is Standing.UNKNOWN:
+                self._refuse(command, record)
+            if standing is Standing.OUTSTANDING:
+                self._begin(command, offset, now_ms)
+        self._read_to = offset + 1
+
+    def _refuse(self, command: RescheduleCommand, record: Message) -> None:
+        """Leave alone a command that this rescaler did not make: it is forged, or of a successor, and then this one is fenced."""
+        self._status.count("unknown_commands")
+        if not self._seldom_refused.is_time():  # whoever forges one may forge a million
             return
+        fields = {"job": command.job, "command_id": command.command_id}
+        self._log.warning("%s@%s refused: not a command of this rescaler", record.topic(), record.offset(), extra=fields)
+
+    def _begin(self, command: RescheduleCommand, offset: int, now_ms: int) -> None:
         before = self._open.get(command.job)
+        if before is not None and before[1].command.command_id == command.command_id:
+            return  # a copy of the command under way
         if before is not None:
             self._report([before[1].superseded(now_ms)])
-        self._open[command.job] = (offset, CarryingOut(command))
+        self._open[command.job] = (offset, work_on(command))
 
     def _report(self, reports: list[Progress]) -> None:
-        """Write down what happened, before its command counts as ended.
+        """Write reports, before their command counts as ended.
 
         Raises:
-            KafkaException: a report was refused for good; whoever begins again reports it anew.
+            KafkaException: a report was refused permanently; after a restart it is sent again.
             Stopped: told to stop before Kafka took it.
         """
         for progress in reports:
@@ -141,13 +201,3 @@ class ActuatorThread:
 
     def _delivered(self, error: KafkaError | None, _record: Message) -> None:
         self._undelivered = self._undelivered or error
-
-    def _commit(self) -> None:
-        if self._read_to is None:
-            return
-        unfinished = [offset for offset, _ in self._open.values()]
-        position = min([*unfinished, self._read_to])
-        if position != self._committed:
-            at = TopicPartition(self._from.topic, self._from.partition, position)
-            self._consumer.commit(offsets=[at], asynchronous=True)
-            self._committed = position

@@ -1,17 +1,21 @@
-"""The rescaler's process from start to end: wait for Kafka, serve sessions one after the other, tell its health."""
+"""The rescaler's process from start to end: wait for Kafka, run one session after the other, serve health and metrics."""
 
+import contextlib
 import logging
 import threading
+from collections.abc import Callable
+from functools import partial
 
-from confluent_kafka import KafkaException
+from confluent_kafka import Consumer, KafkaException
 
 from contracts.topics import DEAD_LETTERS, DECISIONS, RESCALER_STATE, RESCHEDULE_COMMANDS
 from rescaler.actuators.base import EngineApi
-from rescaler.service.session import Session
+from rescaler.service.active import ActiveRescaler, activate
+from rescaler.service.road_view import VIEWED
+from rescaler.service.session import Session, decisions_of, group_member
 from rescaler.service.settings import RescalerSettings
 from rescaler.service.status import Status
 from rescaler.service.transactions import Lost
-from rescaler.service.views import VIEWED
 from runtime.backoff import Stopped
 from runtime.health import HealthServer
 from runtime.kafka import wait_for_topics
@@ -19,9 +23,18 @@ from runtime.kafka import wait_for_topics
 PAUSE_S = 0.5  # before the next session; waiting for Kafka itself has its own back-off
 NEEDED = (*VIEWED, DECISIONS, RESCHEDULE_COMMANDS, RESCALER_STATE, DEAD_LETTERS)
 
+Activate = Callable[[RescalerSettings, Consumer, EngineApi, Status, threading.Event, logging.Logger], ActiveRescaler]
 
-def run(settings: RescalerSettings, engine: EngineApi, stop: threading.Event, log: logging.Logger) -> None:
-    """Serve until told to stop.
+
+def run(
+    settings: RescalerSettings,
+    engine: EngineApi,
+    stop: threading.Event,
+    log: logging.Logger,
+    *,
+    activate: Activate = activate,
+) -> None:
+    """Run sessions until ``stop`` is set; ``activate`` connects an active rescaler.
 
     Raises:
         Fenced: another process has become the active rescaler of the cluster.
@@ -31,12 +44,15 @@ def run(settings: RescalerSettings, engine: EngineApi, stop: threading.Event, lo
         while not stop.is_set():
             try:
                 wait_for_topics(settings, NEEDED, stop=stop, log=log)
-                Session(settings, engine, status, stop, log).run()
+                with contextlib.closing(group_member(settings, status.held_back, log)) as member:
+                    connect = partial(activate, settings, member, engine, status, stop, log)
+                    Session(settings.cluster, member, decisions_of(settings, member), connect, status, stop, log).run()
             except Stopped:
                 return
             except (Lost, KafkaException, TimeoutError) as error:
                 # The memory is on Kafka: the next session begins with what is committed.
                 status.state = "starting"
                 status.count("sessions_lost")
+                status.held_back.forget()
                 log.warning("starting again from what is committed: %s", error)
                 stop.wait(PAUSE_S)

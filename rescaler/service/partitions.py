@@ -1,6 +1,6 @@
-"""In which partition a key lies: Kafka's murmur2 partitioner, for records that must lie where another key would.
+"""The partition of a key, by Kafka's murmur2 partitioner.
 
-The rescaler's memory has one key per record and must still lie together with its cluster's other topics.
+The rescaler's memory has one key per record, but belongs in its cluster's partition: it is written there by number.
 """
 
 _MASK = 0xFFFFFFFF
@@ -9,12 +9,12 @@ _SEED = 0x9747B28C
 
 
 def partition_of(key: str, partitions: int) -> int:
-    """Partition of a record with this key: ``(murmur2(key) & 0x7fffffff) % partitions``, as Kafka's own clients compute it."""
+    """Return a key's partition as Kafka's clients compute it: ``(murmur2(key) & 0x7fffffff) % partitions``."""
     return (murmur2(key.encode()) & 0x7FFFFFFF) % partitions
 
 
 def murmur2(key: bytes) -> int:
-    """Austin Appleby's 32-bit MurmurHash2 with Kafka's seed, unsigned."""
+    """Return Austin Appleby's 32-bit MurmurHash2 with Kafka's seed, unsigned."""
     whole = len(key) // 4 * 4
     value = _SEED ^ len(key)
     for at in range(0, whole, 4):

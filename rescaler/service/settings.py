@@ -4,9 +4,17 @@ from dataclasses import dataclass, replace
 from typing import get_args
 
 from contracts.errors import SettingsError
-from contracts.settings import RoadSettings
-from rescaler.control.placing import PLACING_ALGORITHMS, PlacingAlgorithm, PlacingSettings
-from rescaler.control.situation import BalanceVersion, Balancing, ControlSettings, WarmUpThen
+from contracts.settings import RoadSettings, like
+from contracts.topics import rescaler_group
+from rescaler.control.settings import (
+    PLACING_ALGORITHMS,
+    BalanceVersion,
+    Balancing,
+    ControlSettings,
+    PlacingAlgorithm,
+    PlacingSettings,
+    WarmUpThen,
+)
 from rescaler.gate_settings import COOLDOWN, EXECUTING_STABILIZATION, OLD_NAMES, GateSettings, ParamWarning, resolve
 from rescaler.learners_model import exact_factor
 from rescaler.refusals import Refused
@@ -14,42 +22,31 @@ from rescaler.refusals import Refused
 
 @dataclass(frozen=True, slots=True)
 class RescalerSettings(RoadSettings):
-    """What the road shares, how long things may take (milliseconds of the road's clock), and how hosts are chosen."""
+    """Shared settings, how long things may take (milliseconds of the pipeline's clock), and how hosts are chosen."""
 
-    cooldown_ms: int = 30_000
-    """Rest of a job after a rescale, counted from its end."""
-    stabilization_ms: int = 60_000
-    """How long a running job waits for more units when there are not enough for all of an act."""
+    cooldown_ms: int = like(GateSettings, "cooldown_ms")
+    stabilization_ms: int = like(GateSettings, "executing_stabilization_ms")
     gate: str = ""
     """Further parameters of every job's gate, as name=value, separated by commas: rescale-trigger.max-delay=60000."""
-    apply_ms_max: int = 600_000
-    """A command that has not ended after this has failed."""
-    warm_up_ms_max: int = 600_000
-    """Learners that are not ready after this are given up; 0: no learners."""
-    warm_up_then: WarmUpThen = "elsewhere"
-    """What follows learners that were given up: others on other hosts (elsewhere), or the change without them (cold)."""
-    placement: PlacingAlgorithm = "cetsa"
-    """How hosts are chosen: by cost (cetsa, lba-ce), or evenly whatever they cost (spread)."""
-    placement_gain_min: float = PlacingSettings().gain_min
-    """Share of a job's rent that must be saved before running subtasks move to cheaper hosts."""
-    balance: BalanceVersion = "V2"
-    """What moves when hosts come or go: V1 (to hosts that join), V2 (until all are in their band), off; by cost, what pays."""
-    balancing_factor: str = "1"
-    """Width of the band around a host's fair share, as a decimal; for placement spread."""
-    balance_units_max: int = 4
-    """Parallel units on their way at one time while hosts are balanced, over all jobs; 0: no limit."""
-    standbys: int = 0
-    """Copies of each parallel unit's state kept on other hosts."""
+    apply_ms_max: int = like(ControlSettings, "apply_ms_max")
+    warm_up_ms_max: int = like(ControlSettings, "warm_up_ms_max")
+    warm_up_then: WarmUpThen = like(ControlSettings, "warm_up_then")
+    placement: PlacingAlgorithm = like(PlacingSettings, "algorithm")
+    placement_gain_min: float = like(PlacingSettings, "gain_min")
+    balance: BalanceVersion = like(Balancing, "version")
+    balancing_factor: str = like(Balancing, "factor")
+    balance_units_max: int = like(Balancing, "units_max")
+    standbys: int = like(Balancing, "standbys")
     session_ms: int = 6_000
     """Wall time after which Kafka gives a silent rescaler's partition to another process."""
     engine_timeout_ms: int = 5_000
-    """Wall time that one call of the engine may take."""
+    """Wall time that one call to the engine may take."""
 
     def __post_init__(self) -> None:
-        """Check what the environment may have said.
+        """Check what the environment may hold.
 
         Raises:
-            SettingsError: a word that is none of those known, or a number out of its range.
+            SettingsError: an unknown word, or a number out of its range.
         """
         RoadSettings.__post_init__(self)
         if self.placement not in PLACING_ALGORITHMS:
@@ -71,7 +68,7 @@ class RescalerSettings(RoadSettings):
         self.gate_settings()
 
     def control(self) -> ControlSettings:
-        """What the pure core is given."""
+        """Return the settings of the pure core."""
         return ControlSettings(
             gate=self.gate_settings()[0],
             placing=PlacingSettings(self.placement, self.placement_gain_min),
@@ -79,18 +76,18 @@ class RescalerSettings(RoadSettings):
             warm_up_ms_max=self.warm_up_ms_max,
             warm_up_then=self.warm_up_then,
             balancing=Balancing(
-                version=self.balance if self.warm_up_ms_max else "off",  # nothing is moved cold that may stay
+                version=self.balance if self.warm_up_ms_max else "off",  # what may stay is never moved cold
                 factor=self.balancing_factor,
-                units_max=self.balance_units_max or None,
+                units_max=self.balance_units_max,
                 standbys=self.standbys,
             ),
         )
 
     def gate_settings(self) -> tuple[GateSettings, tuple[ParamWarning, ...]]:
-        """The gate's parameters, and a warning for each old name; what ``gate`` names wins over the settings of its own.
+        """Return the gate's parameters, and a warning for each old name. Parameters in ``gate`` win over the other settings.
 
         Raises:
-            SettingsError: no such parameter, or a value that it cannot have.
+            SettingsError: an unknown parameter, or a value that it cannot have.
         """
         given = dict(_parameter(each) for each in self.gate.split(",") if each.strip())
         try:
@@ -108,7 +105,7 @@ class RescalerSettings(RoadSettings):
     @property
     def group(self) -> str:
         """Consumer group and transactional id: one active rescaler per cluster (and topic prefix)."""
-        return f"{self.topic_prefix}rescaler-{self.cluster}"
+        return rescaler_group(self.topic_prefix, self.cluster)
 
 
 def _parameter(text: str) -> tuple[str, object]:

@@ -1,4 +1,4 @@
-"""What the rescaler's health endpoint and its metrics tell, from one set of counts."""
+"""One set of counts behind the rescaler's health endpoint and its metrics."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,11 +10,12 @@ from contracts.commands import Progress
 from contracts.messages import DeadLetter
 from contracts.rent import prices_of, rent_per_s, stay_of
 from contracts.topics import DEAD_LETTERS, DECISIONS, RESCALER_STATE, RESCHEDULE_COMMANDS, RESCHEDULE_EVENTS
-from rescaler.control.controller import Effects
-from rescaler.control.memory import JobMemory
-from rescaler.control.view import View
+from rescaler.control.effects import Effects
+from rescaler.control.job.memory import JobMemory
+from rescaler.control.world import View
 from rescaler.gate import Phase
 from rescaler.service import metrics
+from runtime.held_back import HeldBack
 from runtime.metrics import Reading, RoleMetrics, Tally
 
 State = Literal["starting", "standby", "active"]
@@ -23,6 +24,7 @@ _ENDED = ("applied", "failed")
 _COUNTERS = {
     "duplicates": metrics.DUPLICATES,
     "rejected": metrics.REJECTED,
+    "unknown_commands": metrics.UNKNOWN_COMMANDS,
     "sessions_lost": metrics.SESSIONS_LOST,
 }
 
@@ -38,6 +40,7 @@ class Status:
         self._last_report: dict[str, Progress] = {}
         self._memory: Mapping[str, JobMemory] = {}
         self._view = View()
+        self.held_back = HeldBack()
         self.metrics = RoleMetrics("rescaler", metrics.METRICS, self._readings)
 
     def count(self, name: str, by: int = 1) -> None:
@@ -51,7 +54,7 @@ class Status:
     def count_round(
         self, records: Sequence[Message], effects: Effects, letters: Sequence[tuple[bytes | None, DeadLetter]], took_s: float
     ) -> None:
-        """Count what was committed in one transaction: decisions handled, what followed from them, what was refused."""
+        """Count one committed transaction: decisions handled, their effects, and refusals."""
         now_s = time.time()
         for outcome in effects.outcomes:
             self._outcomes.add(outcome.status, outcome.reason)
@@ -65,6 +68,7 @@ class Status:
         self._counts.add("duplicates", by=effects.duplicates)
         self._counts.add("transactions")
         self._written.add(RESCALER_STATE, by=len(effects.records))
+        self._written.add(RESCHEDULE_EVENTS, by=len(effects.balances) + len(effects.drifts))
         self.metrics.observe(metrics.TRANSACTION_DURATION, took_s)
 
     def count_progress(self, progress: Progress) -> None:
@@ -78,15 +82,15 @@ class Status:
             self.metrics.observe(metrics.APPLY_DURATION, progress.duration_ms / 1000, self._action_of(progress))
 
     def show(self, memory: Mapping[str, JobMemory], view: View) -> None:
-        """Keep what is remembered of each job and what is seen of the world, to be shown."""
+        """Keep each job's memory and the present world for the metrics."""
         self._memory, self._view = memory, view
 
     def forget(self) -> None:
-        """Show nothing of jobs, learners and hosts any more: another process may be the active one now, and show them."""
+        """Show no jobs, learners and hosts any more: another process may be active now, and shows them."""
         self._memory, self._view, self._last_report = {}, View(), {}
 
     def report(self) -> Mapping[str, Any]:
-        """The health document. A process that waits in case the active one fails is well, but not ready."""
+        """Return the health document. A process on standby is healthy, but not ready."""
         counts = {
             **{name: count for (name,), count in self._counts.items()},
             **{f"outcomes_{status}": count for status, count in self._outcomes.sums().items()},
@@ -110,13 +114,14 @@ class Status:
         for (name,), count in self._counts.items():
             if name in _COUNTERS:
                 yield Reading(_COUNTERS[name], count)
+        yield Reading(metrics.HELD_BACK, self.held_back.seconds())
         yield from self._jobs()
         yield from self._learners()
         yield from self._rents()
 
     def _jobs(self) -> Iterator[Reading]:
         phases = dict.fromkeys(Phase, 0)
-        in_flight = dict.fromkeys(("issued", "accepted", "warming"), 0)
+        in_flight = dict.fromkeys(("issued", "accepted", "warming", "partly"), 0)
         for memory in self._memory.values():
             if memory.gate is not None:
                 phases[memory.gate.phase] += 1
@@ -139,6 +144,8 @@ class Status:
 
     def _rents(self) -> Iterator[Reading]:
         view, used = self._view, set[str]()
+        if view.engine is not None and view.engine.places == "itself":
+            return  # nobody knows on which hosts a job runs, so what it costs is unknown
         prices = prices_of(view.hosts)
         for job, topology in sorted(view.jobs.items()):
             hosts = stay_of(topology, view.hosts, None).hosts

@@ -1,8 +1,10 @@
-"""One transaction per round: what was consumed, what follows from it, and what is to be remembered, all or nothing."""
+"""One transaction per round: consumed offsets, effects and memory are written together or not at all."""
 
+import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
@@ -10,15 +12,25 @@ from contracts.errors import SurescaleError
 from contracts.messages import DeadLetter
 from contracts.topics import DEAD_LETTERS, RESCALER_STATE, RESCHEDULE_COMMANDS, RESCHEDULE_EVENTS, TopicNames
 from contracts.wire import encode
-from rescaler.control.controller import Effects
+from rescaler.control.effects import Effects
 from rescaler.service.partitions import partition_of
 from rescaler.service.settings import RescalerSettings
 from runtime.kafka import partitions_of, producer
 
 ATTEMPT_S = 10.0
+HANGS_AFTER_S = 15.0
 PATIENCE_S = 120.0
-PAUSE_S = 0.1  # a call may be refused at once, and be fine a moment later
+PAUSE_S = 0.1  # a call may be refused now and succeed a moment later
 _FENCED = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
+
+
+class CarriedOut(NamedTuple):
+    """How far an actuator has come."""
+
+    at: TopicPartition
+    """The first command whose end has not been reported, or one past the last command read."""
+    group: object
+    """Of the actuators, as the client describes it."""
 
 
 class Fenced(SurescaleError):
@@ -26,32 +38,37 @@ class Fenced(SurescaleError):
 
 
 class Lost(Exception):
-    """A transaction was not committed; the memory must be read again before going on."""
+    """A transaction was not committed; the memory must be read again before work continues."""
 
 
 class Transactions:
-    """The transactional producer of the active rescaler; making one fences every other."""
+    """The transactional producer of the active rescaler; creating one fences all others."""
 
     def __init__(self, settings: RescalerSettings, members: Consumer, stop: threading.Event) -> None:
-        """Become the active one.
+        """Become the active rescaler.
 
         Raises:
-            Lost: the coordinator did not answer in time, or the process was told to stop.
+            Lost: the coordinator did not answer in time, or the process has to stop.
         """
         self._cluster, self._stop, self._members = settings.cluster, stop, members
         self._names = TopicNames(settings.topic_prefix)
+        self._carried_out_to: int | None = None
         self._state_partition = partition_of(settings.cluster, len(partitions_of(members, self._names(RESCALER_STATE))))
         self._producer: Producer = producer(settings, **{"transactional.id": settings.group, "transaction.timeout.ms": 60_000})
         self._persist(lambda: self._producer.init_transactions(ATTEMPT_S))
 
     def write(
-        self, effects: Effects, letters: Sequence[tuple[bytes | None, DeadLetter]], consumed: Sequence[TopicPartition]
+        self,
+        effects: Effects,
+        letters: Sequence[tuple[bytes | None, DeadLetter]],
+        consumed: Sequence[TopicPartition],
+        carried_out: CarriedOut | None,
     ) -> None:
-        """Commit a round.
+        """Commit a round, and how far the actuator has come.
 
         Raises:
-            Fenced: another process is the active one now.
-            Lost: nothing of it was committed, or it is not known whether it was.
+            Fenced: another process is active now.
+            Lost: nothing was committed, or it is unknown whether it was.
         """
         self._persist(self._producer.begin_transaction)
         try:
@@ -60,13 +77,19 @@ class Transactions:
             raise self._given_up(str(error)) from None
         if consumed:
             group = self._members.consumer_group_metadata()
-            self._persist(lambda: self._producer.send_offsets_to_transaction(list(consumed), group, ATTEMPT_S))
+            self._persist(lambda: self._send_offsets(list(consumed), group))
+        if carried_out is not None and carried_out.at.offset != self._carried_out_to:
+            at, actuators = carried_out
+            self._persist(lambda: self._send_offsets([at], actuators))
+            self._carried_out_to = at.offset  # if this is not committed, the session ends
         self._persist(lambda: self._producer.commit_transaction(ATTEMPT_S))
 
     def _produce(self, effects: Effects, letters: Sequence[tuple[bytes | None, DeadLetter]]) -> None:
         names, cluster = self._names, self._cluster
         for balance in effects.balances:
             self._producer.produce(names(RESCHEDULE_EVENTS), key=cluster, value=encode(balance))
+        for drift in effects.drifts:
+            self._producer.produce(names(RESCHEDULE_EVENTS), key=cluster, value=encode(drift))
         for outcome in effects.outcomes:
             self._producer.produce(names(RESCHEDULE_EVENTS), key=cluster, value=encode(outcome))
         for command in effects.commands:
@@ -77,8 +100,32 @@ class Transactions:
         for key, letter in letters:
             self._producer.produce(names(DEAD_LETTERS), key=key, value=encode(letter))
 
+    def _send_offsets(self, offsets: list[TopicPartition], group: object) -> None:
+        """Put offsets into the transaction, in a thread that is left behind if it hangs.
+
+        After a lost connection librdkafka may ignore the timeout and wait until the next connection is lost, perhaps forever
+        (confluentinc/librdkafka#5456). The next session has a producer of its own, which fences this one.
+        """
+        answer = queue.SimpleQueue[KafkaError | None]()
+
+        def send() -> None:
+            try:
+                self._producer.send_offsets_to_transaction(offsets, group, ATTEMPT_S)
+            except KafkaException as problem:
+                answer.put(problem.args[0])  # not the exception: it refers to this frame, and would keep the producer open
+            else:
+                answer.put(None)
+
+        threading.Thread(target=send, name="send-offsets", daemon=True).start()
+        try:
+            error = answer.get(timeout=HANGS_AFTER_S)
+        except queue.Empty:
+            raise Lost(f"Kafka's client did not send offsets within {HANGS_AFTER_S:g} s") from None
+        if error is not None:
+            raise KafkaException(error)
+
     def _persist(self, call: Callable[[], object]) -> None:
-        """Repeat a call that may be repeated until it has come through."""
+        """Retry a call until it succeeds, as far as it may be retried."""
         patient_until = time.monotonic() + PATIENCE_S
         while True:
             try:
@@ -99,5 +146,5 @@ class Transactions:
         try:
             self._producer.abort_transaction(ATTEMPT_S)
         except KafkaException as problem:
-            why = f"{why}; {problem.args[0].str()}"  # the broker aborts it when its time is up, or when it is fenced
+            why = f"{why}; {problem.args[0].str()}"  # the broker aborts it after its timeout, or when it is fenced
         return Lost(why)

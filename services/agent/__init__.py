@@ -1,4 +1,4 @@
-"""The Faust agent: windows in, ``policies`` asked, one decision per job and span out.
+"""The Faust agent: reads windows, asks a policy, and writes one decision per job and span.
 
-Holds no decision logic and no state: what it decides is a function of the window, the policy, the job's settings and the seed.
+It holds no decision logic and no state: a decision is a function of the window, the policy, the job's settings and the seed.
 """

@@ -1,26 +1,34 @@
 """``surescale agent``: the process that answers windows with decisions."""
 
+import logging
+import threading
+
 import click
 
-from runtime.options import health_port
-from services import options
+from runtime import options
 
 
 @click.command("agent")
 @options.bootstrap
 @options.prefix
-@click.option("--policy", help="Policy asked when a job's settings name none and none is released (default: SURESCALE_POLICY).")
-@click.option("--seed", type=int, help="Seed of every decision (default: SURESCALE_SEED).")
-@health_port
-def command(bootstrap: str | None, prefix: str | None, policy: str | None, seed: int | None, health_port: int | None) -> None:
-    """Answer every window that ends a span with a decision, until stopped."""
-    from contracts.settings import from_environment
+@options.default_policy
+@options.seed
+@options.health_port
+def command(**given: str | int | None) -> None:
+    """Answer windows with decisions, until stopped.
+
+    Every window that ends a span gets one decision, from the policy of its job.
+    """
     from runtime.logs import set_up_logs
     from runtime.signals import stop_event
+
+    serve(stop_event(), set_up_logs("agent"), **given)
+
+
+def serve(stop: threading.Event, log: logging.Logger, **given: str | int | None) -> None:
+    """Run the agent until told to stop. Settings that are not given come from the environment."""
+    from contracts.settings import from_environment
     from services.agent.settings import AgentSettings
     from services.agent.worker import run
 
-    settings = from_environment(
-        AgentSettings, bootstrap=bootstrap, topic_prefix=prefix, policy=policy, seed=seed, health_port=health_port
-    )
-    run(settings, stop_event(), set_up_logs("agent"))
+    run(from_environment(AgentSettings, **given), stop, log)

@@ -1,4 +1,4 @@
-"""The agent's view of ``job-settings`` and ``policy-releases``: what the user wants, as of the last refresh."""
+"""The agent's view of ``job-settings`` and ``policy-releases``, as of the last refresh."""
 
 import logging
 import threading
@@ -7,19 +7,21 @@ from collections.abc import Iterable
 from confluent_kafka import KafkaException, Message
 
 from contracts.errors import RecordRejected
-from contracts.messages import JobSettings, PolicyRelease
+from contracts.job_settings import JobSettings
+from contracts.messages import PolicyRelease
+from contracts.releases import ReleaseTimeline, release_in_force, release_timeline
 from contracts.settings import RoadSettings
 from contracts.topics import JOB_SETTINGS, POLICY_RELEASES, TopicNames
 from contracts.wire import decode
 from runtime.backoff import wait_for
 from runtime.kafka import LogReader
-from services.policy_releases.releases import Timeline, in_force, timeline
+from runtime.metrics import Tally
 
 _AWAY = (KafkaException, TimeoutError)
 
 
 def newest(known: dict[str, JobSettings], raw: bytes | None) -> dict[str, JobSettings]:
-    """Return ``known`` with one more record taken in; an older version than the known one changes nothing.
+    """Return ``known`` with one more record applied; a version older than the known one changes nothing.
 
     Raises:
         RecordRejected: the record does not parse.
@@ -32,21 +34,25 @@ def newest(known: dict[str, JobSettings], raw: bytes | None) -> dict[str, JobSet
 
 
 class JobSettingsView:
-    """Settings by job and releases by cluster, read from the whole topics; a job without settings has the defaults.
+    """Settings by job and releases by cluster, read from the whole topics. A job without settings has the defaults.
 
-    Blocks while Kafka is away, so it is called from a worker thread. A record that does not parse is skipped with a warning:
-    what came before it stays in force.
+    Calls block while Kafka is away, so make them from a worker thread. A record that does not parse is counted and skipped with a
+    warning; earlier ones stay in force.
     """
 
-    def __init__(self, settings: RoadSettings, *, stop: threading.Event, log: logging.Logger) -> None:
+    def __init__(
+        self, settings: RoadSettings, *, stop: threading.Event, log: logging.Logger, rejected: Tally | None = None
+    ) -> None:
+        """``rejected`` counts records that do not parse, by topic (bare name)."""
         self._settings, self._stop, self._log = settings, stop, log
+        self._rejected = rejected or Tally()
         self._reader: LogReader | None = None
         self._known: dict[str, JobSettings] = {}
-        self._releases: dict[str, Timeline] = {}
+        self._releases: dict[str, ReleaseTimeline] = {}
         self._release_topic = TopicNames(settings.topic_prefix)(POLICY_RELEASES)
 
     def refresh(self) -> None:
-        """Take in everything that was committed before this call.
+        """Read everything that was committed before this call.
 
         Raises:
             runtime.backoff.Stopped: the process was told to stop while Kafka was away.
@@ -59,8 +65,8 @@ class JobSettingsView:
         return self._known.get(job) or JobSettings(job=job)
 
     def released(self, cluster: str, at_ms: int) -> PolicyRelease | None:
-        """Return the release that a cluster's agents use at an event time, if any."""
-        return in_force(self._releases.get(cluster, ()), at_ms)
+        """Return the release in force for a cluster at an event time, if any."""
+        return release_in_force(self._releases.get(cluster, ()), at_ms)
 
     def close(self) -> None:
         """Leave the broker."""
@@ -70,9 +76,9 @@ class JobSettingsView:
     def _read(self) -> list[Message]:
         reader, self._reader = self._reader or LogReader(self._settings, [JOB_SETTINGS, POLICY_RELEASES]), None
         try:
-            records = reader.read_to_end()
+            records = list(reader.read_to_end())
         except _AWAY:
-            # What it had read by then is lost with it, and its metadata may be of the broker before: the next one starts over.
+            # What it had read so far is lost, and its metadata may be out of date: the next reader starts from the beginning.
             reader.close()
             raise
         self._reader = reader
@@ -86,9 +92,10 @@ class JobSettingsView:
                 else:
                     self._known = newest(self._known, record.value())
             except RecordRejected as error:
+                self._rejected.add(POLICY_RELEASES if record.topic() == self._release_topic else JOB_SETTINGS)
                 where = f"{record.topic()}[{record.partition()}]@{record.offset()}"
-                self._log.warning("what stands at %s is ignored: %s", where, error)
+                self._log.warning("the record at %s is ignored: %s", where, error)
 
     def _release(self, release: PolicyRelease) -> None:
         known = self._releases.get(release.cluster, ())
-        self._releases[release.cluster] = timeline((*known, release), release.cluster)
+        self._releases[release.cluster] = release_timeline((*known, release), release.cluster)

@@ -1,4 +1,4 @@
-"""The agent's metrics: what they are called and what they mean. The figures are the agent's own."""
+"""The agent's metrics: names and meanings. The figures come from `services.agent.counts`."""
 
 from runtime.metrics import SECONDS, Metric
 
@@ -11,15 +11,21 @@ DECISIONS = Metric(
     labels=("action", "policy"),
 )  # fmt: skip
 FALLBACKS = Metric(
-    "surescale_agent_fallbacks_total", "counter", "Decisions that the rule made in place of the policy asked, by that policy.",
+    "surescale_agent_fallbacks_total", "counter", "Decisions that a rule made in place of the policy asked, by that policy.",
     labels=("asked",),
 )  # fmt: skip
 DEAD_LETTERS = Metric("surescale_agent_dead_letters_total", "counter", "Windows refused, by reason.", labels=("reason",))
-PARTITIONS = Metric("surescale_agent_partitions", "gauge", "Partitions of the windows that this agent has.")
+REJECTED = Metric(
+    "surescale_agent_rejected_records_total",
+    "counter",
+    "Records of settings and releases that do not parse, by topic; those before them stay in force.",
+    labels=("topic",),
+)
+PARTITIONS = Metric("surescale_agent_partitions", "gauge", "Partitions of the windows' topic that are assigned to this agent.")
 DECISION_DURATION = Metric(
     "surescale_agent_decision_duration_seconds",
     "histogram",
-    "Time to answer a window that ends a span: settings read to their end, features, sampling, policy, guardrails.",
+    "Time to answer a window that ends a span: reading settings, features, sampling, policy, guardrails.",
     "seconds",
     buckets=SECONDS,
 )
@@ -37,6 +43,7 @@ METRICS = (
     DECISIONS,
     FALLBACKS,
     DEAD_LETTERS,
+    REJECTED,
     PARTITIONS,
     DECISION_DURATION,
     DECISION_DELAY,

@@ -2,12 +2,26 @@
 
 from dataclasses import dataclass
 
+from contracts.errors import SettingsError
 from contracts.settings import RoadSettings
 
 
 @dataclass(frozen=True, slots=True)
 class AgentSettings(RoadSettings):
-    """What the agent reads besides the road's settings."""
+    """What the agent reads besides the shared settings."""
 
     agent_session_ms: int = 6_000
-    """How long Kafka waits for a silent agent before another one takes its partitions."""
+    """How long an agent may be silent before Kafka gives its partitions to another one."""
+    policy_seconds: float = 10.0
+    """Time for one run of a package's graphs; then they are stopped and the rule decides. 0: they run in the agent, unlimited."""
+    policy_memory_mb: int = 1_024
+    """Memory for a package's graphs, besides what the runtime takes."""
+    policy_pinned: bool = False
+    """Use packages of the policy folder only if a release names their hash; true also refuses one named by settings."""
+
+    def __post_init__(self) -> None:
+        """Check what the type does not say."""
+        RoadSettings.__post_init__(self)
+        if not 0 <= self.policy_seconds <= 600:
+            raise SettingsError(f"SURESCALE_POLICY_SECONDS: must be between 0 and 600, not {self.policy_seconds}")
+        self.check_least(policy_memory_mb=64)

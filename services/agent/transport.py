@@ -1,26 +1,38 @@
-"""Faust's Kafka transport with the road's settings: read committed, windows of 16 MiB, a short session.
+"""Faust's Kafka transport with the road's settings: read committed, windows of up to 16 MiB, a short session.
 
-Faust reads committed records only in its transactional mode. The agent produces at least once and still must not see what a
-producer took back, so the consumer is made here.
+Faust reads committed records only in its transactional mode. The agent produces at least once and still must not see records of
+aborted transactions, so it makes its own consumer.
 """
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import aiokafka
+import faust
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
+from faust.types.auth import CredentialsT
+from mode.threads import ServiceThread, WorkerThread
 
+from contracts.settings import RoadSettings
 from contracts.topics import RECORD_BYTES_MAX
-
-if TYPE_CHECKING:
-    import faust
+from runtime.kafka_security import credentials, ssl_context
 
 FETCH_WAIT_MS = 500
 METADATA_AGE_MS = 30_000
 
 
+class _DaemonThread(WorkerThread):
+    """Does not keep the process alive if Faust hangs in its shutdown and is left behind."""
+
+    def __init__(self, service: ServiceThread, **more: Any) -> None:
+        super().__init__(service, **more)
+        self.daemon = True
+
+
 class _ReadCommittedThread(driver.AIOKafkaConsumerThread):
+    Worker = _DaemonThread
+
     def _create_worker_consumer(self, transport: driver.Transport) -> aiokafka.AIOKafkaConsumer:
         conf = self.app.conf
         self._assignor = RoundRobinPartitionAssignor
@@ -41,6 +53,7 @@ class _ReadCommittedThread(driver.AIOKafkaConsumerThread):
             rebalance_timeout_ms=int(conf.broker_rebalance_timeout * 1000),
             heartbeat_interval_ms=int(conf.broker_heartbeat_interval * 1000),
             metadata_max_age_ms=METADATA_AGE_MS,
+            **driver.credentials_to_aiokafka_auth(conf.broker_credentials, conf.ssl_context),
         )
 
 
@@ -49,13 +62,27 @@ class _ReadCommittedConsumer(driver.Consumer):
         return _ReadCommittedThread(self, loop=self.loop, beacon=self.beacon)
 
     def on_buffer_full(self, tp: TP) -> None:
-        """Leave the partition in: what is fetched waits for room by itself. Faust would look for partitions again in a second."""
+        """Keep the partition: fetched records wait for room by themselves. Faust would drop it and look again a second later."""
 
 
 class _ReadCommittedTransport(driver.Transport):
     Consumer = _ReadCommittedConsumer
 
 
-def read_committed(app: "faust.App") -> None:
-    """Make the app read committed records only. Call it before the app starts."""
+def faust_credentials(settings: RoadSettings) -> CredentialsT | None:
+    """Return Faust's credentials towards Kafka, None if neither SASL nor TLS is used.
+
+    Raises:
+        SettingsError: a file cannot be used; names the setting.
+    """
+    found, context = credentials(settings), ssl_context(settings)
+    if found is not None:
+        return faust.SASLCredentials(
+            username=found.username, password=found.password, mechanism=found.mechanism, ssl_context=context
+        )
+    return None if context is None else faust.SSLCredentials(context)
+
+
+def read_committed(app: faust.App) -> None:
+    """Make the app read only committed records. Call it before the app starts."""
     app.transport = _ReadCommittedTransport(app.conf.broker_consumer, app)

@@ -1,40 +1,53 @@
-"""The agent as a process: Faust wiring, at-least-once delivery, health, an orderly end. Decides nothing."""
+"""The agent as a process: Faust wiring, at-least-once delivery, health, and an orderly shutdown. Decides nothing."""
 
 import asyncio
 import logging
-import os
 import threading
 import time
-from collections.abc import AsyncIterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterable, Collection
+from typing import TYPE_CHECKING
 
 import faust
 from aiokafka.errors import KafkaError
+from faust.types import TP, EventT, StreamT, TopicT
 
-from contracts.dead_letters import Coordinates, dead_letter
-from contracts.errors import RecordRejected
+from contracts.dead_letters import Coordinates, dead_letter, key_of_letter
+from contracts.errors import RecordRejected, SurescaleError
 from contracts.ids import cluster_of
 from contracts.messages import Decision
-from contracts.topics import DEAD_LETTERS, DECISIONS, JOB_SETTINGS, POLICY_RELEASES, RECORD_BYTES_MAX, SNAPSHOTS, TopicNames
+from contracts.topics import (
+    DEAD_LETTERS,
+    DECISIONS,
+    JOB_SETTINGS,
+    POLICY_RELEASES,
+    RECORD_BYTES_MAX,
+    SNAPSHOTS,
+    TopicNames,
+    agent_group,
+)
 from contracts.wire import encode
-from runtime.backoff import Stopped
+from runtime.backoff import Seldom, Stopped
 from runtime.health import HealthServer
 from runtime.kafka import wait_for_topics
-from services.agent.answering import Answerer
+from services.agent.answerer import Answerer
+from services.agent.apart import run_apart
+from services.agent.counts import AgentCounts
 from services.agent.job_settings import JobSettingsView
-from services.agent.progress import Progress
-from services.agent.quieting import Quieting
+from services.agent.limited_graphs import Limits
 from services.agent.settings import AgentSettings
-from services.agent.transport import read_committed
+from services.agent.transport import faust_credentials, read_committed
 
 if TYPE_CHECKING:
     from policies.policy import Policy
 
 READS_AND_WRITES = (SNAPSHOTS, JOB_SETTINGS, POLICY_RELEASES, DECISIONS, DEAD_LETTERS)
-WINDOWS_IN_MEMORY = 16  # a window may have 16 MiB
+WINDOWS_IN_MEMORY = 16  # a window may take 16 MiB
 COMMIT_EVERY_S = 1.0
-STOP_WITHIN_S = 4.0
+STOP_WITHIN_S = 3.0
+STUCK_AFTER_S = 60.0  # Faust can hang in its own shutdown after its fetcher crashed
 AGAIN_AFTER_S = 1.0
+FRUITLESS_RESTARTS_MAX = 5
+"""Restarts of Faust in a row that handled no window. The trouble is not passing, so the process ends and alerts fire."""
 _LOOK_EVERY_S = 0.05
 
 
@@ -42,85 +55,113 @@ def run(settings: AgentSettings, stop: threading.Event, log: logging.Logger) -> 
     """Decide until told to stop.
 
     Raises:
-        Exception: a mistake of ours; the window it happened on was not committed and will be read again.
+        SurescaleError: Faust keeps ending by itself, or hangs in its own shutdown.
+        Exception: a bug of ours. The window it happened on was not committed and will be read again.
     """
     for ours in ("services.agent.transport", "services.agent.worker"):
-        logging.getLogger(ours).setLevel(logging.WARNING)  # Faust's own life cycle, told under the names of our modules
+        logging.getLogger(ours).setLevel(logging.WARNING)  # Faust logs its own life cycle under the names of our modules
     for handler in logging.getLogger().handlers:
-        handler.addFilter(Quieting(("aiokafka", "surescale.librdkafka")))
-    progress = Progress()
-    with HealthServer(settings, progress.report, progress.metrics):
-        while not stop.is_set() and progress.failed is None:
+        handler.addFilter(RateLimit("aiokafka", "surescale.librdkafka"))
+    counts = AgentCounts()
+    fruitless = windows_before = 0
+    with HealthServer(settings, counts.report, counts.metrics):
+        while not stop.is_set() and counts.failed is None:
             try:
                 wait_for_topics(settings, READS_AND_WRITES, stop=stop, log=log)
             except Stopped:
                 return
-            asyncio.run(_serve(settings, progress, stop, log))
-            progress.partitions = 0
-    if progress.failed is not None:
-        raise progress.failed
+            ending = threading.Event()
+            has_ended = run_apart(
+                _serve(settings, counts, stop, log, ending),
+                stop=stop,
+                ending=ending,
+                stop_within_s=STOP_WITHIN_S,
+                end_within_s=STUCK_AFTER_S,
+            )
+            counts.partitions = 0
+            if not has_ended and not (stop.is_set() or counts.failed):
+                raise SurescaleError(f"Faust did not stop within {STUCK_AFTER_S:.0f} s; start the agent again")
+            fruitless = 0 if counts.windows > windows_before else fruitless + 1
+            windows_before = counts.windows
+            if fruitless > FRUITLESS_RESTARTS_MAX:
+                raise SurescaleError(f"Faust ended by itself {fruitless} times without handling a window; its log says why")
+    if counts.failed is not None:
+        raise counts.failed
 
 
 def warn_if_unavailable(policy: "Policy", log: logging.Logger) -> None:
-    """Say at once that the agents' own policy cannot be had; each decision says so too, and a rule answers in its place."""
+    """Warn at start if the agents' own policy cannot be loaded. Each decision says so too, and a rule answers in its place."""
     from policies.registry import Unavailable
 
     if isinstance(policy, Unavailable):
         log.warning("policy %s cannot be used, a rule answers in its place: %s", policy.name, policy.reason)
 
 
-async def _serve(settings: AgentSettings, progress: Progress, stop: threading.Event, log: logging.Logger) -> None:
-    """Run one Faust app until told to stop, or until it ends by itself because Kafka went away."""
-    let_go = threading.Event()  # whoever waits for Kafka in a thread lets go with this app
-    view = JobSettingsView(settings, stop=let_go, log=log)
+class RateLimit(logging.Filter):
+    """Passes one record of the named loggers every few seconds (``runtime.backoff.Seldom``), and every record of all others.
+
+    Kafka clients repeat themselves many times a second while a broker is away.
+    """
+
+    def __init__(self, *loggers: str) -> None:
+        super().__init__()
+        self._prefixes = loggers
+        self._seldom = Seldom()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Say whether the record is written."""
+        return not record.name.startswith(self._prefixes) or self._seldom.is_time()
+
+
+async def _serve(
+    settings: AgentSettings, counts: AgentCounts, stop: threading.Event, log: logging.Logger, ending: threading.Event
+) -> None:
+    """Run one Faust app until told to stop, or until it ends by itself because Kafka went away.
+
+    ``ending`` is set when the app should end.
+    """
+    let_go = threading.Event()  # ends waits for Kafka in threads when this app ends
+    view = JobSettingsView(settings, stop=let_go, log=log, rejected=counts.rejected)
     app = build_app(settings)
-    _wire(app, _Desk(settings, view, app, progress, log), progress)
+    _wire(app, _Desk(settings, view, app, counts, log), counts)
     log.info("deciding with policy %s on windows of %s", settings.policy, settings.bootstrap)
     starting = asyncio.ensure_future(app.start())
-    while not (stop.is_set() or progress.failed or app.should_stop or _gave_up(starting, log)):
+    while not (stop.is_set() or counts.failed or app.should_stop or _gave_up(starting, log)):
         await asyncio.sleep(_LOOK_EVERY_S)
+    ending.set()
     let_go.set()
-    await _stop(app, stop)
+    counts.partitions = 0
+    # Faust does not stop while its broker is away. Then it is left behind, and nothing is lost: a window whose decision is not in
+    # Kafka was not committed.
+    await app.stop()
     view.close()
-    if not (stop.is_set() or progress.failed):
-        log.warning("Faust ended by itself and is started again")
+    if not (stop.is_set() or counts.failed):
+        log.warning("Faust ended by itself and is restarted")
         await asyncio.sleep(AGAIN_AFTER_S)
 
 
 def _gave_up(starting: "asyncio.Future[None]", log: logging.Logger) -> bool:
-    """Say whether Faust could not start because Kafka went away; any other error of it is raised."""
+    """Say whether Faust could not start because Kafka went away; raise any other error."""
     error = starting.exception() if starting.done() else None
     if error is not None and not isinstance(error, KafkaError):
         raise error
     if error is not None:
-        log.warning("Kafka went away while Faust started: %s", error)
+        log.warning("Kafka went away while Faust was starting: %s", error)
     return error is not None
-
-
-async def _stop(app: faust.App, stop: threading.Event) -> None:
-    """Stop Faust. While its broker is away it would not end: then the process ends without it.
-
-    Nothing is lost by that: a window whose decision is not in Kafka was not committed.
-    """
-    stopping = asyncio.ensure_future(app.stop())
-    while not stopping.done():
-        await asyncio.wait({stopping}, timeout=STOP_WITHIN_S)
-        if stop.is_set() and not stopping.done():
-            logging.shutdown()
-            os._exit(0)
 
 
 class _App(faust.App):
     def _create_directories(self) -> None:
-        """Faust's folders hold tables. There are none, so nothing is left behind, even by kill -9."""
+        """Do nothing: Faust's folders hold tables, and this app has none. So even kill -9 leaves nothing behind."""
 
 
 def build_app(settings: AgentSettings) -> faust.App:
     """Return a Faust app without tables, folders, web server or topics of its own."""
     session_s = settings.agent_session_ms / 1000
     app = _App(
-        f"{settings.topic_prefix}surescale-agent",
+        agent_group(settings.topic_prefix),
         broker=[f"kafka://{server.strip()}" for server in settings.bootstrap.split(",")],
+        broker_credentials=faust_credentials(settings),
         autodiscover=False,
         web_enabled=False,
         topic_allow_declare=False,
@@ -142,37 +183,45 @@ def build_app(settings: AgentSettings) -> faust.App:
 
 
 class _Desk:
-    """Handles one window after the other and returns when its answer is acknowledged by Kafka."""
+    """Handles one window after another; each is done once Kafka has acknowledged its answer."""
 
     def __init__(
-        self, settings: AgentSettings, view: JobSettingsView, app: faust.App, progress: Progress, log: logging.Logger
+        self, settings: AgentSettings, view: JobSettingsView, app: faust.App, counts: AgentCounts, log: logging.Logger
     ) -> None:
         full = TopicNames(settings.topic_prefix)
         self.windows = _raw_topic(app, full(SNAPSHOTS))
         self._decisions = _raw_topic(app, full(DECISIONS))
         self._dead_letters = _raw_topic(app, full(DEAD_LETTERS))
-        self._view, self._progress, self._log = view, progress, log
+        self._view, self._counts, self._log = view, counts, log
+        limited = settings.policy_seconds > 0
         self._answerer = Answerer(
-            view.of, policy=settings.policy, folder=settings.policy_folder, seed=settings.seed, released=view.released
+            view.of,
+            policy=settings.policy,
+            folder=settings.policy_folder,
+            seed=settings.seed,
+            released=view.released,
+            span_minutes=settings.span_minutes,
+            opener=Limits(settings.policy_seconds, settings.policy_memory_mb).open if limited else None,
+            pinned=settings.policy_pinned,
         )
-        warn_if_unavailable(self._answerer.policy(settings.policy), log)  # which loads it before the first window
+        warn_if_unavailable(self._answerer.policy(settings.policy), log)  # loads it before the first window
 
-    async def handle(self, event: faust.Event) -> None:
+    async def handle(self, event: EventT[bytes]) -> None:
         raw, record = event.value, event.message
-        self._progress.windows += 1
+        self._counts.windows += 1
         began_s = time.monotonic()
         try:
             decision = await asyncio.to_thread(self._answer, raw)
         except RecordRejected as error:
             at = Coordinates(record.topic, record.partition, record.offset)
-            await _send(self._dead_letters, record.key, encode(dead_letter(at, raw, error, refused_by="agent")))
-            self._progress.refused(error.reason)
+            await _send(self._dead_letters, key_of_letter(record.key), encode(dead_letter(at, raw, error, refused_by="agent")))
+            self._counts.refused(error.reason)
             self._log.warning("%s[%d]@%d is refused: %s", at.topic, at.partition, at.offset, error)
             return
         if decision is not None:
             took_s = time.monotonic() - began_s
             await _send(self._decisions, cluster_of(decision.job).encode(), encode(decision))
-            self._progress.decided(decision, took_s)
+            self._counts.decided(decision, took_s)
             fields = {"job": decision.job, "decision_id": decision.decision_id, "policy": decision.policy.name}
             self._log.debug("%s: %s", decision.action, decision.reason, extra=fields)
 
@@ -181,37 +230,38 @@ class _Desk:
         return self._answerer.answer(raw)
 
 
-def _raw_topic(app: faust.App, name: str) -> faust.Topic:
+def _raw_topic(app: faust.App, name: str) -> TopicT:
     return app.topic(name, key_type=bytes, value_type=bytes, key_serializer="raw", value_serializer="raw")
 
 
-async def _send(topic: faust.Topic, key: bytes | None, value: bytes) -> None:
+async def _send(topic: TopicT, key: bytes | None, value: bytes) -> None:
     acknowledged = await topic.send(key=key, value=value)
     await acknowledged
 
 
-def _wire(app: faust.App, desk: _Desk, progress: Progress) -> None:
-    async def decide_windows(stream: faust.Stream) -> None:
-        # Faust acknowledges a window when its loop is left, also by an exception or by the end of the process. Here it is
-        # acknowledged only when its decision is in Kafka.
-        events: AsyncIterable[faust.Event] = stream.noack().events()
+def _wire(app: faust.App, desk: _Desk, counts: AgentCounts) -> None:
+    async def decide_windows(stream: StreamT[bytes]) -> None:
+        assert isinstance(stream, faust.Stream), "agents get a stream, which can leave the acknowledgement to us"
+        # Faust would acknowledge a window whenever the loop body is left, even by an exception or the end of the process.
+        # Here a window is acknowledged only once its decision is in Kafka.
+        events: AsyncIterable[EventT[bytes]] = stream.noack().events()
         async for event in events:
-            if progress.failed is not None:
+            if counts.failed is not None:
                 return
             try:
                 await desk.handle(event)
             except Stopped:
                 return
             except Exception as error:
-                progress.failed = error
+                counts.failed = error
                 return
             event.ack()
 
-    async def assigned(_app: faust.App, partitions: set[Any], **_: object) -> None:
-        progress.partitions = len(partitions)
+    async def assigned(_app: object, partitions: Collection[TP] = (), /, *_: object, **__: object) -> None:
+        counts.partitions = len(partitions)
 
-    async def revoked(_app: faust.App, _partitions: set[Any], **_: object) -> None:
-        progress.partitions = 0
+    async def revoked(*_: object, **__: object) -> None:
+        counts.partitions = 0
 
     app.agent(desk.windows, name="decide-windows")(decide_windows)
     app.on_partitions_assigned.connect(assigned, weak=False)

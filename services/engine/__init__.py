@@ -1,1 +1,1 @@
-"""The simulated engine as a process: an HTTP interface around ``simulation.engine``, and the road's clock."""
+"""The simulated engine as a process: an HTTP API around ``simulation.engine.cluster``, and the pipeline's clock."""

@@ -1,11 +1,11 @@
-"""The engine's HTTP interface: JSON for the monitor's source and the rescaler's actuator, and the metrics."""
+"""The engine's HTTP API: JSON for the monitor's source and the rescaler's actuator, and metrics."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict
-from typing import Any
 
 import msgspec
 from aiohttp import web
+from msgspec import UNSET
+from msgspec.structs import asdict
 
 from contracts.commands import RescheduleCommand
 from contracts.errors import RecordRejected
@@ -13,13 +13,32 @@ from contracts.wire import decode
 from runtime.metrics import RoleMetrics
 from services.engine import metrics
 from services.engine.clockwork import Clockwork
-from simulation.hosts import NewHost
-from simulation.refusals import CONFLICTS, UNKNOWN, EngineRefusal
-from simulation.rescales import Rescale
-from simulation.running import RunningJob
+from services.engine.documents import (
+    AcceptedCommand,
+    DyingHost,
+    EngineError,
+    EngineHealth,
+    Events,
+    Figures,
+    History,
+    JobList,
+    JobState,
+    JobStatus,
+    MinuteDocument,
+    Report,
+    ReportedJob,
+    StandbyDocument,
+)
+from simulation.engine.cluster import SimulatedCluster
+from simulation.engine.hosts import NewHost
+from simulation.engine.job import RunningJob
+from simulation.engine.refusals import CONFLICTS, UNKNOWN, EngineRefusal
+from simulation.engine.simulated_minute import SimulatedMinute
 
 LONG_POLL_S = 0.5
 MINUTES_MAX = 600  # in one answer
+FIGURES_BYTES_MAX = 16 * 2**20  # of one answer; it holds at least one minute
+_SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _CLOCKWORK = web.AppKey("clockwork", Clockwork)
 _READY = web.AppKey[Callable[[], bool]]("ready")
 _METRICS = web.AppKey("metrics", RoleMetrics)
@@ -28,8 +47,8 @@ routes = web.RouteTableDef()
 
 
 def application(clockwork: Clockwork, is_ready: Callable[[], bool]) -> web.Application:
-    """Return the interface of one engine; ``is_ready`` says whether Kafka is connected."""
-    app = web.Application(middlewares=[_refusals])
+    """Return the API of one engine; ``is_ready`` says whether Kafka is connected."""
+    app = web.Application(middlewares=[_refusals, _no_browsers])
     app[_CLOCKWORK] = clockwork
     app[_READY] = is_ready
     shown = RoleMetrics("engine", metrics.METRICS, lambda: metrics.readings(clockwork))
@@ -44,18 +63,35 @@ async def _refusals(request: web.Request, handler: Callable[[web.Request], Await
         return await handler(request)
     except EngineRefusal as refusal:
         status = 404 if refusal.code in UNKNOWN else 409 if refusal.code in CONFLICTS else 400
-        return _json({"code": refusal.code, "message": refusal.message}, status)
+        return _json(EngineError(code=refusal.code, message=refusal.message), status)
     except RecordRejected as rejected:
-        return _json({"code": "INVALID_BODY", "message": str(rejected)}, 400)
+        return _json(EngineError(code="INVALID_BODY", message=str(rejected)), 400)
     except web.HTTPException as problem:
         code = problem.reason.upper().replace(" ", "_")
-        return _json({"code": code, "message": problem.text or problem.reason}, problem.status)
+        return _json(EngineError(code=code, message=problem.text or problem.reason), problem.status)
+
+
+@web.middleware
+async def _no_browsers(
+    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+) -> web.StreamResponse:
+    """Refuse changes that a page in a browser asks for: whoever opens the page may reach this engine, and wants none of it.
+
+    Browsers send an Origin with every change. A body must be JSON by name too, which a page cannot send without asking first.
+    """
+    if request.method not in _SAFE:
+        if "Origin" in request.headers:
+            raise web.HTTPForbidden(text="changes cannot be requested from a browser")
+        if request.can_read_body and request.content_type != "application/json":
+            raise web.HTTPUnsupportedMediaType(text="the body must have the content type application/json")
+    return await handler(request)
 
 
 @routes.get("/health")
 async def _health(request: web.Request) -> web.Response:
     ready = request.app[_READY]()
-    return _json({"role": "engine", "ready": ready, **request.app[_CLOCKWORK].report()}, 200 if ready else 503)
+    run = asdict(request.app[_CLOCKWORK].progress())
+    return _json(EngineHealth(**run, role="engine", ready=ready), 200 if ready else 503)
 
 
 @routes.get("/metrics")
@@ -72,7 +108,7 @@ async def _clock(request: web.Request) -> web.Response:
 @routes.post("/clock/start")
 async def _clock_start(request: web.Request) -> web.Response:
     if not request.app[_READY]():
-        return _json({"code": "NOT_READY", "message": "the engine still waits for Kafka"}, 503)
+        return _json(EngineError(code="NOT_READY", message="the engine is still waiting for Kafka"), 503)
     request.app[_CLOCKWORK].start()
     return _json(request.app[_CLOCKWORK].segment)
 
@@ -87,7 +123,7 @@ async def _cluster(request: web.Request) -> web.Response:
 async def _jobs(request: web.Request) -> web.Response:
     clockwork = _caught_up(request)
     now_ms = clockwork.cluster.now_ms
-    return _json({"jobs": [{"job": name, "state": job.state_at(now_ms)} for name, job in clockwork.cluster.jobs.items()]})
+    return _json(JobList(jobs=[JobState(job=name, state=job.state_at(now_ms)) for name, job in clockwork.cluster.jobs.items()]))
 
 
 @routes.get("/jobs/{name}")
@@ -95,16 +131,16 @@ async def _job(request: web.Request) -> web.Response:
     clockwork = _caught_up(request)
     now_ms = clockwork.cluster.now_ms
     job = _named(request, clockwork)
-    rescale = job.rescale_at(now_ms)
     return _json(
-        {
-            "job": job.topology.job,
-            "state": job.state_at(now_ms),
-            "topology": job.topology,
-            "generation": job.topology.generation,
-            "rescale": rescale and _rescale(rescale),
-            "standbys": _standbys(job),
-        }
+        JobStatus(
+            job=job.topology.job,
+            state=job.state_at(now_ms),
+            topology=job.topology,
+            required={spec.task: spec.parallelism for spec in job.wanted_tasks},
+            generation=job.topology.generation,
+            rescale=job.rescale_at(now_ms),
+            standbys=_standbys(job),
+        )
     )
 
 
@@ -112,37 +148,25 @@ async def _job(request: web.Request) -> web.Response:
 async def _figures(request: web.Request) -> web.Response:
     clockwork = _caught_up(request)
     job = _named(request, clockwork).topology.job
-    after_ms, limit = _number(request, "after_ms", 0), min(_number(request, "limit_minutes", 60), MINUTES_MAX)
+    after_ms, limit = query_number(request, "after_ms", 0), min(query_number(request, "limit_minutes", 60), MINUTES_MAX)
     minutes = clockwork.cluster.minutes_after(job, after_ms, limit)
     if not minutes:
         await clockwork.wait_for_minute(LONG_POLL_S)
         minutes = clockwork.cluster.minutes_after(job, after_ms, limit)
-    return _json(
-        {
-            "minutes": [
-                {
-                    "minute_end_ms": minute.minute_end_ms,
-                    "samples": clockwork.cluster.samples(minute),
-                    "topology": minute.topology,
-                    "reached_wall_ms": clockwork.reached_wall_ms(minute.minute_end_ms),
-                }
-                for minute in minutes
-            ]
-        }
-    )
+    return _json(Figures(minutes=_fitting(clockwork, minutes)))
 
 
 @routes.get("/jobs/{name}/history")
 async def _history(request: web.Request) -> web.Response:
     clockwork = request.app[_CLOCKWORK]
     _named(request, clockwork)
-    return _json({"hours": clockwork.cluster.history()})
+    return _json(History(hours=clockwork.cluster.history()))
 
 
 @routes.get("/events")
 async def _events(request: web.Request) -> web.Response:
     clockwork = _caught_up(request)
-    return _json({"events": clockwork.cluster.events[_number(request, "after", 0) :]})
+    return _json(Events(events=clockwork.cluster.events_after(request.query.get("after", ""))))
 
 
 @routes.post("/jobs/{name}/checkpoints")
@@ -157,11 +181,13 @@ async def _requirements(request: web.Request) -> web.Response:
     job = _named(request, clockwork).topology.job
     command = decode(await request.read(), RescheduleCommand)
     if command.job != job or command.advice:
-        problem = "is only advice" if command.advice else f"is for job {command.job}"
+        problem = "is advice only" if command.advice else f"is for job {command.job}"
         raise EngineRefusal("INVALID_COMMAND", f"command {command.command_id} {problem}")
     rescale = clockwork.apply(command)
-    answer = ("command_id", "effective_at_ms", "done_at_ms")
-    return _json({name: getattr(rescale, name) for name in answer}, 202)
+    accepted = AcceptedCommand(
+        command_id=rescale.command_id, effective_at_ms=rescale.effective_at_ms, done_at_ms=rescale.done_at_ms
+    )
+    return _json(accepted, 202)
 
 
 @routes.post("/hosts")
@@ -181,25 +207,19 @@ async def _host_leaves(request: web.Request) -> web.Response:
 async def _host_dies(request: web.Request) -> web.Response:
     clockwork = _caught_up(request)
     host = request.match_info["host"]
-    return _json({"host": host, "effective_at_ms": clockwork.cluster.host_dies(host)}, 202)
+    return _json(DyingHost(host=host, effective_at_ms=clockwork.cluster.host_dies(host)), 202)
 
 
 @routes.get("/report")
 async def _report(request: web.Request) -> web.Response:
     clockwork = _caught_up(request)
-    cluster = clockwork.cluster
-    jobs: dict[str, dict[str, Any]] = {}
-    for name in cluster.jobs:
-        figures = asdict(cluster.report(name))
-        if "tasks" not in request.query:
-            del figures["task_parallelism"]
-        rescale = cluster.jobs[name].rescale_at(cluster.now_ms)
-        jobs[name] = figures | {"state": cluster.jobs[name].state_at(cluster.now_ms), "rescale": rescale and _rescale(rescale)}
-    return _json({**clockwork.report(), "jobs": jobs})
+    with_tasks = "tasks" in request.query
+    jobs = {name: _figures_of(clockwork.cluster, name, with_tasks=with_tasks) for name in clockwork.cluster.jobs}
+    return _json(Report(**asdict(clockwork.progress()), jobs=jobs))
 
 
 class _Leaving(msgspec.Struct):
-    """The one change that a host can be told of."""
+    """The one change that can be requested of a host."""
 
     state: str
 
@@ -219,7 +239,12 @@ def _named(request: web.Request, clockwork: Clockwork) -> RunningJob:
     return clockwork.cluster.job(request.match_info["name"])
 
 
-def _number(request: web.Request, name: str, default: int) -> int:
+def query_number(request: web.Request, name: str, default: int) -> int:
+    """Return a whole number from the query string.
+
+    Raises:
+        RecordRejected: it is not one; names the parameter.
+    """
     text = request.query.get(name, "")
     if not text:
         return default
@@ -227,22 +252,58 @@ def _number(request: web.Request, name: str, default: int) -> int:
         if not text.isdecimal():
             raise ValueError(text)
         return int(text)
-    except ValueError:  # also of more digits than Python makes a number of
-        raise RecordRejected("invalid_field", name, f"{text!r} is not a whole number") from None
+    except ValueError:  # also raised for more digits than Python converts
+        raise RecordRejected("invalid_field", name, f"{text[:40]!r} is not a whole number") from None
 
 
-def _rescale(rescale: Rescale) -> dict[str, Any]:
-    return asdict(rescale)
+def _fitting(clockwork: Clockwork, minutes: list[SimulatedMinute]) -> list[msgspec.Raw]:
+    """Return the documents of the first minutes that fit into one answer."""
+    encoded, size = list[msgspec.Raw](), 0
+    for minute in minutes:
+        raw = _encoder.encode(_minute(clockwork, minute))
+        size += len(raw)
+        if encoded and size > FIGURES_BYTES_MAX:
+            break
+        encoded.append(msgspec.Raw(raw))
+    return encoded
 
 
-def _standbys(job: RunningJob) -> list[dict[str, Any]]:
-    """Return the copies of each unit's state: where they are, and what they have still to restore."""
+def _minute(clockwork: Clockwork, minute: SimulatedMinute) -> MinuteDocument:
+    return MinuteDocument(
+        minute_end_ms=minute.minute_end_ms,
+        samples=clockwork.cluster.samples(minute),
+        topology=minute.topology,
+        reached_wall_ms=clockwork.reached_wall_ms(minute.minute_end_ms),
+    )
+
+
+def _figures_of(cluster: SimulatedCluster, name: str, *, with_tasks: bool) -> ReportedJob:
+    report, job = cluster.report(name), cluster.jobs[name]
+    return ReportedJob(
+        reward=report.reward,
+        latency_mean_s=report.latency_mean_s,
+        latency_p99_s=report.latency_p99_s,
+        utilisation=report.utilisation,
+        task_minutes=report.task_minutes,
+        rescales=report.rescales,
+        overload_minutes=report.overload_minutes,
+        minutes=report.minutes,
+        load_records_per_minute=report.load_records_per_minute,
+        parallelism=report.parallelism,
+        task_parallelism=report.task_parallelism if with_tasks else UNSET,
+        state=job.state_at(cluster.now_ms),
+        rescale=job.rescale_at(cluster.now_ms),
+    )
+
+
+def _standbys(job: RunningJob) -> list[StandbyDocument]:
+    """Return the copies of each unit's state: where they are, and how much they still have to restore."""
     acceptable, lags = job.cost.acceptable_lag_bytes, dict[tuple[int, str], int]()
     for copy in job.standbys.copies:
         lags[copy.unit, copy.host] = lags.get((copy.unit, copy.host), 0) + copy.lag_bytes
     ready = job.standbys.ready(acceptable)
     return [
-        {"unit": unit, "host": host, "lag_bytes": lag, "ready": host in ready.get(unit, ())}
+        StandbyDocument(unit=unit, host=host, lag_bytes=lag, ready=host in ready.get(unit, ()))
         for (unit, host), lag in sorted(lags.items())
     ]
 

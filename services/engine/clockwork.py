@@ -1,24 +1,24 @@
-"""Moves the simulated cluster along the road's clock: segment by segment, from stop to stop.
+"""Moves the simulated cluster along the pipeline's clock: segment by segment, from stop to stop.
 
-Lives in one asyncio loop, with the HTTP interface; only publishing a segment may block, and does so in a thread.
+Runs in one asyncio loop together with the HTTP API. Only publishing a segment may block, and it runs in a thread.
 """
 
 import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import msgspec
 
 from contracts.clock import MINUTE_MS, road_time_ms, wall_time_ms
-from contracts.commands import Balance, EventRecord, Outcome, RescheduleCommand
+from contracts.commands import Balance, EventRecord, Outcome, Progress, RescheduleCommand
 from contracts.messages import ClockSegment, Told
+from services.engine.documents import RunDocument
 from services.engine.pace import Checkpoint, Lockstep
 from services.engine.settings import EngineSettings
-from simulation.engine import SimulatedCluster
-from simulation.refusals import EngineRefusal
-from simulation.rescales import Rescale
+from simulation.engine.cluster import SimulatedCluster
+from simulation.engine.refusals import EngineRefusal
+from simulation.engine.rescales import Rescale
 
 Publish = Callable[[ClockSegment], None]
 
@@ -42,7 +42,7 @@ class Clockwork:
         publish: Publish,
         wall_ms: Callable[[], int] = wall_clock_ms,
     ) -> None:
-        """Stand still at the run's beginning until ``start``."""
+        """Stand still at the beginning of the run until ``start``."""
         self.cluster = cluster
         self._settings = settings
         self._publish = publish
@@ -63,25 +63,25 @@ class Clockwork:
 
     @property
     def is_started(self) -> bool:
-        """Say whether the trace has been started."""
+        """Say whether the trace has started."""
         return self._started.is_set()
 
     @property
     def misses(self) -> int:
-        """Return how many answers did not come in time."""
+        """Return how many answers did not arrive in time."""
         return self._pace.misses if self._pace else 0
 
     def start(self) -> None:
-        """Start the trace; again changes nothing."""
+        """Start the trace; calling it again changes nothing."""
         self._started.set()
 
     def now_ms(self) -> int:
-        """Return the clock's time, the cluster having been moved up to it."""
+        """Move the cluster up to the clock's time, and return that time."""
         self._catch_up()
         return self.cluster.now_ms
 
     def apply(self, command: RescheduleCommand) -> Rescale:
-        """Hand a command to the cluster.
+        """Pass a command to the cluster.
 
         Raises:
             EngineRefusal: as ``SimulatedCluster.apply``.
@@ -101,7 +101,7 @@ class Clockwork:
         return rescale
 
     def on_records(self, records: Iterable[EventRecord]) -> None:
-        """Take note of records read, committed, from the topic ``reschedule-events``."""
+        """Take note of committed records from the topic ``reschedule-events``."""
         if self._pace is None:
             return
         for record in records:
@@ -109,12 +109,12 @@ class Clockwork:
                 self._pace.on_outcome(record)
             elif isinstance(record, Balance):
                 self._pace.on_balance(record)
-            else:
+            elif isinstance(record, Progress):
                 self._pace.on_progress(record)
         self._answer.set()
 
     def waiting_for(self) -> list[str]:
-        """Return in words what the clock waits for at its stop; empty while it moves."""
+        """Return, in words, what the clock is waiting for at its stop; empty while it moves."""
         if self._pace is None or self.now_ms() < self.segment.until_ms:
             return []
         return self._pace.waiting_for(self._running_jobs())
@@ -123,23 +123,23 @@ class Clockwork:
         """Return the wall time at which the clock reached the end of a finished minute."""
         return self._reached_wall_ms[(minute_end_ms - self.cluster.start_ms) // MINUTE_MS - 1]
 
-    def report(self) -> dict[str, Any]:
-        """Return where the run stands."""
+    def progress(self) -> RunDocument:
+        """Return the progress of the run."""
         self._catch_up()
-        return {
-            "minutes": self.cluster.options.minutes,
-            "minutes_done": self.cluster.minutes_done,
-            "start_ms": self.cluster.start_ms,
-            "end_ms": self.cluster.end_ms,
-            "now_ms": self.cluster.now_ms,
-            "started": self.is_started,
-            "finished": self._is_over,
-            "misses": self.misses,
-            "waiting_for": self.waiting_for(),
-        }
+        return RunDocument(
+            minutes=self.cluster.options.minutes,
+            minutes_done=self.cluster.minutes_done,
+            start_ms=self.cluster.start_ms,
+            end_ms=self.cluster.end_ms,
+            now_ms=self.cluster.now_ms,
+            started=self.is_started,
+            finished=self._is_over,
+            misses=self.misses,
+            waiting_for=self.waiting_for(),
+        )
 
     async def wait_for_minute(self, timeout_s: float) -> None:
-        """Return when a minute has ended, or after the time-out."""
+        """Return once a minute has ended, or after the timeout."""
         async with self._minute_ended:
             try:
                 await asyncio.wait_for(self._minute_ended.wait(), timeout_s)
@@ -147,16 +147,16 @@ class Clockwork:
                 return
 
     async def run(self) -> None:
-        """Publish the clock, wait for the start, and move until the run's end."""
+        """Publish the clock, wait for the start, and move until the end of the run."""
         await self._publish_in_thread(self.segment)
         await self._started.wait()
         while not self.cluster.is_finished:
             until_ms = self._pace.move_on() if self._pace else self.cluster.end_ms
-            # On Kafka first: whoever sees a minute of this segment must be able to see the segment.
+            # To Kafka first: whoever sees a minute of this segment must be able to see the segment.
             await self._go_on(self._segment(self.segment.sequence + 1, self.cluster.now_ms, until_ms))
             await self._move()
             if self._pace:
-                # It stands: from now on everything is known that may be acted upon at this time.
+                # The clock stands still: everything that may be acted on at this time is now known.
                 await self._go_on(self._segment(self.segment.sequence + 1, until_ms, until_ms))
                 await self._answers(self._pace)
         self._is_over = True
@@ -179,13 +179,13 @@ class Clockwork:
             await asyncio.sleep(min(max(sleep_s, 0.0), _LONGEST_SLEEP_S))
 
     async def _answers(self, pace: Lockstep) -> None:
-        """Wait at a stop until everything expected was read, at most the wall limit."""
+        """Wait at a stop until everything expected has been read, at most up to the wall limit."""
         began_s, said = time.monotonic(), False
         while missing := pace.waiting_for(self._running_jobs()):
             waited_s = time.monotonic() - began_s
             if waited_s >= self._settings.stop_wait_s:
                 for words in pace.give_up(self._running_jobs()):
-                    _log.warning("waited %.0f s in vain for %s", waited_s, words)
+                    _log.warning("gave up after waiting %.0f s for %s", waited_s, words)
                 return
             if waited_s >= _SAY_AFTER_S and not said:
                 _log.info("waiting at minute %d for %s", self.cluster.minutes_done, "; ".join(missing[:3]))
@@ -207,9 +207,9 @@ class Clockwork:
         return ended
 
     def _tell_pace(self, pace: Lockstep) -> None:
-        """Say what the minutes that have just passed mean for the stops to come."""
+        """Tell the pace what happened in the minutes that have just passed."""
         jobs = self.cluster.jobs
-        for job in jobs.values():  # learners may be ready; a host's death may have moved the end of a restart
+        for job in jobs.values():  # learners may be ready, or a host's death may have delayed the end of a restart
             if job.rescale:
                 pace.on_rescale(job.rescale.command_id, _over_at_ms(job.rescale))
         pace.waiting = {name: job.topology.at_ms for name, job in jobs.items() if job.is_waiting}
@@ -244,5 +244,5 @@ class Clockwork:
 
 
 def _over_at_ms(rescale: Rescale) -> int | None:
-    """Return when a rescale is over; None while its learners warm up."""
+    """Return when a rescale ends; None while its learners warm up."""
     return None if rescale.state == "warming" else rescale.done_at_ms

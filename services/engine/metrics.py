@@ -1,4 +1,4 @@
-"""The simulated engine's metrics: what they are called and what they mean. The figures are the cluster's and the clock's own."""
+"""The simulated engine's metrics: names and meanings. The figures come from the cluster and the clock."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -7,14 +7,14 @@ from runtime.metrics import Metric, Reading
 from services.engine.clockwork import Clockwork
 
 MINUTES = Metric("surescale_engine_minutes_total", "counter", "Minutes of the trace that have passed.")
-ROAD_TIME = Metric("surescale_engine_road_time_seconds", "gauge", "What the road's clock shows, as Unix time.", "seconds")
+ROAD_TIME = Metric("surescale_engine_road_time_seconds", "gauge", "Time of the pipeline's clock, as Unix time.", "seconds")
 WAITING = Metric("surescale_engine_awaited_answers", "gauge", "Answers that the clock waits for at its stop; 0 while it moves.")
-MISSES = Metric("surescale_engine_missed_answers_total", "counter", "Answers that did not come within the wall limit.")
+MISSES = Metric("surescale_engine_missed_answers_total", "counter", "Answers that did not arrive within the wall limit.")
 HOSTS = Metric("surescale_engine_hosts", "gauge", "Hosts of the cluster that are alive.")
 JOBS = Metric("surescale_engine_jobs", "gauge", "Jobs by state.", labels=("state",))
 PARALLELISM = Metric("surescale_engine_parallelism", "gauge", "Subtasks of a job's scalable tasks.", labels=("streaming_job",))
 GENERATION = Metric(
-    "surescale_engine_generation", "gauge", "Desired generation that a job runs with; each rescale raises it.",
+    "surescale_engine_generation", "gauge", "Desired generation that a job runs with. Each rescale raises it.",
     labels=("streaming_job",),
 )  # fmt: skip
 
@@ -22,7 +22,7 @@ METRICS = (MINUTES, ROAD_TIME, WAITING, MISSES, HOSTS, JOBS, PARALLELISM, GENERA
 
 
 def readings(clockwork: Clockwork) -> Iterator[Reading]:
-    """Yield what the cluster and its clock show now; call it in the clock's own thread."""
+    """Yield the figures of the cluster and its clock. Call it in the clock's own thread."""
     now_ms = clockwork.now_ms()
     cluster = clockwork.cluster
     yield Reading(MINUTES, cluster.minutes_done)

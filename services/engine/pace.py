@@ -1,9 +1,13 @@
-"""Lockstep: at which minutes the road's clock stops, and what must have been read before it goes on. Pure: no clock, no I/O.
+"""Lockstep: at which minutes the pipeline's clock stops, and what must be read before it moves on. Pure: no clock, no I/O.
 
-The clock stops at every span's end, at the end of every minute in which a promised wake-up falls, a rescale ends, learners warm
-up, a checkpoint is taken that an act waits for, or the rescaler learns of a job without units or of hosts that came or went, and
-at the end of the run. Since everything that a stop causes is acknowledged before the clock goes on, two runs with one seed make
-the same decisions at the same minutes on any machine.
+The clock stops at the end of every span, at the end of the run, and at the end of every minute in which
+
+- a promised wake-up falls, or a rescale ends,
+- learners warm up, or a checkpoint is taken that an act waits for,
+- the rescaler learns that a job has no units, or that hosts came or went.
+
+Everything that a stop causes is acknowledged before the clock moves on. So two runs with the same seed make the same decisions at
+the same minutes on any machine.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,9 +17,9 @@ from contracts.clock import MINUTE_MS, minute_end_ms
 from contracts.commands import Balance, Outcome, Progress, RescheduleCommand
 from contracts.ids import command_id
 
-_ADVICE = "advise"  # reason of a command that actuators ignore
+_ADVICE = "advise"  # the reason of an outcome whose command actuators ignore
 _FINAL = ("applied", "failed")
-_TRIGGERED = ("stabilizing", "stabilized")  # reasons of acts that a checkpoint may let through
+_TRIGGERED = ("stabilizing", "stabilized")  # reasons of acts that a checkpoint may release
 
 
 @dataclass(slots=True)
@@ -26,14 +30,14 @@ class _Command:
     has_arrived: bool = False
     is_refused: bool = False
     is_acknowledged: bool = False  # the actuator has reported that it was accepted
-    is_warming: bool = False  # its learners decide when it is over
-    due_ms: int | None = None  # stop at which the rescale is over
-    next: str | None = None  # the command that follows once this one has ended
+    is_warming: bool = False  # it ends when its learners are ready
+    due_ms: int | None = None  # the stop at which the rescale has ended
+    next: str | None = None  # the command that follows when this one has ended
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A checkpoint that the engine has taken: the sequence of its event, and when."""
+    """A checkpoint that the engine has taken: the sequence of its event, and its time."""
 
     sequence: int
     at_ms: int
@@ -47,8 +51,8 @@ class Lockstep:
         start_ms: event time of the run's beginning.
         end_ms: event time of its end.
         span_minutes: how often the policy decides.
-        stop_ms: the stop that the clock is at, or on its way to.
-        misses: answers that did not come within the wall limit.
+        stop_ms: the stop that the clock is at, or moving to.
+        misses: answers that did not arrive within the wall limit.
     """
 
     start_ms: int
@@ -57,13 +61,13 @@ class Lockstep:
     stop_ms: int = -1
     misses: int = 0
     waiting: Mapping[str, int] = field(default_factory=dict)
-    """Jobs without units, and since when: the rescaler owes each an answer one minute later, when it can know."""
+    """Jobs without units, and since when. The rescaler owes each an answer one minute later, when it can know."""
     checkpoints: Mapping[str, Checkpoint] = field(default_factory=dict)
     """The newest checkpoint of each job."""
     checkpoint_interval_ms: int | None = None
     host_changes_ms: tuple[int, ...] = ()
-    """When hosts die or join that are known of in advance: stops, so that the look that follows is one minute later."""
-    _hosts: tuple[int, int] | None = None  # version of the hosts that the rescaler is to look at, and when
+    """Times at which hosts are scheduled to die or join: stops, so that the look at the hosts follows one minute later."""
+    _hosts: tuple[int, int] | None = None  # version of the hosts that the rescaler must look at, and when
     _balance: Balance | None = None  # its newest look
     _answered: set[tuple[str, int]] = field(default_factory=set)
     _latest: dict[str, Outcome] = field(default_factory=dict)  # decision -> its highest sequence
@@ -71,7 +75,7 @@ class Lockstep:
     _ended: set[str] = field(default_factory=set)  # commands with a final progress
 
     def __post_init__(self) -> None:
-        """Begin at the start of the run, where nothing is waited for."""
+        """Begin at the start of the run, where nothing is expected."""
         assert self.span_minutes >= 1, self.span_minutes
         if self.stop_ms < 0:
             self.stop_ms = self.start_ms
@@ -95,7 +99,7 @@ class Lockstep:
                 known.next = command_id(command.job, command.desired_generation, command.step + 1)
 
     def on_rescale(self, of: str, done_at_ms: int | None) -> None:
-        """Take note of when a command that arrived will be over; None: when its learners are ready, whenever that is."""
+        """Take note of when a command that arrived will end; None: whenever its learners are ready."""
         if of in self._commands:
             command = self._commands[of]
             command.is_warming = done_at_ms is None
@@ -108,7 +112,7 @@ class Lockstep:
             command.has_arrived = command.is_refused = True
 
     def on_progress(self, progress: Progress) -> None:
-        """Take note of what the actuator reported; a ``prepare`` that has ended is followed by another step."""
+        """Take note of the actuator's report. A ``prepare`` that has ended is followed by another step."""
         if progress.status == "accepted" and progress.command_id in self._commands:
             self._commands[progress.command_id].is_acknowledged = True
         if progress.status in _FINAL:
@@ -118,15 +122,15 @@ class Lockstep:
                 self._commands.setdefault(ended.next, _Command()).is_promised = True
 
     def on_hosts(self, version: int, at_ms: int) -> None:
-        """Take note that a host joined, leaves or died: the rescaler looks one minute later, when it can know of the jobs too.
+        """Take note that a host joined, leaves or died. The rescaler looks one minute later, when it can know about the jobs too.
 
-        Before its first answer it knows no cluster that could have changed.
+        Before its first answer, the rescaler knows no cluster that could have changed.
         """
         if self._answered:
             self._hosts = (version, minute_end_ms(at_ms) + MINUTE_MS)
 
     def on_balance(self, balance: Balance) -> None:
-        """Take note of what the rescaler makes of the hosts."""
+        """Take note of the rescaler's look at the hosts."""
         newest = self._balance
         if newest is None or (balance.generation, balance.sequence) > (newest.generation, newest.sequence):
             self._balance = balance
@@ -134,11 +138,11 @@ class Lockstep:
             self._hosts = None
 
     def waiting_for(self, jobs: Iterable[str]) -> list[str]:
-        """Return in words what must still be read at this stop; ``jobs`` are those that run."""
+        """Return, in words, what must still be read at this stop; ``jobs`` are the running ones."""
         return [words for words, _ in self._open(jobs)]
 
     def next_stop(self) -> int:
-        """Return the next stop after this one; the end of the run when there is no other."""
+        """Return the next stop after this one, or the end of the run if there is none."""
         return min((stop for stop in self._stops() if stop > self.stop_ms), default=self.end_ms)
 
     def move_on(self) -> int:
@@ -147,7 +151,7 @@ class Lockstep:
         return self.stop_ms
 
     def give_up(self, jobs: Iterable[str]) -> list[str]:
-        """Count what is still missing at this stop as missed, wait for it no longer, and return it in words."""
+        """Count everything still missing at this stop as missed, stop waiting for it, and return it in words."""
         missing = self._open(jobs)
         for _, key in missing:
             kind, identity = key
@@ -179,7 +183,7 @@ class Lockstep:
                 words = f"a further outcome of {decision}, promised for minute {self._minute(minute_end_ms(outcome.until_ms))}"
                 found.append((words, ("wake-up", decision)))
             elif checkpoint := self._untold(outcome):
-                words = f"an outcome of {decision} that knows of checkpoint {checkpoint.sequence}"
+                words = f"an outcome of {decision} that takes checkpoint {checkpoint.sequence} into account"
                 found.append((words, ("wake-up", decision)))
         for identity, command in sorted(self._commands.items()):
             words = self._lacks(identity, command)
@@ -187,7 +191,7 @@ class Lockstep:
                 found.append((words, ("command", identity)))
         for job, since_ms in sorted(self.waiting.items()):
             if self.stop_ms >= since_ms + MINUTE_MS and not self._is_looked_after(job, since_ms):
-                words = f"an outcome of {job}, which waits for units since minute {self._minute(since_ms)}"
+                words = f"an outcome of {job}, which has been waiting for units since minute {self._minute(since_ms)}"
                 found.append((words, ("waiting", job)))
         if self._hosts and self.stop_ms >= self._hosts[1]:
             found.append((f"a look at version {self._hosts[0]} of the hosts", ("hosts", "")))
@@ -199,14 +203,14 @@ class Lockstep:
         return found
 
     def _untold(self, outcome: Outcome) -> Checkpoint | None:
-        """Return the checkpoint that an act waited for when it was last answered, if there has been one since."""
+        """Return the checkpoint taken since an act's last outcome, if the act waits for one."""
         newest = self.checkpoints.get(outcome.job)
         if outcome.status != "pending" or outcome.reason not in _TRIGGERED or newest is None:
             return None
         return newest if newest.at_ms > outcome.at_ms and newest.sequence > outcome.checkpoint else None
 
     def _is_looked_after(self, job: str, since_ms: int) -> bool:
-        """Say whether the rescaler knows that a job waits: it has answered, or something of the job is on its way anyhow."""
+        """Say whether the rescaler knows that a job waits: it has answered, or an act or command of the job is under way."""
         pending = any(outcome.job == job and outcome.status == "pending" for outcome in self._latest.values())
         return pending or (job, since_ms) in self._answered or any(of.startswith(f"{job}#") for of in self._commands)
 
@@ -214,7 +218,7 @@ class Lockstep:
         if not command.has_arrived:
             return f"command {identity} to arrive"
         if not command.is_promised:
-            return ""  # somebody's own command: nobody reports on it
+            return ""  # sent by someone else: nobody reports on it
         if command.is_refused:
             return f"the report that {identity} was refused"
         if not command.is_acknowledged:
@@ -237,7 +241,7 @@ class Lockstep:
                 yield minute_end_ms(at_ms)
 
     def _next_checkpoint_ms(self) -> int | None:
-        """Return when the next checkpoint is taken, while an act waits for one."""
+        """Return when the next checkpoint is due, while an act waits for one."""
         every_ms, latest = self.checkpoint_interval_ms, self._latest.values()
         if not every_ms or not any(each.status == "pending" and each.reason in _TRIGGERED for each in latest):
             return None

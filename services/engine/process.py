@@ -12,19 +12,19 @@ from aiohttp import web
 from contracts.commands import EventRecord
 from contracts.messages import ClockSegment
 from runtime.backoff import Stopped
+from runtime.listen import listen
 from services.engine.api import application
 from services.engine.clockwork import Clockwork
 from services.engine.settings import EngineSettings
-from services.listening import listen
-from simulation.engine import SimulatedCluster
+from simulation.engine.cluster import SimulatedCluster
 
 if TYPE_CHECKING:
-    from services.engine.kafka import RoadSide
+    from services.engine.road_side import RoadSide
 
 _log = logging.getLogger("surescale.engine")
 
 
-def run(cluster: SimulatedCluster, settings: EngineSettings, port: int) -> None:
+def serve(cluster: SimulatedCluster, settings: EngineSettings, port: int) -> None:
     """Serve a cluster at ``settings.engine_host`` and a port (0: a free one) until SIGTERM or SIGINT.
 
     Raises:
@@ -63,7 +63,7 @@ class _Process:
         await asyncio.wait([work, stopping], return_when=asyncio.FIRST_COMPLETED)
         self._stop.set()
         if work.done():
-            work.result()  # it never ends by itself: raises what ended it
+            work.result()  # it never ends by itself: this raises what ended it
         work.cancel()
         with contextlib.suppress(asyncio.CancelledError, Stopped):
             await work
@@ -86,10 +86,10 @@ class _Process:
     def _road_side(self) -> "RoadSide | None":
         if not self._settings.use_kafka:
             return None
-        from services.engine.kafka import RoadSide
+        from services.engine.road_side import RoadSide
 
         return RoadSide(self._settings, self._stop)
 
 
 def _nobody_listens(_segment: ClockSegment) -> None:
-    """Without Kafka the clock is only to be had over HTTP."""
+    """Do nothing: without Kafka, the clock is available over HTTP only."""

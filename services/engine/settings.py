@@ -1,36 +1,35 @@
-"""Options of the engine process."""
+"""Settings of the engine process."""
 
 from dataclasses import dataclass
 from typing import Literal
 
 from contracts.errors import SettingsError
+from contracts.messages import SPEED_MAX, SPEED_MIN
 from contracts.settings import RoadSettings
 
 Pace = Literal["lockstep", "free"]
 
-# In lockstep it is the waiting that paces; alone, an event minute takes a second.
+# In lockstep, waiting sets the pace. In free pace, an event minute takes a second.
 DEFAULT_SPEEDS: dict[str, float] = {"lockstep": 6_000.0, "free": 60.0}
 
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings(RoadSettings):
-    """What the engine process runs, and how its clock moves."""
+    """What the engine process reads besides the shared settings."""
 
     engine_host: str = "127.0.0.1"
-    """Address that the engine's API listens on; loopback unless monitor and rescaler run elsewhere."""
+    """Address that the engine's API listens on. Loopback is enough if monitor and rescaler run on the same host."""
     pace: str = "lockstep"
-    """lockstep: the clock waits at every stop for the road's answer; free: it runs."""
+    """lockstep: the clock waits at every stop for the pipeline's answers; free: it never waits."""
     speed: float = 0.0
-    """Event seconds per second; 0: the pace's default."""
-    span_minutes: int = 10
-    """How often the policy decides; the clock stops at each span's end in lockstep."""
+    """Event seconds per second. 0: the pace's default."""
     stop_wait_s: float = 60.0
-    """Wall limit of the wait at one stop; what is then missing is counted and no longer waited for."""
+    """Longest wait at one stop, in real seconds. Answers still missing then are counted as missed."""
     use_kafka: bool = True
-    """Publish the clock and read outcomes; free pace works without."""
+    """Publish the clock and read outcomes. Free pace works without it."""
 
     def __post_init__(self) -> None:
-        """Refuse settings that contradict one another.
+        """Refuse settings that contradict each other.
 
         Raises:
             SettingsError: names the setting and the fix.
@@ -40,10 +39,8 @@ class EngineSettings(RoadSettings):
             raise SettingsError(f"pace: {self.pace!r} is neither lockstep nor free")
         if self.pace == "lockstep" and not self.use_kafka:
             raise SettingsError("pace: lockstep waits for answers on Kafka; with --bootstrap none, use --pace free")
-        if self.span_minutes < 1:
-            raise SettingsError(f"span_minutes: must be at least 1, not {self.span_minutes}")
-        if self.speed < 0:
-            raise SettingsError(f"speed: must be above 0, not {self.speed}")
+        if self.speed and not SPEED_MIN <= self.speed <= SPEED_MAX:
+            raise SettingsError(f"speed: must be between {SPEED_MIN} and {SPEED_MAX:g}, not {self.speed}")
         if self.stop_wait_s <= 0:
             raise SettingsError(f"stop_wait_s: must be above 0, not {self.stop_wait_s}")
 

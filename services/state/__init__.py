@@ -1,4 +1,4 @@
-"""The state of the road as a view in Redis: one projector that writes it, an HTTP API and commands that read it.
+"""The state of the road as a view in Redis: `write` keeps it up to date, `read` answers from it over HTTP and in commands.
 
-Kafka is the truth: the view may be flushed at any moment and is then rebuilt. No decision reads it.
+Kafka is the truth: the view may be flushed at any time and is then rebuilt. No decision depends on it.
 """

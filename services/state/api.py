@@ -1,86 +1,134 @@
-"""The HTTP API over the view: JSON documents, GET only. Reads Redis, never Kafka."""
+"""The HTTP API over the view: JSON documents, an event stream and the page, GET only. Reads Redis, never Kafka."""
 
 import asyncio
+import hashlib
 import json
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Collection
+from importlib.metadata import version
+from typing import NamedTuple
+from urllib.parse import urlencode
 
+import msgspec
 import redis
-from aiohttp import web
+from aiohttp import ETag, web
+from aiohttp.typedefs import Middleware
 
-from services.state.views import LIMIT_MAX, NotFound, Views
+from services.state.access import Tokens, Unreadable, is_own_host
+from services.state.documents import ErrorDocument, HealthDocument, IndexDocument
+from services.state.http import page
+from services.state.http.openapi import openapi
+from services.state.http.routes import EVENTS, HEALTH, LINKS, OPENAPI, ROUTES, BadParameter, Route
+from services.state.http.stream import Changes
+from services.state.read.queries import Queries
+from services.state.read.stored import UnreadableView
+from services.state.read.view import NotFound, StaleCursor
 
-LIMIT_DEFAULT = 50
-ROUTES = (
-    "/health",
-    "/jobs",
-    "/jobs/{cluster}/{name}",
-    "/jobs/{cluster}/{name}/decisions?limit=",
-    "/decisions/{id}",
-    "/commands/{id}",
-    "/clusters/{cluster}",
-    "/clusters/{cluster}/info",
-    "/dead-letters?limit=",
-    "/counts",
-    "/clocks",
-)
+SHORT_BYTES = 1_024  # what is shorter gains nothing from compression
 
 Answered = Callable[[str, int, float], None]  # route, status code, seconds
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def _nobody_counts(_route: str, _code: int, _took_s: float) -> None:
-    """Without metrics."""
+    """Do nothing: there are no metrics."""
 
 
 def make_app(
-    views: Views, health: Callable[[], Mapping[str, Any]], *, redis_url: str, answered: Answered = _nobody_counts
+    queries: Queries,
+    health: Callable[[], HealthDocument],
+    *,
+    redis_url: str,
+    answered: Answered = _nobody_counts,
+    tokens: Tokens | None = None,
+    hosts: Collection[str] = (),
 ) -> web.Application:
-    """Return the application; ``health`` is the document of the projector beside it, ``answered`` is told of each answer."""
+    """Return the application.
 
-    async def read(query: Callable[[], Any]) -> web.Response:
-        return _json(await asyncio.to_thread(query))
+    Args:
+        queries: answer requests.
+        health: returns the health document, which needs no token.
+        redis_url: shown when the view cannot be read; without password.
+        answered: called after each answer.
+        tokens: those that are let in; None: everybody is.
+        hosts: names with a dot under which clients reach the API.
+    """
+    answers, changes, files = _Answers(queries), Changes(queries.positions), page.Page()
+    described = _text(openapi(version("surescale")))
 
-    async def index(_: web.Request) -> web.Response:
-        return _json({"name": "surescale", "links": list(ROUTES)})
+    def handler(route: Route) -> _Handler:
+        async def handle(request: web.Request) -> web.Response:
+            return _tagged(request, await answers.made(route, request))
+
+        return handle
+
+    async def index(request: web.Request) -> web.Response:
+        has_page = files.is_built and _is_browser(request)
+        response = files.file("index.html") if has_page else _json(IndexDocument(name="surescale", links=LINKS))
+        response.headers["Vary"] = "Accept"
+        return response
 
     async def tell_health(_: web.Request) -> web.Response:
         document = health()
-        return _json(document, status=200 if document.get("ready") else 503)
+        return _json(document, status=200 if document.ready else 503)
 
-    def job_of(request: web.Request) -> str:
-        return f"{request.match_info['cluster']}/{request.match_info['name']}"
+    async def describe(request: web.Request) -> web.Response:
+        return _tagged(request, _Made(described))
 
-    async def decisions(request: web.Request) -> web.Response:
-        job, limit = job_of(request), _limit(request)
-        return await read(lambda: views.decisions(job, limit))
+    async def file(request: web.Request) -> web.Response:
+        return files.file(request.match_info["file"])
 
-    async def dead_letters(request: web.Request) -> web.Response:
-        limit = _limit(request)
-        return await read(lambda: views.dead_letters(limit))
+    async def secured(_: web.Request, response: web.StreamResponse) -> None:
+        response.headers.update(page.SECURITY)
 
-    app = web.Application(middlewares=[_measured(answered), _errors_as_json(redis_url)])
-    app.add_routes(
-        [
-            web.get("/", index),
-            web.get("/health", tell_health),
-            web.get("/jobs", lambda _: read(views.jobs)),
-            web.get("/jobs/{cluster}/{name}", lambda request: read(lambda: views.job(job_of(request)))),
-            web.get("/jobs/{cluster}/{name}/decisions", decisions),
-            web.get("/decisions/{id:.+}", lambda request: read(lambda: views.decision(request.match_info["id"]))),
-            web.get("/commands/{id:.+}", lambda request: read(lambda: views.command(request.match_info["id"]))),
-            web.get("/clusters/{cluster}", lambda request: read(lambda: views.cluster(request.match_info["cluster"]))),
-            web.get("/clusters/{cluster}/info", lambda request: read(lambda: views.cluster_info(request.match_info["cluster"]))),
-            web.get("/dead-letters", dead_letters),
-            web.get("/counts", lambda _: read(views.counts)),
-            web.get("/clocks", lambda _: read(views.clocks)),
-        ]
-    )
+    async def end_streams(_: web.Application) -> None:
+        await changes.close()
+
+    app = web.Application(middlewares=[_measured(answered), _errors_as_json(redis_url), _guarded(tokens or Tokens(""), hosts)])
+    app.on_response_prepare.append(secured)
+    app.on_shutdown.append(end_streams)
+    app.add_routes([web.get("/", index), web.get(HEALTH, tell_health), web.get(OPENAPI, describe)])
+    app.add_routes([web.get(EVENTS, changes.answer), web.get(page.AT + "{file}", file)])
+    app.add_routes([web.get(route.pattern, handler(route)) for route in ROUTES])
     return app
 
 
-def _measured(answered: Answered) -> Any:
+class _Made(NamedTuple):
+    """An answer: its text, and the cursor of the page that follows."""
+
+    text: str
+    next_cursor: str = ""
+
+
+class _Answers:
+    """Makes answers in threads. Whoever asks for one that is being made waits for it, so that repeated requests cost one.
+
+    Without that a few requests for all jobs would take every thread, and all others would wait.
+    """
+
+    def __init__(self, queries: Queries) -> None:
+        self._queries = queries
+        self._in_the_making: dict[str, asyncio.Task[_Made]] = {}
+
+    async def made(self, route: Route, request: web.Request) -> _Made:
+        """Return the answer to a request."""
+        asked = request.path_qs
+        task = self._in_the_making.get(asked)
+        if task is None:
+            task = self._in_the_making[asked] = asyncio.create_task(asyncio.to_thread(self._make, route, request))
+            task.add_done_callback(lambda _: self._in_the_making.pop(asked))
+        return await asyncio.shield(task)  # who goes away does not end it for the others
+
+    def _make(self, route: Route, request: web.Request) -> _Made:
+        asked = route.read(request.match_info, request.query)
+        found = route.query(self._queries, asked)
+        if route.cursor_of is None or not isinstance(found, list) or asked.limit is None or len(found) < asked.limit:
+            return _Made(_text(found))
+        shown = found[:-1]
+        return _Made(_text(shown), route.cursor_of(shown[-1]))
+
+
+def _measured(answered: Answered) -> Middleware:
     @web.middleware
     async def middleware(request: web.Request, handler: _Handler) -> web.StreamResponse:
         began_s, code = time.monotonic(), 500
@@ -90,39 +138,81 @@ def _measured(answered: Answered) -> Any:
             return response
         finally:
             resource = request.match_info.route.resource
-            # The route as it is written, not the address: its names would make a series each.
-            answered(resource.canonical if resource else "none", code, time.monotonic() - began_s)
+            # The route, not the address: each name in an address would make a series.
+            route = resource.canonical if resource else "none"
+            if route != EVENTS:  # which lasts as long as its reader listens
+                answered(route, code, time.monotonic() - began_s)
 
     return middleware
 
 
-def _errors_as_json(redis_url: str) -> Any:
+def _guarded(tokens: Tokens, hosts: Collection[str]) -> Middleware:
+    @web.middleware
+    async def middleware(request: web.Request, handler: _Handler) -> web.StreamResponse:
+        if not is_own_host(request.headers.get("Host", ""), hosts):
+            raise web.HTTPMisdirectedRequest(text="this host is not known here; name it in SURESCALE_HTTP_HOSTS")
+        try:
+            is_public = (
+                request.path == HEALTH or request.path.startswith(page.AT) or (request.path == "/" and _is_browser(request))
+            )
+            if not is_public and not tokens.let_in(request.headers.get("Authorization", "")):
+                raise web.HTTPUnauthorized(text="a token is asked for: Authorization: Bearer TOKEN")
+        except Unreadable:
+            raise web.HTTPServiceUnavailable(text="the tokens cannot be read now") from None
+        return await handler(request)
+
+    return middleware
+
+
+def _errors_as_json(redis_url: str) -> Middleware:
     @web.middleware
     async def middleware(request: web.Request, handler: _Handler) -> web.StreamResponse:
         try:
             return await handler(request)
         except NotFound as error:
-            return _json({"error": str(error), "near": error.near}, status=404)
+            return _json(ErrorDocument(error=str(error), near=error.near), status=404)
+        except (BadParameter, StaleCursor) as error:
+            return _json(ErrorDocument(error=str(error)), status=400)
+        except UnreadableView as error:
+            return _json(ErrorDocument(error=str(error)), status=503)
         except redis.RedisError as error:
-            return _json({"error": f"the view in Redis at {redis_url} cannot be read now: {error}"}, status=503)
+            return _json(ErrorDocument(error=f"the view in Redis at {redis_url} cannot be read now: {error}"), status=503)
         except web.HTTPNotFound:
-            return _json({"error": f"no such path: {request.path}", "links": list(ROUTES)}, status=404)
+            return _json(ErrorDocument(error=f"no such path: {request.path}", links=LINKS), status=404)
         except web.HTTPException as error:
-            return _json({"error": error.text or error.reason}, status=error.status)
+            answer = _json(ErrorDocument(error=error.text or error.reason), status=error.status)
+            if error.status == web.HTTPUnauthorized.status_code:
+                answer.headers["WWW-Authenticate"] = "Bearer"
+            return answer
 
     return middleware
 
 
-def _limit(request: web.Request) -> int:
-    text = request.query.get("limit", str(LIMIT_DEFAULT))
-    try:
-        limit = int(text) if text.isascii() and text.isdigit() else 0
-    except ValueError:  # more digits than Python makes a number of
-        limit = 0
-    if not 1 <= limit <= LIMIT_MAX:
-        raise web.HTTPBadRequest(text=f"limit: {text!r} is not a whole number from 1 to {LIMIT_MAX}")
-    return limit
+def _is_browser(request: web.Request) -> bool:
+    """Say whether a person asks, who sees the page where programs read the index."""
+    return "text/html" in request.headers.get("Accept", "")
 
 
-def _json(document: Any, status: int = 200) -> web.Response:
-    return web.Response(text=json.dumps(document), status=status, content_type="application/json")
+def _tagged(request: web.Request, made: _Made) -> web.Response:
+    """Return an answer with its tag, or only that it has not changed since the one that the reader has."""
+    tag = ETag(hashlib.blake2b(made.text.encode(), digest_size=12).hexdigest(), is_weak=True)
+    if any(each.value in (tag.value, "*") for each in request.if_none_match or ()):
+        response = web.Response(status=304)
+    else:
+        response = web.Response(text=made.text, content_type="application/json")
+        if len(made.text) > SHORT_BYTES:
+            response.enable_compression()
+    response.etag = tag
+    response.headers["Cache-Control"] = "no-cache"
+    if made.next_cursor:
+        query = urlencode({**request.query, "cursor": made.next_cursor})
+        response.headers["Link"] = f'<{request.rel_url.raw_path}?{query}>; rel="next"'
+    return response
+
+
+def _json(document: object, status: int = 200) -> web.Response:
+    return web.Response(text=_text(document), status=status, content_type="application/json")
+
+
+def _text(document: object) -> str:
+    return json.dumps(msgspec.to_builtins(document))

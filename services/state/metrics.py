@@ -1,20 +1,29 @@
-"""The state service's metrics: what they are called and what they mean. The figures are the projector's and the API's own."""
+"""The state service's metrics: names and meanings. The figures come from the projector, the API, and the view of each job."""
 
-from runtime.metrics import SECONDS, Metric
+from collections.abc import Iterable, Iterator
+
+from runtime.metrics import SECONDS, Metric, Reading
+from services.state.documents import JobOverview
 
 RECORDS_READ = Metric(
     "surescale_state_records_read_total", "counter", "Records taken into the view, by topic.", labels=("topic",)
 )
 UNREADABLE = Metric(
-    "surescale_state_unreadable_records_total", "counter", "Records that do not parse and are not shown, by topic.",
+    "surescale_state_unreadable_records_total", "counter", "Records that do not parse and are left out of the view, by topic.",
     labels=("topic",),
 )  # fmt: skip
-REBUILDS = Metric("surescale_state_rebuilds_total", "counter", "Times that the view was begun anew from Kafka.")
-LAG = Metric("surescale_state_lag_records", "gauge", "Records on Kafka that the view does not show yet.")
+REBUILDS = Metric("surescale_state_rebuilds_total", "counter", "Rebuilds of the view from Kafka.")
+LAG = Metric("surescale_state_lag_records", "gauge", "Records on Kafka that the view does not contain yet.")
+HELD_BACK = Metric(
+    "surescale_state_held_back_seconds",
+    "gauge",
+    "How long records of any topic have waited behind a transaction that is still open; 0 while none wait.",
+    "seconds",
+)
 STEP_DURATION = Metric(
     "surescale_state_step_duration_seconds",
     "histogram",
-    "Time to take one batch of records into the view.",
+    "Time to write one batch of records to the view.",
     "seconds",
     buckets=SECONDS,
 )
@@ -31,4 +40,88 @@ HTTP_DURATION = Metric(
     SECONDS,
 )
 
-METRICS = (RECORDS_READ, UNREADABLE, REBUILDS, LAG, STEP_DURATION, HTTP_REQUESTS, HTTP_DURATION)
+_JOB = ("streaming_job",)
+JOB_UP = Metric("surescale_state_job_up", "gauge", "1 while the job runs, 0 while it is down.", labels=_JOB)
+JOB_OVERLOADED = Metric(
+    "surescale_state_job_overloaded",
+    "gauge",
+    "1 while a task of the job never rests, or has two minutes of its work waiting, else 0.",
+    labels=_JOB,
+)
+JOB_AT_LIMIT = Metric(
+    "surescale_state_job_at_limit",
+    "gauge",
+    "1 while a limit keeps an overloaded task of the job from the size that its load needs, else 0.",
+    labels=_JOB,
+)
+JOB_FALLBACK = Metric(
+    "surescale_state_job_fallback",
+    "gauge",
+    "1 while a rule decides on the job in place of the policy asked, else 0.",
+    labels=_JOB,
+)
+JOB_GENERATION = Metric(
+    "surescale_state_job_generation",
+    "gauge",
+    "Generation of the job's last command carried out. Each rescale raises it.",
+    labels=_JOB,
+)
+JOB_PARALLELISM = Metric("surescale_state_job_parallelism", "gauge", "Subtasks of the job's scalable tasks.", labels=_JOB)
+JOB_LOAD = Metric(
+    "surescale_state_job_load_records_per_minute", "gauge", "Records that came to the job in its newest minute.", labels=_JOB
+)
+JOB_UTILISATION = Metric(
+    "surescale_state_job_utilisation_ratio",
+    "gauge",
+    "Share of its newest minute in which the job's busiest task worked.",
+    "ratio",
+    _JOB,
+)
+JOB_BACKLOG = Metric(
+    "surescale_state_job_backlog_records",
+    "gauge",
+    "Records that waited for the job at the end of its newest minute.",
+    labels=_JOB,
+)
+JOB_LATENCY = Metric(
+    "surescale_state_job_latency_seconds",
+    "gauge",
+    "Mean time that records of the newest minute took on the slowest path.",
+    "seconds",
+    _JOB,
+)
+JOBS = (
+    JOB_UP,
+    JOB_OVERLOADED,
+    JOB_AT_LIMIT,
+    JOB_FALLBACK,
+    JOB_GENERATION,
+    JOB_PARALLELISM,
+    JOB_LOAD,
+    JOB_UTILISATION,
+    JOB_BACKLOG,
+    JOB_LATENCY,
+)
+GONE = ("silent", "ended", "unknown")  # of these jobs nothing is known now
+
+METRICS = (RECORDS_READ, UNREADABLE, REBUILDS, LAG, HELD_BACK, STEP_DURATION, HTTP_REQUESTS, HTTP_DURATION, *JOBS)
+
+
+def of_jobs(jobs: Iterable[JobOverview]) -> Iterator[Reading]:
+    """Yield the figures of each job; none of a job that has ended or gone silent, and none that is unknown."""
+    for job in jobs:
+        if job.status in GONE:
+            continue
+        figures: dict[Metric, float | None] = {
+            JOB_UP: job.status != "down",
+            JOB_OVERLOADED: job.overloaded_tasks and 1,
+            JOB_AT_LIMIT: job.is_at_limit,
+            JOB_FALLBACK: job.fallback_reason is not None,
+            JOB_GENERATION: job.applied_generation,
+            JOB_PARALLELISM: job.parallelism,
+            JOB_LOAD: job.load_records_per_minute,
+            JOB_UTILISATION: job.utilisation,
+            JOB_BACKLOG: job.backlog_records,
+            JOB_LATENCY: job.latency_ms and job.latency_ms / 1000.0,
+        }
+        yield from (Reading(metric, float(value), (job.job,)) for metric, value in figures.items() if value is not None)

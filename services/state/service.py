@@ -1,28 +1,32 @@
-"""The state service as a process: one thread projects, the event loop answers HTTP."""
+"""The state service as a process: one thread runs the projector, the event loop answers HTTP."""
 
 import asyncio
 import logging
 import threading
 from collections.abc import Iterator, Mapping
-from typing import Any
+from contextlib import suppress
 
+import msgspec
 import redis
 from aiohttp import web
 from confluent_kafka import KafkaException
 
 from contracts.settings import without_password
-from runtime.backoff import Stopped, wait_for
+from runtime.backoff import Seldom, Stopped, wait_for
 from runtime.health import HealthServer
 from runtime.kafka import wait_for_topics
+from runtime.listen import listen
 from runtime.metrics import Reading, RoleMetrics, Tally
-from services.listening import listen
 from services.state import metrics
+from services.state.access import ServedCertificate, Tokens
 from services.state.api import make_app
-from services.state.project import PROJECTED
-from services.state.projector import Projector
+from services.state.connection import Credentials, connect
+from services.state.documents import HealthDocument
+from services.state.read.queries import Queries
 from services.state.settings import StateSettings
-from services.state.view_store import ViewStore, connect
-from services.state.views import Views
+from services.state.write.projections import PROJECTED
+from services.state.write.projector import Projector
+from services.state.write.view_store import ViewStore
 
 READ_WAIT_S = 0.2
 _LOOK_EVERY_S = 0.05
@@ -30,44 +34,66 @@ _JOIN_WITHIN_S = 5.0
 
 
 def run(settings: StateSettings, stop: threading.Event, log: logging.Logger) -> None:
-    """Project and answer until told to stop.
+    """Keep the view and answer HTTP requests until told to stop.
 
     Raises:
-        SettingsError: the port of the HTTP API is taken, or the address of Redis is none.
+        SettingsError: the port of the HTTP API is taken, or the address of Redis is not one.
         Exception: a mistake of ours in the projector.
     """
-    store = ViewStore(connect(settings.redis_url), settings.topic_prefix)
-    work = _Projection(settings, store, stop, log)
+    client = connect(settings.redis_url, Credentials.of(settings))
+    queries = Queries(client, settings.topic_prefix)
+    work = _Projection(settings, ViewStore(client, settings.topic_prefix), queries, stop, log)
     with HealthServer(settings, work.report, work.metrics):
-        asyncio.run(_serve(settings, store, work, stop, log))
+        asyncio.run(_serve(settings, queries, work, stop, log))
     if work.failed is not None:
         raise work.failed
 
 
 async def _serve(
-    settings: StateSettings, store: ViewStore, work: "_Projection", stop: threading.Event, log: logging.Logger
+    settings: StateSettings, queries: Queries, work: "_Projection", stop: threading.Event, log: logging.Logger
 ) -> None:
-    shown_url = without_password(settings.redis_url)
-    app = make_app(Views(store), work.report, redis_url=shown_url, answered=work.answered)
+    certificate = _certificate(settings)
+    app = make_app(
+        queries,
+        work.health,
+        redis_url=without_password(settings.redis_url),
+        answered=work.answered,
+        tokens=Tokens(settings.http_token_file),
+        hosts=frozenset(name.strip().lower() for name in settings.http_hosts.split(",")),
+    )
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     try:
-        await listen(runner, settings.http_host, settings.http_port, option="--port")
-        log.info("answering at http://%s:%d/", settings.http_host, settings.http_port)
+        context = certificate.context if certificate else None
+        await listen(runner, settings.http_host, settings.http_port, option="--port", context=context)
+        scheme = "https" if certificate else "http"
+        log.info("the page and the API are at %s://%s:%d/", scheme, settings.http_host, settings.http_port)
         work.thread.start()
+        seldom = Seldom()
         while not stop.is_set() and work.thread.is_alive():
             await asyncio.sleep(_LOOK_EVERY_S)
+            problem = certificate.refresh() if certificate else None
+            if problem is not None and seldom.is_time():
+                log.warning("the certificate has changed and cannot be used, the one before it stays: %s", problem)
         stop.set()
         await asyncio.to_thread(work.thread.join, _JOIN_WITHIN_S)
     finally:
         await runner.cleanup()
 
 
-class _Projection:
-    """The projector in its thread, with what its health document tells."""
+def _certificate(settings: StateSettings) -> ServedCertificate | None:
+    if not settings.http_certificate_file:
+        return None
+    return ServedCertificate(settings.http_certificate_file, settings.http_key_file)
 
-    def __init__(self, settings: StateSettings, store: ViewStore, stop: threading.Event, log: logging.Logger) -> None:
-        self._settings, self._stop, self._log = settings, stop, log
+
+class _Projection:
+    """The projector in its thread, its health and its metrics."""
+
+    def __init__(
+        self, settings: StateSettings, store: ViewStore, queries: Queries, stop: threading.Event, log: logging.Logger
+    ) -> None:
+        self._settings, self._queries, self._stop, self._log = settings, queries, stop, log
         self.metrics = RoleMetrics("state-service", metrics.METRICS, self._readings)
         self._projector = Projector(settings, store, log, self.metrics)
         self._requests = Tally()
@@ -75,15 +101,15 @@ class _Projection:
         self.failed: Exception | None = None
         self.thread = threading.Thread(target=self._run, name="projector", daemon=True)
 
-    def report(self) -> Mapping[str, Any]:
-        """Return the health document: ready when the view shows everything that Kafka had at the last step."""
+    def health(self) -> HealthDocument:
+        """Return the health document: ready when the view shows what Kafka has, but for what has just arrived."""
         projector = self._projector
-        return {
-            "role": "state-service",
-            "ready": projector.caught_up and not self._away,
-            "records": projector.records,
-            "rebuilds": projector.rebuilds,
-        }
+        is_ready = projector.is_current and not self._away
+        return HealthDocument(role="state-service", ready=is_ready, records=projector.records, rebuilds=projector.rebuilds)
+
+    def report(self) -> Mapping[str, object]:
+        """Return the health document for the role's own health endpoint."""
+        return msgspec.structs.asdict(self.health())
 
     def answered(self, route: str, code: int, took_s: float) -> None:
         """Take note of an answer of the HTTP API."""
@@ -98,6 +124,9 @@ class _Projection:
         yield Reading(metrics.REBUILDS, projector.rebuilds)
         if (lag := projector.lag) is not None:
             yield Reading(metrics.LAG, lag)
+        yield Reading(metrics.HELD_BACK, projector.held_back.seconds())
+        with suppress(redis.RedisError):  # the service is not ready then, and says so
+            yield from metrics.of_jobs(self._queries.jobs())
 
     def _run(self) -> None:
         try:

@@ -8,15 +8,23 @@ from contracts.settings import PORT_MAX, RoadSettings
 
 @dataclass(frozen=True, slots=True)
 class StateSettings(RoadSettings):
-    """What the state service reads besides the road's settings."""
+    """What the state service reads besides the shared settings."""
 
     http_host: str = "127.0.0.1"
     """Address that the HTTP API listens on."""
     http_port: int = 8070
     """Port of the HTTP API."""
+    http_token_file: str = ""
+    """File of bearer tokens, one a line, that the HTTP API asks for, but for /health; empty: none. Read again when it changes."""
+    http_hosts: str = ""
+    """Names with a dot under which clients reach the HTTP API, separated by commas; addresses and names without a dot hold."""
+    http_certificate_file: str = ""
+    """PEM file of the HTTP API's certificate chain; empty: no TLS. Read again when it changes."""
+    http_key_file: str = ""
+    """PEM file of the certificate's private key, unencrypted."""
 
     def __post_init__(self) -> None:
-        """Refuse a port that is none.
+        """Refuse an invalid port, and one half of a certificate.
 
         Raises:
             SettingsError: names the setting and the fix.
@@ -24,5 +32,7 @@ class StateSettings(RoadSettings):
         RoadSettings.__post_init__(self)
         if not 0 <= self.http_port <= PORT_MAX:
             raise SettingsError(
-                f"http_port: {self.http_port} is no port; give one from 1 to {PORT_MAX} (SURESCALE_HTTP_PORT, --port)"
+                f"http_port: {self.http_port} is not a port; set one from 1 to {PORT_MAX} (SURESCALE_HTTP_PORT, --port)"
             )
+        if bool(self.http_certificate_file) != bool(self.http_key_file):
+            raise SettingsError("SURESCALE_HTTP_CERTIFICATE_FILE and SURESCALE_HTTP_KEY_FILE: set both, or neither")

@@ -1,1 +1,1 @@
-"""Judges policies in the closed loop: protocol, calibration of rules, the oracle, the report. ``surescale evaluate`` runs it."""
+"""Judges policies in closed loops: protocol, calibration of rules, oracle, report. ``surescale evaluate`` runs it."""

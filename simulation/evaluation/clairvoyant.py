@@ -1,6 +1,6 @@
-"""The clairvoyant rule: DS2 behind a restart gate, told the true mean load of the coming hour. An upper end, never ranked.
+"""The clairvoyant rule: DS2 behind a restart gate, with the true mean load of the coming hour. An upper end, never ranked.
 
-It says what a perfect forecast of the hour's mean is worth to a rule; bursts within the hour still surprise it.
+It shows the value of a perfect forecast of the hour's mean; bursts within the hour still surprise it.
 """
 
 from collections.abc import Callable
@@ -8,24 +8,24 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from policies.answer import Float64
 from policies.graph import Int64
+from policies.guardrails import guard_rows, unmeasured
 from policies.policy import SPAN_MINUTES
-from policies.proposal import Float64
 from simulation.evaluation.closed_loop import Outcome, Trial, drive
-from simulation.evaluation.limits import limited
+from simulation.evaluation.hours import Hours, hours_of
 from simulation.evaluation.protocol import HOUR
-from simulation.evaluation.scoring import Hours, hours_of
-from simulation.evaluation.tuning import Ground
-from simulation.jobs import SizedJob
-from simulation.loop import LoopRows
-from simulation.workload import Workload
+from simulation.evaluation.tune import Ground
+from simulation.load.jobs import SizedJob
+from simulation.load.workload import Workload
+from simulation.loops.rows import LoopRows
 
 NAME = "clairvoyant"
 
 
 @dataclass(frozen=True, slots=True)
 class Foresight:
-    """A workload's coming means; after its last minute nothing more is known and the mean of what is left counts."""
+    """The coming means of a workload; near its end, the mean of the minutes that are left."""
 
     cumulated: Float64
 
@@ -35,7 +35,7 @@ class Foresight:
         return cls(np.concatenate([[0.0], np.cumsum(workload.requests.astype(np.float64))]))
 
     def mean(self, minutes: Int64, first: int = 0, length: int = HOUR) -> Float64:
-        """Return records per minute [B] over ``length`` minutes that begin ``first`` minutes after each minute [B]."""
+        """Return records per minute [B] over ``length`` minutes that start ``first`` minutes after each minute [B]."""
         last = len(self.cumulated) - 1
         begin = np.minimum(minutes + first, last - 1)
         end = np.minimum(begin + length, last)
@@ -45,7 +45,7 @@ class Foresight:
 
 @dataclass(frozen=True, slots=True)
 class ClairvoyantRule:
-    """p' = ceil(true rate x d / u) where some task lacks more than ``need`` or more than a share ``saving`` can go."""
+    """p' = ceil(true rate x d / u) if some task lacks more than ``need`` or more than a share ``saving`` can be removed."""
 
     utilisation: float
     need: float
@@ -58,7 +58,12 @@ class ClairvoyantRule:
         lacks = (np.where(job.scalable, exact / current, 0.0)).max(axis=1) - 1.0
         goes = 1.0 - wanted.sum(axis=1) / current.sum(axis=1)
         opened = (lacks > self.need) | (goes > self.saving)
-        return limited(np.where(opened[:, None], wanted, current), current, job)
+        return granted(np.where(opened[:, None], wanted, current), current, job)
+
+
+def granted(wanted: Int64, current: Int64, job: SizedJob) -> Int64:
+    """Return what serving grants of wanted parallelism [.., N] to a policy that the load floor does not bind."""
+    return guard_rows(wanted, unmeasured(job.tables, current), job.limits, floor_applies=False)
 
 
 SETTINGS = tuple(
@@ -69,7 +74,7 @@ SETTINGS = tuple(
 
 
 def clairvoyant_hours(trial: Trial, rules: tuple[ClairvoyantRule, ...], told: Callable[[float], None]) -> list[Hours]:
-    """Return the hours of each rule over the trial, all run side by side."""
+    """Return the hours of each rule over the trial, run side by side."""
     trial = trial.at_span(SPAN_MINUTES)
     foresight, count = Foresight.of(trial.workload), len(rules)
 
@@ -98,7 +103,7 @@ def follow_clairvoyant(rule: ClairvoyantRule, trial: Trial, told: Callable[[floa
 
 
 def _each(rules: tuple[ClairvoyantRule, ...], load: Float64, current: Int64, job: SizedJob) -> Int64:
-    """Return wanted parallelism of rows of which every ``len(rules)``-th follows the same rule."""
+    """Return wanted parallelism; every ``len(rules)``-th row follows the same rule."""
     wanted = np.empty_like(current)
     for index, rule in enumerate(rules):
         own = slice(index, None, len(rules))

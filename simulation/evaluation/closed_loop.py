@@ -1,7 +1,7 @@
 """Policies in the closed loop as on the road: windows in, ``policies.decide`` with its guardrails, restarts paid for.
 
-Here maximum step, bounds and total limit bind every policy; the load floor, and the lift of the step limit that comes with it,
-binds ``sure`` alone. (On the road it binds every policy but ``static`` and ``hold``.)
+Here maximum step, bounds and total limit apply to every policy. The load floor, with the higher step limit that it brings,
+applies only to ``sure``. (On the road it applies to every policy but ``static`` and ``hold``.)
 """
 
 from collections.abc import Callable, Sequence
@@ -10,24 +10,26 @@ from dataclasses import dataclass, replace
 import msgspec
 import numpy as np
 
-from contracts.messages import Decision, JobSettings, JobTopology
+from contracts.job_settings import JobSettings
+from contracts.messages import Decision, JobTopology
 from contracts.windows import Window
+from policies.answer import Answer
 from policies.decide import decide
 from policies.graph import Int64
 from policies.policy import Policy
-from policies.proposal import Answer
-from simulation.cores import Span, Terms
-from simulation.evaluation.scoring import HOUR_MINUTES, Hours, hours_of
-from simulation.jobs import PARALLELISM_MAX, SizedJob
-from simulation.loop import LoopRows, Observed
-from simulation.workload import Workload
+from policies.question import Question
+from simulation.evaluation.hours import HOUR_MINUTES, Hours, hours_of
+from simulation.load.jobs import PARALLELISM_MAX, SizedJob
+from simulation.load.workload import Workload
+from simulation.loops.rows import LoopRows, Observed
+from simulation.loops.terms import Span, Terms
 
-FLOORED = ("sure",)  # policies that the load floor binds here
+FLOORED = ("sure",)  # policies that the load floor applies to here
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """Where and how runs take place: R runs of ``hours`` scored hours, the first decision of each at ``first_minutes`` [R]."""
+    """Where and how to run: R runs of ``hours`` scored hours, each with its first decision at ``first_minutes`` [R]."""
 
     job: SizedJob
     workload: Workload
@@ -35,25 +37,25 @@ class Trial:
     first_minutes: Int64
     seeds: tuple[int, ...]
     hours: int
-    span_minutes: int | None = None  # for all policies, in place of their own
+    span_minutes: int | None = None  # for all policies, instead of their own
 
     def at_span(self, own_minutes: int) -> "Trial":
-        """Return the trial at a policy's own time between decisions, unless one was set for all."""
+        """Return the trial with a policy's own time between decisions, unless one is set for all."""
         return self.every_minutes(self.span_minutes or own_minutes)
 
     def every_minutes(self, minutes: int) -> "Trial":
-        """Return the trial with so many minutes between decisions."""
+        """Return the trial with this many minutes between decisions."""
         return replace(self, terms=replace(self.terms, span_minutes=minutes))
 
     def rows(self, copies: int = 1) -> LoopRows:
-        """Return the runs at their start, each ``copies`` times in a row."""
+        """Return the runs at their start, each repeated ``copies`` times."""
         first = np.repeat(self.first_minutes, copies)
         return LoopRows(self.job, self.workload, first, np.tile(self.job.start_parallelism, (len(first), 1)), self.terms)
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a policy did in all runs: its hours, decisions of each run, and how many were a stand-in's, with one reason."""
+    """A policy's result in all runs: its hours, decisions per run, and how many came from a stand-in, with one reason."""
 
     hours: Hours
     decisions: int
@@ -63,7 +65,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class WithoutFloor:
-    """A policy that the load floor does not bind."""
+    """A policy that the load floor does not apply to."""
 
     policy: Policy
     floor_applies: bool = False
@@ -83,13 +85,13 @@ class WithoutFloor:
         """Return the policy's span."""
         return self.policy.span_minutes
 
-    def answer(self, window: Window, settings: JobSettings, seed: int) -> Answer:
+    def answer(self, question: Question) -> Answer:
         """Return the policy's answer."""
-        return self.policy.answer(window, settings, seed)
+        return self.policy.answer(question)
 
 
 def drive(trial: Trial, rows: LoopRows, choose: Callable[[LoopRows], Int64], told: Callable[[float], None]) -> list[Span]:
-    """Step rows through the trial by what ``choose`` desires; ``told`` hears the share that is done."""
+    """Step rows through the trial as ``choose`` decides; ``told`` receives the share that is done."""
     spans: list[Span] = []
     count = trial.hours * HOUR_MINUTES // trial.terms.span_minutes
     for done in range(count):
@@ -99,7 +101,7 @@ def drive(trial: Trial, rows: LoopRows, choose: Callable[[LoopRows], Int64], tol
 
 
 def follow(policy: Policy, trial: Trial, told: Callable[[float], None]) -> Outcome:
-    """Run a policy through the code that serves it on the road."""
+    """Run a policy through the code that serves it on the road and return its result."""
     served = policy if policy.name in FLOORED else WithoutFloor(policy)
     trial = trial.at_span(policy.span_minutes)
     reasons: list[str] = []
@@ -111,7 +113,7 @@ def follow(policy: Policy, trial: Trial, told: Callable[[float], None]) -> Outco
         return _desired(decisions)
 
     settings = _settings(trial.job)
-    windows = _Windows(trial.job, settings.job)
+    windows = _Windows(trial.job, settings.job, trial.terms.told_restart_ms)
     rows = trial.rows()
     spans = drive(trial, rows, choose, told)
     return Outcome(
@@ -128,10 +130,11 @@ def _settings(job: SizedJob) -> JobSettings:
 
 @dataclass(frozen=True, slots=True)
 class _Windows:
-    """Makes the windows that the road would send."""
+    """Builds the windows that the road would send."""
 
     job: SizedJob
     name: str
+    restart_ms: int | None
 
     def __call__(self, seen: Observed) -> list[Window]:
         specs = self.job.specs()
@@ -143,7 +146,7 @@ class _Windows:
                     job=self.name,
                     window_end_ms=int(seen.ends_ms[row]),
                     figures=seen.figures[row],
-                    topology=JobTopology(job=self.name, version=0, at_ms=0, tasks=tasks),
+                    topology=JobTopology(job=self.name, version=0, at_ms=0, tasks=tasks, restart_ms=self.restart_ms),
                     hourly_load=seen.hourly_load[row].astype(np.float32),
                     hourly_peak=seen.hourly_peak[row].astype(np.float32),
                 )

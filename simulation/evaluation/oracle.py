@@ -1,11 +1,12 @@
 """The oracle: knows the coming minutes and searches sizes on the simulator itself. An upper end, never ranked.
 
-At every decision, for every run: candidates are tried on copies of the run over the next two hours, the first under the
-candidate, the second under the better of holding it and of the clairvoyant rule; the best candidate is carried out. Candidates
-are holding, the static vector, sizes proportional to service times at many capacities, and then neighbours of the best one. It
-is greedy, so no true optimum but a strong lower bound of it. As a clairvoyant may, it finally takes for each run the best whole
-trajectory of its own searches, the clairvoyant rules, both static vectors (chosen and configured) and holding; so it never
-loses to any of these.
+At every decision of every run, it tries candidates on copies of the run over the next two hours: one hour with the candidate,
+one with the better of holding it and the clairvoyant rule. It carries out the best candidate. Candidates are holding, the
+static vector, sizes proportional to service times at many capacities, and then neighbours of the best one.
+
+The search is greedy, so it finds a strong lower bound of the optimum. At the end it takes, for each run, the best trajectory
+among its own searches, the clairvoyant rules, both static vectors (chosen and configured) and holding. So it never loses to any
+of them.
 """
 
 from collections.abc import Callable
@@ -14,28 +15,27 @@ from functools import partial
 
 import numpy as np
 
+from policies.answer import Float64
 from policies.graph import Int64
 from policies.policy import SPAN_MINUTES
-from policies.proposal import Float64
-from simulation.evaluation.clairvoyant import SETTINGS, ClairvoyantRule, Foresight, clairvoyant_hours
+from simulation.evaluation.clairvoyant import SETTINGS, ClairvoyantRule, Foresight, clairvoyant_hours, granted
 from simulation.evaluation.closed_loop import Outcome, Trial, drive
-from simulation.evaluation.limits import limited
+from simulation.evaluation.hours import Hours, hours_of
 from simulation.evaluation.protocol import HOUR
-from simulation.evaluation.scoring import Hours, hours_of
-from simulation.jobs import SizedJob
-from simulation.loop import LoopRows
+from simulation.load.jobs import SizedJob
+from simulation.loops.rows import LoopRows
 
 NAME = "oracle"
-SPANS_MINUTES = (60, 30)  # searches; deciding more often loses, as two hours ahead are too short for so many restarts
+SPANS_MINUTES = (60, 30)  # of its searches; more frequent decisions lose: two hours are too short to repay that many restarts
 UTILISATIONS = (0.5, 0.58, 0.64, 0.7, 0.74, 0.78, 0.82, 0.86, 0.9, 0.94, 0.98, 1.03)
-AROUND = (0.8, 0.86, 0.91, 0.95, 0.975, 1.025, 1.05, 1.1, 1.16, 1.25)  # capacities of the second round, over the best one's
+AROUND = (0.8, 0.86, 0.91, 0.95, 0.975, 1.025, 1.05, 1.1, 1.16, 1.25)  # capacities of the second round, relative to the best one
 SECOND_HOUR = ClairvoyantRule(utilisation=0.82, need=0.05, saving=0.08)
 WIDTH, WIDTH_OF_TASKS = 18, 24  # candidates of one round
-STEPS_TRIED = 12  # tasks whose single steps are tried, the busiest and the idlest, where single tasks matter
+STEPS_TRIED = 12  # number of busiest and of idlest tasks whose single steps are tried, where single tasks matter
 
 
 def follow_oracle(trial: Trial, static: Int64, told: Callable[[float], None]) -> Outcome:
-    """Return the oracle's runs; ``static`` [N] is the best constant vector known."""
+    """Return the oracle's runs; ``static`` [N] is the best known constant vector."""
     spans = [trial.span_minutes] if trial.span_minutes else list(SPANS_MINUTES)
     found = []
     for done, minutes in enumerate(spans):
@@ -57,22 +57,22 @@ def _searched(trial: Trial, static: Int64, told: Callable[[float], None]) -> Hou
 
 
 def best_of(trajectories: list[Hours]) -> Hours:
-    """Return for each run the trajectory of the best mean reward; the first of equals."""
+    """Return, for each run, the trajectory with the best mean reward, the first among equals."""
     runs = len(trajectories[0].first)
-    means = np.array([[hours.run(run).mean(hours.run(run).rewards) for run in range(runs)] for hours in trajectories])
+    means = np.array([[hours.run(run).reward for run in range(runs)] for hours in trajectories])
     return Hours.joined([trajectories[int(choice)].run(run) for run, choice in enumerate(means.argmax(axis=0))])
 
 
 def _fixed_hours(trial: Trial, sizes: Int64) -> Hours:
     own = trial.at_span(SPAN_MINUTES)
     wanted = np.tile(sizes, (len(trial.first_minutes), 1))
-    spans = drive(own, own.rows(), lambda rows: limited(wanted, rows.parallelism, trial.job), lambda share: None)
+    spans = drive(own, own.rows(), lambda rows: granted(wanted, rows.parallelism, trial.job), lambda share: None)
     return hours_of(spans, own.terms, trial.first_minutes, trial.job)
 
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """One decision of all runs at a time."""
+    """Makes one decision of all runs at a time."""
 
     trial: Trial
     static: Int64
@@ -101,7 +101,7 @@ class _Search:
         loads = np.concatenate([np.outer(now, 1 / targets), np.outer(np.maximum(now, later), 1 / targets[::3])], axis=1)
         sized = np.maximum(1, np.ceil(loads[..., None] * job.service_minutes - 1e-9)).astype(np.int64)
         fixed = np.stack([current, np.broadcast_to(self.static, current.shape)], axis=1)
-        return limited(np.concatenate([fixed, sized], axis=1), current[:, None], job)
+        return granted(np.concatenate([fixed, sized], axis=1), current[:, None], job)
 
     def scores(self, candidates: Int64, rows: LoopRows) -> Float64:
         """Return the reward of two hours [R, C] of candidates [R, C, N]."""
@@ -126,13 +126,13 @@ def _best(candidates: Int64, rows: LoopRows, search: _Search) -> tuple[Int64, Fl
 
 
 def around_capacity(best: Int64, current: Int64, job: SizedJob) -> Int64:
-    """Return candidates [R, C, N]: least sizes for capacities around the best one's, and the best one only up or only down."""
+    """Return candidates [R, C, N]: least sizes for capacities near the best one's, and the best one only up or only down."""
     with np.errstate(divide="ignore"):
         capacity = np.where(job.scalable, best / job.service_minutes, np.inf).min(axis=1)
     capacities = np.outer(capacity, (1.0, *AROUND))
     sized = np.maximum(1, np.ceil(capacities[..., None] * job.service_minutes - 1e-9)).astype(np.int64)
     mixed = np.stack([np.maximum(best, current), np.minimum(best, current)], axis=1)
-    return limited(np.concatenate([sized, mixed], axis=1), current[:, None], job)
+    return granted(np.concatenate([sized, mixed], axis=1), current[:, None], job)
 
 
 def single_steps(best: Int64, current: Int64, job: SizedJob, load: Float64) -> Int64:
@@ -144,4 +144,4 @@ def single_steps(best: Int64, current: Int64, job: SizedJob, load: Float64) -> I
     steps = np.repeat(best[:, None], 2 * count, axis=1)
     steps[runs, np.arange(count), order[:, -count:]] += 1
     steps[runs, np.arange(count, 2 * count), order[:, :count]] -= 1
-    return limited(np.maximum(1, steps), current[:, None], job)
+    return granted(np.maximum(1, steps), current[:, None], job)

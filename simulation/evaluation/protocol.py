@@ -1,4 +1,4 @@
-"""Which minutes tune and which judge: the calibration part, and where the runs begin after it. Pure."""
+"""Chooses the minutes for tuning and for judging: the calibration part, and where the runs start after it. Pure."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -7,7 +7,7 @@ import numpy as np
 
 from contracts.errors import SurescaleError
 from policies.graph import Int64
-from simulation.workload import Workload
+from simulation.load.workload import Workload
 
 HOUR = 60
 DAY = 24 * HOUR
@@ -15,16 +15,16 @@ EPISODE_MINUTES_MAX = 7 * DAY
 EPISODE_MINUTES_MIN = 3 * HOUR  # an hour to settle, two to judge
 CALIBRATION_MINUTES_MIN = 4 * HOUR
 CALIBRATE_LENGTH_MAX = 40  # characters of A:B
-ROOM_SHARE = 0.25  # of the judging part, kept free so that several runs begin at different times
+ROOM_SHARE = 0.25  # of the judging part, left free so that several runs start at different times
 
 
 class ProtocolError(SurescaleError):
-    """The minutes asked for cannot be had; the message names the option and the fix."""
+    """The requested minutes are not available; the message names the option and the fix."""
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Calibration minutes ``first`` to ``end`` (exclusive), both whole hours; everything after them judges."""
+    """Calibration minutes ``first`` to ``end`` (exclusive), both full hours; everything after them is for judging."""
 
     first: int
     end: int
@@ -35,8 +35,8 @@ class Runs:
     """Runs of one length.
 
     Attributes:
-        offsets: minute at which each run begins, whole hours; the first hour passes without a decision.
-        minutes: length of a run, that hour included.
+        offsets: minute at which each run starts, a full hour; its first hour passes without a decision.
+        minutes: length of a run, including that hour.
     """
 
     offsets: Int64
@@ -54,7 +54,7 @@ class Runs:
 
 
 def split(workload: Workload, calibrate: str | None) -> Split:
-    """Return the calibration part, by default the first third; its ends are moved inward to whole hours.
+    """Return the calibration part, by default the first third; its ends are moved inward to full hours.
 
     Raises:
         ProtocolError: ``calibrate`` is not ``A:B`` within the file, or leaves too little to tune.
@@ -70,12 +70,12 @@ def split(workload: Workload, calibrate: str | None) -> Split:
 
 
 def place_runs(workload: Workload, part: Split, runs: int, seed: int) -> Runs:
-    """Return where the runs begin: the range of possible hours is cut into equal strata, one hour drawn from each by the seed.
+    """Return where the runs start: the possible hours are split into equal strata, and the seed draws one hour from each.
 
-    A run lasts seven days, or three quarters of what follows the calibration part if that is less (all of it for a single run).
+    A run lasts seven days, or three quarters of the time after the calibration part if that is less (all of it for a single run).
 
     Raises:
-        ProtocolError: too little follows the calibration part for so many different runs, or one has no minute that counts.
+        ProtocolError: too little time follows the calibration part for this many runs, or a run has no minute that counts.
     """
     left = (workload.minutes - part.end) // HOUR
     longest = left if runs == 1 else min(left - (runs - 1), int(left * (1 - ROOM_SHARE)))
@@ -93,7 +93,7 @@ def place_runs(workload: Workload, part: Split, runs: int, seed: int) -> Runs:
     for offset in found.offsets.tolist():
         if workload.masked[offset + HOUR : offset + found.minutes].all():
             raise ProtocolError(
-                f"--runs: the run from minute {offset} to {offset + found.minutes} has nothing to judge by: {workload.name} has "
+                f"--runs: the run from minute {offset} to {offset + found.minutes} cannot be judged: {workload.name} has "
                 "no requests after its first hour; give another --calibrate or --seed, or a fuller workload"
             )
     return found

@@ -1,113 +1,221 @@
-"""The report of an evaluation: a stable document that other programs read. Pure.
+"""The report of an evaluation: a stable document for other programs. Pure.
 
-Keys once given keep their meaning. Figures of a policy: ``reward_mean`` is the mean over the minutes that count of all runs, and
-equals -lambda x ``latency_mean`` + (1 - lambda) x ``utilisation``; ``reward_ci95`` see ``simulation.evaluation.scoring``;
-``task_minutes`` and ``decisions`` are those of one run; ``wall_s`` covers calibration and runs.
+Keys keep their meaning once published. Figures of a policy: ``reward_mean`` is the mean over the scored minutes of all runs and
+equals -lambda x ``latency_mean`` + (1 - lambda) x ``utilisation``; for ``reward_ci95`` see ``simulation.evaluation.hours``;
+``task_minutes`` and ``decisions`` are per run; ``wall_s`` covers calibration and runs.
 """
 
 from collections.abc import Sequence
-from typing import Any
+
+import msgspec
 
 from policies.registry import FORECAST, RULES
-from simulation.evaluation.judging import CLAIRVOYANT, STATIC, Judged, Setting
+from simulation.evaluation.hours import Hours, interval, paired
+from simulation.evaluation.judge import CLAIRVOYANT, STATIC, Judged, Setting
 from simulation.evaluation.oracle import NAME as ORACLE
-from simulation.evaluation.scoring import Hours, interval, paired
+from simulation.evaluation.search import Constant
+from simulation.load.jobs import Load
+from simulation.loops.terms import Mode
 
 FORMAT = 1
 DIGITS = 6
-NO_RIVALS = ("static", "hold", "random")  # rules without an idea of the load; any other may be the best rule
+NO_RIVALS = ("static", "hold", "random")  # rules that ignore the load; any other may be the best rule
 
 
-def document(setting: Setting, results: Sequence[Judged], wall_s: dict[str, float]) -> dict[str, Any]:
-    """Return the report as plain JSON values; the same setting and seed give the same values but for ``wall_s``."""
+class Calibration(msgspec.Struct, frozen=True):
+    """The minutes set aside for calibration; nothing was calibrated on them unless ``tuned``."""
+
+    first_minute: int
+    end_minute: int
+    tuned: bool
+
+
+class GapMinutes(msgspec.Struct, frozen=True):
+    """Minutes without requests, which are left out."""
+
+    first_minute: int
+    last_minute: int
+
+
+class RunFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """How one policy did in one run."""
+
+    reward_mean: float
+    latency_mean: float
+    utilisation: float
+    task_minutes: float
+    rescales_per_day: float
+    worst_hour: float
+    hours_at_latency_cap: float
+    decisions: int
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """One run: its seed, the minute of the trace it starts at, and each policy's figures."""
+
+    seed: int
+    offset: int
+    policies: dict[str, RunFigures]
+
+
+class PolicyFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """How one policy did over all runs, and how it was calibrated."""
+
+    reward_mean: float
+    reward_ci95: list[float]
+    latency_mean: float
+    utilisation: float
+    task_minutes: float
+    rescales_per_day: float
+    worst_hour: float
+    hours_at_latency_cap: float
+    decisions: int
+    wall_s: float
+    clairvoyant: bool
+    sha256: str
+    constants: dict[str, Constant] | None
+    sizes: dict[str, int] | None
+    calibration_reward: float | None
+    calibration_reward_as_shipped: float | None
+    stand_ins: int
+    stand_in_reason: str | None
+
+
+class RewardDifference(msgspec.Struct, frozen=True):
+    """One policy's reward minus another's, paired by hour; no error where there is only one run."""
+
+    mean: float
+    standard_error: float | None
+
+
+class StaticToOracle(msgspec.Struct, frozen=True):
+    """The distance from static to oracle, and the share of it that each other policy covers."""
+
+    width: float
+    shares: dict[str, float | None]
+
+
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+    """Paired differences, to the best rule and of all pairs."""
+
+    best_rule: str | None
+    to_best_rule: dict[str, RewardDifference]
+    paired: dict[str, dict[str, RewardDifference]]
+    static_to_oracle: StaticToOracle | None
+
+
+class EvaluationReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The report as other programs read it."""
+
+    format: int = FORMAT
+    job: str
+    tasks: int
+    workload: str
+    mode: Mode
+    world: str
+    latency_weight: float = msgspec.field(name="lambda")
+    load: Load
+    load_parallelism: float
+    load_factor: float
+    seed: int
+    calibration: Calibration
+    episode_minutes: int
+    scored_hours: int
+    span_minutes: int | None
+    gaps: list[GapMinutes]
+    policies: dict[str, PolicyFigures]
+    runs: list[Run]
+    comparison: Comparison
+
+
+def report_of(setting: Setting, results: Sequence[Judged], wall_s: dict[str, float]) -> EvaluationReport:
+    """Return the report; the same setting and seed give the same values, except ``wall_s``."""
     asked, runs = setting.asked, setting.runs
-    return {
-        "format": FORMAT,
-        "job": setting.job.name,
-        "tasks": setting.job.size,
-        "workload": setting.workload.name,
-        "mode": asked.mode,
-        "lambda": asked.latency_weight,
-        "load": asked.load,
-        "load_parallelism": asked.load_parallelism,
-        "load_factor": setting.job.scale_factor,
-        "seed": asked.seed,
-        "calibration": {"first_minute": setting.part.first, "end_minute": setting.part.end, "tuned": asked.tuned},
-        "episode_minutes": runs.minutes,
-        "scored_hours": runs.hours,
-        "span_minutes": setting.span_minutes,
-        "gaps": [{"first_minute": gap.first, "last_minute": gap.last} for gap in setting.workload.gaps],
-        "policies": {result.name: _policy(result, asked.seed, wall_s[result.name]) for result in results},
-        "runs": [
-            {
-                "seed": asked.seed + index,
-                "offset": int(offset),
-                "policies": {
-                    result.name: _figures(result.outcome.hours.run(index), result.outcome.decisions) for result in results
-                },
-            }
-            for index, offset in enumerate(runs.offsets)
-        ],
-        "comparison": _comparison(results),
-    }
+    return EvaluationReport(
+        job=setting.job.name,
+        tasks=setting.job.size,
+        workload=setting.workload.name,
+        mode=asked.mode,
+        world=asked.world,
+        latency_weight=asked.latency_weight,
+        load=asked.load,
+        load_parallelism=asked.load_parallelism,
+        load_factor=float(setting.job.scale_factor),
+        seed=asked.seed,
+        calibration=Calibration(setting.part.first, setting.part.end, asked.tuned),
+        episode_minutes=runs.minutes,
+        scored_hours=runs.hours,
+        span_minutes=setting.span_minutes,
+        gaps=[GapMinutes(gap.first, gap.last) for gap in setting.workload.gaps],
+        policies={result.name: _policy(result, asked.seed, wall_s[result.name]) for result in results},
+        runs=[_run(results, index, asked.seed + index, int(offset)) for index, offset in enumerate(runs.offsets)],
+        comparison=_comparison(results),
+    )
 
 
-def _figures(hours: Hours, decisions: int) -> dict[str, Any]:
-    return {
-        "reward_mean": _round(hours.mean(hours.rewards)),
-        "latency_mean": _round(hours.mean(hours.latency)),
-        "utilisation": _round(hours.mean(hours.utilisation)),
-        "task_minutes": _round(float(hours.task_minutes.sum()) / len(hours.first)),
-        "rescales_per_day": _round(hours.rescales_per_day),
-        "worst_hour": _round(hours.worst),
-        "hours_at_latency_cap": _round(hours.hours_at_cap),
-        "decisions": decisions,
-    }
+def _run(results: Sequence[Judged], index: int, seed: int, offset: int) -> Run:
+    policies = {result.name: _figures(result.outcome.hours.run(index), result.outcome.decisions) for result in results}
+    return Run(seed=seed, offset=offset, policies=policies)
 
 
-def _policy(result: Judged, seed: int, wall_s: float) -> dict[str, Any]:
-    hours = result.outcome.hours
-    figures = _figures(hours, result.outcome.decisions)
-    tuned = result.tuned
-    return {
-        "reward_mean": figures.pop("reward_mean"),
-        "reward_ci95": [_round(bound) for bound in interval(hours, seed)],
-        **figures,
-        "wall_s": round(wall_s, 3),
-        "clairvoyant": result.name in CLAIRVOYANT,
-        "sha256": result.sha256,
-        "constants": result.constants,
-        "sizes": result.sizes,
-        "calibration_reward": _round(tuned.reward) if tuned else None,
-        "calibration_reward_as_shipped": _round(tuned.shipped_reward) if tuned else None,
-        "stand_ins": result.outcome.stand_ins,
-        "stand_in_reason": result.outcome.stand_in_reason or None,
-    }
+def _figures(hours: Hours, decisions: int) -> RunFigures:
+    return RunFigures(
+        reward_mean=_round(hours.reward),
+        latency_mean=_round(hours.mean(hours.latency)),
+        utilisation=_round(hours.mean(hours.utilisation)),
+        task_minutes=_round(float(hours.task_minutes.sum()) / len(hours.first)),
+        rescales_per_day=_round(hours.rescales_per_day),
+        worst_hour=_round(hours.worst),
+        hours_at_latency_cap=_round(hours.hours_at_cap),
+        decisions=decisions,
+    )
 
 
-def _comparison(results: Sequence[Judged]) -> dict[str, Any]:
+def _policy(result: Judged, seed: int, wall_s: float) -> PolicyFigures:
+    outcome, tuned = result.outcome, result.tuned
+    return PolicyFigures(
+        **msgspec.structs.asdict(_figures(outcome.hours, outcome.decisions)),
+        reward_ci95=[_round(bound) for bound in interval(outcome.hours, seed)],
+        wall_s=round(wall_s, 3),
+        clairvoyant=result.name in CLAIRVOYANT,
+        sha256=result.sha256,
+        constants=result.constants,
+        sizes=result.sizes,
+        calibration_reward=_round(tuned.reward) if tuned else None,
+        calibration_reward_as_shipped=_round(tuned.shipped_reward) if tuned else None,
+        stand_ins=outcome.stand_ins,
+        stand_in_reason=outcome.stand_in_reason or None,
+    )
+
+
+def _comparison(results: Sequence[Judged]) -> Comparison:
     """Return paired differences, to the best rule and of all pairs, and each policy's share of the way from static to oracle."""
     hours = {result.name: result.outcome.hours for result in results}
-    rewards = {name: own.mean(own.rewards) for name, own in hours.items()}
+    rewards = {name: own.reward for name, own in hours.items()}
     rules = [name for name in hours if name in (*RULES, FORECAST) and name not in NO_RIVALS]
     best = max(sorted(rules), key=lambda name: rewards[name]) if rules else None
     pairs = {name: {other: _difference(own, hours[other]) for other in hours if other != name} for name, own in hours.items()}
-    to_best = {name: to[best] for name, to in pairs.items() if name != best} if best is not None else {}
-    found: dict[str, Any] = {"best_rule": best, "to_best_rule": to_best, "paired": pairs, "static_to_oracle": None}
-    if STATIC in hours and ORACLE in hours:
-        width = rewards[ORACLE] - rewards[STATIC]
-        shares = {
-            name: _round((reward - rewards[STATIC]) / width) if width > 1e-9 else None
-            for name, reward in rewards.items()
-            if name not in (STATIC, ORACLE)
-        }
-        found["static_to_oracle"] = {"width": _round(width), "shares": shares}
-    return found
+    return Comparison(
+        best_rule=best,
+        to_best_rule={name: to[best] for name, to in pairs.items() if name != best} if best is not None else {},
+        paired=pairs,
+        static_to_oracle=_static_to_oracle(rewards) if STATIC in hours and ORACLE in hours else None,
+    )
 
 
-def _difference(own: Hours, other: Hours) -> dict[str, float | None]:
+def _static_to_oracle(rewards: dict[str, float]) -> StaticToOracle:
+    width = rewards[ORACLE] - rewards[STATIC]
+    shares = {
+        name: _round((reward - rewards[STATIC]) / width) if width > 1e-9 else None
+        for name, reward in rewards.items()
+        if name not in (STATIC, ORACLE)
+    }
+    return StaticToOracle(_round(width), shares)
+
+
+def _difference(own: Hours, other: Hours) -> RewardDifference:
     mean, error = paired(own, other)
-    return {"mean": _round(mean), "standard_error": None if error != error else _round(error)}
+    return RewardDifference(_round(mean), None if error != error else _round(error))
 
 
 def _round(value: float) -> float:

@@ -1,7 +1,7 @@
 """The search that calibrates a rule: rounds of places, each around the middle of the best ones so far. Pure.
 
-The single best place of a noisy score is mostly luck: constants tuned to it do badly on the next week. So only *middles* of good
-places can be chosen (and the shipped constants): where the middle of several good places is good, the optimum is flat.
+The single best place of a noisy score is mostly luck, and constants tuned to it do badly in the next week. So the search chooses
+only *middles* of good places (or the shipped constants): if the middle of several good places is good, the optimum is flat.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,27 +9,29 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from policies.answer import Float64
 from policies.graph import Int64
-from policies.proposal import Float64
 
 _PRIMES = (2, 3, 5, 7, 11, 13, 17, 19)
 ROUNDS = 3
-BEST = 5  # places whose middle is taken
-NEAR_START = 0.12  # half the width, per axis, of the part around the start that half of the first round falls into
-SPREAD_MIN = 0.03  # of a round around a middle, per axis of the unit box
+BEST = 5  # number of places whose middle is taken
+NEAR_START = 0.12  # half of the first round lies within this distance of the start, per axis
+SPREAD_MIN = 0.03  # of a round around a middle, per axis
+
+Constant = float | int | str
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One constant of a rule: a range (``low`` to ``high``, evenly in the logarithm if ``log``) or a choice of ``values``."""
+    """One constant of a rule: a range (``low`` to ``high``, logarithmic if ``log``) or a choice of ``values``."""
 
     name: str
     low: float = 0.0
     high: float = 1.0
     log: bool = False
-    values: tuple[object, ...] = ()
+    values: tuple[Constant, ...] = ()
 
-    def value(self, unit: float) -> object:
+    def value(self, unit: float) -> Constant:
         """Return the constant at a place in [0, 1]."""
         if self.values:
             return self.values[int(choice_of(unit, len(self.values)))]
@@ -37,11 +39,11 @@ class Axis:
             return float(round(self.low * (self.high / self.low) ** unit, 4))
         return float(round(self.low + (self.high - self.low) * unit, 4))
 
-    def place(self, value: object) -> float:
-        """Return where in [0, 1] a constant lies; the nearest end for one outside."""
+    def place(self, value: Constant) -> float:
+        """Return the place of a constant in [0, 1]; outside the range, the nearest end."""
         if self.values:
             return (self.values.index(value) + 0.5) / len(self.values)
-        number = float(value)  # type: ignore[arg-type]
+        number = float(value)
         share = (
             np.log(number / self.low) / np.log(self.high / self.low) if self.log else (number - self.low) / (self.high - self.low)
         )
@@ -75,7 +77,7 @@ def spread(count: int, axes: int, first: int = 1) -> Float64:
 def flat_optimum(scores: Scores, start: Float64, choices: Sequence[int], count: int) -> Found:
     """Search the unit box from ``start`` [D] in ``ROUNDS`` rounds of ``count`` places each, then score the last middle.
 
-    ``choices`` [D]: how many values an axis of choices has, 0 for a range. The middle of choices is what most good places chose.
+    ``choices`` [D]: number of values on an axis of choices, 0 for a range. The middle of choices is what most good places chose.
     """
     picks = np.array(choices)
     far = count // 2
@@ -95,13 +97,13 @@ def flat_optimum(scores: Scores, start: Float64, choices: Sequence[int], count: 
 
 
 def choice_of(places: Float64 | float, picks: Int64 | int) -> Float64:
-    """Return which of ``picks`` values places in [0, 1] stand for; 0 on a range, which has none."""
+    """Return which of ``picks`` values the places in [0, 1] stand for; 0 on a range."""
     chosen: Float64 = np.clip(np.floor(places * np.asarray(picks)), 0, np.maximum(picks, 1) - 1)
     return chosen
 
 
 def middle_of(places: Float64, values: Float64, picks: Int64) -> tuple[Float64, Float64]:
-    """Return the middle [D] of the ``BEST`` places of the choices that prevail among the best, and their spread [D]."""
+    """Return the middle [D] of the ``BEST`` places with the most common choices among the best, and their spread [D]."""
     order = np.argsort(-values, kind="stable")
     chosen = choice_of(places, picks)
     best = chosen[order[:BEST]]
@@ -119,6 +121,6 @@ def _around(middle: Float64, width: Float64, picks: Int64, units: Float64) -> Fl
     return np.where(picks > 0, other, near)
 
 
-def constants(axes: Sequence[Axis], place: Float64) -> dict[str, object]:
+def constants(axes: Sequence[Axis], place: Float64) -> dict[str, Constant]:
     """Return the constants at a place."""
     return {axis.name: axis.value(float(unit)) for axis, unit in zip(axes, place, strict=True)}

@@ -1,11 +1,11 @@
-"""What calibration may set in each rule, and within which ranges; every range holds the shipped constants well inside."""
+"""The constants that calibration may set in each rule, and their ranges; shipped constants lie well inside each range."""
 
 import msgspec
 import numpy as np
 
 from contracts.clock import MINUTE_MS
+from policies.answer import Float64
 from policies.forecast import TRENDS, Forecast, forecast_inputs
-from policies.proposal import Float64
 from policies.rules.drs import DRS
 from policies.rules.ds2 import DS2
 from policies.rules.ds2_gate import GatedDS2
@@ -17,10 +17,10 @@ from policies.rules.reading import ESTIMATES
 from policies.rules.target_utilisation import TargetUtilisation
 from policies.rules.threshold import Threshold
 from policies.sizing import Sizing
-from simulation.evaluation.search import Axis
-from simulation.evaluation.tuning import Space
-from simulation.loop import HourlyLoads
-from simulation.workload import Workload
+from simulation.evaluation.search import Axis, Constant
+from simulation.evaluation.tune import Space
+from simulation.load.workload import Workload
+from simulation.loops.hourly import HourlyLoads
 
 SHRINK = 10.0  # weight of the shipped forecast in the fit, in summed squares of the inputs
 EVERY_MINUTES = 10
@@ -66,11 +66,11 @@ def _space(axes: tuple[Axis, ...], rule: type) -> Space:
     return Space(axes, {axis.name: getattr(shipped, axis.name) for axis in axes}, lambda chosen: rule(**chosen))
 
 
-def _of_sizing(sizing: Sizing) -> dict[str, object]:
+def _of_sizing(sizing: Sizing) -> dict[str, Constant]:
     return {axis.name: getattr(sizing, axis.name) for axis in (_UTILISATION, _NEED, _SAVING)}
 
 
-def _target_utilisation(chosen: dict[str, object]) -> TargetUtilisation:
+def _target_utilisation(chosen: dict[str, Constant]) -> TargetUtilisation:
     sizing = {name: value for name, value in chosen.items() if name != "estimate"}
     rule = TargetUtilisation()
     return TargetUtilisation(sizing=msgspec.structs.replace(rule.sizing, **sizing), estimate=chosen["estimate"])  # type: ignore[arg-type]
@@ -80,7 +80,7 @@ def _forecast_space(rule: ForecastRule, part: Workload, first: int) -> Space:
     base = rule.base
     forecasts = {SHIPPED: base.forecast, FITTED: fitted(base.forecast, part, first)}
 
-    def make(chosen: dict[str, object]) -> ForecastRule:
+    def make(chosen: dict[str, Constant]) -> ForecastRule:
         sizing = {name: value for name, value in chosen.items() if name != "weights"}
         forecast = forecasts[str(chosen["weights"])]
         return ForecastRule(
@@ -95,9 +95,9 @@ def _forecast_space(rule: ForecastRule, part: Workload, first: int) -> Space:
 
 
 def fitted(shipped: Forecast, part: Workload, first: int) -> Forecast:
-    """Return the forecast fitted by ridge regression to minutes from ``first`` on, drawn towards the shipped weights.
+    """Return the forecast fitted by ridge regression to minutes from ``first`` on, pulled towards the shipped weights.
 
-    A few days are little for eight weights, hence the pull; with nothing to fit on the shipped forecast comes back.
+    The pull is needed because a few days are little data for eight weights. Without any data, the shipped forecast is returned.
     """
     requests = part.requests.astype(np.float64)
     at = np.arange(first + 120, len(requests) - shipped.horizon_minutes, EVERY_MINUTES)
@@ -107,8 +107,7 @@ def fitted(shipped: Forecast, part: Workload, first: int) -> Forecast:
     loads = np.where(part.masked, np.nan, requests)[at[:, None] - 60 + np.arange(60)]
     inputs, known = forecast_inputs(loads, HourlyLoads.of(requests, part.masked).before(at), part.trace_start_ms + at * MINUTE_MS)
     coming = (cumulated[at + shipped.horizon_minutes] - cumulated[at]) / shipped.horizon_minutes
-    gap = np.concatenate([[0], np.cumsum(part.masked)])
-    whole = gap[at + shipped.horizon_minutes] == gap[at - 60]
+    whole = part.is_whole(at, 60, shipped.horizon_minutes)
     target = np.log(np.maximum(coming, 1e-3) / np.maximum(np.nan_to_num(loads).mean(axis=1), 1e-3))
     return msgspec.structs.replace(
         shipped,

@@ -1,24 +1,23 @@
 """The best constant sizes on the calibration part: proportional vectors first, then single tasks up and down.
 
-Where records flow, latency hangs on the bottleneck alone, so the best vector is near p_i = ceil(c x d_i) for some capacity c in
-records per minute; where every stage adds its own wait, single tasks matter and the local search finds them.
+In mode ``clean`` latency depends only on the bottleneck, so the best vector is near p_i = ceil(c x d_i) for some capacity c in
+records per minute. In the other modes every stage adds its own wait, so single tasks matter; the local search finds them.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
+from policies.answer import Float64
 from policies.graph import Int64
-from policies.proposal import Float64
-from simulation.evaluation.scoring import HOUR_MINUTES, hours_of
-from simulation.evaluation.tuning import Ground
-from simulation.jobs import PARALLELISM_MAX, SizedJob
-from simulation.loop import within_limits
+from simulation.evaluation.hours import HOUR_MINUTES, hours_of
+from simulation.evaluation.tune import Ground
+from simulation.load.jobs import PARALLELISM_MAX, SizedJob
 
 FAMILY_MAX = 40
 ROUNDS = 6  # of single steps
 GAIN_MIN = 1e-4  # a step that gains less is noise
-TOGETHER = (1, 2, 4, 8, 16, 32)  # so many of the best single steps are tried at once
+TOGETHER = (1, 2, 4, 8, 16, 32)  # how many of the best single steps are tried at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +32,7 @@ def proportional(job: SizedJob, capacities: Float64) -> Int64:
     """Return int64 [C, N]: the least sizes that serve each capacity [C] in records per minute, within the limits."""
     exact = capacities[:, None] * job.service_minutes
     sizes = np.clip(np.ceil(exact - 1e-9), 1, PARALLELISM_MAX).astype(np.int64)
-    return within_limits(sizes, job)
+    return job.within_limits(sizes)
 
 
 def family(job: SizedJob, count: int = FAMILY_MAX) -> Int64:
@@ -48,9 +47,9 @@ def family(job: SizedJob, count: int = FAMILY_MAX) -> Int64:
 
 
 def best_static(ground: Ground) -> StaticSizes:
-    """Return the best vector found; deterministic."""
+    """Return the best vector found. Deterministic."""
     job = ground.job
-    uniform = within_limits(np.repeat(np.arange(1, PARALLELISM_MAX + 1)[:, None], job.size, axis=1), job)
+    uniform = job.within_limits(np.repeat(np.arange(1, PARALLELISM_MAX + 1)[:, None], job.size, axis=1))
     candidates = np.unique(np.vstack([family(job), uniform, job.start_parallelism[None]]), axis=0)
     scores = sizes_scores(candidates, ground)
     best, reward = candidates[int(np.argmax(scores))], float(scores.max())
@@ -100,6 +99,6 @@ def _stepped(sizes: Int64, reward: float, ground: Ground) -> tuple[Int64, float]
 
 
 def _together(sizes: Int64, steps: Int64) -> Int64:
-    """Return sizes with several single steps at once; a task stepped both ways moves by their sum."""
+    """Return sizes with several single steps at once; opposite steps of one task cancel out."""
     moved: Int64 = np.clip(sizes + (steps - sizes).sum(axis=0), 1, PARALLELISM_MAX)
     return moved

@@ -1,5 +1,6 @@
 """``surescale up``: the roles against a Kafka, a Redis and an engine that are there already."""
 
+import json
 import os
 import signal
 import subprocess
@@ -14,12 +15,11 @@ from contracts.commands import EventRecord, Progress
 from contracts.messages import Decision
 from contracts.settings import RoadSettings, to_environment
 from contracts.wire import decode
+from runtime.http import fetch_json, is_ok
 from runtime.kafka import LogReader
-from services.stack.local_road import fetch_json
-from services.stack.ports import free_ports
-from services.stack.process import ChildProcess
-from services.stack.road import surescale
-from services.stack.supervisor import http_ok
+from runtime.ports import free_ports
+from services.local_stack.child_process import ChildProcess
+from services.local_stack.roles import surescale
 from tests.conftest import KafkaForTests
 from tests.support.waiting import wait_until
 
@@ -48,16 +48,27 @@ def engine(road: RoadSettings, tmp_path: Path) -> Iterator[str]:
     command = surescale("engine", "--port", port, "--job", "j_1351665", "--minutes", "120", "--pace", "free", "--speed", "600")
     process = ChildProcess(command, log_path=tmp_path / "engine.log", env=to_environment(road))
     try:
-        wait_until(lambda: http_ok(f"{road.engine_url}/health"), 60.0, "the engine")
+        wait_until(lambda: is_ok(f"{road.engine_url}/health"), 60.0, "the engine")
         yield road.engine_url
     finally:
         process.stop(10.0)
 
 
-def test_the_roles_run_against_given_addresses_until_stopped(road: RoadSettings, engine: str, tmp_path: Path) -> None:
+def verdicts(road: RoadSettings) -> dict[str, str]:
+    """Return what `surescale doctor` thinks of a pipeline where all is well, by subject."""
+    done = subprocess.run(surescale("doctor", "--json"), env=os.environ | to_environment(road), capture_output=True, timeout=60)
+    found = json.loads(done.stdout)
+    assert done.returncode == 0, found
+    return {each["subject"]: each["verdict"] for each in found}
+
+
+@pytest.mark.parametrize("shared", [(), ("--one-process",)], ids=["a process each", "one process"])
+def test_the_roles_run_against_given_addresses_until_stopped(
+    road: RoadSettings, engine: str, tmp_path: Path, shared: tuple[str, ...]
+) -> None:
     """Decisions flow, the job is rescaled, the HTTP API answers, and SIGTERM ends all of it with exit code 0."""
     (http_port,) = free_ports(1)
-    command = [sys.executable, "-m", "services.cli", "up", "--http-port", str(http_port), "--spark-master", "local[2]"]
+    command = [sys.executable, "-m", "services.cli", "up", "--http-port", str(http_port), "--master", "local[2]", *shared]
     environment = os.environ | to_environment(road) | {"SURESCALE_RUN_FOLDER": str(tmp_path / "run")}
     with (tmp_path / "up.log").open("wb") as log:
         process = subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT)
@@ -79,6 +90,10 @@ def test_the_roles_run_against_given_addresses_until_stopped(road: RoadSettings,
 
         wait_until(job_was_rescaled, 120.0, "an applied command")
         assert fetch_json(f"http://127.0.0.1:{http_port}/jobs")
+        assert verdicts(road) == {
+            "surescale": "ok", "java": "ok", "kafka": "ok", "topics": "ok", "the monitor": "ok", "the Spark job": "ok",
+            "the agent": "ok", "the rescaler of sim": "ok", "redis": "ok", "engine": "ok", "policy": "ok",
+        }  # fmt: skip
     finally:
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0

@@ -28,7 +28,7 @@ if (reason := why_no_compose()) is not None and os.environ.get("SURESCALE_TEST_S
 MINUTES = 60
 ROLES = ("monitor", "spark", "agent", "rescaler", "state", "engine")
 # What has nothing to show as long as all is well.
-QUIET = {"Dead letters, late and unreadable records", "Fallbacks to the rule, by the policy asked", "Begun anew"}
+QUIET = {"Dead letters, late and unreadable records", "Fallbacks to the rule, by requested policy", "Restarts"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ def rules(road: ComposeRoad) -> list[dict[str, Any]]:
 
 def test_up_returns_when_everything_is_healthy(run: Run) -> None:
     """It says where to look, and no container is still starting."""
-    assert any("the road is up after" in line for line in run.up.said)
+    assert any("the pipeline is up after" in line for line in run.up.said)
     assert {name: len(run.states[name]) for name in ROLES} == {**dict.fromkeys(ROLES, 1), "agent": 2}
     assert {state for name in (*ROLES, "kafka", "redis", "prometheus") for state in run.states[name]} == {"running healthy 0 0"}
 
@@ -129,7 +129,7 @@ def test_prometheus_takes_every_alert_rule_and_none_fires(run: Run) -> None:
 
 
 def test_every_panel_of_the_dashboard_has_something_to_show(run: Run) -> None:
-    """But for those about trouble, of which there was none."""
+    """Except those about problems: there were none."""
     empty = {title for title, answers in run.answers.items() if not any(answers)}
     assert empty <= QUIET
 

@@ -17,8 +17,9 @@ import pytest
 from contracts.commands import RescheduleCommand, TaskChange
 from contracts.messages import ClockSegment, ClusterTopology, JobTopology, TaskSample
 from contracts.wire import encode
+from runtime.http import open_url
+from runtime.ports import free_port
 from services.engine import metrics
-from services.stack.ports import free_port
 from tests.support.metrics import scraped
 from tests.support.waiting import wait_until
 
@@ -38,10 +39,10 @@ class Engine:
 
     def ask(self, path: str, method: str = "GET", body: bytes | None = None) -> tuple[int, Any]:
         """Return status and document."""
-        request = urllib.request.Request(self.url + path, method=method, data=body)
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        headers = {"Content-Type": "application/json"} if body is not None else {}
+        request = urllib.request.Request(self.url + path, method=method, data=body, headers=headers)
         try:
-            with opener.open(request, timeout=10) as answer:
+            with open_url(request, timeout_s=10) as answer:
                 return answer.status, json.load(answer)
         except HTTPError as error:
             return error.code, json.load(error)
@@ -65,7 +66,7 @@ class Engine:
 def running_engine(*arguments: str, host: str = "127.0.0.1") -> Iterator[Engine]:
     """Run an engine until the block is left."""
     port = free_port()
-    options = ["--kafka", "none", "--pace", "free", "--job", "j_2521346", "--port", str(port), *arguments]
+    options = ["--bootstrap", "none", "--pace", "free", "--job", "j_2521346", "--port", str(port), *arguments]
     with subprocess.Popen([*SURESCALE, "engine", *options]) as process:
         engine = Engine(f"http://{host}:{port}", process)
         try:
@@ -153,7 +154,8 @@ def test_hosts_join_and_leave_by_request() -> None:
         assert (status, len(host["units"])) == (201, 4)
         assert engine.ask("/hosts/l1", "PATCH", b'{"state": "removed_soon"}')[1]["state"] == "removed_soon"
         assert engine.ask("/hosts/m1", "DELETE")[0] == 202
-        assert [event["kind"] for event in engine.get("/events?after=1")["events"]] == [
+        started = engine.get("/events")["events"][0]
+        assert [event["kind"] for event in engine.get(f"/events?after={started['event_id']}")["events"]] == [
             "host_joined",
             "host_leaving",
             "host_lost",
@@ -212,11 +214,11 @@ def test_the_engine_ends_cleanly_when_told() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--kafka", "none"], "--pace free"),
+        (["--bootstrap", "none"], "--pace free"),
         (["--job", "j_252134"], "did you mean j_2521346"),
         (["--workload", "nosuch.csv"], "neither a file nor one of clarknet, nasa"),
         (["--minutes", "30000"], "lower --minutes"),
-        (["--restart-ms", "1000"], "multiple of 15000"),
+        (["--restart-ms", "16000"], "below 15000 or a multiple"),
     ],
 )
 def test_bad_options_are_one_readable_line(arguments: list[str], words: str, tmp_path: Path) -> None:

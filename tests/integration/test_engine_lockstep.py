@@ -20,9 +20,9 @@ from contracts.settings import RoadSettings, to_environment
 from contracts.topics import CLOCK, RESCHEDULE_EVENTS, TopicNames
 from contracts.wire import decode, encode
 from runtime.backoff import wait_for
+from runtime.http import fetch_json
 from runtime.kafka import LogReader, create_topics, producer, wait_for_topics
-from services.stack.local_road import fetch_json
-from services.stack.ports import free_port
+from runtime.ports import free_port
 from tests.conftest import KafkaForTests
 from tests.support.waiting import wait_until
 

@@ -4,14 +4,18 @@ import json
 
 import pytest
 from click.testing import CliRunner, Result
+from msgspec.structs import replace
 
-from contracts.messages import ClockSegment, Decision, JobSettings
+from contracts.commands import Balance, Outcome, Progress, RescheduleCommand, SlotMove, TaskChange
+from contracts.job_settings import JobSettings
+from contracts.messages import ClockSegment, Decision, EngineEvent, JobTopology, TaskSpec
 from contracts.settings import RoadSettings
 from contracts.topics import (
     CLOCK,
     DECISIONS,
     ENGINE_EVENTS,
     JOB_SETTINGS,
+    JOB_TOPOLOGY,
     RESCHEDULE_COMMANDS,
     RESCHEDULE_EVENTS,
     SNAPSHOTS,
@@ -19,15 +23,14 @@ from contracts.topics import (
 )
 from contracts.windows import encode_window
 from runtime.kafka import create_topics, producer
-from services.agent.answering import Answerer
-from services.explain import log as explain_log
-from services.explain.command import command
-from services.explain.log import Log
-from services.road_topics import append_ms, send
+from runtime.whole_topics import append_ms, send
+from services.agent.answerer import Answerer
+from services.tools.explain import log as explain_log
+from services.tools.explain.command import command
+from services.tools.explain.log import Log
 from tests.conftest import KafkaForTests
-from tests.support.builders import JOB
-from tests.unit.services.test_agent_answering import window_at
-from tests.unit.services.test_explain import course
+from tests.support.builders import JOB, window_at
+from tests.unit.services.tools.test_explain import course
 
 pytestmark = pytest.mark.integration
 
@@ -55,6 +58,67 @@ def road(kafka: KafkaForTests) -> RoadSettings:
     for decision in (first, decided(610)):
         send(settings, DECISIONS, "sim", decision)
     return settings
+
+
+OWN_ACT = f"{JOB}@37200000/balance"
+
+
+@pytest.fixture(scope="module")
+def followed(road: RoadSettings) -> RoadSettings:
+    """The same road on which units then followed a host that was lost: the command is appended before its outcome."""
+    command_id, base = f"{JOB}#7.0", {"cluster": "sim", "job": JOB}
+    prepare = RescheduleCommand(
+        **base,
+        command_id=command_id,
+        desired_generation=7,
+        step=0,
+        action="prepare",
+        base_placement_generation=2,
+        decision_id=OWN_ACT,
+        gate_reason="desired",
+        gate_cause="trigger",
+        issued_at_ms=37_200_000,
+        changes=(TaskChange(task="map", before=2, after=2, added_units=(8,), removed_units=(2,)),),
+    )
+    commit = replace(prepare, command_id=f"{JOB}#7.1", step=1, action="commit", issued_at_ms=37_260_000)
+    outcome = Outcome(
+        **base, decision_id=OWN_ACT, span_end_ms=37_200_000, status="commanded", reason="desired", at_ms=37_200_000,
+        command_id=command_id, detail="hosts changed: 1 units go to m2",
+    )  # fmt: skip
+    look = Balance(
+        cluster="sim", generation=2, sequence=0, status="moving", reason="cheaper_hosts", at_ms=37_200_000, hosts_version=2,
+        moves=(SlotMove(job=JOB, unit=2, host="l1", to_unit=8, to_host="m2"),),
+    )  # fmt: skip
+    step = base | {"status": "applied", "desired_generation": 7}
+    lost = EngineEvent(cluster="sim", sequence=70, at_ms=37_140_000, kind="host_lost", host="l1")
+    send(road, ENGINE_EVENTS, "sim", lost)
+    for command_sent in (prepare, commit):
+        send(road, RESCHEDULE_COMMANDS, "sim", command_sent)
+    ready = Progress(**step, command_id=command_id, at_ms=37_260_000)
+    done = Progress(**step, command_id=commit.command_id, at_ms=37_261_000)
+    for record in (look, outcome, ready, done):
+        send(road, RESCHEDULE_EVENTS, "sim", record)
+    named = JobTopology(job=JOB, version=1, at_ms=0, tasks=(TaskSpec(task="map", label="Map of clicks"),))
+    send(road, JOB_TOPOLOGY, JOB, named)
+    return road
+
+
+@pytest.mark.parametrize("asked", [OWN_ACT, f"{JOB}#7.0", f"{JOB}#7.1"])
+def test_an_act_that_no_policy_decided_is_found_with_its_cause_and_all_its_steps(followed: RoadSettings, asked: str) -> None:
+    """By its own id and by the ids of its commands."""
+    found = json.loads(explain(followed, asked, "--json").output)
+    assert (found["own_act"], found["look"]["moves"][0]["to_host"]) == ("balance", "m2")
+    assert [each["command_id"] for each in found["commands"]] == [f"{JOB}#7.0", f"{JOB}#7.1"]
+    assert [each["command_id"] for each in found["progress"]] == [f"{JOB}#7.0", f"{JOB}#7.1"]
+    assert [each["kind"] for each in found["engine_events"]] == ["host_lost"]
+    assert "Map of clicks" in explain(followed, asked).output
+
+
+def test_what_no_policy_decided_cannot_be_decided_again(followed: RoadSettings) -> None:
+    """There is no window that it came from."""
+    refused = explain(followed, OWN_ACT, "--recompute")
+    assert refused.exit_code == 2
+    assert "no policy decided this" in refused.output
 
 
 def decided(minute: int) -> Decision:
@@ -101,7 +165,7 @@ def test_deciding_again_from_kafka_gives_the_same_bytes(road: RoadSettings) -> N
         ([f"{JOB}@1/sure"], "no decision 'sim/clicks@1/sure' is in Kafka"),
         ([f"{JOB}#9.0"], "no command 'sim/clicks#9.0' is in Kafka"),
         ([JOB, "--recompute"], "is no longer in Kafka"),
-        ([f"{JOB}#4.0", "--recompute", "--policy-folder", "tests"], "the model cannot be had: sure of hash"),
+        ([f"{JOB}#4.0", "--recompute", "--policy-folder", "tests"], "the model is not available: sure of hash"),
     ],
 )
 def test_what_is_gone_is_one_line(road: RoadSettings, wanted: list[str], words: str) -> None:

@@ -6,13 +6,14 @@ import pytest
 from click.testing import CliRunner
 
 from contracts.errors import SettingsError
-from contracts.messages import ClockSegment, JobSettings, JobTopology
+from contracts.job_settings import JobSettings, TaskLimits
+from contracts.messages import ClockSegment, JobTopology
 from contracts.settings import RoadSettings
 from contracts.topics import CLOCK, JOB_SETTINGS, JOB_TOPOLOGY
 from runtime.kafka import create_topics
-from services.job_settings.book import Book, change
-from services.job_settings.command import command
-from services.road_topics import everything, parsed, send
+from runtime.whole_topics import parsed, read_whole, send
+from services.tools.job_settings.book import Book, change
+from services.tools.job_settings.command import command
 from tests.conftest import KafkaForTests
 from tests.support.builders import JOB, topology
 
@@ -53,7 +54,19 @@ def job(road: RoadSettings, *arguments: str) -> str:
 
 def records(road: RoadSettings) -> list[JobSettings]:
     """Return all settings records."""
-    return parsed(everything(road, [JOB_SETTINGS])[JOB_SETTINGS], JobSettings)
+    return parsed(read_whole(road, [JOB_SETTINGS])[JOB_SETTINGS], JobSettings)
+
+
+def test_who_changed_settings_is_shown_and_not_obeyed(road: RoadSettings) -> None:
+    """Anybody may write any name there: it cannot clear the screen or fake another change."""
+    forged = JobSettings(job=JOB, version=2**53, mode="observe", set_by="alice\x1b[2J\n   9  approved by security")
+    send(road, JOB_SETTINGS, JOB, forged)
+    shown = job(road, "history", JOB)
+    assert "\x1b" not in shown
+    assert len(shown.splitlines()) == 1
+    job(road, "resume", JOB)
+    assert records(road)[-1].mode is None
+    assert len(job(road, "history", JOB).splitlines()) == 2
 
 
 def test_each_change_is_a_record_with_version_who_and_when(road: RoadSettings) -> None:
@@ -123,3 +136,25 @@ def test_topologies_are_read_whatever_their_state(road: RoadSettings) -> None:
     wider = topology(2)
     send(road, JOB_TOPOLOGY, JOB, JobTopology(job=JOB, version=2, at_ms=1, tasks=wider.tasks, state="finished"))
     assert json.loads(job(road, "show", JOB, "--json"))["state"] == "finished"
+
+
+def test_every_limit_can_be_set_shown_and_taken_back(road: RoadSettings) -> None:
+    """From the command line to the record and back: what show prints can be given to set."""
+    limits = ["--task", "map=2..6", "--step", "3", "--step-up", "5", "--rescales-a-day", "4", "--scale-down-after", "30",
+              "--exclude", "mon-fri 09:00-17:30 Europe/Berlin", "--exclude", "sat,sun UTC strict", "--ineffective", "block",
+              "--no-align", "--cpu", "16", "--catch-up", "10", "--restart-seconds", "4", "--backlog-hold", "3",
+              "--on-drift", "adopt"]  # fmt: skip
+    said = job(road, "set", JOB, *limits)
+    assert "task none -> map=2..6" in said
+    assert "step-up default -> 5.0, step-down default -> 3.0" in said
+    written = records(road)[-1]
+    assert written.tasks == {"map": TaskLimits(parallelism_min=2, parallelism_max=6)}
+    assert (written.step_up_max, written.step_down_max, written.align, written.on_drift) == (5.0, 3.0, False, "adopt")
+    shown = json.loads(job(road, "show", JOB, "--json"))
+    assert shown["tasks"] == ["map=2..6"]
+    assert shown["excluded"] == ["mon,tue,wed,thu,fri 09:00-17:30 Europe/Berlin", "sat,sun UTC strict"]
+    assert (shown["rescales_a_day_max"], shown["cpu_limit"], shown["backlog_hold_minutes"]) == (4, 16.0, 3.0)
+    assert "already say so" in job(road, "set", JOB, *(part for text in shown["excluded"] for part in ("--exclude", text)))
+    job(road, "set", JOB, "--exclude", "none", "--task", "map=free", "--rescales-a-day", "default", "--step-up", "default")
+    after = records(road)[-1]
+    assert (after.excluded, after.tasks, after.rescales_a_day_max, after.step_up_max) == ((), {}, None, None)

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Message
 
+from benchmarks.road.fleet import FIRST_MINUTE, Fleet
 from contracts.clock import MINUTE_MS
 from contracts.ids import cluster_of
 from contracts.messages import Decision
@@ -21,11 +22,10 @@ from contracts.settings import RoadSettings, to_environment
 from contracts.topics import DECISIONS, SNAPSHOTS, TASK_METRICS, TopicNames
 from contracts.windows import Window, decode_window
 from contracts.wire import decode, encode
+from runtime.http import fetch_json
 from runtime.kafka import LogReader, create_topics, producer
-from services.bench.fleet import FIRST_MINUTE, Fleet
-from services.stack.local_road import fetch_json
-from services.stack.ports import free_port
-from services.stack.road import spark_environment
+from runtime.ports import free_port
+from services.local_stack.roles import spark_environment
 from tests.conftest import KafkaForTests
 from tests.support.waiting import wait_until
 
@@ -177,7 +177,7 @@ def minute_of(window: Window) -> int:
 
 
 def test_a_killed_agents_partitions_are_taken_over(road: ManyJobs) -> None:
-    """Killed with windows before it: every span is decided all the same, and what comes twice is the same byte for byte."""
+    """Killed with windows before it: every span is still decided, and what comes twice is the same byte for byte."""
     jobs, minutes = range(2, 12), range(60, 90)
     road.send(jobs, range(60, 75))
     wait_until(

@@ -13,18 +13,22 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaException
 
-from contracts.messages import ClusterTopology, EngineEvent, JobTopology, MinuteMarker, TaskSample
+from contracts.messages import ClockSegment, ClusterTopology, EngineEvent, JobTopology, MinuteMarker, TaskSample
 from contracts.settings import RoadSettings, to_environment
-from contracts.topics import CLUSTER_TOPOLOGY, ENGINE_EVENTS, JOB_TOPOLOGY, TASK_METRICS
+from contracts.topics import CLOCK, CLUSTER_TOPOLOGY, ENGINE_EVENTS, JOB_TOPOLOGY, TASK_METRICS
 from contracts.wire import decode, encode
 from monitor import metrics
+from monitor.service import Monitor
+from monitor.settings import MonitorSettings
+from monitor.sources.flink.source import FlinkSource
 from runtime.backoff import wait_for
-from runtime.kafka import LogReader, create_topics
-from services.health import NotWell, ask
-from services.stack.ports import free_port
+from runtime.kafka import LogReader, create_topics, producer
+from runtime.ports import free_port
+from services.tools.health import NotWell, ask
 from tests.conftest import KafkaForTests
 from tests.support.engine_stub import CLUSTER, EVENT, HISTORY, MINUTE, EngineStub, job_chain, sample_of
 from tests.support.metrics import scraped
+from tests.support.played_flink import PlayedFlink, QuickClock, played
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
@@ -68,6 +72,10 @@ class MonitorRoad:
         found = [decode(value, Message) for value in self.read(TASK_METRICS) if BROKEN not in value]
         return [record for record in found if record.job == job]
 
+    def jobs_shown(self) -> set[str]:
+        """Return the jobs whose topology was published."""
+        return {decode(value, JobTopology).job for value in self.read(JOB_TOPOLOGY)}
+
     def marked(self, job: str = JOB) -> list[int]:
         """Return the minutes marked for a job."""
         return [record.minute_end_ms // MINUTE for record in self.records(job) if isinstance(record, MinuteMarker)]
@@ -89,6 +97,24 @@ class MonitorRoad:
         return wait_for("topics", new, expected=(KafkaException,), stop=threading.Event(), log=logging.getLogger("test"))
 
 
+@contextlib.contextmanager
+def watching(settings: RoadSettings, flink: PlayedFlink) -> Iterator[None]:
+    """Run a monitor in front of a played Flink, under a clock on which a minute takes a second and a half."""
+    own = MonitorSettings(
+        bootstrap=settings.bootstrap, topic_prefix=settings.topic_prefix, engine="flink", engine_url=flink.url, cluster="flink"
+    )
+    stop = threading.Event()
+    monitor = Monitor(own, FlinkSource(own, QuickClock), stop=stop, log=logging.getLogger("test"))
+    thread = threading.Thread(target=monitor.run)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(20)
+    assert not thread.is_alive()
+
+
 @pytest.fixture
 def road(kafka: KafkaForTests, tmp_path: Path) -> Iterator[MonitorRoad]:
     """A road of its own."""
@@ -107,7 +133,7 @@ def engine() -> Iterator[EngineStub]:
 
 def test_a_minute_travels_whole_and_in_order(road: MonitorRoad, engine: EngineStub) -> None:
     """Samples before their marker, topology with each marker, history with the first, hosts and events on their topics."""
-    road.start("--engine", engine.url)
+    road.start("--engine-url", engine.url)
     road.await_minutes(1, 2, 3)
     records = road.records()
     assert [type(record) for record in records] == [TaskSample, MinuteMarker] * 3
@@ -123,7 +149,7 @@ def test_a_minute_travels_whole_and_in_order(road: MonitorRoad, engine: EngineSt
 def test_the_metrics_rise_with_what_was_acknowledged(road: MonitorRoad, engine: EngineStub) -> None:
     """Records by topic, minutes and samples, and how far each job has come."""
     port = free_port()
-    road.start("--engine", engine.url, "--health-port", str(port))
+    road.start("--engine-url", engine.url, "--health-port", str(port))
     road.await_minutes(1, 2, 3)
     wait_until(
         lambda: scraped(port).of(metrics.LAST_MINUTE, streaming_job=JOB) == 3 * MINUTE / 1000, what="the last acknowledgement"
@@ -138,14 +164,30 @@ def test_the_metrics_rise_with_what_was_acknowledged(road: MonitorRoad, engine: 
 
 def test_a_killed_monitor_goes_on_behind_its_last_marker(road: MonitorRoad, engine: EngineStub) -> None:
     """It keeps no state of its own: the topic says how far it came."""
-    first = road.start("--engine", engine.url)
+    first = road.start("--engine-url", engine.url)
     road.await_minutes(1, 2, 3)
     first.kill()
     first.wait(10)
     engine.add_minutes(JOB, range(4, 6))
-    road.start("--engine", engine.url)
+    road.start("--engine-url", engine.url)
     road.await_minutes(1, 2, 3, 4, 5)
     assert [record.sampled_at_ms // MINUTE for record in road.records() if isinstance(record, TaskSample)] == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("clock", [None, 10 * MINUTE], ids=["wall clock", "clock of the pipeline"])
+def test_a_forged_marker_of_the_future_hides_no_job(road: MonitorRoad, engine: EngineStub, clock: int | None) -> None:
+    """A monitor that starts again believes no marker ahead of the clock."""
+    forged_ms = 2**52 // MINUTE * MINUTE if clock is None else 60 * MINUTE
+    segment = ClockSegment(road="main", sequence=1, e0_ms=0, w0_ms=0, speed=1e6, until_ms=clock or 0)
+    client = producer(road.settings)
+    for topic, record in [
+        (TASK_METRICS, MinuteMarker(job=JOB, minute_end_ms=forged_ms, topology=job_chain(JOB))),
+        *([(CLOCK, segment)] if clock is not None else []),
+    ]:
+        client.produce(f"{road.settings.topic_prefix}{topic}", encode(record), key=JOB.encode())
+    assert client.flush(20) == 0
+    road.start("--engine-url", engine.url)
+    wait_until(lambda: sorted(road.marked())[:3] == [1, 2, 3], what="the minutes of the job")
 
 
 def test_a_monitor_is_ready_while_its_engine_answers(road: MonitorRoad) -> None:
@@ -160,7 +202,7 @@ def test_a_monitor_is_ready_while_its_engine_answers(road: MonitorRoad) -> None:
     with EngineStub() as engine:
         engine.add_minutes(JOB, range(1, 4))
         address = int(engine.url.rpartition(":")[2])
-        road.start("--engine", engine.url, "--health-port", str(port))
+        road.start("--engine-url", engine.url, "--health-port", str(port))
         wait_until(lambda: is_ready() is True, what="the monitor")
     wait_until(lambda: is_ready() is False, what="the monitor to miss its engine")
     with EngineStub(address) as engine:
@@ -174,7 +216,7 @@ def test_a_job_that_fails_or_hangs_does_not_stop_the_others(road: MonitorRoad, e
     engine.add_minutes("sim/slow", range(1, 3))
     engine.failing.add(OTHER)
     engine.slow["sim/slow"] = threading.Event()
-    road.start("--engine", engine.url)
+    road.start("--engine-url", engine.url)
     road.await_minutes(1, 2, 3)
     assert road.marked(OTHER) == road.marked("sim/slow") == []
     engine.failing.clear()
@@ -190,7 +232,7 @@ def test_a_new_topology_is_published_before_the_minute_it_belongs_to(road: Monit
     cyclic = json.loads(encode(job_chain(JOB, version=3)))
     cyclic["tasks"][0]["upstream"] = ["sink"]
     engine.add_minutes(JOB, range(6, 7), decode(json.dumps(cyclic), JobTopology))
-    road.start("--engine", engine.url)
+    road.start("--engine-url", engine.url)
     road.await_minutes(1, 2, 3, 4, 5, 6)
     assert [decode(value, JobTopology).version for value in road.read(JOB_TOPOLOGY)] == [1, 2]
     markers = [record for record in road.records() if isinstance(record, MinuteMarker)]
@@ -198,8 +240,8 @@ def test_a_new_topology_is_published_before_the_minute_it_belongs_to(road: Monit
 
 
 def test_a_job_that_leaves_and_comes_back_is_announced_again(road: MonitorRoad, engine: EngineStub) -> None:
-    """Its minutes go on, and its topology and load history are sent anew: it may be another job under the same name."""
-    road.start("--engine", engine.url)
+    """Its minutes go on, and its topology and load history are sent again: it may be another job under the same name."""
+    road.start("--engine-url", engine.url)
     road.await_minutes(1, 2, 3)
     left = engine.minutes.pop(JOB)
     wait_until(lambda: "watching ends" in road.log(), what="the end of watching")
@@ -211,11 +253,36 @@ def test_a_job_that_leaves_and_comes_back_is_announced_again(road: MonitorRoad, 
     assert last.load_history == HISTORY
 
 
+def test_a_flink_job_that_ends_is_published_as_ended(road: MonitorRoad) -> None:
+    """While it was watched, and also while no monitor was there; before that it runs."""
+
+    def states(job: str) -> list[str]:
+        found = [decode(value, JobTopology) for value in road.read(JOB_TOPOLOGY)]
+        return [topology.state for topology in found if topology.job == job]
+
+    def ends(flink: PlayedFlink, state: str, *, name: str = "", jid: str = "") -> None:
+        jobs = flink.body("GET /jobs/overview")["jobs"]
+        entry = next(job for job in jobs if job["name"] == name or (jid and job["jid"].startswith(jid)))
+        entry["state"] = state
+
+    with played("2.3.0", "running") as flink:
+        with watching(road.settings, flink):
+            wait_until(lambda: "running" in states("flink/orders"), what="the running job")
+            ends(flink, "FAILED", name="Orders v17")
+            wait_until(lambda: states("flink/orders")[-1] == "failed", what="its end")
+        lonely = next(job for job in road.jobs_shown() if job.startswith("flink/team a"))
+        ends(flink, "CANCELED", jid=lonely.partition("~")[2])
+        with watching(road.settings, flink):
+            wait_until(lambda: states(lonely)[-1] == "finished", what="the end that nobody saw")
+        said = [*states(lonely), *states("flink/orders")]
+        assert (said.count("finished"), said.count("failed")) == (1, 1), "each once"
+
+
 def test_a_malformed_sample_travels_as_it_is(road: MonitorRoad, engine: EngineStub) -> None:
     """The minute's good samples and its marker are not held up."""
     bad = json.loads(encode(sample_of(JOB, 4))) | {"records_in": -1}
     engine.add_minutes(JOB, range(4, 5), None, bad)
-    road.start("--engine", engine.url)
+    road.start("--engine-url", engine.url)
     road.await_minutes(1, 2, 3, 4)
     assert [json.loads(value) for value in road.read(TASK_METRICS) if BROKEN in value] == [bad]
     assert sample_of(JOB, 4) in road.records()
@@ -224,7 +291,7 @@ def test_a_malformed_sample_travels_as_it_is(road: MonitorRoad, engine: EngineSt
 def test_an_engine_that_is_away_is_waited_for(road: MonitorRoad) -> None:
     """The monitor says so, and goes on when the engine is there; SIGTERM ends it in order."""
     port = free_port()
-    monitor = road.start("--engine", f"http://127.0.0.1:{port}")
+    monitor = road.start("--engine-url", f"http://127.0.0.1:{port}")
     wait_until(lambda: "waiting for the engine" in road.log(), what="the word")
     with EngineStub(port) as engine:
         engine.add_minutes(JOB, range(1, 3))

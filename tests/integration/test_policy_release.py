@@ -11,19 +11,19 @@ import pytest
 from click.testing import CliRunner, Result
 
 from contracts.clock import MINUTE_MS
-from contracts.messages import ClockSegment, Decision, JobSettings, PolicyRelease
+from contracts.job_settings import JobSettings
+from contracts.messages import ClockSegment, Decision, PolicyRelease
 from contracts.settings import RoadSettings, to_environment
 from contracts.topics import CLOCK, DECISIONS, JOB_SETTINGS, POLICY_RELEASES, SNAPSHOTS, TopicNames
 from contracts.windows import encode_window
 from policies.registry import SHIPPED
+from policies.released_policy import card_hash
 from runtime.kafka import LogReader, create_topics, producer
-from services.policy_releases.command import command
-from services.policy_releases.folder import card_hash
-from services.road_topics import everything, parsed, send
+from runtime.whole_topics import parsed, read_whole, send
+from services.tools.policy_releases.command import command
 from tests.conftest import KafkaForTests
-from tests.support.builders import JOB
+from tests.support.builders import JOB, window_at
 from tests.support.waiting import wait_until
-from tests.unit.services.test_agent_answering import window_at
 
 pytestmark = pytest.mark.integration
 
@@ -53,7 +53,7 @@ class Road:
 
     def releases(self) -> list[PolicyRelease]:
         """Return all records of releases."""
-        return parsed(everything(self.settings, [POLICY_RELEASES])[POLICY_RELEASES], PolicyRelease)
+        return parsed(read_whole(self.settings, [POLICY_RELEASES])[POLICY_RELEASES], PolicyRelease)
 
     def _arrived(self, minute: int) -> Decision | None:
         for decision in parsed(self._reader.read_to_end(), Decision):

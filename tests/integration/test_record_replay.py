@@ -14,7 +14,8 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from contracts.ids import cluster_of
-from contracts.messages import JobSettings, MinuteMarker, TaskSample
+from contracts.job_settings import JobSettings
+from contracts.messages import MinuteMarker, TaskSample
 from contracts.settings import RoadSettings
 from contracts.topics import DECISIONS, JOB_SETTINGS, JOB_TOPOLOGY, SNAPSHOTS, TASK_METRICS
 from contracts.windows import Window, encode_window
@@ -25,7 +26,7 @@ from spark_streaming.minutes import MinuteRules, Minutes
 from tests.conftest import KafkaForTests
 from tests.support.builders import JOB, sample, topology
 from tests.support.record_columns import records_of
-from tests.unit.services.recording_windows import FIRST_MINUTE, decided, windows
+from tests.unit.services.tools.recording.windows import FIRST_MINUTE, decided, windows
 
 pytestmark = pytest.mark.integration
 
@@ -60,7 +61,7 @@ class Recorded:
 
     def replay(self, origin: str, *arguments: str) -> dict[str, Any]:
         """Replay and return the document."""
-        done = self.surescale("replay", "--from", origin, "--json", *arguments)
+        done = self.surescale("replay", origin, "--json", *arguments)
         assert done.returncode == 0, done.stderr
         return dict(json.loads(done.stdout))
 
@@ -110,10 +111,10 @@ def test_a_recorded_hour_replays_to_the_same_decisions_from_file_and_from_topic(
 def test_two_policies_are_laid_side_by_side(hour: Recorded) -> None:
     """People get a table with a column per policy, the figures and the agreement."""
     path = hour.record("hour.ssrec", "--job", JOB)
-    done = hour.surescale("replay", "--from", str(path), "--policy", "target-utilisation", "--policy", "hold")
+    done = hour.surescale("replay", str(path), "--policy", "target-utilisation", "--policy", "hold")
     assert done.returncode == 0, done.stderr
     assert "replays to the same decisions, byte for byte: 6 of 6" in " ".join(done.stdout.split())
-    assert "hold: no decisions of it were recorded to compare with" in " ".join(done.stdout.split())
+    assert "hold: it has no recorded decisions to compare with" in " ".join(done.stdout.split())
 
 
 def test_a_stretch_of_time_holds_only_its_windows(hour: Recorded) -> None:
@@ -131,10 +132,10 @@ def test_what_cannot_be_recorded_or_replayed_is_one_line_and_changes_nothing(hou
     cut.write_bytes(path.read_bytes()[:-300])
     before = {file: file.read_bytes() for file in hour.folder.iterdir()}
     for arguments, message in [
-        (["replay", "--from", str(cut)], "cut off"),
-        (["replay", "--from", str(path), "--job", "sim/ghost"], "no windows of sim/ghost"),
-        (["replay", "--from", "nothing"], "neither a file nor one of the topics"),
-        (["replay", "--from", str(path), "--through", "spark"], "no task metrics of any job"),
+        (["replay", str(cut)], "truncated or altered"),
+        (["replay", str(path), "--job", "sim/ghost"], "no windows of sim/ghost"),
+        (["replay", "nothing"], "neither a file nor one of the topics"),
+        (["replay", str(path), "--through", "spark"], "no task metrics of any job"),
         (["record", "--out", str(path), "--job", JOB], "exists; name another file"),
         (["record", "--out", str(path) + "2", "--job", "sim/ghost"], "no records of job sim/ghost"),
     ]:
@@ -158,7 +159,7 @@ def test_a_broker_that_is_away_is_one_line(tmp_path: Path) -> None:
 def metrics(road: Recorded) -> Recorded:
     """Twenty minutes of task metrics as a monitor sends them, new settings after the first span, and the decisions on them.
 
-    The windows are reckoned here, by the pure step of the Spark job, from the records as the broker took them.
+    The windows are computed here, by the pure step of the Spark job, from the records as the broker took them.
     """
     client = producer(road.settings)
     _send(client, road, JOB_TOPOLOGY, JOB, encode(topology()))
@@ -168,7 +169,7 @@ def metrics(road: Recorded) -> Recorded:
             _send(client, road, JOB_SETTINGS, JOB, encode(TIGHT))
             assert client.flush(20) == 0
     assert client.flush(20) == 0
-    made = _reckoned(road.settings)
+    made = _computed_windows(road.settings)
     decisions = decided([made[9]], "target-utilisation") + decided([made[19]], "target-utilisation", settings=TIGHT)
     for decision in decisions:
         _send(client, road, DECISIONS, cluster_of(JOB), encode(decision))
@@ -186,7 +187,7 @@ def _send_minute(client: Producer, road: Recorded, minute: int) -> None:
     assert client.flush(20) == 0
 
 
-def _reckoned(settings: RoadSettings) -> list[Window]:
+def _computed_windows(settings: RoadSettings) -> list[Window]:
     reader = LogReader(settings, [TASK_METRICS])
     records = [
         (Coordinates(record.partition() or 0, record.offset() or 0, record.timestamp()[1]), decode(record.value(), Metric))

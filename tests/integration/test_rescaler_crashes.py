@@ -10,11 +10,13 @@ import msgspec
 import pytest
 
 from contracts.messages import DeadLetter, Decision
+from contracts.rescaler_state import BALANCE, PLACEMENT, ClusterMemory
 from contracts.topics import CLUSTER_TOPOLOGY, DEAD_LETTERS, DECISIONS, JOB_TOPOLOGY
 from contracts.wire import decode
 from rescaler.actuators.fake import FakeEngine
-from rescaler.control.memory import BALANCE, PLACEMENT, ClusterMemory, JobMemory
-from rescaler.service.session import remembered
+from rescaler.control.job.memory import JobMemory
+from rescaler.control.job.record import restored
+from rescaler.service.active import remembered
 from rescaler.service.settings import RescalerSettings
 from tests.conftest import KafkaForTests
 from tests.support.controller_world import JOB, MINUTE_MS, START_MS, carried_out, cluster, decision, job
@@ -53,10 +55,12 @@ def road(kafka: KafkaForTests) -> Iterator[Road]:
 
 def memory_of(road: Road) -> tuple[JobMemory, ClusterMemory]:
     """What the rescaler has written down of the job and of the cluster."""
-    bodies = {(record.kind, record.id): bytes(record.body) for record in remembered(road.settings)}
-    of_job = decode(bodies["job", JOB], JobMemory) if ("job", JOB) in bodies else JobMemory(job=JOB)
-    placement = bodies.get(("cluster", PLACEMENT))
-    return of_job, decode(placement, ClusterMemory) if placement else ClusterMemory()
+    records = {(record.kind, record.id): record for record in remembered(road.settings)}
+    of_job, placement = records.get(("job", JOB)), records.get(("cluster", PLACEMENT))
+    return (
+        restored(of_job) if of_job else JobMemory(job=JOB),
+        decode(bytes(placement.body), ClusterMemory) if placement else ClusterMemory(),
+    )
 
 
 def is_over(road: Road) -> bool:
@@ -95,9 +99,9 @@ def test_a_rescale_survives_a_crash_between_any_two_writes(road: Road) -> None:
         (f"{JOB}#1.1", "commit"),
     ]
     memory, placed = memory_of(road)
-    assert (memory.rescaling, memory.outstanding, memory.failures) == (None, None, 0)
-    assert (memory.applied_generation, placed.placement_generation) == (1, 1)
-    assert set(memory.applied_units) == {"map", "join"}
+    assert (memory.underway, memory.failures) == (None, 0)
+    assert (memory.applied.generation, placed.placement_generation) == (1, 1)
+    assert set(memory.applied.units) == {"map", "join"}
     assert not [progress for progress in road.progress if progress.status == "failed"]
     assert road.engine.look(JOB).generation == 1
 

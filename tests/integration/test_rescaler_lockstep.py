@@ -19,33 +19,25 @@ import pytest
 from confluent_kafka import Producer
 
 from contracts.clock import MINUTE_MS
-from contracts.messages import (
-    ClusterTopology,
-    EngineEvent,
-    HourlyLoad,
-    JobSettings,
-    JobTopology,
-    Message,
-    MinuteMarker,
-    TaskSample,
-)
+from contracts.job_settings import JobSettings
+from contracts.messages import ClusterTopology, EngineEvent, HourlyLoad, JobTopology, Message, MinuteMarker, TaskSample
 from contracts.settings import to_environment
 from contracts.topics import CLUSTER_TOPOLOGY, DECISIONS, ENGINE_EVENTS, JOB_SETTINGS, JOB_TOPOLOGY, TOPICS, TopicNames
-from contracts.windows import Window
 from contracts.wire import encode
+from policies.answer import Answer, answer_in_ratios
 from policies.decide import decide
 from policies.policy import is_span_end
-from policies.proposal import Answer, RawAnswer
-from rescaler.episode import run_twin
+from policies.question import Question
 from rescaler.service.settings import RescalerSettings
+from rescaler.twin import run_twin
+from runtime.http import fetch_json
 from runtime.kafka import create_topics, producer, wait_for_topics
-from services.stack.local_road import fetch_json
-from services.stack.ports import free_ports
-from services.stack.report import read_figures
-from simulation.costs import with_learners
-from simulation.engine import RunOptions
-from simulation.jobs import load_job
-from simulation.workload import load_workload
+from runtime.ports import free_ports
+from services.local_stack.road_figures import read_figures
+from simulation.engine.cluster import RunOptions
+from simulation.load.jobs import load_job
+from simulation.load.workload import load_workload
+from simulation.model.costs import with_learners
 from spark_streaming.columns import Coordinates
 from spark_streaming.minutes import MinuteRules, Minutes
 from tests.conftest import KafkaForTests
@@ -67,11 +59,12 @@ class Jumpy:
     sha256: str = ""
     floor_applies: bool = False
 
-    def answer(self, window: Window, settings: JobSettings, seed: int) -> Answer:
-        """Return ratios between a half and a double, for every third window or so none."""
-        draw = np.random.default_rng([window.window_end_ms // MINUTE_MS, len(window.job), seed])
-        ratios = draw.uniform(0.5, 2.0, len(window.topology.tasks))
-        return RawAnswer(np.ones_like(ratios) if draw.random() < 0.3 else ratios, "as drawn")
+    def answer(self, question: Question) -> Answer:
+        """Want between a half and a double, for every third window or so no change."""
+        window = question.window
+        draw = np.random.default_rng([window.window_end_ms // MINUTE_MS, len(window.job), question.seed])
+        ratios = draw.uniform(0.5, 2.0, len(question.current))
+        return answer_in_ratios(np.ones_like(ratios) if draw.random() < 0.3 else ratios, question.current, "as drawn")
 
 
 @dataclass

@@ -6,7 +6,7 @@ import pytest
 
 from rescaler.actuators.fake import FakeEngine
 from rescaler.service.settings import RescalerSettings
-from services.stack.broker import LocalBroker
+from services.local_stack.broker import LocalBroker
 from tests.support.controller_world import JOB, MINUTE_MS, START_MS, decision
 from tests.support.rescaler_road import health, is_active, opened, served, started
 from tests.support.waiting import wait_until

@@ -5,10 +5,12 @@ import signal
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 import pytest
 
+from contracts.errors import SurescaleError
 from contracts.messages import (
     DeadLetter,
     JobTopology,
@@ -19,16 +21,18 @@ from contracts.topics import (
     JOB_SETTINGS,
     JOB_TOPOLOGY,
     RESCALER_STATE,
+    RESCHEDULE_COMMANDS,
     TOPICS,
+    TopicNames,
 )
 from contracts.wire import decode
 from rescaler.actuators.fake import FakeEngine
 from rescaler.service import metrics
+from rescaler.service.active import remembered
 from rescaler.service.partitions import partition_of
-from rescaler.service.session import remembered
 from rescaler.service.settings import RescalerSettings
 from runtime.kafka import producer
-from services.stack.ports import free_ports
+from runtime.ports import free_ports
 from tests.conftest import KafkaForTests
 from tests.support.controller_world import JOB, MINUTE_MS, START_MS, decision, job
 from tests.support.metrics import scraped
@@ -141,6 +145,45 @@ def test_a_record_of_the_view_that_makes_no_sense_is_ignored(road: Road) -> None
     assert health(port)["rejected"] == 2
 
 
+def test_a_forged_command_changes_nothing(road: Road) -> None:
+    """Anybody may write to the topic; only what the rescaler remembers as outstanding reaches the engine."""
+    _, port = road.process()
+    act, later = decision(T0, {"map": 4}), decision(T0 + 3 * MINUTE_MS, {"map": 3})
+    road.decide(act)
+    wait_until(lambda: road.statuses() == ["accepted"], 60, "the acceptance")
+    (own,) = road.commands
+    forgeries: list[dict[str, Any]] = [
+        {"command_id": "whatever-i-like"},
+        {"desired_generation": 2**53, "command_id": f"{JOB}#{2**53}.0"},
+        {"changes": (msgspec.structs.replace(own.changes[0], units=(8, 9, 10, 11)),)},
+        {"job": "sim/nobody"},
+    ]
+    for forged in forgeries:
+        road.send(RESCHEDULE_COMMANDS, "sim", msgspec.structs.replace(own, **forged))
+    wait_until(lambda: health(port).get("unknown_commands") == len(forgeries), 20, "the refusals")
+    road.clock(T0 + 2 * MINUTE_MS)
+    wait_until(lambda: "applied" in road.statuses(), 20, "the end of the rescale")
+    road.clock(T0 + 3 * MINUTE_MS)
+    road.decide(later)
+    wait_until(lambda: road.statuses()[2:] == ["accepted", "applied", "accepted"], 30, "the next rescale, with its learners")
+    assert road.engine.asked == [f"{JOB}#1.0", f"{JOB}#2.0", f"{JOB}#2.1"]
+
+
+def test_a_copy_of_the_command_under_way_changes_nothing(road: Road) -> None:
+    """Applying a command twice changes nothing, so a copy does not supersede its original."""
+    _, port = road.process()
+    road.decide(decision(T0, {"map": 4}))
+    wait_until(lambda: road.statuses() == ["accepted"], 60, "the acceptance")
+    (own,) = road.commands
+    road.send(RESCHEDULE_COMMANDS, "sim", own)
+    road.send(RESCHEDULE_COMMANDS, "sim", msgspec.structs.replace(own, command_id="read-after-the-copy"))
+    wait_until(lambda: health(port).get("unknown_commands") == 1, 20, "the record after the copy")
+    road.clock(T0 + 2 * MINUTE_MS)
+    wait_until(lambda: len(road.statuses()) > 1, 20, "the end of the rescale")
+    assert road.statuses() == ["accepted", "applied"]
+    assert road.engine.asked == [own.command_id]
+
+
 def test_killed_at_any_time_nothing_is_missing_or_doubled(road: Road) -> None:
     """Killed again and again while decisions come in, the rescaler answers each once, and each command is asked for."""
     acts = [decision(T0 + index, {"map": 3 + index % 5}) for index in range(60)]
@@ -192,6 +235,24 @@ def sides(*processes: tuple[subprocess.Popen[str], int]) -> list[tuple[subproces
     return [states["active"], states["standby"]] if {"active", "standby"} <= set(states) else None
 
 
+def test_decisions_behind_an_open_transaction_are_shown(road: Road) -> None:
+    """Nothing behind it can be read, and no lag grows; the time does, until the transaction ends."""
+    _, port = road.process()
+    wait_until(lambda: is_active(port), 60, "the rescaler")
+    hanging = producer(road.settings, **{"transactional.id": "somebody-else"})
+    hanging.init_transactions(60)
+    hanging.begin_transaction()
+    hanging.produce(TopicNames(road.settings.topic_prefix)(DECISIONS), key="sim", value=b"{")
+    assert hanging.flush(20) == 0
+    act = decision(T0, {"map": 4})
+    road.decide(act)
+    wait_until(lambda: scraped(port)[metrics.HELD_BACK] > 5, 60, "the time that it has waited")
+    assert road.said(act) == []
+    hanging.abort_transaction(20)
+    wait_until(lambda: road.said(act) == [("commanded", "desired")], 30, "the command")
+    wait_until(lambda: scraped(port)[metrics.HELD_BACK] == 0, 30, "the end of the wait")
+
+
 def test_a_process_that_was_paused_for_too_long_is_fenced(road: Road) -> None:
     """A rescaler that wakes up after another has taken over cannot write, and ends with one line and a code that is not 0."""
     sleeper, port = road.process()
@@ -216,11 +277,28 @@ def test_memory_lies_in_the_partition_of_its_cluster(road: Road) -> None:
     road.decide(act)
     wait_until(lambda: road.said(act) == [("commanded", "desired")], 60, "the command")
     log = reader(road.settings, RESCALER_STATE, DECISIONS)
-    records = log.read_to_end()
+    records = list(log.read_to_end())
     log.close()
     assert {record.partition() for record in records} == {partition_of("sim", TOPICS[DECISIONS].partitions)}
     kinds = Counter(record.kind for record in remembered(road.settings))
     assert kinds == Counter({"cluster": 1, "job": 1, "request": 1})
+
+
+def test_a_memory_that_cannot_be_read_is_named_and_another_clusters_is_left_alone(road: Road) -> None:
+    """Whoever restores it needs the key; a record that is not ours, or has no readable key, stops nobody."""
+    client = producer(road.settings)
+    topic = TopicNames(road.settings.topic_prefix)(RESCALER_STATE)
+    for key in (b"\xff\xfe", b"other/job/x"):
+        client.produce(topic, b"junk", key=key)
+    assert client.flush(20) == 0
+    assert remembered(road.settings) == []
+    client.produce(topic, b"junk", key=b"sim/job/sim/\xff")
+    assert client.flush(20) == 0
+    with pytest.raises(SurescaleError, match=r"rescaler-state: the record under key b'sim/job/sim/\\xff' cannot be read"):
+        remembered(road.settings)
+    client.produce(topic, None, key=b"sim/job/sim/\xff")
+    assert client.flush(20) == 0
+    assert remembered(road.settings) == []
 
 
 def test_an_engine_that_is_away_is_waited_for(road: Road) -> None:

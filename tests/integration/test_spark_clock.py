@@ -61,7 +61,7 @@ def test_other_roads_and_bad_segments_are_left_out(road: RoadSettings, caplog: p
     publish(road, 999_000, name="replay")
     send(road, b'{"type":"clock/1"}')
     assert clock_of(road).at(LATER_MS).tolist() == [60_000]
-    assert "is no segment (road: object missing required field" in caplog.text
+    assert "is not a segment (road: object missing required field" in caplog.text
 
 
 def test_records_wait_for_the_first_segment(road: RoadSettings) -> None:

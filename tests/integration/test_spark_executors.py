@@ -66,7 +66,7 @@ def rules() -> set[tuple[str, str]]:
 
 
 def test_an_executor_in_a_pod_parses_what_becomes_windows(road: SparkRoad, kubernetes: KubernetesStub) -> None:
-    """The windows are those reckoned from the topic, and an executor of the API's has done the work."""
+    """The windows are those computed from the topic, and an executor of the API's has done the work."""
     topology = graph(spec("map"), job="sim/a")
     for minute in (1, 2, 3):
         end_ms = (FIRST_MINUTE + minute) * 60_000

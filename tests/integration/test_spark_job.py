@@ -55,8 +55,8 @@ def send_minutes(road: SparkRoad, minutes: range) -> None:
             road.send(*records)
 
 
-def test_windows_are_those_reckoned_from_the_topic(road: SparkRoad) -> None:
-    """Jobs interleaved, late and repeated rows among them: every window byte for byte as reckoned in one go, each once."""
+def test_windows_are_those_computed_from_the_topic(road: SparkRoad) -> None:
+    """Jobs interleaved, late and repeated rows among them: every window byte for byte as computed in one go, each once."""
     road.start()
     send_minutes(road, range(1, 4))
     road.send(*minute_of("sim/a", 2)[:3], *minute_of("sim/b", 4)[:2], *minute_of("sim/b", 4)[:2])
@@ -81,7 +81,7 @@ def test_the_metrics_tell_it_too(road: SparkRoad) -> None:
 
 
 def test_malformed_records_become_dead_letters_and_stop_nothing(road: SparkRoad) -> None:
-    """Broken JSON, a wrong figure, a clock an hour ahead: each with its reason, the next window comes all the same."""
+    """Broken JSON, a wrong figure, a clock an hour ahead: each is refused with its reason, and the next window still comes."""
     ahead = sample(2**41, job="sim/a")
     wrong = encode(sample(1, job="sim/a")).replace(b'"busy_ms":0', b'"busy_ms":-4')
     road.send(("sim/a", b"{"), ("sim/a", wrong), ahead)

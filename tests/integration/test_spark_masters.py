@@ -1,6 +1,6 @@
 """One recorded input under two Spark masters: executors share nothing, and the windows' bytes do not depend on them.
 
-The third, ``local[1]``, is compared with the same reckoning in ``test_spark_job.py``.
+The third, ``local[1]``, is compared with the same computation in ``test_spark_job.py``.
 """
 
 import contextlib
@@ -72,7 +72,7 @@ def road(kafka: KafkaForTests, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 
 def test_windows_have_the_same_bytes_on_two_executors_as_in_one_process(road: SparkRoad) -> None:
-    """Each from a checkpoint of its own: every window comes twice, and both are those reckoned in one go, without Spark."""
+    """Each from a checkpoint of its own: every window comes twice, and both are those computed in one go, without Spark."""
     road.send(*recorded())
     expected = road.expected()
     for done, master in enumerate(MASTERS):

@@ -9,10 +9,10 @@ import redis
 from confluent_kafka import Consumer, KafkaError, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from services.stack.broker import LocalBroker
-from services.stack.errors import ServerError
-from services.stack.ports import accepts_connections, is_free
-from services.stack.redis_server import LocalRedis
+from runtime.ports import accepts_connections, is_free
+from services.local_stack.broker import LocalBroker
+from services.local_stack.errors import ServerError
+from services.local_stack.redis_server import LocalRedis
 from tests.conftest import KafkaForTests
 from tests.support.waiting import wait_until
 
@@ -22,9 +22,9 @@ ROOT = Path(__file__).parents[2]
 OWNER = """
 import sys
 from pathlib import Path
-from services.stack.broker import LocalBroker
-from services.stack.redis_server import LocalRedis
-from services.stack.supervisor import Role, Supervisor
+from services.local_stack.broker import LocalBroker
+from services.local_stack.redis_server import LocalRedis
+from services.local_stack.supervisor import Role, Supervisor
 
 with Supervisor() as supervisor:
     for server in (LocalBroker(supervisor.folder / "kafka"), LocalRedis(supervisor.folder / "redis")):
@@ -153,7 +153,7 @@ def test_a_killed_broker_comes_back_with_its_records(tmp_path: Path) -> None:
 
 
 def test_a_broker_whose_port_is_taken_says_so(tmp_path: Path) -> None:
-    """The port is named before a virtual machine is started in vain."""
+    """The port is named before a virtual machine is started for nothing."""
     server = LocalRedis(tmp_path / "redis")
     server.start()
     server.wait_ready(30)

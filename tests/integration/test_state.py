@@ -18,16 +18,18 @@ from msgspec.structs import replace
 
 from contracts import topics
 from contracts.clock import MINUTE_MS
-from contracts.messages import JobSettings
+from contracts.job_settings import JobSettings
 from contracts.settings import RoadSettings, to_environment
-from contracts.windows import WindowHistory, encode_window
+from contracts.window_history import WindowHistory
+from contracts.windows import encode_window
 from contracts.wire import encode
 from runtime.kafka import admin_client, producer
-from services.stack.ports import free_port
-from services.state import metrics, topic_log
-from services.state.projector import Projector
-from services.state.view_store import ViewStore
-from services.state.views import Views
+from runtime.ports import free_port
+from services.state import metrics
+from services.state.read.queries import Queries
+from services.state.write import topic_log
+from services.state.write.projector import BEHIND_RECORDS_MAX, Projector
+from services.state.write.view_store import ViewStore
 from tests.support import view_road
 from tests.support.builders import JOB, row, topology
 from tests.support.metrics import Scraped, scraped
@@ -40,27 +42,28 @@ processes, service, surescale = view_road.processes, view_road.service, view_roa
 
 
 def test_a_rebuilt_view_equals_the_one_that_grew(settings: RoadSettings, store: ViewStore, projector: Projector) -> None:
-    """Whether records are taken in as they come, or all at once after a flush, the view is the same."""
+    """The view is the same whether records are read as they arrive or all at once after a flush."""
     records = a_road()
     for start in range(0, len(records), 25):
         send(settings, *records[start : start + 25])
         projector.catch_up(30)
     grown = store.dump()
     assert store.flush() == len(grown)
-    projector.catch_up(30)
+    assert projector.catch_up(30) == len(records)
     assert store.dump() == grown
     assert projector.rebuilds == 2
 
 
 def test_the_settings_shown_are_those_in_force(settings: RoadSettings, store: ViewStore, projector: Projector) -> None:
-    """The highest version, of equal ones the later; whether they come one by one or together."""
+    """The highest version wins, among equal ones the later, whether they arrive one by one or together."""
     changes = [JobSettings(job=JOB, version=version, mode=mode) for version, mode in ((2, "observe"), (1, "act"))]
     later = [JobSettings(job=JOB, version=3, mode=mode) for mode in ("act", "advise")]
 
     def shown() -> tuple[int, str]:
         projector.catch_up(30)
-        found = Views(store).job(JOB)["settings"]
-        return found["version"], found["mode"]
+        found = Queries(store.client, settings.topic_prefix).job(JOB).settings
+        assert found is not None
+        return found.version, found.mode
 
     for change in changes:
         send(settings, (topics.JOB_SETTINGS, JOB, change))
@@ -74,7 +77,7 @@ def test_the_settings_shown_are_those_in_force(settings: RoadSettings, store: Vi
 def test_partitions_that_are_added_are_noticed(
     settings: RoadSettings, store: ViewStore, projector: Projector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While the projector runs: what lies in them is shown, too."""
+    """While the projector runs: their records are shown too."""
     monkeypatch.setattr(topic_log, "LOOK_FOR_PARTITIONS_EVERY_S", 0.0)
     projector.catch_up(30)
     topic = f"{settings.topic_prefix}{topics.DECISIONS}"
@@ -85,19 +88,21 @@ def test_partitions_that_are_added_are_noticed(
     client.produce(topic, encode(decision(1)), key=b"sim", partition=before)
     assert client.flush(20) == 0
 
+    queries = Queries(store.client, settings.topic_prefix)
+
     def is_shown() -> bool:
         with contextlib.suppress(KafkaException):  # who leads it is not known at once
             projector.step(0.1)
-        return (topics.DECISIONS, before) in (store.positions() or {}) and JOB in Views(store).job_ids()
+        return (topics.DECISIONS, before) in (store.positions() or {}) and JOB in queries.job_ids()
 
     wait_until(is_shown, what="the decision in the new partition")
 
 
 def test_counts_are_of_distinct_records(settings: RoadSettings, store: ViewStore, projector: Projector) -> None:
-    """Duplicates are counted as such, and an act only by its last outcome."""
+    """Duplicates are counted separately, and an act only by its last outcome."""
     send(settings, *a_road())
     projector.catch_up(30)
-    assert Views(store).counts() == {
+    assert Queries(store.client, settings.topic_prefix).counts() == {
         "commands": 3,
         "dead_letters": {"not_json": 1},
         "decisions": {"act": 3, "hold": 3},
@@ -115,12 +120,12 @@ def test_counts_are_of_distinct_records(settings: RoadSettings, store: ViewStore
 def test_only_the_newest_of_a_timeline_are_kept_and_dropped_ones_stay_counted(
     settings: RoadSettings, store: ViewStore, projector: Projector
 ) -> None:
-    """Old windows leave the view; one of them delivered again is a duplicate still."""
+    """Old windows leave the view; one that is delivered again still counts as a duplicate."""
     history, rows = WindowHistory(JOB, 1), {"source": row(records_in=1)}
     windows = [encode_window(history.close(minute * MINUTE_MS, rows, topology())) for minute in range(1, 251)]
     send(settings, *[(topics.SNAPSHOTS, JOB, raw) for raw in [*windows, windows[0]]])
     projector.catch_up(30)
-    counts = Views(store).counts()
+    counts = Queries(store.client, settings.topic_prefix).counts()
     assert (counts["windows"], counts["duplicates"]) == (250, {"windows": 1})
     assert len(store.client.hkeys(store.key(f"windows.bodies:{JOB}"))) == 240
 
@@ -187,7 +192,7 @@ def test_cluster_info_is_answered_from_the_live_road(
 def test_cluster_info_refuses_what_it_does_not_know(
     settings: RoadSettings, projector: Projector, surescale: Callable[..., tuple[int, str, str]]
 ) -> None:
-    """No cluster, an unknown one, and one whose hosts have not been told are one line each."""
+    """No cluster, an unknown one, and one whose hosts are unknown give one line each."""
     assert "no cluster" in surescale("cluster", "info")[2]
     send(settings, *a_road()[:2])
     projector.catch_up(30)
@@ -197,7 +202,7 @@ def test_cluster_info_refuses_what_it_does_not_know(
 
 
 def test_http_refusals_are_json_with_a_clear_message(settings: RoadSettings, service: Callable[..., str]) -> None:
-    """What is not known is 404 with near names, what cannot be asked is 400 with the field."""
+    """Unknown names are 404 with similar names, invalid questions are 400 with the field."""
     send(settings, *a_road()[:2])
     url = service()
     wait_until(lambda: get(f"{url}/health")[0] == 200, 60, "a ready state service")
@@ -222,7 +227,7 @@ def test_state_and_decisions_print_tables_and_json(
     code, told, _ = surescale("decisions", JOB, "--limit", "3")
     assert code == 0
     assert "map: 2 -> 3 (step 4 -> 3)" in told
-    assert "commanded: desired" in told
+    assert "acted  #6.0 commit applied" in told
     listed = json.loads(surescale("decisions", JOB, "--json")[1])
     assert [each["span_end_ms"] for each in listed] == [span * 10 * MINUTE_MS for span in range(SPANS, 0, -1)]
 
@@ -230,7 +235,7 @@ def test_state_and_decisions_print_tables_and_json(
 def test_a_job_from_which_nothing_came_while_others_went_on_is_silent(
     settings: RoadSettings, projector: Projector, surescale: Callable[..., tuple[int, str, str]]
 ) -> None:
-    """A job that left keeps its last topology; by how many minutes it is behind its cluster is told beside it."""
+    """A job that left keeps its last topology, with the number of minutes it is behind its cluster."""
     other = replace(topology(), job="sim/other")
     newest = WindowHistory(other.job, 60).close(90 * MINUTE_MS, {"source": row(records_in=1)}, other)
     foreign = replace(topology(), job="far/away")
@@ -240,12 +245,12 @@ def test_a_job_from_which_nothing_came_while_others_went_on_is_silent(
     projector.catch_up(30)
     shown = {job["job"]: job["silent_minutes"] for job in json.loads(surescale("state", "--json")[1])}
     assert shown == {JOB: 30, "sim/other": 0, "far/away": 0}
-    assert "running, silent for 30 min" in surescale("state", JOB)[1]
-    assert surescale("state")[1].count("silent for") == 1
+    assert "silent 30 min" in surescale("state", JOB)[1]
+    assert surescale("state")[1].count("silent 30 min") == 1
 
 
 def test_state_is_watched_until_it_is_interrupted(settings: RoadSettings, projector: Projector) -> None:
-    """The table comes again and again; Ctrl-C is an orderly end."""
+    """The table is shown repeatedly; Ctrl-C ends it in order."""
     send(settings, *a_road()[:2])
     projector.catch_up(30)
     command = [*SURESCALE, "state", "--watch", "--every", "0.1"]
@@ -312,3 +317,27 @@ def test_the_metrics_tell_what_was_taken_in_and_answered(settings: RoadSettings,
     assert (page[metrics.LAG], page[metrics.REBUILDS]) == (0, 1)
     assert page[metrics.STEP_DURATION] >= 1
     assert page.of(metrics.HTTP_REQUESTS, route="/jobs/{cluster}/{name}", code="404") == 1
+
+
+def test_a_view_that_keeps_up_with_a_steady_stream_stays_ready(settings: RoadSettings, projector: Projector) -> None:
+    """A batch that is on its way is not behind: Kubernetes would take the service out at every look."""
+    assert not projector.is_current
+    projector.catch_up(30)
+    assert projector.is_current
+    looks, caught_up = [], []
+    for span in range(1, 31):
+        send(settings, (topics.DECISIONS, "sim", decision(span)))
+        projector.step(0.2)
+        looks.append(projector.is_current)
+        caught_up.append(projector.caught_up)
+    assert all(looks)
+    assert not all(caught_up)
+
+
+def test_a_view_that_falls_behind_is_not_ready(settings: RoadSettings, projector: Projector) -> None:
+    """More than a few batches lie on Kafka: it is ready again once it has taken them in."""
+    projector.catch_up(30)
+    send(settings, *[(topics.DECISIONS, "sim", decision(span)) for span in range(1, 3 * BEHIND_RECORDS_MAX)])
+    wait_until(lambda: projector.step(0.2) == 0 and not projector.is_current, 30, "a view that is behind")
+    projector.catch_up(60)
+    assert projector.is_current

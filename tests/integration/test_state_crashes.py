@@ -11,11 +11,11 @@ from msgspec.structs import replace
 from contracts import topics
 from contracts.messages import EngineEvent
 from contracts.settings import RoadSettings
-from services.stack.redis_server import LocalRedis
-from services.state.operations import Operation
-from services.state.projector import Projector
-from services.state.view_store import Positions, ViewStore
-from services.state.views import Views
+from services.local_stack.redis_server import LocalRedis
+from services.state.read.queries import Queries
+from services.state.write.operations import Operation
+from services.state.write.projector import Projector
+from services.state.write.view_store import Positions, ViewStore
 from tests.support import view_road
 from tests.support.builders import JOB
 from tests.support.view_road import LOG, SPANS, a_road, decision, get, send
@@ -27,7 +27,7 @@ processes, service = view_road.processes, view_road.service
 
 
 def test_a_new_projector_goes_on_where_the_last_one_was(settings: RoadSettings, store: ViewStore, projector: Projector) -> None:
-    """After a restart only new records are read, because the view knows the offsets it stands for."""
+    """After a restart only new records are read, because the view holds the offsets it covers."""
     send(settings, *a_road())
     projector.catch_up(30)
     send(settings, (topics.DECISIONS, "sim", decision(SPANS + 1)))
@@ -38,7 +38,7 @@ def test_a_new_projector_goes_on_where_the_last_one_was(settings: RoadSettings, 
 
 
 def test_two_projectors_of_one_view_count_nothing_twice(settings: RoadSettings, store: ViewStore, projector: Projector) -> None:
-    """Writers that overtake each other go on from where the view is."""
+    """Writers that overtake each other continue from the offsets in the view."""
     other = Projector(settings, store, LOG)
     for writer in (projector, other):
         writer.catch_up(30)
@@ -49,11 +49,11 @@ def test_two_projectors_of_one_view_count_nothing_twice(settings: RoadSettings, 
     for writer in (projector, other):
         writer.catch_up(30)
     other.close()
-    assert Views(store).counts() == {"windows": 60, "metrics": 240, "late": 60}
+    assert Queries(store.client, settings.topic_prefix).counts() == {"windows": 60, "metrics": 240, "late": 60}
 
 
 class ForgetfulStore(ViewStore):
-    """A view whose answers get lost: every other write fails, in turn before and after it was done."""
+    """A view whose answers get lost: every other write fails, alternately before and after it was done."""
 
     writes = 0
 
@@ -94,7 +94,7 @@ def test_a_write_whose_answer_is_lost_counts_once(settings: RoadSettings, store:
 def test_offsets_stay_where_they_are_when_redis_breaks_off(
     settings: RoadSettings, store: ViewStore, projector: Projector
 ) -> None:
-    """A key of a foreign kind stops the view with Redis' own words, and loses nothing: once it is gone all is taken in."""
+    """A key of another kind stops the view with Redis' own message. Once the key is gone, everything is written."""
     send(settings, *a_road()[:5])
     projector.catch_up(30)
     at, key = store.positions(), store.key(f"decisions:{JOB}")
@@ -106,13 +106,13 @@ def test_offsets_stay_where_they_are_when_redis_breaks_off(
     assert store.positions() == at
     store.client.delete(key)
     projector.catch_up(30)
-    assert Views(store).counts()["decisions"] == {"hold": 1}
+    assert Queries(store.client, settings.topic_prefix).counts()["decisions"] == {"hold": 1}
 
 
 def test_a_service_that_is_killed_while_it_takes_in_leaves_nothing_out_and_counts_nothing_twice(
     settings: RoadSettings, store: ViewStore, processes: list[subprocess.Popen[bytes]], service: Callable[..., str]
 ) -> None:
-    """Killed twice in the middle of a backlog, with a batch under way, it goes on exactly where the view stands."""
+    """Killed twice in the middle of a backlog, with a batch under way, it continues exactly at the view's offsets."""
     events = 12_000
     event = EngineEvent(cluster="sim", sequence=0, at_ms=1, kind="job_started", job=JOB)
     numbered = (replace(event, sequence=number) for number in range(events))
@@ -129,11 +129,11 @@ def test_a_service_that_is_killed_while_it_takes_in_leaves_nothing_out_and_count
     assert taken() < events, "it was killed too late to show anything"
     url = service()
     wait_until(lambda: get(f"{url}/health")[0] == 200, 60, "a ready state service")
-    assert Views(store).counts() == {"events": {"job_started": events}}
+    assert Queries(store.client, settings.topic_prefix).counts() == {"events": {"job_started": events}}
 
 
 def test_a_view_of_another_kafka_is_begun_anew(settings: RoadSettings, store: ViewStore, projector: Projector) -> None:
-    """Offsets beyond the end of the log are of a broker that is gone: its view is replaced."""
+    """Offsets beyond the end of the log belong to a broker that is gone: its view is replaced."""
     send(settings, *a_road()[:5])
     projector.catch_up(30)
     at = store.positions()
@@ -141,13 +141,13 @@ def test_a_view_of_another_kafka_is_begun_anew(settings: RoadSettings, store: Vi
     store.write([], {place: offset + 1_000 for place, offset in at.items()}, at)
     projector.catch_up(30)
     assert store.positions() == at
-    assert Views(store).counts()["windows"] == 5
+    assert Queries(store.client, settings.topic_prefix).counts()["windows"] == 5
 
 
 def test_a_view_flushed_under_a_running_service_comes_back(
     settings: RoadSettings, store: ViewStore, service: Callable[..., str]
 ) -> None:
-    """FLUSHALL-like loss is noticed by itself, and the view is again what it was."""
+    """A loss as by FLUSHALL is noticed, and the view becomes what it was."""
     send(settings, *a_road())
     url = service()
     wait_until(lambda: get(f"{url}/health")[0] == 200, 60, "a ready state service")
@@ -159,7 +159,7 @@ def test_a_view_flushed_under_a_running_service_comes_back(
 
 
 def test_redis_away_is_said_and_waited_for(settings: RoadSettings, service: Callable[..., str], tmp_path: Path) -> None:
-    """Without Redis the API answers 503 in words; when it returns, empty, the view comes back."""
+    """Without Redis the API answers 503 and says why; when Redis returns, empty, the view comes back."""
     send(settings, *a_road()[:2])
     server = LocalRedis(tmp_path / "redis")
     url = service(SURESCALE_REDIS_URL=server.url)

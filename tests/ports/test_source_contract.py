@@ -5,18 +5,31 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
 from contracts.messages import MinuteMarker
 from contracts.topology import check_topology
 from contracts.wire import encode
+from monitor.settings import MonitorSettings
 from monitor.sources.base import Source, UnknownJob
+from monitor.sources.consumer_group.source import ConsumerGroupSource
 from monitor.sources.engine import EngineSource
+from monitor.sources.flink.source import FlinkSource
 from monitor.sources.trace import TraceSource
-from services.stack.ports import free_port
+from runtime.ports import free_port
+from tests.conftest import KafkaForTests
 from tests.support.engine_stub import CLUSTER, EVENT, HISTORY, MINUTE, EngineStub, job_chain, sample_of
+from tests.support.live_groups import LiveChain
+from tests.support.played_flink import QuickClock, played
 from tests.support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from tests.support.live_flink import LiveFlink
+
+
+Looked = TypeVar("Looked", FlinkSource, ConsumerGroupSource)
 
 
 class SourceContract:
@@ -72,10 +85,13 @@ class SourceContract:
         assert hours == sorted(set(hours))
 
     def test_events_go_on_where_the_reader_was(self, source: Source) -> None:
-        """After all of them there are none."""
-        events = source.events(0)
-        assert source.events(1) == events[1:]
-        assert source.events(len(events)) == []
+        """After all of them there are none. Whoever asks after an event that is not known gets all of them."""
+        events = source.events("")
+        assert events
+        assert len({event.identity for event in events}) == len(events)
+        assert source.events(events[0].identity) == events[1:]
+        assert source.events(events[-1].identity) == []
+        assert source.events("another engine's") == events
 
     def test_an_unknown_job_is_named(self, source: Source) -> None:
         """It is an error of its own, because asking again does not help."""
@@ -113,7 +129,7 @@ class TestEngineSource(SourceContract):
 def simulated_engine() -> Iterator[Source]:
     """The client of an engine that has run a few minutes."""
     port = free_port()
-    options = ["--kafka", "none", "--pace", "free", "--job", "j_2521346", "--minutes", "6", "--speed", "20000"]
+    options = ["--bootstrap", "none", "--pace", "free", "--job", "j_2521346", "--minutes", "6", "--speed", "20000"]
     command = [sys.executable, "-m", "services.cli", "engine", "--port", str(port), *options]
     with subprocess.Popen(command) as process:
         try:
@@ -135,6 +151,73 @@ class TestSimulatedEngine(SourceContract):
     def source(self, simulated_engine: Source) -> Source:
         """Six minutes of one job."""
         return simulated_engine
+
+
+@pytest.fixture(scope="module", params=["1.20.5", "2.2.1", "2.3.0"])
+def played_source(request: pytest.FixtureRequest) -> Iterator[Source]:
+    """The source of a recorded cluster with three jobs."""
+    with played(request.param, "running") as flink:
+        source = FlinkSource(MonitorSettings(engine="flink", engine_url=flink.url, cluster="flink"), QuickClock)
+        yield _after_three_minutes(source)
+
+
+class TestPlayedFlink(SourceContract):
+    """Flink, as recorded, looked at under a clock that runs faster."""
+
+    @pytest.fixture
+    def source(self, played_source: Source) -> Source:
+        """Three minutes of the first job."""
+        return played_source
+
+
+@pytest.fixture(scope="module")
+def live_source(flink: "LiveFlink") -> Iterator[Source]:
+    """The source of a real cluster with one job."""
+    with flink.job(parse_rounds=1000, parse_wait_micros=200) as job:
+        job.send(100)
+        settings = MonitorSettings(
+            engine="flink", engine_url=flink.rest_url, cluster="flink", source_bootstrap=flink.bootstrap, jobs=job.name
+        )
+        source = FlinkSource(settings, QuickClock)
+        yield _after_three_minutes(source)
+
+
+@pytest.mark.integration
+@pytest.mark.flink
+class TestLiveFlink(SourceContract):
+    """A real Flink, looked at under a clock that runs faster."""
+
+    @pytest.fixture
+    def source(self, live_source: Source) -> Source:
+        """Three minutes of one job."""
+        return live_source
+
+
+@pytest.fixture(scope="module")
+def live_groups(kafka: KafkaForTests, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Source]:
+    """The source of a real chain of two groups."""
+    with LiveChain(kafka.bootstrap, kafka.topic_prefix(), tmp_path_factory.mktemp("groups"), parse=1, count=1) as chain:
+        chain.joined(parse=1, count=1)
+        yield _after_three_minutes(ConsumerGroupSource(chain.settings(), QuickClock))
+
+
+@pytest.mark.integration
+class TestConsumerGroups(SourceContract):
+    """Real consumer groups, looked at under a clock that runs faster."""
+
+    @pytest.fixture
+    def source(self, live_groups: Source) -> Source:
+        """Three minutes of one job."""
+        return live_groups
+
+
+def _after_three_minutes(source: Looked) -> Looked:
+    """Return a source once it has three minutes with samples of its first job, and takes no more."""
+    job = source.jobs()[0]
+    wait_until(lambda: source.follow(job).look().samples, what="the first figures")
+    wait_until(lambda: len(source.minutes(job, 0)) >= 3, what="three minutes")
+    source.close()
+    return source
 
 
 def _is_started(url: str) -> bool:

@@ -5,19 +5,20 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from contracts.commands import Progress, RescheduleCommand
+from contracts.commands import Progress
 from contracts.ids import decision_id
-from contracts.messages import Decision, JobSettings, PolicyUsed, TaskDecision
+from contracts.job_settings import JobSettings
+from contracts.messages import Decision, PolicyUsed, TaskDecision
 from contracts.windows import Window
-from rescaler.control.situation import ControlSettings
-from rescaler.episode import ControllerAnswer
-from simulation.costs import with_learners
-from simulation.engine import RunOptions, SimulatedCluster
-from simulation.episode import run_episode
-from simulation.hosts import NewHost
-from simulation.jobs import load_job
-from simulation.ownership import Held
-from simulation.workload import load_workload
+from rescaler.control.settings import ControlSettings
+from rescaler.twin import InProcessRescaler
+from simulation.engine.cluster import RunOptions, SimulatedCluster
+from simulation.engine.episode import run_episode
+from simulation.engine.hosts import NewHost
+from simulation.engine.ownership import Held
+from simulation.load.jobs import load_job
+from simulation.load.workload import load_workload
+from simulation.model.costs import with_learners
 
 JOBS = ("j_2521346", "j_756953")
 CHURN_MINUTES = 60
@@ -28,7 +29,7 @@ BOUND_MINUTES = 2 * (3 * WARM_UP_MINUTES + 9) + 10
 SETTINGS = ControlSettings(warm_up_ms_max=WARM_UP_MINUTES * 60_000)
 
 
-class Churn(ControllerAnswer):
+class Churn(InProcessRescaler):
     """The rescaler's controller in a cluster whose hosts come and go until it gets quiet."""
 
     def __init__(self, seed: int) -> None:
@@ -37,22 +38,21 @@ class Churn(ControllerAnswer):
         self.happened = 0
         self.rest_minute = 0
 
-    def ticked(self, now_ms: int, cluster: SimulatedCluster) -> Sequence[RescheduleCommand]:
+    def minute_ended(self, cluster: SimulatedCluster) -> None:
         """Let something happen to a host, then time pass."""
         if cluster.minutes_done < CHURN_MINUTES and self.draw.random() < 0.4:
             self.strike(cluster)
         if cluster.minutes_done == CHURN_MINUTES:
             cluster.host_joins(NewHost("last", 12))
-        commands = super().ticked(now_ms, cluster)
+        super().minute_ended(cluster)
         self.see_that_all_is_sound(cluster)
         if not self.is_at_rest(cluster):
             self.rest_minute = cluster.minutes_done + 1
-        return commands
 
-    def progressed(self, progress: Progress, now_ms: int, cluster: SimulatedCluster) -> Sequence[RescheduleCommand]:
-        """Hear, and look at the cluster as it is then."""
+    def progressed(self, progress: Progress, cluster: SimulatedCluster) -> None:
+        """Check the cluster as it is at every report."""
         self.see_that_all_is_sound(cluster)
-        return super().progressed(progress, now_ms, cluster)
+        super().progressed(progress, cluster)
 
     def strike(self, cluster: SimulatedCluster) -> None:
         """A host joins, leaves or dies; never the last two."""

@@ -4,17 +4,17 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from contracts.commands import Balance, Outcome, RescheduleCommand
 from contracts.messages import ClusterTopology, Decision, JobTopology
 from contracts.wire import encode
-from rescaler.control.controller import Controller, Effects
-from rescaler.control.placing import PlacingSettings
-from rescaler.control.reasons import REASONS_BY_STATUS
-from rescaler.control.situation import Balancing
-from rescaler.control.view import View
+from rescaler.control.controller import Controller
+from rescaler.control.effects import Effects
+from rescaler.control.outcomes import REASONS_BY_STATUS
+from rescaler.control.settings import Balancing, PlacingSettings
+from rescaler.control.world import View
 from rescaler.gate_settings import GateSettings
 from tests.support.controller_world import (
     JOB,
@@ -31,6 +31,7 @@ from tests.support.controller_world import (
     view,
     without_units,
 )
+from tests.support.reach import reached, reaches
 
 ROUNDS_MAX = 60
 LAST = {"held", "commanded", "superseded", "refused"}
@@ -183,6 +184,7 @@ def lived(
     return world
 
 
+@reaches("an act that waits")
 @given(steps)
 @settings(max_examples=80, deadline=None)
 def test_every_act_has_exactly_one_last_outcome(happened: list[tuple[int, tuple[object, ...]]]) -> None:
@@ -190,10 +192,13 @@ def test_every_act_has_exactly_one_last_outcome(happened: list[tuple[int, tuple[
     world = lived(happened)
     for act in world.acts:
         said = [outcome for outcome in world.outcomes if outcome.decision_id == act.decision_id]
+        if len(said) > 1:
+            reached("an act that waits")
         assert [outcome.sequence for outcome in said] == list(range(len(said)))
         assert [outcome.status in LAST for outcome in said] == [False] * (len(said) - 1) + [True]
 
 
+@reaches("a second rescale")
 @given(steps)
 @settings(max_examples=80, deadline=None)
 def test_commands_are_unique_and_generations_rise_by_one(happened: list[tuple[int, tuple[object, ...]]]) -> None:
@@ -202,6 +207,8 @@ def test_commands_are_unique_and_generations_rise_by_one(happened: list[tuple[in
     for name in JOBS:
         made = [(command.desired_generation, command.step) for command in world.commands if command.job == name]
         generations = [generation for generation, step in made if step == 0]
+        if len(generations) > 1:
+            reached("a second rescale")
         assert generations == list(range(1, len(generations) + 1))
         assert made == sorted((generation, step) for generation in generations for step in range(len(steps_of(made, generation))))
     named = Counter(outcome.command_id for outcome in world.outcomes if outcome.status == "commanded")
@@ -213,7 +220,18 @@ def steps_of(made: list[tuple[int, int]], generation: int) -> list[int]:
     return [step for of, step in made if of == generation]
 
 
+PREPARED: list[tuple[int, tuple[object, ...]]] = [
+    (0, ("hosts", HOSTS[2])),
+    (0, ("decision", JOB, {"map": 6, "join": 6}, 0)),
+    (0, ("accepted", JOB)),
+]
+"""Learners warm up; there are other hosts for them."""
+
+
+@reaches("several preparations", "a commit after a preparation", "an abort")
 @given(steps)
+@example([*PREPARED, (60_000, ("end", JOB, "WARM_UP_TIMEOUT", False))])
+@example([*PREPARED, (60_000, ("end", JOB, "JOB_FAILED_OVER", False))])
 @settings(max_examples=80, deadline=None)
 def test_a_rescale_has_a_bounded_number_of_steps_and_ends_in_one_way(happened: list[tuple[int, tuple[object, ...]]]) -> None:
     """Preparations, at most three, then one commit or one abort; a commit is the last step and counts once if applied."""
@@ -223,14 +241,19 @@ def test_a_rescale_has_a_bounded_number_of_steps_and_ends_in_one_way(happened: l
         if not command.advice:
             by_rescale.setdefault((command.job, command.desired_generation), []).append(command.action)
     for actions in by_rescale.values():
-        assert actions.count("prepare") <= 3
-        assert actions.count("commit") + actions.count("abort") <= 1
-        assert "prepare" not in actions[actions.index("commit") :] if "commit" in actions else True
+        preparations, last = actions.count("prepare"), actions[-1]
+        assert preparations <= 3
+        assert actions == ["prepare"] * preparations + [last] * (last != "prepare")
+        if preparations > 1:
+            reached("several preparations")
+        if preparations and last != "prepare":
+            reached("a commit after a preparation" if last == "commit" else "an abort")
     placed = sum(1 for name in JOBS for _ in range(world.jobs[name].attempt))
     records = [record.record for effects in world.effects for record in effects.records if record.key.endswith("/placement")]
     assert placed == (msgspec.json.decode(records[-1].body)["placement_generation"] if records and records[-1] else 0)
 
 
+@reaches("a command beside the other job")
 @given(steps)
 @settings(max_examples=80, deadline=None)
 def test_no_unit_is_given_to_two_jobs(happened: list[tuple[int, tuple[object, ...]]]) -> None:
@@ -242,18 +265,24 @@ def test_no_unit_is_given_to_two_jobs(happened: list[tuple[int, tuple[object, ..
         running = {unit for host in world.hosts.hosts if host.state == "running" for unit in host.units}
         for command in world.commands[before:]:
             added = {unit for change in command.changes for unit in change.added_units}
+            if added:
+                reached("a command beside the other job")
             others = {unit for name in JOBS if name != command.job for spec in world.jobs[name].tasks for unit in spec.units}
             assert added <= running - others
 
 
+@reaches("a command")
 @given(steps)
 @settings(max_examples=60, deadline=None)
 def test_stopped_anywhere_it_goes_on_as_if_nothing_had_happened(happened: list[tuple[int, tuple[object, ...]]]) -> None:
     """A controller rebuilt from its records after every single step says the same bytes as one that never stopped."""
     straight, restarted = (lived(happened, restarts=restarts, checkpoints=True) for restarts in (False, True))
+    if straight.commands:
+        reached("a command")
     assert [said_bytes(effects) for effects in straight.effects] == [said_bytes(effects) for effects in restarted.effects]
 
 
+@reaches("a pending outcome")
 @given(steps)
 @settings(max_examples=60, deadline=None)
 def test_reasons_come_from_the_closed_set(happened: list[tuple[int, tuple[object, ...]]]) -> None:
@@ -261,6 +290,8 @@ def test_reasons_come_from_the_closed_set(happened: list[tuple[int, tuple[object
     for outcome in lived(happened).outcomes:
         assert outcome.reason in REASONS_BY_STATUS[outcome.status]
         assert (outcome.until_ms is not None) == (outcome.status == "pending")
+        if outcome.status == "pending":
+            reached("a pending outcome")
 
 
 def said_bytes(effects: Effects) -> list[bytes]:
@@ -279,6 +310,7 @@ BALANCED: list[dict[str, object]] = [
 ]
 
 
+@reaches("a change of hosts")
 @given(steps, st.sampled_from(BALANCED))
 @settings(max_examples=40, deadline=None)
 def test_looks_end_and_are_counted_without_gaps(
@@ -286,12 +318,15 @@ def test_looks_end_and_are_counted_without_gaps(
 ) -> None:
     """Whatever happens, hosts settle; generations and the looks within them are numbered, and moving ones promise a time."""
     looks = lived(happened, settings=chosen).looks
-    assert not looks or looks[-1].status == "settled"
     numbers = [(look.generation, look.sequence) for look in looks]
     assert numbers == sorted(set(numbers))
     assert all((look.until_ms is not None) == (look.status == "moving") for look in looks)
+    if looks and looks[-1].generation > 1:
+        reached("a change of hosts")
+    assert [look.status for look in looks[-1:]] == ["settled"] * bool(looks)
 
 
+@reaches("a balance that moves state")
 @given(steps, st.sampled_from(BALANCED))
 @settings(max_examples=40, deadline=None)
 def test_a_balance_changes_no_parallelism_and_is_never_cold(
@@ -302,16 +337,18 @@ def test_a_balance_changes_no_parallelism_and_is_never_cold(
     prepared = {(each.job, each.desired_generation) for each in commands if each.action == "prepare"}
     for command in commands:
         assert all(change.before == change.after == len(change.units) for change in command.changes)
-        moves_state = any(change.vnodes_moved for change in command.changes)
-        assert command.action != "commit" or not moves_state or (command.job, command.desired_generation) in prepared
+        if command.action == "commit" and any(change.vnodes_moved for change in command.changes):
+            reached("a balance that moves state")
+            assert (command.job, command.desired_generation) in prepared
 
 
+@reaches("copies")
 @given(steps, st.sampled_from(BALANCED))
 @settings(max_examples=40, deadline=None)
 def test_copies_lie_on_other_hosts_than_their_owners(
     happened: list[tuple[int, tuple[object, ...]]], chosen: dict[str, object]
 ) -> None:
-    """When everything rests each unit with state has as many as were asked for, or as there are other hosts."""
+    """At rest each unit with state has as many copies as were asked for, or one per other host if those are fewer."""
     world = lived(happened, settings=chosen)
     wanted = chosen["balancing"].standbys  # type: ignore[attr-defined]
     host_of = {unit: host.host for host in world.hosts.hosts for unit in host.units}
@@ -319,12 +356,14 @@ def test_copies_lie_on_other_hosts_than_their_owners(
         if not world.looks or memory.outstanding or memory.pending:
             continue
         units = {unit for spec in world.jobs[name].tasks if spec.stateful for unit in spec.units}
-        assert {each.unit for each in memory.standbys} == (units if wanted else set())
-        for each in memory.standbys:
+        assert {each.unit for each in memory.standby.copies} == (units if wanted else set())
+        for each in memory.standby.copies:
+            reached("copies")
             assert host_of[each.unit] not in each.hosts
             assert len(each.hosts) == len(set(each.hosts)) == min(wanted, len(world.hosts.hosts) - 1)
 
 
+@reaches("a look")
 @given(steps, st.sampled_from(BALANCED))
 @settings(max_examples=30, deadline=None)
 def test_stopped_anywhere_it_goes_on_with_its_looks(
@@ -332,4 +371,6 @@ def test_stopped_anywhere_it_goes_on_with_its_looks(
 ) -> None:
     """Moves, standbys and looks are the same bytes, also if every step is another process's."""
     straight, restarted = (lived(happened, restarts=restarts, settings=chosen) for restarts in (False, True))
+    if straight.looks:
+        reached("a look")
     assert [said_bytes(effects) for effects in straight.effects] == [said_bytes(effects) for effects in restarted.effects]

@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rescaler import gate_settings
-from rescaler.commands import gate as gate_command
-from rescaler.gate import Entries, Gate, GateState, Mode, Phase, PhaseEntry, Reason, Target
+from rescaler.cli import gate as gate_command
+from rescaler.gate import Entries, Gate, GateReason, GateState, Mode, Phase, PhaseEntry, Target
 from rescaler.gate_settings import GateSettings
+from tests.support.reach import reached, reaches
 
 CHECKED = settings(max_examples=50, deadline=None)
 SPAN_MS = st.integers(0, 40)
@@ -127,6 +128,7 @@ def runs(draw: st.DrawFn, modes: tuple[Mode, ...] = tuple(Mode)) -> Run:
     return Run(draw(gate_settings_), mode, draw(targets()), current, draw(SLOTS), events)
 
 
+@reaches("transition")
 @CHECKED
 @given(runs())
 def test_g1_no_transition_before_the_cooldown_has_passed(run: Run) -> None:
@@ -136,9 +138,11 @@ def test_g1_no_transition_before_the_cooldown_has_passed(run: Run) -> None:
         if entry.phase is Phase.COOLDOWN:
             created_ms = entry.at_ms
         if entry.phase is Phase.TRANSITIONING and entry.mode is Mode.EXECUTING:
+            reached("transition")
             assert entry.at_ms >= created_ms + run.settings.cooldown_ms
 
 
+@reaches("transition")
 @CHECKED
 @given(runs((Mode.EXECUTING,)))
 def test_g2_g3_executing_transitions_change_something_and_are_never_forced(run: Run) -> None:
@@ -148,11 +152,13 @@ def test_g2_g3_executing_transitions_change_something_and_are_never_forced(run: 
         now_ms += event.pause_ms
         for entry in (*entries, *gate.advance(now_ms)):
             if entry.transition is not None:
-                assert entry.transition.reason is not Reason.FORCED
+                reached("transition")
+                assert entry.transition.reason is not GateReason.FORCED
                 assert entry.transition.parallelism not in (None, gate.current)
         entries = deliver(gate, event, now_ms)
 
 
+@reaches("start")
 @CHECKED
 @given(runs())
 def test_g4_only_edges_of_the_table_occur(run: Run) -> None:
@@ -161,6 +167,7 @@ def test_g4_only_edges_of_the_table_occur(run: Run) -> None:
     for before, after in itertools.pairwise(entries):
         started = (before.mode, after.mode) == (Mode.WAITING, Mode.EXECUTING)
         if started:
+            reached("start")
             assert (before.phase, after.phase) == (Phase.TRANSITIONING, Phase.COOLDOWN)
         else:
             assert (after.mode, before.phase, after.phase) in EDGES
@@ -182,6 +189,7 @@ harmless = st.lists(
 )
 
 
+@reaches("wait")
 @CHECKED
 @given(gate_settings_, targets(), st.integers(0, 40), harmless, st.data())
 def test_g5_a_change_that_stays_sufficient_comes_through_in_time(
@@ -199,11 +207,13 @@ def test_g5_a_change_that_stays_sufficient_comes_through_in_time(
     gate.on_change(slots=enough, now_ms=now_ms)
     within_ms = max(params.executing_stabilization_ms, params.trigger_delay_ms)
     if gate.phase is not Phase.TRANSITIONING:
+        reached("wait")
         at_ms = play_until_transition(gate, now_ms, mixed)
         assert at_ms is not None
         assert at_ms <= now_ms + within_ms
 
 
+@reaches("wait")
 @CHECKED
 @given(runs((Mode.EXECUTING,)), harmless)
 def test_g6_a_desired_change_comes_through_within_the_maximum_delay(run: Run, events: list[Event]) -> None:
@@ -216,6 +226,7 @@ def test_g6_a_desired_change_comes_through_within_the_maximum_delay(run: Run, ev
             trial = Gate(run.settings, gate.state)
             moved = trial.on_change(slots=9, now_ms=now_ms)
             if trial.is_desired and not moved:
+                reached("wait")
                 at_ms = play_until_transition(trial, now_ms, events)
                 assert at_ms is not None
                 assert at_ms <= now_ms + run.settings.trigger_delay_ms
@@ -239,6 +250,7 @@ def test_g7_splitting_the_clock_changes_nothing(run: Run, extra_ms: list[int]) -
     assert entries == play(run)[0]
 
 
+@reaches("wake-up")
 @CHECKED
 @given(runs())
 def test_g7_the_wake_up_time_is_when_something_happens_next(run: Run) -> None:
@@ -249,6 +261,7 @@ def test_g7_the_wake_up_time_is_when_something_happens_next(run: Run) -> None:
         deliver(gate, event, now_ms)
         wake_ms = gate.wake_at_ms()
         if wake_ms is not None:
+            reached("wake-up")
             assert wake_ms > now_ms
             idle, woken = Gate(run.settings, gate.state), Gate(run.settings, gate.state)
             assert idle.advance(wake_ms - 1) == ()
@@ -265,6 +278,7 @@ def test_g8_a_gate_lets_at_most_one_transition_through(run: Run) -> None:
     assert all(entry.phase in (Phase.COOLDOWN, Phase.IDLING) for entry in after_go)
 
 
+@reaches("transition")
 @CHECKED
 @given(runs(), st.integers(0, 11), st.integers(0, 60))
 def test_g9_a_repeated_change_never_delays_a_transition(run: Run, position: int, late_ms: int) -> None:
@@ -281,7 +295,10 @@ def test_g9_a_repeated_change_never_delays_a_transition(run: Run, position: int,
         repeated, now_ms + again_ms, _sooner(rest, again_ms)
     )
     plain_ms = play_until_transition(plain, now_ms, rest)
-    assert plain_ms is None or (at_ms is not None and at_ms <= plain_ms)
+    if plain_ms is not None:
+        reached("transition")
+        assert at_ms is not None
+        assert at_ms <= plain_ms
 
 
 def _sooner(events: list[Event], by_ms: int) -> list[Event]:

@@ -12,22 +12,23 @@ from hypothesis import strategies as st
 from rescaler.learners import assign
 from rescaler.learners_model import (
     Assignment,
-    Host,
     HostState,
+    LearnerHost,
     Limits,
     Move,
     Replica,
     Round,
-    Task,
+    StatefulTask,
     Version,
     bands,
 )
+from tests.support.reach import reached, reaches
 
 CHECKED = settings(max_examples=50, deadline=None)
 ACCEPTABLE = 10
 NAMES = [f"h{number}" for number in range(6)]
 DEAD = ["dead1", "dead2"]
-Case = tuple[list[Host], list[Task], Version, Fraction, Limits]
+Case = tuple[list[LearnerHost], list[StatefulTask], Version, Fraction, Limits]
 
 
 @st.composite
@@ -35,20 +36,22 @@ def cases(draw: st.DrawFn, in_flight: bool = True, limited: bool = True) -> Case
     """Hosts of several kinds, and tasks with replicas anywhere, also on dead hosts."""
     names = draw(st.lists(st.sampled_from(NAMES), min_size=1, unique=True))
     states = [HostState.RUNNING, *(draw(st.sampled_from([*HostState, HostState.RUNNING])) for _ in names[1:])]
-    hosts = [Host(name, draw(st.integers(1, 3)), state, draw(st.booleans())) for name, state in zip(names, states, strict=True)]
+    hosts = [
+        LearnerHost(name, draw(st.integers(1, 3)), state, draw(st.booleans())) for name, state in zip(names, states, strict=True)
+    ]
     tasks = [_task(draw, number, [*names, *DEAD], in_flight) for number in range(draw(st.integers(0, 12)))]
     limits = Limits(ACCEPTABLE, draw(st.integers(0, 2)), draw(st.none() | st.integers(1, 4)) if limited else None)
     factor = draw(st.sampled_from([Fraction(0), Fraction(1, 10), Fraction(1, 2), Fraction(1), Fraction(3)]))
     return hosts, tasks, draw(st.sampled_from(Version)), factor, limits
 
 
-def _task(draw: st.DrawFn, number: int, names: list[str], in_flight: bool) -> Task:
+def _task(draw: st.DrawFn, number: int, names: list[str], in_flight: bool) -> StatefulTask:
     places = draw(st.permutations(names))
     learners = draw(st.integers(0, 2)) if in_flight else 0
     standbys = draw(st.integers(0, 2))
     replicas = [Replica(place, draw(st.sampled_from([0, 3, ACCEPTABLE, 11, 50, 90]))) for place in places[1:]]
     active = places[0] if draw(st.integers(0, 9)) else None
-    return Task(f"t{number:02}", active, tuple(replicas[:learners]), tuple(replicas[learners : learners + standbys]))
+    return StatefulTask(f"t{number:02}", active, tuple(replicas[:learners]), tuple(replicas[learners : learners + standbys]))
 
 
 def decide(case: Case) -> Round:
@@ -57,7 +60,7 @@ def decide(case: Case) -> Round:
     return assign(hosts, tasks, version=version, balancing_factor=factor, limits=limits)
 
 
-def running(hosts: list[Host]) -> set[str]:
+def running(hosts: list[LearnerHost]) -> set[str]:
     """Ids of running hosts."""
     return {host.id for host in hosts if host.state is HostState.RUNNING}
 
@@ -73,7 +76,7 @@ def by_id(decided: Round) -> dict[str, Assignment]:
     return {task.id: task for task in decided.tasks}
 
 
-def kept_learner(task: Task, after: Assignment, hosts: list[Host]) -> str | None:
+def kept_learner(task: StatefulTask, after: Assignment, hosts: list[LearnerHost]) -> str | None:
     """The unready learner that must survive the round."""
     if after.active in {replica.host for replica in task.learners}:
         return None
@@ -101,6 +104,7 @@ def test_a1_every_task_has_one_active_on_a_listed_host(case: Case) -> None:
     assert {task.active for task in decided.tasks} <= {host.id for host in case[0]}
 
 
+@reaches("takes over", "orphan without replicas")
 @CHECKED
 @given(cases())
 def test_a2_an_active_changes_only_by_the_rules(case: Case) -> None:
@@ -113,7 +117,12 @@ def test_a2_an_active_changes_only_by_the_rules(case: Case) -> None:
             expected = task.active
         for replicas, lag_max in ((task.standbys, ACCEPTABLE), (task.learners, None), (task.standbys, None)):
             expected = expected or best(replicas, up, lag_max)
-        assert after[task.id].active == expected if expected else after[task.id].active in up
+        if expected:
+            reached("takes over")
+            assert after[task.id].active == expected
+        else:
+            reached("orphan without replicas")
+            assert after[task.id].active in up
 
 
 @CHECKED
@@ -128,6 +137,7 @@ def test_a3_replicas_of_a_task_are_on_different_running_hosts(case: Case) -> Non
         assert len(task.standbys) <= case[4].num_standbys
 
 
+@reaches("unready learner")
 @CHECKED
 @given(cases())
 def test_a4_unready_learners_survive(case: Case) -> None:
@@ -136,9 +146,11 @@ def test_a4_unready_learners_survive(case: Case) -> None:
     for task in case[1]:
         kept = kept_learner(task, after[task.id], case[0])
         if kept is not None:
+            reached("unready learner")
             assert after[task.id].learners == (kept,)
 
 
+@reaches("limit")
 @CHECKED
 @given(cases())
 def test_a5_the_limit_of_learners_holds(case: Case) -> None:
@@ -147,9 +159,12 @@ def test_a5_the_limit_of_learners_holds(case: Case) -> None:
     kept = decided.learners_in_flight - len(started(case, decided))
     assert decided.learners_in_flight == sum(len(task.learners) for task in decided.tasks)
     limit = case[4].max_learners
-    assert limit is None or decided.learners_in_flight <= max(limit, kept)
+    if limit is not None:
+        reached("limit")
+        assert decided.learners_in_flight <= max(limit, kept)
 
 
+@reaches("V1", "V2")
 @CHECKED
 @given(cases(in_flight=False, limited=False))
 def test_a6_the_fewest_learners_are_started(case: Case) -> None:
@@ -159,6 +174,7 @@ def test_a6_the_fewest_learners_are_started(case: Case) -> None:
     load, known = projected_before_starts(case, decided), {host.id: host for host in hosts}
     wanted = bands(known, len(tasks), factor)
     leaving = sum(load[host.id] for host in hosts if host.state is HostState.LEAVING)
+    reached(version.name)
     if version is Version.V2:
         shortages = sum(max(0, wanted[host].low - load[host]) for host in known)
         excesses = sum(max(0, load[host] - wanted[host].high) for host in known)
@@ -171,6 +187,7 @@ def test_a6_the_fewest_learners_are_started(case: Case) -> None:
         assert all(decided.load[host].projected >= wanted[host].share for host in new)
 
 
+@reaches("in its band")
 @CHECKED
 @given(cases())
 def test_a7_no_host_leaves_its_band_because_of_a_start(case: Case) -> None:
@@ -179,14 +196,15 @@ def test_a7_no_host_leaves_its_band_because_of_a_start(case: Case) -> None:
     before = projected_before_starts(case, decided)
     for host, load in decided.load.items():
         if load.low <= before[host] <= load.high:
+            reached("in its band")
             assert load.is_in_band
         assert abs(load.projected - before[host]) <= abs(before[host] - load.low) + abs(before[host] - load.high)
 
 
-def observed(decided: Round, ready: float, rng: random.Random) -> list[Task]:
+def observed(decided: Round, ready: float, rng: random.Random) -> list[StatefulTask]:
     """The outcome of a round as the next one sees it: each learner is ready with probability ``ready``."""
     return [
-        Task(
+        StatefulTask(
             task.id,
             task.active,
             tuple(Replica(host, 0 if rng.random() < ready else 50) for host in task.learners),
@@ -230,14 +248,14 @@ def test_a9_churn_and_then_quiet_converges(case: Case, events: list[str], seed: 
     assert decide((hosts, observed(decided, 0.0, rng), version, factor, limits)).moves == ()
 
 
-def _churned(hosts: list[Host], event: str, number: int, rng: random.Random) -> list[Host]:
+def _churned(hosts: list[LearnerHost], event: str, number: int, rng: random.Random) -> list[LearnerHost]:
     if event == "join":
-        return [*hosts, Host(f"new{number}", rng.randint(1, 3), new=True)]
+        return [*hosts, LearnerHost(f"new{number}", rng.randint(1, 3), new=True)]
     index = rng.randrange(len(hosts))
     others = [*hosts[:index], *hosts[index + 1 :]]
     if event == "rest" or not running(others):
         return hosts
-    return others if event == "crash" else [*others, Host(hosts[index].id, hosts[index].capacity, HostState.LEAVING)]
+    return others if event == "crash" else [*others, LearnerHost(hosts[index].id, hosts[index].capacity, HostState.LEAVING)]
 
 
 @CHECKED
@@ -247,13 +265,15 @@ def test_a10_the_order_of_the_input_does_not_matter(case: Case, seed: int) -> No
     hosts, tasks, *rest = case
     rng = random.Random(seed)
     mixed = [
-        Task(t.id, t.active, tuple(rng.sample(t.learners, len(t.learners))), tuple(rng.sample(t.standbys, len(t.standbys))))
+        StatefulTask(
+            t.id, t.active, tuple(rng.sample(t.learners, len(t.learners))), tuple(rng.sample(t.standbys, len(t.standbys)))
+        )
         for t in rng.sample(tasks, len(tasks))
     ]
     assert decide((rng.sample(hosts, len(hosts)), mixed, *rest)) == decide(case)  # type: ignore[arg-type]
 
 
-def difference(task: Task, after: Assignment, alive: set[str]) -> list[Move]:
+def difference(task: StatefulTask, after: Assignment, alive: set[str]) -> list[Move]:
     """What a round did to one task, worked out from its input and output alone."""
     learners, standbys = {r.host for r in task.learners}, {r.host for r in task.standbys}
     gone = {after.active, *after.learners}

@@ -7,9 +7,10 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rescaler.commands.place import command
+from rescaler.cli.place import command
 from rescaler.placement import Params, PlaceRequest, RequestError, document, parse_json, parse_request, place, to_json
 from tests.support.placement_requests import quick, requests
+from tests.support.reach import reached, reaches
 
 wild = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.sampled_from([inf, -inf, 10**400]),
@@ -65,16 +66,19 @@ def is_strict_json(text):
     return True
 
 
+@reaches("answer", "refusal")
 @settings(max_examples=120, deadline=None)
 @given(st.sampled_from(places_of(SOUND)), wild)
 def test_any_one_wild_value_is_answered_or_refused(path, value):
     """Whatever stands in one place: a strict JSON answer, or an error that names a path; never a crash."""
     document_or_complaints = read(with_change(path, value))
     if isinstance(document_or_complaints, PlaceRequest):
+        reached("answer")
         answer = place(document_or_complaints)
         assert is_strict_json(to_json(document(answer)))
         assert isfinite(answer.load.std)
     else:
+        reached("refusal")
         assert all(": " in complaint for complaint in document_or_complaints)
 
 

@@ -11,6 +11,7 @@ from rescaler.placement.exact import brute_force, countable
 from rescaler.placement.gap import at_delta
 from rescaler.placement.problem import problem_of
 from tests.support.placement_requests import quick, requests
+from tests.support.reach import reached, reaches
 
 
 def is_complete(answer):
@@ -45,17 +46,19 @@ def test_equal_requests_give_equal_bytes(request):
     assert to_json(document(place(turned))) == to_json(document(place(request)))
 
 
+@reaches("optimum")
 @quick
 @given(requests(most_hosts=3, most_tasks=3, most_width=3))
 def test_no_answer_beats_the_true_optimum(request):
     """Rent plus communication of a fresh placement is never below the optimum at the same share of the hosts."""
     answer = place(replace(request, placement={}))
     problem = problem_of(at_delta(answer.request, request.delta))
-    if not answer.feasible or not countable(problem):
-        return
-    assert answer.cost.total_per_s >= brute_force(problem).total_per_s * (1 - 1e-9)
+    if answer.feasible and countable(problem):
+        reached("optimum")
+        assert answer.cost.total_per_s >= brute_force(problem).total_per_s * (1 - 1e-9)
 
 
+@reaches("proof")
 @quick
 @given(requests(most_hosts=3, most_tasks=2, most_width=3))
 def test_a_proof_of_infeasibility_is_true(request):
@@ -63,9 +66,11 @@ def test_a_proof_of_infeasibility_is_true(request):
     answer = place(replace(request, placement={}))
     problem = problem_of(at_delta(answer.request, request.delta))
     if answer.infeasible_proof is not None and countable(problem):
+        reached("proof")
         assert brute_force(problem) is None
 
 
+@reaches("grows", "shrinks")
 @quick
 @given(requests(), st.integers(0, 8))
 def test_pure_rescaling_of_a_settled_job_moves_nothing(request, width):
@@ -78,6 +83,7 @@ def test_pure_rescaling_of_a_settled_job_moves_nothing(request, width):
     again = place(replace(request, tasks=tasks, edges=(), params=params, placement=settled.assignment))
     before, after = (Counter((sub.task, host) for sub, host in each.assignment.items()) for each in (settled, again))
     grows = width >= request.tasks[0].parallelism
+    reached("grows" if grows else "shrinks")
     assert again.rescale.moves == 0
     assert not (before - after if grows else after - before)
 
@@ -85,7 +91,7 @@ def test_pure_rescaling_of_a_settled_job_moves_nothing(request, width):
 @quick
 @given(requests(), st.sampled_from([each for each in ALGORITHMS if each != "lba-ce"]), st.integers(0, 100))
 def test_a_host_without_slots_changes_no_assignment(request, algorithm, which):
-    """One more host of an existing size on which nothing may run leaves every choice as it was (lba-ce: but for its average)."""
+    """One more host of an existing size on which nothing may run changes no choice (lba-ce averages over all hosts)."""
     plain = replace(request, algorithm=algorithm)
     one = request.hosts[which % len(request.hosts)]
     drained = replace(one, id="drained", slots=0, used_slots=0, history=History())

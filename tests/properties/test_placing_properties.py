@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from contracts.messages import Host, JobTopology
 from contracts.rent import prices_of
 from rescaler import placement as library
-from rescaler.control.placing import PLACING_ALGORITHMS, PlacingAlgorithm, PlacingSettings, choose_units, usable_units
-from rescaler.control.plan import plan_job
+from rescaler.control.settings import PLACING_ALGORITHMS, PlacingAlgorithm, PlacingSettings
+from rescaler.control.units.hosts import choose_units, usable_units
+from rescaler.control.units.plan import plan_job
 from tests.support.controller_world import job
 
 
@@ -32,7 +33,7 @@ class Case:
 
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
-    """Hosts of any size and price, some of which go; at least one unit is usable."""
+    """Hosts of any size and price, some about to leave; at least one unit is usable."""
     sizes = draw(st.lists(st.integers(1, 8), min_size=1, max_size=6))
     hosts, first = [], 0
     for index, size in enumerate(sizes):

@@ -1,5 +1,6 @@
 """What holds for every window, policy answer and setting: the promises of the guardrails and of rounding."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -8,38 +9,42 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from contracts.messages import Decision, JobSettings, JobTopology, TaskSpec
-from contracts.rounding import round_half_up
+from contracts.job_settings import JobSettings
+from contracts.messages import Decision, JobTopology, TaskSpec
 from contracts.windows import FIGURES, Window
 from contracts.wire import decode, encode
-from policies.choices import Limits
+from policies.answer import Answer, RawAnswer
 from policies.decide import decide
 from policies.graph import job_graph
-from policies.guardrails import guard, situation
+from policies.guardrails import ORDER, Situation, guard, guard_rows, situation
+from policies.limits import Limits
 from policies.measure import measure
-from policies.outlook import Expected
-from policies.past import Past
-from policies.planning import plan
-from policies.proposal import Answer, RawAnswer, ratios_of
+from policies.question import Question
 from policies.registry import load_policy, policy_names
 from policies.rules.target_utilisation import TargetUtilisation
+from policies.sure.correction import Correction
+from policies.sure.outlook import Expected
+from policies.sure.past import Past
+from policies.sure.plan import plan
+from policies.sure.planning_input import PlanningInput
+from tests.support.reach import reached, reaches
 from tests.unit.policies.conftest import chain_window
-from tests.unit.policies.test_planning import CALM
+from tests.unit.policies.test_plan import CALM
 
 EXAMPLES = hypothesis_settings(max_examples=60, deadline=None)
 
 
 class Answering:
-    """A policy with given ratios."""
+    """A policy with given sizes."""
 
     name, sha256, span_minutes, floor_applies = "given", "", 10, True
 
-    def __init__(self, ratios: list[float]) -> None:
-        self.ratios = np.array(ratios)
+    def __init__(self, wanted: Sequence[float]) -> None:
+        self.wanted = np.array(wanted)
 
-    def answer(self, window: Window, settings: JobSettings, seed: int) -> Answer:
+    def answer(self, question: Question) -> Answer:
         """Return them."""
-        return RawAnswer(self.ratios, "Given.")
+        return RawAnswer(self.wanted, "Given.")
 
 
 @st.composite
@@ -67,7 +72,8 @@ def limits(draw: st.DrawFn) -> JobSettings:
         parallelism_min=least,
         parallelism_max=draw(st.integers(least, 12)),
         total_limit=draw(st.integers(1, 60)),
-        step_ratio_max=draw(st.floats(1.05, 2.0)),
+        step_up_max=draw(st.floats(1.05, 6.0)),
+        step_down_max=draw(st.floats(1.05, 6.0)),
     )
 
 
@@ -76,8 +82,8 @@ def decisions(draw: st.DrawFn) -> tuple[Window, JobSettings, Decision]:
     """Draw a window, limits, and what any ratios become under them."""
     window, allowed = draw(windows()), draw(limits())
     tasks = len(window.topology.tasks)
-    ratios = draw(st.lists(st.floats(1e-3, 2.0), min_size=tasks, max_size=tasks))
-    return window, allowed, decide(window, Answering(ratios), allowed, seed=0)
+    wanted = draw(st.lists(st.integers(0, 40) | st.integers(0, 2**53), min_size=tasks, max_size=tasks))
+    return window, allowed, decide(window, Answering(wanted), allowed, seed=0)
 
 
 @EXAMPLES
@@ -104,9 +110,8 @@ def test_the_total_limit_holds_wherever_it_can(drawn: tuple[Window, JobSettings,
 @given(decisions())
 def test_amendments_lead_from_proposed_to_desired(drawn: tuple[Window, JobSettings, Decision]) -> None:
     """Each amendment begins where the one before ended, in the order of the guardrails."""
-    order = ["floor", "max_step", "bounds", "total_limit"]
     for task in drawn[2].tasks:
-        places = [order.index(amendment.rule) for amendment in task.amendments]
+        places = [ORDER.index(amendment.rule) for amendment in task.amendments]
         assert places == sorted(set(places))
         steps = [task.proposed, *(amendment.after for amendment in task.amendments)]
         assert [amendment.before for amendment in task.amendments] == steps[:-1]
@@ -135,7 +140,7 @@ def test_act_means_that_some_task_changes(drawn: tuple[Window, JobSettings, Deci
 def test_a_wide_job_within_limits_serves_its_measured_load(window: Window) -> None:
     """With room to grow, no decision leaves a task below its floor unless the step holds it back."""
     free = JobSettings(job="sim/chain", parallelism_max=1_000, total_limit=10_000)
-    decision = decide(window, Answering([0.5] * len(window.topology.tasks)), free, seed=0)
+    decision = decide(window, Answering([1] * len(window.topology.tasks)), free, seed=0)
     for task, spec in zip(decision.tasks, window.topology.tasks, strict=True):
         if spec.scalable:
             held = {amendment.rule for amendment in task.amendments} & {"max_step", "bounds"}
@@ -170,17 +175,30 @@ def test_guardrails_do_not_care_about_the_order_of_tasks(window: Window, allowed
         current = np.array([spec.parallelism for spec in seen.topology.tasks])
         proposed = np.array([wanted[spec.task] for spec in seen.topology.tasks])
         at = situation(measure(seen.figures, graph), graph, current)
-        proposal = guard(proposed, at, allowed, floor_applies=True)
+        proposal = guard(proposed, at, Limits.of(allowed, seen.topology, seen.window_end_ms), floor_applies=True)
         return dict(zip(graph.tasks, proposal.desired.tolist(), strict=True))
 
     assert sizes(window) == sizes(shuffled)
 
 
-@given(st.integers(1, 1_000), st.integers(1, 1_000))
-def test_a_wanted_size_survives_its_way_through_a_ratio(current: int, wanted: int) -> None:
-    """Rounding half up gives back what was wanted, wherever twice the present size allows."""
-    ratio = float(ratios_of(np.array([wanted]), np.array([current]))[0])
-    assert round_half_up(current * ratio) == max(min(wanted, 2 * current), round_half_up(current * 1e-3))
+@EXAMPLES
+@given(windows(), limits(), st.booleans(), st.data())
+def test_one_row_of_many_is_guarded_as_it_is_alone(
+    window: Window, allowed: JobSettings, floor_applies: bool, data: st.DataObject
+) -> None:
+    """Training and serving pass the same guardrails: every row of a batch comes out as ``guard`` lets it through."""
+    graph = job_graph(window.topology.tasks)
+    count = len(graph.tasks)
+    sizes = st.lists(st.lists(st.integers(1, 12), min_size=count, max_size=count), min_size=4, max_size=4)
+    current, proposed = np.array(data.draw(sizes)), np.array(data.draw(sizes))
+    figures = np.repeat(window.figures[None], 4, axis=0) * np.arange(1, 5, dtype=np.float32)[:, None, None, None]
+    seen = situation(measure(figures, graph), graph, current)
+    bounds = Limits.of(allowed, window.topology, window.window_end_ms)
+    together = guard_rows(proposed, seen, bounds, floor_applies=floor_applies)
+    assert seen.backlog_minutes is not None
+    for row in range(4):
+        alone = Situation(graph, current[row], seen.floor[row], seen.overloaded[row], seen.backlog_minutes[row])
+        assert together[row].tolist() == guard(proposed[row], alone, bounds, floor_applies=floor_applies).desired.tolist()
 
 
 def wild_window(draw: st.DrawFn) -> Window:
@@ -231,11 +249,11 @@ def test_whatever_a_window_holds_every_policy_decides_and_its_record_can_be_read
 
 
 @EXAMPLES
-@given(windows(), limits(), st.lists(st.floats(allow_nan=True, allow_infinity=True), max_size=8))
-def test_no_answer_whatever_breaks_a_bound(window: Window, allowed: JobSettings, ratios: list[float]) -> None:
-    """Ratios of any size, sign, kind and number: what cannot be meant is the rule's to answer, and bounds hold for both."""
-    decision = decide(window, Answering(ratios), allowed, seed=0)
-    meant = len(ratios) == len(window.topology.tasks) and all(0 < ratio <= 2 for ratio in ratios)
+@given(windows(), limits(), st.lists(st.floats(allow_nan=True, allow_infinity=True) | st.integers(-(2**62), 2**62), max_size=8))
+def test_no_answer_whatever_breaks_a_bound(window: Window, allowed: JobSettings, wanted: list[float]) -> None:
+    """Sizes of any value, sign, kind and number: the rule answers in place of nonsense, and bounds hold for both."""
+    decision = decide(window, Answering(wanted), allowed, seed=0)
+    meant = len(wanted) == len(window.topology.tasks) and all(isinstance(size, int) and 0 <= size <= 2**53 for size in wanted)
     assert (decision.policy.fallback_reason is None) == meant
     for task, spec in zip(decision.tasks, window.topology.tasks, strict=True):
         assert 1 <= task.desired <= min(allowed.parallelism_max, spec.max_parallelism)
@@ -246,7 +264,7 @@ def test_no_answer_whatever_breaks_a_bound(window: Window, allowed: JobSettings,
 @EXAMPLES
 @given(decisions())
 def test_no_task_changes_by_more_than_the_step(drawn: tuple[Window, JobSettings, Decision]) -> None:
-    """But for what overload lifts upward and what the bounds and the total limit ask for."""
+    """Except where overload lifts the limit, and where bounds or the total limit demand more."""
     window, allowed, decision = drawn
     graph = job_graph(window.topology.tasks)
     current = np.array([spec.parallelism for spec in window.topology.tasks])
@@ -254,8 +272,9 @@ def test_no_task_changes_by_more_than_the_step(drawn: tuple[Window, JobSettings,
     for task, overloaded in zip(decision.tasks, lifted, strict=True):
         if {amendment.rule for amendment in task.amendments} & {"bounds", "total_limit"}:
             continue
-        assert overloaded or task.desired <= max(task.current + 1, task.current * allowed.step_ratio_max + 1e-6)
-        assert task.desired >= min(task.current - 1, task.current / allowed.step_ratio_max - 1e-6)
+        farthest = max(task.current + 1, task.current * allowed.step_up_max + 1e-6)
+        assert task.desired <= (max(farthest, 2 * task.current, task.floor) if overloaded else farthest)
+        assert task.desired >= min(task.current - 1, task.current / allowed.step_down_max - 1e-6)
 
 
 @st.composite
@@ -279,6 +298,7 @@ def outlooks(draw: st.DrawFn) -> Expected:
     return Expected(means[:, 0], means, spread, burst / burst.mean(), surges, highest, 20, draw(pasts()))
 
 
+@reaches("act", "hold")
 @EXAMPLES
 @given(windows(), outlooks(), st.integers(0, 5), st.floats(-3, 3), st.integers(1, 60))
 def test_a_plan_stays_within_its_limits_or_holds(
@@ -288,17 +308,19 @@ def test_a_plan_stays_within_its_limits_or_holds(
     graph = job_graph(window.topology.tasks)
     current = np.array([[spec.parallelism for spec in window.topology.tasks]], dtype=np.int64)
     measured = measure(window.figures, graph).alone()
-    limits = Limits(np.ones(len(current[0]), dtype=np.int64), graph.parallelism_max, 2.0, total)
-    nothing, eased = np.zeros(current.shape), np.array([ease])
-    planned = plan(CALM, expected, measured, current, graph, limits, np.array([restarts]), nothing, eased)
+    limits = Limits(least=np.ones(len(current[0]), dtype=np.int64), most=graph.parallelism_max, total=total)
+    given = PlanningInput(expected, measured, current, graph, limits, np.array([restarts]))
+    planned = plan(CALM, given, Correction(np.zeros(current.shape), np.array([ease])))
     wanted, real = planned.wanted, graph.scalable
     assert (wanted[0, ~real] == current[0, ~real]).all()
-    if not planned.acts[0]:
+    if planned.acts[0]:
+        reached("act")
+        farthest = np.where(situation(measured, graph, current).overloaded, graph.parallelism_max, 2 * current)
+        assert wanted[0, real].sum() <= total
+        assert (wanted[0, real] >= 1).all()
+        assert (wanted <= np.maximum(current + 1, farthest)).all()
+        assert (wanted >= np.minimum(current - 1, -(-current // 2))).all()
+        assert planned.changing[0] > planned.holding[0]
+    else:
+        reached("hold")
         assert (wanted == current).all()
-        return
-    assert wanted[0, real].sum() <= total
-    assert (wanted[0, real] >= 1).all()
-    farthest = np.where(situation(measured, graph, current).overloaded, graph.parallelism_max, 2 * current)
-    assert (wanted <= np.maximum(current + 1, farthest)).all()
-    assert (wanted >= np.minimum(current - 1, -(-current // 2))).all()
-    assert planned.changing[0] > planned.holding[0]

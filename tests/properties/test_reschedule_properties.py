@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from rescaler.refusals import Refused
 from rescaler.reschedule import Change, Plan, applied, plan_desired, plan_request
 from rescaler.reschedule_cluster import Cluster, Distribution, Fragment, Worker, WorkerState
-from rescaler.reschedule_steps import Ledger, Outcome, Step, after, recovered, submit
 from rescaler.vnodes import least_moved
+from tests.reference.rescale_steps import Ledger, Outcome, Step, after, recovered, submit
+from tests.support.reach import reached, reaches
 
 CHECKED = settings(max_examples=50, deadline=None)
 
@@ -63,6 +64,7 @@ def planned(draw: st.DrawFn) -> tuple[Cluster, dict[int, int], Plan]:
     return cluster, desired, plan_desired(cluster, desired)
 
 
+@reaches("mapping")
 @CHECKED
 @given(planned())
 def test_r1_r2_every_vnode_has_one_unit_of_the_new_set_evenly(case: tuple[Cluster, dict[int, int], Plan]) -> None:
@@ -70,12 +72,14 @@ def test_r1_r2_every_vnode_has_one_unit_of_the_new_set_evenly(case: tuple[Cluste
     cluster, _, plan = case
     for fragment_id, mapping in plan.mappings.items():
         if mapping is not None:
+            reached("mapping")
             counts = Counter(mapping)
             assert len(mapping) == cluster.vnodes
             assert set(counts) == set(plan.units[fragment_id])
             assert max(counts.values()) - min(counts.values()) <= 1
 
 
+@reaches("moves", "no mapping")
 @CHECKED
 @given(planned())
 def test_r3_as_few_vnodes_move_as_can(case: tuple[Cluster, dict[int, int], Plan]) -> None:
@@ -86,9 +90,11 @@ def test_r3_as_few_vnodes_move_as_can(case: tuple[Cluster, dict[int, int], Plan]
         assert fragment is not None
         before = cluster.mapping_of(fragment)
         if before is not None and mapping is not None:
+            reached("moves")
             moved = sum(old != new for old, new in zip(before, mapping, strict=True))
             assert plan.moved[fragment_id] == moved == least_moved(before, plan.units[fragment_id])
         else:
+            reached("no mapping")
             assert plan.moved[fragment_id] == 0
 
 
@@ -108,6 +114,7 @@ def test_r4_only_the_necessary_units_change(case: tuple[Cluster, dict[int, int],
         assert set(change.added) <= running - set(fragment.parallel_units)
 
 
+@reaches("added", "removed")
 @CHECKED
 @given(planned())
 def test_r5_units_are_spread_over_workers(case: tuple[Cluster, dict[int, int], Plan]) -> None:
@@ -120,8 +127,10 @@ def test_r5_units_are_spread_over_workers(case: tuple[Cluster, dict[int, int], P
         free = [worker for worker in running if set(worker.parallel_units) - after_units]
         for worker in running:
             if set(worker.parallel_units) & set(change.added):
+                reached("added")
                 assert all(held[worker.id] - held[other.id] < 2 for other in free)
             if set(worker.parallel_units) & set(change.removed):
+                reached("removed")
                 assert all(held[other.id] - held[worker.id] < 2 for other in running)
 
 

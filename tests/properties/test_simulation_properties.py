@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 
 from contracts.topology import levels
 from contracts.windows import FIGURE
-from simulation.batches import BatchRows, Schedule
-from simulation.cores import Mode, Terms
-from simulation.flow import Flow, FlowRows
-from simulation.graphs import JobGraph
-from simulation.jobs import SizedJob
-from simulation.loop import core_of
-from simulation.queueing import STEPS
+from simulation.load.graphs import JobGraph
+from simulation.load.jobs import SizedJob
+from simulation.loops.batches_core import BatchRows, Schedule
+from simulation.loops.rows import core_of
+from simulation.loops.terms import Mode, Terms
+from simulation.model.attempts import Flow, FlowRows
+from simulation.model.queueing import STEPS
 from tests.unit.simulation.cases import graph, sized
 
 EXAMPLES = settings(max_examples=60, deadline=None)
@@ -79,21 +79,37 @@ def test_more_parallelism_never_delays_anything(drawn: object, which: int) -> No
     job, parallelism, arrivals, restart = drawn  # type: ignore[misc]
     more = parallelism.copy()
     more[1 + which % (job.size - 2)] += 1
-    less_so_far, more_so_far = 0.0, 0.0  # counters begin anew with the restart
+    less_so_far, more_so_far = 0.0, 0.0  # counters restart at 0
     for before, after in zip(run(job, parallelism, arrivals, restart), run(job, more, arrivals, restart), strict=True):
         assert (more_so_far + after.served[:, -1] >= less_so_far + before.served[:, -1] - 1e-6).all()
         assert (after.backlog_minutes <= before.backlog_minutes + 1e-6).all()
         less_so_far, more_so_far = before.served[-1, -1], after.served[-1, -1]
 
 
+def assert_known_and_not_negative(figures: npt.NDArray[np.float32]) -> None:
+    """Check figures [.., tasks, F] of one job, whose only source is the first task.
+
+    Pools and watermarks are never known. ``arrived`` is known of the source alone, after the job's first minute.
+    """
+    arrived, never = FIGURE["arrived"], [FIGURE["in_pool"], FIGURE["watermark_lag_ms"]]
+    assert np.isnan(figures[..., never]).all()
+    assert np.isnan(figures[..., 1:, arrived]).all()
+    assert np.isnan(figures[..., 0, arrived]).sum() <= 1
+    assert (np.nan_to_num(figures[..., 0, arrived]) >= 0).all()
+    assert (np.delete(figures, [*never, arrived], axis=-1) >= 0).all()
+
+
 @EXAMPLES
 @given(runs())
 def test_figures_are_whole_and_never_negative(drawn: object) -> None:
-    """Counters of a minute are differences of whole numbers; only the mean queue has fractions."""
+    """Counters of a minute are differences of whole numbers; only the mean queue has fractions.
+
+    The simulator knows all but two of them; ``arrived`` belongs to sources.
+    """
     job, parallelism, arrivals, restart = drawn  # type: ignore[misc]
     figures = np.concatenate([flow.rows for flow in run(job, parallelism, arrivals, restart)])
-    assert (figures >= 0).all()
-    whole = np.delete(figures, FIGURE["queued_records_mean"], axis=-1)
+    assert_known_and_not_negative(figures)
+    whole = np.nan_to_num(np.delete(figures, FIGURE["queued_records_mean"], axis=-1))
     assert (whole == np.floor(whole)).all()
 
 
@@ -179,7 +195,7 @@ def test_at_every_minute_what_arrived_is_processed_or_waits(drawn: object, mode:
             offered = processed[:, list(parents)] if parents == (0,) else _finished(rows, parents, len(processed))
             np.testing.assert_allclose(processed[:, task] + queued[:, task], offered.min(axis=1), rtol=1e-5, atol=1e-2)
     rows.pass_time(requests[None, 60:], None, other[None])
-    assert (rows.figures() >= 0).all()
+    assert_known_and_not_negative(rows.figures())
 
 
 def _finished(rows: BatchRows, parents: tuple[int, ...], minutes: int) -> npt.NDArray[np.float64]:

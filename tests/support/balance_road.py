@@ -4,10 +4,10 @@ import msgspec
 
 from contracts.commands import Balance, RescheduleCommand
 from contracts.messages import ClusterTopology, Host, JobTopology
-from rescaler.control.controller import Controller, Effects
-from rescaler.control.placing import PlacingSettings
-from rescaler.control.situation import Balancing
-from rescaler.control.view import View
+from rescaler.control.controller import Controller
+from rescaler.control.effects import Effects
+from rescaler.control.settings import Balancing, PlacingSettings
+from rescaler.control.world import View
 from tests.support.controller_world import CLUSTER, JOB, MINUTE_MS, carried_out, controller, decision, ended, job, resumed, view
 
 T0 = 10 * MINUTE_MS

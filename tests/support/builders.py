@@ -1,9 +1,9 @@
 """Small valid messages that tests start from."""
 
-import numpy as np
-
+from contracts.clock import MINUTE_MS
 from contracts.messages import JobTopology, TaskSample, TaskSpec
-from contracts.windows import FIGURE, FIGURES, Float32
+from contracts.window_history import WindowHistory
+from contracts.windows import FIGURE, Float32, Window, blank_figures
 
 JOB = "sim/clicks"
 
@@ -48,9 +48,22 @@ def topology(version: int = 1) -> JobTopology:
 
 def row(**figures: float) -> Float32:
     """Return one task-minute, float32 [F]: zeros, fully covered, parallelism 1, changed as asked."""
-    values = np.zeros(len(FIGURES), dtype=np.float32)
+    values = blank_figures()
     values[FIGURE["coverage"]] = 1.0
     values[FIGURE["parallelism"]] = 1.0
     for name, value in figures.items():
         values[FIGURE[name]] = value
     return values
+
+
+def window_at(minute: int) -> Window:
+    """Return a full window that ends with this minute; task map, on two subtasks, keeps up with half of its load."""
+    history = WindowHistory(JOB, 60)
+    rows = {
+        "source": row(records_in=12_000, records_out=12_000, busy_ms=100),
+        "map": row(records_in=6_000, records_out=6_000, busy_ms=120_000, parallelism=2, queued_records_last=60_000),
+        "sink": row(records_in=6_000, busy_ms=100),
+    }
+    for end in range(minute - 20, minute + 1):
+        window = history.close(end * MINUTE_MS, rows, topology())
+    return window

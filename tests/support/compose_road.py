@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from contracts.settings import RoadSettings
-from services.stack.local_road import fetch_json
-from services.stack.ports import free_port
+from runtime.http import fetch_json
+from runtime.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 DASHBOARD = ROOT / "compose/observability/grafana/dashboards/surescale.json"

@@ -28,9 +28,9 @@ from testcontainers.core.network import Network
 from testcontainers.core.wait_strategies import LogMessageWaitStrategy
 
 from contracts.settings import RoadSettings
+from runtime.http import fetch_json
 from runtime.kafka import create_topics
-from services.stack.broker import SETTINGS
-from services.stack.local_road import fetch_json
+from services.local_stack.broker import SETTINGS
 from tests.support.waiting import wait_until
 
 KAFKA_IMAGE = os.environ.get("KAFKA_IMAGE", "apache/kafka:4.1.1")

@@ -6,20 +6,12 @@ import msgspec
 
 from contracts.commands import Outcome, Progress, RescheduleCommand
 from contracts.ids import Cluster, decision_id
-from contracts.messages import (
-    ClusterTopology,
-    Decision,
-    EngineEvent,
-    Host,
-    JobSettings,
-    JobTopology,
-    PolicyUsed,
-    TaskDecision,
-    TaskSpec,
-)
-from rescaler.control.controller import Controller, Effects
-from rescaler.control.situation import ControlSettings
-from rescaler.control.view import View
+from contracts.job_settings import JobSettings
+from contracts.messages import ClusterTopology, Decision, EngineEvent, Host, JobTopology, PolicyUsed, TaskDecision, TaskSpec
+from rescaler.control.controller import Controller
+from rescaler.control.effects import Effects
+from rescaler.control.settings import ControlSettings
+from rescaler.control.world import View
 
 CLUSTER = Cluster("sim")
 JOB, OTHER_JOB = "sim/clicks", "sim/orders"

@@ -1,52 +1,79 @@
 """A rescaler that dies inside its second write: ``python -m tests.support.crashing_rescaler`` does one write and no more.
 
-A write is a transaction of the rescaler or a report of its actuator. The second one is begun: a transaction with all its records
-sent and not committed, a report not sent at all. ``CRASH_AFTER_WRITES`` says how many writes come through (default: one).
-Nothing of this is in the product.
+A write is a transaction of the rescaler or a report of its actuator. The second one is only started: a transaction with all its
+records sent and not committed, a report not sent at all. ``CRASH_AFTER_WRITES`` says how many writes come through (default: one).
 """
 
 import os
 import threading
 from collections.abc import Sequence
-from typing import Any
+from functools import partial
 
-from rescaler.commands.service import command
+from confluent_kafka import TopicPartition
+
+from contracts.commands import Progress
+from contracts.messages import DeadLetter
+from contracts.settings import from_environment
+from rescaler.actuators.engine_http import EngineHttp
+from rescaler.control.effects import Effects
+from rescaler.service.active import activate
 from rescaler.service.actuator import ActuatorThread
-from rescaler.service.transactions import Transactions
+from rescaler.service.loop import run
+from rescaler.service.settings import RescalerSettings
+from rescaler.service.transactions import CarriedOut, Transactions
+from runtime.logs import set_up_logs
+from runtime.signals import stop_event
 
 EXIT_CODE = 9
-_ALLOWED = int(os.environ.get("CRASH_AFTER_WRITES", "1"))
-_lock = threading.Lock()
-_writes = 0
 
 
-def _is_last() -> bool:
-    """Count a write; the one after those allowed is the last thing that this process does."""
-    global _writes
-    with _lock:
-        _writes += 1
-        return _writes > _ALLOWED
+class Lifetime:
+    """How many writes this process does."""
+
+    def __init__(self, writes: int) -> None:
+        self._left = writes
+        self._lock = threading.Lock()
+
+    def is_over(self) -> bool:
+        """Count a write; the one after those allowed is the last thing that this process does."""
+        with self._lock:
+            self._left -= 1
+            return self._left < 0
 
 
-_write, _report = Transactions.write, ActuatorThread._report
+LIFETIME = Lifetime(int(os.environ.get("CRASH_AFTER_WRITES", "1")))
 
 
-def _write_or_die(self: Transactions, effects: Any, letters: Sequence[Any], consumed: Sequence[Any]) -> None:
-    if _is_last():
-        self._producer.begin_transaction()
-        self._produce(effects, letters)
-        self._producer.flush(5)
-        os._exit(EXIT_CODE)
-    _write(self, effects, letters, consumed)
+class DyingTransactions(Transactions):
+    """Dies with everything sent and nothing committed."""
+
+    def write(
+        self,
+        effects: Effects,
+        letters: Sequence[tuple[bytes | None, DeadLetter]],
+        consumed: Sequence[TopicPartition],
+        carried_out: CarriedOut | None,
+    ) -> None:
+        """Write, or die."""
+        if LIFETIME.is_over():
+            self._producer.begin_transaction()
+            self._produce(effects, letters)
+            self._producer.flush(5)
+            os._exit(EXIT_CODE)
+        super().write(effects, letters, consumed, carried_out)
 
 
-def _report_or_die(self: ActuatorThread, reports: list[Any]) -> None:
-    if reports and _is_last():
-        os._exit(EXIT_CODE)
-    _report(self, reports)
+class DyingActuator(ActuatorThread):
+    """Dies before it reports."""
+
+    def _report(self, reports: list[Progress]) -> None:
+        if reports and LIFETIME.is_over():
+            os._exit(EXIT_CODE)
+        super()._report(reports)
 
 
 if __name__ == "__main__":
-    Transactions.write = _write_or_die  # type: ignore[method-assign]
-    ActuatorThread._report = _report_or_die  # type: ignore[method-assign]
-    command()
+    settings = from_environment(RescalerSettings)
+    engine = EngineHttp(settings.engine_url, settings.engine_timeout_ms)
+    connect = partial(activate, transactions=DyingTransactions, actuator=DyingActuator)
+    run(settings, engine, stop_event(), set_up_logs("rescaler"), activate=connect)

@@ -36,7 +36,7 @@ from rescaler.actuators.base import EngineRefused
 from rescaler.actuators.fake import FakeEngine
 from rescaler.service.settings import RescalerSettings
 from runtime.kafka import LogReader, create_topics, producer, wait_for_topics
-from services.stack.ports import free_ports
+from runtime.ports import free_ports
 from tests.support.controller_world import JOB, START_MS, cluster, job
 from tests.support.waiting import wait_until
 
@@ -114,11 +114,11 @@ class Road:
         assert self.client.flush(30) == 0
 
     def clock(self, until_ms: int) -> None:
-        """Move the road's clock to a stop."""
+        """Move the pipeline's clock to a stop."""
         self.segments += 1
         wall_ms = time.time_ns() // 1_000_000 - 1_000
         self.engine.now_ms = until_ms
-        segment = ClockSegment(road="main", sequence=self.segments, e0_ms=0, w0_ms=wall_ms, speed=1e7, until_ms=until_ms)
+        segment = ClockSegment(road="main", sequence=self.segments, e0_ms=0, w0_ms=wall_ms, speed=1e6, until_ms=until_ms)
         self.send(CLOCK, "main", segment)
 
     def decide(self, *decisions: Decision) -> None:
@@ -141,7 +141,7 @@ class Road:
         return self
 
     def reconnect(self) -> None:
-        """Begin to read anew, at a broker that has come back."""
+        """Read from the beginning, at a broker that has come back."""
         self.outcomes, self.progress, self.commands = [], [], []
         self.events.close()
         self.commands_log.close()

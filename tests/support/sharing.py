@@ -11,6 +11,8 @@ _ONE_AT_A_TIME: Final = frozenset(
         "tests/integration/test_containers_road.py",
     }
 )
+# These share one cluster.
+_LIVE_FLINK: Final = "tests/integration/test_flink_"
 
 
 class WholeFiles(LoadScopeScheduling):
@@ -18,4 +20,6 @@ class WholeFiles(LoadScopeScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         path = nodeid.split("::", 1)[0]
+        if path.startswith(_LIVE_FLINK):
+            return "live Flink"
         return "roads of containers" if path in _ONE_AT_A_TIME else path

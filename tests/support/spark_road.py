@@ -1,4 +1,4 @@
-"""A real Spark job on a real broker, with an independent reckoning of what it must come to."""
+"""A real Spark job on a real broker, with an independent computation of the expected windows."""
 
 import contextlib
 import json
@@ -26,9 +26,9 @@ from contracts.windows import decode_window, encode_window
 from contracts.wire import decode, encode
 from runtime.backoff import wait_for
 from runtime.kafka import LogReader, create_topics, producer
-from services.stack.artifacts import fetch
-from services.stack.locked import SPARK_KAFKA
-from services.stack.ports import free_port
+from runtime.ports import free_port
+from services.local_stack.artifacts import fetch
+from services.local_stack.locked_jars import SPARK_KAFKA
 from spark_streaming.columns import Coordinates
 from spark_streaming.minutes import MinuteRules, Minutes
 from spark_streaming.settings import SparkSettings
@@ -43,7 +43,7 @@ Message = TaskSample | MinuteMarker
 class SparkRoad:
     """Topics of one test, and the Spark job that serves them."""
 
-    def __init__(self, kafka: KafkaForTests, folder: Path) -> None:
+    def __init__(self, kafka: KafkaForTests, folder: Path, **security: str) -> None:
         self.checkpoint = folder / "checkpoint"
         self._folder = folder
         self._settings = SparkSettings(
@@ -53,6 +53,7 @@ class SparkRoad:
             spark_master="local[1]",
             spark_checkpoint=str(self.checkpoint),
             spark_jars=",".join(map(str, fetch(SPARK_KAFKA))),
+            **security,  # type: ignore[arg-type]  # the settings of Kafka's security are texts
         )
         create_topics(self._settings)
         self.names = TopicNames(self._settings.topic_prefix)
@@ -141,7 +142,7 @@ class SparkRoad:
         return len(self.windows()) >= count
 
     def expected(self) -> dict[str, bytes]:
-        """Reckon the windows from the topic itself, all records in one batch."""
+        """Compute the windows from the topic itself, all records in one batch."""
         reader = LogReader(self._settings, [TASK_METRICS])
         good = [(_coordinates(record), message) for record in reader.read_to_end() if (message := _message(record))]
         reader.close()

@@ -21,26 +21,19 @@ from contracts import topics
 from contracts.clock import MINUTE_MS
 from contracts.commands import Outcome, Progress, RescheduleCommand, TaskChange
 from contracts.ids import decision_id
-from contracts.messages import (
-    Amendment,
-    ClusterTopology,
-    DeadLetter,
-    Decision,
-    EngineEvent,
-    Host,
-    JobSettings,
-    PolicyUsed,
-    RescalerRecord,
-    TaskDecision,
-)
+from contracts.job_settings import JobSettings
+from contracts.messages import Amendment, ClusterTopology, DeadLetter, Decision, EngineEvent, Host, PolicyUsed, TaskDecision
+from contracts.rescaler_state import JobSummary, RescalerRecord, WaitingAct
 from contracts.settings import RoadSettings, to_environment
-from contracts.windows import WindowCounts, WindowHistory, encode_window
+from contracts.window_history import WindowHistory
+from contracts.windows import WindowCounts, encode_window
 from contracts.wire import encode
 from runtime.kafka import create_topics, producer
+from runtime.ports import free_port
 from services.cli import main
-from services.stack.ports import free_port
-from services.state.projector import Projector
-from services.state.view_store import ViewStore, connect
+from services.state.connection import connect
+from services.state.write.projector import Projector
+from services.state.write.view_store import ViewStore
 from tests.conftest import KafkaForTests
 from tests.support.builders import JOB, row, topology
 
@@ -183,7 +176,10 @@ def a_road() -> list[tuple[str, str, msgspec.Struct | bytes | None]]:
             records.append((topics.RESCHEDULE_EVENTS, "sim", outcome(span, 1, "commanded", command_id=command_id)))
             base = {"cluster": "sim", "job": JOB, "command_id": command_id, "desired_generation": span, "at_ms": span}
             records += [(topics.RESCHEDULE_EVENTS, "sim", Progress(status=status, **base)) for status in ("accepted", "applied")]
-    memory = msgspec.Raw(b'{"gate":{"phase":"Cooldown"},"pending":{"reason":"cooldown","until_ms":90000}}')
+    waiting = WaitingAct(decision_id=decision(2).decision_id, reason="cooldown", until_ms=90_000)
+    memory = RescalerRecord(
+        cluster="sim", kind="job", id=JOB, at_ms=1, body=msgspec.Raw(b"{}"), summary=JobSummary(phase="Cooldown", pending=waiting)
+    )
     body = msgspec.Raw(b'{"placement_generation":3}')
     placement = RescalerRecord(cluster="sim", kind="cluster", id="placement", at_ms=1, body=body)
     cluster = ClusterTopology(cluster="sim", version=1, at_ms=0, hosts=(Host(host="h", units=(1, 2), price_per_s=0.25),))
@@ -196,7 +192,7 @@ def a_road() -> list[tuple[str, str, msgspec.Struct | bytes | None]]:
         (topics.JOB_SETTINGS, JOB, JobSettings(job=JOB, version=1, mode="advise")),
         (topics.CLUSTER_TOPOLOGY, "sim", cluster),
         (topics.ENGINE_EVENTS, "sim", EngineEvent(cluster="sim", sequence=1, at_ms=1, kind="job_started", job=JOB)),
-        (topics.RESCALER_STATE, f"sim/job/{JOB}", RescalerRecord(cluster="sim", kind="job", id=JOB, at_ms=1, body=memory)),
+        (topics.RESCALER_STATE, f"sim/job/{JOB}", memory),
         (topics.RESCALER_STATE, "sim/cluster/placement", placement),
         (topics.RESCALER_STATE, "sim/request/x", None),
         (topics.DEAD_LETTERS, JOB, letter),

@@ -16,5 +16,5 @@ def wait_until(condition: Callable[[], T], timeout_s: float = 30.0, what: str = 
         if value:
             return value
         if time.monotonic() > deadline:
-            raise AssertionError(f"waited {timeout_s:.0f} s in vain for {what}")
+            raise AssertionError(f"waited {timeout_s:.0f} s for {what}")
         time.sleep(_POLL_S)

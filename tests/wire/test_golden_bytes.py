@@ -1,6 +1,6 @@
 """The bytes of every message kind, frozen: a change here is a change of contract and needs a new schema version.
 
-``python -m tests.wire.test_golden_bytes`` writes the files anew, for a kind that is new.
+``python -m tests.wire.test_golden_bytes`` rewrites the files, for a new kind of record.
 """
 
 from pathlib import Path
@@ -11,9 +11,12 @@ import pytest
 
 from contracts import commands as c
 from contracts import messages as m
+from contracts import rescaler_state as r
 from contracts.clock import MINUTE_MS
+from contracts.job_settings import JobSettings
 from contracts.messages import Message
-from contracts.windows import WindowHistory, decode_window, encode_window
+from contracts.window_history import WindowHistory
+from contracts.windows import FIGURE, decode_window, encode_window
 from contracts.wire import decode, encode
 from tests.support.builders import JOB, row, sample, topology
 
@@ -38,8 +41,8 @@ MESSAGES: dict[str, Message] = {
     "cluster": m.ClusterTopology(
         cluster="sim", version=1, at_ms=0, hosts=(m.Host(host="m1", units=(1, 2), price_per_s=0.0024, zone="a"),)
     ),
-    "engine-event": m.EngineEvent(cluster="sim", sequence=4, at_ms=9, kind="host_lost", host="m1"),
-    "job-settings": m.JobSettings(job=JOB, version=2, mode="advise", policy="static", set_by="ana", set_at_ms=5),
+    "engine-event": m.EngineEvent(cluster="sim", sequence=4, event_id="9.4", at_ms=9, kind="host_lost", host="m1"),
+    "job-settings": JobSettings(job=JOB, version=2, mode="advise", policy="static", set_by="ana", set_at_ms=5),
     "policy-release": m.PolicyRelease(cluster="sim", policy="sure", sha256="ab" * 32, valid_from_ms=60_000, set_by="ana"),
     "clock": m.ClockSegment(road="main", sequence=1, e0_ms=0, w0_ms=5, speed=60.0, until_ms=60_000, end_ms=120_000),
     "decision": m.Decision(
@@ -116,6 +119,16 @@ MESSAGES: dict[str, Message] = {
         until_ms=180_000,
         moves=(c.SlotMove(job=JOB, unit=1, host="m1", to_unit=9, to_host="m2"),),
     ),
+    "drift": c.Drift(
+        cluster="prod",
+        job="prod/orders",
+        status="changed",
+        at_ms=180_000,
+        epoch="6dffe27c",
+        ours={"parse": 4},
+        theirs={"parse": 2},
+        returned=1,
+    ),
     "standby": c.RescheduleCommand(
         command_id=f"{JOB}#4.0",
         cluster="sim",
@@ -140,7 +153,35 @@ MESSAGES: dict[str, Message] = {
         until_ms=60_000,
         told=m.Told(hosts=1, events=2, jobs={JOB: 1}),
     ),
-    "rescaler-state": m.RescalerRecord(cluster="sim", kind="job", id="clicks", at_ms=1, body=msgspec.Raw(b'{"a":1}')),
+    "rescaler-state": r.RescalerRecord(
+        cluster="sim",
+        kind="job",
+        id=JOB,
+        at_ms=1,
+        body=msgspec.Raw(b'{"a":1}'),
+        summary=r.JobSummary(
+            phase="Transitioning",
+            mode="executing",
+            pending=r.WaitingAct(decision_id=f"{JOB}@60000/sure", reason="rescale_in_progress", until_ms=60_000),
+            underway=r.CommandUnderway(decision_id=f"{JOB}@0/sure", command_id=f"{JOB}#2.0", step="prepare"),
+            wake_at_ms=60_000,
+            desired_generation=2,
+            applied_generation=1,
+            observed_generation=1,
+            conditions=(
+                r.Condition(
+                    type="Available",
+                    status=True,
+                    reason="Running",
+                    message="the job runs on 2 parallel units",
+                    last_transition_ms=0,
+                    observed_generation=1,
+                ),
+            ),
+            standbys=(c.SlotStandbys(unit=1, hosts=("m2",)),),
+            mappings={"map": (1, 2)},
+        ),
+    ),
     "dead-letter": m.DeadLetter(
         topic="task-metrics",
         partition=1,
@@ -161,7 +202,7 @@ def window_bytes() -> bytes:
 
 
 def window_bytes_with_peaks() -> bytes:
-    """Return the bytes of a small window after five minutes, the least of which an hour's peak is known."""
+    """Return the bytes of a small window after five minutes, the fewest for which an hour's peak is known."""
     history = WindowHistory(job=JOB, window_minutes=1)
     windows = [history.close(end * MINUTE_MS, {"source": row(records_in=3 * end)}, topology()) for end in range(1, 6)]
     return encode_window(windows[-1])
@@ -201,6 +242,19 @@ def test_peaks_of_hours_travel_in_a_windows_header() -> None:
     frozen, today = (GOLDEN / "window-peaks.bin").read_bytes(), window_bytes_with_peaks()
     assert frozen[:8] == today[:8]
     assert decode_window(frozen).hourly_peak[-1] == decode_window(today).hourly_peak[-1] == 9.0
+
+
+def test_a_window_of_the_first_layout_reads_with_what_it_lacks_unknown() -> None:
+    """Its figures are those of the same window today, and it keeps its own identity, which recorded decisions name."""
+    earlier, today = (
+        decode_window((GOLDEN / "earlier" / "window-layout-1.bin").read_bytes()),
+        decode_window(window_bytes_with_peaks()),
+    )
+    known = FIGURE["arrived"]
+    assert earlier.figures[..., :known].tobytes() == today.figures[..., :known].tobytes()
+    assert np.isnan(earlier.figures[..., known:]).all()
+    assert (earlier.id, today.id) == (f"{JOB}@300000/1m/v1", f"{JOB}@300000/1m/v2")
+    assert encode_window(earlier)[3] == today.layout
 
 
 if __name__ == "__main__":

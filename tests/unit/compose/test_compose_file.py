@@ -11,8 +11,8 @@ from rescaler.service.settings import RescalerSettings
 from runtime.logs import LogSettings
 from services.agent.settings import AgentSettings
 from services.engine.settings import EngineSettings
-from services.health import ROLES
 from services.state.settings import StateSettings
+from services.tools.health import ROLES
 from spark_streaming.settings import SparkSettings
 
 yaml = pytest.importorskip("yaml", reason="PyYAML is not installed (it comes with kubernetes-validate)")

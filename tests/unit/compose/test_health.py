@@ -11,8 +11,8 @@ from click.testing import CliRunner, Result
 from contracts.errors import SurescaleError
 from contracts.settings import RoadSettings
 from runtime.health import HealthServer
-from services.health import PORT_VARIABLE, command
-from services.stack.ports import free_port
+from runtime.ports import free_port
+from services.tools.health import PORT_VARIABLE, command
 
 
 @contextmanager
@@ -61,7 +61,12 @@ def test_nobody_on_the_port_is_not_well() -> None:
     assert reason(run("agent", "--port", str(port))).startswith(f"no health document at http://127.0.0.1:{port}/health: ")
 
 
-@pytest.mark.parametrize("text", ["", "eighty", "0", "70000"])
+def test_a_port_is_asked_for() -> None:
+    """A variable that is empty counts as not set."""
+    assert reason(run("agent")).startswith("no port: give --port, or set SURESCALE_HEALTH_PORT")
+
+
+@pytest.mark.parametrize("text", ["eighty", "0", "70000"])
 def test_a_port_that_is_none_is_refused(text: str) -> None:
     """The variable and the fix are named."""
     assert reason(run("agent", **{PORT_VARIABLE: text})).startswith(f"SURESCALE_HEALTH_PORT: '{text}' is not a port; set it")

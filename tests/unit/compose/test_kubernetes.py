@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from contracts.topics import TOPICS
-from services.health import ROLES
+from services.tools.health import ROLES
 
 kubernetes_validate = pytest.importorskip("kubernetes_validate", reason="kubernetes-validate is not installed: no schemas")
 yaml = pytest.importorskip("yaml")

@@ -27,7 +27,22 @@ TABLE: dict[str, Metric] = {
 }
 OF_PROMETHEUS = {"up", *PROCESS}
 OF_TARGETS = {"job", "instance", "service"}
-WORDS = {"absent", "by", "sum", "max", "count", "rate", "increase", "histogram_quantile", "or", "unless", "offset", "vector"}
+WORDS = {
+    "absent",
+    "by",
+    "sum",
+    "max",
+    "min",
+    "changes",
+    "count",
+    "rate",
+    "increase",
+    "histogram_quantile",
+    "or",
+    "unless",
+    "offset",
+    "vector",
+}
 
 
 def targets(panels: list[dict[str, Any]]) -> Iterator[dict[str, str]]:

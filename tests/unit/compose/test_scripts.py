@@ -132,7 +132,7 @@ def test_an_unknown_role_is_not_built() -> None:
     """The name is shown."""
     code, error = run("build.sh", "gateway")
     assert code == 2
-    assert "there is no role gateway" in one_line(error)
+    assert "no such role: gateway" in one_line(error)
 
 
 @pytest.mark.parametrize("arguments", [(), ("start",), ("start", "relative"), ("restart", "/tmp/engine")])

@@ -1,4 +1,4 @@
-"""Identities, the rounding function and the road's clock."""
+"""Identities, the rounding function and the pipeline's clock."""
 
 import math
 

@@ -30,7 +30,7 @@ def test_a_job_that_has_ended_pays_nothing() -> None:
 
 
 def test_a_bill_adds_up_stretches() -> None:
-    """Ten seconds on one host, then twenty on both, of which the end cuts off what lies beyond."""
+    """Ten seconds on one host, then twenty on both; what lies beyond the end is cut off."""
     stays = [Stay(0, ("m1",)), Stay(10_000, ("l1", "m1")), Stay(99_000, ())]
     assert bill(stays, PRICES, 30_000).dollars == pytest.approx(10 * 0.5 + 20 * 2.5)
     assert bill(stays, PRICES, 30_000).per_s == 2.5

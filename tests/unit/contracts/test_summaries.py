@@ -5,7 +5,8 @@ import pytest
 from contracts.clock import MINUTE_MS
 from contracts.errors import RecordRejected
 from contracts.summaries import decode_summary, encode_summary, summary_of
-from contracts.windows import Window, WindowCounts, WindowHistory, decode_window, encode_window
+from contracts.window_history import WindowHistory
+from contracts.windows import Window, WindowCounts, decode_window, encode_window
 from tests.support.builders import JOB, row, topology
 
 
@@ -38,5 +39,5 @@ def test_the_header_and_the_window_give_the_same_bytes() -> None:
 
 def test_a_header_that_is_none_is_refused() -> None:
     """Like any record."""
-    with pytest.raises(RecordRejected, match="window_id"):
+    with pytest.raises(RecordRejected, match="missing required field"):
         decode_summary(b"{}")

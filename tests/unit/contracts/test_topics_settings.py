@@ -1,5 +1,6 @@
 """The table of topics and the settings' defaults."""
 
+import re
 from importlib.metadata import entry_points
 
 import pytest
@@ -78,7 +79,7 @@ KINDS = [point.load() for point in entry_points(group="surescale.settings")]
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_engine_without_an_address_is_refused_by_every_role(kind: type[RoadSettings], url: str) -> None:
     """The message names the variable and shows an address."""
-    with pytest.raises(SettingsError, match=r"^SURESCALE_ENGINE_URL: .+ is no address of an engine; give one like http://"):
+    with pytest.raises(SettingsError, match=r"^SURESCALE_ENGINE_URL: .+ is not the address of an engine; set one like http://"):
         from_environment(kind, {"SURESCALE_ENGINE_URL": url})
 
 
@@ -92,7 +93,7 @@ def test_an_address_of_an_engine_is_taken(url: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_health_port_that_is_none_is_refused_by_every_role(kind: type[RoadSettings], port: int) -> None:
     """By the environment as by the option."""
-    with pytest.raises(SettingsError, match=rf"^SURESCALE_HEALTH_PORT: {port} is no port; give one up to 65535, or 0 for none$"):
+    with pytest.raises(SettingsError, match=rf"^SURESCALE_HEALTH_PORT: {port} is not a port; set 1 to 65535, or 0 for none$"):
         from_environment(kind, {"SURESCALE_HEALTH_PORT": str(port)})
 
 
@@ -102,6 +103,13 @@ def test_a_health_port_that_is_none_is_refused_by_every_role(kind: type[RoadSett
         ("redis://127.0.0.1:6379/0", "redis://127.0.0.1:6379/0"),
         ("redis://ana:secret@host:6379/0", "redis://ana:***@host:6379/0"),
         ("redis://:secret@host/0", "redis://:***@host/0"),
+        ("redis://ana:sec/ret@host:6379/0", "redis://ana:***@host:6379/0"),
+        ("redis://ana:6/ret@host/0", "redis://ana:***@host/0"),
+        ("redis://ana:s@c?r#t@host/0", "redis://ana:***@host/0"),
+        ("redis://h/0?password=secret", "redis://h/0?password=***"),
+        ("redis://h/0?db=1&ssl_password=s@cret&timeout=5", "redis://h/0?db=1&ssl_password=***&timeout=5"),
+        ("http://ana:secret@engine:8090", "http://ana:***@engine:8090"),
+        ("redis://ana@host/0", "redis://ana@host/0"),
     ],
 )
 def test_a_password_in_an_address_is_never_shown(url: str, shown: str) -> None:
@@ -114,6 +122,17 @@ def test_an_address_that_is_none_can_be_shown_without_its_password(url: str) -> 
     """A message about a wrong address must not fail over the address, and must not tell its secret either."""
     assert "secret" not in without_password(url)
     assert without_password(url).startswith("redis://")
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["ftp://ana:hunter2@engine", "http://ana:hunter2@engine:8090", "http://ana:8090/hunter2@engine", "http://a:hunter2/x@h"],
+)
+def test_an_address_of_the_engine_with_a_password_is_refused_without_showing_it(url: str) -> None:
+    """No client sends it, and errors about the address travel in records."""
+    with pytest.raises(SettingsError, match="SURESCALE_ENGINE_URL") as refused:
+        RoadSettings(engine_url=url)
+    assert "hunter2" not in str(refused.value)
 
 
 @pytest.mark.parametrize("said", ["nan", "inf", "-inf"])
@@ -137,3 +156,77 @@ def test_a_length_of_time_that_cannot_be_is_refused(variable: str, said: str) ->
     """A window of no minute has no figures: the Spark job would end with a trace at its first one."""
     with pytest.raises(SettingsError, match=rf"^{variable}: must be at least [01], not {said}$"):
         from_environment(RoadSettings, {variable: said})
+
+
+@pytest.mark.parametrize(
+    ("variables", "says"),
+    [
+        ({"ENGINE": "storm"}, "SURESCALE_ENGINE: 'storm' is not one of simulated, flink, kafka"),
+        ({"ENGINE": "flink", "ENGINE_CA_FILE": "ca.pem"}, "SURESCALE_ENGINE_CA_FILE: SURESCALE_ENGINE_URL uses no TLS"),
+        ({"ENGINE_TOKEN_FILE": "token"}, "SURESCALE_ENGINE_TOKEN_FILE: the simulated engine has no use"),
+        (
+            {"ENGINE": "flink", "ENGINE_URL": "https://jm", "ENGINE_KEY_FILE": "k"},
+            "SURESCALE_ENGINE_CERTIFICATE_FILE and SURESCALE_ENGINE_KEY_FILE: set both",
+        ),
+        ({"ENGINE": "flink", "ROAD_CLOCK": "true"}, "SURESCALE_ROAD_CLOCK: SURESCALE_ENGINE=flink publishes no clock"),
+    ],
+)
+@pytest.mark.parametrize("kind", KINDS)
+def test_settings_of_an_engine_that_contradict_each_other_are_refused(
+    kind: type[RoadSettings], variables: dict[str, str], says: str
+) -> None:
+    """By every role, before anything is asked."""
+    with pytest.raises(SettingsError, match=f"^{says}"):
+        from_environment(kind, {f"SURESCALE_{name}": value for name, value in variables.items()})
+
+
+def test_a_real_engine_is_named_by_kind_address_and_files() -> None:
+    """With TLS and a token."""
+    variables = {"ENGINE": "flink", "ENGINE_URL": "https://jm:8081", "ENGINE_TOKEN_FILE": "token", "ENGINE_CA_FILE": "ca.pem"}
+    road = from_environment(RoadSettings, {f"SURESCALE_{name}": value for name, value in variables.items()})
+    assert (road.engine, road.engine_url, road.engine_token_file, road.engine_ca_file) == tuple(variables.values())
+
+
+@pytest.mark.parametrize("minutes", ["0", "-3", "1441"])
+def test_a_span_that_is_no_time_is_refused(minutes: str) -> None:
+    """The message names the variable and what may be set."""
+    with pytest.raises(SettingsError, match=r"SURESCALE_SPAN_MINUTES: .* set 1 to 1440 minutes"):
+        from_environment(RoadSettings, {"SURESCALE_SPAN_MINUTES": minutes})
+
+
+KAFKA = {"SURESCALE_ENGINE": "kafka"}
+PROCESSES = {**KAFKA, "SURESCALE_ACTUATOR": "processes", "SURESCALE_GROUPS_FILE": "g", "SURESCALE_WORKERS_FOLDER": "w"}
+
+
+@pytest.mark.parametrize(
+    ("variables", "source", "actuator"),
+    [
+        ({}, "simulated", "simulated"),
+        ({"SURESCALE_ENGINE": "flink"}, "flink", "flink"),
+        ({"SURESCALE_ENGINE": "flink", "SURESCALE_ACTUATOR": "none"}, "flink", "none"),
+        (KAFKA, "consumer-group", "none"),
+        (PROCESSES, "consumer-group", "processes"),
+    ],
+)
+def test_an_engine_has_a_usual_source_and_actuator(variables: dict[str, str], source: str, actuator: str) -> None:
+    """Each can be named by itself."""
+    settings = from_environment(RoadSettings, variables)
+    assert (settings.source_kind, settings.actuator_kind) == (source, actuator)
+
+
+@pytest.mark.parametrize(
+    ("variables", "said"),
+    [
+        ({"SURESCALE_ACTUATOR": "processes"}, "SURESCALE_ACTUATOR: 'processes' does not fit SURESCALE_ENGINE=simulated; "),
+        ({"SURESCALE_SOURCE": "consumer-group"}, "set simulated, or SURESCALE_ENGINE=kafka"),
+        ({**KAFKA, "SURESCALE_SOURCE": "nagios"}, "SURESCALE_SOURCE: 'nagios' does not fit SURESCALE_ENGINE=kafka; set "),
+        ({**PROCESSES, "SURESCALE_GROUPS_FILE": ""}, "SURESCALE_GROUPS_FILE: not set; SURESCALE_ACTUATOR=processes needs it"),
+        ({**PROCESSES, "SURESCALE_ACTUATOR": "none"}, "SURESCALE_WORKERS_FOLDER: only SURESCALE_ACTUATOR=processes uses it"),
+        ({"SURESCALE_GROUPS_FILE": "g"}, "SURESCALE_GROUPS_FILE: only SURESCALE_ENGINE=kafka reads it"),
+        ({**PROCESSES, "SURESCALE_WORKERS_MAX": "0"}, "SURESCALE_WORKERS_MAX: must be at least 1, not 0"),
+    ],
+)
+def test_a_source_or_actuator_that_does_not_fit_is_refused_with_the_fix(variables: dict[str, str], said: str) -> None:
+    """In one line."""
+    with pytest.raises(SettingsError, match=re.escape(said)):
+        from_environment(RoadSettings, variables)

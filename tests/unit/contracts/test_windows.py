@@ -3,6 +3,7 @@
 import json
 import struct
 
+import msgspec
 import numpy as np
 import pytest
 import zstandard
@@ -11,8 +12,9 @@ from hypothesis import strategies as st
 
 from contracts.clock import MINUTE_MS
 from contracts.errors import RecordRejected
-from contracts.messages import HourlyLoad
-from contracts.windows import HOUR_MS, HOURS, LAYOUT, Window, WindowCounts, WindowHistory, decode_window, encode_window
+from contracts.messages import HourlyLoad, TaskSpec
+from contracts.window_history import WindowHistory
+from contracts.windows import HOUR_MS, HOURS, LAYOUT, Window, WindowCounts, decode_window, encode_window
 from tests.support.builders import JOB, row, topology
 
 
@@ -56,7 +58,7 @@ def test_a_window_moves_on_and_forgets() -> None:
 def test_hourly_load_counts_known_minutes_only_and_takes_over_history() -> None:
     """Mean per known minute of the hour; hours before the road watched come from the engine; others are NaN."""
     kept = history()
-    kept.add_load_history((HourlyLoad(hour_start_ms=0, records=600, minutes=60),))
+    kept.add_load_history((HourlyLoad(hour_start_ms=0, records=600, minutes=60),), before_ms=HOUR_MS)
     kept.close(HOUR_MS + MINUTE_MS, {"source": row(records_in=30)}, topology())
     window = kept.close(HOUR_MS + 3 * MINUTE_MS, {"source": row(records_in=50)}, topology())
     assert window.hourly_load.shape == (HOURS,)
@@ -68,7 +70,7 @@ def test_an_hour_that_the_road_saw_itself_is_not_overwritten() -> None:
     """A restarted monitor sends its history again; what was measured stays."""
     kept = history()
     kept.close(MINUTE_MS, {"source": row(records_in=30)}, topology())
-    kept.add_load_history((HourlyLoad(hour_start_ms=0, records=9_999, minutes=60),))
+    kept.add_load_history((HourlyLoad(hour_start_ms=0, records=9_999, minutes=60),), before_ms=HOUR_MS)
     assert kept.close(2 * MINUTE_MS, {"source": row(records_in=30)}, topology()).hourly_load[-1] == 30
 
 
@@ -95,7 +97,8 @@ def test_peaks_of_hours_come_with_the_history_or_stay_unknown() -> None:
         (
             HourlyLoad(hour_start_ms=0, records=600, minutes=60, peak_records=90),
             HourlyLoad(hour_start_ms=HOUR_MS, records=5, minutes=1),
-        )
+        ),
+        before_ms=2 * HOUR_MS,
     )
     window = closed(kept, [10.0] * 4, first=62)
     assert window.hourly_peak[-2] == 18.0
@@ -112,7 +115,7 @@ def test_peaks_survive_a_windows_bytes() -> None:
 
 
 def test_a_history_that_lost_its_rows_but_one_minute_counts_on() -> None:
-    """With a window of one minute the loads of the last five are remembered all the same."""
+    """Even with a window of one minute, the loads of the last five are remembered."""
     assert closed(history(1), [1, 2, 3, 4, 5]).hourly_peak[-1] == 3.0
 
 
@@ -166,4 +169,17 @@ def test_a_window_of_a_length_that_cannot_be_is_refused(minutes: int) -> None:
     body = zstandard.ZstdCompressor(write_content_size=minutes == 0).compress(b"")
     with pytest.raises(RecordRejected) as caught:
         decode_window(raw[:4] + struct.pack(">I", len(changed)) + changed + body)
-    assert caught.value.reason == "invalid_field"
+    assert caught.value.reason == ("too_large" if minutes else "invalid_field")
+
+
+def test_a_history_that_was_kept_and_read_back_goes_on_with_the_same_peaks() -> None:
+    """Also where the job has got another source in the minutes before."""
+    both = TaskSpec(task="other", scalable=False, max_parallelism=1, units=(1,))
+    wider = msgspec.structs.replace(topology(), version=2, tasks=(*topology().tasks, both))
+    kept = history(60)
+    rows = {"source": row(records_in=10.0), "other": row(records_in=1_000.0)}
+    for minute in range(1, 6):
+        kept.close(minute * MINUTE_MS, rows, topology())
+    back = WindowHistory(kept.job, kept.window_minutes, dict(kept.rows), dict(kept.hours), dict(kept.peaks))
+    after = [each.close(6 * MINUTE_MS, rows, wider) for each in (kept, back)]
+    assert encode_window(after[0]) == encode_window(after[1])

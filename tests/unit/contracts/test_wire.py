@@ -6,10 +6,11 @@ from msgspec.structs import replace
 from contracts.commands import EventRecord, Outcome, Progress
 from contracts.errors import RecordRejected
 from contracts.ids import command_id, decision_id, window_id
-from contracts.messages import JobSettings, JobTopology, MinuteMarker, TaskSample, TaskSpec
+from contracts.job_settings import JobSettings
+from contracts.messages import JobTopology, MinuteMarker, TaskSample, TaskSpec
 from contracts.summaries import decode_summary, encode_summary, summary_of
 from contracts.topology import check_topology, levels, topological_order
-from contracts.windows import WindowHistory
+from contracts.window_history import WindowHistory
 from contracts.wire import decode, encode
 from tests.support.builders import JOB, sample, topology
 

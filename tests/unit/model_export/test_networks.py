@@ -11,24 +11,24 @@ from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 
 from contracts.messages import TaskSpec  # noqa: E402
 from model_export.gnn import PolicyNet  # noqa: E402
-from model_export.learner import Chosen, Sure, auxiliary_loss, choose, forward, logits  # noqa: E402
+from model_export.network import Chosen, SureNetwork, auxiliary_loss, choose, forward, logits  # noqa: E402
 from model_export.objective import Information, Weights, cross_entropy, kl_to_prior, negative_log_density  # noqa: E402
 from model_export.reinforce import Noise, draw, log_probability  # noqa: E402
 from model_export.sampler import straight_through  # noqa: E402
 from policies.features import WIDTH, Encoded  # noqa: E402
 from policies.graph import job_graph  # noqa: E402
-from policies.package import SamplingCard, Statistics  # noqa: E402
-from policies.sampling import neighbour_logits  # noqa: E402
+from policies.nvss import neighbour_logits  # noqa: E402
+from policies.sure.package import SamplingCard, Statistics  # noqa: E402
 
 GRAPH = job_graph([TaskSpec(task="a"), TaskSpec(task="b", upstream=("a",)), TaskSpec(task="c", upstream=("b",))])
 SAMPLING = SamplingCard(anchors=3, neighbours_share=1.0, neighbours_max=2)
 
 
 @pytest.fixture
-def model() -> Sure:
+def network() -> SureNetwork:
     """Return a small untrained network whose outputs are not all but zero."""
     torch.manual_seed(0)
-    made = Sure(Statistics(mean=(0.0,) * WIDTH, std=(1.0,) * WIDTH), 8, SAMPLING)
+    made = SureNetwork(Statistics(mean=(0.0,) * WIDTH, std=(1.0,) * WIDTH), 8, SAMPLING)
     torch.nn.init.orthogonal_(made.policy.out.weight)
     return made
 
@@ -42,14 +42,14 @@ def encoded() -> Encoded:
     return Encoded(x=x, mask=mask)
 
 
-def test_the_policy_loss_reaches_the_sampler(model: Sure, encoded: Encoded) -> None:
+def test_the_policy_loss_reaches_the_sampler(network: SureNetwork, encoded: Encoded) -> None:
     """With straight-through weights the choice of nodes learns; without them it cannot."""
-    chosen = choose(model, encoded, GRAPH, np.random.default_rng(1))
-    forward(model, chosen, GRAPH, 1.0).outputs.sum().backward()
-    assert model.sampler.mu.weight.grad.abs().max() > 1e-6
-    model.zero_grad()
-    forward(model, chosen, GRAPH, None).outputs.sum().backward()
-    assert model.sampler.mu.weight.grad is None or not model.sampler.mu.weight.grad.any()
+    chosen = choose(network, encoded, GRAPH, np.random.default_rng(1))
+    forward(network, chosen, GRAPH, 1.0).outputs.sum().backward()
+    assert network.sampler.mu.weight.grad.abs().max() > 1e-6
+    network.zero_grad()
+    forward(network, chosen, GRAPH, None).outputs.sum().backward()
+    assert network.sampler.mu.weight.grad is None or not network.sampler.mu.weight.grad.any()
 
 
 def test_straight_through_weights_are_one_with_the_gradient_of_the_relaxation() -> None:
@@ -71,9 +71,9 @@ def test_straight_through_weights_are_one_with_the_gradient_of_the_relaxation() 
             assert keys.grad[i] == pytest.approx((relaxed(keys + step) - relaxed(keys - step)) / 2e-6, abs=1e-6)
 
 
-def test_torch_forms_the_logits_that_serving_samples_by(model: Sure, encoded: Encoded) -> None:
+def test_torch_forms_the_logits_that_serving_samples_by(network: SureNetwork, encoded: Encoded) -> None:
     """Masks and neighbour tables agree entry by entry."""
-    _, mu, _ = model.sampler(torch.from_numpy(encoded.x), torch.from_numpy(encoded.mask.astype(np.float32)))
+    _, mu, _ = network.sampler(torch.from_numpy(encoded.x), torch.from_numpy(encoded.mask.astype(np.float32)))
     _, phi = logits(mu, torch.from_numpy(encoded.mask.astype(np.float32)), GRAPH)
     np.testing.assert_array_equal(phi.detach().numpy(), neighbour_logits(mu.detach().numpy(), encoded.mask, GRAPH))
 
@@ -137,23 +137,23 @@ def test_kl_is_zero_at_the_prior_and_density_prefers_the_mean() -> None:
     assert negative_log_density(zero, zero, zero + 1, mask) < negative_log_density(zero + 1, zero, zero + 1, mask)
 
 
-def test_auxiliary_losses_are_finite_with_masked_figures(model: Sure, encoded: Encoded) -> None:
+def test_auxiliary_losses_are_finite_with_masked_figures(network: SureNetwork, encoded: Encoded) -> None:
     """Masked logits of -1e9 never turn into NaN."""
-    chosen = choose(model, encoded, GRAPH, np.random.default_rng(2))
-    loss = auxiliary_loss(model, chosen, forward(model, chosen, GRAPH, 0.5), GRAPH, Weights(1.0, 1.0, 1.0))
+    chosen = choose(network, encoded, GRAPH, np.random.default_rng(2))
+    loss = auxiliary_loss(network, chosen, forward(network, chosen, GRAPH, 0.5), GRAPH, Weights(1.0, 1.0, 1.0))
     loss.backward()
     assert torch.isfinite(loss)
-    assert all(torch.isfinite(p.grad).all() for p in model.parameters() if p.grad is not None)
+    assert all(torch.isfinite(p.grad).all() for p in network.parameters() if p.grad is not None)
 
 
-def test_a_step_keeps_all_its_tensors_on_the_models_device(model: Sure, encoded: Encoded) -> None:
+def test_a_step_keeps_all_its_tensors_on_the_models_device(network: SureNetwork, encoded: Encoded) -> None:
     """On a pretended GPU, where torch refuses to mix devices, both losses are formed."""
-    chosen = choose(model, encoded, GRAPH, np.random.default_rng(1))
+    chosen = choose(network, encoded, GRAPH, np.random.default_rng(1))
     noise = Noise()
     deviations = draw(6, len(encoded.x), len(GRAPH.scalable), noise, np.random.default_rng(2))
     with FakeTensorMode(allow_non_fake_inputs=True):
         with torch.device("cuda"):
-            there = Sure(model.statistics, model.hidden, SAMPLING)
+            there = SureNetwork(network.statistics, network.hidden, SAMPLING)
         tensors = {name: value.to("cuda") for name in Chosen.__slots__ if torch.is_tensor(value := getattr(chosen, name))}
         moved = replace(chosen, **tensors)
         passed = forward(there, moved, GRAPH, 1.0)

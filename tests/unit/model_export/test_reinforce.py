@@ -8,9 +8,9 @@ torch = pytest.importorskip("torch", reason="training needs torch: make install-
 from contracts.messages import TaskSpec  # noqa: E402
 from model_export.reinforce import Noise, advantages, draw, log_probability  # noqa: E402
 from policies.graph import job_graph  # noqa: E402
-from simulation.jobs import load_job  # noqa: E402
-from simulation.loop import LoopRows, Terms  # noqa: E402
-from simulation.workload import load_workload  # noqa: E402
+from simulation.load.jobs import load_job  # noqa: E402
+from simulation.load.workload import load_workload  # noqa: E402
+from simulation.loops.rows import LoopRows, Terms  # noqa: E402
 
 GRAPH = job_graph([TaskSpec(task="s", scalable=False), TaskSpec(task="a", upstream=("s",)), TaskSpec(task="b", upstream=("a",))])
 
@@ -30,7 +30,7 @@ def test_a_branch_deviates_in_one_kind_only() -> None:
 
 
 def test_what_all_branches_of_a_state_share_cancels() -> None:
-    """A bad stretch of load is nobody's fault."""
+    """A bad stretch of load is no branch's fault."""
     returns = np.array([[1.0, 5.0], [3.0, 9.0]])
     np.testing.assert_allclose(advantages(returns + np.array([100.0, -50.0])), advantages(returns), atol=1e-9)
     np.testing.assert_allclose(advantages(returns).sum(axis=0), 0, atol=1e-9)

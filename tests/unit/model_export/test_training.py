@@ -15,11 +15,9 @@ torch = pytest.importorskip("torch", reason="training needs torch: make install-
 
 from contracts.errors import SurescaleError  # noqa: E402
 from model_export import checkpoints  # noqa: E402
-from model_export.base_fit import fit_forecast  # noqa: E402
 from model_export.checkpoints import CHECKPOINT, CheckpointNotWritten, CheckpointRejected  # noqa: E402
 from model_export.commands import export as export_command  # noqa: E402
 from model_export.commands import train as train_command  # noqa: E402
-from model_export.evaluate import judge, paired  # noqa: E402
 from model_export.export import (  # noqa: E402
     ExportRefused,
     ParityError,
@@ -27,17 +25,20 @@ from model_export.export import (  # noqa: E402
     check_parity,
     export_package,
     largest_error,
+    opened,
     put_in_place,
 )
+from model_export.optimise import TrainingDiverged  # noqa: E402
+from model_export.outlook_fit import fit_forecast  # noqa: E402
 from model_export.rollout import Branching  # noqa: E402
-from model_export.steps import TrainingDiverged  # noqa: E402
+from model_export.scores import score_package  # noqa: E402
 from model_export.train import Run, TrainSettings, first_week, resume, save, start_run, train  # noqa: E402
-from policies.onnx_policy import OnnxPolicy  # noqa: E402
 from policies.registry import load_policy  # noqa: E402
-from policies.rules.fixed import Hold, Static  # noqa: E402
-from policies.rules.target_utilisation import TargetUtilisation  # noqa: E402
-from simulation.jobs import load_job  # noqa: E402
-from simulation.workload import load_workload  # noqa: E402
+from policies.scores import read_scores  # noqa: E402
+from policies.sure.policy import SurePolicy  # noqa: E402
+from simulation.evaluation.judge import Asked, judge, setting_of  # noqa: E402
+from simulation.load.graphs import load_graph  # noqa: E402
+from simulation.load.workload import load_workload  # noqa: E402
 
 SMALL = TrainSettings(
     workloads=("clarknet",),
@@ -79,7 +80,7 @@ def test_training_moves_the_weights_and_keeps_the_best(run: Run) -> None:
     """What is kept is never worse on validation than the plan alone."""
     assert run.update == 2
     assert run.best >= run.rule
-    assert any(not torch.equal(tensor, run.best_state[name]) for name, tensor in run.model.state_dict().items())
+    assert any(not torch.equal(tensor, run.best_state[name]) for name, tensor in run.network.state_dict().items())
 
 
 def test_a_run_resumes_where_it_was_cut(run: Run, begun: bytes, tmp_path: Path) -> None:
@@ -99,8 +100,8 @@ def test_a_run_resumes_where_it_was_cut(run: Run, begun: bytes, tmp_path: Path) 
     again = resume(tmp_path)
     assert again.update == 1
     train(again, tmp_path, lambda at: None)
-    for name, tensor in run.model.state_dict().items():
-        assert torch.equal(again.model.state_dict()[name], tensor), name
+    for name, tensor in run.network.state_dict().items():
+        assert torch.equal(again.network.state_dict()[name], tensor), name
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +117,7 @@ def package(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_an_exported_package_serves(package: Path) -> None:
     """It loads through the registry, and its card records the parity that was measured."""
     policy = load_policy("small", str(package))
-    assert isinstance(policy, OnnxPolicy), policy
+    assert isinstance(policy, SurePolicy), policy
     parity = policy.card.training["parity"]
     assert parity["states"] >= 256
     assert parity["error_max"] <= 1e-5
@@ -125,22 +126,30 @@ def test_an_exported_package_serves(package: Path) -> None:
 def test_parity_fails_when_torch_and_onnx_differ(run: Run, package: Path) -> None:
     """A weight changed after the export is found."""
     with torch.no_grad():
-        run.model.policy.out.bias.add_(1e-3)
+        run.network.policy.out.bias.add_(1e-3)
     with pytest.raises(ParityError, match="differ"):
         check_parity(run, package / "small", states=8)
     with torch.no_grad():
-        run.model.policy.out.bias.sub_(1e-3)
+        run.network.policy.out.bias.sub_(1e-3)
 
 
-def test_judging_tells_good_sizes_from_bad_ones() -> None:
-    """Over half a day a rule that follows the load beats one that never acts on a job started too wide."""
-    workload = load_workload("clarknet")
-    job, first = load_job("j_2521346", workload), np.array([16_320])
-    scores = {rule.name: judge(rule, job, workload, first, 72) for rule in (TargetUtilisation(), Static(), Hold())}
-    assert scores["static"].rescales_per_day == 0
-    assert scores["static"].reward == scores["hold"].reward
-    assert scores["target-utilisation"].utilisation > scores["static"].utilisation
-    assert paired(scores["static"], scores["hold"], block_hours=3) == (0.0, 0.0)
+def test_a_package_is_scored_as_evaluate_scores_it(package: Path) -> None:
+    """``scores.json`` and ``surescale evaluate`` give one figure for one policy, and judging leaves the hash alone."""
+    before, a_day = opened(package / "small").sha256, Asked(runs=1, calibrate="0:18600", tuned=False)
+    score_package(package / "small", lambda line: None, jobs=("j_2521346",), beside=("forecast",), asked=a_day)
+    scores = read_scores(package / "small")
+    assert scores is not None
+    judged = scores.jobs["j_2521346"]
+    own, rival = (
+        judge(
+            name, setting_of(load_graph("j_2521346"), load_workload("clarknet"), asked), lambda stage, share: None
+        ).outcome.hours
+        for name, asked in (("small", replace(a_day, policy_folder=str(package))), ("forecast", a_day))
+    )
+    assert judged.policies["small"].reward == round(own.reward, 4)
+    assert judged.policies["forecast"].reward == round(rival.reward, 4)
+    assert judged.leads["forecast"].mean == round(own.reward - rival.reward, 4)
+    assert opened(package / "small").sha256 == before
 
 
 def test_a_workload_shorter_than_a_week_is_refused(tmp_path: Path) -> None:
@@ -183,7 +192,7 @@ def test_a_run_whose_loss_is_no_number_stops_and_keeps_its_checkpoint(begun: byt
     (tmp_path / CHECKPOINT).write_bytes(begun)
     broken = resume(tmp_path)
     with torch.no_grad():
-        broken.model.policy.out.bias.fill_(float("nan"))
+        broken.network.policy.out.bias.fill_(float("nan"))
     with pytest.raises(TrainingDiverged, match=r"update 1 on j_2521346: its loss \(nan\).*--seed"):
         train(broken, tmp_path, lambda at: None)
     assert (tmp_path / CHECKPOINT).read_bytes() == begun
@@ -228,14 +237,14 @@ def test_a_full_disk_leaves_the_checkpoint_before(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--resume", "--updates", "500"], "--updates: the run in .* was begun with 2 "),
-        (["--resume", "--seed", "3"], "--seed: .* was begun with 0 "),
-        (["--resume", "--job", "j_1351665"], "--job: .* was begun with .*j_2521346"),
-        ([], "--out: there is a run in .*; go on with it by --resume"),
+        (["--resume", "--updates", "500"], "--updates: the run in .* was started with 2 "),
+        (["--resume", "--seed", "3"], "--seed: .* was started with 0 "),
+        (["--resume", "--job", "j_1351665"], "--job: .* was started with .*j_2521346"),
+        ([], "--out: .* already holds a run; continue it with --resume"),
     ],
 )
 def test_a_run_is_neither_changed_nor_overwritten_by_the_way(words: list[str], told: str, run: Run, tmp_path: Path) -> None:
-    """Options of another run are refused by name, and a folder that holds a run is not begun anew."""
+    """Options of another run are refused by name, and a folder that holds a run is not overwritten."""
     save(run, tmp_path)
     done = CliRunner().invoke(train_command, ["--out", str(tmp_path), "--device", "cpu", *words])
     assert isinstance(done.exception, SurescaleError)
@@ -251,7 +260,7 @@ def test_a_finished_run_resumed_has_nothing_left_to_do(run: Run, tmp_path: Path)
 
 
 def test_a_log_gets_a_line_per_validation(begun: bytes, tmp_path: Path) -> None:
-    """Where there is no terminal no bar moves, so what was validated is told in lines."""
+    """Without a terminal there is no progress bar, so each validation gets a line."""
     (tmp_path / CHECKPOINT).write_bytes(begun)
     done = CliRunner().invoke(train_command, ["--out", str(tmp_path), "--resume"])
     assert re.search(r"update 1 of 2: validation reward 0\.\d+, best 0\.\d+ \(the plan alone 0\.\d+\)", done.stdout)
@@ -276,7 +285,7 @@ def test_an_export_never_replaces_what_is_no_package(package: Path, tmp_path: Pa
     """A folder of somebody's files stays; a package makes room for the next one."""
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("years of work")
-    with pytest.raises(ExportRefused, match=r"is no package .*give another name"):
+    with pytest.raises(ExportRefused, match=r"is no package .*choose another name"):
         check_name(tmp_path, "mine")
     for attempt in ("one", "two"):
         part = tmp_path / "scratch" / attempt
@@ -305,7 +314,7 @@ def test_exporting_a_run_that_is_not_there_says_how_to_make_one(tmp_path: Path) 
 def test_a_device_that_is_not_there_is_refused(device: str, tmp_path: Path) -> None:
     """The message names the option and what to give; ``meta`` is torch's name for one that holds no numbers."""
     refused = CliRunner().invoke(train_command, ["--device", device, "--out", str(tmp_path)])
-    assert f"--device {device}: torch finds no such device here; give cpu" in str(refused.exception)
+    assert f"--device {device}: torch finds no such device here; use cpu or auto" in str(refused.exception)
 
 
 def test_a_missing_library_is_one_line_before_the_work(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

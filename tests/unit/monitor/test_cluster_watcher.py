@@ -1,4 +1,4 @@
-"""Hosts and events on their way to Kafka, also of an engine that has begun anew."""
+"""Hosts and events on their way to Kafka, also from an engine that restarted."""
 
 import msgspec
 
@@ -17,9 +17,12 @@ class Engine:
         """The hosts."""
         return self.hosts
 
-    def events(self, after: int) -> list[EngineEvent]:
-        """What happened after the first ones."""
-        return self.happened[after:]
+    def events(self, after_id: str) -> list[EngineEvent]:
+        """What happened after one; everything, if there is no such event."""
+        return self.happened[[event.identity for event in self.happened].index(after_id) + 1 if self._knows(after_id) else 0 :]
+
+    def _knows(self, event_id: str) -> bool:
+        return event_id in [event.identity for event in self.happened]
 
 
 class Box:
@@ -40,7 +43,14 @@ class Box:
 
 def event(sequence: int, at_ms: int) -> EngineEvent:
     """A checkpoint."""
-    return EngineEvent(cluster="sim", sequence=sequence, at_ms=at_ms, kind="checkpoint_completed", job="sim/clicks")
+    return EngineEvent(
+        cluster="sim",
+        sequence=sequence,
+        event_id=f"{at_ms}.{sequence}",
+        at_ms=at_ms,
+        kind="checkpoint_completed",
+        job="sim/clicks",
+    )
 
 
 def watched(*events: EngineEvent) -> tuple[ClusterWatcher, Engine, Box]:
@@ -51,6 +61,15 @@ def watched(*events: EngineEvent) -> tuple[ClusterWatcher, Engine, Box]:
     assert box.taken == [CLUSTER, *events]
     box.taken.clear()
     return watcher, engine, box
+
+
+def test_without_an_actuator_nobody_is_to_act() -> None:
+    """Whatever the engine itself can do."""
+    box = Box()
+    ClusterWatcher(Engine(), box, takes_commands=False).publish_changes()  # type: ignore[arg-type]  # the methods that it uses
+    (sent,) = box.taken
+    assert isinstance(sent, ClusterTopology)
+    assert sent == msgspec.structs.replace(CLUSTER, engine=msgspec.structs.replace(CLUSTER.engine, acts="none"))
 
 
 def test_what_was_published_is_not_published_again() -> None:

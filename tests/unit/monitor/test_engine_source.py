@@ -6,13 +6,14 @@ import socket
 import threading
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 
 from contracts.wire import encode
 from monitor.sources.base import SourceAway
 from monitor.sources.engine import EngineSource
-from services.stack.ports import free_port
-from tests.support.engine_stub import EngineStub, sample_of
+from runtime.ports import free_port
+from tests.support.engine_stub import CLUSTER, EngineStub, sample_of
 
 JOB = "sim/clicks"
 
@@ -34,12 +35,19 @@ def test_a_malformed_sample_is_carried_beside_the_good_ones(engine: EngineStub) 
     assert [json.loads(document) for document in minute.malformed] == [bad]
 
 
-@pytest.mark.parametrize("body", [b"<html>", b'{"jobs": 3}', b'{"jobs": [{"job": "\xff"}]}', b""])
+@pytest.mark.parametrize("body", [b"<html>", b'{"jobs": 3}', b'{"jobs": [{"job": "\xff"}]}', b"", b"[" * 100_000])
 def test_an_answer_of_another_kind_counts_as_away(engine: EngineStub, body: bytes) -> None:
     """Something else listens at the address; it is asked again later."""
     engine.raw["/jobs"] = body
-    with pytest.raises(SourceAway, match=r"/jobs answered something else than expected"):
+    with pytest.raises(SourceAway, match=r"/jobs gave an unexpected answer"):
         EngineSource(engine.url).jobs()
+
+
+def test_hosts_that_contradict_themselves_count_as_an_unexpected_answer(engine: EngineStub) -> None:
+    """They do not reach Kafka."""
+    engine.raw["/cluster"] = encode(msgspec.structs.replace(CLUSTER, hosts=CLUSTER.hosts * 2))
+    with pytest.raises(SourceAway, match=r"/cluster gave an unexpected answer: .*'m1' is listed twice"):
+        EngineSource(engine.url).cluster_topology()
 
 
 def test_a_job_may_have_any_name(engine: EngineStub) -> None:
@@ -95,3 +103,10 @@ def test_an_error_whose_body_breaks_off_counts_as_away() -> None:
     """The engine died while it told what was wrong."""
     with answering(500, b"{", announced_bytes=100) as url, pytest.raises(SourceAway, match="answered 500"):
         EngineSource(url).jobs()
+
+
+def test_only_jobs_that_are_to_be_watched_are_listed(engine: EngineStub) -> None:
+    """By name."""
+    engine.add_minutes("sim/views", range(1, 2))
+    assert EngineSource(engine.url).jobs() == [JOB, "sim/views"]
+    assert EngineSource(engine.url, watches=lambda name: name == "views").jobs() == ["sim/views"]

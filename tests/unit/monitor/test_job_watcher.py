@@ -86,7 +86,7 @@ def test_without_failures_everything_comes_once() -> None:
 
 
 def test_a_topology_of_the_same_version_but_other_content_is_sent() -> None:
-    """An engine that began anew counts from the beginning: nobody must go on with units that the job no longer has."""
+    """A restarted engine counts from the beginning: nobody must go on with units that the job no longer has."""
     first, later = job_chain(JOB), msgspec.structs.replace(job_chain(JOB), generation=7)
     markers = [MinuteMarker(job=JOB, minute_end_ms=n * MINUTE, topology=each) for n, each in ((1, first), (2, first), (3, later))]
     source, sent = TraceSource([encode(marker) for marker in markers], "recording"), []

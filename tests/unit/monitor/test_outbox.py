@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 from contracts.topics import JOB_TOPOLOGY, TopicNames
 from monitor.outbox import DeliveryFailed, Outbox
 from runtime.backoff import Stopped
-from services.stack.ports import free_port
+from runtime.ports import free_port
 from tests.support.builders import JOB, topology
 
 

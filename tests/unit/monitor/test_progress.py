@@ -1,5 +1,7 @@
 """How far back the monitor looks for its last markers, in front of a made-up topic."""
 
+from collections.abc import Callable
+
 import pytest
 
 from contracts.messages import MinuteMarker
@@ -35,6 +37,11 @@ class LongTopic:
         """Leave."""
 
 
+def at(minute: int) -> Callable[[RoadSettings], int]:
+    """A clock that stands."""
+    return lambda _: minute * MINUTE
+
+
 @pytest.fixture
 def topic(monkeypatch: pytest.MonkeyPatch) -> type[LongTopic]:
     """The topic in Kafka's place."""
@@ -45,11 +52,17 @@ def topic(monkeypatch: pytest.MonkeyPatch) -> type[LongTopic]:
 
 def test_a_job_that_never_had_a_marker_does_not_make_it_read_everything(topic: type[LongTopic]) -> None:
     """Seven days of samples fit into no memory; a new job begins with the oldest minute that its engine has."""
-    assert last_markers(RoadSettings(), [JOB, NEW]) == {JOB: 7 * MINUTE}
+    assert last_markers(RoadSettings(), [JOB, NEW], at(8)) == {JOB: 7 * MINUTE}
     assert topic.asked == [TAIL_RECORDS, TAIL_RECORDS_MAX]
 
 
 def test_it_looks_further_back_for_a_job_that_lags(topic: type[LongTopic]) -> None:
     """Others have sent many records since its last marker."""
     topic.depth = TAIL_RECORDS + 1
-    assert last_markers(RoadSettings(), [JOB]) == {JOB: 7 * MINUTE}
+    assert last_markers(RoadSettings(), [JOB], at(8)) == {JOB: 7 * MINUTE}
+
+
+@pytest.mark.parametrize(("now", "found"), [(8, {JOB: 7 * MINUTE}), (5, {JOB: 7 * MINUTE}), (4, {})])
+def test_a_marker_ahead_of_the_clock_is_not_believed(topic: type[LongTopic], now: int, found: dict[str, int]) -> None:
+    """It is nobody's but a forger's; up to two minutes ahead is what records may be."""
+    assert last_markers(RoadSettings(), [JOB], at(now)) == found

@@ -21,7 +21,7 @@ def marker(minute: int) -> bytes:
 def test_a_line_that_does_not_parse_is_named_with_its_field() -> None:
     """File, line, field and what to do."""
     bad = encode(sample_of(JOB, 1)).replace(b'"busy_ms":30000', b'"busy_ms":"much"')
-    with pytest.raises(SettingsError, match=r"recording, line 2: busy_ms: expected `int`.*; correct the line"):
+    with pytest.raises(SettingsError, match=r"recording, line 2: busy_ms: expected `int \| null`.*; correct the line"):
         TraceSource([marker(1), bad], "recording")
 
 

@@ -5,8 +5,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from contracts.messages import JobSettings, JobTopology, TaskSpec
-from contracts.windows import FIGURE, FIGURES, Window
+from contracts.job_settings import JobSettings
+from contracts.messages import JobTopology, TaskSpec
+from contracts.windows import FIGURE, Window, blank_figures
+from policies.question import Question
+from policies.rules.reading import Reading
 
 MINUTE_MS = 60_000
 END_MS = 809_568_000_000 + 8 * 3_600_000  # Monday 1995-08-28 08:00
@@ -44,7 +47,7 @@ def chain_window(
         most = configured[i] if configured else None
         specs.append(TaskSpec(task=name, upstream=(chain[i],), parallelism=parallelism[i], configured_parallelism=most))
     specs.append(TaskSpec(task="sink", upstream=(chain[-2],), scalable=False, max_parallelism=1))
-    figures = np.zeros((minutes, len(specs), len(FIGURES)), dtype=np.float32)
+    figures = blank_figures(minutes, len(specs))
     service = np.array([0.0, *service_minutes, 0.0])
     sizes = np.array([1, *parallelism, 1])
     waiting = np.array([0.0, *queued, 0.0])
@@ -61,3 +64,8 @@ def chain_window(
     hours = np.full(192, np.nan, dtype=np.float32) if hourly_load is None else hourly_load.astype(np.float32)
     topology = JobTopology(job="sim/chain", version=3, at_ms=0, tasks=tuple(specs))
     return Window(job="sim/chain", window_end_ms=END_MS, figures=figures, topology=topology, hourly_load=hours)
+
+
+def read(window: Window) -> Reading:
+    """Return what rules read off a window."""
+    return Reading.of(Question.of(window, JobSettings(job=window.job), 0))

@@ -1,21 +1,24 @@
 """The whole way from a window to a decision."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import msgspec
 import numpy as np
 import pytest
 
-from contracts.messages import Decision, JobSettings
-from contracts.windows import Window
+from contracts.job_settings import JobSettings
+from contracts.messages import Decision
 from contracts.wire import decode, encode
+from policies.answer import Answer, NotReady, PolicyFailed, RawAnswer, answer_in_ratios
 from policies.decide import decide
 from policies.policy import is_span_end
-from policies.proposal import Answer, NotReady, PolicyFailed, RawAnswer
+from policies.question import Question
 from policies.registry import load_policy
 from policies.rules.fixed import Hold, Static
 from policies.rules.target_utilisation import TargetUtilisation
 from tests.unit.policies.conftest import END_MS, WindowMaker
 
+SIZES = np.array([1, 4, 2, 1])
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # figures beyond all bounds overflow on their way
 
 
@@ -29,14 +32,29 @@ class Fixed:
     span_minutes: int = 10
     floor_applies: bool = True
 
-    def answer(self, window: Window, settings: JobSettings, seed: int) -> Answer:
+    def answer(self, question: Question) -> Answer:
         """Return it."""
         return self.given
 
 
-def ratios(*values: float) -> Fixed:
+@dataclass(frozen=True)
+class InRatios:
+    """A policy that always answers the same ratios."""
+
+    values: tuple[float, ...]
+    name: str = "fixed"
+    sha256: str = "cafe"
+    span_minutes: int = 10
+    floor_applies: bool = True
+
+    def answer(self, question: Question) -> Answer:
+        """Return them as sizes."""
+        return answer_in_ratios(np.array(self.values), question.current, "Because.")
+
+
+def ratios(*values: float) -> InRatios:
     """Return a policy with these ratios."""
-    return Fixed(RawAnswer(np.array(values), "Because."))
+    return InRatios(values)
 
 
 def desired(decision: Decision) -> list[int]:
@@ -45,7 +63,7 @@ def desired(decision: Decision) -> list[int]:
 
 
 def test_a_ratio_of_one_and_a_half_rounds_half_up(make_window: WindowMaker, settings: JobSettings) -> None:
-    """Three times 1.5 is 4.5, hence five."""
+    """Three times 1.5 is 4.5, which rounds to five."""
     decision = decide(make_window(parallelism=(3, 2)), ratios(1, 1.5, 1.25, 1), settings, seed=0)
     assert desired(decision) == [1, 5, 3, 1]
     assert decision.action == "act"
@@ -75,11 +93,14 @@ def test_a_decision_is_the_same_bytes_every_time(make_window: WindowMaker, setti
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
-        (RawAnswer(np.array([1, np.nan, 1, 1]), ""), "not a number"),
-        (RawAnswer(np.array([1, 2.5, 1, 1]), ""), "outside"),
-        (RawAnswer(np.array([1, 0.0, 1, 1]), ""), "outside"),
-        (RawAnswer(np.ones(3), ""), "4 tasks"),
-        (RawAnswer(np.ones(4), "", looked_at=((), ())), "explained 2 of 4 tasks"),
+        (RawAnswer(np.array([1, np.nan, 1, 1]), ""), "not a whole number"),
+        (RawAnswer(np.array([1, 2.5, 1, 1]), ""), "not a whole number"),
+        (RawAnswer(np.array([1, -1, 1, 1]), ""), "below 0"),
+        (RawAnswer(np.array([1, 2**60, 1, 1]), ""), "beyond all bounds"),
+        (RawAnswer(SIZES, "", ratios=np.array([1, np.inf, 1, 1])), "ratio that is not a number"),
+        (RawAnswer(SIZES, "", ratios=np.ones(3)), "ratio that is not a number"),
+        (RawAnswer(SIZES[:3], ""), "4 tasks"),
+        (RawAnswer(SIZES, "", looked_at=((), ())), "explained 2 of 4 tasks"),
         (PolicyFailed("the model is broken"), "the model is broken"),
     ],
 )
@@ -99,7 +120,7 @@ def test_the_rule_takes_over_from_a_policy_that_fails(
 @pytest.mark.parametrize("said", ["Because of this and that. " * 40, "", "wordlessly" * 200])
 def test_whatever_a_policy_says_fits_its_record(make_window: WindowMaker, settings: JobSettings, said: str) -> None:
     """A reason longer than its field, or none, would have the rescaler refuse the decision; own words give way to the facts."""
-    answer = RawAnswer(np.array([1, 2.0, 2.0, 1]), said)
+    answer = RawAnswer(np.array([1, 8, 4, 1]), said)
     decision = decide(make_window(), Fixed(answer), JobSettings(job="sim/chain", total_limit=9), seed=0)
     assert decode(encode(decision), Decision) == decision
     assert decision.reason.endswith("Amended by total_limit. 2 of 4 tasks change, 6 subtasks become 9.")
@@ -170,7 +191,7 @@ def test_target_utilisation_leaves_small_changes_undone(make_window: WindowMaker
     """One subtask more for a task that is 80 % busy is not worth stopping the job."""
     decision = decide(make_window(load=160.0), TargetUtilisation(), settings, seed=0)
     assert decision.action == "hold"
-    assert "restart" in decision.reason
+    assert "close enough" in decision.reason
 
 
 def test_a_silent_source_is_said_to_be_silent(make_window: WindowMaker, settings: JobSettings) -> None:
@@ -186,3 +207,17 @@ def test_spans_end_at_multiples_of_the_epoch() -> None:
     """A policy of ten minutes decides at :00, :10, ..."""
     assert is_span_end(END_MS, 10)
     assert not is_span_end(END_MS + 60_000, 10)
+
+
+def test_a_decision_says_why_more_subtasks_would_not_help(make_window: WindowMaker, settings: JobSettings) -> None:
+    """As the source has recognised it; the bounds keep the task from growing."""
+    window = make_window(load=10.0)
+    words = "partition orders[0] has not moved from offset 40 for 3 minutes while 10 records wait"
+    tasks = tuple(
+        msgspec.structs.replace(spec, useful_max=spec.parallelism, hindrance=words) if spec.task == "a" else spec
+        for spec in window.topology.tasks
+    )
+    stuck = replace(window, topology=msgspec.structs.replace(window.topology, tasks=tasks))
+    decision = decide(stuck, ratios(1.0, 2.0, 1.0, 1.0), settings, seed=0)
+    assert desired(decision) == [1, 4, 2, 1]
+    assert decision.reason.endswith(f"Amended by bounds. a: {words}.")

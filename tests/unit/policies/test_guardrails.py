@@ -3,13 +3,17 @@
 import tracemalloc
 from dataclasses import replace
 
+import msgspec
 import numpy as np
 import pytest
 
-from contracts.messages import JobSettings, TaskSpec
+from contracts.job_settings import ExcludedPeriod, JobSettings, TaskLimits
+from contracts.messages import Input, JobTopology, TaskSpec
 from contracts.windows import Window
+from contracts.wire import decode
 from policies.graph import job_graph
 from policies.guardrails import Situation, guard, situation
+from policies.limits import Limits
 from policies.measure import measure
 from tests.unit.policies.conftest import WindowMaker
 
@@ -21,9 +25,14 @@ def seen_in(window: Window) -> Situation:
     return situation(measure(window.figures, graph), graph, current)
 
 
+def limits_in(window: Window, settings: JobSettings) -> Limits:
+    """Return the limits of a window's job at its end."""
+    return Limits.of(settings, window.topology, window.window_end_ms)
+
+
 def guarded(window: Window, wanted: tuple[int, int], settings: JobSettings, *, floor_applies: bool = True):
     """Send wanted sizes of a and b through the guardrails: (desired of a and b, rules that amended either)."""
-    proposal = guard(np.array([1, *wanted, 1]), seen_in(window), settings, floor_applies=floor_applies)
+    proposal = guard(np.array([1, *wanted, 1]), seen_in(window), limits_in(window, settings), floor_applies=floor_applies)
     rules = [amendment.rule for amendments in proposal.amendments for amendment in amendments]
     return tuple(proposal.desired[1:3].tolist()), rules
 
@@ -58,10 +67,10 @@ def replace_step(settings: JobSettings, step: float) -> JobSettings:
 
 
 def test_overload_lifts_the_step_upward_only(make_window: WindowMaker, settings: JobSettings) -> None:
-    """A task with two minutes of work waiting may more than double; it still may not fall by more than the step."""
+    """A task with two minutes of work waiting may double whatever the step; it still may not fall by more than the step."""
     window = make_window(load=100.0, queued=(450.0, 0.0))
     assert seen_in(window).overloaded.tolist() == [False, True, False, False]
-    assert guarded(window, (10, 10), settings) == ((10, 4), ["max_step"])
+    assert guarded(window, (10, 10), replace_step(settings, 1.25)) == ((8, 3), ["max_step", "max_step"])
     assert guarded(make_window(load=10.0, queued=(450.0, 0.0)), (1, 2), settings) == ((2, 2), ["max_step"])
 
 
@@ -86,7 +95,7 @@ def test_guardrails_amend_in_their_order(make_window: WindowMaker) -> None:
     """Floor, then step, then bounds, then total limit, each from what the one before left."""
     window = make_window(load=260.0, parallelism=(2, 2))  # needs 6 and 3: a is overloaded, so its step is lifted
     tight = JobSettings(job="sim/chain", parallelism_max=5, total_limit=7)
-    proposal = guard(np.array([1, 1, 1, 1]), seen_in(window), tight, floor_applies=True)
+    proposal = guard(np.array([1, 1, 1, 1]), seen_in(window), limits_in(window, tight), floor_applies=True)
     assert [(a.rule, a.before, a.after) for a in proposal.amendments[1]] == [
         ("floor", 1, 6),
         ("bounds", 6, 5),
@@ -96,7 +105,8 @@ def test_guardrails_amend_in_their_order(make_window: WindowMaker) -> None:
 
 def test_virtual_tasks_are_never_touched(make_window: WindowMaker) -> None:
     """Source and sink stay at one whatever is proposed for them."""
-    proposal = guard(np.array([7, 3, 2, 9]), seen_in(make_window()), JobSettings(job="sim/chain"), floor_applies=True)
+    window = make_window()
+    proposal = guard(np.array([7, 3, 2, 9]), seen_in(window), limits_in(window, JobSettings(job="sim/chain")), floor_applies=True)
     assert proposal.desired[[0, 3]].tolist() == [1, 1]
     assert proposal.amendments[0] == ()
 
@@ -113,10 +123,87 @@ def test_the_total_limit_of_wide_tasks_is_found_without_trying_every_cap(setting
     graph, current = job_graph(tasks), np.full(400, 32_768)
     seen = Situation(graph=graph, current=current, floor=np.zeros(400, dtype=np.int64), overloaded=np.zeros(400, dtype=np.bool_))
     wide = JobSettings(job=settings.job, parallelism_max=1_000_000, total_limit=400_399)
+    limits = Limits.of(wide, JobTopology(job=settings.job, version=0, at_ms=0, tasks=tuple(tasks)), 0)
     tracemalloc.start()
     try:
-        desired = guard(current, seen, wide, floor_applies=False).desired
+        desired = guard(current, seen, limits, floor_applies=False).desired
         assert tracemalloc.get_traced_memory()[1] < 10_000_000
     finally:
         tracemalloc.stop()
     assert set(desired.tolist()) == {1_000}
+
+
+def on_engine(window: Window, engine: str, **fields: object) -> Window:
+    """Return the window of the same job on another kind of engine; ``fields`` change task a."""
+    tasks = tuple(
+        msgspec.structs.replace(spec, **fields) if spec.task == "a" else spec  # type: ignore[arg-type]
+        for spec in window.topology.tasks
+    )
+    return replace(window, topology=msgspec.structs.replace(window.topology, engine=engine, tasks=tasks))
+
+
+def test_a_step_up_is_four_on_a_real_engine_and_two_on_the_simulated_one(make_window: WindowMaker, settings: JobSettings) -> None:
+    """So a load four times as high takes one decision there; figures of the simulator stay what they were."""
+    window = make_window(load=10.0, parallelism=(2, 2))
+    assert guarded(window, (9, 1), settings)[0] == (4, 1)
+    assert guarded(on_engine(window, "flink"), (9, 1), settings)[0] == (8, 1)
+
+
+def test_a_step_of_an_older_record_still_holds(make_window: WindowMaker) -> None:
+    """Before there were two steps one was written, for both ways."""
+    old = decode(b'{"type":"job-settings/1","job":"sim/chain","step_ratio_max":1.5}', JobSettings)
+    assert guarded(on_engine(make_window(load=10.0), "flink"), (9, 1), old)[0] == (6, 1)
+    assert guarded(make_window(load=10.0, parallelism=(6, 6)), (1, 9), old)[0] == (4, 9)
+
+
+def test_a_pinned_task_stays_whatever_its_load(make_window: WindowMaker) -> None:
+    """By name or by label; the floor does not lift it, and the amendment says why."""
+    window = on_engine(make_window(load=400.0), "flink", label="Parse")
+    for name in ("a", "Parse"):
+        pinned = JobSettings(job="sim/chain", tasks={name: TaskLimits(pinned=True)})
+        assert guarded(window, (9, 2), pinned) == ((4, 4), ["pinned", "floor"])
+
+
+def test_a_task_has_its_own_bounds(make_window: WindowMaker) -> None:
+    """They take the place of the job's, in both directions."""
+    own = {"a": TaskLimits(parallelism_min=3, parallelism_max=14)}
+    wide = JobSettings(job="sim/chain", parallelism_max=6, step_up_max=9.0, tasks=own)
+    window = on_engine(make_window(load=10.0), "flink", max_parallelism=128)
+    assert guarded(window, (20, 20), wide)[0] == (14, 6)
+    assert guarded(window, (1, 1), wide)[0] == (3, 1)
+
+
+def test_nothing_shrinks_while_a_backlog_is_worked_off(make_window: WindowMaker, settings: JobSettings) -> None:
+    """On a real engine, from five minutes of waiting work on; by setting anywhere, from any number on."""
+    window = make_window(load=10.0, queued=(1_200.0, 0.0))  # six minutes for the four of a
+    assert guarded(window, (3, 1), settings)[0] == (3, 1)
+    assert guarded(on_engine(window, "flink"), (3, 1), settings) == ((4, 2), ["backlog_hold", "backlog_hold"])
+    patient = JobSettings(job="sim/chain", backlog_hold_minutes=7.0)
+    assert guarded(on_engine(window, "flink"), (3, 1), patient)[0] == (3, 1)
+
+
+def test_an_excluded_period_lets_only_what_is_overloaded_grow(make_window: WindowMaker) -> None:
+    """And a strict one nothing at all."""
+    window = make_window(load=10.0, queued=(450.0, 0.0))  # a has two minutes of work waiting
+    calm, strict = (JobSettings(job="sim/chain", excluded=(ExcludedPeriod(emergencies=each),)) for each in (True, False))
+    assert guarded(window, (6, 3), calm) == ((6, 2), ["excluded"])
+    assert guarded(window, (3, 1), calm)[0] == (4, 2)
+    assert guarded(window, (6, 3), strict)[0] == (4, 2)
+
+
+def test_tied_tasks_go_together(make_window: WindowMaker, settings: JobSettings) -> None:
+    """Two tasks on a forward edge: the wider wish is both's."""
+    window = make_window(load=10.0, parallelism=(4, 4))
+    tasks = tuple(msgspec.structs.replace(spec, tied="1" if spec.scalable else "") for spec in window.topology.tasks)
+    joined = replace(window, topology=msgspec.structs.replace(window.topology, tasks=tasks))
+    assert guarded(joined, (7, 3), settings) == ((7, 7), ["tied"])
+
+
+def test_sizes_of_keyed_tasks_and_sources_are_even(make_window: WindowMaker, settings: JobSettings) -> None:
+    """Seven of 128 key groups become eight; a source of six partitions never gets more than six."""
+    keyed = on_engine(make_window(load=10.0), "flink", inputs=(Input(task="source", ship="hash"),), vnodes=128, stateful=True)
+    assert guarded(keyed, (7, 2), settings) == ((8, 2), ["aligned"])
+    assert guarded(keyed, (7, 2), JobSettings(job="sim/chain", align=False))[0] == (7, 2)
+    source = on_engine(make_window(load=10.0), "flink", upstream=(), useful_max=6)
+    assert guarded(source, (9, 2), settings) == ((6, 2), ["bounds"])
+    assert guarded(source, (5, 2), settings) == ((6, 2), ["aligned"])

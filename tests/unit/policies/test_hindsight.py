@@ -4,12 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from policies.choices import Choices, Limits, Work
-from policies.hindsight import hindsight
-from policies.outlook import Expected
-from policies.past import Past
-from policies.waiting import waiting_by_bursts
-from tests.unit.policies.test_planning import CALM, CHAIN, expecting, measured, past
+from policies.guardrails import Limits
+from policies.sure.choices import Choices, Work
+from policies.sure.hindsight import hindsight
+from policies.sure.outlook import Expected
+from policies.sure.past import Past
+from policies.sure.queue_delay import waiting_by_bursts
+from tests.unit.policies.test_plan import CALM, CHAIN, expecting, measured, past
 
 SIZES = np.array([[[1, 3, 2], [1, 6, 3], [1, 10, 5]]])
 
@@ -20,7 +21,7 @@ def heeded(days: Past, surges: np.ndarray | None = None) -> tuple[float, np.ndar
     if surges is not None:
         expected = replace(expected, surges=surges)
     work = Work.of(measured(), CHAIN)
-    limits = Limits(np.ones(3, dtype=np.int64), CHAIN.parallelism_max, 2.0, 99)
+    limits = Limits(least=np.ones(3, dtype=np.int64), most=CHAIN.parallelism_max, total=99)
     curve = waiting_by_bursts(expected.burst, expected.stage_minutes)
     heed, constant = hindsight(CALM, expected, curve, Choices.of(SIZES, work), work, limits)
     return float(heed[0]), constant[0]
@@ -54,7 +55,7 @@ def test_where_nothing_could_be_foreseen_a_constant_counts() -> None:
 
 
 def test_less_than_three_days_do_not_tell_whether_following_pays() -> None:
-    """The same hours, of which only the last sixty are known."""
+    """The same hours, with only the last sixty known."""
     loads, peaks = bursting()
     loads[:, :-60] = np.nan
     wild = past(loads=loads, peaks=peaks, expected=np.roll(loads, 1, axis=1), change=np.array([0.4]), width=np.ones(1))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from contracts.messages import JobTopology, TaskSpec
-from contracts.windows import FIGURE, FIGURES, Window
+from contracts.windows import FIGURE, Window, blank_figures
 from policies.graph import JobGraph, job_graph
 from policies.measure import mean_of_last, measure
 from policies.rules.reading import read_figures
@@ -63,7 +63,7 @@ def diamond(processed_at_join: float, queue: np.ndarray | float = 0.0) -> np.nda
     """Return visits of a diamond whose branches both emit 100 records a minute; ``queue``: of the join, at every minute's end."""
     specs = (TaskSpec(task="s"), TaskSpec(task="l", upstream=("s",)), TaskSpec(task="r", upstream=("s",)))
     topology = JobTopology(job="c/d", version=0, at_ms=0, tasks=(*specs, TaskSpec(task="j", upstream=("l", "r"))))
-    figures = np.zeros((10, 4, len(FIGURES)), dtype=np.float32)
+    figures = blank_figures(10, 4)
     figures[..., FIGURE["records_in"]] = figures[..., FIGURE["records_out"]] = 100.0
     figures[:, 3, FIGURE["records_in"]] = processed_at_join
     figures[:, 3, FIGURE["queued_records_last"]] = queue
@@ -86,7 +86,7 @@ def test_a_join_that_works_off_a_queue_is_no_union() -> None:
 def two_sources() -> tuple[np.ndarray, JobGraph]:
     """Return figures of a job: x -> a, y -> b, both -> u; 100 records a minute from each source, .02 minutes a record."""
     upstream = {"x": (), "y": (), "a": ("x",), "b": ("y",), "u": ("a", "b")}
-    figures = np.zeros((60, 5, len(FIGURES)), dtype=np.float32)
+    figures = blank_figures(60, 5)
     figures[..., FIGURE["records_in"]] = figures[..., FIGURE["records_out"]] = [100, 100, 100, 100, 200]
     figures[..., FIGURE["busy_ms"]] = 60_000 * np.array([0, 0, 2, 2, 4])
     figures[..., FIGURE["coverage"]] = 1.0

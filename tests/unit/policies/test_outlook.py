@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from contracts.windows import HOURS
-from policies.onnx_policy import OnnxPolicy
-from policies.outlook import Outlook, bursts, look_back, rhythm_error, surges, without_holes
 from policies.registry import load_policy
+from policies.sure.outlook import Outlook, bursts, look_back, rhythm_error, surges, without_holes
+from policies.sure.policy import SurePolicy
 from tests.unit.policies.conftest import END_MS
 
 
@@ -14,7 +14,7 @@ from tests.unit.policies.conftest import END_MS
 def outlook() -> Outlook:
     """Return the shipped outlook."""
     policy = load_policy("sure")
-    assert isinstance(policy, OnnxPolicy), policy
+    assert isinstance(policy, SurePolicy), policy
     return policy.card.base.outlook
 
 

@@ -33,7 +33,7 @@ def test_minutes_that_mean_nothing_are_refused(tmp_path: Path, name: str, field:
 
 
 def test_a_sampler_without_anchors_is_refused(tmp_path: Path) -> None:
-    """A negative number of minutes to look at would quietly mean "all but so many"."""
+    """A negative number of minutes to look at would silently mean "all but that many"."""
     assert "anchors" in refusal(tmp_path, lambda card: card["sampling"].update(anchors=-3))
 
 
@@ -84,7 +84,7 @@ def test_a_card_nested_without_end_is_refused(tmp_path: Path, name: str, start: 
     [("window_minutes", 10**12), ("span_minutes", 10**12), ("stale_minutes", 10**12), ("name", ""), ("name", "n" * 257)],
 )
 def test_a_field_beyond_its_range_is_named(tmp_path: Path, name: str, field: str, value: object) -> None:
-    """A window of a million years would end in the machine's memory; a name of no letter, in decisions that nobody can read."""
+    """A window of a million years would exhaust memory; an empty name would make decisions unreadable."""
     reason = refusal(tmp_path, lambda card: card.update({field: value}), name)
     assert f"$.{field}" in reason
     assert "export the package again" in reason
@@ -103,7 +103,7 @@ def test_a_field_beyond_its_range_is_named(tmp_path: Path, name: str, field: str
     ],
 )
 def test_constants_that_make_no_plan_are_refused(tmp_path: Path, part: str, field: str, value: object) -> None:
-    """A plan over no scenario is no number, and would hold for ever without a word."""
+    """A plan over no scenario is not a number and would hold forever, silently."""
     assert f"$.base.{part}.{field}" in refusal(tmp_path, lambda card: card["base"][part].update({field: value}))
 
 
@@ -118,31 +118,31 @@ def test_stages_beyond_what_yesterday_can_tell_are_refused(tmp_path: Path) -> No
 
 @pytest.mark.parametrize(("field", "value"), [("direction", "sideways"), ("anchors", -3), ("anchors", 0), ("neighbours_max", -1)])
 def test_a_paper_card_that_samples_nothing_is_refused(tmp_path: Path, field: str, value: object) -> None:
-    """An unknown direction stopped the agent; a negative number of minutes quietly meant "all but so many"."""
+    """An unknown direction stopped the agent; a negative number of minutes silently meant "all but that many"."""
     assert field in refusal(tmp_path, lambda card: card.update({field: value}), "sure-paper")
 
 
 @pytest.mark.parametrize(("name", "field"), [("sure", "format"), ("sure-paper", "paper_format")])
 def test_a_card_of_a_later_format_is_told_by_its_format(tmp_path: Path, name: str, field: str) -> None:
-    """Its other fields may be other ones: no reader should hear of those first."""
+    """Its other fields may differ, so the format is reported first."""
     reason = refusal(tmp_path, lambda card: card.update({field: 9, "news": 1, "hidden": "wide"}), name)
     assert "has format 9; this version reads format" in reason
 
 
 @pytest.mark.parametrize("name", ["sure", "sure-paper"])
 def test_other_slots_of_the_same_version_are_told_apart(tmp_path: Path, name: str) -> None:
-    """ "Version 1; this version makes 1" would help nobody."""
+    """ "Version 1; this version makes 1" would help no one."""
     assert "slots_sha256" in refusal(tmp_path, lambda card: card.update(slots_sha256="0" * 64), name)
 
 
 @pytest.mark.parametrize("name", ["sure", "sure-paper"])
 def test_a_card_without_a_files_checksum_names_the_file(tmp_path: Path, name: str) -> None:
-    """The file is whole; it is the card that misses something."""
+    """The file is intact; the card lacks something."""
     assert "files holds no checksum of policy.onnx" in refusal(tmp_path, lambda card: card["files"].pop("policy.onnx"), name)
 
 
 def test_a_package_under_the_name_of_a_rule_is_not_listed(tmp_path: Path) -> None:
-    """The rule answers to that name; nor is one listed that no name leads to."""
+    """The name loads the rule. Folders that no name can load are not listed either."""
     for name in ("static", "forecast", ".old", "mine"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "card.json").write_text("{}")

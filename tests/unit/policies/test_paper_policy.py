@@ -9,16 +9,18 @@ import msgspec
 import numpy as np
 import pytest
 
-from contracts.messages import JobSettings
+from contracts.job_settings import JobSettings
 from contracts.rounding import round_half_up
 from contracts.windows import Float32
-from model_export.paper.world import REACH, asked_for, terms_of
 from policies.decide import decide
 from policies.features import Encoded
 from policies.graph import JobGraph
 from policies.paper.models import Acted
 from policies.paper.policy import PaperPolicy
+from policies.policy import ask
+from policies.question import Question
 from policies.registry import SHIPPED, Unavailable, load_policy
+from reproductions.sure.environment import REACH, asked_for, terms_of
 from tests.unit.policies.conftest import WindowMaker
 
 ACTIONS = np.array([0.0, -1.0, -0.9, -0.44, 0.05, 0.3, 0.449, 0.46, 0.899, 0.9, 0.97, 1.0], dtype=np.float32)
@@ -52,8 +54,9 @@ def test_a_package_asks_for_what_its_training_made_of_an_action(
     """In ``compat`` .9 doubles a task and changes are cut towards zero; served as ``clean`` they would be other sizes."""
     window = make_window(parallelism=(size,) * 10, service_minutes=(1e-6,) * 10, queued=(0.0,) * 10)
     current = np.array([spec.parallelism for spec in window.topology.tasks])
-    answer = acting(*ACTIONS, **changes).answer(window, JOB, 0)
+    answer = ask(acting(*ACTIONS, **changes), Question.of(window, JOB, 0))
     wanted = asked_for(ACTIONS.astype(np.float64)[None], current[None], terms_of(mode))[0]
+    assert answer.wanted.tolist() == wanted.tolist()
     assert [round_half_up(p * r) for p, r in zip(current, answer.ratios, strict=True)] == wanted.tolist()
 
 
@@ -101,11 +104,11 @@ def test_a_task_that_never_reported_stays_as_it_is(make_window: WindowMaker) -> 
     """What a network makes of no figures at all is no wish."""
     window = make_window(parallelism=(4, 4))
     window.figures[:, 2] = np.nan
-    assert acting(0.0, 0.5, 0.5, 0.0).answer(window, JOB, 0).ratios.tolist() == [1.0, 1.5, 1.0, 1.0]
+    assert ask(acting(0.0, 0.5, 0.5, 0.0), Question.of(window, JOB, 0)).ratios.tolist() == [1.0, 1.5, 1.0, 1.0]
 
 
 @pytest.mark.parametrize("action", [1e30, -1e30, 1.0000001, -1.0000001])
 def test_an_action_beyond_its_range_is_the_end_of_the_range(make_window: WindowMaker, action: float) -> None:
     """A ratio never leaves (0, 2]."""
-    answer = acting(0, action, 0, 0).answer(make_window(), JOB, 0)
+    answer = ask(acting(0, action, 0, 0), Question.of(make_window(), JOB, 0))
     assert 0 < answer.ratios[1] <= 2

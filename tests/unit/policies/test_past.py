@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from contracts.windows import HOURS
-from policies.past import past_of
+from policies.sure.past import past_of
 
 
 def hours(*last: float, before: float = 100.0) -> np.ndarray:

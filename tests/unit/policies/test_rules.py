@@ -2,35 +2,37 @@
 
 from dataclasses import replace
 
+import msgspec
 import numpy as np
 import pytest
 
-from contracts.messages import JobSettings
+from contracts.job_settings import JobSettings
 from contracts.windows import FIGURE, Window
+from policies.answer import NotReady, RawAnswer
 from policies.decide import decide
-from policies.policy import Policy
-from policies.proposal import NotReady, RawAnswer
+from policies.policy import Policy, ask
+from policies.question import Question
 from policies.registry import RULES, load_policy, policy_names
 from policies.rules.drs import DRS, greedy, sojourns
 from policies.rules.ds2 import DS2
 from policies.rules.ds2_gate import GatedDS2
 from policies.rules.fixed import Static
-from policies.rules.flink import FlinkAutoscaler, carried_lag
+from policies.rules.flink import FlinkAutoscaler
 from policies.rules.forecast import ForecastRule
 from policies.rules.hpa import HorizontalPodAutoscaler
 from policies.rules.lag import Lag
 from policies.rules.random import Random
-from policies.rules.reading import Rule, read_window
+from policies.rules.reading import Rule
 from policies.rules.target_utilisation import TargetUtilisation
 from policies.rules.threshold import Threshold
-from tests.unit.policies.conftest import WindowMaker, chain_window
+from tests.unit.policies.conftest import WindowMaker, chain_window, read
 
 NAMES = (*RULES, "forecast")
 
 
 def wanted(rule: Rule, window: Window) -> list[int]:
     """Return what a rule wants for the real tasks."""
-    return rule.wanted(read_window(window))[1:-1].tolist()
+    return rule.wanted(read(window))[1:-1].tolist()
 
 
 def with_load(window: Window, loads: list[float]) -> Window:
@@ -76,8 +78,8 @@ def test_flink_leaves_a_job_within_its_boundaries(make_window: WindowMaker) -> N
 
 def test_lag_is_carried_along_the_worst_path(make_window: WindowMaker) -> None:
     """What waits before a task counts for it too."""
-    graph = read_window(make_window()).graph
-    assert carried_lag(np.array([0.0, 5.0, 2.0, 0.0]), graph).tolist() == [0.0, 5.0, 7.0, 7.0]
+    flows = read(make_window()).measured.flows
+    assert flows.carried(np.array([0.0, 5.0, 2.0, 0.0])).tolist() == [0.0, 5.0, 7.0, 7.0]
 
 
 def test_hpa_scales_by_the_ratio_of_metric_to_target(make_window: WindowMaker) -> None:
@@ -142,25 +144,36 @@ def test_target_utilisation_counts_waiting_work(make_window: WindowMaker) -> Non
 
 def test_estimates_of_the_rate(make_window: WindowMaker) -> None:
     """The last ten minutes are 200, the others 100: means, the 54th of 60 ordered minutes, the peak, the larger of 10 and 30."""
-    reading = read_window(with_load(make_window(), [200.0] * 10))
+    reading = read(with_load(make_window(), [200.0] * 10))
     means = [float(reading.rate(estimate)) for estimate in ("mean-10", "mean-15", "mean-60", "p90", "peak", "quick-up")]
     assert means == pytest.approx([200.0, 166.67, 116.67, 200.0, 200.0, 200.0], abs=0.01)
 
 
+def test_who_decides_every_minute_sees_a_step_after_a_minute(make_window: WindowMaker) -> None:
+    """The quick mean is as long as the span and the slow one three times that, so a fall still counts later than a rise."""
+    risen, fallen = read(with_load(make_window(), [400.0])), read(with_load(make_window(), [400.0, 400.0, 100.0]))
+    assert [float(risen.rate("quick-up", span)) for span in (1, 2, 10, 60)] == [400.0, 250.0, 130.0, 130.0]
+    assert float(fallen.rate("quick-up", 1)) == 300.0
+
+
 def test_estimates_know_only_known_minutes(make_window: WindowMaker) -> None:
-    """Minutes that nobody reported are no zeros."""
-    reading = read_window(make_window(known=7))
+    """Unreported minutes do not count as zeros."""
+    reading = read(make_window(known=7))
     assert {float(reading.rate(estimate)) for estimate in ("mean-60", "p90", "peak", "quick-up")} == {100.0}
 
 
 def test_random_draws_are_fixed_by_seed_and_minute(make_window: WindowMaker, settings: JobSettings) -> None:
     """The same window and seed give the same ratios, in (0, 2]; another seed gives others."""
-    first, again, other = (Random().answer(make_window(), settings, seed) for seed in (1, 1, 2))
+    first, again, other = (ask(Random(), Question.of(make_window(), settings, seed)) for seed in (1, 1, 2))
     assert isinstance(first, RawAnswer)
     assert isinstance(again, RawAnswer)
     assert isinstance(other, RawAnswer)
+    assert first.ratios is not None
+    assert again.ratios is not None
+    assert other.ratios is not None
     assert first.ratios.tolist() == again.ratios.tolist() != other.ratios.tolist()
     assert ((first.ratios > 0) & (first.ratios <= 2)).all()
+    assert first.wanted.tolist() == again.wanted.tolist()
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -176,7 +189,7 @@ def test_every_rule_is_loaded_by_its_name(name: str, settings: JobSettings) -> N
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in ("static", "hold")])
 def test_rules_wait_for_figures(name: str, settings: JobSettings) -> None:
     """Four known minutes are too few for any rule that looks at the load."""
-    assert isinstance(load_policy(name).answer(chain_window(known=4), settings, 0), NotReady)
+    assert isinstance(ask(load_policy(name), Question.of(chain_window(known=4), settings, 0)), NotReady)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -185,7 +198,62 @@ def test_a_silent_source_changes_nothing_by_measurement(name: str, settings: Job
     window = chain_window(configured=(4, 2))
     window.figures[:, 0] = np.nan
     policy: Policy = load_policy(name)
-    answer = policy.answer(window, settings, 0)
+    answer = ask(policy, Question.of(window, settings, 0))
     assert isinstance(answer, RawAnswer)
     if name != "random":
-        assert (answer.ratios == 1).all()
+        assert answer.wanted.tolist() == [spec.parallelism for spec in window.topology.tasks]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_rule_decides_as_often_as_it_is_told(name: str) -> None:
+    """The setting reaches every rule, and nothing but the rule's span changes."""
+    policy = load_policy(name, span_minutes=2)
+    assert policy.span_minutes == 2
+    assert replace(policy, span_minutes=10) == load_policy(name)
+
+
+def test_a_package_states_its_own_span() -> None:
+    """It was trained with that one; a model that cannot be loaded leaves the rule to decide as often as rules do."""
+    assert load_policy("sure", span_minutes=2).span_minutes == load_policy("sure").span_minutes
+    assert load_policy("nosuch", span_minutes=2).span_minutes == 2
+
+
+@pytest.mark.parametrize("name", ["target-utilisation", "flink", "forecast"])
+def test_a_backlog_is_worked_off_in_the_time_the_owner_sets(make_window: WindowMaker, name: str) -> None:
+    """Half an hour by default; in five minutes it takes more subtasks."""
+    window = make_window(load=100.0, queued=(6_000.0, 0.0))
+    slow, fast = (
+        ask(load_policy(name), Question.of(window, JobSettings(job="sim/chain", catch_up_minutes=minutes), 0))
+        for minutes in (None, 5.0)
+    )
+    assert isinstance(slow, RawAnswer)
+    assert isinstance(fast, RawAnswer)
+    assert fast.wanted[1] > slow.wanted[1]
+
+
+def test_flink_plans_for_the_restart_that_the_owner_states(make_window: WindowMaker) -> None:
+    """A job that stands still for ten minutes at a rescale has more to catch up with than one that stops for a second."""
+    window = make_window(load=390.0)
+    quick, long = (
+        ask(FlinkAutoscaler(), Question.of(window, JobSettings(job="sim/chain", restart_seconds=seconds), 0))
+        for seconds in (1.0, 600.0)
+    )
+    assert isinstance(quick, RawAnswer)
+    assert isinstance(long, RawAnswer)
+    assert long.wanted[1] > quick.wanted[1]
+
+
+def test_a_measured_restart_takes_the_place_of_the_prior_and_the_owner_that_of_both(make_window: WindowMaker) -> None:
+    """Five minutes until a rescale of the job was measured; the reason names the figure."""
+    window = make_window(load=390.0)
+    short, long = (
+        replace(window, topology=msgspec.structs.replace(window.topology, restart_ms=restart_ms)) for restart_ms in (600, 600_000)
+    )
+    answers = [
+        ask(FlinkAutoscaler(), Question.of(asked, JobSettings(job="sim/chain", restart_seconds=seconds), 0))
+        for asked, seconds in ((short, None), (window, None), (long, None), (long, 0.6))
+    ]
+    wanted = [answer.wanted[1] for answer in answers if isinstance(answer, RawAnswer)]
+    assert wanted[0] < wanted[1] < wanted[2]
+    assert wanted[3] == wanted[0]
+    assert [answer.reason.endswith("a restart of 0.6 s.") for answer in answers] == [True, False, False, True]

@@ -1,5 +1,6 @@
 """Properties of all rules: pure, blind to the order of tasks, the same for one window as for a batch of rows."""
 
+import math
 from dataclasses import replace
 
 import msgspec
@@ -8,13 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contracts.messages import JobSettings, JobTopology
+from contracts.job_settings import JobSettings
+from contracts.messages import JobTopology
 from contracts.windows import Window
 from policies.decide import decide
 from policies.graph import job_graph
 from policies.registry import RULES, load_policy
-from policies.rules.reading import read_figures, read_window
-from tests.unit.policies.conftest import chain_window
+from policies.rules.reading import read_figures
+from tests.unit.policies.conftest import chain_window, read
 
 NAMES = (*RULES, "forecast")
 JOB = JobSettings(job="sim/chain")
@@ -45,7 +47,9 @@ def test_decisions_are_pure_and_within_bounds(name: str, window: Window, seed: i
     assert msgspec.to_builtins(first) == msgspec.to_builtins(again)
     for task in first.tasks:
         assert 1 <= task.desired <= 10
-        assert 0 < task.ratio <= 2
+        assert task.proposed >= 0
+        assert math.ceil(task.current / 2) - (task.current == 1) <= task.desired
+        assert task.desired <= max(2 * task.current, task.floor)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -65,7 +69,7 @@ def test_rows_of_a_batch_do_not_see_one_another(name: str, batch: list[Window]) 
     """Calibration's batched arithmetic gives what each window alone gives."""
     rule = load_policy(name)
     graph = job_graph(batch[0].topology.tasks)
-    readings = [read_window(window) for window in batch]
+    readings = [read(window) for window in batch]
     together = read_figures(
         np.stack([window.figures for window in batch]),
         graph,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rescaler.gate import Cause, Gate, Mode, Phase, Reason, Target, Transition
+from rescaler.gate import Cause, Gate, GateReason, Mode, Phase, Target, Transition
 from rescaler.gate_settings import GateSettings
 from tests.support.gate_world import LONG_AGO, SETTINGS, entered, executing, waiting
 
@@ -93,7 +93,7 @@ class TestStabilizing:
         gate = executing(slots=4)
         gate.advance(100)
         _ = gate.on_trigger(150) if event == "trigger" else gate.on_checkpoint(completed=True, now_ms=150)
-        assert gate.transition == Transition(150, Reason.DESIRED, cause, {"f": 4})
+        assert gate.transition == Transition(150, GateReason.DESIRED, cause, {"f": 4})
 
     def test_a_trigger_does_nothing_when_only_sufficient(self) -> None:
         """Enough for the lower bound alone waits for the end of the stabilization."""
@@ -105,15 +105,15 @@ class TestStabilizing:
         """Without checkpoints the maximum delay after the anchor decides."""
         gate = executing(slots=4, settings=GateSettings(cooldown_ms=100, max_delay_ms=30))
         gate.advance(LONG_AGO)
-        assert gate.transition == Transition(130, Reason.DESIRED, Cause.MAX_DELAY, {"f": 4})
+        assert gate.transition == Transition(130, GateReason.DESIRED, Cause.MAX_DELAY, {"f": 4})
 
     def test_the_next_change_arms_the_evaluation_timer_again(self) -> None:
-        """After it fired in vain the timer runs from the next change, and a later change does not move it."""
+        """After it fired without effect the timer runs from the next change, and a later change does not move it."""
         gate = executing(slots=3, settings=GateSettings(cooldown_ms=100, max_delay_ms=30))
         gate.on_change(slots=3, now_ms=150)
         gate.on_change(slots=4, now_ms=170)
         gate.advance(LONG_AGO)
-        assert gate.transition == Transition(180, Reason.DESIRED, Cause.MAX_DELAY, {"f": 4})
+        assert gate.transition == Transition(180, GateReason.DESIRED, Cause.MAX_DELAY, {"f": 4})
 
     def test_an_armed_evaluation_timer_is_not_moved_by_a_change(self) -> None:
         """Changes before the first evaluation leave it at anchor + max-delay."""
@@ -130,7 +130,7 @@ class TestStabilizing:
         assert entered(gate.advance(300)) == [(300, "Stabilized")]
 
     def test_its_end_without_goes_back_to_idling(self) -> None:
-        """While executing, resources that went away end in Idling, and the next change starts anew."""
+        """While executing, resources that went away end in Idling, and the next change starts over."""
         gate = executing(slots=3)
         gate.on_change(slots=1, now_ms=250)
         assert entered(gate.advance(300)) == [(300, "Idling")]
@@ -143,7 +143,7 @@ class TestStabilizing:
         gate = waiting(slots=3)
         gate.on_change(slots=1, now_ms=20)
         gate.advance(LONG_AGO)
-        assert gate.transition == Transition(50, Reason.FORCED, Cause.STABILIZATION_END, None)
+        assert gate.transition == Transition(50, GateReason.FORCED, Cause.STABILIZATION_END, None)
 
 
 class TestStabilized:
@@ -153,7 +153,7 @@ class TestStabilized:
         """A completed checkpoint starts the rescale with the slots there are."""
         gate = executing(slots=3)
         gate.on_checkpoint(completed=True, now_ms=350)
-        assert gate.transition == Transition(350, Reason.SUFFICIENT, Cause.CHECKPOINT_COMPLETED, {"f": 3})
+        assert gate.transition == Transition(350, GateReason.SUFFICIENT, Cause.CHECKPOINT_COMPLETED, {"f": 3})
 
     def test_a_trigger_goes_back_when_not_sufficient(self) -> None:
         """A trigger decides about resources that went away."""
@@ -166,7 +166,7 @@ class TestStabilized:
         """Without a trigger the rescale starts at anchor + max-delay."""
         gate = executing(slots=3)
         gate.advance(LONG_AGO)
-        assert gate.transition == Transition(500, Reason.SUFFICIENT, Cause.MAX_DELAY, {"f": 3})
+        assert gate.transition == Transition(500, GateReason.SUFFICIENT, Cause.MAX_DELAY, {"f": 3})
 
     def test_has_no_length_when_the_delay_is_short(self) -> None:
         """With max-delay <= stabilization the phase passes within the instant."""
@@ -189,7 +189,7 @@ class TestFailedCheckpoints:
         gate = executing(slots=4)
         for at_ms in (120, 130):
             gate.on_checkpoint(completed=False, now_ms=at_ms)
-        assert gate.transition == Transition(130, Reason.DESIRED, Cause.CHECKPOINT_FAILURES, {"f": 4})
+        assert gate.transition == Transition(130, GateReason.DESIRED, Cause.CHECKPOINT_FAILURES, {"f": 4})
 
     def test_failures_in_cooldown_do_not_count(self) -> None:
         """The counter starts at 0 when Stabilizing is entered."""
@@ -207,7 +207,7 @@ class TestFailedCheckpoints:
         assert gate.state.failed_checkpoints == 0
 
     def test_the_counter_starts_again_after_a_trigger_in_vain(self) -> None:
-        """A limit reached without enough resources counts anew."""
+        """A limit reached without enough resources counts from the start again."""
         gate = executing(slots=3)
         for at_ms in (110, 120, 130):
             gate.on_checkpoint(completed=False, now_ms=at_ms)
@@ -218,7 +218,7 @@ class TestFailedCheckpoints:
         gate = executing(slots=3)
         gate.on_checkpoint(completed=False, now_ms=250)
         gate.on_checkpoint(completed=False, now_ms=350)
-        assert gate.transition == Transition(350, Reason.SUFFICIENT, Cause.CHECKPOINT_FAILURES, {"f": 3})
+        assert gate.transition == Transition(350, GateReason.SUFFICIENT, Cause.CHECKPOINT_FAILURES, {"f": 3})
 
 
 class TestWaiting:
@@ -228,26 +228,26 @@ class TestWaiting:
         """Cooldown and maximum delay are 0 while waiting."""
         gate, entries = Gate.start(SETTINGS, mode=Mode.WAITING, targets={"f": Target(3, 4)}, slots=4, now_ms=7)
         assert entered(entries) == [(7, "Cooldown"), (7, "Stabilizing"), (7, "Transitioning")]
-        assert gate.transition == Transition(7, Reason.DESIRED, Cause.MAX_DELAY, {"f": 4})
+        assert gate.transition == Transition(7, GateReason.DESIRED, Cause.MAX_DELAY, {"f": 4})
 
     def test_enough_for_the_lower_bound_stabilizes(self) -> None:
         """Fewer slots than wanted wait for the shorter stabilization."""
         gate = waiting(slots=3)
         gate.advance(LONG_AGO)
-        assert gate.transition == Transition(50, Reason.SUFFICIENT, Cause.MAX_DELAY, {"f": 3})
+        assert gate.transition == Transition(50, GateReason.SUFFICIENT, Cause.MAX_DELAY, {"f": 3})
 
     def test_the_wait_ends_forced_without_a_plan(self) -> None:
         """A job that never got its lower bound goes after the wait-timeout."""
         gate = waiting()
         gate.advance(LONG_AGO)
-        assert gate.transition == Transition(300_000, Reason.FORCED, Cause.WAIT_TIMEOUT, None)
+        assert gate.transition == Transition(300_000, GateReason.FORCED, Cause.WAIT_TIMEOUT, None)
 
     def test_the_wait_can_end_with_a_plan(self) -> None:
         """A plan at the end of the wait is used, whatever is left of the stabilization."""
         gate = waiting()
         gate.on_change(slots=3, now_ms=299_990)
         gate.advance(LONG_AGO)
-        assert gate.transition == Transition(300_000, Reason.SUFFICIENT, Cause.WAIT_TIMEOUT, {"f": 3})
+        assert gate.transition == Transition(300_000, GateReason.SUFFICIENT, Cause.WAIT_TIMEOUT, {"f": 3})
 
     def test_a_negative_timeout_waits_for_ever(self) -> None:
         """The wait can be disabled."""
@@ -266,7 +266,7 @@ class TestWaiting:
         """While waiting the evaluation timer of a change has no length."""
         gate = waiting(slots=3)
         gate.on_change(targets={"f": Target(3, 3)}, now_ms=30)
-        assert gate.transition == Transition(30, Reason.DESIRED, Cause.MAX_DELAY, {"f": 3})
+        assert gate.transition == Transition(30, GateReason.DESIRED, Cause.MAX_DELAY, {"f": 3})
 
 
 class TestOrder:

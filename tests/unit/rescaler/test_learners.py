@@ -11,14 +11,14 @@ from rescaler.learners import assign
 from rescaler.learners_model import (
     Assignment,
     Band,
-    Host,
     HostState,
+    LearnerHost,
     Limits,
     Move,
     MoveKind,
     Replica,
     Round,
-    Task,
+    StatefulTask,
     Version,
     bands,
     exact_factor,
@@ -29,19 +29,19 @@ READY, LATE = 10, 99_999
 LEAVING = HostState.LEAVING
 
 
-def hosts(*names: str, leaving: str = "", new: str = "") -> list[Host]:
+def hosts(*names: str, leaving: str = "", new: str = "") -> list[LearnerHost]:
     """Hosts of capacity 1; the named ones leave or are new."""
-    return [Host(n, 1, LEAVING if n in leaving.split() else HostState.RUNNING, n in new.split()) for n in names]
+    return [LearnerHost(n, 1, LEAVING if n in leaving.split() else HostState.RUNNING, n in new.split()) for n in names]
 
 
-def owned(host: str, *tasks: str) -> list[Task]:
+def owned(host: str, *tasks: str) -> list[StatefulTask]:
     """Tasks on a host, without replicas."""
-    return [Task(task, host) for task in tasks]
+    return [StatefulTask(task, host) for task in tasks]
 
 
-def task(active: str | None, learners: dict[str, int] | None = None, standbys: dict[str, int] | None = None) -> Task:
-    """Task ``t`` with replicas by host and lag."""
-    return Task(
+def task(active: str | None, learners: dict[str, int] | None = None, standbys: dict[str, int] | None = None) -> StatefulTask:
+    """Return task ``t`` with replicas by host and lag."""
+    return StatefulTask(
         "t",
         active,
         tuple(Replica(host, lag) for host, lag in (learners or {}).items()),
@@ -49,7 +49,9 @@ def task(active: str | None, learners: dict[str, int] | None = None, standbys: d
     )
 
 
-def decide(names: list[Host], tasks: list[Task], version: Version = Version.V2, factor: object = 1, **limits: int) -> Round:
+def decide(
+    names: list[LearnerHost], tasks: list[StatefulTask], version: Version = Version.V2, factor: object = 1, **limits: int
+) -> Round:
     """One round."""
     return assign(names, tasks, version=version, balancing_factor=factor, limits=Limits(**limits))  # type: ignore[arg-type]
 
@@ -88,7 +90,7 @@ class TestActive:
 
     def test_all_ready_learners_take_over_in_one_round(self) -> None:
         """Takeovers are not limited."""
-        tasks = [Task(name, "a", (Replica("b", READY),)) for name in "stuv"]
+        tasks = [StatefulTask(name, "a", (Replica("b", READY),)) for name in "stuv"]
         assert len(decide(hosts("a", "b"), tasks, max_learners=1, factor=9).moves) == 4
 
     @pytest.mark.parametrize(
@@ -104,13 +106,13 @@ class TestActive:
     )
     def test_an_orphan_goes_to_its_best_replica(self, learners: dict[str, int], standbys: dict[str, int], winner: str) -> None:
         """Ready learner, ready standby, unready learner, any standby, then the host with least active load."""
-        decided = decide([*hosts("b", "c"), Host("d", 1, LEAVING)], [task("dead", learners, standbys)])
+        decided = decide([*hosts("b", "c"), LearnerHost("d", 1, LEAVING)], [task("dead", learners, standbys)])
         assert decided.tasks[0].active == winner
         assert ("recover", "t", "dead", winner) in moves(decided)
 
     def test_orphans_without_replicas_go_where_the_active_load_per_capacity_is_lowest(self) -> None:
         """Load is counted per capacity, and each orphan counts for the next one."""
-        names = [Host("a", 1), Host("b", 3)]
+        names = [LearnerHost("a", 1), LearnerHost("b", 3)]
         decided = decide(names, [*owned("a", "t1"), *owned("b", "t2"), *owned("dead", "t3", "t4", "t5")], factor=9)
         assert [found.active for found in decided.tasks] == ["a", "b", "b", "b", "a"]
 
@@ -162,7 +164,7 @@ class TestLearners:
 
     def test_v1_drains_to_new_hosts_first(self) -> None:
         """A new host below its share comes before an emptier old one."""
-        names = [Host("a", 1, LEAVING), Host("b", 1), Host("n", 2, new=True)]
+        names = [LearnerHost("a", 1, LEAVING), LearnerHost("b", 1), LearnerHost("n", 2, new=True)]
         tasks = [*owned("a", "t", "u"), *owned("n", "v")]
         decided = decide(names, tasks, Version.V1, factor=9, max_learners=1)
         assert [move.destination for move in decided.moves] == ["n"]
@@ -186,7 +188,7 @@ class TestLearners:
 
     def test_v2_prefers_an_overloaded_giver_to_a_warm_standby(self) -> None:
         """A standby on the destination does not make a host inside its band give while another is above it."""
-        tasks = [*owned("a", *"mnopq"), *owned("b", "s", "t"), Task("u", "b", (), (Replica("c", 0),))]
+        tasks = [*owned("a", *"mnopq"), *owned("b", "s", "t"), StatefulTask("u", "b", (), (Replica("c", 0),))]
         decided = decide(hosts("a", "b", "c"), tasks, factor=Fraction(1, 2), num_standbys=1)
         assert [move.source for move in decided.moves if move.kind is MoveKind.LEARN] == ["a"]
 
@@ -208,10 +210,10 @@ class TestLearners:
     def test_a_standby_on_the_destination_goes_first(self) -> None:
         """It becomes the learner at once, and the least lag is preferred."""
         tasks = [
-            Task("t", "a"),
-            Task("u", "a", (), (Replica("b", 70_000),)),
-            Task("v", "a", (), (Replica("b", 60_000),)),
-            Task("w", "a", (), (Replica("b", 65_000),)),
+            StatefulTask("t", "a"),
+            StatefulTask("u", "a", (), (Replica("b", 70_000),)),
+            StatefulTask("v", "a", (), (Replica("b", 60_000),)),
+            StatefulTask("w", "a", (), (Replica("b", 65_000),)),
         ]
         decided = decide(hosts("a", "b"), tasks, num_standbys=1)
         assert ("learn", "v", "a", "b") in moves(decided)
@@ -226,7 +228,7 @@ class TestLearners:
 
     def test_capacities_weigh(self) -> None:
         """A host of three times the capacity gets three times the tasks."""
-        decided = decide([Host("a", 1), Host("b", 3)], owned("a", *"stuv"), factor=0)
+        decided = decide([LearnerHost("a", 1), LearnerHost("b", 3)], owned("a", *"stuv"), factor=0)
         assert decided.load["b"].projected == 3
 
 
@@ -245,8 +247,8 @@ class TestStandbys:
 
     def test_missing_standbys_go_where_replicas_per_capacity_are_fewest(self) -> None:
         """Actives, learners and standbys all count."""
-        names = [Host("a"), Host("b", 1), Host("c", 4)]
-        tasks = [Task("t", "a"), Task("u", "b"), Task("v", "c")]
+        names = [LearnerHost("a"), LearnerHost("b", 1), LearnerHost("c", 4)]
+        tasks = [StatefulTask("t", "a"), StatefulTask("u", "b"), StatefulTask("v", "c")]
         decided = decide(names, tasks, num_standbys=1, factor=9)
         assert [found.standbys for found in decided.tasks] == [("c",), ("c",), ("a",)]
 
@@ -284,13 +286,13 @@ class TestResult:
     @pytest.mark.parametrize(("factor", "low", "high"), [(0, 3, 4), (1, 1, 7), ("0.1", 3, 4), ("0.2", 2, 4), ("0.25", 2, 5)])
     def test_bands_are_exact(self, factor: object, low: int, high: int) -> None:
         """Ten tasks on three hosts; the factor is read as a decimal."""
-        three = {name: Host(name) for name in "abc"}
+        three = {name: LearnerHost(name) for name in "abc"}
         assert bands(three, 10, exact_factor(factor))["a"] == Band(low, 3, high)
 
     def test_a_float_factor_is_read_as_the_decimal_it_shows(self) -> None:
         """0.1 is one tenth: eleven tasks over one host stay exactly at the edge of the band."""
         assert exact_factor(0.1) == exact_factor(Decimal("0.1")) == Fraction(1, 10)
-        assert bands({"a": Host("a")}, 10, exact_factor(0.1))["a"].high == 11
+        assert bands({"a": LearnerHost("a")}, 10, exact_factor(0.1))["a"].high == 11
 
     def test_leaving_hosts_have_no_share(self) -> None:
         """Their band is 0 to 0, so a task there is out of balance."""
@@ -301,7 +303,7 @@ class TestResult:
         """A round with learners in flight has not converged; after their takeover it has."""
         first = decide(hosts("a", "b"), owned("a", "t", "u"), factor=0)
         assert (first.balanced, first.converged) == (True, False)
-        second = decide(hosts("a", "b"), [Task("t", "a", (Replica("b", 0),)), Task("u", "a")], factor=0)
+        second = decide(hosts("a", "b"), [StatefulTask("t", "a", (Replica("b", 0),)), StatefulTask("u", "a")], factor=0)
         assert second.converged
 
     def test_v1_converges_out_of_balance(self) -> None:
@@ -322,7 +324,7 @@ class TestRefusals:
         ("names", "tasks", "code", "place"),
         [
             (hosts("a", "a"), [], "DUPLICATE_HOST", {"host": "a"}),
-            ([Host("a", 0)], [], "INVALID_CAPACITY", {"host": "a"}),
+            ([LearnerHost("a", 0)], [], "INVALID_CAPACITY", {"host": "a"}),
             (hosts("a"), owned("a", "t", "t"), "DUPLICATE_TASK", {"task": "t"}),
             (hosts("a"), [task("a", {"b": -1})], "INVALID_LAG", {"task": "t", "host": "b"}),
             (hosts("a"), [task("a", {"a": 1})], "REPLICA_CONFLICT", {"task": "t", "host": "a"}),
@@ -331,7 +333,7 @@ class TestRefusals:
             ([], [], "NO_ELIGIBLE_HOST", {}),
         ],
     )
-    def test_clusters(self, names: list[Host], tasks: list[Task], code: str, place: dict[str, str]) -> None:
+    def test_clusters(self, names: list[LearnerHost], tasks: list[StatefulTask], code: str, place: dict[str, str]) -> None:
         """What no cluster can look like is refused, with the place."""
         with pytest.raises(Refused) as refused:
             decide(names, tasks)

@@ -2,24 +2,26 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
+from contracts.commands import Progress
 from contracts.errors import SettingsError
-from contracts.messages import Decision, JobSettings
+from contracts.job_settings import JobSettings
+from contracts.messages import Decision
 from contracts.windows import Window
 from policies.decide import decide
 from policies.registry import load_policy
-from rescaler.commands.twin import FIGURES, command
-from rescaler.control.placing import PlacingSettings
-from rescaler.control.situation import ControlSettings
-from rescaler.episode import ControllerAnswer, run_twin
-from simulation.costs import RestartCost, with_learners
-from simulation.engine import RunOptions
-from simulation.episode import Episode, run_episode
-from simulation.jobs import load_job
-from simulation.workload import load_workload
+from rescaler.cli.twin import FIGURES, command
+from rescaler.control.settings import ControlSettings, PlacingSettings
+from rescaler.twin import InProcessRescaler, run_twin
+from simulation.engine.cluster import RunOptions, SimulatedCluster
+from simulation.engine.episode import Episode, run_episode
+from simulation.load.jobs import load_job
+from simulation.load.workload import load_workload
+from simulation.model.costs import RestartCost, with_learners
 
 JOBS = ("j_2521346", "j_1351665")
 
@@ -61,7 +63,7 @@ def test_every_decision_of_a_twin_has_an_answer() -> None:
     """The answer keeps what the controller said: each decision of the episode got an outcome."""
     workload = load_workload("clarknet")
     policy, allowed = load_policy("static"), {f"sim/{JOBS[0]}": JobSettings(job=f"sim/{JOBS[0]}")}
-    answer = ControllerAnswer("sim", ControlSettings(), allowed)
+    answer = InProcessRescaler("sim", ControlSettings(), allowed)
 
     def decided(window: Window) -> Decision:
         return decide(window, policy, allowed[window.job], seed=0)
@@ -72,10 +74,43 @@ def test_every_decision_of_a_twin_has_an_answer() -> None:
     assert len(said) == 4
 
 
+class Recorder(InProcessRescaler):
+    """Writes down what the actuator reports."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.reports: list[Progress] = []
+
+    def progressed(self, progress: Progress, cluster: SimulatedCluster) -> None:
+        """Keep the report, then hand it on."""
+        self.reports.append(progress)
+        super().progressed(progress, cluster)
+
+
+def test_a_twin_reports_as_the_actuator_of_the_road_does() -> None:
+    """Accepted once, warming once a minute while learners restore state, then applied: the reports of ``CarryingOut``."""
+    workload, policy = load_workload("clarknet"), load_policy("static")
+    allowed = {f"sim/{JOBS[1]}": JobSettings(job=f"sim/{JOBS[1]}")}
+    recorder = Recorder("sim", ControlSettings(), allowed)
+
+    def decided(window: Window) -> Decision:
+        return decide(window, policy, allowed[window.job], seed=0)
+
+    options = RunOptions(minutes=60, cost=with_learners(restore_bytes_per_s=2**20))
+    episode = run_episode([load_job(JOBS[1], workload)], workload, decided, recorder, options=options)
+    by_command: dict[str, list[str]] = {}
+    for report in recorder.reports:
+        by_command.setdefault(report.command_id, []).append(report.status)
+    assert list(by_command) == [command.command_id for command in episode.commands]
+    prepared, committed = (by_command[command.command_id] for command in episode.commands[:2])
+    assert (prepared[0], prepared[-1], set(prepared[1:-1])) == ("accepted", "applied", {"warming"})
+    assert committed == ["accepted", "applied"]
+
+
 def test_the_command_writes_the_promised_keys(tmp_path: Path) -> None:
     """`surescale twin` answers with the figures of each policy under each job, also into a file."""
     output = tmp_path / "twins.json"
-    arguments = ["--job", JOBS[0], "--minutes", "20", "--policy", "hold", "--policy", "static", "--output", str(output)]
+    arguments = ["--job", JOBS[0], "--minutes", "20", "--policy", "hold", "--policy", "static", "--out", str(output)]
     done = CliRunner().invoke(command, arguments, catch_exceptions=False)
     assert (done.exit_code, done.output) == (0, "")
     written = json.loads(output.read_text())
@@ -122,7 +157,7 @@ def test_learners_give_the_same_changes_at_less_cost() -> None:
 
 
 def test_a_twin_outlives_a_host() -> None:
-    """The busiest host dies in the middle; jobs run on at the end, on hosts that are alive, and nothing is under way for ever."""
+    """The busiest host dies in the middle; jobs run at the end, on living hosts, and nothing stays under way forever."""
     workload = load_workload("clarknet")
     jobs, options = (
         [load_job(job, workload) for job in JOBS],

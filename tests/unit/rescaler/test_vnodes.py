@@ -6,12 +6,8 @@ from collections import Counter
 
 import pytest
 
-from rescaler.vnodes import least_moved, moved_between_hosts, moved_count, remapped, uniform_mapping
-
-
-def test_uniform_blocks_give_the_first_units_one_more() -> None:
-    """A mapping left out means blocks over the sorted units, the remainder on the first."""
-    assert uniform_mapping([9, 2, 5], 8) == (2, 2, 2, 5, 5, 5, 9, 9)
+from contracts.vnodes import uniform_mapping
+from rescaler.vnodes import least_moved, moved_between_hosts, moved_count, remapped
 
 
 def test_from_two_to_three_units_moves_85_of_256() -> None:

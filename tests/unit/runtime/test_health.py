@@ -1,7 +1,10 @@
 """The health port: what is said when it cannot be had."""
 
+import contextlib
 import socket
 import struct
+import threading
+import time
 from collections.abc import Mapping
 from typing import Any
 from urllib.error import HTTPError
@@ -11,8 +14,9 @@ import pytest
 
 from contracts.errors import SettingsError
 from contracts.settings import RoadSettings
-from runtime.health import HealthServer
-from services.stack.ports import free_port
+from runtime import health
+from runtime.health import CONNECTIONS_MAX, HealthServer
+from runtime.ports import free_port
 
 
 def test_a_port_that_is_taken_is_one_line_with_the_setting() -> None:
@@ -49,3 +53,41 @@ def test_whoever_asks_and_goes_away_leaves_no_trace_in_the_log(capfd: pytest.Cap
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # reset, as a killed probe does
         assert urlopen(f"http://127.0.0.1:{port}/health", timeout=5).status == 200
     assert "Traceback" not in capfd.readouterr().err
+
+
+def test_connections_that_send_nothing_hold_few_threads_and_keep_no_probe_out() -> None:
+    """However many there are; a role's threads are limited."""
+    port, before = free_port(), threading.active_count()
+    with HealthServer(RoadSettings(health_port=port), lambda: {"ready": True}):
+        idle = [socket.create_connection(("127.0.0.1", port), timeout=5) for _ in range(10 * CONNECTIONS_MAX)]
+        assert urlopen(f"http://127.0.0.1:{port}/health", timeout=2).status == 200
+        assert idle[0].recv(1) == b""
+        assert threading.active_count() - before <= 2 * CONNECTIONS_MAX
+        for connection in idle:
+            connection.close()
+
+
+@pytest.mark.parametrize("head", [b"", b"GET /health HTTP/1.0\r\nX-Long: "])
+def test_a_request_that_drips_is_ended(monkeypatch: pytest.MonkeyPatch, head: bytes) -> None:
+    """Every byte comes in time, and the whole never does."""
+    monkeypatch.setattr(health, "REQUEST_WITHIN_S", 0.5)
+    port = free_port()
+    with (
+        HealthServer(RoadSettings(health_port=port), lambda: {"ready": True}),
+        socket.create_connection(("127.0.0.1", port), timeout=0.05) as connection,
+    ):
+        connection.sendall(head)
+        deadline_s, answer = time.monotonic() + 3, b"nothing yet"
+        while answer:
+            assert time.monotonic() < deadline_s
+            with contextlib.suppress(TimeoutError):
+                answer = sent_and_received(connection)
+
+
+def sent_and_received(connection: socket.socket) -> bytes:
+    """Send one more byte; return what comes back, nothing if the server has ended the connection."""
+    try:
+        connection.sendall(b"x")
+        return connection.recv(1)
+    except ConnectionError:
+        return b""

@@ -5,13 +5,14 @@ import json
 import logging
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from contracts.errors import SettingsError
-from runtime.logs import JsonLines, LogSettings, TextLines, without_secrets
+from runtime.logs import TEXT_CHARACTERS_MAX, JsonLines, LogSettings, TextLines, without_secrets
 
 PASSWORD = "hunter2-and-more"
 Lines = tuple[logging.Logger, io.StringIO]
@@ -85,6 +86,13 @@ def test_a_text_line_shows_the_fields(logger_with: Callable[[logging.Formatter],
     assert written.getvalue().endswith("agent WARNING late (job sim/clicks)\n")
 
 
+def test_text_of_a_record_in_a_text_line_is_escaped(logger_with: Callable[[logging.Formatter], Lines]) -> None:
+    """A person's terminal does not obey it, and it makes no line of its own."""
+    log, written = logger_with(TextLines("agent"))
+    log.warning("late: %s", "x\x1b[2J\nforged", extra={"job": "sim/\x1b]0;owned\x07"})
+    assert written.getvalue().endswith("late: x\\x1b[2J\\nforged (job sim/\\x1b]0;owned\\x07)\n")
+
+
 @pytest.mark.parametrize("formatter", [JsonLines, TextLines])
 @pytest.mark.parametrize(
     "text",
@@ -109,10 +117,45 @@ def test_a_secret_is_never_written(
     assert "***" in written.getvalue()
 
 
-@pytest.mark.parametrize("text", ["http://host:9092/path", "a token ring", "kafka:9092,kafka:9093", "user@host"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "http://host:9092/path",
+        "a token ring",
+        "kafka:9092,kafka:9093",
+        "user@host",
+        "GET http://127.0.0.1:8070/decisions/sim/clicks@60000/sure",
+        "http://host:8090, job sim/clicks@60000",
+    ],
+)
 def test_what_is_no_secret_stays(text: str) -> None:
     """Ports, ordinary words and mail addresses are left alone."""
     assert without_secrets(text) == text
+
+
+@pytest.mark.parametrize("unit", ["x", "://a:b", "a://", "password", "password= ", "token  ", "://:", "@:/", "secret:\"'"])
+def test_the_text_of_a_record_is_masked_in_time_and_cut(unit: str) -> None:
+    """Anybody may have written it: a megabyte takes as long as its length, and does not fill the log."""
+    began_s = time.monotonic()
+    shown = without_secrets(unit * (2**20 // len(unit)))
+    assert time.monotonic() - began_s < 5  # a pattern that backtracks takes hours
+    assert len(shown) < TEXT_CHARACTERS_MAX + 100
+    assert shown.endswith("more characters)")
+
+
+@pytest.mark.parametrize("before", range(TEXT_CHARACTERS_MAX - 40, TEXT_CHARACTERS_MAX))
+def test_a_secret_at_the_cut_is_masked_as_a_whole(before: int) -> None:
+    """Not the beginning of it either."""
+    shown = without_secrets("x " * (before // 2) + f"redis://ana:{PASSWORD}@host {PASSWORD} more" * 9, frozenset({PASSWORD}))
+    assert PASSWORD[:4] not in shown
+
+
+@pytest.mark.parametrize("password", ["p/w", "p@w", "s?c#r:t", "6379x/y"])
+def test_a_password_in_an_address_may_have_any_character(password: str) -> None:
+    """Also those that should be written in percent: whoever forgot that still does not want it in the log."""
+    assert without_secrets(f"waiting for redis://ana:{password}@host:6379/0 since 12:00") == (
+        "waiting for redis://ana:***@host:6379/0 since 12:00"
+    )
 
 
 @pytest.mark.parametrize(("name", "value"), [("LEVEL", "LOUD"), ("FORMAT", "xml")])

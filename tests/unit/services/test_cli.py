@@ -1,9 +1,18 @@
 """The command line itself: what is wrong with it is one line, and exit codes tell who is to blame."""
 
+import os
+import re
 import subprocess
 import sys
+import tomllib
+from importlib.metadata import entry_points
+from pathlib import Path
 
+import click
 import pytest
+
+from services import command_table
+from services.cli import BENCHMARKS, COMMANDS, bench, cli
 
 
 def surescale(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -16,10 +25,14 @@ def surescale(*arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("job", "set", "sim/a", "--step", "3"), "Invalid value for '--step': 3.0 is not in the range"),
+        (("job", "set", "sim/a", "--step", "0.5"), "Invalid value for '--step': 0.5 is not in the range"),
         (("job", "set", "sim/a", "--step", "nan"), "Invalid value for '--step': nan is not a finite number"),
-        (("replay",), "Missing option '--from'"),
+        (("replay",), "Missing argument 'FILE|TOPIC'"),
         (("nosuch",), "No such command 'nosuch'"),
+        (("demo", "--seed", "-1"), "'--seed': -1 is not in the range"),
+        (("replya",), "No such command 'replya'; did you mean replay?"),
+        (("bench", "simulater"), "No such command 'simulater'; did you mean simulator?"),
+        (("twin", "--outt", "a"), "No such option: --outt Did you mean --out?"),
         (("state", "--watch", "--json"), "--watch is for people"),
         (("state", "--every", "5"), "add --watch"),
         (("agent", "--health-port", "99999"), "'--health-port': 99999 is not in the range"),
@@ -34,20 +47,22 @@ def test_a_wrong_command_line_is_one_line(arguments: tuple[str, ...], says: str)
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
     assert done.stderr.startswith("surescale: ")
     assert says in done.stderr
-    assert "--help` tells more" in done.stderr
+    assert "--help`" in done.stderr
 
 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("replay", "--from", "/nowhere.ssrec"), "neither a file nor one of the topics"),
+        (("replay", "/nowhere.ssrec"), "neither a file nor one of the topics"),
         (("record", "--job", "sim/a", "--out", "/nowhere/a.ssrec"), "--out: folder /nowhere does not exist; create it first"),
-        (("state", "--redis", "nowhere"), "redis_url: 'nowhere' is no address of Redis"),
-        (("state", "--redis", "redis://:secret@[::1"), "redis_url: 'redis://***@[::1' is no address of Redis"),
-        (("state-service", "--redis", "nowhere"), "redis_url: 'nowhere' is no address of Redis"),
-        (("rescaler", "--engine", "foo"), "SURESCALE_ENGINE_URL: 'foo' is no address of an engine; give one like http://"),
-        (("rescaler", "--engine-url", "foo"), "SURESCALE_ENGINE_URL: 'foo' is no address of an engine"),
-        (("twin", "--output", "/nowhere/a.json"), "--output: folder /nowhere does not exist; create it first"),
+        (("state", "--redis", "nowhere"), "redis_url: 'nowhere' is not an address of Redis"),
+        (("state", "--redis", "redis://:secret@[::1"), "redis_url: 'redis://:***@[::1' is not an address of Redis"),
+        (("state-service", "--redis", "nowhere"), "redis_url: 'nowhere' is not an address of Redis"),
+        (
+            ("rescaler", "--engine-url", "foo"),
+            "SURESCALE_ENGINE_URL: 'foo' is not the address of an engine; set one like http://",
+        ),
+        (("twin", "--out", "/nowhere/a.json"), "--out: folder /nowhere does not exist; create it first"),
     ],
 )
 def test_an_error_of_the_world_is_one_line(arguments: tuple[str, ...], says: str) -> None:
@@ -57,9 +72,146 @@ def test_an_error_of_the_world_is_one_line(arguments: tuple[str, ...], says: str
     assert says in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("demo", "--policy", "nope"), "--policy: there is no policy 'nope'; known: "),
+        (("demo", "--workload", "nope"), "workload 'nope' is neither a file nor one of"),
+        (("demo", "--job", "j_135166"), "did you mean j_1351665"),
+        (("health", "agent"), "no port: give --port, or set SURESCALE_HEALTH_PORT"),
+    ],
+)
+def test_a_name_that_only_a_closer_look_finds_wrong_is_one_line(arguments: tuple[str, ...], says: str) -> None:
+    """Exit code 1, whichever command looks."""
+    done = surescale(*arguments)
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1)
+    assert says in done.stderr
+
+
+NEEDS_EXTRA = [
+    (["state"], "redis"),
+    (["explain", "sim/a"], "kafka"),
+    (["policy", "list"], "kafka"),
+    (["doctor"], "redis"),
+    (["monitor"], "kafka"),
+    (["state-service"], "redis"),
+    (["agent"], "agent"),
+    (["spark"], "spark"),
+    (["demo"], "kafka"),
+]
+WITHOUT_EXTRAS = """
+import sys
+from services import command_table
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in command_table.EXTRAS:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Missing())
+from services.cli import main
+main(sys.argv[1:])
+"""
+
+
+@pytest.mark.parametrize(("arguments", "extra"), NEEDS_EXTRA, ids=[words[0] for words, _ in NEEDS_EXTRA])
+def test_a_command_whose_extra_is_not_installed_names_it(arguments: list[str], extra: str) -> None:
+    """As after `pip install surescale` alone: one line, no trace."""
+    asked = [sys.executable, "-c", WITHOUT_EXTRAS, *arguments]
+    done = subprocess.run(asked, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, len(done.stderr.splitlines())) == (1, 1), done.stderr
+    named = re.search(r"this installation lacks '(\w+)'; pip install 'surescale\[(\w+)\]'", done.stderr)
+    assert named is not None, done.stderr
+    assert command_table.EXTRAS[named[1]] == named[2]
+    assert named[2] in {extra, "kafka", "http"}  # some need several, and the first that is missing is named
+
+
+def test_every_extra_that_is_named_exists_and_brings_its_module() -> None:
+    """`all` has every one that a command but train and export needs."""
+    extras = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert set(command_table.EXTRAS.values()) <= set(extras)
+    (whole,) = extras["all"]
+    roles = set(re.findall(r"[a-z]+", whole.removeprefix("surescale")))
+    assert roles == set(command_table.EXTRAS.values()) - {"train", "evidence"}
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"), [("surescale dec", "decisions"), ("surescale job pa", "pause"), ("surescale state --wa", "--watch")]
+)
+def test_a_shell_completes_commands_and_options(words: str, offered: str) -> None:
+    """As docs/operations.md says."""
+    asked = {"_SURESCALE_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
+    command = [sys.executable, "-m", "services.cli"]
+    done = subprocess.run(command, env=os.environ | asked, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout.splitlines() == [f"plain,{offered}"]
+
+
 def test_help_and_version_are_no_errors() -> None:
     """Exit code 0, on standard output."""
     for asked in ("--help", "--version"):
         done = surescale(asked)
         assert (done.returncode, done.stderr) == (0, "")
         assert "surescale" in done.stdout
+
+
+TABLES = [(COMMANDS, cli, command_table.COMMANDS), (BENCHMARKS, bench, command_table.BENCHMARKS)]
+
+
+@pytest.mark.parametrize(("group", "_", "table"), TABLES, ids=["surescale", "bench"])
+def test_help_lists_every_command_once(group: str, _: click.Group, table: dict[str, dict[str, str]]) -> None:
+    """The table is static; the entry points are what there is."""
+    listed = [name for lines in table.values() for name in lines]
+    assert sorted(listed) == sorted(point.name for point in entry_points(group=group))
+
+
+@pytest.mark.parametrize(("_", "commands", "table"), TABLES, ids=["surescale", "bench"])
+def test_each_line_is_the_first_sentence_of_its_command(_: str, commands: click.Group, table: dict[str, dict[str, str]]) -> None:
+    """What the list promises is what the command says of itself."""
+    for lines in table.values():
+        for name, line in lines.items():
+            command = commands.get_command(click.Context(commands), name)
+            assert command is not None
+            assert command.get_short_help_str(limit=200).removesuffix(".") == line
+
+
+@pytest.mark.parametrize("asked", [["--help"], ["bench", "--help"]])
+def test_help_fits_80_columns_and_imports_no_room(asked: list[str]) -> None:
+    """One command a line, and fast."""
+    rooms = {"rescaler", "simulation", "policies", "monitor", "spark_streaming", "model_export", "benchmarks", "reproductions"}
+    program = f"""
+import sys
+from services.cli import main
+try:
+    main({asked})
+finally:
+    print(*{rooms} & set(sys.modules), file=sys.stderr)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr.strip()) == (0, "")
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    listed = command_table.BENCHMARKS if "bench" in asked else command_table.COMMANDS
+    for lines in listed.values():
+        for name, line in lines.items():
+            assert any(shown.split(maxsplit=1) == [name, line] for shown in done.stdout.splitlines() if shown.strip())
+
+
+@pytest.mark.parametrize("name", ["simulator", "placement"])
+def test_a_benchmark_without_its_room_is_one_line(name: str) -> None:
+    """As in the images of the roles, which hold neither benchmarks nor reproductions."""
+    program = f"""
+import sys
+sys.modules.update(benchmarks=None, reproductions=None)
+from services.cli import main
+main(["bench", "{name}"])
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1)
+    assert "this installation lacks" in done.stderr
+    assert "run the command from a checkout" in done.stderr
+
+
+@pytest.mark.parametrize("group", ["cluster", "job", "policy", "topics"])
+def test_no_line_of_a_group_is_cut(group: str) -> None:
+    """The first sentence of each command fits its line."""
+    done = surescale(group, "--help")
+    assert (done.returncode, "..." in done.stdout.partition("Commands:")[2]) == (0, False)

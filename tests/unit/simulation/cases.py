@@ -5,13 +5,14 @@ from functools import cache
 import numpy as np
 
 from contracts.commands import RescheduleCommand, TaskChange
-from simulation.costs import RestartCost
-from simulation.engine import RunOptions, SimulatedCluster
-from simulation.flow import FlowRows
-from simulation.graphs import JobGraph
-from simulation.jobs import SizedJob, load_job, size_job
-from simulation.queueing import Float64
-from simulation.workload import Workload, load_workload
+from simulation.engine.cluster import RunOptions, SimulatedCluster
+from simulation.load.graphs import JobGraph
+from simulation.load.jobs import SizedJob, load_job, size_job
+from simulation.load.workload import Workload, load_workload
+from simulation.model.attempts import FlowRows
+from simulation.model.costs import RestartCost
+from simulation.model.queueing import Float64
+from simulation.model.worlds import CALM, World
 
 MINUTE = 60_000
 HOUR = 60 * MINUTE
@@ -54,7 +55,7 @@ def chain(*durations: float) -> JobGraph:
 
 
 def sized(shape: JobGraph, load_parallelism: float = 1.0, peak: int = 100) -> SizedJob:
-    """Return a job whose heaviest task needs so many instances at ``peak`` requests a minute."""
+    """Return a job whose heaviest task needs this many subtasks at ``peak`` requests a minute."""
     return size_job(shape, workload([peak]), load_parallelism)
 
 
@@ -70,11 +71,15 @@ def column(*requests: float) -> Float64:
 
 
 def cluster(
-    *names: str, minutes: int = 60, sample_interval_ms: int = 15_000, cost: RestartCost | None = None
+    *names: str,
+    minutes: int = 60,
+    sample_interval_ms: int = 15_000,
+    cost: RestartCost | None = None,
+    world: World = CALM,
 ) -> SimulatedCluster:
     """Return a cluster that runs shipped jobs under ClarkNet's default stretch."""
     load = clarknet()
-    options = RunOptions(minutes=minutes, sample_interval_ms=sample_interval_ms, cost=cost or RestartCost())
+    options = RunOptions(minutes=minutes, sample_interval_ms=sample_interval_ms, cost=cost or RestartCost(), world=world)
     return SimulatedCluster([load_job(name, load) for name in names or ("j_2521346",)], load, options)
 
 

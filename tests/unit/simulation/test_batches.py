@@ -6,10 +6,10 @@ import pytest
 from contracts.windows import FIGURE
 from policies.graph import job_graph
 from policies.measure import measure
-from simulation.batches import BatchRows, fifo
-from simulation.cores import Float64, Mode, Span, Terms
-from simulation.jobs import SizedJob, load_job
-from simulation.loop import LoopRows, within_limits
+from simulation.load.jobs import SizedJob, load_job
+from simulation.loops.batches_core import BatchRows, fifo
+from simulation.loops.rows import LoopRows
+from simulation.loops.terms import Float64, Mode, Span, Terms
 from tests.unit.simulation.cases import chain, clarknet, graph, sized, workload
 from tests.unit.simulation.event_oracle import as_the_paper_does, mean_wait
 
@@ -138,7 +138,7 @@ def test_nothing_is_lost_over_restarts() -> None:
     passed(rows, *[100] * 60)
     for _ in range(8):
         carried = rows.unfinished[0]
-        rows.pass_time(np.full((1, 60), 100.0), None, within_limits(generator.integers(1, 4, (1, job.size)), job))
+        rows.pass_time(np.full((1, 60), 100.0), None, job.within_limits(generator.integers(1, 4, (1, job.size))))
         known = rows.schedule
         assert known.size[0].tolist() == [100.0] * (carried + 60)
         np.testing.assert_allclose(np.diff(known.arrived[0]), 1.0)
@@ -149,7 +149,7 @@ def test_nothing_is_lost_over_restarts() -> None:
 
 
 def stays(rows: LoopRows, hours: int) -> dict[int, float]:
-    """Return the time in the job of the batches known after so many hours, by the minute in which they arrived."""
+    """Return the time in the job of the batches known after some hours, by their minute of arrival."""
     assert isinstance(rows._core, BatchRows)
     begun = np.rint(rows._core.schedule.arrived[0] + 60 * hours).astype(int)
     return dict(zip(begun.tolist(), sojourns(rows._core).tolist(), strict=True))
@@ -159,7 +159,7 @@ def stays(rows: LoopRows, hours: int) -> dict[int, float]:
 def test_fifty_decisions_come_out_as_in_the_event_driven_simulation(name: str, load: float) -> None:
     """6, 16 and 46 tasks, random plans, restarts: reward to 1e-3 (RMSE), sojourn to the sum of one request per task."""
     job, generator = load_job(name, clarknet(), load), np.random.default_rng(9)
-    plans = within_limits(generator.integers(1, 11, (50, job.size)), job)
+    plans = job.within_limits(generator.integers(1, 11, (50, job.size)))
     requests = clarknet().requests[: 60 * 51]
     told = as_the_paper_does(job, requests.tolist(), job.start_parallelism.tolist(), plans.tolist())
     terms = Terms(mode="compat", latency_weight=0.7, span_minutes=60)
@@ -325,8 +325,8 @@ def test_rows_do_not_see_one_another(mode: Mode) -> None:
     """One row alone and beside 63 others, some overloaded: identical bits in figures, rewards and sums."""
     job, generator = load_job("j_1351665", clarknet()), np.random.default_rng(10)
     first, terms = generator.integers(60, 15_000, 64), Terms(mode=mode, span_minutes=60)
-    start = within_limits(generator.integers(1, 11, (64, job.size)), job)
-    plans = [within_limits(generator.integers(1, 11, (64, job.size)), job) for _ in range(4)]
+    start = job.within_limits(generator.integers(1, 11, (64, job.size)))
+    plans = [job.within_limits(generator.integers(1, 11, (64, job.size))) for _ in range(4)]
     together, alone = LoopRows(job, clarknet(), first, start, terms), LoopRows(job, clarknet(), first[:1], start[:1], terms)
     for plan in plans:
         many, one = together.step(plan), alone.step(plan[:1])

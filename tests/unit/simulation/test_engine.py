@@ -6,11 +6,12 @@ import msgspec
 import pytest
 
 from contracts.commands import TaskChange
-from simulation.costs import RestartCost
-from simulation.engine import RunOptions, SimulatedCluster
-from simulation.hosts import NewHost
-from simulation.jobs import load_job
-from simulation.refusals import EngineRefusal, RunError
+from simulation.engine.cluster import RunOptions, SimulatedCluster
+from simulation.engine.hosts import NewHost
+from simulation.engine.refusals import EngineRefusal
+from simulation.errors import RunError
+from simulation.load.jobs import load_job
+from simulation.model.costs import RestartCost
 from tests.unit.simulation.cases import MINUTE, clarknet, cluster, command
 
 JOB = "sim/j_2521346"
@@ -85,6 +86,13 @@ def test_a_lower_or_equal_generation_is_stale(generation: int) -> None:
     of.apply(command(of, 4, generation=2), of.now_ms)
     of.advance(of.start_ms + 5 * MINUTE)
     assert refused(of, 3, generation=generation, command_id="another") == "STALE_GENERATION"
+
+
+def test_a_generation_far_ahead_is_refused_and_the_next_ones_are_not() -> None:
+    """One command cannot use up the generations of a job."""
+    of = cluster()
+    assert refused(of, 3, generation=2**53) == "INVALID_COMMAND"
+    of.apply(command(of, 3, generation=1), of.now_ms)
 
 
 def test_a_further_step_of_the_same_generation_is_accepted() -> None:
@@ -209,7 +217,7 @@ def test_a_death_elsewhere_does_not_disturb_a_job() -> None:
 
 
 def test_a_command_whose_units_die_before_it_takes_effect_fails() -> None:
-    """The job goes on as it was."""
+    """The job continues unchanged."""
     of = cluster()
     changes = (TaskChange(task="M1", before=5, after=1, units=(20,)),)
     of.apply(command(of, 1, changes=changes), of.now_ms)
@@ -265,7 +273,7 @@ def test_unknown_names_are_refused() -> None:
         of.job("x")
     with pytest.raises(EngineRefusal, match="there is no host 'x'"):
         of.host_dies("x")
-    with pytest.raises(EngineRefusal, match="has joined already"):
+    with pytest.raises(EngineRefusal, match="has already joined"):
         of.host_joins(NewHost("m1", 4))
     with pytest.raises(EngineRefusal, match="1 to 1000 units"):
         of.host_joins(NewHost("new", 0))
@@ -302,7 +310,7 @@ def test_numbers_do_not_depend_on_how_time_is_cut() -> None:
 
 
 def test_minutes_are_handed_out_in_order_after_a_time() -> None:
-    """At most so many, the oldest first."""
+    """At most the limit, the oldest first."""
     of = cluster()
     of.advance(of.start_ms + 10 * MINUTE)
     found = of.minutes_after(JOB, of.start_ms + 3 * MINUTE, 2)
@@ -336,11 +344,11 @@ def test_a_run_that_cannot_be_is_refused(options: RunOptions, words: str) -> Non
         SimulatedCluster([load_job("j_2521346", load)], load, options)
 
 
-def test_a_job_that_is_given_twice_or_does_not_fit_is_refused() -> None:
+def test_a_job_that_is_listed_twice_or_does_not_fit_is_refused() -> None:
     """Names are unique in a cluster; five units are needed to start."""
     load = clarknet()
     job = load_job("j_2521346", load)
-    with pytest.raises(RunError, match="given twice"):
+    with pytest.raises(RunError, match="listed twice"):
         SimulatedCluster([job, job], load)
     with pytest.raises(RunError, match="needs 5 units to start, 4 are free"):
         SimulatedCluster([job], load, hosts=[NewHost("a", 4)])
@@ -355,7 +363,7 @@ def test_a_run_longer_than_the_rest_of_the_trace_starts_earlier() -> None:
 
 @pytest.mark.parametrize("rate", [0.01, math.inf, math.nan])
 def test_a_restore_that_never_or_always_ends_is_refused(rate: float) -> None:
-    """Less than a byte a minute, or without end: nothing can be reckoned with it."""
+    """Less than a byte a minute, or infinite: useless in arithmetic."""
     with pytest.raises(RunError, match="restore_bytes_per_s must be"):
         RestartCost(restore_bytes_per_s=rate)
 

@@ -1,18 +1,16 @@
 """Closed loops in process: the road's windows, the road's order of events, the same numbers every time."""
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from contracts.commands import Progress, RescheduleCommand
 from contracts.ids import decision_id
 from contracts.messages import Decision, PolicyUsed, TaskDecision
-from contracts.windows import Window, WindowHistory, encode_window
-from simulation.engine import RunOptions, SimulatedCluster
-from simulation.episode import ApplyAll, Decide, Episode, run_episode
-from simulation.hosts import NewHost
-from simulation.jobs import load_job
-from simulation.windows import WindowBuffer
+from contracts.window_history import WindowHistory
+from contracts.windows import Window, encode_window
+from simulation.engine.cluster import RunOptions, SimulatedCluster
+from simulation.engine.episode import ApplyAll, Decide, Episode, run_episode
+from simulation.engine.hosts import NewHost
+from simulation.engine.window_buffer import WindowBuffer
+from simulation.load.jobs import load_job
 from spark_streaming.columns import Coordinates
 from spark_streaming.figures import NO_BASELINE, minute_figures
 from tests.support.record_columns import records_of
@@ -77,7 +75,7 @@ def test_buffered_windows_are_those_of_the_road() -> None:
     """Byte for byte, through a rescale, with a history of eight days, from the first minute on."""
     of = moved(cluster())
     history, buffer = WindowHistory(JOB, 20), WindowBuffer.after(of.history(), 20)
-    history.add_load_history(of.history())
+    history.add_load_history(of.history(), before_ms=of.start_ms)
     for minute in of.minutes_after(JOB, 0, 100):
         rows = {spec.task: minute.rows[index] for index, spec in enumerate(minute.topology.tasks)}
         window = history.close(minute.minute_end_ms, rows, minute.topology)
@@ -160,32 +158,31 @@ def test_the_first_minutes_may_be_left_out_of_the_report() -> None:
 
 
 class Recorder(ApplyAll):
-    """Carries out everything and writes down what it hears."""
+    """Applies everything and writes down the order of events."""
 
     def __init__(self) -> None:
-        self.heard: list[tuple[str, str, int]] = []
-        self.ticks = 0
+        super().__init__()
+        self.called: list[tuple[str, int]] = []
 
-    def progressed(self, progress: Progress, now_ms: int, cluster: SimulatedCluster) -> Sequence[RescheduleCommand]:
-        """Note status, code and minute."""
-        self.heard.append((progress.status, progress.code, (now_ms - cluster.start_ms) // MINUTE))
-        return ()
+    def minute_ended(self, cluster: SimulatedCluster) -> None:
+        """Note the minute."""
+        self.called.append(("minute", cluster.minutes_done))
 
-    def ticked(self, now_ms: int, cluster: SimulatedCluster) -> Sequence[RescheduleCommand]:
-        """Count the minutes."""
-        self.ticks += 1
-        return ()
+    def decided(self, decision: Decision, cluster: SimulatedCluster) -> None:
+        """Note the minute, then apply."""
+        self.called.append(("decision", cluster.minutes_done))
+        super().decided(decision, cluster)
 
 
-def test_an_answer_hears_what_an_actuator_would_report() -> None:
-    """Accepted at once, applied when the job runs again; time passes minute by minute."""
+def test_an_answer_is_told_of_every_minute_and_then_of_its_decision() -> None:
+    """Time passes minute by minute; at a span's end the decision comes last."""
     recorder = Recorder()
-    run_episode([load_job("j_2521346", clarknet())], clarknet(), want(3), recorder, options=RunOptions(minutes=15))
-    assert (recorder.heard, recorder.ticks) == ([("accepted", "", 10), ("applied", "", 12)], 15)
+    run_episode([load_job("j_2521346", clarknet())], clarknet(), want(3), recorder, options=RunOptions(minutes=12))
+    minutes = [("minute", minute) for minute in range(1, 13)]
+    assert recorder.called == [*minutes[:10], ("decision", 10), *minutes[10:]]
 
 
-def test_an_answer_hears_of_a_refusal() -> None:
-    """A command for more than the engine allows fails with the engine's code."""
-    recorder = Recorder()
-    run_episode([load_job("j_2521346", clarknet())], clarknet(), want(11), recorder, options=RunOptions(minutes=10))
-    assert recorder.heard == [("failed", "PARALLELISM_OUT_OF_RANGE", 10)]
+def test_what_the_engine_refuses_is_dropped() -> None:
+    """A decision for more than the engine allows changes nothing."""
+    ended = episode(want(11), minutes=20)
+    assert (len(ended.decisions), ended.commands, ended.reports[JOB].rescales) == (2, (), 0)

@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 
 from contracts.commands import RescheduleCommand, SlotStandbys
-from simulation.costs import RestartCost, with_learners
-from simulation.engine import RunOptions, SimulatedCluster
-from simulation.hosts import NewHost
-from simulation.jobs import load_job
-from simulation.refusals import EngineRefusal, RunError
+from simulation.engine.cluster import RunOptions, SimulatedCluster
+from simulation.engine.hosts import NewHost
+from simulation.engine.refusals import EngineRefusal
+from simulation.errors import RunError
+from simulation.load.jobs import load_job
+from simulation.model.costs import RestartCost, with_learners
 from tests.unit.simulation.cases import MINUTE, chain, clarknet, column, command, rows, sized
 
 NAME, JOB = "j_2521346", "sim/j_2521346"
@@ -17,7 +18,7 @@ TWO_MIB = 2 * 2**20
 
 
 def cluster(minutes: int = 40, *, interval: int | None = 10, hosts: list[NewHost] | None = None) -> SimulatedCluster:
-    """Return one job on the units of host a, with a checkpoint every so many minutes."""
+    """Return one job on the units of host a, with a checkpoint every few minutes."""
     load = clarknet()
     options = RunOptions(
         minutes=minutes,

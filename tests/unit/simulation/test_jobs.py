@@ -1,12 +1,13 @@
 """Graphs come with source and sink, sizes follow from the workload, and bad files are refused by name."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from simulation.graphs import JobError, JobGraph, job_names, load_graph
-from simulation.jobs import cap_total, load_job, size_job
+from simulation.load.graphs import JobError, JobGraph, job_names, load_graph
+from simulation.load.jobs import load_job, size_job
 from tests.unit.simulation.cases import chain, clarknet, graph, sized, workload
 
 HEADER = "job,task,upstream,duration_s\n"
@@ -95,10 +96,11 @@ def test_configured_parallelism_leaves_a_fifth_at_peak() -> None:
     assert job.configured_parallelism.tolist() == [1, 9, 5, 1, 1]
 
 
-def test_configured_parallelism_stays_within_the_total_limit() -> None:
-    """The highest values are lowered to a common cap."""
-    assert cap_total(np.array([9, 9, 2]), 14).tolist() == [6, 6, 2]
-    assert cap_total(np.array([3, 3]), 2).tolist() == [1, 1]
+def test_a_job_brings_sizes_within_its_total_limit() -> None:
+    """The highest values are lowered to a common cap, but never below one."""
+    narrow, tiny = replace(sized(chain(1, 1, 1)), total_limit=14), replace(sized(chain(1, 1)), total_limit=1)
+    assert narrow.within_limits(np.array([1, 9, 9, 2, 1])).tolist() == [1, 6, 6, 2, 1]
+    assert tiny.within_limits(np.array([1, 3, 3, 1])).tolist() == [1, 1, 1, 1]
 
 
 def test_the_longest_path_is_the_least_time_in_the_job() -> None:
@@ -137,12 +139,12 @@ def test_one_of_several_jobs_is_chosen_by_name(tmp_path: Path) -> None:
         (HEADER, "the file has no tasks"),
         (
             HEADER + "x,c,b,1\nx,b,a,1\nx,a,b,1\n",
-            "job x: row 3, column upstream: the graph has a cycle: 'b' waits for 'a', which waits for 'b'; take 'a'",
+            "job x: row 3, column upstream: the graph has a cycle: 'b' waits for 'a', which waits for 'b'; remove 'a'",
         ),
-        (HEADER + "x,a,a,1\n", "row 2, column upstream: the graph has a cycle: 'a' waits for 'a'; take 'a' out of the cell"),
+        (HEADER + "x,a,a,1\n", "row 2, column upstream: the graph has a cycle: 'a' waits for 'a'; remove 'a' from the cell"),
         (
             HEADER + "".join(f"x,t{at},t{(at + 1) % 9},1\n" for at in range(9)),
-            "which waits for 3 more, which waits for 't0'; take 't1'",
+            "which waits for 3 more, which waits for 't0'; remove 't1'",
         ),
         (HEADER + "x,b,,1\nx,a,nobody,1\n", "job x: row 3, column upstream: task 'a' waits for 'nobody'"),
         (HEADER + "x,a,,1\nx,a,,1\n", "row 3, column task: task 'a' is listed twice; remove one row"),
@@ -155,11 +157,11 @@ def test_one_of_several_jobs_is_chosen_by_name(tmp_path: Path) -> None:
             HEADER + "".join(f"x,t{number},,1\n" for number in range(2_001)),
             "row 2002, column task: task 2001 of 2001, 2000 are allowed",
         ),
-        (HEADER + "x,a,,0\n", "job x: row 2 and on, column duration_s: all are 0; give at least one task"),
+        (HEADER + "x,a,,0\n", "job x: column duration_s: all durations are 0 from row 2 on; give some task a duration"),
         (HEADER + "x,a,,1\n\nx,b,a\n", "row 4, column duration_s: the row ends before it; give all cells"),
         (HEADER + "x,a\n", "row 2, column upstream: the row ends before it"),
         (HEADER + "x,source,,1\n", "'source' is empty or a reserved name"),
-        (HEADER + "a/b,a,,1\n", "row 2, column job: 'a/b' is empty or contains a slash; give a name without one"),
+        (HEADER + "a/b,a,,1\n", "row 2, column job: 'a/b' is empty or contains a slash; give another name"),
         (HEADER + "one,a,,1\ntwo,b,,1\n", "holds 2 jobs; name one as"),
     ],
 )

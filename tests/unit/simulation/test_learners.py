@@ -3,13 +3,14 @@
 import pytest
 
 from contracts.commands import RescheduleCommand, TaskChange
-from simulation.costs import RestartCost, chosen_cost, with_learners
-from simulation.engine import RunOptions, SimulatedCluster
-from simulation.hosts import NewHost
-from simulation.jobs import load_job
-from simulation.ownership import even, spread, to_restore
-from simulation.refusals import RunError
-from simulation.rescales import Rescale
+from contracts.vnodes import uniform_counts
+from simulation.engine.cluster import RunOptions, SimulatedCluster
+from simulation.engine.hosts import NewHost
+from simulation.engine.ownership import spread, to_restore
+from simulation.engine.rescales import Rescale
+from simulation.errors import RunError
+from simulation.load.jobs import load_job
+from simulation.model.costs import RestartCost, chosen_cost, with_learners
 from tests.unit.simulation.cases import MINUTE, clarknet, cluster, command
 
 NAME, JOB = "j_2521346", "sim/j_2521346"
@@ -55,7 +56,7 @@ def minutes_until_ready(of: SimulatedCluster) -> list[int]:
 
 
 def test_learners_restore_while_the_job_runs_on() -> None:
-    """Three tasks' sixth of 64 MiB at 15 MiB a minute take three minutes; the lag shrinks, nothing stands still."""
+    """Three tasks' sixth of 64 MiB at 15 MiB a minute take three minutes; the lag shrinks, nothing stops."""
     of = slow()
     of.apply(moved(of, 5), of.now_ms)
     assert (state(of).state, state(of).learners, state(of).lag_bytes) == ("warming", 3, 3 * 42 * 262_144)
@@ -255,7 +256,7 @@ def test_costs_that_cannot_be_are_refused(make: object, words: str) -> None:
 
 def test_moves_within_a_host_restore_nothing() -> None:
     """What units of a host give up goes to its other units first; what a dead unit held comes from elsewhere."""
-    before = even((0, 1, 2), 12)
+    before = uniform_counts((0, 1, 2), 12)
     assert before == {0: 4, 1: 4, 2: 4}
     after = spread(before, (0, 3, 4), 12)
     assert after == {0: 4, 3: 4, 4: 4}

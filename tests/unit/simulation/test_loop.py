@@ -6,15 +6,17 @@ import numpy as np
 import pytest
 
 from contracts.messages import JobTopology
-from contracts.windows import FIGURE, FIGURES, WindowHistory
+from contracts.window_history import WindowHistory
+from contracts.windows import FIGURE, FIGURES
 from policies.features import encode
-from simulation.batches import BatchRows
-from simulation.cores import Mode, Terms
-from simulation.fluid import FluidRows
-from simulation.jobs import SizedJob, load_job
-from simulation.loop import HourlyLoads, HourlyPeaks, LoopRows, core_of, resized, within_limits
-from simulation.queueing import Int64
-from simulation.workload import Workload
+from simulation.load.jobs import SizedJob, load_job
+from simulation.load.workload import Workload
+from simulation.loops.batches_core import BatchRows
+from simulation.loops.hourly import HourlyLoads, HourlyPeaks
+from simulation.loops.records_core import RecordRows
+from simulation.loops.rows import LoopRows, core_of, resized
+from simulation.loops.terms import Mode, Terms
+from simulation.model.queueing import Int64
 from tests.support.builders import row
 from tests.unit.simulation.cases import chain, clarknet, sized, workload
 
@@ -24,7 +26,7 @@ MODES: tuple[Mode, ...] = ("clean", "slo", "compat")
 def plans(job: SizedJob, rows: int, hours: int, seed: int = 1) -> list[Int64]:
     """Return random plans within the job's limits."""
     generator = np.random.default_rng(seed)
-    return [within_limits(generator.integers(1, 11, (rows, job.size)), job) for _ in range(hours)]
+    return [job.within_limits(generator.integers(1, 11, (rows, job.size))) for _ in range(hours)]
 
 
 def loop(job: SizedJob, load: Workload, terms: Terms, rows: int = 4) -> LoopRows:
@@ -89,8 +91,8 @@ def test_a_restart_of_a_quarter_minute_runs_on_the_roads_steps() -> None:
     """Whole minutes cannot tell it."""
     job = sized(chain(1.0))
     start = np.array([[1, 2, 1]])
-    assert isinstance(core_of(job, start, Terms()), FluidRows)
-    assert not isinstance(core_of(job, start, Terms(restart_ms=15_000)), FluidRows)
+    assert isinstance(core_of(job, start, Terms()), RecordRows)
+    assert not isinstance(core_of(job, start, Terms(restart_ms=15_000)), RecordRows)
     assert isinstance(core_of(job, start, Terms(mode="slo", restart_ms=15_000)), BatchRows)
 
 
@@ -186,7 +188,7 @@ def test_hourly_peaks_are_those_of_the_road() -> None:
 def test_limits_bind_every_step() -> None:
     """Bounds of 1 to 10, source and sink at 1, and the total by one common cap."""
     job = load_job("j_3803524", clarknet())
-    wanted = within_limits(np.full((1, job.size), 50), job)
+    wanted = job.within_limits(np.full((1, job.size), 50))
     assert wanted[0, [0, 1, -1]].tolist() == [1, 4, 1]  # 44 tasks x 5 would pass 200
     rows = loop(job, clarknet(), Terms(span_minutes=60), 1)
     rows.step(np.full((1, job.size), 50))
@@ -198,7 +200,7 @@ def test_the_cap_leaves_rows_within_the_limit_alone() -> None:
     job = load_job("j_3803524", clarknet())
     few, many = np.full(job.size, 4), np.full(job.size, 5)
     few[1] = 10
-    both = within_limits(np.stack([few, many]), job)
+    both = job.within_limits(np.stack([few, many]))
     assert both[0, 1:4].tolist() == [10, 4, 4]
     assert both[1, 1:4].tolist() == [4, 4, 4]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from simulation.workload import WorkloadError, load_workload
+from simulation.load.workload import WorkloadError, load_workload
 from tests.unit.simulation.cases import HOUR, workload
 
 
@@ -51,19 +51,19 @@ def test_a_file_of_ones_own_is_a_workload(tmp_path: Path) -> None:
         ("minute,requests\n", "load.csv: the file has no rows"),
         ("minute,requests\n0,1\n1,\n", "load.csv: row 3, column requests: is empty"),
         ("minute,requests\n0,-1\n", "load.csv: row 2, column requests: -1 is not between"),
-        ("minute,requests\n-1,1\n", "row 2, column minute: -1 is not between 0 and 1000000000; count the minutes from 0 on"),
+        ("minute,requests\n-1,1\n", "row 2, column minute: -1 is not between 0 and 1000000000; count the minutes from 0"),
         ("minute,requests\n0,1.5\n", "row 2, column requests: '1.5' is not a whole number"),
         ("minute,requests\nx,1\n", "row 2, column minute: 'x' is not a whole number"),
-        ("minute,requests\n0,nan\n", "row 2, column requests: 'nan' is not a whole number; give a whole number from 0 on"),
+        ("minute,requests\n0,nan\n", "row 2, column requests: 'nan' is not a whole number; give a whole number, 0 or more"),
         ("minute,requests\n0,inf\n", "row 2, column requests: 'inf' is not a whole number"),
         ("minute,requests\n0,1_0\n", "row 2, column requests: '1_0' is not a whole number"),
-        ("minute,requests\n0,5\n0,5\n", "row 3, column minute: 0 where 1 is expected; give every minute once"),
+        ("minute,requests\n0,5\n0,5\n", "row 3, column minute: 0 instead of 1; list every minute once"),
         ("minute,requests\n0," + "9" * 5_000 + "\n", "column requests: 9999"),
         ("requests,minute\n5,0\n", "it reads 'requests,minute'"),
-        ("minute,requests\n0,1\n2,1\n", "row 3, column minute: 2 where 1 is expected"),
+        ("minute,requests\n0,1\n2,1\n", "row 3, column minute: 2 instead of 1"),
         ("minute,requests\n0,1,2\n", "row 2, column 3: the row reads '0,1,2'; give two cells"),
         ("minute,requests\n0\n", "row 2, column requests: the row reads '0'; give two cells"),
-        ("minute,requests\n0,0\n1,0\n", "column requests is 0 throughout"),
+        ("minute,requests\n0,0\n1,0\n", "column requests is 0 in every row"),
         ("minute,requests\n0,99999999999\n", "is not between 0 and 1000000000"),
     ],
 )

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from services.stack.artifacts import fetch
-from services.stack.locked import SPARK_KAFKA
+from services.local_stack.artifacts import fetch
+from services.local_stack.locked_jars import SPARK_KAFKA
 from spark_streaming.session import start_session
 from spark_streaming.settings import SparkSettings
 

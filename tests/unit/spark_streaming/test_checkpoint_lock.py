@@ -21,7 +21,7 @@ LOG = logging.getLogger("test")
 
 def test_a_second_holder_is_told_who_the_first_one_is(tmp_path: Path) -> None:
     """By process and host, with the way out; when the first one has ended the folder is free."""
-    words = rf"SURESCALE_SPARK_CHECKPOINT: .* process {os.getpid()} on {socket.gethostname()} works there.*--checkpoint"
+    words = rf"SURESCALE_SPARK_CHECKPOINT: .* is in use by process {os.getpid()} on {socket.gethostname()};.*--checkpoint"
     with held(tmp_path, LOG), pytest.raises(SettingsError, match=words), held(tmp_path, LOG):
         pass
     with held(tmp_path, LOG):
@@ -49,16 +49,16 @@ def test_a_disk_without_locks_is_said_and_worked_on(
 
     monkeypatch.setattr(fcntl, "flock", refuse)
     with held(tmp_path, LOG):
-        assert "see to it that no other process works there" in caplog.text
+        assert "make sure that no other process uses it" in caplog.text
 
 
 def test_a_second_job_touches_nothing_of_the_first(tmp_path: Path) -> None:
-    """Neither its scratch folder nor what it is about to write."""
+    """It keeps its scratch folder and what it is about to write."""
     theirs = [tmp_path / "scratch" / "blocks", tmp_path / "windows" / ".state-half-written"]
     for file in theirs:
         file.parent.mkdir()
         file.touch()
     second = Job(SparkSettings(spark_checkpoint=str(tmp_path)), stop=threading.Event(), log=LOG)
-    with held(tmp_path, LOG), pytest.raises(SettingsError, match="works there"):
+    with held(tmp_path, LOG), pytest.raises(SettingsError, match="is in use"):
         second.run()
     assert all(file.exists() for file in theirs)

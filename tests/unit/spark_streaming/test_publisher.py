@@ -12,7 +12,7 @@ from contracts.settings import RoadSettings
 from contracts.topics import DEAD_LETTERS, SNAPSHOTS
 from contracts.windows import FIGURES, Window, unknown_hours
 from runtime.backoff import Stopped
-from services.stack.ports import free_port
+from runtime.ports import free_port
 from spark_streaming.publisher import Publisher
 from tests.support.builders import JOB, topology
 

@@ -84,7 +84,9 @@ def test_a_checkpoint_that_cannot_be_a_folder_names_the_setting(tmp_path: Path) 
     """A file stands in its place."""
     (tmp_path / "file").touch()
     job = Job(SparkSettings(spark_checkpoint=str(tmp_path / "file")), stop=threading.Event(), log=logging.getLogger("test"))
-    with pytest.raises(SettingsError, match=r"SURESCALE_SPARK_CHECKPOINT: .*file cannot be made \(file exists\).*--checkpoint"):
+    with pytest.raises(
+        SettingsError, match=r"SURESCALE_SPARK_CHECKPOINT: .*file cannot be created \(file exists\).*--checkpoint"
+    ):
         job.run()
 
 

@@ -64,7 +64,7 @@ def test_refused_records_carry_coordinates_reason_and_payload(spark: "SparkSessi
 
 
 def test_a_batch_without_rows_has_no_records(spark: "SparkSession") -> None:
-    """The merge step is called all the same."""
+    """The merge step is still called."""
     records, refused = run(spark)
     assert (len(records.job), records.jobs, refused) == (0, (), ())
 
@@ -85,7 +85,11 @@ def test_only_the_source_columns_are_read(spark: "SparkSession") -> None:
         (encode(sample(1)).replace(b'"records_in":0', b'"records_in":-1'), "invalid_field", "records_in"),
         (encode(sample(1)).replace(b'"task":"map",', b""), "invalid_field", "task"),
         (encode(sample(1, job="nocluster")), "invalid_field", "job"),
-        (encode(marker(1)).replace(b'"parallelism":1', b'"parallelism":0'), "invalid_field", "topology.tasks[0].parallelism"),
+        (
+            encode(marker(1)).replace(b'{"task":"map"', b'{"task":"map","parallelism":0'),
+            "invalid_field",
+            "topology.tasks[0].parallelism",
+        ),
     ],
 )
 def test_a_bad_record_names_its_field(value: bytes, reason: str, field: str) -> None:

@@ -1,4 +1,4 @@
-"""State on disk: what is saved comes back, and what cannot be used stops by name."""
+"""State on disk: saved state comes back, and unusable state is refused by name."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -54,15 +54,6 @@ def test_the_same_state_gives_the_same_arrays() -> None:
     assert as_bytes(rows_to_arrays(again, {})) == as_bytes(rows)
 
 
-def test_a_state_without_peaks_of_hours_still_loads() -> None:
-    """As versions before there were any wrote it: the hours are there, their peaks unknown."""
-    minutes = Minutes(RULES)
-    feed(*BEFORE, minutes=minutes)
-    arrays = {name: array for name, array in to_arrays(minutes).items() if name != "hour_peaks"}
-    old, new = from_arrays(arrays, [], RULES).jobs[JOB].history, minutes.jobs[JOB].history
-    assert (old.hours, old.peaks, new.peaks) == (new.hours, {}, {0: 8.0})
-
-
 def test_before_the_first_batch_there_is_nothing(tmp_path: Path) -> None:
     """Batch 0 starts empty, also when its own state was saved already and it is replayed."""
     assert saved(tmp_path).load(-1).jobs == {}
@@ -112,7 +103,7 @@ def test_each_of_the_last_three_can_be_gone_on_from(tmp_path: Path) -> None:
 
 
 def test_many_files_of_rows_become_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A silent job's file would stay for ever, and all behind it: from a number on, all rows in use are written anew."""
+    """A silent job's file would stay forever, and all behind it: from a limit on, all rows in use are written to a new file."""
     monkeypatch.setattr(state_store, "ROW_FILES_MAX", 3)
     store = StateStore(tmp_path, RULES)
     found = minute_by_minute(store, range(1, 8))

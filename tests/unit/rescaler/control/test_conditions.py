@@ -1,8 +1,8 @@
 """A job's conditions, as in a Kubernetes status: what is so, why, since when, and for which generation."""
 
 from contracts.messages import JobTopology
+from contracts.rescaler_state import Condition
 from rescaler.control.controller import Controller
-from rescaler.control.memory import Condition
 from tests.support.controller_world import (
     JOB,
     MINUTE_MS,

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from contracts.messages import JobTopology, TaskSpec
-from rescaler.control.view import View
+from rescaler.control.world import View
 from rescaler.gate_settings import GateSettings
 from tests.support.controller_world import (
     JOB,
@@ -204,7 +204,7 @@ def test_fewer_units_than_wanted_give_part_of_it_after_the_stabilization() -> No
 
 
 def test_without_units_an_act_is_refused_after_waiting() -> None:
-    """A job that cannot get a single unit more waits for some and is then told so; it never waits for ever."""
+    """A job that cannot get a single unit more waits for some and is then told so; it never waits forever."""
     control, seen = controller(), View(cluster(1, 2), {JOB: job(units=(0, 1))}, {})
     waiting = only(control.on_decision(decision(T0, {"map": 4}, floor=4), seen, T0))
     assert (waiting.reason, waiting.until_ms) == ("not_enough_parallel_units", T0 + 60_000)
@@ -267,7 +267,7 @@ def test_a_command_whose_end_was_not_heard_but_can_be_seen_has_succeeded() -> No
 
 
 def test_progress_of_other_commands_changes_nothing() -> None:
-    """Progress that comes twice, late, or for a job never heard of is no news."""
+    """Progress that comes twice, late, or for an unknown job is no news."""
     control, seen = controller(), view()
     (command,) = control.on_decision(decision(T0, {"map": 3}), seen, T0).commands
     control.on_progress(ended(command, T0 + MINUTE_MS), seen, T0 + MINUTE_MS)

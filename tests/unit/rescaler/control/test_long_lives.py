@@ -4,15 +4,13 @@ import msgspec
 import pytest
 
 from contracts.commands import RescheduleCommand
-from contracts.ids import Cluster
 from contracts.messages import EngineEvent, TaskSpec
-from rescaler.control.balance import JobSeen, LookReason, look
 from rescaler.control.controller import Controller
-from rescaler.control.looking import LOOKS_MAX, Looks
-from rescaler.control.placing import PlacingSettings
-from rescaler.control.plan import plan_job
-from rescaler.control.situation import Balancing
-from rescaler.control.view import View
+from rescaler.control.hosts.balance import LookReason, MovableJob, look
+from rescaler.control.hosts.looks import LOOKS_MAX, Looks
+from rescaler.control.settings import Balancing, ControlSettings, PlacingSettings
+from rescaler.control.units.plan import plan_job
+from rescaler.control.world import View
 from rescaler.gate_settings import GateSettings
 from tests.support.balance_road import COPIED, SPREAD, T0, Road, hosts, spread
 from tests.support.controller_world import (
@@ -35,13 +33,11 @@ from tests.support.controller_world import (
 
 
 def test_looks_are_not_used_up_by_those_that_settled() -> None:
-    """A cluster whose hosts never change still gets its copies anew after the hundredth rescale."""
-    looks = Looks(Cluster("sim"))
-    looks.begin(view(), T0, soon=False)
+    """A cluster whose hosts never change still gets new copies after the hundredth rescale."""
+    looks = Looks.begin(CLUSTER, ControlSettings(), cluster(), T0)
     for turn in range(LOOKS_MAX):
-        assert looks.go_on(LookReason.STANDBYS, T0 + turn).status == "moving"
+        assert looks.go_on(LookReason.STANDBYS, T0 + turn).balances[0].status == "moving"
         looks.settle(LookReason.BALANCED, T0 + turn)
-    assert looks.memory is not None
     assert looks.memory.sequence == 2 * LOOKS_MAX - 1
 
 
@@ -74,7 +70,7 @@ def test_learners_of_a_job_that_has_other_tasks_now_are_dropped(code: str) -> No
 
 def test_a_host_that_is_avoided_keeps_what_it_has() -> None:
     """Nothing more goes there; what already runs there stays."""
-    seen = JobSeen(job(units=(0, 4)), None, is_pending=False, is_free=True, standbys={}, taken=frozenset)
+    seen = MovableJob(job(units=(0, 4)), None, is_pending=False, is_free=True, standbys={}, units_of_others=frozenset)
     wanted = look([seen], cluster().hosts, Balancing(), PlacingSettings(), avoided=("h1",))
     assert wanted.moves == {}
 
@@ -103,7 +99,7 @@ def test_a_command_that_comes_late_has_its_time_still_before_it() -> None:
 
 
 def test_a_step_that_follows_late_has_its_time_still_before_it() -> None:
-    """Learners were ready long before that was heard of."""
+    """Learners were ready long before we learned of it."""
     control, seen, command = begun()
     now_ms = START_MS + 12 * MINUTE_MS
     (commit,) = control.on_progress(ended(command, START_MS + MINUTE_MS), seen, now_ms).commands
@@ -112,7 +108,7 @@ def test_a_step_that_follows_late_has_its_time_still_before_it() -> None:
 
 
 def test_a_job_without_state_is_short_of_no_copies() -> None:
-    """There is nothing to copy: it is not degraded for ever."""
+    """There is nothing to copy: it is not degraded forever."""
     tasks = (TaskSpec(task="map", parallelism=2, units=(0, 4)),)
     road = Road(job(tasks=tasks), count=3, **COPIED)
     road.settle()
@@ -177,7 +173,7 @@ def test_a_wait_without_end_is_told_of_once_a_minute() -> None:
 
 
 def test_a_job_that_was_submitted_again_is_seen_as_it_runs_now() -> None:
-    """Its generation begins anew: what was applied to the one before it does not count for ever."""
+    """Its generation starts over: what was applied to its predecessor does not count forever."""
     control, now_ms = controller(), START_MS
     (command,) = control.on_decision(decision(now_ms, {"map": 4}), view(), now_ms).commands
     control.on_progress(ended(command, now_ms + MINUTE_MS), view(), now_ms + MINUTE_MS)

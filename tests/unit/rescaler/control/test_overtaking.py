@@ -2,10 +2,11 @@
 
 import pytest
 
-from rescaler.control.controller import Controller, Effects
-from rescaler.control.view import View
-from rescaler.control.waiting import OVERDUE_MS
-from rescaler.service.session import newest_by_job
+from rescaler.control.controller import Controller
+from rescaler.control.effects import Effects
+from rescaler.control.job.waits import OVERDUE_MS
+from rescaler.control.world import View
+from rescaler.service.active import newest_by_job
 from tests.support.controller_world import (
     JOB,
     MINUTE_MS,

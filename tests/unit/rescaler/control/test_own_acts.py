@@ -3,8 +3,9 @@
 import msgspec
 import pytest
 
-from contracts.messages import JobSettings, JobTopology
-from rescaler.control.view import View
+from contracts.job_settings import JobSettings
+from contracts.messages import JobTopology
+from rescaler.control.world import View
 from tests.support.controller_world import (
     JOB,
     MINUTE_MS,
@@ -53,7 +54,7 @@ def test_it_starts_with_what_is_sufficient_after_a_short_wait() -> None:
 
 
 def test_the_wait_for_units_is_bounded_and_begins_again() -> None:
-    """After the wait-timeout it is told that there are none; the next wait is another one, with its own end."""
+    """After the wait-timeout the act is refused; then a new wait begins, with its own end."""
     control, seen = controller(), waiting_world(0)
     waiting = only(control.on_tick(seen, T0 + MINUTE_MS))
     assert (waiting.reason, waiting.until_ms) == ("not_enough_parallel_units", T0 + MINUTE_MS + 300_000)

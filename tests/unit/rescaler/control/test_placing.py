@@ -5,7 +5,8 @@ import pytest
 from contracts.errors import SettingsError
 from contracts.messages import Host, JobTopology
 from contracts.settings import from_environment
-from rescaler.control.placing import PlacingAlgorithm, PlacingSettings, choose_units
+from rescaler.control.settings import PlacingAlgorithm, PlacingSettings
+from rescaler.control.units.hosts import choose_units
 from rescaler.refusals import Refused
 from rescaler.service.settings import RescalerSettings
 from tests.support.controller_world import job
@@ -33,7 +34,7 @@ def units(
 
 
 def going(name: str) -> tuple[Host, ...]:
-    """The hosts, of which one goes soon."""
+    """The hosts; one of them leaves soon."""
     return tuple(
         Host(host=host.host, units=host.units, price_per_s=host.price_per_s, state="removed_soon") if host.host == name else host
         for host in HOSTS

@@ -7,8 +7,9 @@ import pytest
 
 from contracts.messages import TaskSpec
 from rescaler import vnodes
-from rescaler.control.placing import PlacingSettings, usable_units
-from rescaler.control.plan import plan_job
+from rescaler.control.settings import PlacingSettings
+from rescaler.control.units.hosts import usable_units
+from rescaler.control.units.plan import plan_job
 from rescaler.refusals import Refused
 from tests.support.controller_world import cluster, job
 
@@ -97,7 +98,7 @@ def test_a_stateless_task_moves_no_vnodes() -> None:
 
 
 def test_a_task_without_units_gets_all_of_them() -> None:
-    """The tasks of a job that waits for resources are placed anew, spread over the hosts."""
+    """The tasks of a job that waits for resources are placed again, spread over the hosts."""
     bare = tuple(msgspec.structs.replace(spec, units=()) for spec in job().tasks)
     plan = plan_job(
         msgspec.structs.replace(job(), tasks=bare), wanted(map=3), cluster().hosts, taken=(), mappings={}, placing=SPREAD

@@ -3,14 +3,12 @@
 import msgspec
 import pytest
 
-from contracts.commands import RescheduleCommand
-from rescaler.control.controller import Controller, Effects
-from rescaler.control.memory import state_record
-from rescaler.control.situation import ControlSettings
-from rescaler.control.view import View
-from rescaler.reschedule_steps import Step
+from contracts.commands import Outcome, RescheduleCommand
+from contracts.wire import decode, encode
+from rescaler.control.controller import Controller
+from rescaler.control.effects import Effects
+from rescaler.control.world import View
 from tests.support.controller_world import (
-    CLUSTER,
     JOB,
     MINUTE_MS,
     START_MS,
@@ -46,7 +44,7 @@ def given_up(control: Controller, seen: View, command: RescheduleCommand, code: 
     return control.on_progress(ended(command, T0 + MINUTE_MS, "failed", code, units), seen, T0 + MINUTE_MS)
 
 
-def step_of(control: Controller) -> Step | None:
+def step_of(control: Controller) -> str | None:
     """The step that the memory shows."""
     rescaling = control.memory[JOB].rescaling
     return rescaling.step if rescaling else None
@@ -57,7 +55,7 @@ def test_state_that_moves_between_hosts_is_prepared_first() -> None:
     control, _, command = begun()
     assert (command.action, command.step, command.steps) == ("prepare", 0, 2)
     assert command.deadline_ms == T0 + 600_000
-    assert (step_of(control), control.memory[JOB].desired_generation) == (Step.PREPARE, 1)
+    assert (step_of(control), control.memory[JOB].desired_generation) == ("prepare", 1)
 
 
 def test_a_change_that_moves_no_state_goes_at_once() -> None:
@@ -91,7 +89,7 @@ def test_ready_learners_are_followed_by_the_change() -> None:
     assert effects.outcomes == ()
     assert (second.command_id, second.action, second.steps) == (f"{JOB}#1.1", "commit", 2)
     assert (second.changes, second.issued_at_ms, second.deadline_ms) == (first.changes, T0 + MINUTE_MS, T0 + 11 * MINUTE_MS)
-    assert (step_of(control), control.memory[JOB].applied_generation) == (Step.BARRIER, 0)
+    assert (step_of(control), control.memory[JOB].applied.generation) == ("barrier", 0)
 
 
 def test_the_commit_is_one_record() -> None:
@@ -100,8 +98,8 @@ def test_the_commit_is_one_record() -> None:
     (second,) = control.on_progress(ended(first, T0 + MINUTE_MS), seen, T0 + MINUTE_MS).commands
     effects = control.on_progress(ended(second, T0 + 3 * MINUTE_MS), seen, T0 + 3 * MINUTE_MS)
     memory = control.memory[JOB]
-    assert (memory.rescaling, memory.outstanding, memory.applied_generation, memory.failures) == (None, None, 1, 0)
-    assert set(memory.mappings["join"]) == set(memory.applied_units["join"])
+    assert (memory.underway, memory.applied.generation, memory.failures) == (None, 1, 0)
+    assert set(memory.mappings["join"]) == set(memory.applied.units["join"])
     assert [record.key for record in effects.records] == [f"sim/job/{JOB}", "sim/cluster/placement"]
 
 
@@ -154,10 +152,10 @@ def test_learners_are_tried_a_bounded_number_of_times() -> None:
         accept(control, seen, command)
         (command,) = given_up(control, seen, command, "LEARNER_LOST", command.changes[0].added_units[:1]).commands
     assert actions == ["prepare", "prepare", "prepare", "abort"]
-    assert step_of(control) is Step.UNDO_PREPARE
+    assert step_of(control) == "undo_prepare"
     control.on_progress(ended(command, T0 + MINUTE_MS), seen, T0 + MINUTE_MS)
     memory = control.memory[JOB]
-    assert (memory.rescaling, memory.failures, memory.applied_generation) == (None, 1, 0)
+    assert (memory.underway, memory.failures, memory.applied.generation) == (None, 1, 0)
 
 
 def test_a_job_that_failed_over_ends_its_rescale() -> None:
@@ -175,7 +173,7 @@ def test_a_preparation_that_was_refused_ends_the_rescale() -> None:
     control, seen = controller(), View(cluster(3, 2), {JOB: job(units=(0, 1))}, {})
     (command,) = control.on_decision(decision(T0, WIDER), seen, T0).commands
     effects = given_up(control, seen, command, "UNIT_OCCUPIED")
-    assert (effects.commands, control.memory[JOB].rescaling, control.memory[JOB].failures) == ((), None, 1)
+    assert (effects.commands, control.memory[JOB].underway, control.memory[JOB].failures) == ((), None, 1)
 
 
 def test_while_learners_warm_up_an_act_is_put_off_minute_by_minute() -> None:
@@ -188,7 +186,7 @@ def test_while_learners_warm_up_an_act_is_put_off_minute_by_minute() -> None:
 
 
 def test_news_of_learners_is_awaited_until_it_is_as_new_as_the_clock() -> None:
-    """They may be ready by now; what was told of an earlier command says nothing of them."""
+    """They may be ready by now; news about an earlier command says nothing about them."""
     control, seen, command = begun()
     later_ms = T0 + MINUTE_MS
     assert (control.awaits_news(T0), control.awaits_news(later_ms)) == (False, True)
@@ -205,7 +203,7 @@ def test_silence_about_learners_ends_in_failure_long_after_their_deadline() -> N
     assert control.on_tick(seen, command.deadline_ms).is_empty
     assert control.wake_at_ms() == command.deadline_ms + 180_000
     control.on_tick(seen, command.deadline_ms + 180_000)
-    assert (control.memory[JOB].rescaling, control.memory[JOB].failures) == (None, 1)
+    assert (control.memory[JOB].underway, control.memory[JOB].failures) == (None, 1)
 
 
 @pytest.mark.parametrize("after", range(4))
@@ -225,15 +223,25 @@ def test_a_rescale_goes_on_from_any_record(after: int) -> None:
         written.append(heir.on_progress(ended(outstanding, at_ms, status, code, units), seen, at_ms))
     commands = [(command.action, command.step) for effects in written for command in effects.commands]
     assert commands == [("prepare", 0), ("prepare", 1), ("commit", 2)]
-    assert heir.memory[JOB].applied_generation == 1
+    assert heir.memory[JOB].applied.generation == 1
 
 
-def test_a_command_of_an_earlier_build_still_ends() -> None:
-    """Its memory knew no intent; the rescale was one command."""
-    control, seen = controller(), view()
-    (command,) = control.on_decision(decision(T0, {"map": 4}), seen, T0).commands
-    old = msgspec.structs.replace(control.memory[JOB], rescaling=None)
-    heir = Controller(CLUSTER, ControlSettings(), [state_record(CLUSTER, "job", JOB, old, T0).record])  # type: ignore[list-item]
-    accept(heir, seen, command)
-    heir.on_progress(ended(command, T0 + 2 * MINUTE_MS), seen, T0 + 2 * MINUTE_MS)
-    assert (heir.memory[JOB].outstanding, heir.memory[JOB].applied_generation) == (None, 1)
+def test_a_generation_that_nobody_can_have_reached_ends_nothing() -> None:
+    """A forged topology or an engine beside itself: the next command can still be read, and so can the one after it."""
+    of = controller()
+    seen = view(job(generation=2**53))
+    (command,) = of.on_decision(decision(T0, {"map": 3}), seen, T0).commands
+    assert decode(encode(command), RescheduleCommand).desired_generation == 1
+    shown = controller().on_decision(decision(T0, {"map": 3}), view(job(generation=7)), T0).commands
+    assert [command.desired_generation for command in shown] == [8]
+
+
+def test_what_an_acceptance_promises_lies_within_the_deadline() -> None:
+    """A forged report cannot make a promise that its readers refuse, or that nobody lives to see."""
+    of = controller()
+    (command,) = of.on_decision(decision(T0, {"map": 3}), view(), T0).commands
+    forged = msgspec.structs.replace(ended(command, T0, "accepted"), at_ms=2**53, duration_ms=2**53)
+    of.on_progress(forged, view(), T0)
+    waiting = only(of.on_decision(decision(T0 + 1, {"map": 5}), view(), T0 + 1))
+    assert decode(encode(waiting), Outcome).until_ms == command.deadline_ms
+    assert of.wake_at_ms() == command.deadline_ms

@@ -1,11 +1,10 @@
-"""Standbys: copies of state on other hosts, asked for, kept, and made anew."""
+"""Standbys: copies of state on other hosts, asked for, kept, and replaced."""
 
 import msgspec
 
 from contracts.messages import EngineEvent
-from rescaler.control.balance import JobSeen, look
-from rescaler.control.placing import PlacingSettings
-from rescaler.control.situation import Balancing
+from rescaler.control.hosts.balance import MovableJob, look
+from rescaler.control.settings import Balancing, PlacingSettings
 from tests.support.balance_road import COPIED, T0, Road, hosts, spread
 from tests.support.controller_world import CLUSTER, JOB, MINUTE_MS, OTHER_JOB, job
 
@@ -28,7 +27,7 @@ def test_copies_are_settled_once_the_engine_keeps_them() -> None:
     road.settle()
     road.pass_minute(5)
     assert [command.action for command in road.commands] == ["standby"]
-    assert [each.unit for each in road.control.memory[JOB].standbys] == [0, 4]
+    assert [each.unit for each in road.control.memory[JOB].standby.copies] == [0, 4]
 
 
 def test_a_rescale_is_followed_by_its_copies() -> None:
@@ -39,17 +38,17 @@ def test_a_rescale_is_followed_by_its_copies() -> None:
     road.decide({"map": 3, "join": 3})
     road.settle()
     units = {unit for spec in road.jobs[JOB].tasks if spec.stateful for unit in spec.units}
-    assert {each.unit for each in road.control.memory[JOB].standbys} == units
+    assert {each.unit for each in road.control.memory[JOB].standby.copies} == units
     assert [command.action for command in road.commands] == ["standby", "prepare", "commit", "standby"]
 
 
 def test_copies_follow_hosts_that_die() -> None:
-    """A copy on a dead host is made anew elsewhere."""
+    """A copy on a dead host is replaced elsewhere."""
     road = spread((0, 4), count=3, **COPIED)
     road.settle()
     road.hosts = hosts(3, road.now_ms, without="h2")
     road.settle()
-    assert {each.unit: each.hosts for each in road.control.memory[JOB].standbys} == {0: ("h1",), 4: ("h0",)}
+    assert {each.unit: each.hosts for each in road.control.memory[JOB].standby.copies} == {0: ("h1",), 4: ("h0",)}
 
 
 def test_a_unit_that_no_host_can_copy_is_counted() -> None:
@@ -68,7 +67,7 @@ def test_a_job_that_comes_into_mode_act_gets_its_copies() -> None:
     assert road.commands == []
     road.mode = "act"
     road.settle()
-    assert {each.unit for each in road.control.memory[JOB].standbys} == {0, 4}
+    assert {each.unit for each in road.control.memory[JOB].standby.copies} == {0, 4}
 
 
 def test_a_job_that_comes_later_gets_its_copies() -> None:
@@ -77,7 +76,7 @@ def test_a_job_that_comes_later_gets_its_copies() -> None:
     road.settle()
     road.jobs[OTHER_JOB] = job(OTHER_JOB, (1, 5))
     road.settle()
-    assert {each.unit for each in road.control.memory[OTHER_JOB].standbys} == {1, 5}
+    assert {each.unit for each in road.control.memory[OTHER_JOB].standby.copies} == {1, 5}
     assert [command.job for command in road.commands] == [JOB, OTHER_JOB]
 
 
@@ -108,6 +107,6 @@ def test_a_refused_standby_is_asked_for_again() -> None:
 def test_copies_of_units_on_a_host_that_goes_are_kept_while_the_job_cannot_leave_it() -> None:
     """A learner that nobody has begun is no copy: the standby that exists would be dropped just when it is needed."""
     copies = {0: ("h2",), 4: ("h0",)}
-    resting = JobSeen(job(units=(0, 4)), None, is_pending=False, is_free=False, standbys=copies, taken=frozenset)
+    resting = MovableJob(job(units=(0, 4)), None, is_pending=False, is_free=False, standbys=copies, units_of_others=frozenset)
     wanted = look([resting], hosts(3, T0, h1="removed_soon").hosts, Balancing(standbys=1), PlacingSettings("spread"))
     assert (wanted.standbys, wanted.under_replicated) == ({}, {})

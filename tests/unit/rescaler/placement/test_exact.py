@@ -6,22 +6,20 @@ from math import isfinite
 
 import pytest
 
+from reproductions.placement.sweeps import small_instances
 from rescaler.placement import Edge, Host, Network, PlaceRequest, Task, place
 from rescaler.placement.bounds import covering_knapsack, covering_lp, rent_bound
-from rescaler.placement.configurations import configuration_bound
 from rescaler.placement.exact import (
     _Program,
     brute_force,
     candidates,
     countable,
     mixed_integer_optimum,
-    pareto_front,
     programmable,
     total_per_s,
 )
 from rescaler.placement.gap import gap_document
 from rescaler.placement.problem import problem_of
-from rescaler.placement.sweeps import small_instances
 
 
 def test_enumeration_and_program_agree_on_random_instances():
@@ -62,25 +60,6 @@ def test_no_bound_where_nothing_fits(hosts, request_of):
     assert rent_bound(problem_of(request_of("cetsa", hosts(1, 1), 9))) is None
 
 
-def test_the_configuration_bound_is_one_too_and_sees_what_does_not_fit_together():
-    """It never exceeds the least rent; where two halves of a host do not make a whole, it is above the bound by totals."""
-    for request, _ in small_instances(15, random.Random(5)):
-        problem = problem_of(request)
-        least = min(each.rent_per_s for each in candidates(problem))
-        assert configuration_bound(problem) <= least * (1 + 1e-6)
-    cluster = tuple(Host(f"h{at}", 10, 10, 4, 1.0) for at in range(6))
-    problem = problem_of(PlaceRequest("cetsa", cluster, (Task("large", 4, 6, 1), Task("small", 1, 1, 1))))
-    assert configuration_bound(problem) == pytest.approx(4.0)
-    assert rent_bound(problem).per_s < 4.0
-
-
-def test_the_configuration_bound_knows_hosts_that_have_no_room_but_for_slots():
-    """A subtask that needs no memory may go where none is left; without that host the bound would pass the least rent."""
-    cluster = (Host("full", 4, 8, 4, 1.0, used_memory=8), Host("empty", 4, 8, 4, 10.0))
-    problem = problem_of(PlaceRequest("cetsa", cluster, (Task("t", 2, 1.0, 0.0),)))
-    assert configuration_bound(problem) <= min(each.rent_per_s for each in candidates(problem)) * (1 + 1e-6)
-
-
 def test_the_program_passes_by_a_host_that_others_overload():
     """It takes nothing there, not even a subtask that needs nothing, and finds what enumeration finds."""
     cluster = (Host("over", 4, 8, 4, 1.0, used_cpu=5), Host("b", 4, 8, 4, 10.0))
@@ -88,13 +67,6 @@ def test_the_program_passes_by_a_host_that_others_overload():
     found = mixed_integer_optimum(problem)
     assert found is not None
     assert total_per_s(problem, found) == pytest.approx(brute_force(problem).total_per_s)
-
-
-def test_the_configuration_bound_says_where_nothing_fits(hosts, request_of):
-    """More subtasks than the hosts can take."""
-    with pytest.raises(ValueError, match="cannot take"):
-        configuration_bound(problem_of(request_of("cetsa", hosts(1, 1), 9)))
-    assert configuration_bound(problem_of(request_of("cetsa", hosts(1, 1), 0))) == 0.0
 
 
 def test_covering_knapsack_beats_the_best_ratio():
@@ -156,13 +128,6 @@ def test_the_programs_costs_are_numbers_in_any_currency(hosts):
 def test_the_program_says_none_where_nothing_fits(hosts, request_of):
     """An infeasible instance has no optimum."""
     assert mixed_integer_optimum(problem_of(request_of("cetsa", hosts(1), 5))) is None
-
-
-def test_the_pareto_front_trades_cost_for_evenness(hosts, request_of):
-    """From the cheapest, uneven placement to a dearer, even one."""
-    front = pareto_front(problem_of(request_of("cetsa", hosts(1, 1), 4)))
-    assert [each.total_per_s for each in front] == [1.0, 2.0]
-    assert front[-1].std == 0
 
 
 def test_gap_names_optimum_and_distance(hosts, request_of):

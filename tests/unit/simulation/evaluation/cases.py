@@ -4,9 +4,9 @@ from functools import cache
 
 import numpy as np
 
-from simulation.evaluation.judging import Asked, Setting, setting_of
-from simulation.graphs import JobGraph
-from simulation.workload import Workload
+from simulation.evaluation.judge import Asked, Setting, setting_of
+from simulation.load.graphs import JobGraph
+from simulation.load.workload import Workload
 from tests.unit.simulation import cases
 
 DAY = 1440

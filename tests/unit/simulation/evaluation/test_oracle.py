@@ -7,9 +7,9 @@ from policies.registry import load_policy
 from policies.rules.fixed import Static
 from simulation.evaluation.clairvoyant import SETTINGS, Foresight, clairvoyant_hours
 from simulation.evaluation.closed_loop import follow
-from simulation.evaluation.judging import Asked, setting_of
+from simulation.evaluation.hours import Hours
+from simulation.evaluation.judge import Asked, setting_of
 from simulation.evaluation.oracle import follow_oracle
-from simulation.evaluation.scoring import Hours
 from simulation.evaluation.static import best_static
 from tests.unit.simulation.cases import chain, workload
 from tests.unit.simulation.evaluation.cases import quiet, setting, wave

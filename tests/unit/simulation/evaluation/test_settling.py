@@ -5,11 +5,11 @@ import pytest
 
 from policies.policy import Policy
 from policies.registry import load_policy
-from simulation.cores import Terms
 from simulation.evaluation.closed_loop import Trial, follow
-from simulation.evaluation.scoring import Hours
-from simulation.jobs import SizedJob, load_job
-from simulation.workload import Workload
+from simulation.evaluation.hours import Hours
+from simulation.load.jobs import SizedJob, load_job
+from simulation.load.workload import Workload
+from simulation.loops.terms import Terms
 
 BEFORE_HOURS = 26  # of history
 JOINS, CHAIN = "j_103736", "j_4654"  # graphs on which the policy was chosen, of 20 and 6 tasks
@@ -22,7 +22,7 @@ def sure() -> Policy:
 
 
 def counts(*levels: tuple[float, int]) -> Workload:
-    """Return Poisson counts of so many records a minute for so many hours, one level after the other."""
+    """Return Poisson counts at given records a minute for given hours, one level after another."""
     means = np.concatenate([np.full(60 * hours, float(level)) for level, hours in levels])
     return Workload("generated", np.random.default_rng(1).poisson(means).astype(np.int64), 0)
 

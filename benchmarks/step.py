@@ -1,0 +1,155 @@
+"""``surescale bench step``: how policies answer a load that becomes four times as large, in every world of the simulator."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from runtime import options
+
+if TYPE_CHECKING:
+    from simulation.engine.job import RunningJob
+    from simulation.load.jobs import SizedJob
+    from simulation.load.workload import Workload
+    from simulation.model.worlds import World
+
+JOB = "j_2521346"  # six tasks, source and sink included
+POLICIES = ("sure", "forecast", "target-utilisation", "ds2-gate", "flink", "ds2", "hpa", "lag", "threshold")
+BEFORE_HOURS = 26  # a day of history, an hour to settle, an hour to be settled
+WATCHED_MINUTES = 180
+OFF_SPAN_MINUTES = 3  # the step comes this long after a decision
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """One policy's answer to one step.
+
+    Attributes:
+        right_sized_minutes: from the step until the bottleneck has the subtasks that the new load needs; infinite if never.
+        rescales: within the time watched.
+        waiting_max: most records inside the job or in its broker.
+        backlog: record-minutes of these.
+        subtask_minutes: of the real tasks.
+    """
+
+    right_sized_minutes: float
+    rescales: float
+    waiting_max: float
+    backlog: float
+    subtask_minutes: float
+
+
+def answered(policy: str, world: World, load: float, factor: float, seed: int, step_up: float | None = None) -> Answered:
+    """Follow a policy through a step from ``load`` records a minute (Poisson counts) to ``factor`` times as many.
+
+    Decisions pass the guardrails and are carried out by the simulated engine as on the road. The job is sized so that its
+    heaviest task needs seven subtasks at the new load's 99th percentile. ``step_up``: the guardrail's factor; None: the simulated
+    engine's.
+    """
+    from contracts.job_settings import JobSettings
+    from policies.decide import decide
+    from policies.registry import load_policy
+    from simulation.engine.cluster import RunOptions
+    from simulation.engine.episode import run_episode
+    from simulation.load.jobs import load_job
+    from simulation.model.costs import RestartCost
+
+    workload, step = stepped(load, factor, seed)
+    job = load_job(JOB, workload, minutes=(step, workload.minutes))
+    loaded, begin = load_policy(policy), step - 2 * 60 - OFF_SPAN_MINUTES
+    settings = JobSettings(job=f"sim/{job.name}", total_limit=job.total_limit, step_up_max=step_up)
+    cost = RestartCost(restart_ms=world.restart_ms)
+    episode = run_episode(
+        [job],
+        workload,
+        lambda window: decide(window, loaded, settings, seed=seed),
+        options=RunOptions(minutes=workload.minutes - begin, start_minute=begin, world=world, cost=cost),
+        span_minutes=loaded.span_minutes,
+    )
+    return _figures(episode.cluster.job(job.name), job, load * factor)
+
+
+def stepped(load: float, factor: float, seed: int) -> tuple[Workload, int]:
+    """Return a workload of Poisson counts and the minute of its step."""
+    import numpy as np
+
+    from simulation.load.workload import Workload
+
+    step = BEFORE_HOURS * 60 + OFF_SPAN_MINUTES
+    means = np.full(step + WATCHED_MINUTES, load)
+    means[step:] *= factor
+    return Workload("step", np.random.default_rng(seed).poisson(means).astype(np.int64), 0), step
+
+
+def _figures(ran: RunningJob, job: SizedJob, load: float) -> Answered:
+    import numpy as np
+
+    from contracts.windows import FIGURE
+
+    minutes = list(ran.minutes)[-WATCHED_MINUTES:]
+    rows = np.stack([minute.rows for minute in minutes])
+    bottleneck = int(np.argmax(job.service_minutes))
+    enough = rows[:, bottleneck, FIGURE["parallelism"]] >= load * job.service_minutes[bottleneck] - 1e-9
+    waiting = rows[..., FIGURE["queued_records_last"]].sum(axis=1)
+    return Answered(
+        right_sized_minutes=float(np.argmax(enough)) if enough.any() else math.inf,
+        rescales=float((rows[:, bottleneck, FIGURE["restarts"]] > 0).sum()),
+        waiting_max=float(waiting.max()),
+        backlog=float(sum(ran.ledger.backlog_minutes[-WATCHED_MINUTES:])),
+        subtask_minutes=float(rows[:, 1:-1, FIGURE["parallelism"]].sum()),
+    )
+
+
+def mean_of(found: Sequence[Answered]) -> dict[str, float | None]:
+    """Return the mean of each figure; None where it is infinite for one seed."""
+    from dataclasses import asdict
+
+    sums = {name: sum(asdict(each)[name] for each in found) / len(found) for name in asdict(found[0])}
+    return {name: round(value, 1) if math.isfinite(value) else None for name, value in sums.items()}
+
+
+@click.command("step")
+@options.policies(*POLICIES)
+@click.option("--load", type=options.FiniteRange(1, 10_000), default=100.0, show_default=True, help="Records a minute before.")
+@click.option("--factor", type=options.FiniteRange(1, 100), default=4.0, show_default=True, help="Load after over load before.")
+@click.option("--seeds", type=click.IntRange(1, 20), default=3, show_default=True, help="Number of seeds of the load.")
+@click.option(
+    "--step-up",
+    type=options.FiniteRange(1, 1_000_000, min_open=True),
+    help="Largest factor by which one decision widens a task (default: the simulated engine's).",
+)
+@options.as_json
+def command(policies: tuple[str, ...], load: float, factor: float, seeds: int, step_up: float | None, as_json: bool) -> None:
+    """How policies answer a step of the load.
+
+    Runs each with its shipped constants in every world of the simulator, and prints means over the seeds: minutes until the
+    bottleneck has the subtasks it needs, rescales, and the backlog.
+    """
+    from benchmarks.machine import conditions
+    from benchmarks.markdown import table
+    from benchmarks.report import say, show
+    from simulation.model.worlds import CALM, PRESSURE
+
+    played = {world.name: world for world in (CALM, PRESSURE)}
+
+    found: dict[str, dict[str, dict[str, float | None]]] = {}
+    for policy in policies:
+        say(policy)
+        found[policy] = {
+            name: mean_of([answered(policy, world, load, factor, seed, step_up) for seed in range(seeds)])
+            for name, world in played.items()
+        }
+    if as_json:
+        show("step", {"conditions": conditions(0), "policies": found}, as_json=True)
+        return
+    names = ("right_sized_minutes", "rescales", "waiting_max", "backlog", "subtask_minutes")
+    head = ["policy", *(f"{name.replace('_', ' ')}, {world}" for name in names for world in played)]
+    click.echo(table(head, [[policy, *_cells(worlds, names)] for policy, worlds in found.items()]))
+
+
+def _cells(worlds: dict[str, dict[str, Any]], names: Sequence[str]) -> list[str]:
+    return ["never" if of[name] is None else f"{of[name]:,.0f}" for name in names for of in worlds.values()]

@@ -1,0 +1,116 @@
+"""Who may do what on Kafka: the least rights of each role, derived from the table of topics. Pure.
+
+A broker with an authorizer that grants exactly these refuses a forged command, decision, marker, release or setting of anybody
+else: each topic takes records of its one writer only.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from contracts import topics
+from contracts.topics import (
+    EXPLAIN_GROUP,
+    READER_GROUP,
+    RECORDER_GROUP,
+    STATE_GROUP,
+    TOPICS,
+    TopicNames,
+    actuator_group,
+    agent_group,
+    rescaler_group,
+)
+
+Role = Literal["monitor", "spark", "agent", "rescaler", "state-service", "engine", "operator"]
+ROLES: tuple[Role, ...] = get_args(Role)
+"""``engine`` is the simulated one; ``operator`` is whoever runs ``surescale job``, ``policy``, ``topics skip`` or ``record``."""
+
+Resource = Literal["topic", "group", "transactional-id"]
+Operation = Literal["Read", "Write", "Describe", "DescribeConfigs"]
+
+_REFUSE: tuple[Role, ...] = ("spark", "agent", "rescaler", "operator")
+_WRITERS: dict[str, tuple[Role, ...]] = {
+    "monitor": ("monitor",),
+    "spark_streaming": ("spark",),
+    "agent": ("agent",),
+    "rescaler": ("rescaler",),
+    "actuators": ("rescaler",),  # threads of it
+    "simulated engine": ("engine",),
+    "command line": ("operator",),
+    "API": (),  # none writes yet
+    "whoever refused it": _REFUSE,
+}
+"""The roles behind each writer of the table of topics."""
+
+_READERS: dict[str, tuple[Role, ...]] = {
+    topics.TASK_METRICS: ("monitor", "spark"),
+    topics.SNAPSHOTS: ("agent", "state-service"),
+    topics.JOB_TOPOLOGY: ("monitor", "rescaler", "state-service"),
+    topics.JOB_SETTINGS: ("agent", "rescaler", "state-service"),
+    topics.CLUSTER_TOPOLOGY: ("rescaler", "state-service"),
+    topics.ENGINE_EVENTS: ("rescaler", "state-service"),
+    topics.POLICY_RELEASES: ("agent", "state-service"),
+    topics.DECISIONS: ("rescaler", "state-service"),
+    topics.RESCHEDULE_COMMANDS: ("rescaler", "state-service"),
+    topics.RESCHEDULE_EVENTS: ("rescaler", "state-service", "engine"),
+    topics.RESCALER_STATE: ("rescaler", "state-service"),
+    topics.CLOCK: ("monitor", "spark", "rescaler", "state-service"),
+    topics.DEAD_LETTERS: ("state-service",),
+}
+"""The roles that read each topic; the operator reads all."""
+
+_ONLY_NAMED: dict[str, tuple[Role, ...]] = {
+    READER_GROUP: ("monitor", "spark", "agent", "rescaler", "engine", "operator"),
+    STATE_GROUP: ("state-service",),
+    EXPLAIN_GROUP: ("operator",),
+    RECORDER_GROUP: ("operator",),
+}
+"""Groups that nobody joins, and the roles whose clients name them."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Right:
+    """One operation that a role may carry out on one resource of Kafka, named in full."""
+
+    role: Role
+    resource: Resource
+    name: str
+    operation: Operation
+
+
+def writers(topic: str) -> tuple[Role, ...]:
+    """Return the roles that write to a topic (bare name)."""
+    return tuple(role for writer in TOPICS[topic].written_by for role in _WRITERS[writer])
+
+
+def readers(topic: str) -> tuple[Role, ...]:
+    """Return the roles that read a topic (bare name)."""
+    return (*_READERS[topic], "operator")
+
+
+def rights(topic_prefix: str, cluster: str) -> list[Right]:
+    """Return what each role needs and no more, sorted: for the topics under a prefix, and the rescaler of one cluster.
+
+    ``Read`` and ``Write`` imply ``Describe``. An idempotent producer needs no right besides ``Write`` since Kafka 2.8 (KIP-679).
+    """
+    return sorted({*_on_topics(TopicNames(topic_prefix)), *_on_groups(topic_prefix, cluster)})
+
+
+def _on_topics(full: TopicNames) -> Iterator[Right]:
+    for topic in TOPICS:
+        yield from (Right(role, "topic", full(topic), "Write") for role in writers(topic))
+        yield from (Right(role, "topic", full(topic), "Read") for role in readers(topic))
+        yield Right("operator", "topic", full(topic), "DescribeConfigs")  # `surescale doctor`
+
+
+def _on_groups(topic_prefix: str, cluster: str) -> Iterator[Right]:
+    agents, rescalers = agent_group(topic_prefix), rescaler_group(topic_prefix, cluster)
+    for group, roles in _ONLY_NAMED.items():
+        yield from (Right(role, "group", group, "Describe") for role in roles)
+    yield Right("agent", "group", agents, "Read")
+    for group in (rescalers, actuator_group(topic_prefix, cluster)):
+        yield Right("rescaler", "group", group, "Read")
+    for operation in ("Write", "Describe"):
+        yield Right("rescaler", "transactional-id", rescalers, operation)
+    for group in (agents, rescalers, actuator_group(topic_prefix, cluster)):
+        yield Right("operator", "group", group, "Read")  # `surescale topics skip`

@@ -1,0 +1,67 @@
+"""What a job's settings mean for its engine and for each of its tasks. Pure; used by guardrails, rescaler and tools alike."""
+
+from typing import NamedTuple
+
+from contracts.capabilities import SIMULATED
+from contracts.job_settings import JobSettings, TaskLimits
+from contracts.messages import TaskSpec
+
+STEP = 2.0
+"""Factor of one decision, down on every engine and up on the simulated one: the range of SURE's actions (IJCAI 2022)."""
+STEP_UP = 4.0
+"""The same, up, on a real engine: there a load four times as high must not take a third rescale."""
+BACKLOG_HOLD_MINUTES = 5.0
+"""On a real engine; the default of Flink's ``job.autoscaler.backlog-processing.lag-threshold``."""
+NO_LIMITS = TaskLimits()
+
+
+class Bounds(NamedTuple):
+    """The parallelism that one task may have. The maximum wins over the minimum."""
+
+    least: int
+    most: int
+    pinned: bool
+
+
+def is_simulated(engine: str) -> bool:
+    """Return whether the engine of this kind is the project's own, whose defaults keep the published figures."""
+    return engine == SIMULATED.engine
+
+
+def step_up(settings: JobSettings, engine: str) -> float:
+    """Return the largest factor by which one decision may widen a task on this kind of engine."""
+    return settings.step_up_max or settings.step_ratio_max or (STEP if is_simulated(engine) else STEP_UP)
+
+
+def step_down(settings: JobSettings) -> float:
+    """Return the largest factor by which one decision may narrow a task."""
+    return settings.step_down_max or settings.step_ratio_max or STEP
+
+
+def backlog_hold_minutes(settings: JobSettings, engine: str) -> float:
+    """Return the minutes of waiting work from which on no task shrinks; 0: shrinking is never held back."""
+    if settings.backlog_hold_minutes is not None:
+        return settings.backlog_hold_minutes
+    return 0.0 if is_simulated(engine) else BACKLOG_HOLD_MINUTES
+
+
+def blocks_ineffective(settings: JobSettings, engine: str) -> bool:
+    """Return whether a scale-up that brought no throughput must not be repeated."""
+    return not is_simulated(engine) if settings.block_ineffective is None else settings.block_ineffective
+
+
+def task_limits(settings: JobSettings, spec: TaskSpec) -> TaskLimits:
+    """Return what the settings say about one task, by its name or else by its label."""
+    return settings.tasks.get(spec.task) or settings.tasks.get(spec.label) or NO_LIMITS
+
+
+def bounds_of(settings: JobSettings, spec: TaskSpec) -> Bounds:
+    """Return the narrower of what settings and engine allow. A task's own bounds take the place of the job's.
+
+    More subtasks than partitions of a source, or than key groups of a stateful task, would have nothing to do.
+    """
+    own = task_limits(settings, spec)
+    most = min(own.parallelism_max or settings.parallelism_max, spec.max_parallelism, spec.useful_max or spec.max_parallelism)
+    if spec.stateful:
+        most = min(most, spec.vnodes)
+    return Bounds(least=own.parallelism_min or settings.parallelism_min, most=most, pinned=own.pinned)

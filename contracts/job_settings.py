@@ -1,0 +1,80 @@
+"""The limits that the user sets for a job, as a record. ``contracts.job_limits`` says what they mean.
+
+They follow the conventions of ``contracts.messages``.
+"""
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from contracts.messages import Count, Message, Parallelism, Part, Text, TimeMs
+
+Mode = Literal["act", "advise", "observe"]
+Factor = Annotated[float, Meta(gt=1.0, le=1_000_000.0)]
+Minutes = Annotated[float, Meta(ge=0.0, le=10_080.0)]
+ClockTime = Annotated[str, Meta(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$|^24:00$")]
+Day = Annotated[str, Meta(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
+Weekday = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
+
+
+class TaskLimits(Part, frozen=True, kw_only=True, omit_defaults=True):
+    """What the user allows for one task; where a bound is null, the job's holds."""
+
+    parallelism_min: Parallelism | None = None
+    parallelism_max: Parallelism | None = None
+    pinned: bool = False  # stays as it is, whatever the load
+
+
+LimitsByTask = Annotated[dict[Text, TaskLimits], Meta(max_length=10_000)]
+
+
+class ExcludedPeriod(Part, frozen=True, kw_only=True, omit_defaults=True):
+    """A time in which nothing is rescaled: on these weekdays, between two local times, from one day to another.
+
+    A period that ends before it starts ends on the next day, and belongs to the day it starts on. Flink's autoscaler calls these
+    ``job.autoscaler.excluded.periods``.
+    """
+
+    days: Annotated[tuple[Weekday, ...], Meta(max_length=7)] = ()  # empty: every day
+    starts: ClockTime = "00:00"
+    ends: ClockTime = "24:00"
+    zone: Annotated[str, Meta(min_length=1, max_length=64)] = "UTC"  # name in the IANA time zone database
+    first_day: Day | None = None
+    last_day: Day | None = None
+    emergencies: bool = True  # an overloaded task may grow even then
+
+
+class JobSettings(Message, frozen=True, kw_only=True, tag="job-settings/1"):
+    """The limits the user sets for a job. ``version`` grows with every change.
+
+    A limit that is null has the default of the job's engine (``policies.limits``).
+    """
+
+    job: Text
+    version: Count = 0
+    mode: Mode | None = None  # null: the job's label decides, else its engine (contracts.modes)
+    parallelism_min: Parallelism = 1  # per task
+    parallelism_max: Parallelism = 10  # per task; the engine's own maximum holds too
+    total_limit: Parallelism = 200  # sum over the job's scalable tasks
+    step_ratio_max: Factor | None = None  # of records before there were two steps: the limit both ways
+    step_up_max: Factor | None = None  # one decision makes a task at most this many times as wide
+    step_down_max: Factor | None = None  # one decision leaves a task at least this part of its width
+    tasks: LimitsByTask = msgspec.field(default_factory=dict)  # by name or label of a task
+    backlog_hold_minutes: Minutes | None = None  # no task shrinks while one has more work than this waiting; 0: never held
+    scale_down_after_minutes: Annotated[int, Meta(ge=0, le=10_080)] = 0  # a lower need must have held this long
+    excluded: Annotated[tuple[ExcludedPeriod, ...], Meta(max_length=100)] = ()
+    rescales_a_day_max: Count | None = None  # begun for decisions within 24 hours; null: any number
+    block_ineffective: bool | None = None  # a scale-up that brought no throughput is not repeated for an hour
+    align: bool = True  # prefer a parallelism that divides key groups or partitions evenly, where that costs little
+    cpu_limit: Annotated[float, Meta(gt=0.0)] | None = None  # cores for the job, where hosts say how many they have
+    catch_up_minutes: Annotated[float, Meta(gt=0.0, le=10_080.0)] | None = None  # to drain a backlog; null: as the policy has it
+    restart_seconds: Annotated[float, Meta(ge=0.0, le=86_400.0)] | None = None  # of a rescale; null: as the policy has it
+    minutes_known_min: Annotated[int, Meta(ge=1, le=60)] = 5  # no policy is asked about a window with fewer reported minutes
+    on_drift: Literal["adopt", "insist", "stop"] = "stop"  # when somebody else changed the parallelism
+    priority: int = 0
+    policy: str | None = None
+    adopted_at_ms: TimeMs = 0  # what somebody else had asked for by then is taken over
+    reapplied_at_ms: TimeMs = 0  # what was required before a new submission seen by then is asked for again
+    set_by: str = "default"
+    set_at_ms: TimeMs = 0

@@ -1,0 +1,44 @@
+"""Acts that no policy decided: the rescaler starts them by itself. Their names take the place of a policy's in an act's id."""
+
+from enum import StrEnum
+
+
+class OwnAct(StrEnum):
+    """An act that the rescaler starts by itself; the name takes the place of a policy's in the act's id."""
+
+    RECOVERY = "recovery"
+    """Start a job that waits without units."""
+    DRAIN = "drain"
+    """Move a job off hosts that will be removed."""
+    BALANCE = "balance"
+    """Move units after hosts came or went."""
+    STANDBY = "standby"
+    """Change only the copies of state."""
+    TAKE_BACK = "take-back"
+    """Stop the engine from wanting what a command that was given up had asked for."""
+    INSIST = "insist"
+    """Ask again for what somebody else has changed."""
+    REAPPLY = "reapply"
+    """Ask again for what was required before the job was submitted again."""
+
+
+WHY = {
+    OwnAct.RECOVERY: "the job waits without parallel units: start it as wide as it was, or as wide as it can be",
+    OwnAct.DRAIN: "the job is on a host that will be removed: move it, at the size it has",
+    OwnAct.BALANCE: "hosts came or went, or cheaper ones are free: move units, at the size the job has",
+    OwnAct.STANDBY: "copies of the units' state are begun or dropped on other hosts; nothing else changes",
+    OwnAct.TAKE_BACK: "a command was given up: the engine shall no longer want what it had asked for",
+    OwnAct.INSIST: "somebody else changed the parallelism, and the settings say to insist on ours",
+    OwnAct.REAPPLY: "the job was submitted again: ask for the parallelism that it had before",
+}
+"""Why each happens, for people."""
+
+
+def own_act_of(act_id: str) -> OwnAct | None:
+    """Return which act of the rescaler's own an id names, None if it names a policy's decision.
+
+    >>> own_act_of("sim/clicks@60000/balance"), own_act_of("sim/clicks@60000/sure")
+    (<OwnAct.BALANCE: 'balance'>, None)
+    """
+    _, is_id, name = act_id.rpartition("/")
+    return OwnAct(name) if is_id and "@" in act_id and name in set(OwnAct) else None

@@ -1,0 +1,112 @@
+"""The rescaler's memory on Kafka: its records, and the parts of them that everybody may read.
+
+The body of a job's or a request's record is private to the rescaler, and its layout may change at any time. Other parts read the
+job's summary. The bodies of a cluster's two records are public: `ClusterMemory` and `BalanceMemory`.
+"""
+
+from typing import Literal
+
+import msgspec
+
+from contracts.commands import SlotStandbys
+from contracts.messages import Count, Identity, Message, Part, Text, TimeMs
+
+Step = Literal["prepare", "barrier", "undo_prepare"]
+"""Learners restore the state that will move; the job changes to its new units; learners are dropped and nothing changes."""
+
+
+class Condition(Part, frozen=True, kw_only=True):
+    """One statement about a job, in the style of Kubernetes conditions."""
+
+    type: Text
+    status: bool
+    reason: Text  # one word for programs
+    message: str  # a sentence for people
+    last_transition_ms: TimeMs  # when the status last changed
+    observed_generation: Count  # the generation that the condition describes
+
+
+class WaitingAct(Part, frozen=True, kw_only=True):
+    """An act that the rescaler has accepted and not yet carried out."""
+
+    decision_id: Identity
+    reason: str = ""  # the reason of its last pending outcome; empty before the first
+    until_ms: TimeMs | None = None  # when the next outcome is due
+
+
+class CommandUnderway(Part, frozen=True, kw_only=True):
+    """A command whose end is not known yet."""
+
+    decision_id: Identity
+    command_id: Identity
+    step: Step | None = None  # of a rescale; null for a change of standbys
+    given_up: str = ""  # why learners were last given up during this rescale
+
+
+class JobSummary(Part, frozen=True, kw_only=True):
+    """How the rescaler's control of one job stands."""
+
+    phase: Text | None = None  # of the job's gate; null while it has none
+    mode: Text | None = None  # of the job's gate
+    pending: WaitingAct | None = None
+    underway: CommandUnderway | None = None
+    wake_at_ms: TimeMs | None = None  # when the rescaler next has something to do for the job
+    desired_generation: Count = 0  # of the last command
+    applied_generation: Count = 0  # of the last command that was carried out
+    observed_generation: Count | None = None  # the last generation that is over, carried out or not
+    failures: Count = 0  # rescales that failed in a row
+    conditions: tuple[Condition, ...] = ()
+    standbys: tuple[SlotStandbys, ...] = ()  # as last commanded
+    mappings: dict[str, tuple[Count, ...]] = msgspec.field(default_factory=dict)  # unit per vnode of rescaled stateful tasks
+
+
+PLACEMENT = "placement"
+"""Id of the cluster's record whose body is a `ClusterMemory`."""
+
+BALANCE = "balance"
+"""Id of the cluster's record whose body is a `BalanceMemory`."""
+
+
+class ClusterMemory(Part, frozen=True, kw_only=True):
+    """What is known about the cluster as a whole."""
+
+    placement_generation: Count = 0  # commits of the cluster's placement so far
+
+
+BalanceStatus = Literal["moving", "settled"]
+"""Whether another look at the hosts is due."""
+
+
+class BalanceMemory(Part, frozen=True, kw_only=True):
+    """What the rescaler knows about the hosts, and how far its jobs have followed them.
+
+    ``generation`` counts changes of the set of hosts. While ``status`` is moving, another look is due at ``until_ms``.
+    """
+
+    generation: int
+    hosts: tuple[tuple[str, str], ...]  # name and state of each, sorted
+    hosts_version: int  # version of the cluster's topology that was looked at
+    status: BalanceStatus
+    reason: str  # one word for programs
+    at_ms: int  # of the last look
+    sequence: int = -1  # of the last look within the generation
+    settled_sequence: int = -1  # of the last look that settled; -1: none yet
+    until_ms: int | None = None
+    is_balanced: bool = False  # units have followed this generation: later looks are for copies only
+    new: tuple[str, ...] = ()  # hosts that joined with this generation
+    avoided: tuple[str, ...] = ()  # hosts where learners took too long
+    detail: str = ""  # a sentence for people
+    under_replicated: dict[str, int] = msgspec.field(default_factory=dict)  # per job, units that lack copies: too few hosts
+    seen: tuple[str, ...] = ()  # jobs that the last look included
+    left_out: tuple[str, ...] = ()  # running jobs that it left alone because they were not in mode act
+
+
+class RescalerRecord(Message, frozen=True, kw_only=True, tag="rescaler-state/2"):
+    """One entry of the rescaler's memory under key ``cluster/kind/id``; the body is a JSON document."""
+
+    cluster: Text
+    kind: Literal["job", "cluster", "request"]
+    id: Identity
+    at_ms: TimeMs
+    body: msgspec.Raw
+    summary: JobSummary | msgspec.UnsetType = msgspec.UNSET  # of a record of kind job

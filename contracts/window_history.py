@@ -1,0 +1,156 @@
+"""The history that windows are made from: one job's last minutes, its hourly load, and each hour's peak. No Kafka, no clock."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from contracts.clock import MINUTE_MS
+from contracts.messages import HourlyLoad, JobTopology
+from contracts.source_load import source_load
+from contracts.windows import FIGURES, HOUR_MS, HOURS, NO_COUNTS, PEAK_MINUTES, Float32, Window, WindowCounts, unknown_hours
+
+
+@dataclass(frozen=True, slots=True)
+class _Stacked:
+    """The figures of the previous window; the next one differs only in its newest minutes."""
+
+    end_ms: int
+    tasks: tuple[str, ...]
+    figures: Float32
+
+
+@dataclass(slots=True)
+class WindowHistory:
+    """The memory of one job between minutes: rows of the last L minutes per task, the hourly load and its peaks.
+
+    ``rows`` maps a minute's end to the rows of that minute (task -> float32 [F]); absent task = not reported.
+    ``hours`` maps an hour's start to (records, known minutes), ``peaks`` to the most records in five consecutive minutes ending
+    in it; five minutes with an unknown one among them do not count.
+    """
+
+    job: str
+    window_minutes: int
+    rows: dict[int, dict[str, Float32]] = field(default_factory=dict)
+    hours: dict[int, tuple[float, int]] = field(default_factory=dict)
+    peaks: dict[int, float] = field(default_factory=dict)
+    _last: _Stacked | None = field(default=None, repr=False, compare=False)
+    _sources: tuple[str, ...] = field(default=(), repr=False, compare=False)
+    _loads: dict[int, float] = field(default_factory=dict, repr=False, compare=False)  # of these, in the last minutes by end
+
+    def add_load_history(self, history: tuple[HourlyLoad, ...], before_ms: int) -> None:
+        """Add hours the engine knew before the road started watching; hours the road saw itself are kept.
+
+        Hours that start at ``before_ms`` or later are ignored.
+        """
+        for hour in history:
+            if hour.hour_start_ms >= before_ms:  # never dropped again, because it never falls behind
+                continue
+            self.hours.setdefault(hour.hour_start_ms, (float(hour.records), hour.minutes))
+            if hour.peak_records is not None:
+                self.peaks.setdefault(hour.hour_start_ms, float(hour.peak_records))
+
+    def close(
+        self,
+        minute_end_ms: int,
+        rows: Mapping[str, Float32],
+        topology: JobTopology,
+        *,
+        counts: WindowCounts = NO_COUNTS,
+        closed_append_ms: int | None = None,
+        reached_wall_ms: int | None = None,
+    ) -> Window:
+        """Add one finished minute and return the window that ends with it.
+
+        Minutes may be skipped (they stay masked) but never go backwards.
+        """
+        assert minute_end_ms % MINUTE_MS == 0, minute_end_ms
+        assert not self.rows or minute_end_ms > max(self.rows), "a closed minute cannot be closed again"
+        self.rows[minute_end_ms] = dict(rows)
+        self._add_hour(minute_end_ms, topology)
+        first = minute_end_ms - self.window_minutes * MINUTE_MS
+        for old in [end for end in self.rows if end <= first]:
+            del self.rows[old]
+        return Window(
+            job=self.job,
+            window_end_ms=minute_end_ms,
+            figures=self._stack(minute_end_ms, topology),
+            topology=topology,
+            hourly_load=hourly_mean(self.hours, minute_end_ms),
+            counts=counts,
+            closed_append_ms=closed_append_ms,
+            reached_wall_ms=reached_wall_ms,
+            hourly_peak=hourly_peak(self.peaks, minute_end_ms),
+        )
+
+    def _stack(self, minute_end_ms: int, topology: JobTopology) -> Float32:
+        tasks = tuple(spec.task for spec in topology.tasks)
+        figures = np.full((self.window_minutes, len(tasks), len(FIGURES)), np.nan, dtype=np.float32)
+        new = self.rows
+        if self._last is not None and self._last.tasks == tasks:
+            by = (minute_end_ms - self._last.end_ms) // MINUTE_MS
+            figures[: max(self.window_minutes - by, 0)] = self._last.figures[by:]
+            new = {minute_end_ms: self.rows[minute_end_ms]}
+        position = {task: index for index, task in enumerate(tasks)}
+        for end, rows in new.items():
+            back = (minute_end_ms - end) // MINUTE_MS
+            for task, row in rows.items():
+                if task in position:
+                    figures[self.window_minutes - 1 - back, position[task]] = row
+        self._last = _Stacked(minute_end_ms, tasks, figures)
+        return figures.copy()  # our copy is safe from changes to the window
+
+    def _add_hour(self, minute_end_ms: int, topology: JobTopology) -> None:
+        load = self._load_at(minute_end_ms, topology)
+        if math.isnan(load):
+            return
+        hour = hour_of(minute_end_ms)
+        records, minutes = self.hours.get(hour, (0.0, 0))
+        self.hours[hour] = (records + load, minutes + 1)
+        oldest = hour - (HOURS - 1) * HOUR_MS
+        for old in [start for start in self.hours if start < oldest]:
+            del self.hours[old]
+            self.peaks.pop(old, None)
+        sources = tuple(spec.task for spec in topology.tasks if not spec.upstream)
+        if sources != self._sources:  # the minutes before count those of today, as after a restart
+            self._sources, self._loads = sources, {}
+        ends = [minute_end_ms - back * MINUTE_MS for back in range(PEAK_MINUTES)]
+        self._loads[minute_end_ms] = load
+        self._loads = {end: self._loads[end] if end in self._loads else self._load_at(end, topology) for end in ends}
+        add_peak(self.peaks, hour, tuple(self._loads.values()))
+
+    def _load_at(self, minute_end_ms: int, topology: JobTopology) -> float:
+        return source_load(self.rows.get(minute_end_ms, {}), topology, self.rows.get(minute_end_ms - MINUTE_MS))
+
+
+def hour_of(minute_end_ms: int) -> int:
+    """Return the start of the hour a minute belongs to."""
+    return (minute_end_ms - 1) // HOUR_MS * HOUR_MS
+
+
+def add_peak(peaks: dict[int, float], hour: int, recent: Sequence[float]) -> None:
+    """Record the last five minutes; the newest lies in ``hour``. NaN: unknown."""
+    records = sum(recent)
+    if len(recent) == PEAK_MINUTES and not math.isnan(records):
+        peaks[hour] = max(records, peaks.get(hour, 0.0))
+
+
+def hourly_mean(hours: Mapping[int, tuple[float, int]], minute_end_ms: int) -> Float32:
+    """Return ``Window.hourly_load`` from (records, known minutes) by hour start."""
+    return _by_hour({hour: records / minutes for hour, (records, minutes) in hours.items()}, minute_end_ms)
+
+
+def hourly_peak(peaks: Mapping[int, float], minute_end_ms: int) -> Float32:
+    """Return ``Window.hourly_peak`` from the most records in five minutes by hour start."""
+    return _by_hour({hour: records / PEAK_MINUTES for hour, records in peaks.items()}, minute_end_ms)
+
+
+def _by_hour(values: Mapping[int, float], minute_end_ms: int) -> Float32:
+    last = hour_of(minute_end_ms)
+    first = last - (HOURS - 1) * HOUR_MS
+    found = unknown_hours()
+    for hour, value in values.items():
+        if first <= hour <= last:
+            found[(hour - first) // HOUR_MS] = value
+    return found

@@ -1,0 +1,200 @@
+"""A client of Flink's REST API: one method per request that is used, each with a deadline and a limit of bytes.
+
+Figures of a job are fetched from its TaskManagers only when somebody asks, and an answer holds what the *previous* request made
+Flink fetch. So ask once, wait ``PRIMING_S``, and ask again. If somebody else asks Flink every few seconds, as an open web page
+does, figures are up to ``metrics.fetcher.update-interval`` old all the same.
+"""
+
+from typing import TypeVar
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from contracts.settings import without_password
+from engines.access import Access, TokenUnreadable
+from engines.flink.answers import (
+    UNREADABLE,
+    CheckpointConfig,
+    Checkpoints,
+    ConfigEntry,
+    Exceptions,
+    JobConfig,
+    JobDetail,
+    JobEntry,
+    Jobs,
+    Metric,
+    Overview,
+    Requested,
+    Requirements,
+    Rescale,
+    TaskManager,
+    TaskManagers,
+    VertexDetail,
+)
+from engines.flink.errors import FlinkAway, NoSuchPath, NotAuthorized, NotFound, not_flink, problem_of
+from runtime.http import NoAnswer
+from runtime.kept_http import KeptConnections
+
+T = TypeVar("T")
+
+ANSWER_TIMEOUT_S = 10.0
+ANSWER_BYTES_MAX = 32 * 2**20
+PRIMING_S = 0.3
+"""How long Flink takes to fetch figures; after this long they are about a tenth of a second old."""
+
+
+class FlinkClient:
+    """Flink's REST API. Thread-safe. Every method may raise each ``FlinkProblem``; those of one job, ``NotFound``."""
+
+    def __init__(self, url: str, access: Access | None = None, *, timeout_s: float = ANSWER_TIMEOUT_S) -> None:
+        """Connect to nothing yet.
+
+        Args:
+            url: address of the JobManager's REST API or of a proxy before it, with the proxy's path.
+            access: token, authorities and certificate.
+            timeout_s: how long a whole answer may take.
+
+        Raises:
+            SettingsError: a certificate cannot be used.
+        """
+        self._access = access or Access()
+        self._url, self._timeout_s = without_password(url.rstrip("/")), timeout_s
+        self._connections = KeptConnections(url, self._access.context() if url.startswith("https") else None)
+
+    def close(self) -> None:
+        """Close the kept connections."""
+        self._connections.close()
+
+    def overview(self) -> Overview:
+        """Return Flink's version and the cluster's slots."""
+        return self._get("/overview", Overview)
+
+    def configuration(self) -> dict[str, str]:
+        """Return the cluster's configuration; secrets are starred by Flink itself."""
+        return {entry.key: entry.value for entry in self._get("/jobmanager/config", list[ConfigEntry])}
+
+    def jobs(self) -> tuple[JobEntry, ...]:
+        """Return all jobs, also ended ones that Flink still remembers."""
+        return self._get("/jobs/overview", Jobs).jobs
+
+    def task_managers(self) -> tuple[TaskManager, ...]:
+        """Return the TaskManagers with their slots."""
+        return self._get("/taskmanagers", TaskManagers).taskmanagers
+
+    def job(self, job: str) -> JobDetail:
+        """Return a job's state, graph and figures summed over subtasks. Flink keeps this answer for ``web.refresh-interval``."""
+        return self._get(_job(job), JobDetail)
+
+    def vertex(self, job: str, vertex: str) -> VertexDetail:
+        """Return the counters of each subtask."""
+        return self._get(f"{_job(job)}/vertices/{quote(vertex, safe='')}", VertexDetail)
+
+    def metric_names(self, job: str, vertex: str) -> frozenset[str]:
+        """Return the names of a vertex' metrics."""
+        return frozenset(metric.id for metric in self._get(_metrics(job, vertex), list[Metric]))
+
+    def metrics(self, job: str, vertex: str, names: tuple[str, ...]) -> dict[str, Metric]:
+        """Return metrics over all subtasks. Ask only for names that ``metric_names`` has: one unknown empties the answer."""
+        query = urlencode({"get": ",".join(names), "agg": "min,max,avg,sum"}, safe=",")
+        return {metric.id: metric for metric in self._get(f"{_metrics(job, vertex)}?{query}", list[Metric])}
+
+    def parameters(self, job: str) -> dict[str, str]:
+        """Return the job's own parameters (``pipeline.global-job-parameters``), which its author set."""
+        config = self._get(f"{_job(job)}/config", JobConfig).execution_config
+        return config.user_config if config is not None else {}
+
+    def checkpoint_config(self, job: str) -> CheckpointConfig:
+        """Return how the job takes checkpoints; ``takes_checkpoints`` is false if it takes none."""
+        try:
+            return self._get(f"{_job(job)}/checkpoints/config", CheckpointConfig)
+        except NotFound as problem:
+            if not _says_disabled(problem):
+                raise
+            return CheckpointConfig()
+
+    def checkpoints(self, job: str) -> Checkpoints:
+        """Return the newest checkpoints; empty for a job that takes none."""
+        try:
+            return self._get(f"{_job(job)}/checkpoints", Checkpoints)
+        except NotFound as problem:
+            if not _says_disabled(problem):
+                raise
+            return Checkpoints()
+
+    def take_checkpoint(self, job: str) -> str:
+        """Request a checkpoint now and return the id of the request. It is not repeated when the connection breaks."""
+        return self._call("POST", f"{_job(job)}/checkpoints", Requested, b"{}").request_id
+
+    def exceptions(self, job: str, entries: int = 20) -> Exceptions:
+        """Return the newest exceptions that made the job restart."""
+        return self._get(f"{_job(job)}/exceptions?maxExceptions={entries}", Exceptions)
+
+    def requirements(self, job: str) -> Requirements:
+        """Return what Flink is asked for.
+
+        Raises:
+            NotAdaptive: the job's scheduler cannot be asked for anything.
+        """
+        return self._get(f"{_job(job)}/resource-requirements", Requirements)
+
+    def require(self, job: str, requirements: Requirements) -> None:
+        """Ask Flink for a parallelism of every vertex. Accepted is not applied: compare with what runs.
+
+        Args:
+            job: Flink's job id.
+            requirements: of all vertices; Flink refuses a part.
+
+        Raises:
+            NotAdaptive: the job's scheduler cannot be asked for anything.
+            FlinkRefused: more than a vertex' maximum parallelism, or a vertex is missing.
+        """
+        self._call("PUT", f"{_job(job)}/resource-requirements", dict[str, msgspec.Raw], msgspec.json.encode(requirements))
+
+    def rescales(self, job: str) -> tuple[Rescale, ...]:
+        """Return the rescales that Flink remembers, newest first; none before 2.3 and where it keeps no history."""
+        return self._from_2_3(f"{_job(job)}/rescales/history", tuple[Rescale, ...]) or ()
+
+    def rescale(self, job: str, rescale: str) -> Rescale | None:
+        """Return a rescale with the states it went through; None before 2.3."""
+        return self._from_2_3(f"{_job(job)}/rescales/details/{quote(rescale, safe='')}", Rescale)
+
+    def _from_2_3(self, path: str, kind: type[T]) -> T | None:
+        """Return an answer of a path that older versions do not have, nor jobs of other schedulers and without a history."""
+        try:
+            return self._get(path, kind)
+        except NotFound as problem:
+            if isinstance(problem, NoSuchPath) or "daptive" in problem.reason:
+                return None
+            raise
+
+    def _get(self, path: str, kind: type[T]) -> T:
+        return self._call("GET", path, kind)
+
+    def _call(self, method: str, path: str, kind: type[T], body: bytes | None = None) -> T:
+        request = f"{method} {self._url}{path}"
+        try:
+            headers = self._access.headers() | ({"Content-Type": "application/json"} if body is not None else {})
+            answer = self._connections.ask(method, path, body, headers, timeout_s=self._timeout_s, bytes_max=ANSWER_BYTES_MAX)
+        except TokenUnreadable as error:
+            raise NotAuthorized(str(error)) from None
+        except NoAnswer as error:
+            raise FlinkAway(f"{request}: {error}") from None
+        if answer.status >= 300:
+            raise problem_of(answer, request)
+        try:
+            return msgspec.json.decode(answer.body or b"{}", type=kind)
+        except UNREADABLE:
+            raise not_flink(answer, request) from None
+
+
+def _job(job: str) -> str:
+    return f"/jobs/{quote(job, safe='')}"
+
+
+def _metrics(job: str, vertex: str) -> str:
+    return f"{_job(job)}/vertices/{quote(vertex, safe='')}/subtasks/metrics"
+
+
+def _says_disabled(problem: NotFound) -> bool:
+    """Say whether the job is there and takes no checkpoints."""
+    return "heckpointing" in problem.reason and "enabled" in problem.reason

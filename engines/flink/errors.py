@@ -1,0 +1,174 @@
+"""What can come in place of an answer, and how to tell which.
+
+FlinkProblem
+├── FlinkAway          nobody answers, or what answers cannot now: ask again
+├── NotFlink           something else answers at this address: correct it
+├── FlinkElsewhere     a redirect: use the address it names
+├── NotAuthorized      a token or certificate is missing or wrong
+├── NotFound           there is no such job or vertex
+│   └── NoSuchPath     this version of Flink has no such path, or the address has a path too many
+└── FlinkRefused       Flink will not do this, and says why
+    └── NotAdaptive    the job's scheduler cannot change parallelism; some versions answer this with HTTP 500
+"""
+
+import re
+from urllib.parse import urlsplit
+
+import msgspec
+
+from contracts.errors import SurescaleError
+from runtime.kept_http import Answer
+
+REASON_LENGTH_MAX = 400
+_AWAY = frozenset({408, 425, 429, 502, 503, 504})
+_EXCEPTION = re.compile(r"^(?:Caused by: )?(?:[\w.$]+\.)?(\w+(?:Exception|Error))(?::\s*(.*))?$")
+_WRAPPERS = frozenset({"CompletionException", "ExecutionException", "RestHandlerException", "SerializedThrowable"})
+_TIMED_OUT = frozenset({"TimeoutException", "AskTimeoutException", "RecipientUnreachableException", "FencingTokenException"})
+_NO_FILE = "Unable to load requested file"
+_NO_JOB = "FlinkJobNotFoundException"  # some paths answer it with status 500
+_INTERNAL = "Internal server error"
+
+
+class FlinkProblem(SurescaleError):
+    """Base of what may come in place of an answer. The message names the request and the fix, in one line."""
+
+
+class FlinkAway(FlinkProblem):
+    """No answer now; ask again. Of a request that changes something, it is unknown whether it did."""
+
+
+class NotFlink(FlinkProblem):
+    """What answers is not Flink's REST API, or a version that answers otherwise than the known ones."""
+
+
+class FlinkElsewhere(FlinkProblem):
+    """The address answers with a redirect, as a proxy before a login page does."""
+
+
+class NotAuthorized(FlinkProblem):
+    """Status 401 or 403."""
+
+
+class NotFound(FlinkProblem):
+    """Flink does not know the job or vertex. ``reason`` is its own sentence, without the request."""
+
+    def __init__(self, message: str, reason: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class NoSuchPath(NotFound):
+    """Flink does not know the path."""
+
+
+class FlinkRefused(FlinkProblem):
+    """Flink refuses. ``reason`` is its own sentence, without the request."""
+
+    def __init__(self, message: str, reason: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class NotAdaptive(FlinkRefused):
+    """The job does not run under the adaptive scheduler, so nobody can change its parallelism while it runs."""
+
+
+class _Errors(msgspec.Struct, frozen=True):
+    errors: list[str]
+
+
+def problem_of(answer: Answer, request: str) -> FlinkProblem:
+    """Return what an answer without success means.
+
+    Args:
+        answer: of a status of 300 or more.
+        request: method and address, for the message.
+    """
+    status = answer.status
+    if 300 <= status < 400:
+        return FlinkElsewhere(
+            f"{request} answers with a redirect to {_without_query(answer.location)}; "
+            "set SURESCALE_ENGINE_URL to the address of Flink's REST API"
+        )
+    if status in (401, 403):
+        return NotAuthorized(
+            f"{request} answers {status} {answer.reason}; set SURESCALE_ENGINE_TOKEN_FILE, "
+            "or SURESCALE_ENGINE_CERTIFICATE_FILE and _KEY_FILE, to what may use the API"
+        )
+    errors = _errors(answer.body)
+    if status in _AWAY:
+        return FlinkAway(f"{request} answers {status}: {' '.join(errors)[:REASON_LENGTH_MAX] or answer.reason}")
+    if not errors:
+        return not_flink(answer, request)
+    if status == 404:
+        return _not_found(reason_in(errors), request)
+    return _refusal(status, errors, request)
+
+
+def not_flink(answer: Answer, request: str) -> NotFlink:
+    """Return the problem of an answer that Flink would not give."""
+    what = "a web page" if answer.content_type == "text/html" else f"{answer.content_type} that is no answer of Flink"
+    return NotFlink(f"{request} answers {answer.status} with {what}; set SURESCALE_ENGINE_URL to the address of Flink's REST API")
+
+
+def reason_in(errors: list[str]) -> str:
+    """Return the innermost sentence of Flink's errors, which come with their Java stack traces."""
+    return _innermost(errors)[1]
+
+
+def _not_found(reason: str, request: str) -> NotFound:
+    if not reason.startswith(_NO_FILE):
+        return NotFound(f"{request}: {reason}", reason)
+    return NoSuchPath(f"{request}: Flink has no such path; check its version (1.20 to 2.3) and SURESCALE_ENGINE_URL", reason)
+
+
+def _refusal(status: int, errors: list[str], request: str) -> FlinkProblem:
+    kind, reason = _innermost(errors)
+    if kind == _NO_JOB:
+        return NotFound(f"{request}: {reason}", reason)
+    if kind == "UnsupportedOperationException":
+        return NotAdaptive(
+            f"{request} is refused: {reason}; set jobmanager.scheduler: adaptive in Flink's configuration and restart the job",
+            reason,
+        )
+    if status >= 500 and kind in _TIMED_OUT:
+        return FlinkAway(f"{request} answers {status}: {reason}")
+    return FlinkRefused(f"{request} is refused: {reason}", reason)
+
+
+def _innermost(errors: list[str]) -> tuple[str, str]:
+    """Return class and message of the innermost exception; the class is empty if there is only text."""
+    kind, reason = "", ""
+    for text in errors:
+        if text.startswith(_INTERNAL):
+            continue
+        for line in text.splitlines():
+            found = _EXCEPTION.match(line.strip())
+            if found and found[1] not in _WRAPPERS:
+                kind, reason = found[1], found[2] or found[1]
+            elif found and found[2]:
+                reason = reason or found[2]
+    plain = reason or next((text.splitlines()[0] for text in errors if text.strip()), "no reason is given")
+    return kind, _unwrapped(plain)[:REASON_LENGTH_MAX]
+
+
+def _unwrapped(reason: str) -> str:
+    """Return a sentence without the names of Java classes before it."""
+    return re.sub(r"^(?:[\w$]+\.)+\w+(?:Exception|Error|Throwable): ", "", reason).strip()
+
+
+def _errors(body: bytes) -> list[str]:
+    try:
+        return msgspec.json.decode(body, type=_Errors).errors
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return []
+
+
+def _without_query(location: str) -> str:
+    """Return where a redirect points to, without what may be secret in it."""
+    parts = urlsplit(location)
+    return (
+        f"{parts.scheme}://{parts.hostname or ''}{f':{parts.port}' if parts.port else ''}{parts.path}"
+        if parts.scheme
+        else parts.path
+    )

@@ -1,0 +1,83 @@
+"""Which job it is: Flink's ids name one submission, and several jobs may have one name.
+
+A job is known by the label ``surescale.job`` among its own parameters (``pipeline.global-job-parameters``), else by its name. It
+must be the only live job of the cluster with it; otherwise the name is ambiguous, and the job may only be observed.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from contracts.ids import JobId, job_id
+from contracts.modes import AMBIGUOUS_LABEL, LABEL_PREFIX
+from engines.flink.answers import JobDetail, JobEntry
+from engines.flink.graph import is_over
+
+JOB_LABEL = "surescale.job"
+NAME_LENGTH_MAX = 200
+LABEL_LENGTH_MAX = 256
+_UNSAFE = re.compile(r"[/\\]")
+_ID_LENGTH = 8  # of a Flink job id behind an ambiguous name
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """A live job and the name we know it by.
+
+    Attributes:
+        flink_job: Flink's id of this submission; the job's epoch.
+        job: ``cluster/name``.
+        engine_name: the name in Flink.
+        labels: the author's, and ours that says why the name is ambiguous.
+        ambiguous: in one sentence, why the job may only be observed; empty if it is the only one of its name.
+    """
+
+    flink_job: str
+    job: JobId
+    engine_name: str
+    labels: Mapping[str, str]
+    ambiguous: str = ""
+
+
+def labels_of(parameters: Mapping[str, str]) -> dict[str, str]:
+    """Return the labels among a job's parameters. Its other parameters stay unread: they may hold secrets."""
+    return {key: value[:LABEL_LENGTH_MAX] for key, value in sorted(parameters.items()) if key.startswith(LABEL_PREFIX)}
+
+
+def safe_name(name: str) -> str:
+    """Return a name as a part of a job id: slashes and what cannot be printed become ``_``."""
+    kept = "".join(letter if letter.isprintable() else "_" for letter in _UNSAFE.sub("_", name))
+    return kept.strip()[:NAME_LENGTH_MAX] or "_"
+
+
+def identify(cluster: str, jobs: Iterable[JobEntry], parameters: Mapping[str, Mapping[str, str]]) -> dict[str, Identity]:
+    """Return the identity of every live job, by Flink's job id.
+
+    Args:
+        cluster: its name in the settings.
+        jobs: all jobs that Flink lists; ended ones are left out.
+        parameters: of each live job, by Flink's job id; missing ones have no label.
+    """
+    live = [entry for entry in jobs if not is_over(entry.state)]
+    labels = {entry.jid: labels_of(parameters.get(entry.jid, {})) for entry in live}
+    names = {entry.jid: safe_name(labels[entry.jid].get(JOB_LABEL) or entry.name) for entry in live}
+    count = Counter(names.values())
+    return {entry.jid: _identity(cluster, entry, names[entry.jid], labels[entry.jid], count) for entry in live}
+
+
+def attempt_of(detail: JobDetail) -> int | None:
+    """Return the number of the job's execution graph: when it was made, in milliseconds; None while there is none.
+
+    Flink makes a new one for every restart and every rescale, and all subtasks count from 0 in it. Each subtask's own ``attempt``
+    says something else: how often that subtask was started within the graph.
+    """
+    return detail.timestamps.get("CREATED", 0) or None
+
+
+def _identity(cluster: str, entry: JobEntry, name: str, labels: dict[str, str], count: Mapping[str, int]) -> Identity:
+    if count[name] == 1:
+        return Identity(entry.jid, job_id(cluster, name), entry.name, labels)
+    reason = f"{count[name]} jobs are named {name!r}; give each its own label {JOB_LABEL}"
+    own_name = f"{name}~{safe_name(entry.jid[:_ID_LENGTH])}"
+    return Identity(entry.jid, job_id(cluster, own_name), entry.name, labels | {AMBIGUOUS_LABEL: reason}, reason)

@@ -1,0 +1,161 @@
+"""What a Kafka broker tells of consumer groups: their members, what each is assigned, and how far the group has committed."""
+
+import re
+from collections.abc import Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from dataclasses import dataclass
+from typing import Literal
+
+from confluent_kafka import (
+    ConsumerGroupState,
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
+from confluent_kafka.admin import ConsumerGroupDescription  # type: ignore[attr-defined]
+
+from contracts.errors import SurescaleError
+from contracts.settings import RoadSettings
+from engines.kafka.offsets import ANSWER_TIMEOUT_S, Partition
+from runtime.kafka import admin_client
+
+GroupState = Literal["stable", "rebalancing", "empty", "dead"]
+_STATES: dict[ConsumerGroupState, GroupState] = {
+    ConsumerGroupState.STABLE: "stable",
+    ConsumerGroupState.EMPTY: "empty",
+    ConsumerGroupState.DEAD: "dead",
+}
+_REFUSALS = frozenset({KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED})
+_ABSENT = frozenset({KafkaError.GROUP_ID_NOT_FOUND})
+_LAST_NUMBER = re.compile(r"(\d+)\D*$")
+
+
+class GroupsUnknown(SurescaleError):
+    """The broker does not tell; the message names it and the fix, in one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One consumer of a group."""
+
+    id: str
+    client_id: str
+    host: str
+    partitions: frozenset[Partition]
+
+    def filled_in(self, template: str) -> str:
+        """Return a template with this member's ``{host}`` and ``{number}``, the last number in its client id."""
+        number = _LAST_NUMBER.search(self.client_id)
+        return template.format(host=self.host, number=number[1] if number else "")
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSeen:
+    """A consumer group now.
+
+    Attributes:
+        members: sorted by client id and member id.
+        assignor: how partitions are dealt out, e.g. ``range``.
+        committed: the offset of the next record by partition; partitions without a commit are missing.
+    """
+
+    group: str
+    state: GroupState
+    members: tuple[Member, ...]
+    assignor: str
+    committed: dict[Partition, int]
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """Topics that the group has committed or is assigned."""
+        assigned = {topic for member in self.members for topic, _ in member.partitions}
+        return frozenset(assigned | {topic for topic, _ in self.committed})
+
+
+class GroupReader:
+    """Asks one Kafka cluster. Thread-safe."""
+
+    def __init__(self, settings: RoadSettings, timeout_s: float = ANSWER_TIMEOUT_S) -> None:
+        """Connect to nothing yet.
+
+        Raises:
+            SettingsError: a file of the credentials cannot be read.
+        """
+        self._admin = admin_client(settings)
+        self._bootstrap, self._timeout_s = settings.bootstrap, timeout_s
+
+    def names(self) -> tuple[str, ...]:
+        """Return the ids of all groups that have members and that we may see, sorted.
+
+        Raises:
+            GroupsUnknown: the broker does not answer.
+        """
+        try:
+            listed = self._admin.list_consumer_groups(request_timeout=self._timeout_s).result(2 * self._timeout_s)
+        except (KafkaException, FutureTimeout) as error:
+            raise self._unknown(error, "list consumer groups") from None
+        absent = (ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD)
+        return tuple(sorted(each.group_id for each in listed.valid or () if each.state not in absent))
+
+    def look(self, groups: Sequence[str]) -> dict[str, GroupSeen]:
+        """Return the groups as they are now. One that does not exist is dead.
+
+        Raises:
+            GroupsUnknown: the broker does not answer, or does not let us ask.
+        """
+        asked = self._admin.describe_consumer_groups(list(groups), request_timeout=self._timeout_s)
+        described = {group: self._described(group, future) for group, future in asked.items()}
+        return {group: self._seen(group, found) for group, found in described.items()}
+
+    def _described(self, group: str, future: Future[ConsumerGroupDescription]) -> ConsumerGroupDescription | None:
+        try:
+            return future.result(2 * self._timeout_s)
+        except (KafkaException, FutureTimeout) as error:
+            if isinstance(error, KafkaException) and error.args[0].code() in _ABSENT:
+                return None
+            raise self._unknown(error, f"describe group {group}") from None
+
+    def _seen(self, group: str, found: ConsumerGroupDescription | None) -> GroupSeen:
+        if found is None:
+            return GroupSeen(group, "dead", (), "", {})
+        members = sorted(
+            (
+                Member(each.member_id, each.client_id, each.host.lstrip("/"), _partitions(each.assignment.topic_partitions))
+                for each in found.members
+            ),
+            key=lambda member: (member.client_id, member.id),
+        )
+        state: GroupState = _STATES.get(ConsumerGroupState(found.state), "rebalancing")
+        return GroupSeen(group, state, tuple(members), found.partition_assignor, self._committed(group))
+
+    def _committed(self, group: str) -> dict[Partition, int]:
+        try:
+            (future,) = self._admin.list_consumer_group_offsets(
+                [ConsumerGroupTopicPartitions(group)], request_timeout=self._timeout_s
+            ).values()
+            found = future.result(2 * self._timeout_s)
+        except (KafkaException, FutureTimeout) as error:
+            if isinstance(error, KafkaException) and error.args[0].code() in _ABSENT:
+                return {}
+            raise self._unknown(error, f"read the offsets of group {group}") from None
+        return {(each.topic, each.partition): each.offset for each in found.topic_partitions or () if each.offset >= 0}
+
+    def _unknown(self, error: Exception, what: str) -> GroupsUnknown:
+        where = f"Kafka at {self._bootstrap}, which the groups read,"
+        if isinstance(error, KafkaException):
+            problem: KafkaError = error.args[0]
+            if problem.code() in _REFUSALS:
+                return GroupsUnknown(f"{where} does not let us {what}; grant DESCRIBE on it to the user of the monitor")
+            reason = problem.str()
+        else:
+            reason = "no answer in time"
+        return GroupsUnknown(
+            f"{where} does not answer when asked to {what} ({reason}); set SURESCALE_SOURCE_BOOTSTRAP to brokers that the "
+            "monitor reaches, and SURESCALE_SOURCE_KAFKA_... to its credentials"
+        )
+
+
+def _partitions(assigned: Sequence[TopicPartition]) -> frozenset[Partition]:
+    return frozenset((each.topic, each.partition) for each in assigned)

@@ -1,0 +1,149 @@
+"""Reads the file that says which consumer groups form a job, what they read and write, and how their workers are started.
+
+[shop]                                    # a job
+mode = "act"                              # act, advise or observe; settings of the job win
+
+[shop.groups.parse]                       # a task of it: one consumer group
+group = "shop-parse"                      # the group's id; the task's name, if left out
+reads = ["orders"]                        # topics; what the group has committed or is assigned, if left out
+writes = ["parsed"]                       # topics; a group that reads one of them comes after this one
+metrics = "http://{host}:9400/metrics"    # of one member; {host}, and {number}: the last number in its client id
+busy = "worker_busy_seconds_total"        # the counter there of seconds spent on records
+
+[shop.groups.parse.workers]               # for the actuator `processes`
+command = ["python", "parse.py", "--index", "{index}", "--port", "{port}"]
+health = "http://127.0.0.1:{port}/health"
+start = 1                                 # workers, until a command asks for another number
+drain_s = 20.0                            # from SIGTERM to SIGKILL
+
+The broker does not know who writes a topic, so ``writes`` cannot be found out. Without a file each group is a job of its own.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from contracts.errors import RecordRejected, SettingsError, reason_of
+from contracts.job_settings import Mode
+from contracts.messages import PlainName, TaskSpec
+from contracts.topology import topological_order
+
+_SETTING = "SURESCALE_GROUPS_FILE"
+_MEMBER_FIELDS = {"host": "h", "number": "1"}  # not the client id itself: a member could name any host in it
+_WORKER_FIELDS = {"index": "0", "port": "1"}
+Names = tuple[Annotated[str, Meta(min_length=1, max_length=249)], ...]
+
+
+class Workers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How the actuator ``processes`` starts and ends the workers of one group."""
+
+    command: Annotated[tuple[str, ...], Meta(min_length=1)]
+    health: str = ""
+    start: Annotated[int, Meta(ge=1, le=10_000)] = 1
+    drain_s: Annotated[float, Meta(gt=0, le=3_600)] = 20.0
+
+
+class Group(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One consumer group as a task."""
+
+    group: str = ""
+    reads: Names = ()
+    writes: Names = ()
+    metrics: str = ""
+    busy: str = ""
+    workers: Workers | None = None
+
+
+class _Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    groups: Annotated[dict[PlainName, Group], Meta(min_length=1, max_length=1_000)]
+    mode: Mode | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """One job. ``groups`` by task, in the order of the file."""
+
+    name: str
+    groups: dict[str, Group]
+    mode: Mode | None = None
+
+    def group_of(self, task: str) -> str:
+        """Return the id of a task's consumer group."""
+        return self.groups[task].group or task
+
+    def upstream(self, task: str, reads: frozenset[str]) -> tuple[str, ...]:
+        """Return the tasks that write what a task reads, in the order of the file. Topics it writes itself do not count."""
+        return tuple(other for other, group in self.groups.items() if other != task and reads.intersection(group.writes))
+
+
+def single(group: str) -> Chain:
+    """Return the job that a group without a file is."""
+    return Chain(group, {group: Group()})
+
+
+def read_chains(path: Path) -> dict[str, Chain]:
+    """Return the jobs of a file by name.
+
+    Raises:
+        SettingsError: it cannot be read or is not as it should be; names the field and the fix in one line.
+    """
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise SettingsError(f"{_SETTING}: {path} cannot be read ({reason_of(error)}); name a readable file") from None
+    decode = msgspec.json.decode if path.suffix == ".json" else msgspec.toml.decode
+    try:
+        jobs = decode(text, type=dict[PlainName, _Job])
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise SettingsError(f"{_SETTING}: {path}: {error}; docs/consumers.md shows the form") from None
+    chains = {name: Chain(name, dict(job.groups), job.mode) for name, job in jobs.items()}
+    for chain in chains.values():
+        _check(chain, path)
+    _check_groups_once(chains.values(), path)
+    return chains
+
+
+def _check(chain: Chain, path: Path) -> None:
+    writer: dict[str, str] = {}
+    for task, group in chain.groups.items():
+        where = f"{_SETTING}: {path}: {chain.name}.groups.{task}"
+        for topic in group.writes:
+            if writer.setdefault(topic, task) != task:
+                raise SettingsError(
+                    f"{where}.writes: {topic} is also written by {writer[topic]}, and nobody can tell their records apart; "
+                    "give each its own topic"
+                )
+        if bool(group.metrics) != bool(group.busy):
+            raise SettingsError(f"{where}: metrics and busy go together; set both, or neither")
+        _check_template(group.metrics, _MEMBER_FIELDS, f"{where}.metrics")
+        if group.workers is not None:
+            for part in (*group.workers.command, group.workers.health):
+                _check_template(part, _WORKER_FIELDS, f"{where}.workers")
+    tasks = [TaskSpec(task=task, upstream=chain.upstream(task, frozenset(group.reads))) for task, group in chain.groups.items()]
+    try:
+        topological_order(tasks)
+    except RecordRejected as rejected:
+        raise SettingsError(f"{_SETTING}: {path}: {chain.name}: {rejected.message}; a job must not read what it wrote") from None
+
+
+def _check_template(template: str, known: dict[str, str], where: str) -> None:
+    try:
+        template.format(**known)
+    except (KeyError, IndexError, ValueError):
+        names = " and ".join(f"{{{name}}}" for name in known)
+        raise SettingsError(f"{where}: {template!r}: only {names} can be filled in; write {{{{ for a brace") from None
+
+
+def _check_groups_once(chains: Iterable[Chain], path: Path) -> None:
+    seen: dict[str, str] = {}
+    for chain in chains:
+        for task in chain.groups:
+            here = f"{chain.name}.groups.{task}"
+            before = seen.setdefault(chain.group_of(task), here)
+            if before != here:
+                group = chain.group_of(task)
+                raise SettingsError(f"{_SETTING}: {path}: {here} and {before} are one group, {group}; name it once")

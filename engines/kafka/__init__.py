@@ -1,0 +1,1 @@
+"""What Kafka knows of the topics that a job reads."""

@@ -1,0 +1,257 @@
+"""Makes the workers that live the workers that are required: starts, starts again, drains. Safe to stop at any point.
+
+Everything that must be known afterwards is in the workforce's folder, so another process goes on where this one ended. What is
+kept in memory only makes things calmer: how often a worker failed lately, and since when it has not answered.
+"""
+
+import contextlib
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+from contracts.errors import reason_of
+from contracts.settings import RoadSettings
+from engines.groups.chains import Chain, Workers, read_chains
+from engines.processes import launch
+from engines.processes.workforce import FolderAway, Requirement, Worker, Workforce
+from runtime.backoff import Seldom
+from runtime.http import is_ok
+from runtime.ports import free_port
+
+STEADY_S = 10.0  # a worker that ended sooner after its start has failed to start
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 60.0
+ANSWERS_WITHIN_S = 60.0  # from the start to the first answer of the health address
+DRAIN_S = 20.0
+SILENT_S = 30.0  # without an answer a worker that has answered before is replaced
+SAY_EVERY_S = 60.0
+LOG_BYTES_MAX = 16 * 2**20
+_LOG_BYTES_SHOWN = 400
+_Slot = tuple[str, str, int]
+_log = logging.getLogger("surescale.workers")
+
+
+def _wall_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+@dataclass(slots=True)
+class _Past:
+    """What is remembered of one place for a worker."""
+
+    process: subprocess.Popen[bytes] | None = None  # started by us, to be reaped
+    failures: int = 0
+    not_before_ms: int = 0
+    started_ms: int = 0
+    answered_ms: int = 0
+
+
+@dataclass(slots=True)
+class Tender:
+    """Tends the workers of all jobs. Use it from one thread.
+
+    Attributes:
+        workforce: what is required and who lives.
+        chains: the jobs, by name.
+        folder: in which the commands are run.
+        workers_max: workers that the machine can hold.
+        now_ms: wall time.
+    """
+
+    workforce: Workforce
+    chains: Mapping[str, Chain]
+    folder: Path
+    workers_max: int
+    now_ms: Callable[[], int] = _wall_ms
+    _past: dict[_Slot, _Past] = field(default_factory=dict)
+    _seldom: Seldom = field(default_factory=lambda: Seldom(SAY_EVERY_S))
+    _seldom_strangers: Seldom = field(default_factory=lambda: Seldom(SAY_EVERY_S))
+
+    @classmethod
+    def of(cls, settings: RoadSettings) -> Self:
+        """Return what tends the workers that a role's settings name; they are run in the folder of the groups file.
+
+        Raises:
+            SettingsError: the groups file cannot be used.
+        """
+        file = Path(settings.groups_file).resolve()
+        workforce = Workforce(Path(settings.workers_folder).resolve(), settings.cluster)
+        return cls(workforce, read_chains(file), file.parent, settings.workers_max)
+
+    def tend(self) -> None:
+        """Do what can be done now. Does nothing while another process tends the same workers.
+
+        Raises:
+            FolderAway: the folder cannot be used.
+        """
+        with self.workforce.is_alone() as alone:
+            if not alone:
+                return
+            alive = {job: self.workforce.workers(job) for job in {*self.workforce.jobs(), *self.chains}}
+            self._name_strangers(alive)
+            room = self.workers_max - sum(map(len, alive.values())) - self._starting(alive)
+            for job, chain in self.chains.items():
+                required = self._required(chain)
+                room = self._tend_job(chain, required, [each for each in alive[job] if each.task in chain.groups], room)
+            for past in self._past.values():
+                if past.process is not None:
+                    past.process.poll()  # no zombies
+
+    def _required(self, chain: Chain) -> Requirement:
+        """Return what is asked for; a job that is new, and a task that is new in the file, begin as their author wants."""
+        required = self.workforce.requirement(chain.name)
+        if required is None:
+            return self.workforce.deploy(chain)
+        fresh = {
+            task: group.workers.start
+            for task, group in chain.groups.items()
+            if group.workers is not None and task not in required.counts
+        }
+        return (self.workforce.change(chain.name, required, fresh) if fresh else None) or required
+
+    def _starting(self, alive: Mapping[str, list[Worker]]) -> int:
+        """Return how many workers have been started and have not taken their lock yet."""
+        known = {(job, each.task, each.index) for job, found in alive.items() for each in found}
+        return sum(
+            past.process is not None and past.process.poll() is None and place not in known for place, past in self._past.items()
+        )
+
+    def _name_strangers(self, alive: Mapping[str, list[Worker]]) -> None:
+        """Name workers of jobs and tasks that the file no longer has. They are left alone: a slip in a file must stop nothing."""
+        known = {(job, task) for job, chain in self.chains.items() for task in chain.groups}
+        strangers = [f"{job}/{each.task} {each.index} (pid {each.pid})" for job, found in alive.items() for each in found
+                     if (job, each.task) not in known]  # fmt: skip
+        if strangers and self._seldom_strangers.is_time():
+            _log.warning(
+                "%d workers run whose group left SURESCALE_GROUPS_FILE, %s first; `surescale workers stop JOB` ends them",
+                len(strangers), sorted(strangers)[0],
+            )  # fmt: skip
+
+    def _tend_job(self, chain: Chain, required: Requirement, alive: list[Worker], room: int) -> int:
+        by_place = {(worker.task, worker.index): worker for worker in alive}
+        for worker in alive:
+            options = chain.groups[worker.task].workers
+            is_surplus = worker.index >= required.counts.get(worker.task, 0)
+            if is_surplus or worker.draining_ms is not None or self._is_ill(chain, worker):
+                self._drain(chain, worker, options.drain_s if options is not None else DRAIN_S)
+        for task, count in required.counts.items():
+            options = chain.groups[task].workers if task in chain.groups else None
+            if options is None:
+                continue
+            for index in range(count):
+                if (task, index) in by_place:
+                    continue
+                if room <= 0:
+                    if self._seldom.is_time():
+                        _log.warning("%s: %d workers run, no more fit; raise SURESCALE_WORKERS_MAX", chain.name, self.workers_max)
+                    return 0
+                room -= self._start(chain, task, index, options)
+        return room
+
+    # Start
+
+    def _start(self, chain: Chain, task: str, index: int, options: Workers) -> bool:
+        """Start a worker, unless it failed a moment ago; return whether it was started."""
+        past, now_ms = self._past.setdefault((chain.name, task, index), _Past()), self.now_ms()
+        self._note_end(chain, task, index, past, now_ms)
+        if now_ms < past.not_before_ms:
+            return False
+        self.workforce.forget_draining(chain.name, task, index)
+        path, log_path = (self.workforce.file(chain.name, task, index, suffix) for suffix in ("worker", "log"))
+        port = free_port()
+        filled = [part.format(index=index, port=port) for part in options.command]
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if log_path.exists() and log_path.stat().st_size > LOG_BYTES_MAX:
+                log_path.replace(log_path.with_suffix(".log.1"))
+            with log_path.open("ab") as log:
+                past.process = subprocess.Popen(
+                    [sys.executable, "-I", "-S", launch.__file__, str(path), str(port), *filled],
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    cwd=self.folder,
+                    start_new_session=True,  # it outlives us, and neither Ctrl-C nor our end reaches it
+                )
+        except OSError as error:
+            raise FolderAway(f"{path.parent}: cannot start a worker ({reason_of(error)}); check the folder") from None
+        past.started_ms, past.answered_ms = now_ms, 0
+        return True
+
+    def _note_end(self, chain: Chain, task: str, index: int, past: _Past, now_ms: int) -> None:
+        """Take account of how the last worker in this place ended, if we started it: one that fails at once is not hurried."""
+        if past.process is None:
+            return
+        code = past.process.poll()
+        if code is None:  # it starts, and has not taken its lock yet
+            past.not_before_ms = now_ms + round(FIRST_PAUSE_S * 1000)
+            return
+        past.process = None
+        if self.workforce.file(chain.name, task, index, "draining").exists() or code == launch.RUNS_ALREADY:
+            past.failures = 0
+            return
+        ran_s = (now_ms - past.started_ms) / 1000
+        past.failures = past.failures + 1 if ran_s < STEADY_S else 1
+        pause_s = min(FIRST_PAUSE_S * 2 ** (past.failures - 1), LONGEST_PAUSE_S)
+        past.not_before_ms = now_ms + round(pause_s * 1000)
+        words = f"exit code {code}" if code >= 0 else f"signal {signal.Signals(-code).name}"
+        last = _last_line(self.workforce.file(chain.name, task, index, "log"))
+        _log.warning(
+            "%s: worker %s %d ended by itself after %.0f s with %s; it is started again in %.1f s. It said last: %s",
+            chain.name, task, index, ran_s, words, pause_s, last or "nothing",
+        )  # fmt: skip
+
+    # Health and end
+
+    def answers(self, chain: Chain, worker: Worker) -> bool:
+        """Return whether a worker is up: its health address answers, or it has none."""
+        options = chain.groups[worker.task].workers
+        if options is None or not options.health or not worker.pid:
+            return bool(worker.pid)
+        return is_ok(options.health.format(index=worker.index, port=worker.port))
+
+    def _is_ill(self, chain: Chain, worker: Worker) -> bool:
+        options = chain.groups[worker.task].workers
+        if options is None or not options.health:
+            return False
+        past, now_ms = self._past.setdefault((chain.name, worker.task, worker.index), _Past()), self.now_ms()
+        if self.answers(chain, worker):
+            past.answered_ms = now_ms
+            return False
+        since_ms, patience_s = (past.answered_ms, SILENT_S) if past.answered_ms else (worker.started_ms, ANSWERS_WITHIN_S)
+        is_ill = bool(worker.started_ms) and now_ms - since_ms > patience_s * 1000
+        if is_ill and worker.draining_ms is None:
+            _log.warning("%s: worker %s %d does not answer; it is replaced", chain.name, worker.task, worker.index)
+        return is_ill
+
+    def _drain(self, chain: Chain, worker: Worker, drain_s: float) -> None:
+        """Ask a worker to end, once; kill it and its children when its time is up."""
+        if not worker.pid:  # it takes its lock at this moment: the next look knows it
+            return
+        now_ms = self.now_ms()
+        if worker.draining_ms is None:
+            self.workforce.note_draining(chain.name, worker, now_ms)
+            _signal(worker.pid, signal.SIGTERM)
+        elif now_ms - worker.draining_ms > drain_s * 1000:
+            _log.warning("%s: worker %s %d did not end in time, so it is killed", chain.name, worker.task, worker.index)
+            _signal(worker.pid, signal.SIGKILL, group=True)
+
+
+def _signal(pid: int, number: signal.Signals, *, group: bool = False) -> None:
+    # It held its lock a moment ago, so the process id is still its own.
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(pid, number) if group else os.kill(pid, number)
+
+
+def _last_line(path: Path) -> str:
+    with contextlib.suppress(OSError), path.open("rb") as log:
+        log.seek(max(0, log.seek(0, os.SEEK_END) - _LOG_BYTES_SHOWN))
+        lines = log.read().decode(errors="replace").splitlines()
+        return lines[-1] if lines else ""
+    return ""

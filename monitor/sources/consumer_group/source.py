@@ -1,0 +1,136 @@
+"""Consumer groups of one Kafka cluster as a source, through Kafka's Admin API."""
+
+import socket
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from contracts.messages import ClusterTopology, EngineEvent, Host, HourlyLoad, JobTopology
+from contracts.topics import own_groups
+from engines.groups.broker import GroupReader, GroupsUnknown
+from engines.groups.chains import Chain, read_chains, single
+from engines.kafka.offsets import TopicOffsets
+from engines.processes.capabilities import PROCESSES, WATCHED
+from engines.processes.workforce import FolderAway, Requirement, Workforce
+from monitor.event_log import EventLog
+from monitor.minutes import Clock, Keepers, WallClock
+from monitor.settings import MonitorSettings
+from monitor.sources.base import FinishedMinute, SourceAway, UnknownJob
+from monitor.sources.consumer_group.job import ChainJob
+
+
+class ConsumerGroupSource:
+    """The jobs of the groups file; without one, every group that has members. Thread-safe. Each job has a keeper."""
+
+    def __init__(
+        self, settings: MonitorSettings, clock: Callable[[threading.Event], Clock] = WallClock, speed: float = 1.0
+    ) -> None:
+        """Read the groups file; connect to nothing yet.
+
+        Args:
+            settings: which Kafka, which jobs, and what the actuator is.
+            clock: makes the clock of a keeper; its waiting ends when the event is set.
+            speed: milliseconds of that clock in one of the wall's.
+
+        Raises:
+            SettingsError: the file or the credentials cannot be used.
+        """
+        self._settings, self._clock, self._speed = settings, clock, speed
+        self._groups, self._broker = GroupReader(settings.source_kafka()), TopicOffsets(settings.source_kafka())
+        self._chains = read_chains(Path(settings.groups_file)) if settings.groups_file else None
+        self._workforce = Workforce(Path(settings.workers_folder), settings.cluster) if settings.workers_folder else None
+        self._own = own_groups(settings.topic_prefix, settings.cluster)
+        self._events = EventLog(settings.cluster)
+        self._lock = threading.Lock()
+        self._live: dict[str, Chain] = {}
+        self._keepers = Keepers(lambda job: self.follow(job).look, clock)
+        self._followed: dict[str, ChainJob] = {}
+        self._version: tuple[tuple[Host, ...], int] = ((), 0)
+
+    @property
+    def is_finite(self) -> bool:
+        """Return False: a cluster has no end."""
+        return False
+
+    def jobs(self) -> list[str]:
+        """Return the jobs that are to be watched."""
+        chains = self._chains
+        if chains is None:
+            try:
+                chains = {_plain(group): single(group) for group in self._groups.names() if group not in self._own}
+            except GroupsUnknown as problem:
+                raise SourceAway(str(problem)) from None
+        live = {f"{self._settings.cluster}/{name}": chain for name, chain in chains.items() if self._settings.watches(name)}
+        with self._lock:
+            self._live = live
+        return sorted(live)
+
+    def minutes(self, job: str, after_ms: int) -> list[FinishedMinute]:
+        """Return the minutes that are kept; waits half a second for one."""
+        return self._keepers.minutes(job, after_ms)
+
+    def end_of(self, last: JobTopology) -> JobTopology | None:
+        """Return nothing: a group without members may have some again."""
+        return None
+
+    def load_history(self, job: str) -> tuple[HourlyLoad, ...]:
+        """Return nothing: offsets have no past."""
+        self._chain(job)
+        return ()
+
+    def cluster_topology(self) -> ClusterTopology:
+        """Return this machine with its room for workers, if there is an actuator, and what that can do."""
+        hosts: tuple[Host, ...] = ()
+        if self._workforce is not None:
+            try:
+                running = sum(len(self._workforce.workers(job)) for job in self._workforce.jobs())
+            except FolderAway as away:
+                raise SourceAway(str(away)) from None
+            most = self._settings.workers_max
+            hosts = (Host(host=socket.gethostname(), slots=most, free_slots=max(0, most - running)),)
+        now_ms = time.time_ns() // 1_000_000
+        with self._lock:
+            if self._version[0] != hosts or not self._version[1]:
+                self._version = (hosts, now_ms)
+            version = self._version[1]
+        engine = PROCESSES if self._settings.actuator_kind == "processes" else WATCHED
+        return ClusterTopology(cluster=self._settings.cluster, version=version, at_ms=version, hosts=hosts, engine=engine)
+
+    def events(self, after_id: str) -> list[EngineEvent]:
+        """Return what happened after an event, as far as the looks have shown."""
+        return self._events.after(after_id)
+
+    def follow(self, job: str) -> ChainJob:
+        """Return what looks at a job; its keeper looks in one thread.
+
+        Raises:
+            UnknownJob: there is no such job.
+        """
+        chain = self._chain(job)
+        with self._lock:
+            if job not in self._followed:
+                clock = self._clock(threading.Event())
+                self._followed[job] = ChainJob(
+                    job, chain, self._groups, self._broker, self._requirement, self._events, clock, self._speed
+                )
+            return self._followed[job]
+
+    def close(self) -> None:
+        """Stop looking."""
+        self._keepers.close()
+
+    def _chain(self, job: str) -> Chain:
+        with self._lock:
+            chain = self._live.get(job)
+        if chain is None:
+            raise UnknownJob(f"there is no job {job!r}: name it in SURESCALE_GROUPS_FILE, or start its consumers")
+        return chain
+
+    def _requirement(self, name: str) -> Requirement | None:
+        return self._workforce.requirement(name) if self._workforce is not None else None
+
+
+def _plain(group: str) -> str:
+    """Return a group's id as the name of a job, which becomes a part of ids and addresses."""
+    return "".join(letter if letter.isprintable() and letter not in "/\\" else "_" for letter in group)

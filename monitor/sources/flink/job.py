@@ -1,0 +1,307 @@
+"""Looks at one Flink job: its graph and state, the counters of each subtask, what waits in Kafka, what happened to it."""
+
+import logging
+import statistics
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from contracts.messages import EventKind, JobTopology, TaskSample, TaskSpec
+from engines.flink.answers import CheckpointConfig, Checkpoints, JobDetail, Metric, Requirements
+from engines.flink.client import PRIMING_S, FlinkClient
+from engines.flink.errors import FlinkProblem, NotAdaptive
+from engines.flink.graph import checkpointing_of, is_over, runs, state_of, tasks_of
+from engines.flink.identity import Identity, attempt_of
+from engines.flink.requirements import requirement_id, wanted
+from engines.kafka.offsets import OffsetsUnknown, TopicOffsets
+from monitor.event_log import changes
+from monitor.minutes import Clock, Look
+from monitor.sources.base import SourceAway, UnknownJob
+from monitor.sources.flink.backlog import Backlog, SourceBacklog, positions_named
+from monitor.sources.flink.events import FlinkEvents
+from monitor.sources.flink.rescales import Rescales
+from monitor.sources.flink.samples import Starts, samples_of
+from runtime.backoff import Seldom
+
+ENGINE = "flink"
+MEASURED_MAX = 5
+"""So many past rescales say how long the next one will stop the job."""
+_log = logging.getLogger("surescale.monitor")
+
+
+@dataclass(slots=True)
+class _Epoch:
+    """What is remembered of one submission of the job, by Flink's id of it."""
+
+    identity: Identity
+    rescales: Rescales
+    checkpoint_config: CheckpointConfig | None = None
+    attempt: int = 0
+    parallelism: dict[str, int] = field(default_factory=dict)  # that ran last
+    required: dict[str, int] = field(default_factory=dict)
+    starts: Starts = field(default_factory=Starts)
+    names: dict[str, tuple[str, ...]] = field(default_factory=dict)  # metrics of positions, by source vertex
+    backlogs: dict[str, SourceBacklog] = field(default_factory=dict)
+    partitions: dict[str, int] = field(default_factory=dict)
+
+
+class FlinkJob:
+    """Looks at one job, through upgrades: a new submission under the same name is a new epoch. For one thread."""
+
+    def __init__(
+        self,
+        job: str,
+        find: Callable[[str], Identity | None],
+        client: FlinkClient,
+        broker: TopicOffsets,
+        events: FlinkEvents,
+        clock: Clock,
+    ) -> None:
+        """``find`` returns the live job of a name; ``broker`` is asked for the topics that sources read."""
+        self._job, self._find = job, find
+        self._client, self._broker, self._events, self._clock = client, broker, events, clock
+        self._epoch: _Epoch | None = None
+        self._topology: JobTopology | None = None
+        self._still_ms: deque[int] = deque(maxlen=MEASURED_MAX)
+        self._seldom = Seldom()
+
+    def look(self) -> Look:
+        """Look at the job; takes as many requests as it has vertices, and about six more.
+
+        Raises:
+            SourceAway: no usable answer, or the job restarted during the look.
+            UnknownJob: there is no such live job.
+        """
+        try:
+            identity = self._find(self._job)
+            if identity is None:
+                self._note_end()
+                raise UnknownJob(f"Flink has no live job {self._job!r}")
+            if self._epoch is None or self._epoch.identity.flink_job != identity.flink_job:
+                flink_job = identity.flink_job
+                self._epoch = _Epoch(identity, Rescales(self._job, flink_job, self._client, self._events, self._still_ms))
+            self._epoch.identity = identity
+            return self._look_at(self._epoch)
+        except FlinkProblem as problem:
+            raise SourceAway(str(problem)) from None
+
+    def _look_at(self, epoch: _Epoch) -> Look:
+        flink_job = epoch.identity.flink_job
+        detail = self._client.job(flink_job)  # makes Flink fetch the figures
+        primed_s = time.monotonic()
+        if is_over(detail.state):
+            raise SourceAway(f"job {self._job} is {detail.state}")
+        requirements = self._requirements(flink_job)
+        checkpoints = self._checkpoints(epoch)
+        self._note_ends(epoch)
+        # In the wall's time, whatever the clock: Flink takes as long. Nobody waits for this thread at shutdown.
+        time.sleep(max(0.0, PRIMING_S - (time.monotonic() - primed_s)))
+        tasks = tasks_of(detail, requirements, last=epoch.parallelism, partitions=epoch.partitions)
+        samples = self._samples(epoch, detail, tasks) if detail.state == "RUNNING" else []
+        self._note_changes(epoch, detail, tasks, requirements, checkpoints)
+        topology = self._topology_of(epoch, detail, tasks, requirements, checkpoints)
+        return Look(topology, tuple(samples))
+
+    # --- figures
+
+    def _samples(self, epoch: _Epoch, detail: JobDetail, tasks: tuple[TaskSpec, ...]) -> list[TaskSample]:
+        attempt = attempt_of(detail) or 0
+        found: list[TaskSample] = []
+        for spec in tasks:
+            if spec.state == "finished":
+                continue
+            vertex = self._client.vertex(detail.jid, spec.task)
+            now_ms = self._clock.now_ms()
+            own = samples_of(self._job, attempt, spec, vertex, epoch.starts, now_ms)
+            if not spec.upstream:
+                own = _with_backlog(own, self._backlog(epoch, spec.task, _as_of_ms(own, now_ms)))
+            found += own
+        if attempt_of(self._client.job(detail.jid)) != attempt:
+            raise SourceAway(f"job {self._job} restarted during the look")
+        return found
+
+    def _backlog(self, epoch: _Epoch, vertex: str, as_of_ms: int) -> Backlog | None:
+        """Return what arrived and what waits at a source; None if it does not read Kafka, or its broker does not tell."""
+        metrics = self._positions(epoch, vertex)
+        if not metrics:
+            return None
+        topics = {topic for topic, _, _ in positions_named(metrics).values()}
+        backlog = epoch.backlogs.setdefault(vertex, SourceBacklog(self._broker))
+        try:
+            if not topics <= backlog.topics:
+                backlog.note_ends(topics, self._clock.now_ms())
+            found = backlog.look(metrics, as_of_ms)
+        except OffsetsUnknown as problem:
+            self._say(problem)
+            return None
+        epoch.partitions[vertex] = max(1, found.partitions)
+        if sum(kind == "current" for _, _, kind in positions_named(metrics).values()) < found.partitions:
+            epoch.names.pop(vertex, None)  # a partition was added, or its reader has read nothing yet
+        return found
+
+    def _positions(self, epoch: _Epoch, vertex: str) -> Mapping[str, Metric]:
+        flink_job = epoch.identity.flink_job
+        for _ in range(2):
+            names = epoch.names.get(vertex)
+            if names is None:
+                names = tuple(sorted(positions_named(self._client.metric_names(flink_job, vertex))))
+            if not names:
+                return {}
+            metrics = self._client.metrics(flink_job, vertex, names)
+            if metrics:
+                epoch.names[vertex] = names
+                return metrics
+            epoch.names.pop(vertex, None)  # one of the names is gone, and with it the whole answer
+        return {}
+
+    def _note_ends(self, epoch: _Epoch) -> None:
+        """Ask for the ends at the time at which Flink fetches its figures."""
+        for backlog in epoch.backlogs.values():
+            if not backlog.topics:
+                continue
+            try:
+                backlog.note_ends(backlog.topics, self._clock.now_ms())
+            except OffsetsUnknown as problem:
+                self._say(problem)
+
+    def _say(self, problem: OffsetsUnknown) -> None:
+        if self._seldom.is_time():
+            _log.warning("%s: demand is unknown, so the job is held: %s", self._job, problem, extra={"job": self._job})
+
+    # --- topology
+
+    def _topology_of(
+        self,
+        epoch: _Epoch,
+        detail: JobDetail,
+        tasks: tuple[TaskSpec, ...],
+        requirements: Requirements | None,
+        checkpoints: Checkpoints,
+    ) -> JobTopology:
+        if not tasks:
+            raise SourceAway(f"job {self._job} has no graph yet")
+        now_ms, identity = self._clock.now_ms(), epoch.identity
+        topology = JobTopology(
+            job=self._job,
+            version=now_ms,
+            at_ms=now_ms,
+            tasks=tasks,
+            attempt=attempt_of(detail) or epoch.attempt,
+            state=state_of(detail.state),
+            engine=ENGINE,
+            epoch=identity.flink_job,
+            requirement_id=requirement_id(requirements) if requirements is not None else "",
+            engine_name=identity.engine_name,
+            labels=dict(identity.labels),
+            checkpointing=checkpointing_of(self._checkpoint_config(epoch), checkpoints),
+            restart_ms=round(statistics.median(self._still_ms)) if self._still_ms else None,
+        )
+        before = self._topology
+        if before is not None and _lasting(before) == _lasting(topology):
+            topology = msgspec.structs.replace(topology, version=before.version)
+        self._topology = topology
+        return topology
+
+    def _requirements(self, flink_job: str) -> Requirements | None:
+        try:
+            return self._client.requirements(flink_job)
+        except NotAdaptive:
+            return None
+
+    def _checkpoint_config(self, epoch: _Epoch) -> CheckpointConfig:
+        if epoch.checkpoint_config is None:
+            epoch.checkpoint_config = self._client.checkpoint_config(epoch.identity.flink_job)
+        return epoch.checkpoint_config
+
+    # --- events
+
+    def _checkpoints(self, epoch: _Epoch) -> Checkpoints:
+        found = self._client.checkpoints(epoch.identity.flink_job)
+        self._events.add_checkpoints(self._job, epoch.identity.flink_job, found)
+        return found
+
+    def _note_changes(
+        self,
+        epoch: _Epoch,
+        detail: JobDetail,
+        tasks: tuple[TaskSpec, ...],
+        requirements: Requirements | None,
+        checkpoints: Checkpoints,
+    ) -> None:
+        labels = {spec.task: spec.label for spec in tasks}
+        flink_job = epoch.identity.flink_job
+        self._events.add("job_started", f"started:{flink_job}", max(0, detail.start_time), job=self._job, detail=flink_job)
+        self._events.add_exceptions(self._job, flink_job, self._client.exceptions(flink_job))
+        required = wanted(requirements or {})
+        if epoch.required and required != epoch.required:
+            now_ms, what = self._clock.now_ms(), changes(_named(epoch.required, labels), _named(required, labels))
+            self._events.add("requirement_changed", f"required:{flink_job}:{now_ms}", now_ms, job=self._job, detail=what)
+        epoch.required = required
+        if not runs(detail):
+            return
+        running, attempt = {spec.task: spec.parallelism for spec in tasks}, attempt_of(detail) or 0
+        if attempt != epoch.attempt:
+            self._note_graph(epoch, detail, labels, running, checkpoints)
+        epoch.attempt, epoch.parallelism = attempt, running
+
+    def _note_graph(
+        self,
+        epoch: _Epoch,
+        detail: JobDetail,
+        labels: Mapping[str, str],
+        running: Mapping[str, int],
+        checkpoints: Checkpoints,
+    ) -> None:
+        """Note what has made a new graph: a rescale, as Flink remembers it or as it shows, or a restart."""
+        restored = checkpoints.latest.restored
+        since = f"from checkpoint {restored.id}" if restored is not None else "without a checkpoint"
+        if epoch.rescales.ask(labels, since) or not epoch.attempt:
+            return
+        what = changes(_named(epoch.parallelism, labels), _named(running, labels))
+        if what:
+            epoch.rescales.measure(detail, checkpoints)
+        flink_job, attempt = epoch.identity.flink_job, attempt_of(detail) or 0
+        kind: EventKind = "rescaled" if what else "job_restarted"
+        told = f"{what or 'restarted'}, {since}"
+        self._events.add(kind, f"graph:{flink_job}:{attempt}", attempt, job=self._job, detail=told)
+
+    def _note_end(self) -> None:
+        """Note how the job's last submission ended, if Flink still remembers it."""
+        if self._epoch is None:
+            return
+        flink_job, self._epoch = self._epoch.identity.flink_job, None
+        # Asked of the list: Flink keeps the answer on a single job for a while, so there it may still run.
+        ended = next((entry for entry in self._client.jobs() if entry.jid == flink_job and is_over(entry.state)), None)
+        if ended is not None:
+            kind: EventKind = "job_failed" if state_of(ended.state) == "failed" else "job_stopped"
+            self._events.add(kind, f"ended:{flink_job}", max(0, ended.end_time), job=self._job, detail=ended.state)
+
+
+def _with_backlog(samples: list[TaskSample], backlog: Backlog | None) -> list[TaskSample]:
+    """Put a source's backlog into the first of its samples; the others have none of it, so that the sum is right."""
+    if backlog is None:
+        return samples
+    return [
+        msgspec.structs.replace(
+            sample,
+            arrived_records=backlog.arrived if not at else 0,
+            queued_records=None if backlog.waiting is None else backlog.waiting if not at else 0,
+        )
+        for at, sample in enumerate(samples)
+    ]
+
+
+def _as_of_ms(samples: list[TaskSample], now_ms: int) -> int:
+    return min((each.as_of_ms for each in samples if each.as_of_ms is not None), default=now_ms)
+
+
+def _named(parallelism: Mapping[str, int], labels: Mapping[str, str]) -> list[tuple[str, int]]:
+    return [(labels.get(task, task), count) for task, count in parallelism.items()]
+
+
+def _lasting(topology: JobTopology) -> JobTopology:
+    """Return a topology without what changes all the time."""
+    return msgspec.structs.replace(topology, version=0, at_ms=0, checkpointing=None)

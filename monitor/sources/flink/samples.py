@@ -1,0 +1,105 @@
+"""Flink's counters of each subtask -> samples, with the time at which each was true.
+
+Flink answers with figures that its last fetch brought, up to ten seconds old, and does not say so. But the busy, idle and
+back-pressured time of a subtask add up to the time since it started. So what they grew by between two looks is the time that the
+figures cover, and the moment of the start is at most the present time less that sum: the more often one looks, the closer.
+"""
+
+from dataclasses import dataclass, field
+
+from contracts.messages import Received, TaskSample, TaskSpec
+from engines.flink.answers import IoMetrics, Subtask, VertexDetail, known
+
+Key = tuple[str, int, int]
+"""Vertex, subtask, and the subtask's own attempt."""
+
+
+@dataclass(slots=True)
+class _Run:
+    attempt: int  # the subtask's own
+    started_ms: int
+    busy_ms: int = 0
+
+
+@dataclass(slots=True)
+class Starts:
+    """When the subtasks of a job's present execution graph started, as far as is known: never too early."""
+
+    attempt: int = 0
+    _runs: dict[tuple[str, int], _Run] = field(default_factory=dict)
+
+    def busy_ms(self, key: Key, busy_ms: int | None) -> int | None:
+        """Return the busy time, which never falls, of a subtask that ``as_of_ms`` was asked about.
+
+        Flink computes it as what is left of the time since the start, and it sometimes falls by a tenth of a second. Whoever
+        reads counters takes a fall for a fresh start.
+        """
+        if busy_ms is None:
+            return None
+        run = self._runs[key[:2]]
+        run.busy_ms = max(busy_ms, run.busy_ms)
+        return run.busy_ms
+
+    def as_of_ms(self, attempt: int, key: Key, ran_ms: int | None, now_ms: int) -> int | None:
+        """Return when a subtask's figures were true; None if it does not tell how long it has run."""
+        if attempt != self.attempt:
+            self.attempt, self._runs = attempt, {}
+        run = self._runs.get(key[:2])
+        if run is None or run.attempt != key[2]:
+            run = self._runs[key[:2]] = _Run(key[2], now_ms)
+        if ran_ms is None:
+            return None
+        run.started_ms = min(run.started_ms, now_ms - ran_ms)
+        return run.started_ms + ran_ms
+
+
+def samples_of(job: str, attempt: int, spec: TaskSpec, vertex: VertexDetail, starts: Starts, now_ms: int) -> list[TaskSample]:
+    """Return a sample of each subtask whose figures Flink has fetched.
+
+    Args:
+        job: its id.
+        attempt: number of the execution graph.
+        spec: the task.
+        vertex: its subtasks.
+        starts: of the job, brought up to date.
+        now_ms: when Flink was asked.
+    """
+    return [
+        _sample(job, attempt, spec, vertex, subtask, starts, now_ms)
+        for subtask in vertex.subtasks
+        if subtask.status == "RUNNING" and subtask.metrics.is_complete
+    ]
+
+
+def _sample(
+    job: str, attempt: int, spec: TaskSpec, vertex: VertexDetail, subtask: Subtask, starts: Starts, now_ms: int
+) -> TaskSample:
+    metrics, key = subtask.metrics, (vertex.id, subtask.subtask, subtask.attempt)
+    as_of_ms = starts.as_of_ms(attempt, key, _ran_ms(metrics), now_ms)
+    read, written = known(metrics.read_records) or 0, known(metrics.write_records) or 0
+    # Some sources do not count what they read. What they let in is then what they wrote.
+    records_in = written if not spec.upstream and not read else read
+    return TaskSample(
+        job=job,
+        task=spec.task,
+        subtask=subtask.subtask,
+        attempt=attempt,
+        sampled_at_ms=now_ms,
+        records_in=records_in,
+        records_out=written,
+        bytes_in=known(metrics.read_bytes) or 0,
+        bytes_out=known(metrics.write_bytes) or 0,
+        busy_ms=starts.busy_ms(key, known(metrics.accumulated_busy_time)),
+        idle_ms=known(metrics.accumulated_idle_time),
+        backpressured_ms=known(metrics.accumulated_backpressured_time),
+        queued_records=None,
+        parallelism=max(1, vertex.parallelism),
+        received=(Received(task=spec.upstream[0], records=records_in),) if len(spec.upstream) == 1 else (),
+        as_of_ms=as_of_ms,
+    )
+
+
+def _ran_ms(metrics: IoMetrics) -> int | None:
+    parts = [known(metrics.accumulated_busy_time), known(metrics.accumulated_idle_time)]
+    parts.append(known(metrics.accumulated_backpressured_time))
+    return None if None in parts else sum(each for each in parts if each is not None)

@@ -1,0 +1,112 @@
+"""The limits of one job as arrays: what guardrails and plan read of settings, topology and calendar."""
+
+from collections import defaultdict
+from dataclasses import dataclass
+from math import gcd
+
+import numpy as np
+
+from contracts.job_limits import STEP, Bounds, backlog_hold_minutes, bounds_of, step_down, step_up
+from contracts.job_settings import JobSettings
+from contracts.messages import JobTopology, TaskSpec
+from policies.excluded_periods import Freeze, freeze_at
+from policies.graph import Bool, Int64
+
+Ties = tuple[Int64, ...]
+"""Positions of tasks that keep one parallelism, for each such group of two and more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a job may be changed to.
+
+    Attributes:
+        least, most: int64 [N], bounds of each task; tied tasks have the same ones.
+        total: of the scalable tasks' subtasks.
+        step_up, step_down: largest factors of one decision.
+        pinned: bool [N], tasks that stay as they are; None: none.
+        ties: tasks that keep one parallelism.
+        dealt: int64 [N], how many key groups or partitions are dealt out to a task's subtasks, 0 where unknown or nothing is;
+            None: nowhere.
+        backlog_hold_minutes: no task shrinks while one has more work than this waiting; 0: never held.
+        freeze: what the calendar excludes now.
+    """
+
+    least: Int64
+    most: Int64
+    total: int
+    step_up: float = STEP
+    step_down: float = STEP
+    pinned: Bool | None = None
+    ties: Ties = ()
+    dealt: Int64 | None = None
+    backlog_hold_minutes: float = 0.0
+    freeze: Freeze = "none"
+
+    @classmethod
+    def of(cls, settings: JobSettings, topology: JobTopology, at_ms: int) -> "Limits":
+        """Return the limits of a job at a time (milliseconds of the epoch)."""
+        bounds, ties = [bounds_of(settings, spec) for spec in topology.tasks], _ties(topology.tasks)
+        pinned = _pinned(bounds, topology.tasks, ties)
+        ties = tuple(members for members in ties if not pinned[members].any())
+        dealt = _dealt(topology.tasks, ties)
+        return cls(
+            least=_least(bounds, ties),
+            most=_most(bounds, ties),
+            total=settings.total_limit,
+            step_up=step_up(settings, topology.engine),
+            step_down=step_down(settings),
+            pinned=pinned if pinned.any() else None,
+            ties=ties,
+            dealt=dealt if settings.align and dealt.any() else None,
+            backlog_hold_minutes=backlog_hold_minutes(settings, topology.engine),
+            freeze=freeze_at(settings.excluded, at_ms),
+        )
+
+
+def _ties(tasks: tuple[TaskSpec, ...]) -> Ties:
+    groups: defaultdict[str, list[int]] = defaultdict(list)
+    for index, spec in enumerate(tasks):
+        if spec.tied:
+            groups[spec.tied].append(index)
+    return tuple(np.array(members, dtype=np.int64) for members in groups.values() if len(members) > 1)
+
+
+def _least(bounds: list[Bounds], ties: Ties) -> Int64:
+    least = np.array([max(1, each.least) for each in bounds], dtype=np.int64)
+    for members in ties:
+        least[members] = least[members].max()
+    return least
+
+
+def _most(bounds: list[Bounds], ties: Ties) -> Int64:
+    most = np.array([each.most for each in bounds], dtype=np.int64)
+    for members in ties:
+        most[members] = most[members].min()
+    return most
+
+
+def _pinned(bounds: list[Bounds], tasks: tuple[TaskSpec, ...], ties: Ties) -> Bool:
+    """Return bool [N], the tasks that are pinned, and those tied to a task that is pinned or cannot be scaled."""
+    pinned = np.array([each.pinned for each in bounds], dtype=np.bool_)
+    fixed = np.array([not spec.scalable for spec in tasks], dtype=np.bool_)
+    for members in ties:
+        pinned[members] |= (pinned | fixed)[members].any()
+    return pinned
+
+
+def _dealt(tasks: tuple[TaskSpec, ...], ties: Ties) -> Int64:
+    """Return int64 [N], what is dealt out to each task: partitions to a source, key groups to a task with a keyed input.
+
+    Tied tasks share the greatest common divisor, which both numbers can be divided by.
+    """
+    dealt = np.array([_dealt_to(spec) for spec in tasks], dtype=np.int64)
+    for members in ties:
+        dealt[members] = gcd(*dealt[members].tolist())
+    return dealt
+
+
+def _dealt_to(spec: TaskSpec) -> int:
+    if not spec.upstream:
+        return spec.useful_max or 0
+    return spec.vnodes if any(edge.ship == "hash" for edge in spec.inputs) else 0

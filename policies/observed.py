@@ -1,0 +1,30 @@
+"""The service time of a task while it never rests, for engines that do not know how busy it is. Works on any batch axes.
+
+A task with more waiting than it gets through in a minute works all the time, except while back pressure holds it. So its time is
+known without its busy time (the "observed true processing rate" of the Flink operator's autoscaler, for sources that catch up).
+"""
+
+import numpy as np
+
+from contracts.clock import MINUTE_MS
+from contracts.windows import FIGURE, Float32
+from policies.answer import Float64
+
+
+def observed_service(figures: Float32) -> Float64:
+    """Return subtask-minutes per record [.., N] over minutes of figures [.., L, N, F] that began and ended with enough waiting.
+
+    NaN for a task without such a minute, or whose time under back pressure is unknown in all of them.
+    """
+    names = ("records_in", "records_out", "queued_records_last", "parallelism", "idle_ms", "backpressured_ms")
+    into, out, waiting, subtasks, idle, held = (figures[..., FIGURE[name]].astype(np.float64) for name in names)
+    processed = np.fmax(into, out)
+    enough = waiting >= processed
+    enough[..., 1:, :] &= waiting[..., :-1, :] >= processed[..., 1:, :]
+    enough[..., 0, :] = False
+    worked = np.maximum(subtasks * MINUTE_MS - held - np.nan_to_num(idle), 0.0)
+    used = enough & (processed > 0) & ~np.isnan(worked)
+    spent, records = (np.where(used, values, 0.0).sum(axis=-2) for values in (worked, processed))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        service: Float64 = np.where(records > 0, spent / records / MINUTE_MS, np.nan)
+    return service

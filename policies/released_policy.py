@@ -1,0 +1,47 @@
+"""Finds a released policy in the policy folder by name and hash.
+
+A package lies in ``folder/<name>``, or in ``folder/<hash>`` where several versions are kept.
+"""
+
+import hashlib
+from pathlib import Path
+
+from policies.onnx_sessions import Opener
+from policies.package import CARD
+from policies.policy import SPAN_MINUTES, Policy
+from policies.registry import FORECAST, RULES, SHIPPED, Unavailable, load_policy
+
+
+def released_policy(
+    name: str, sha256: str, folder: str, *, span_minutes: int = SPAN_MINUTES, opener: Opener | None = None
+) -> Policy:
+    """Return the policy of that name and hash ("" for a rule, which decides every ``span_minutes``); ``opener`` of its graphs.
+
+    Never raises: a policy that is missing or has another hash answers every window with that reason.
+    """
+    if not sha256:
+        if name in (*RULES, FORECAST):
+            return load_policy(name, folder, span_minutes=span_minutes, opener=opener)
+        return Unavailable(name, f"{name} is no rule, and no hash of a package was given", span_minutes=span_minutes)
+    root = folder_of(folder)
+    found = {place: card_hash(root / place) for place in (name, sha256)}
+    place = next((place for place, held in found.items() if held == sha256), None)
+    if place is not None:
+        return load_policy(place, folder, span_minutes=span_minutes, opener=opener)
+    held = found[name]
+    there = f"has hash {held[:12]}" if held else "is not there"
+    reason = f"{name} of hash {sha256[:12]} is not in the policy folder: {name} {there}"
+    return Unavailable(name, reason, span_minutes=span_minutes)
+
+
+def folder_of(setting: str) -> Path:
+    """Return the folder that the setting names; an empty setting means the packages that ship with surescale."""
+    return Path(setting) if setting else SHIPPED
+
+
+def card_hash(package: Path) -> str:
+    """Return the hash of a package's card, which covers its files; "" if there is no card."""
+    try:
+        return hashlib.sha256((package / CARD).read_bytes()).hexdigest()
+    except OSError:
+        return ""

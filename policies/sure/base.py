@@ -1,0 +1,17 @@
+"""Everything fitted that is not the network: the outlook and the plan, and the constants of the rule ``forecast``."""
+
+import msgspec
+
+from policies.forecast import Forecast
+from policies.sizing import Sizing
+from policies.sure.outlook import Outlook
+from policies.sure.planning_input import Planning
+
+
+class Base(msgspec.Struct, frozen=True, kw_only=True):
+    """``outlook`` and ``planning`` decide under the network; ``forecast`` and ``sizing`` make the rule."""
+
+    forecast: Forecast
+    sizing: Sizing
+    outlook: Outlook
+    planning: Planning

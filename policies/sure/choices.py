@@ -1,0 +1,121 @@
+"""The sizes a plan chooses among: capacities, the fewest subtasks that give them, and the reward of each."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from policies.answer import Float64
+from policies.graph import Bool, Int64, JobGraph
+from policies.guardrails import one_step, situation
+from policies.measure import Measured, busiest_of, widened_by
+from policies.sure.outlook import Expected
+from policies.sure.planning_input import Planning, PlanningInput
+from policies.sure.queue_delay import LEAST
+
+_EPSILON = 1e-9  # keeps a demand of 3.0000000001 from becoming 4
+_UNBOUNDED = 1e9  # records per minute that a task of unknown cost passes
+_CAPACITIES = np.geomspace(0.75, 6.0, 36)  # as multiples of the mean expected load: from overload to one sixth busy
+CALM_CHANGE = 0.05  # a job is calm only while the median change of its load from hour to hour is below this
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a record costs in B jobs of one graph.
+
+    Attributes:
+        minutes: float64 [B, N], busy subtask-minutes per record that enters the job; 0 where unknown and for source and sink.
+        hot_share: float64 [B, N], ``Measured.hot_share``.
+        sized: bool [B, N], tasks whose size can be chosen. A task keeps its size if it has processed nothing, or if no entering
+            record reaches it (it only drains old ones).
+        scalable: bool [N].
+    """
+
+    minutes: Float64
+    hot_share: Float64
+    sized: Bool
+    scalable: Bool
+
+    @staticmethod
+    def of(measured: Measured, graph: JobGraph) -> "Work":
+        """Return what a record costs by the measured figures."""
+        sized = graph.scalable & ~np.isnan(measured.service_minutes) & (measured.visits > 0)
+        per_record = measured.visits * np.nan_to_num(measured.service_minutes)
+        return Work(np.where(sized, per_record, 0.0), measured.hot_share, sized, graph.scalable)
+
+    def sizes(self, capacity: Float64, caution: Float64 | float = 1.0) -> Float64:
+        """Return the fewest subtasks [B, C, N] for capacities [B, C], with every record ``caution`` [B, N] times as long."""
+        exact = widened_by(self.hot_share[:, None], capacity[..., None] * (self.minutes * caution)[:, None])
+        wanted: Float64 = np.ceil(exact - _EPSILON)
+        return wanted
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """C choices for each of B jobs.
+
+    Attributes:
+        sizes: int64 [B, C, N].
+        capacity: float64 [B, C], records per minute.
+        subtasks: int64 [B, C], of the scalable tasks.
+        busy_per_record: float64 [B, C], busy subtask-minutes per record, divided by the subtasks.
+    """
+
+    sizes: Int64
+    capacity: Float64
+    subtasks: Int64
+    busy_per_record: Float64
+
+    @staticmethod
+    def of(sizes: Int64, work: Work, caution: Float64 | float = 1.0) -> "Choices":
+        """Return sizes [B, C, N] with the capacity they give."""
+        cost = (work.minutes * caution)[:, None]
+        even = sizes if not work.hot_share.any() else sizes / busiest_of(work.hot_share[:, None], sizes)
+        capacity = np.where(cost > 0, even / np.where(cost > 0, cost, 1.0), _UNBOUNDED).min(axis=-1)
+        subtasks = np.where(work.scalable, sizes, 0).sum(axis=-1)
+        busy = work.minutes.sum(axis=-1)
+        return Choices(sizes, capacity, subtasks, busy[:, None] / np.maximum(subtasks, 1))
+
+    def reward(self, planning: Planning, latency: Float64, loads: Float64) -> Float64:
+        """Return the reward [B, C, ..] of latencies [B, C, ..] in minutes under loads [B, 1, ..]."""
+        shape = (*self.capacity.shape, *(1,) * (latency.ndim - 2))
+        served = np.minimum(loads, self.capacity.reshape(shape))
+        used = np.minimum(served * self.busy_per_record.reshape(shape), 1.0)
+        reward: Float64 = (1.0 - planning.latency_weight) * used - planning.latency_weight * latency
+        return reward
+
+
+def choices_of(planning: Planning, given: PlanningInput, work: Work, caution: Float64) -> Choices:
+    """Return the choices of a plan: holding first, then the changes; ``caution`` [B, N] as in ``Work.sizes``."""
+    expected, current = given.expected, given.current
+    load = np.exp(np.log(np.maximum(expected.means, LEAST)).mean(axis=1))
+    least, most = _within_step(given)
+    young = (~np.isnan(given.measured.load)).sum(axis=1) < planning.young_minutes
+    kept = young | ((calmness(planning, expected) > 0) & (expected.past.falling > planning.patience))
+    least = np.where(kept[:, None], np.maximum(least, current), least)
+    wanted = work.sizes(load[:, None] * _CAPACITIES, caution)
+    wanted = np.clip(wanted, least[:, None], np.maximum(most, least)[:, None])
+    sized = work.sized if given.limits.pinned is None else work.sized & ~given.limits.pinned
+    changed = np.where(sized[:, None], wanted, current[:, None]).astype(np.int64)
+    return Choices.of(np.concatenate([current[:, None], changed], axis=1), work, caution)
+
+
+def calmness(planning: Planning, expected: Expected) -> Float64:
+    """Return [B] how calm a job is: 1 if the hours of its last day hardly differ from one to the next, 0 if they do.
+
+    ``CALM_CHANGE`` lies between two reference points: hours of Poisson counts at sixty a minute differ by two per cent, and the
+    quietest days of ClarkNet and NASA by seven.
+    """
+    calm: Float64 = np.clip(2.0 * (1.0 - expected.past.change / CALM_CHANGE), 0.0, 1.0)
+    return calm * (planning.calm_restarts > 0)
+
+
+def _within_step(given: PlanningInput) -> tuple[Int64, Int64]:
+    """Return the least and most [B, N] that a plan looks at.
+
+    Overload lifts the upper limit; of such a step the guardrails grant what ``policies.guardrails.step_range`` says.
+    """
+    limits = given.limits
+    nearest, farthest = one_step(given.current, limits)
+    overloaded = situation(given.measured, given.graph, given.current).overloaded
+    farthest = np.where(overloaded, limits.most, farthest)
+    return np.maximum(limits.least, nearest), np.minimum(limits.most, farthest)

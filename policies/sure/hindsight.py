@@ -1,0 +1,139 @@
+"""Scores constant sizes over the last three days, and decides whether that should count in a plan.
+
+A plan of two hours cannot see what a size is worth over days. Two kinds of jobs suffer:
+
+- Under bursts without a rhythm, each change looks worth its restart, but all of them together are not. So the last hours are
+  replayed. A constant is scored on the load and peak of each hour. Following the load is scored hour by hour: take the size that
+  looked best for the hour expected (``policies.sure.past``) under the surges of the last day, if it pays for its restart over two
+  hours; then score it on the hour as it was. This following lags by an hour, so it scores below the plan's own, but by less
+  than the margin that counts: on the first third of Twitter it is .03 to .06 below the best constant, on the first weeks of
+  ClarkNet and NASA at most .02 below and nearly always above.
+- Under a constant load, two hours gain too little to tell two sizes apart, so noise decides now and then. A whole day tells them
+  apart at once, and tells the same the next time.
+"""
+
+import numpy as np
+
+from policies.answer import Float64
+from policies.forecast import TINY
+from policies.graph import Bool
+from policies.limits import Limits
+from policies.sure.choices import Choices, Work, calmness
+from policies.sure.outlook import SURGE_MAX, Expected
+from policies.sure.past import Past
+from policies.sure.planning_input import Planning
+from policies.sure.queue_delay import BUSY, waiting_at, waiting_by_bursts, waiting_by_surges
+
+KNOWN_HOURS_MIN = 66  # fewer cannot tell whether following pays
+CALM_HOURS_MIN = 12  # fewer cannot tell that a load is constant
+CALM_WIDTH = 0.15  # a day counts as constant below this logarithm of its highest over its lowest hour
+HEADROOM = 1.1  # a constant load is sized as if it were ten per cent higher
+AHEAD_HOURS = 2  # a change must pay for its restart over this time, as in the plan
+CAPACITIES = 32  # tried, from the load of the lowest hour to ``HIGHEST`` times that of the highest
+HIGHEST = 5.0
+STEADY = np.ones((1, 60))  # an hour without bursts
+
+
+def hindsight(
+    planning: Planning, expected: Expected, curve: Float64, choices: Choices, work: Work, limits: Limits
+) -> tuple[Float64, Float64]:
+    """Return the weight [B] of the past in a plan, 0 to 1, and the reward [B, C] per stage of each choice as a constant.
+
+    It is 0 if the load has left the range of the last day. For a calm job whose day was no wider than ``CALM_WIDTH`` it is its
+    ``policies.sure.choices.calmness``. For any other job it grows with the reward by which following lost against the best
+    constant: 0 up to ``hindsight_margin``, 1 from twice that. ``curve`` is the delay by the bursts of the last hour [B, U].
+    """
+    past = expected.past
+    known = known_hours(past).sum(axis=1)
+    calm = np.where((known >= CALM_HOURS_MIN) & (past.width < CALM_WIDTH), calmness(planning, expected), 0.0)
+    asked = past.usual & (known >= KNOWN_HOURS_MIN) & (calm == 0) & (planning.hindsight_days > 0)
+    heed = np.where(past.usual & (planning.hindsight_days > 0), calm, 0.0)
+    if asked.any():
+        heed = np.where(asked, _following_lost(planning, expected, work, limits), heed)
+    if not heed.any():
+        return heed, np.zeros(choices.capacity.shape)
+    constant: Float64 = _scored(planning, expected, curve, choices, calm > 0).sum(axis=-1) / np.maximum(known, 1)[:, None]
+    return heed, constant
+
+
+def known_hours(past: Past) -> Bool:
+    """Return [B, 72] which hours have both load and peak."""
+    known: Bool = ~np.isnan(past.loads) & ~np.isnan(past.peaks)
+    return known
+
+
+def _following_lost(planning: Planning, expected: Expected, work: Work, limits: Limits) -> Float64:
+    """Return [B] 0 if following did not lose against the best constant, up to 1 if it did.
+
+    Both are scored without bursts inside an hour except its peak. Only the last hour's bursts are known; with them the same three
+    days would look lost after a restless hour and won after a calm one.
+    """
+    hours = np.maximum(known_hours(expected.past).sum(axis=1), 1)
+    curve = np.repeat(waiting_by_bursts(STEADY, expected.stage_minutes), len(hours), axis=0)
+    row = _capacities(expected.past, work, limits)
+    scored = _scored(planning, expected, curve, row, np.zeros(len(hours), dtype=np.bool_))
+    followed = _followed(planning, _expected_rewards(planning, expected, curve, row), scored, 60.0 / expected.stage_minutes)
+    worse = (scored.sum(axis=-1).max(axis=1) - followed) / hours
+    lost: Float64 = (worse / planning.hindsight_margin - 1.0).clip(0.0, 1.0)
+    return lost
+
+
+def _capacities(past: Past, work: Work, limits: Limits) -> Choices:
+    """Return choices from overload in the lowest hour to room for surges in the highest, within the job's limits."""
+    low = np.fmax(np.fmin.reduce(past.loads, axis=1), TINY)
+    high = np.fmax(np.fmax.reduce(past.loads, axis=1), low)
+    row = low[:, None] * (HIGHEST * high / low)[:, None] ** np.linspace(0.0, 1.0, CAPACITIES)
+    most = np.maximum(limits.most, 1)
+    return Choices.of(np.clip(work.sizes(row), 1, most).astype(np.int64), work)
+
+
+def _scored(planning: Planning, expected: Expected, curve: Float64, choices: Choices, calm: Bool) -> Float64:
+    """Return [B, C, 72] the reward of each hour with its own load and peak, 0 if unknown.
+
+    Inside an hour the bursts of the last one count. In ``calm`` jobs [B] only a hidden overload counts: those bursts would bring
+    the noise back.
+    """
+    loads, peaks = expected.past.loads, expected.past.peaks
+    known = known_hours(expected.past)
+    load = np.where(known, loads, 0.0)[:, None]
+    ratio = np.clip(np.where(known, peaks / np.maximum(loads, TINY), 1.0), 1.0, SURGE_MAX)
+    busy = load / choices.capacity[..., None]
+    surge = waiting_by_surges(np.broadcast_to(ratio[:, None], busy.shape)[..., None], busy, planning.surge_minutes)
+    bursts = waiting_at(busy, curve)
+    full = 30.0 * np.maximum(HEADROOM * busy - 1.0, 0.0)  # mean minutes over an hour in which a queue grows evenly
+    own = np.where(calm[:, None, None], full, bursts)
+    latency = own + planning.surge_weight * np.maximum(surge - own, 0.0)
+    return np.where(known[:, None], choices.reward(planning, latency, load), 0.0)
+
+
+def _expected_rewards(planning: Planning, expected: Expected, curve: Float64, choices: Choices) -> Float64:
+    """Return [B, C, 72] the reward expected of each hour beforehand, with the last day's surges at any minute.
+
+    It is 0 for unknown hours, so that no choice looks better than another.
+    """
+    surge = waiting_by_surges(expected.surges[:, None], np.broadcast_to(BUSY, curve.shape), planning.surge_minutes)
+    both = curve + planning.surge_weight * np.maximum(surge - curve, 0.0)
+    known = ~np.isnan(expected.past.expected)[:, None]
+    load = np.where(known, expected.past.expected[:, None], 0.0)
+    return np.where(known, choices.reward(planning, waiting_at(load / choices.capacity[..., None], both), load), 0.0)
+
+
+def _followed(planning: Planning, looked: Float64, scored: Float64, stages: float) -> Float64:
+    """Return [B] the total reward of following, restarts included, from rewards [B, C, 72] expected and scored per hour."""
+    best = looked.argmax(axis=1)
+    gain = AHEAD_HOURS * stages * (looked.max(axis=1, keepdims=True) - looked)
+    moves = (gain > planning.later_restart + planning.gain_min).transpose(0, 2, 1)  # [B, 72, C]
+    taken = np.array([_taken(*row) for row in zip(moves.tolist(), best.tolist(), strict=True)], dtype=np.int64)
+    score = np.take_along_axis(scored, taken[:, None], axis=1)[:, 0]
+    restarts = (np.diff(taken, axis=1) != 0).sum(axis=1)
+    total: Float64 = score.sum(axis=1) - planning.later_restart / stages * restarts
+    return total
+
+
+def _taken(moves: list[list[bool]], best: list[int]) -> list[int]:
+    """Return the choice in force in each hour; ``moves`` says, by hour and choice, whether to leave it for the best one."""
+    taken, at = [], best[0]
+    for leaves, better in zip(moves, best, strict=True):
+        at = better if leaves[at] else at
+        taken.append(at)
+    return taken

@@ -1,0 +1,161 @@
+"""Plans sizes from an outlook: scores each choice over the next hours, restart included, and decides whether to change at all.
+
+A job whose tasks run at p subtasks with service times w per entering record passes min(p / w) records a minute. So a choice is
+one capacity c and the fewest subtasks that give it, p = ceil(c w). Holding and a row of capacities are tried against a few
+scenarios of the load (low, mean, high):
+
+- the first stage minute by minute, with the present backlog, the restart and the job's own bursts;
+- later stages by the delay these bursts cause at a given utilisation; there a plan may resize again for the price of a restart.
+
+In every stage the surges of the last day may return at any minute. Where following the load did not pay over the last days, a
+choice is also credited with what it would have scored as a constant (``policies.sure.hindsight``). The best choice is taken if it
+beats holding by enough.
+
+The reward is that of ``simulation.model.reward`` without its cap on latency: even deep in overload, less waiting is better.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from policies.answer import Float64
+from policies.graph import Bool, Int64
+from policies.sure.choices import Choices, Work, calmness, choices_of
+from policies.sure.correction import Correction
+from policies.sure.hindsight import hindsight
+from policies.sure.outlook import Expected
+from policies.sure.planning_input import Planning, PlanningInput
+from policies.sure.queue_delay import DRAIN_SHARE, LEAST, waiting_at, waiting_by_bursts, waiting_by_surges, waiting_inside
+
+WALK_SHARE = 0.7  # of the spread of the task that walks most: it is not always the bottleneck
+SHIFT_MINUTES = 13  # each scenario starts this many minutes further into the same bursts
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """Plans for B jobs.
+
+    Attributes:
+        wanted: int64 [B, N], the present sizes where ``acts`` is false.
+        acts: bool [B].
+        best: int64 [B], subtasks of the best choice, taken or not.
+        holding, changing: float64 [B], expected reward per stage of holding and of the best choice, without the path's latency.
+        gain_needed: float64 [B], by which the best choice must beat holding, per stage like these.
+        heed: float64 [B], the weight of the past in it, 0 to 1 (``policies.sure.hindsight``).
+    """
+
+    wanted: Int64
+    acts: Bool
+    best: Int64
+    holding: Float64
+    changing: Float64
+    gain_needed: Float64
+    heed: Float64
+
+
+def plan(planning: Planning, given: PlanningInput, correction: Correction) -> Planned:
+    """Return plans for B jobs of one graph, with the learned policy's correction or none."""
+    expected, current, limits = given.expected, given.current, given.limits
+    work = Work.of(given.measured, given.graph)
+    expected = _with_spread(expected, np.where(work.sized, given.measured.spread, 0.0).max(axis=-1))
+    choices = choices_of(planning, given, work, correction.caution)
+    unrest = np.maximum(given.restarts, planning.calm_restarts * calmness(planning, expected))
+    curve = waiting_by_bursts(expected.burst, expected.stage_minutes)
+    values = _values(planning, expected, curve, choices, waiting_inside(given.measured, given.graph), unrest)
+    heed, constant = hindsight(planning, expected, curve, choices, work, limits)
+    past = heed * planning.hindsight_days * 24.0 * 60.0 / expected.stage_minutes  # stages a constant counts for
+    values = values + past[:, None] * constant
+    allowed = (choices.subtasks <= limits.total) | (np.arange(values.shape[1]) == 0)
+    values = np.where(allowed, values, -np.inf)
+    rows, best = np.arange(len(values)), values.argmax(axis=1)
+    gain_min = planning.gain_min * (1.0 + planning.again * unrest) + planning.hindsight_gain * past
+    needed = gain_min * correction.hurdle
+    acts = values[rows, best] - values[:, 0] > needed
+    stages = expected.means.shape[1] + past
+    return Planned(
+        wanted=np.where(acts[:, None], choices.sizes[rows, best], current),
+        acts=acts,
+        best=choices.subtasks[rows, best],
+        holding=values[:, 0] / stages,
+        changing=values[rows, best] / stages,
+        gain_needed=needed / stages,
+        heed=heed,
+    )
+
+
+def _with_spread(expected: Expected, walk: Float64) -> Expected:
+    """Return the outlook, wider where service times walk by ``walk`` [B]: too small a capacity is like too large a load."""
+    if not walk.any():
+        return expected
+    wider = np.sqrt(np.square(expected.spread) + np.square(WALK_SHARE * walk)[:, None])
+    return replace(expected, spread=wider)
+
+
+def _values(
+    planning: Planning, expected: Expected, curve: Float64, choices: Choices, waiting: Float64, unrest: Float64
+) -> Float64:
+    """Return [B, C] the sum of rewards over the stages, starting with ``waiting`` [B] records in the job.
+
+    Each restart of the last hour (``unrest`` [B]) raises the price of a later restart for every change, but not for holding.
+    """
+    factors = np.exp(np.array(planning.scenarios)[:, None] * expected.spread[:, None])
+    loads = expected.means[:, None] * factors  # [B, S, K]
+    first = _first_stage(planning, expected, loads[..., 0], choices, waiting)
+    later = _later_stages(planning, curve, loads[..., 1:], choices)
+    surprises = planning.latency_weight * _waiting_by_surges(planning, expected, curve, loads, choices)  # [B, C, K]
+    again = planning.again_later * unrest[:, None] * (np.arange(later.shape[1]) > 0)
+    price = np.asarray(planning.later_restart * (1.0 + again), dtype=np.float64)
+    values: Float64 = first - surprises[..., 0] + _value(later - surprises[..., 1:], price)
+    return values
+
+
+def _first_stage(planning: Planning, expected: Expected, loads: Float64, choices: Choices, waiting: Float64) -> Float64:
+    """Return the reward [B, C] of the first stage, averaged over loads [B, S], starting with ``waiting`` [B] records."""
+    minutes, scenarios = expected.stage_minutes, loads.shape[1]
+    order = (np.arange(minutes) + SHIFT_MINUTES * np.arange(scenarios)[:, None]) % expected.burst.shape[1]
+    arrivals = loads[..., None] * expected.burst[:, order]  # [B, S, T]
+    changed = (choices.sizes != choices.sizes[:, :1]).any(axis=-1)
+    served = np.repeat(choices.capacity[..., None], minutes, axis=-1)  # [B, C, T]
+    served[..., : planning.effect_minutes] = choices.capacity[:, :1, None]
+    down = slice(planning.effect_minutes, planning.effect_minutes + planning.restart_minutes)
+    served[..., down] = np.where(changed[..., None], 0.0, served[..., down])
+    surplus = np.cumsum(arrivals[:, None] - served[:, :, None], axis=-1)  # [B, C, S, T]
+    before = waiting[:, None, None, None]
+    queue = surplus + np.maximum(before, -np.minimum.accumulate(surplus, axis=-1))
+    left = queue[..., -1]
+    entered = np.maximum(arrivals.sum(axis=-1), LEAST)[:, None]
+    worked_off = np.square(left) * minutes / (2.0 * DRAIN_SHARE * entered)
+    waited = queue.sum(axis=-1) + (before[..., 0] - left) / 2.0 + worked_off
+    reward: Float64 = choices.reward(planning, waited / entered, loads[:, None]).mean(axis=2)
+    return reward
+
+
+def _later_stages(planning: Planning, curve: Float64, loads: Float64, choices: Choices) -> Float64:
+    """Return the reward [B, C, K-1] of each later stage by itself, averaged over loads [B, S, K-1]."""
+    busy = loads[:, None] / choices.capacity[..., None, None]
+    reward: Float64 = choices.reward(planning, waiting_at(busy, curve), loads[:, None]).mean(axis=2)
+    return reward
+
+
+def _waiting_by_surges(planning: Planning, expected: Expected, curve: Float64, loads: Float64, choices: Choices) -> Float64:
+    """Return [B, C, K] the extra minutes a record waits if every hour surges like one of the last day's.
+
+    Averaged over the scenarios of loads [B, S, K]. No surge exceeds the highest one seen, and delay that the last hour's bursts
+    already cause is not counted twice.
+    """
+    busy = loads[:, None] / choices.capacity[..., None, None]  # [B, C, S, K]
+    highest = np.nan_to_num(expected.highest_surge, nan=np.inf)[:, None, None] / np.maximum(loads, LEAST)
+    ratio = np.minimum(expected.surges[:, None, None], np.maximum(highest, 1.0)[..., None])  # [B, S, K, H]
+    day = waiting_by_surges(ratio[:, None], busy, planning.surge_minutes)
+    own = waiting_at(busy, curve)
+    more: Float64 = planning.surge_weight * np.maximum(day - own, 0.0).mean(axis=2)
+    return more
+
+
+def _value(later: Float64, restart: Float64) -> Float64:
+    """Return [B, C] the value of later stages [B, C, K-1]: in each, a plan keeps its choice or pays [B, C] for the best other."""
+    value = np.zeros(later.shape[:2])
+    for stage in range(later.shape[-1] - 1, -1, -1):
+        value = value + later[..., stage]
+        value = np.maximum(value, value.max(axis=1, keepdims=True) - restart)
+    return value

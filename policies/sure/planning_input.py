@@ -1,0 +1,76 @@
+"""What a plan is made from: its calibrated constants, the sizes it may choose, and what is known of the jobs it sizes."""
+
+import math
+from dataclasses import dataclass
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from policies.graph import Int64, JobGraph
+from policies.limits import Limits
+from policies.measure import Measured
+from policies.sure.outlook import Expected
+
+LATER_POWER = 2.0  # of a restart's length, in the price of a later one
+GAIN_POWER = 1.5  # of a restart's length, in what a change must gain
+PassingMinutes = Annotated[int, Meta(ge=0)]
+
+
+class Planning(msgspec.Struct, frozen=True, kw_only=True):
+    """Constants of the plan, calibrated on the training loads for all jobs together. Rewards are per stage."""
+
+    latency_weight: Annotated[float, Meta(ge=0.0, le=1.0)]  # lambda of the reward
+    effect_minutes: PassingMinutes  # from a decision to its restart
+    restart_minutes: PassingMinutes
+    scenarios: Annotated[tuple[float, ...], Meta(min_length=1)]  # of the load, in standard deviations of the outlook
+    later_restart: float  # price of a restart after the first stage, in reward
+    gain_min: float  # a change must beat holding by this much reward
+    again: float  # each restart of the last hour adds this many ``gain_min``: a job that just changed changes less easily
+    again_later: float = 0.0  # each restart of the last hour adds this many ``later_restart`` to the price of a later one
+    surge_weight: float = 0.0  # of the latency that surges like those of the last day would cause
+    surge_minutes: Annotated[float, Meta(ge=0.0)] = 5.0  # how long a surge lasts
+    young_minutes: int  # no task shrinks while fewer minutes are known
+    calm_restarts: float = 0.0  # a job whose hours hardly differ is treated as if it had restarted this often in the last hour
+    patience: float = 1.25  # such a job shrinks only once the mean of the last 15 minutes is within this factor of the last 5
+    hindsight_days: float = 0.0  # how many days a constant size counts for where following the load did not pay
+    hindsight_gain: float = 0.003  # a size must have been the better constant by this much reward to be changed to
+    hindsight_margin: Annotated[float, Meta(gt=0.0)] = 0.025  # the best constant must have won by this much reward to count
+
+
+def with_restart(shipped: Planning, restart_seconds: float | None) -> Planning:
+    """Return the constants of a plan for a job whose restart takes this long; None: as shipped.
+
+    The plan simulates whole minutes. What waits after a restart grows with its length, and so does the time to work it off, so
+    prices grow with the square. A shorter restart is not cheaper than the shipped one: nothing was calibrated there.
+    """
+    if not restart_seconds:
+        return shipped
+    times = max(1.0, restart_seconds / 60.0 / max(shipped.restart_minutes, 1))
+    return msgspec.structs.replace(
+        shipped,
+        restart_minutes=math.ceil(restart_seconds / 60.0),
+        later_restart=shipped.later_restart * times**LATER_POWER,
+        gain_min=shipped.gain_min * times**GAIN_POWER,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PlanningInput:
+    """B jobs of one graph at the moment of a plan.
+
+    Attributes:
+        expected: their load over the coming stages.
+        measured: their last window, with a batch axis.
+        current: int64 [B, N], present parallelism.
+        graph: of all of them.
+        limits: of all of them.
+        restarts: int64 [B], restarts in the window.
+    """
+
+    expected: Expected
+    measured: Measured
+    current: Int64
+    graph: JobGraph
+    limits: Limits
+    restarts: Int64

@@ -1,0 +1,241 @@
+"""SURE when it serves: encode, run the sampler graph, sample in numpy, run the policy graph, plan sizes. One thread, no torch.
+
+Anything wrong (stale figures, a runtime error, NaN) is returned as a failure, and the rule takes over.
+"""
+
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+
+from contracts.clock import MINUTE_MS
+from contracts.messages import Compared, LookedAt
+from contracts.windows import Float32
+from policies.answer import Answer, Float64, PolicyFailed, RawAnswer
+from policies.features import Encoded, encode
+from policies.graph import JobGraph
+from policies.measure import restarts_seen
+from policies.nvss import MASKED, Looked, Subgraphs, look, neighbour_logits, neighbours_sampled, newest_minute, subgraphs
+from policies.onnx_sessions import NO_NUMBER, Errors, Opener, Session, cannot_be_run, open_graphs
+from policies.question import Question
+from policies.self_check import check_answers
+from policies.sure.correction import Correction
+from policies.sure.outlook import Expected
+from policies.sure.package import Card, Package
+from policies.sure.plan import Planned, plan
+from policies.sure.planning_input import Planning, PlanningInput, with_restart
+
+CHUNK_TASKS = 256  # wider jobs pass the policy graph in pieces, which bounds memory
+LOOKED_AT_MAX = 1_000  # snapshots kept in the explanation of one decision
+NOT_EXPECTED = "what the window's figures lead to expect is not a number"
+
+
+@dataclass(frozen=True, slots=True)
+class Draws:
+    """Noise of one stochastic answer: ``eps`` [L, N, 2] on logits, Gumbel noise for minutes [N, L], neighbours [N, L, K]."""
+
+    eps: Float32
+    gumbel_minutes: Float32
+    gumbel_neighbours: Float32
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SurePolicy:
+    """SURE from a model package: an outlook, a plan of sizes and restarts, and the network that corrects it."""
+
+    package: Package
+    sampler: Session
+    policy: Session
+    runtime_errors: Errors
+    stochastic: bool = False  # draw nodes, by the decision's seed, instead of taking the best
+    floor_applies: bool = field(default=True, init=False)
+
+    @property
+    def name(self) -> str:
+        """Return the package's name."""
+        return self.card.name
+
+    @property
+    def sha256(self) -> str:
+        """Return the hash of the card, which covers the hashes of both graphs."""
+        return self.package.sha256
+
+    @property
+    def span_minutes(self) -> int:
+        """Return the span the policy was trained with."""
+        return self.card.span_minutes
+
+    @property
+    def card(self) -> Card:
+        """Return the package's card."""
+        return self.package.card
+
+    def answer(self, question: Question) -> Answer:
+        """Return the plan's sizes with what was looked at, or why there are none."""
+        window, graph = question.window, question.graph
+        figures = window.figures[-self.card.window_minutes :]
+        measured = question.measured_over(figures)
+        silent, stale = measured.silent_minutes, self.card.stale_minutes
+        if silent > stale or bool(np.isnan(measured.load[-1 - stale :]).all()):
+            return PolicyFailed(f"the figures are stale: nothing new for {max(silent, stale)} minutes")
+        end = np.array(window.window_end_ms, dtype=np.int64)
+        encoded = encode(figures, graph, end, window.hourly_load, measured)
+        try:
+            looked, mu, outputs = self.run(encoded, graph, _draws(question, encoded) if self.stochastic else None)
+        except self.runtime_errors as error:
+            return PolicyFailed(cannot_be_run(error))
+        if not (np.isfinite(outputs).all() and np.isfinite(mu).all()):
+            return PolicyFailed(NO_NUMBER)
+        hours, peaks = window.hourly_load[None], window.hourly_peak[None]
+        expected = self.card.base.outlook.expect(measured.load[None], hours, end[None], peaks)
+        if not (np.isfinite(expected.means).all() and np.isfinite(expected.spread).all()):
+            return PolicyFailed(NOT_EXPECTED)
+        given = PlanningInput(
+            expected=expected,
+            measured=measured.alone(),
+            current=question.current[None],
+            graph=graph,
+            limits=question.limits,
+            restarts=restarts_seen(figures)[None],
+        )
+        planning = with_restart(self.card.base.planning, question.restart_seconds)
+        planned = plan(planning, given, Correction.of(outputs[None], graph))
+        if not np.isfinite(planned.holding + planned.changing).all():
+            return PolicyFailed(NOT_EXPECTED)
+        have = int(question.current[graph.scalable].sum())
+        return RawAnswer(
+            wanted=planned.wanted[0],
+            reason=_sentence(expected, planned, planning, have),
+            looked_at=_explained(question, looked, mu, encoded),
+            compared=_compared(expected, planned, planning, have),
+        )
+
+    def run(self, encoded: Encoded, graph: JobGraph, draws: Draws | None = None) -> tuple[Looked, Float32, Float32]:
+        """Return what was looked at, the logits omega [L, N, 2] and the outputs [N, 2]."""
+        z, mu, std = self.sampler.run(None, {"x": encoded.x[None], "mask": encoded.mask[None].astype(np.float32)})
+        if z.shape[:-1] != (1, *encoded.mask.shape) or mu.shape != (1, *encoded.mask.shape, 2):
+            raise ValueError(f"its sampler answers {encoded.mask.shape} task-minutes in the shapes {z.shape} and {mu.shape}")
+        omega = mu[0] if draws is None else mu[0] + draws.eps * std[0]
+        card = self.card.sampling
+        width = neighbours_sampled(graph, card.neighbours_share, card.neighbours_max)
+        gumbel = None if draws is None else (draws.gumbel_minutes, draws.gumbel_neighbours)
+        looked = look(omega, encoded.mask, graph, card.anchors, width, gumbel)
+        parts = subgraphs(z[0], looked, graph)
+        now = z[0][newest_minute(encoded.mask), np.arange(len(graph.tasks))]
+        outputs = run_in_chunks(self.policy, parts, now)
+        if outputs.shape != (len(graph.tasks), 2):
+            raise ValueError(f"it answers {len(graph.tasks)} tasks in the shape {outputs.shape}")
+        return looked, omega, outputs
+
+
+def _sentence(expected: Expected, planned: Planned, planning: Planning, have: int) -> str:
+    """Return the comparison and its result, for people; ``_compared`` says what the scores are."""
+    low, high, spread = float(expected.means.min()), float(expected.means.max()), float(expected.spread[0].mean())
+    load = (
+        f"Expecting {low:.0f} to {high:.0f} records a minute over the next {_hours(expected):g} hours, give or take {spread:.0%}"
+    )
+    if planned.heed[0] > 0:
+        load += ", taking the last days into account"
+    holding, changing, best = float(planned.holding[0]), float(planned.changing[0]), int(planned.best[0])
+    if changing <= holding:
+        return f"{load}: no change should score better than the present {have} subtasks ({holding:.3f})."
+    charged = f"charged with {planning.restart_minutes} min without service"
+    gain = f"{changing - holding:+.4f} with the change {charged}, {float(planned.gain_needed[0]):.4f} is needed"
+    scores = f"{best} subtasks should score {changing:.3f} and the present {have} score {holding:.3f}: {gain}"
+    return f"{load}: {scores}." if planned.acts[0] else f"{load}: {scores}. Too little to change."
+
+
+def _compared(expected: Expected, planned: Planned, planning: Planning, have: int) -> Compared:
+    weight = planning.latency_weight
+    return Compared(
+        subtasks=int(planned.best[0]),
+        score=_rounded(planned.changing)[0],
+        present_subtasks=have,
+        present_score=_rounded(planned.holding)[0],
+        gain_needed=_rounded(planned.gain_needed)[0],
+        unit=f"{1.0 - weight:g} x utilisation - {weight:g} x minutes of latency, mean of the next {_hours(expected):g} hours",
+    )
+
+
+def _hours(expected: Expected) -> float:
+    return float(expected.means.shape[1] * expected.stage_minutes / 60.0)
+
+
+def run_in_chunks(policy: Session, parts: Subgraphs, now: Float32) -> Float32:
+    """Return the policy graph's outputs [N, 2] for subgraphs [N, ..], run in chunks of tasks."""
+    inputs = {"sub_x": parts.x, "sub_linked": parts.linked, "sub_known": parts.known, "now": now}
+    chunks = [slice(at, at + CHUNK_TASKS) for at in range(0, len(now), CHUNK_TASKS)]
+    outputs: Float32 = np.concatenate(
+        [policy.run(None, {name: rows[chunk] for name, rows in inputs.items()})[0] for chunk in chunks]
+    )
+    return outputs
+
+
+def load_sure_policy(package: Package, opener: Opener | None = None) -> SurePolicy:
+    """Return the policy of a package, opened on one thread and tried on a job at rest; ``opener`` as in `open_graphs`.
+
+    Raises:
+        PackageRejected: onnxruntime is not installed, a graph does not load or run, or the plan fails.
+    """
+    (sampler, policy), errors = open_graphs(package.card.name, [package.sampler, package.policy], opener)
+    opened = SurePolicy(package=package, sampler=sampler, policy=policy, runtime_errors=errors)
+    check_answers(opened, package.card.window_minutes, errors)
+    return opened
+
+
+def _draws(question: Question, encoded: Encoded) -> Draws:
+    window = question.window
+    name = int.from_bytes(sha256(window.job.encode()).digest()[:8], "big")
+    generator = np.random.default_rng([abs(question.seed), window.window_end_ms, name])
+    minutes, tasks = encoded.mask.shape
+    width = question.graph.neighbours.index.shape[1]
+    return Draws(
+        eps=generator.standard_normal(size=(minutes, tasks, 2)).astype(np.float32),
+        gumbel_minutes=generator.gumbel(size=(tasks, minutes)).astype(np.float32),
+        gumbel_neighbours=generator.gumbel(size=(tasks, minutes, width)).astype(np.float32),
+    )
+
+
+def _explained(question: Question, looked: Looked, mu: Float32, encoded: Encoded) -> tuple[tuple[LookedAt, ...], ...]:
+    """Return the minutes and neighbours that each scalable task looked at, with their share of the attention (softmax)."""
+    graph, end_ms = question.graph, question.window.window_end_ms
+    theta = _softmax(np.where(encoded.mask, mu[..., 0], MASKED).T)
+    at_anchor = np.take_along_axis(neighbour_logits(mu, encoded.mask, graph), looked.minutes[..., None], axis=-2)
+    shares = np.take_along_axis(_softmax(at_anchor), looked.slots, axis=-1)
+    weight = np.take_along_axis(theta, looked.minutes, axis=-1)
+    kept = max(1, min(looked.minutes.shape[1], LOOKED_AT_MAX // len(graph.tasks)))
+    order = np.argsort(np.where(looked.minutes_known, -weight, 1.0), axis=-1, kind="stable")
+    heaviest = np.argsort(order, axis=-1) < kept
+    explained = looked.minutes_known & heaviest & graph.scalable[:, None]
+    ends = end_ms - (encoded.mask.shape[0] - 1 - looked.minutes) * MINUTE_MS
+    rows = zip(
+        explained.tolist(), ends.tolist(), _rounded(weight), looked.neighbours.tolist(), looked.neighbours_known.tolist(),
+        _rounded(shares), strict=True,
+    )  # fmt: skip
+    names = graph.tasks
+    return tuple(
+        tuple(
+            LookedAt(
+                minute_end_ms=end,
+                weight=share,
+                neighbours=tuple(names[task] for task, there in zip(near, known, strict=True) if there),
+                neighbour_weights=tuple(part for part, there in zip(parts, known, strict=True) if there),
+            )
+            for tell, end, share, near, known, parts in zip(*row, strict=True)
+            if tell
+        )
+        for row in rows
+    )
+
+
+def _rounded(values: Float32 | Float64) -> list[Any]:
+    """Return values as Python numbers with six digits, which is enough for people and halves the bytes."""
+    rounded: list[Any] = np.round(values.astype(np.float64), 6).tolist()
+    return rounded
+
+
+def _softmax(keys: Float32) -> Float32:
+    raised = np.exp(keys - keys.max(axis=-1, keepdims=True))
+    share: Float32 = raised / raised.sum(axis=-1, keepdims=True)
+    return share

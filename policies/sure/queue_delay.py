@@ -1,0 +1,63 @@
+"""Queueing delay of a record: from bursts and surges at a given utilisation, and from the present backlog."""
+
+import numpy as np
+
+from policies.answer import Float64
+from policies.graph import JobGraph
+from policies.measure import Measured
+
+DRAIN_SHARE = 0.35  # spare capacity assumed while a queue drains later, as a share of the load
+LEAST = 1e-6  # records per minute
+_BUSY_STEP = 0.05
+BUSY = np.arange(0.1, 1.601, _BUSY_STEP)  # utilisations at which delay is computed; interpolated between them
+
+
+def waiting_by_surges(ratio: Float64, busy: Float64, minutes: float) -> Float64:
+    """Return [..] how many minutes a record waits at utilisation ``busy`` [..] if an hour surges to one of ``ratio`` [.., H].
+
+    A surge lasts ``minutes``. Its queue grows evenly and drains with the spare capacity, at ``DRAIN_SHARE`` of the load or
+    faster. NaN stands for an unknown hour.
+    """
+    room = 1.0 / np.maximum(busy, LEAST)
+    known = ~np.isnan(ratio)
+    queue = minutes * np.maximum(np.where(known, ratio, 0.0) - room[..., None], 0.0)  # in minutes of the load
+    worked_off = np.square(queue) / (2.0 * np.maximum(room - 1.0, DRAIN_SHARE))[..., None]
+    waited: Float64 = ((queue * minutes / 2.0 + worked_off) / 60.0).sum(axis=-1) / np.maximum(known.sum(axis=-1), 1)
+    return waited
+
+
+def waiting_inside(measured: Measured, graph: JobGraph) -> Float64:
+    """Return [B] how many entered records wait in the job: the largest sum of queues along one path.
+
+    Parallel branches hold copies of the same records, so queues add up along a path only. Queues that no entering record reaches
+    date from before the window and do not count.
+    """
+    reached = measured.visits > 0
+    own = np.where(reached, measured.backlog_records / np.maximum(measured.visits, LEAST), 0.0)
+    lag = np.array(own)
+    for members in graph.by_level[1:]:
+        parents, known = graph.parents.index[members], graph.parents.known[members]
+        lag[:, members] = own[:, members] + np.where(known, lag[:, parents], 0.0).max(axis=-1)
+    inside: Float64 = lag.max(axis=-1)
+    return inside
+
+
+def waiting_by_bursts(burst: Float64, minutes: int) -> Float64:
+    """Return [B, U] how many minutes a record waits at each utilisation in stages that start with empty queues.
+
+    The bursts [B, 60] are cut into stages of ``minutes``; a record not served within its stage waits until the stage ends.
+    """
+    stages = burst.reshape(len(burst), 1, -1, minutes)
+    surplus = np.cumsum(stages - 1.0 / BUSY[:, None, None], axis=-1)
+    queue = surplus - np.minimum(np.minimum.accumulate(surplus, axis=-1), 0.0)
+    waited: Float64 = ((queue.sum(axis=-1) - queue[..., -1] / 2.0) / minutes).mean(axis=-1)
+    return waited
+
+
+def waiting_at(busy: Float64, curve: Float64) -> Float64:
+    """Return curves [B, U] interpolated at utilisations [B, ..]."""
+    at = np.clip((busy - BUSY[0]) / _BUSY_STEP, 0.0, len(BUSY) - 1 - 1e-6).reshape(len(busy), -1)
+    low = at.astype(np.int64)
+    below, above = (np.take_along_axis(curve, low, axis=1), np.take_along_axis(curve, low + 1, axis=1))
+    waited: Float64 = (below + (at - low) * (above - below)).reshape(busy.shape)
+    return waited

@@ -1,0 +1,1 @@
+"""The CETSA / LBA-CE placement paper, run again in a model: its claims and figures with ours next to them."""

@@ -1,0 +1,52 @@
+"""Mean and standard deviation of the 27 slots over loops on all six jobs, and the sizes that loops start with."""
+
+import numpy as np
+
+from policies.features import SURE_WIDTH
+from policies.graph import Int64
+from policies.sure.package import Statistics
+from reproductions.sure.environment import JOBS, PaperMode, View, sizes_of, terms_of, week
+from simulation.load.jobs import SizedJob, load_job
+from simulation.load.workload import Workload
+from simulation.loops.rows import LoopRows
+
+STD_MIN = 0.05  # so that a slot that hardly varies in training cannot explode later
+ROWS, DECISIONS = 12, 16
+
+
+def spread_start(job: SizedJob, load: Workload, first: Int64, generator: np.random.Generator) -> Int64:
+    """Return start sizes [B, N] of three kinds: as runs start, fitted to the load at a random utilisation, and ample but uneven.
+
+    Sizes drawn freely would nearly always overload a job, because its slowest task decides, and teach only to grow.
+    """
+    rows = len(first)
+    around = load.requests[(first[:, None] - np.arange(1, 61)) % load.minutes].mean(axis=1)
+    utilisation = generator.uniform(0.5, 1.0, size=(rows, 1))
+    fit = np.ceil(around[:, None] / utilisation * job.service_minutes)
+    ample = np.ceil(fit * generator.uniform(1.0, 3.0, size=(rows, 1))) + generator.integers(-1, 3, size=(rows, job.size))
+    kind = (np.arange(rows) % 3)[:, None]
+    sizes = np.where(kind == 0, job.start_parallelism, np.where(kind == 1, fit, ample))
+    return job.within_limits(sizes.astype(np.int64))
+
+
+def fit_statistics(workload: Workload, mode: PaperMode, seed: int = 0) -> Statistics:
+    """Return the statistics of week 1 over loops that follow utilisation with noise. Each job has equal weight."""
+    load, terms, generator = week(workload, 1), terms_of(mode), np.random.default_rng(seed)
+    total, squares, count = np.zeros(SURE_WIDTH), np.zeros(SURE_WIDTH), 0
+    for name in JOBS:
+        job = load_job(name, workload)
+        first = generator.integers(60, load.minutes, size=ROWS)
+        rows = LoopRows(job, load, first, spread_start(job, load, first, generator), terms)
+        for _ in range(DECISIONS):
+            view = View(rows.observe(), rows.graph, job, terms)
+            slots = view.encoded.x[..., rows.graph.scalable, :SURE_WIDTH].reshape(-1, SURE_WIDTH).astype(np.float64)
+            total, squares, count = total + slots.mean(axis=0), squares + np.square(slots).mean(axis=0), count + 1
+            busy = view.encoded.x[..., 6].mean(axis=1) / 0.7 - 1.0
+            noisy = np.clip(busy + 0.3 * generator.standard_normal(busy.shape), -1.0, 1.0)
+            rows.step(sizes_of(noisy, view.observed.current, job, terms))
+    mean = total / count
+    std = np.sqrt(np.maximum(squares / count - np.square(mean), 0.0))
+    return Statistics(
+        mean=tuple(round(float(value), 6) for value in mean),
+        std=tuple(round(max(STD_MIN, float(value)), 6) for value in std),
+    )

@@ -1,0 +1,29 @@
+"""The engine that the settings name, as an actuator sees it."""
+
+from engines.access import Access
+from engines.flink.client import FlinkClient
+from engines.processes.tend import Tender
+from rescaler.actuators.base import EngineApi
+from rescaler.actuators.engine_http import EngineHttp
+from rescaler.actuators.flink import FlinkEngine
+from rescaler.actuators.processes import ProcessesEngine
+from rescaler.actuators.watched import Watched
+from rescaler.service.settings import RescalerSettings
+
+
+def engine_of(settings: RescalerSettings) -> EngineApi:
+    """Return the engine; nothing is asked yet. Of the actuator ``processes``, workers are tended from now on.
+
+    Raises:
+        SettingsError: a certificate or a file cannot be used.
+    """
+    match settings.actuator_kind:
+        case "none":
+            return Watched(settings.engine)
+        case "processes":
+            return ProcessesEngine(Tender.of(settings), settings.cluster).start()
+        case "flink":
+            client = FlinkClient(settings.engine_url, Access.of(settings), timeout_s=settings.engine_timeout_ms / 1_000)
+            return FlinkEngine(client, settings.cluster)
+        case _:
+            return EngineHttp(settings.engine_url, settings.engine_timeout_ms)

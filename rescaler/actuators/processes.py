@@ -1,0 +1,157 @@
+"""Worker processes on this machine as an actuator sees them: a number of workers is asked for, and a tender makes it so.
+
+What is asked for is a file with a number that grows (`engines.processes.workforce`), written under a lock: compared and changed
+in one step. A thread tends the workers, command or not: one that dies is started again. The workers outlive this process, and
+whoever comes next finds them by their locks.
+"""
+
+import logging
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Self
+
+from contracts.capabilities import Capabilities
+from contracts.commands import RescheduleCommand
+from engines.groups.chains import Chain
+from engines.processes.capabilities import PROCESSES
+from engines.processes.tend import Tender
+from engines.processes.workforce import FolderAway, Requirement
+from rescaler.actuators.base import (
+    EPOCH_CHANGED,
+    REQUIREMENT_CHANGED,
+    UNKNOWN_JOB,
+    Accepted,
+    EngineAway,
+    EngineRefused,
+    JobSeen,
+)
+from rescaler.actuators.parallelism import covers, in_words
+from runtime.backoff import Seldom
+
+UNKNOWN_TASK = "UNKNOWN_TASK"
+"""The job has no such group, or the file does not say how its workers are started."""
+TEND_EVERY_S = 0.5
+_log = logging.getLogger("surescale.workers")
+
+
+@dataclass(slots=True)
+class ProcessesEngine:
+    """``EngineApi`` on the workers of one cluster on this machine. Keeps nothing that is needed after a restart."""
+
+    tender: Tender
+    cluster: str
+    _stop: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+
+    def start(self) -> Self:
+        """Tend the workers in a thread of its own; it ends with the process, the workers do not."""
+        self._thread = threading.Thread(target=self._tend, name="workers", daemon=True)
+        self._thread.start()
+        return self
+
+    def stop(self) -> None:
+        """Stop tending. The workers run on."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    # The port
+
+    def capabilities(self) -> Capabilities:
+        """Return what this machine can do."""
+        return PROCESSES
+
+    def request(self, command: RescheduleCommand) -> Accepted:
+        """Ask for the command's number of workers, if nobody has asked for another one since the decision."""
+        with _answers_of_the_port():
+            chain = self._chain(command.job)
+            required, expected = self._required(chain), command.expected
+            if expected is not None and expected.epoch and expected.epoch != required.epoch:
+                raise EngineRefused(EPOCH_CHANGED, f"the job was started anew, as {required.epoch}")
+            if covers(required.counts, command.targets):
+                return Accepted()
+            for task in command.targets:
+                if task not in required.counts:
+                    raise EngineRefused(
+                        UNKNOWN_TASK,
+                        f"{task}: SURESCALE_GROUPS_FILE does not say how its workers are started; add workers.command",
+                    )
+            if expected is not None and not covers(required.counts, expected.required):
+                raise EngineRefused(REQUIREMENT_CHANGED, f"somebody else asked for {in_words(required.counts)}")
+            self._write(chain, required, command.targets)
+        return Accepted()
+
+    def look(self, job: str) -> JobSeen:
+        """Return what is asked for, and the workers that are up. One that drains still runs."""
+        with _answers_of_the_port():
+            chain = self._chain(job)
+            required = self._required(chain)
+            alive = self.tender.workforce.workers(chain.name)
+            running = dict.fromkeys(required.counts, 0)
+            for worker in alive:
+                if worker.task in running and (worker.draining_ms is not None or self.tender.answers(chain, worker)):
+                    running[worker.task] += 1
+            short = any(running[task] < count for task, count in required.counts.items())
+            return JobSeen(
+                epoch=required.epoch,
+                requirement_id=required.id,
+                required=dict(required.counts),
+                running=running,
+                state="running" if any(running.values()) else "restarting",
+                waiting_for="slots" if short and self._is_full() else "",
+            )
+
+    def withdraw(self, command: RescheduleCommand, put_back: Mapping[str, int]) -> None:
+        """Ask for something else, if the command is what is required now."""
+        with _answers_of_the_port():
+            chain = self._chain(command.job)
+            required = self._required(chain)
+            if command.expected is not None and command.expected.epoch not in ("", required.epoch):
+                raise EngineRefused(EPOCH_CHANGED, f"the job was started anew, as {required.epoch}")
+            if covers(required.counts, put_back):
+                return
+            if not covers(required.counts, command.targets):
+                raise EngineRefused(REQUIREMENT_CHANGED, f"somebody else asked for {in_words(required.counts)}")
+            self._write(chain, required, put_back)
+
+    # Inside
+
+    def _tend(self) -> None:
+        seldom = Seldom()
+        while not self._stop.wait(TEND_EVERY_S):
+            try:
+                self.tender.tend()
+            except FolderAway as away:
+                if seldom.is_time():
+                    _log.warning("%s", away)
+
+    def _chain(self, job: str) -> Chain:
+        cluster, _, name = job.partition("/")
+        chain = self.tender.chains.get(name)
+        if chain is None or cluster != self.cluster:
+            raise EngineRefused(UNKNOWN_JOB, f"SURESCALE_GROUPS_FILE has no job {name!r}")
+        return chain
+
+    def _required(self, chain: Chain) -> Requirement:
+        required = self.tender.workforce.requirement(chain.name)
+        if required is None:
+            raise EngineAway(f"the workers of {chain.name} have not been started yet")
+        return required
+
+    def _write(self, chain: Chain, required: Requirement, counts: Mapping[str, int]) -> None:
+        if self.tender.workforce.change(chain.name, required, counts) is None:
+            raise EngineRefused(REQUIREMENT_CHANGED, "somebody else is changing what is asked for")
+
+    def _is_full(self) -> bool:
+        workforce = self.tender.workforce
+        return sum(len(workforce.workers(job)) for job in workforce.jobs()) >= self.tender.workers_max
+
+
+@contextmanager
+def _answers_of_the_port() -> Iterator[None]:
+    try:
+        yield
+    except FolderAway as away:
+        raise EngineAway(str(away)) from None

@@ -1,1 +1,0 @@
-"""What the rescaler's control logic costs and saves, measured. Decides nothing."""

@@ -1,0 +1,143 @@
+"""`surescale twin`: runs other policies on the same jobs and trace, in a closed loop in the simulator."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from runtime import options
+
+if TYPE_CHECKING:
+    from policies.policy import Policy
+    from rescaler.service.settings import RescalerSettings
+    from simulation.engine.cluster import RunOptions
+    from simulation.load.jobs import SizedJob
+    from simulation.load.workload import Workload
+
+POLICIES = ("static", "target-utilisation")
+FIGURES = (
+    "reward",
+    "latency_mean_s",
+    "latency_p99_s",
+    "utilisation",
+    "task_minutes",
+    "rescales",
+    "overload_minutes",
+    "parallelism",
+)
+
+
+@click.command("twin")
+@options.simulated_run_options
+@options.policies(*POLICIES)
+@options.policy_folder
+@options.span_minutes("each policy's own")
+@click.option("--window-minutes", type=click.IntRange(min=1), help="Minutes a policy sees (default: 60).")
+@options.control_options
+@options.seed
+@click.option(
+    "--out", type=click.Path(path_type=Path, dir_okay=False), help="Write the figures to this file, not to standard output."
+)
+def command(
+    *,
+    workload: str,
+    jobs: tuple[str, ...],
+    minutes: int,
+    start_minute: int | None,
+    policies: tuple[str, ...],
+    span_minutes: int | None,
+    load_parallelism: float,
+    sample_interval_ms: int,
+    world: str,
+    world_seed: int,
+    restart_ms: int | None,
+    rescale: str,
+    restore_mib_per_s: float,
+    checkpoint_interval_ms: int,
+    kill_host_minutes: tuple[int, ...],
+    join_host_minutes: tuple[int, ...],
+    out: Path | None,
+    **given: Any,
+) -> None:
+    """Run other policies on the jobs and trace of `engine`.
+
+    Prints each policy's figures as JSON. Gate, planning and the cost of a rescale are those of a pipeline in lockstep, in
+    this one process.
+    """
+    from contracts.settings import from_environment
+    from rescaler.service.settings import RescalerSettings
+    from runtime.whole_files import check_folder
+    from simulation.engine.cluster import RunOptions
+    from simulation.load.jobs import load_job
+    from simulation.load.workload import load_workload
+    from simulation.model.costs import chosen_cost
+    from simulation.model.worlds import cluster_world
+
+    if out is not None:
+        check_folder(out, option="--out")
+    settings = from_environment(RescalerSettings, **given)
+    played = cluster_world(world, world_seed)
+    run_options = RunOptions(
+        minutes=minutes,
+        start_minute=start_minute,
+        cluster=settings.cluster,
+        sample_interval_ms=sample_interval_ms,
+        cost=chosen_cost(rescale, restart_ms, restore_mib_per_s, played),
+        world=played,
+        checkpoint_interval_ms=checkpoint_interval_ms,
+        kill_host_minutes=kill_host_minutes,
+        join_host_minutes=join_host_minutes,
+    )
+    trace = load_workload(workload)
+    sized = [load_job(job, trace, load_parallelism) for job in jobs]
+    _write(_figures(settings, run_options, sized, trace, policies, span_minutes), out)
+
+
+def _figures(
+    settings: "RescalerSettings",
+    run_options: "RunOptions",
+    sized: "list[SizedJob]",
+    trace: "Workload",
+    policies: tuple[str, ...],
+    span_minutes: int | None,
+) -> dict[str, object]:
+    from rescaler.twin import run_twin
+
+    loaded = {name: _policy(name, settings) for name in policies}
+    jobs_figures: dict[str, dict[str, dict[str, object]]] = {}
+    rent: dict[str, dict[str, float]] = {}
+    for name, policy in loaded.items():
+        twin = run_twin(
+            sized,
+            trace,
+            policy,
+            seed=settings.seed,
+            options=run_options,
+            settings=settings.control(),
+            span_minutes=span_minutes,
+            window_minutes=settings.window_minutes,
+        )
+        rent[name] = {"dollars": round(twin.rents.dollars, 6)}
+        for job, report in twin.reports.items():
+            figures = {figure: getattr(report, figure) for figure in FIGURES}
+            jobs_figures.setdefault(job, {})[name] = figures | {"rent": twin.rents.jobs[job].document()}
+    return {"jobs": jobs_figures, "rent": rent}
+
+
+def _policy(name: str, settings: "RescalerSettings") -> "Policy":
+    from policies.registry import check_policy, load_policy, policy_names
+
+    check_policy(name, policy_names(settings.policy_folder))
+    return load_policy(name, settings.policy_folder, span_minutes=settings.span_minutes)
+
+
+def _write(figures: dict[str, object], out: Path | None) -> None:
+    import json
+
+    text = json.dumps(figures, sort_keys=True)
+    if out is None:
+        click.echo(text)
+        return
+    from runtime.whole_files import write_whole
+
+    write_whole(out, text + "\n", option="--out")

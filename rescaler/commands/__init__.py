@@ -1,1 +1,0 @@
-"""Commands of the rescaler: the pure parts behind JSON on standard input and output."""

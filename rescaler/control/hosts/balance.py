@@ -1,0 +1,293 @@
+"""Decides which units and copies move after hosts came or went: one look, one small step. Pure.
+
+The tasks of a job share its units, so a unit moves as a whole with all its state; to `rescaler.learners` each unit is one task.
+If hosts are chosen by cost, destinations come from `rescaler.control.units.hosts`; if jobs are spread, from `rescaler.learners`.
+Either way a limit holds for units on their way at once. No parallelism changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from contracts.commands import RescheduleCommand
+from contracts.messages import Host, JobTopology
+from rescaler import learners
+from rescaler.control.settings import Balancing, PlacingSettings
+from rescaler.control.units.hosts import choose_units, usable_units
+from rescaler.learners_model import HostState, LearnerHost, Limits, MoveKind, Replica, Round, StatefulTask, Version
+from rescaler.refusals import Refused
+
+UNREADY_LAG = Limits().acceptable_lag + 1  # of a unit on its way: only the engine knows how far it is
+
+
+class LookReason(StrEnum):
+    """Why hosts are looked at again, or not."""
+
+    # moving
+    OUT_OF_BAND = "out_of_band"
+    """Units move to hosts that have too few of them."""
+    CHEAPER_HOSTS = "cheaper_hosts"
+    """Units move to where the job costs less."""
+    STANDBYS = "standbys"
+    """Copies are started or dropped."""
+    JOB_BUSY = "job_busy"
+    """A job that may have to move is resting, waiting or being rescaled."""
+    HOSTS_CHANGED = "hosts_changed"
+    """Hosts have just changed again, and the jobs on them are not known yet."""
+    # settled
+    BALANCED = "balanced"
+    """Nothing is left to do."""
+    OUT_OF_REACH = "out_of_reach"
+    """Some host is out of its band, and no free unit could help."""
+    GAVE_UP = "gave_up"
+    """It took more looks than allowed."""
+
+
+Moves = dict[int, int]
+"""The new unit for each unit that a job leaves."""
+StandbyHosts = dict[int, tuple[str, ...]]
+"""Hosts that keep copies of each unit's state."""
+
+
+@dataclass(frozen=True, slots=True)
+class MovableJob:
+    """A running job whose units may be moved, as a look sees it."""
+
+    topology: JobTopology
+    """As it must be now."""
+    outstanding: RescheduleCommand | None
+    is_pending: bool
+    """It has a pending act."""
+    is_free: bool
+    """Nothing is pending or under way, and its gate is idle."""
+    standbys: Mapping[int, tuple[str, ...]]
+    """As last commanded."""
+    units_of_others: Callable[[], frozenset[int]]
+    """Units of all other jobs."""
+
+    @property
+    def units(self) -> frozenset[int]:
+        """Units that the job is on."""
+        return _units_of(self.topology, {})
+
+    @property
+    def with_state(self) -> frozenset[int]:
+        """Units on which the job has state."""
+        return frozenset(unit for spec in self.topology.tasks if spec.stateful for unit in spec.units)
+
+    @property
+    def leaving(self) -> Moves:
+        """The new unit for each unit that the command under way gives up."""
+        coming = self.outstanding.changes if self.outstanding and self.outstanding.action != "abort" else ()
+        after = {change.task: change.units for change in coming}
+        later = _units_of(self.topology, after)
+        return dict(zip(sorted(self.units - later), sorted(later - self.units), strict=False))
+
+
+@dataclass(slots=True)
+class LookResult:
+    """What a look wants done."""
+
+    moves: dict[str, Moves] = field(default_factory=dict)
+    """Of jobs that are free."""
+    blocked: set[str] = field(default_factory=set)
+    """Jobs that have to move, or may have to, and are not free."""
+    standbys: dict[str, StandbyHosts] = field(default_factory=dict)
+    """Of jobs whose copies are not where they should be."""
+    under_replicated: dict[str, int] = field(default_factory=dict)
+    """Units that lack copies because there are too few hosts."""
+    out_of_reach: bool = False
+    """A host stays out of its band because no unit is free."""
+
+
+def look(
+    jobs: Sequence[MovableJob],
+    hosts: Sequence[Host],
+    settings: Balancing,
+    placing: PlacingSettings,
+    *,
+    moves: bool = True,
+    new: Collection[str] = (),
+    avoided: Collection[str] = (),
+) -> LookResult:
+    """Return the next small step.
+
+    Args:
+        jobs: those that run and may be moved, in order of id.
+        hosts: every live host.
+        settings: how much may move.
+        placing: how hosts are chosen.
+        moves: whether units may move; otherwise only copies do.
+        new: hosts that have just joined.
+        avoided: hosts where learners took too long: nothing more goes there.
+    """
+    found = LookResult()
+    host_of = {unit: host.host for host in hosts for unit in host.units}
+    open_hosts = [host for host in hosts if host.state == "running" and host.host not in avoided]
+    closed = frozenset(unit for host in hosts if host.host in avoided for unit in host.units)
+    under_way = sum(host_of.get(unit) != host_of.get(to) for job in jobs for unit, to in job.leaving.items())
+    most = settings.units_max - under_way if settings.units_max else None
+    if moves and settings.version != "off" and open_hosts:
+        if placing.algorithm == "spread":
+            _spread(found, jobs, open_hosts, settings, new=new, most=settings.units_max or None)
+        else:
+            _by_cost(found, jobs, hosts, placing, most=most, closed=closed)
+    _copies(found, jobs, hosts, settings)
+    return found
+
+
+# Hosts chosen by cost
+
+
+def _by_cost(
+    found: LookResult,
+    jobs: Sequence[MovableJob],
+    hosts: Sequence[Host],
+    placing: PlacingSettings,
+    *,
+    most: int | None,
+    closed: frozenset[int],
+) -> None:
+    """Move to cheaper hosts; ``closed``: units that no job gets, though one that has them may keep them."""
+    claimed: set[int] = set()
+    for job in jobs:
+        name = job.topology.job
+        if not job.is_free:
+            found.blocked.add(name)
+            continue
+        width = max((spec.parallelism for spec in job.topology.tasks if spec.scalable), default=0)
+        taken = job.units_of_others() | claimed | (closed - job.units)
+        try:
+            placed = choose_units(job.topology, width, hosts, taken=taken, settings=placing)
+        except Refused:
+            continue  # the job keeps what it has
+        after = {unit for units in placed.units.values() for unit in units}
+        pairs = list(zip(sorted(job.units - after), sorted(after - job.units), strict=False))
+        chosen = dict(pairs if most is None else pairs[: max(0, most)])
+        if pairs and not chosen:
+            found.blocked.add(name)
+        if chosen:
+            found.moves[name] = chosen
+            claimed |= set(chosen.values())
+            most = None if most is None else most - len(chosen)
+
+
+# Jobs spread evenly
+
+
+def _spread(
+    found: LookResult,
+    jobs: Sequence[MovableJob],
+    hosts: Sequence[Host],
+    settings: Balancing,
+    *,
+    new: Collection[str],
+    most: int | None,
+) -> None:
+    names = {host.host for host in hosts}
+    host_of = {unit: host.host for host in hosts for unit in host.units}
+    # State of a task of fixed parallelism follows its job: it is no reason to move a unit that no scalable task uses.
+    by_id = {_slot(job.topology.job, unit): (job, unit) for job in jobs for unit in job.with_state & job.units}
+    # A unit whose destination has closed meanwhile is still on its way, and is no longer where it was.
+    astray = {
+        _slot(job.topology.job, unit): job.topology.job
+        for job in jobs
+        for unit, to in job.leaving.items()
+        if unit in job.with_state and to not in host_of
+    }
+    most = None if most is None else most - len(astray)
+    if most is not None and most < 1:
+        found.blocked |= set(astray.values())
+        return
+    tasks = (task for job in jobs for task in _tasks(job, host_of) if task.active in names)
+    seen = {task.id: task for task in tasks if task.id in by_id and task.id not in astray}
+    version = Version(settings.version)
+    offers = learner_hosts(hosts, new)
+    decided = learners.assign(
+        offers, seen.values(), version=version, balancing_factor=settings.factor, limits=Limits(max_learners=most)
+    )
+    claimed: set[int] = set()
+    for move in decided.moves:
+        if move.kind is not MoveKind.LEARN or move.destination is None:
+            continue
+        job, unit = by_id[move.task]
+        if not job.is_free:
+            found.blocked.add(job.topology.job)
+            continue
+        free = usable_units(hosts, job.units_of_others() | job.units | claimed).get(move.destination, ())
+        if free:
+            found.moves.setdefault(job.topology.job, {})[unit] = free[0]
+            claimed.add(free[0])
+        else:
+            found.out_of_reach = True
+
+
+# Copies
+
+
+def _copies(found: LookResult, jobs: Sequence[MovableJob], hosts: Sequence[Host], settings: Balancing) -> None:
+    running = [host for host in hosts if host.state == "running"]
+    if not running or not (settings.standbys or any(job.standbys for job in jobs)):
+        return
+    decided = _copies_round(jobs, hosts, settings.standbys)
+    standbys = {task.id: task.standbys for task in decided.tasks}
+    for job in jobs:
+        name = job.topology.job
+        slots = {unit: _slot(name, unit) for unit in sorted(job.with_state)}
+        after = {unit: tuple(sorted(standbys[slot])) for unit, slot in slots.items() if slot in standbys}
+        short = sum(len(names) < settings.standbys for names in after.values())
+        if short:
+            found.under_replicated[name] = short
+        if {unit: names for unit, names in after.items() if names} == dict(job.standbys):
+            found.blocked |= {name} if job.outstanding else set()  # its units will be others
+            continue
+        if job.outstanding is None and not job.is_pending:
+            found.standbys[name] = after
+        else:
+            found.blocked.add(name)
+
+
+def _copies_round(jobs: Sequence[MovableJob], hosts: Sequence[Host], standbys: int) -> Round:
+    """Return a round that moves nothing: only a learner that has been started counts as a copy."""
+    host_of = {unit: host.host for host in hosts for unit in host.units}
+    tasks = [task for job in jobs for task in _tasks(job, host_of)]
+    return learners.assign(learner_hosts(hosts), tasks, limits=Limits(num_standbys=standbys), begins=False)
+
+
+# The same, in the words of `rescaler.learners`
+
+
+def learner_hosts(hosts: Sequence[Host], new: Collection[str] = ()) -> list[LearnerHost]:
+    """Return hosts as `rescaler.learners` takes them: their capacity is their units; ``new``: those that have just joined."""
+    return [
+        LearnerHost(
+            host.host,
+            max(1, len(host.units)),
+            HostState.RUNNING if host.state == "running" else HostState.LEAVING,
+            host.host in new,
+        )
+        for host in hosts
+    ]
+
+
+def _tasks(job: MovableJob, host_of: Mapping[int, str]) -> list[StatefulTask]:
+    """Return one task for each unit with state; a unit on its way has an unready learner at its destination."""
+    tasks, leaving = [], job.leaving
+    for unit in sorted(job.with_state):
+        host, to = host_of.get(unit), host_of.get(leaving.get(unit, unit))
+        learner = (Replica(to, UNREADY_LAG),) if to is not None and to != host else ()
+        used = {host, to}
+        copies = tuple(Replica(name, 0) for name in job.standbys.get(unit, ()) if name not in used)
+        tasks.append(StatefulTask(_slot(job.topology.job, unit), host, learner, copies))
+    return tasks
+
+
+def _slot(job: str, unit: int) -> str:
+    return f"{job}/{unit:07d}"
+
+
+def _units_of(topology: JobTopology, after: Mapping[str, tuple[int, ...]]) -> frozenset[int]:
+    """Return the units of scalable tasks; ``after``: the new units of tasks that a command changes."""
+    return frozenset(unit for spec in topology.tasks if spec.scalable for unit in after.get(spec.task, spec.units))

@@ -1,0 +1,94 @@
+"""Checks whether a decision may be carried out at all, against the latest topology and settings.
+
+The guardrails of the policies have already amended it. Here nothing is amended, only accepted or refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from contracts.job_limits import bounds_of
+from contracts.job_settings import JobSettings
+from contracts.messages import Decision, JobTopology, TaskDecision, TaskSpec
+from contracts.modes import ModeInForce
+from contracts.topology import has_ended
+from rescaler.control.job.memory import PendingAct
+from rescaler.control.outcomes import OutcomeReason
+
+
+@dataclass(frozen=True, slots=True)
+class Objection:
+    """A reason to refuse, and a sentence that names the field."""
+
+    reason: OutcomeReason
+    detail: str
+
+
+def objection_to(decision: Decision, topology: JobTopology, settings: JobSettings, mode: ModeInForce) -> Objection | None:
+    """Return the first objection; None if the decision can be accepted.
+
+    ``topology`` is the job as it runs now. Only tasks that the decision changes are checked against the bounds: one
+    that is outside them already may stay as it is.
+    """
+    if has_ended(topology):
+        return Objection(OutcomeReason.JOB_NOT_RUNNING, f"job: {topology.state}")
+    if mode.mode == "observe":
+        return _observed(mode)
+    specs = {spec.task: spec for spec in topology.tasks}
+    wanted: dict[str, int] = {}
+    for index, task in enumerate(decision.tasks):
+        field = f"tasks[{index}]"
+        if task.task not in specs:
+            return Objection(OutcomeReason.UNKNOWN_TASK, f"{field}.task: {task.task!r} is not a task of job {topology.job}")
+        if task.task in wanted:
+            return Objection(OutcomeReason.REPEATED_TASK, f"{field}.task: {task.task!r} is named twice")
+        wanted[task.task] = task.desired
+        objection = _task_objection(field, task, specs[task.task], settings)
+        if objection:
+            return objection
+    return _total_objection(wanted, topology, settings)
+
+
+def no_longer_possible(pending: PendingAct, topology: JobTopology | None, mode: ModeInForce) -> Objection | None:
+    """Return why an accepted act can no longer be carried out; None while it can."""
+    if topology is None:
+        return Objection(OutcomeReason.UNKNOWN_JOB, "job: its topology is gone")
+    if has_ended(topology):
+        return Objection(OutcomeReason.JOB_NOT_RUNNING, f"job: {topology.state}")
+    if mode.mode == "observe":
+        return _observed(mode)
+    if pending.own and mode.mode == "advise":
+        detail = f"mode: advise: {pending.own} is an act of the rescaler's own, and happens in mode act only"
+        return Objection(OutcomeReason.ADVISE, detail)
+    gone = sorted(set(pending.wanted) - {spec.task for spec in topology.tasks})
+    return Objection(OutcomeReason.TOPOLOGY_CHANGED, f"tasks: {gone[0]!r} is gone") if gone else None
+
+
+def _observed(mode: ModeInForce) -> Objection:
+    return Objection(OutcomeReason.OBSERVE, "" if mode.source == "settings" else f"mode: {mode}")
+
+
+def _task_objection(field: str, task: TaskDecision, spec: TaskSpec, settings: JobSettings) -> Objection | None:
+    if task.desired == spec.parallelism:
+        return None
+    if not spec.scalable:
+        return Objection(
+            OutcomeReason.NOT_SCALABLE, f"{field}.desired: {task.task!r} has the fixed parallelism {spec.parallelism}"
+        )
+    least, most, pinned = bounds_of(settings, spec)
+    if pinned:
+        return Objection(OutcomeReason.OUT_OF_BOUNDS, f"{field}.desired: {task.task!r} is pinned to {spec.parallelism}")
+    if not least <= task.desired <= most:
+        return Objection(
+            OutcomeReason.OUT_OF_BOUNDS, f"{field}.desired: {task.desired} for {task.task!r}, allowed {least} to {most}"
+        )
+    return None
+
+
+def _total_objection(wanted: dict[str, int], topology: JobTopology, settings: JobSettings) -> Objection | None:
+    scalable = [spec for spec in topology.tasks if spec.scalable]
+    before = sum(spec.parallelism for spec in scalable)
+    after = sum(wanted.get(spec.task, spec.parallelism) for spec in scalable)
+    if after <= max(settings.total_limit, before):
+        return None
+    return Objection(OutcomeReason.ABOVE_TOTAL_LIMIT, f"tasks: {after} subtasks in all, allowed {settings.total_limit}")

@@ -1,0 +1,290 @@
+"""One job's way from a decision to a command and to its end. Each function handles one kind of input in one `Turn`.
+
+    decision ──▶ pending act ──▶ gate ──▶ rescale.begin ──▶ command ──▶ progress ──▶ rescale.end
+                     └──── waits, gives way, or is refused ────┘
+
+At any time a job has at most one pending act and at most one command under way.
+"""
+
+from __future__ import annotations
+
+from contracts.commands import Progress, RescheduleCommand
+from contracts.messages import Decision, EngineEvent, JobTopology, TaskDecision
+from contracts.own_acts import OwnAct
+from contracts.topology import has_ended, required_of, running_of
+from rescaler.control.counts.plan import together
+from rescaler.control.job import limits, own_acts, owners, rescale
+from rescaler.control.job.checks import no_longer_possible, objection_to
+from rescaler.control.job.engine_checks import objection_of_engine
+from rescaler.control.job.memory import Partly, PendingAct, Rescaling, StandingBy, Wanted
+from rescaler.control.job.turn import Turn
+from rescaler.control.job.waits import OVERDUE_MS, PATIENCE_MS, given_up_at_ms, rescaled_at_ms
+from rescaler.control.outcomes import WAITING_REASON, OutcomeReason
+from rescaler.control.world import mode_of
+from rescaler.gate import Gate, Mode, Phase
+
+CHECKPOINTS = ("checkpoint_completed", "checkpoint_failed")
+"""Kinds of engine events that a gate takes into account."""
+RELEVANT_EVENTS = (*CHECKPOINTS, "standbys_ready")
+"""Kinds of engine events that a job takes into account."""
+
+
+# Inputs
+
+
+def on_decision(turn: Turn, decision: Decision, newest: Decision | None = None) -> None:
+    """Accept a decision, hold it, or refuse it; a repeated decision changes nothing.
+
+    ``newest``: the job's latest decision that waits to be answered. A stale act gives way to it at once.
+    """
+    if decision.decision_id in turn.answers:
+        turn.effects.duplicates += 1
+        return
+    turn.forget_before(turn.now_ms - turn.rules.remember_ms)
+    owners.look(turn)
+    memory, topology = turn.memory, turn.topology
+    acts = decision.action == "act"
+    if decision.span_end_ms < memory.last_span_end_ms:
+        turn.say(decision, "refused" if acts else "held", OutcomeReason.OLDER_DECISION)
+        return
+    if topology is None:
+        _answer_without_job(turn, decision)
+        return
+    if acts or memory.pending is None or memory.pending.own is not OwnAct.RECOVERY:
+        _supersede(turn, decision)
+    memory.last_span_end_ms = decision.span_end_ms
+    memory.limits = limits.noted(memory.limits, decision, turn.world.allowed)
+    if not acts:
+        turn.say(decision, "held", OutcomeReason.HOLD)
+    elif newest is not None and _is_stale(turn, decision, newest):
+        turn.say(decision, "superseded", OutcomeReason.NEWER_DECISION, detail=_wish(newest))
+    else:
+        _take_on(turn, decision, topology)
+    _settle(turn)
+
+
+def on_progress(turn: Turn, progress: Progress) -> None:
+    """Take an actuator's report into account, if it is about the command under way."""
+    underway = turn.memory.underway
+    if underway is None or progress.command_id != underway.command.command_id:
+        return
+    has_ended = progress.status in ("applied", "failed")
+    if isinstance(underway, StandingBy):
+        if has_ended:
+            own_acts.end_standing_by(turn, underway, progress)
+            _settle(turn)
+    elif has_ended:
+        turn.date_back(progress.at_ms)  # `on_tick` comes next, and does what has become due since
+        rescale.end_step(turn, underway, progress)
+        _settle(turn)
+    else:
+        if progress.status == "partly":
+            turn.memory.partly = Partly(reached=progress.reached, waiting_for=progress.waiting_for)
+        expected_end_ms = rescale.expected_end_ms(underway, progress)
+        rescale.accept(turn, underway, expected_end_ms)
+        if expected_end_ms is not None:  # now a waiting act can be promised a time
+            _settle(turn)
+
+
+def on_engine_event(turn: Turn, event: EngineEvent) -> None:
+    """Take a checkpoint, or completed standbys, into account."""
+    if event.kind in CHECKPOINTS:
+        _on_checkpoint(turn, event)
+    else:
+        own_acts.on_standbys_ready(turn, event.at_ms)
+
+
+def _on_checkpoint(turn: Turn, event: EngineEvent) -> None:
+    """Trigger a gate that waits for a checkpoint. One from before the gate's present phase is no trigger."""
+    memory = turn.memory
+    if memory.gate is None or memory.underway is not None:
+        return
+    if event.sequence <= memory.checkpoint or not turn.is_believable(event.at_ms):
+        return
+    gate = Gate(turn.gate_settings, memory.gate)
+    gate.advance(event.at_ms)
+    if gate.phase not in (Phase.STABILIZING, Phase.STABILIZED) or event.at_ms <= gate.state.entered_at_ms:
+        return
+    gate.on_checkpoint(completed=event.kind == "checkpoint_completed", now_ms=event.at_ms)
+    memory.gate, memory.checkpoint = gate.state, event.sequence
+    _settle(turn)
+
+
+def on_tick(turn: Turn) -> None:
+    """Let time pass, and look at the world again."""
+    memory, underway = turn.memory, turn.memory.underway
+    owners.look(turn)
+    given_up_ms = given_up_at_ms(memory)
+    if underway is not None and given_up_ms is not None and turn.now_ms >= given_up_ms:
+        _give_up_waiting(turn, underway)
+    own_acts.recover(turn)
+    if memory.pending is not None or memory.gate is not None or memory.underway is not underway:
+        _settle(turn)
+    own_acts.drain(turn)
+    own_acts.restore(turn)
+
+
+def give_way(turn: Turn, newer: Decision) -> None:
+    """Let a pending act that is long overdue give way to a newer decision that waits to be answered.
+
+    An act of the rescaler's own does not give way: it wants the present state, which is never stale.
+    """
+    memory, pending = turn.memory, turn.memory.pending
+    if pending is None or pending.own or pending.until_ms is None or turn.now_ms - pending.until_ms <= OVERDUE_MS:
+        return
+    if newer.decision_id not in turn.answers and newer.span_end_ms > memory.last_span_end_ms:
+        _supersede(turn, newer)
+        if memory.underway is None:
+            memory.gate = None  # it has timers that are due, for a target that nobody wants any more
+
+
+# From a decision to a pending act
+
+
+def _answer_without_job(turn: Turn, decision: Decision) -> None:
+    if decision.action == "act":
+        detail = f"job: no topology of {decision.job!r} is known"
+        turn.say(decision, "refused", OutcomeReason.UNKNOWN_JOB, detail=detail)
+    else:
+        turn.say(decision, "held", OutcomeReason.HOLD)
+
+
+def _is_stale(turn: Turn, decision: Decision, newest: Decision) -> bool:
+    return turn.now_ms - decision.span_end_ms > OVERDUE_MS and newest.span_end_ms > decision.span_end_ms
+
+
+def _take_on(turn: Turn, decision: Decision, topology: JobTopology) -> None:
+    objection = objection_to(decision, topology, turn.world.allowed, turn.world.mode)
+    if objection is None and turn.world.by_counts:
+        objection = objection_of_engine(turn, topology, decision)
+    if objection is not None:
+        turn.say(decision, "refused", objection.reason, detail=objection.detail)
+        return
+    world = turn.world
+    kept = limits.kept_back(turn.memory.limits, decision, topology, world.allowed, engine=world.engine.engine, hosts=world.hosts)
+    if kept.refusal is not None:
+        turn.say(decision, "refused", kept.refusal, detail=kept.words)
+        return
+    wanted = {task.task: _wanted(task, kept.wanted[task.task]) for task in decision.tasks}
+    turn.memory.pending = PendingAct(
+        decision_id=decision.decision_id,
+        span_end_ms=decision.span_end_ms,
+        accepted_at_ms=turn.now_ms,
+        wanted=together(wanted, topology, world.engine) if world.by_counts else wanted,
+        note=kept.words,
+    )
+
+
+def _wanted(task: TaskDecision, desired: int) -> Wanted:
+    return Wanted(desired=desired, floor=task.floor, overloaded_at=task.records_per_minute if task.overloaded else None)
+
+
+def _supersede(turn: Turn, newer: Decision) -> None:
+    if turn.memory.pending is not None:
+        turn.finish(turn.memory.pending, "superseded", OutcomeReason.NEWER_DECISION, detail=_wish(newer))
+
+
+def _wish(newer: Decision) -> str:
+    return f"{newer.decision_id} wants {newer.action}"
+
+
+# From a pending act to a command
+
+
+def _settle(turn: Turn) -> None:
+    """Bring pending act and gate in line with the world: go, wait, or give up."""
+    memory, topology = turn.memory, turn.topology
+    _drop_impossible(turn, topology)
+    pending = memory.pending
+    if memory.underway is not None:
+        if pending is not None:
+            until_ms = rescaled_at_ms(pending, memory.underway, turn.now_ms)
+            turn.promise(pending, OutcomeReason.RESCALE_IN_PROGRESS, until_ms)
+        return
+    if topology is None or has_ended(topology) or (pending is None and mode_of(topology) is Mode.WAITING):
+        memory.gate = None
+        return
+    if pending is None and memory.gate is None:
+        return
+    gate = turn.gate(topology)
+    memory.gate = gate.state
+    if pending is not None and gate.transition is not None:
+        rescale.begin(turn, gate, gate.transition, pending, detail=pending.note)
+    elif pending is not None:
+        _wait(turn, gate, pending)
+    elif gate.transition is not None:  # released, but nobody wants it any more
+        rescale.close_gate(turn, gate, gate.current, ok=False, at_ms=turn.now_ms)
+
+
+def _drop_impossible(turn: Turn, topology: JobTopology | None) -> None:
+    pending = turn.memory.pending
+    objection = no_longer_possible(pending, topology, turn.world.mode) if pending else None
+    if pending and topology and objection is None and turn.world.by_counts:
+        objection = objection_of_engine(turn, topology)
+    if pending and objection:
+        turn.finish(pending, "refused", objection.reason, detail=objection.detail)
+
+
+def _wait(turn: Turn, gate: Gate, pending: PendingAct) -> None:
+    current = gate.current or {}
+    if gate.mode is Mode.EXECUTING and all(current[task] == want.desired for task, want in pending.wanted.items()):
+        turn.finish(pending, "refused", OutcomeReason.NO_CHANGE, detail="the job already runs like that")
+        _settle(turn)
+    elif gate.phase is not Phase.IDLING:
+        backs_off = gate.phase is Phase.COOLDOWN and turn.memory.failures
+        reason = OutcomeReason.BACKOFF if backs_off else WAITING_REASON[gate.phase]
+        turn.promise(pending, reason, _gate_wakes_at_ms(gate))
+    elif gate.mode is Mode.WAITING:
+        turn.promise(pending, OutcomeReason.NOT_ENOUGH_PARALLEL_UNITS, _start_until_ms(turn, gate, pending))
+    else:
+        _wait_for_units(turn, gate, pending)
+
+
+def _gate_wakes_at_ms(gate: Gate) -> int:
+    """Return when the timer of a gate that does not idle is due; each such phase has one."""
+    due_ms = gate.wake_at_ms()
+    assert due_ms is not None, gate.phase
+    return due_ms
+
+
+def _start_until_ms(turn: Turn, gate: Gate, pending: PendingAct) -> int:
+    """The gate limits how long a job waits to start. If it is set not to, the outcome is repeated once a minute."""
+    said_ms = (pending.until_ms or 0) if pending.reason == OutcomeReason.NOT_ENOUGH_PARALLEL_UNITS else 0
+    return gate.wake_at_ms() or (said_ms if said_ms > turn.now_ms else turn.now_ms + PATIENCE_MS)
+
+
+def _wait_for_units(turn: Turn, gate: Gate, pending: PendingAct) -> None:
+    """Wait for units of a running job, for as long as it may stabilize; then refuse the act."""
+    give_up_ms = pending.accepted_at_ms + turn.gate_settings.executing_stabilization_ms
+    if turn.now_ms < give_up_ms:
+        turn.promise(pending, OutcomeReason.NOT_ENOUGH_PARALLEL_UNITS, give_up_ms)
+        return
+    least = max(target.lower for target in gate.state.targets.values())
+    detail = f"the widest task needs at least {least} parallel units, {gate.state.slots} are usable"
+    if turn.world.by_counts:
+        detail = f"the widest task needs at least {least} subtasks, and slots are missing"
+    at_ms = max(give_up_ms, gate.state.entered_at_ms)
+    turn.finish(pending, "refused", OutcomeReason.NOT_ENOUGH_PARALLEL_UNITS, at_ms=at_ms, detail=detail)
+    _settle(turn)
+
+
+# A command whose end nobody reported
+
+
+def _give_up_waiting(turn: Turn, underway: Rescaling | StandingBy) -> None:
+    """End the command by what the engine's topology shows."""
+    command = underway.command
+    if isinstance(underway, StandingBy):
+        own_acts.end_standing_by(turn, underway, None)
+    else:
+        topology = turn.world.topology
+        shown = topology is not None and is_shown(command, topology)
+        rescale.end(turn, underway, ok=shown, at_ms=turn.now_ms if command.deadline_ms is None else command.deadline_ms)
+
+
+def is_shown(command: RescheduleCommand, topology: JobTopology) -> bool:
+    """Say whether a topology shows that a command was carried out."""
+    if command.expected is None:
+        return topology.generation >= command.desired_generation
+    running = running_of(topology)
+    return required_of(topology) == running and all(running.get(change.task) == change.after for change in command.changes)

@@ -1,0 +1,209 @@
+"""The user's limits that need a memory or the hosts: rescales a day, lower needs that last, growth in vain, the CPU quota.
+
+The other limits are guardrails of the policies, which remember nothing. Everything here is a function of `LimitsMemory`, of the
+decision and of the world; the job's turn calls ``kept_back`` before it takes an act on, ``noted`` for every decision, and
+``begun`` and ``ended`` around a rescale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from contracts.clock import MINUTE_MS
+from contracts.job_limits import blocks_ineffective
+from contracts.job_settings import JobSettings
+from contracts.messages import Decision, Host, JobTopology, TaskDecision
+from contracts.topology import slots_needed
+from rescaler.control.outcomes import OutcomeReason
+
+DAY_MS = 24 * 60 * MINUTE_MS
+EFFECT_MIN = 0.1
+"""Least part of the expected growth in throughput; Flink's ``job.autoscaler.scaling.effectiveness.threshold``."""
+SETTLED_MS = 5 * MINUTE_MS
+"""How long after a rescale its effect can be judged: a decision reports the mean throughput of five minutes."""
+BLOCKED_MS = 60 * MINUTE_MS
+"""How long growth is not repeated after one that brought nothing."""
+
+
+class Need(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """Since ``since_ms`` a task has needed at most ``size`` subtasks."""
+
+    since_ms: int
+    size: int
+
+
+class Growth(msgspec.Struct, frozen=True, kw_only=True):
+    """The last time an overloaded task was given more subtasks, and what it processed before."""
+
+    before: int
+    after: int
+    records_per_minute: float
+    ended_ms: int | None = None  # None: under way
+
+
+class LimitsMemory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the limits need to know of a job's past."""
+
+    rescaled_ms: tuple[int, ...] = ()  # when rescales for decisions began, within the last day
+    needs: dict[str, tuple[Need, ...]] = {}  # by task, sizes falling; only while lower needs must last
+    growths: dict[str, Growth] = {}  # by task
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What is left of a decision: the parallelism wanted by task, and why it is less of a change than decided.
+
+    ``refusal``: nothing is left to be done.
+    """
+
+    wanted: dict[str, int]
+    words: str = ""
+    refusal: OutcomeReason | None = None
+
+
+def noted(memory: LimitsMemory, decision: Decision, settings: JobSettings) -> LimitsMemory:
+    """Return the memory with what a decision says each task needs."""
+    if not settings.scale_down_after_minutes:
+        return msgspec.structs.replace(memory, needs={}) if memory.needs else memory
+    oldest_ms = decision.span_end_ms - settings.scale_down_after_minutes * MINUTE_MS
+    needs = {
+        task.task: _after(memory.needs.get(task.task, ()), decision.span_end_ms, task.desired, oldest_ms)
+        for task in decision.tasks
+    }
+    return msgspec.structs.replace(memory, needs=needs)
+
+
+def _after(needs: tuple[Need, ...], at_ms: int, size: int, oldest_ms: int) -> tuple[Need, ...]:
+    higher = tuple(need for need in needs if need.size > size)
+    since_ms = min((need.since_ms for need in needs if need.size <= size), default=at_ms)
+    falling = (*higher, Need(since_ms=since_ms, size=size))
+    settled = sum(need.since_ms <= oldest_ms for need in falling)
+    return falling[max(0, settled - 1) :]  # those before the last settled one bind nobody any more
+
+
+def kept_back(
+    memory: LimitsMemory, decision: Decision, topology: JobTopology, settings: JobSettings, *, engine: str, hosts: Iterable[Host]
+) -> Kept:
+    """Return what the limits leave of an act that passed the checks.
+
+    A lower need that has not lasted waits; growth that brought nothing is not repeated. Then the whole act must fit the job's
+    rescales of a day and its CPU. ``engine``: the kind that runs the job.
+    """
+    current = {spec.task: spec.parallelism for spec in topology.tasks}
+    decided = {task.task: task.desired for task in decision.tasks}
+    wanted, words, reasons = dict(decided), [], []
+    for task in decision.tasks:
+        running = current[task.task]
+        if task.desired < running:
+            lasting = _lasting(memory.needs.get(task.task, ()), decision.span_end_ms, settings, running)
+            if lasting > task.desired:
+                wanted[task.task] = lasting
+                words.append(f"{task.task}: {_waits(task, lasting, settings)}")
+                reasons.append(OutcomeReason.SCALE_DOWN_WAITS)
+        elif task.desired > running and blocks_ineffective(settings, engine):
+            growth = memory.growths.get(task.task)
+            if growth is not None and _is_in_vain(growth, task, decision.span_end_ms):
+                wanted[task.task] = running
+                words.append(f"{task.task}: {_in_vain(growth, task)}")
+                reasons.append(OutcomeReason.INEFFECTIVE)
+    wanted = _tied(wanted, topology)
+    if _total(wanted, topology) > max(settings.total_limit, _total(current, topology)):
+        wanted, words = decided, []  # what was to shrink makes room for what grows: the total is worth more than the wait
+    if all(wanted[task] == current[task] for task in wanted):
+        return Kept(wanted, _sentence(words), reasons[0] if reasons else None)
+    return _within_budget(memory, Kept(wanted, _sentence(words)), decision, topology, settings, hosts)
+
+
+def begun(memory: LimitsMemory, changed: Mapping[str, Growth | None], at_ms: int) -> LimitsMemory:
+    """Return the memory once a rescale for a decision has begun; ``changed``: its tasks, with the growth of overloaded ones."""
+    recent = tuple(time for time in memory.rescaled_ms if time > at_ms - DAY_MS)
+    known = {**memory.growths, **changed}
+    growths = {task: growth for task, growth in known.items() if growth is not None}
+    return msgspec.structs.replace(memory, rescaled_ms=(*recent, at_ms), growths=growths)
+
+
+def ended(memory: LimitsMemory, *, ok: bool, at_ms: int) -> LimitsMemory:
+    """Return the memory once a rescale has ended. Growth that failed was none, and old growth is forgotten."""
+    growths = {
+        task: growth if growth.ended_ms is not None else msgspec.structs.replace(growth, ended_ms=at_ms)
+        for task, growth in memory.growths.items()
+        if (ok or growth.ended_ms is not None) and (growth.ended_ms or at_ms) > at_ms - BLOCKED_MS
+    }
+    return msgspec.structs.replace(memory, growths=growths)
+
+
+def _lasting(needs: tuple[Need, ...], at_ms: int, settings: JobSettings, running: int) -> int:
+    """Return the most that a task has needed within the time that a lower need must last, at most what runs."""
+    if not settings.scale_down_after_minutes:
+        return 0
+    oldest_ms = at_ms - settings.scale_down_after_minutes * MINUTE_MS
+    settled = [need.size for need in needs if need.since_ms <= oldest_ms]
+    return min(settled[-1], running) if settled else running
+
+
+def _is_in_vain(growth: Growth, task: TaskDecision, at_ms: int) -> bool:
+    """Say whether a task that is overloaded still got next to nothing from its last growth."""
+    if growth.ended_ms is None or task.records_per_minute is None or not task.overloaded:
+        return False
+    if not growth.ended_ms + SETTLED_MS <= at_ms < growth.ended_ms + BLOCKED_MS:
+        return False
+    return _gained(growth, task) < EFFECT_MIN * (growth.after / growth.before - 1.0)
+
+
+def _gained(growth: Growth, task: TaskDecision) -> float:
+    assert task.records_per_minute is not None
+    return task.records_per_minute / growth.records_per_minute - 1.0
+
+
+def _waits(task: TaskDecision, lasting: int, settings: JobSettings) -> str:
+    return f"{task.desired} must be enough for {settings.scale_down_after_minutes} minutes, until then {lasting}"
+
+
+def _in_vain(growth: Growth, task: TaskDecision) -> str:
+    gained, expected = _gained(growth, task), growth.after / growth.before - 1.0
+    return f"growing from {growth.before} to {growth.after} changed its throughput by {gained:.0%}, not {expected:.0%}"
+
+
+def _sentence(words: list[str]) -> str:
+    shown = "; ".join(words[:3])
+    return f"{shown}; and {len(words) - 3} more tasks" if len(words) > 3 else shown
+
+
+def _tied(wanted: Mapping[str, int], topology: JobTopology) -> dict[str, int]:
+    """Give tied tasks the largest parallelism among them."""
+    widest: dict[str, int] = {}
+    for spec in topology.tasks:
+        if spec.tied and spec.task in wanted:
+            widest[spec.tied] = max(widest.get(spec.tied, 0), wanted[spec.task])
+    tied = {spec.task: spec.tied for spec in topology.tasks}
+    return {task: widest.get(tied[task], size) for task, size in wanted.items()}
+
+
+def _total(wanted: Mapping[str, int], topology: JobTopology) -> int:
+    return sum(wanted.get(spec.task, spec.parallelism) for spec in topology.tasks if spec.scalable)
+
+
+def _within_budget(
+    memory: LimitsMemory, kept: Kept, decision: Decision, topology: JobTopology, settings: JobSettings, hosts: Iterable[Host]
+) -> Kept:
+    today = [time for time in memory.rescaled_ms if time > decision.span_end_ms - DAY_MS]
+    most = settings.rescales_a_day_max
+    if most is not None and len(today) >= most:
+        words = f"rescales_a_day_max: {len(today)} rescales in the last 24 hours, allowed {most}"
+        return Kept({}, words, OutcomeReason.TOO_MANY_A_DAY)
+    per_slot = cores_per_slot(hosts)
+    if settings.cpu_limit is not None and per_slot is not None:
+        before, after = (slots_needed(topology.tasks, sizes) for sizes in (None, kept.wanted))
+        if per_slot * after > max(settings.cpu_limit, per_slot * before):
+            words = f"cpu_limit: {per_slot * after:g} cores for {after} slots, allowed {settings.cpu_limit:g}"
+            return Kept({}, words, OutcomeReason.ABOVE_CPU_LIMIT)
+    return kept
+
+
+def cores_per_slot(hosts: Iterable[Host]) -> float | None:
+    """Return the cores of a slot, of the host that has most for each; None where no host says how many slots it has."""
+    each = [host.cpu_cores / slots for host in hosts if (slots := host.slots or len(host.units))]
+    return max(each, default=None)

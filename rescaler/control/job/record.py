@@ -1,0 +1,60 @@
+"""The record of one job's memory: a private body, and a summary for others. Mappings and conditions are in the summary only."""
+
+from __future__ import annotations
+
+import msgspec
+
+from contracts.ids import Cluster
+from contracts.rescaler_state import CommandUnderway, JobSummary, RescalerRecord, WaitingAct
+from contracts.wire import decode
+from rescaler.control.effects import StateRecord, state_record
+from rescaler.control.job.memory import JobMemory, PendingAct, Rescaling, StandingBy
+
+
+def job_record(cluster: Cluster, memory: JobMemory, at_ms: int) -> StateRecord:
+    """Return the record that keeps a job's memory."""
+    body = msgspec.structs.replace(memory, mappings={}, conditions=())
+    return state_record(cluster, "job", memory.job, body, at_ms, summary_of(memory))
+
+
+def restored(record: RescalerRecord) -> JobMemory:
+    """Return the memory that a job's record keeps.
+
+    Raises:
+        RecordRejected: the body is not one of this version.
+    """
+    memory = decode(bytes(record.body), JobMemory)
+    if record.summary is not msgspec.UNSET:
+        memory.mappings, memory.conditions = record.summary.mappings, record.summary.conditions
+    return memory
+
+
+def summary_of(memory: JobMemory) -> JobSummary:
+    """Return what others may read of a job's memory."""
+    return JobSummary(
+        phase=memory.gate.phase if memory.gate else None,
+        mode=memory.gate.mode if memory.gate else None,
+        pending=_waiting(memory.pending) if memory.pending else None,
+        underway=_underway(memory.underway) if memory.underway else None,
+        wake_at_ms=memory.wake_at_ms,
+        desired_generation=memory.desired_generation,
+        applied_generation=memory.applied.generation,
+        observed_generation=max((each.observed_generation for each in memory.conditions), default=None),
+        failures=memory.failures,
+        conditions=memory.conditions,
+        standbys=memory.standby.copies,
+        mappings=memory.mappings,
+    )
+
+
+def _waiting(pending: PendingAct) -> WaitingAct:
+    return WaitingAct(decision_id=pending.decision_id, reason=pending.reason, until_ms=pending.until_ms)
+
+
+def _underway(underway: Rescaling | StandingBy) -> CommandUnderway:
+    command = underway.command
+    if isinstance(underway, StandingBy):
+        return CommandUnderway(decision_id=command.decision_id, command_id=command.command_id)
+    return CommandUnderway(
+        decision_id=command.decision_id, command_id=command.command_id, step=underway.step, given_up=underway.given_up
+    )

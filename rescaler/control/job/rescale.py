@@ -1,0 +1,322 @@
+"""Carries out one act that the gate has released: makes the plan, issues a command for each step, and records how it ended.
+
+prepare ──ready──▶ commit ──applied──▶ over
+   │ ▲                ▲
+   │ └─ elsewhere ──┐ │ cold
+   └─ given up ─────┴─┴──▶ abort ──▶ over, nothing has changed
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Literal
+
+import msgspec
+
+from contracts.commands import GENERATION_LEAP_MAX, Expected, Progress, RescheduleCommand
+from contracts.ids import command_id
+from contracts.messages import JobTopology
+from contracts.own_acts import OwnAct
+from contracts.topology import required_of, units_of
+from rescaler.control.counts.plan import plan_counts
+from rescaler.control.job import limits
+from rescaler.control.job.gate import backoff_ms, targets_of
+from rescaler.control.job.memory import Applied, PendingAct, Rescaling
+from rescaler.control.job.owners import named, written
+from rescaler.control.job.turn import Turn
+from rescaler.control.job.waits import PATIENCE_MS
+from rescaler.control.outcomes import OutcomeReason
+from rescaler.control.units.plan import JobPlan, plan_job
+from rescaler.control.world import mode_of
+from rescaler.gate import Gate, Mode, Transition
+from rescaler.refusals import Refused
+from rescaler.reschedule import RescheduleRefusal
+
+Action = Literal["prepare", "commit", "abort"]
+
+FIRST_STEP = 0
+
+WARM_UP_TIMEOUT = "WARM_UP_TIMEOUT"
+"""Learners were not ready in time."""
+NOT_WARMED = "NOT_WARMED"
+"""The engine has no learners, and what must not move cold stays."""
+LEARNER_LOST = "LEARNER_LOST"
+"""A unit that the job was to move to is gone, or on a host that will go."""
+
+
+# The first command
+
+
+def begin(
+    turn: Turn, gate: Gate, transition: Transition, act: PendingAct, *, plan: JobPlan | None = None, detail: str = ""
+) -> None:
+    """Turn a released act into its first command, and remember the rescale; ``plan``: one made already."""
+    memory, at_ms = turn.memory, max(transition.at_ms, act.accepted_at_ms)
+    try:
+        plan = plan or plan_rescale(turn, transition.parallelism)
+    except Refused as refusal:
+        turn.finish(act, "refused", _reason(refusal), at_ms=at_ms, detail=refusal.message)
+        close_gate(turn, gate, gate.current, ok=False, at_ms=at_ms)
+        return
+    if not plan.changes and turn.world.by_counts:
+        detail = f"{named(transition.parallelism or {}, turn.topology)}: the engine is asked for that already"
+        turn.finish(act, "refused", OutcomeReason.NO_CHANGE, at_ms=at_ms, detail=detail)
+        close_gate(turn, gate, gate.current, ok=False, at_ms=at_ms)
+        return
+    command = _first_command(turn, plan, transition, act, at_ms)
+    reason = OutcomeReason.ADVISE if command.advice else OutcomeReason(command.gate_reason)
+    turn.effects.commands.append(command)
+    turn.finish(act, "commanded", reason, at_ms=at_ms, detail=detail, command_id=command.command_id)
+    memory.desired_generation = command.desired_generation
+    if command.advice:
+        close_gate(turn, gate, gate.current, ok=False, at_ms=at_ms)
+        return
+    if act.own is None:
+        memory.limits = limits.begun(memory.limits, _growths(act, command), at_ms)
+    memory.underway = Rescaling(
+        command=command,
+        wanted=transition.parallelism or {},
+        planned_mappings=plan.mappings,
+        preparations=int(command.action == "prepare"),
+        own=act.own,
+    )
+
+
+def _growths(act: PendingAct, command: RescheduleCommand) -> dict[str, limits.Growth | None]:
+    """Return the tasks that the command changes, with what is known of those that grow because they were overloaded."""
+    changed: dict[str, limits.Growth | None] = {}
+    for change in command.changes:
+        wanted = act.wanted.get(change.task)
+        records = wanted.overloaded_at if wanted and change.after > change.before else None
+        growth = limits.Growth(before=change.before, after=change.after, records_per_minute=records) if records else None
+        changed[change.task] = growth
+    return changed
+
+
+def plan_rescale(turn: Turn, wanted: Mapping[str, int] | None, avoided: Collection[int] = ()) -> JobPlan:
+    """Return the units that the job gets for this parallelism; ``avoided``: units that it gets only if it has them.
+
+    Raises:
+        Refused: there are too few units, or the topology is gone or contradicts itself.
+    """
+    topology, world = turn.topology, turn.world
+    if wanted is None:
+        raise Refused(RescheduleRefusal.NOT_ENOUGH_PARALLEL_UNITS, "no units became free while the job waited")
+    if topology is None:
+        raise Refused(RescheduleRefusal.CLUSTER_INCONSISTENT, "the job's topology is gone")
+    if world.by_counts:
+        return plan_counts(topology, wanted)
+    taken = world.units_of_others() | (frozenset(avoided) - units_of(topology))
+    mappings, placing = turn.memory.mappings, turn.rules.placing
+    return plan_job(topology, wanted, world.hosts, taken=taken, mappings=mappings, placing=placing)
+
+
+def next_generation(turn: Turn) -> int:
+    """Return the generation of the job's next command."""
+    commanded, shown = turn.memory.desired_generation, turn.topology.generation if turn.topology else 0
+    return (max(commanded, shown) if shown - commanded <= GENERATION_LEAP_MAX else commanded) + 1
+
+
+def _first_command(turn: Turn, plan: JobPlan, transition: Transition, act: PendingAct, at_ms: int) -> RescheduleCommand:
+    """Prepare if state of a running job moves between hosts, else commit at once."""
+    job, generation, topology = turn.memory.job, next_generation(turn), turn.topology
+    advice, by_counts = turn.world.mode.mode == "advise", turn.world.by_counts
+    runs = topology is not None and mode_of(topology) is Mode.EXECUTING
+    warms = plan.state_moves and turn.rules.warm_up_ms_max > 0 and not advice and runs
+    action: Action = "prepare" if warms else "commit"
+    return RescheduleCommand(
+        command_id=command_id(job, generation, FIRST_STEP),
+        cluster=turn.world.cluster,
+        job=job,
+        desired_generation=generation,
+        step=FIRST_STEP,
+        steps=_steps(FIRST_STEP, action),
+        action=action,
+        base_placement_generation=turn.world.placement_generation + turn.effects.commits,
+        decision_id=act.decision_id,
+        gate_reason=_resources(transition, act) if by_counts else transition.reason.value,
+        gate_cause=transition.cause.value,
+        issued_at_ms=at_ms,
+        changes=plan.changes,
+        placement=plan.placement,
+        advice=advice,
+        deadline_ms=_deadline_ms(turn, action, at_ms),
+        expected=expected_state(topology) if by_counts and topology is not None else None,
+    )
+
+
+def expected_state(topology: JobTopology) -> Expected:
+    """Return the state that a command is made for: an engine where it has changed since refuses the command."""
+    return Expected(epoch=topology.epoch, requirement_id=topology.requirement_id, required=required_of(topology))
+
+
+def _resources(transition: Transition, act: PendingAct) -> Literal["desired", "sufficient"]:
+    """Say whether there are slots for all that the act wants: the gate was only shown what fits."""
+    got = transition.parallelism or {}
+    in_full = all(got.get(task, want.desired) >= want.desired for task, want in act.wanted.items())
+    return "desired" if in_full else "sufficient"
+
+
+def _steps(step: int, action: Action) -> int:
+    """Return how many steps there are as far as is known: after a preparation comes at least one more."""
+    return step + (2 if action == "prepare" else 1)
+
+
+def _deadline_ms(turn: Turn, action: Action, at_ms: int) -> int:
+    """Count from when the command was due; if it is written much later, from shortly before now."""
+    allowed_ms = turn.rules.warm_up_ms_max if action == "prepare" else turn.rules.apply_ms_max
+    return max(at_ms, turn.world.learned_ms - min(PATIENCE_MS, allowed_ms // 2)) + allowed_ms
+
+
+def _reason(refusal: Refused) -> OutcomeReason:
+    if refusal.code == RescheduleRefusal.NOT_ENOUGH_PARALLEL_UNITS:
+        return OutcomeReason.NOT_ENOUGH_PARALLEL_UNITS
+    return OutcomeReason.INCONSISTENT_TOPOLOGY
+
+
+# From step to step
+
+
+def accept(turn: Turn, rescaling: Rescaling, expected_end_ms: int | None) -> None:
+    """Note that the engine has accepted the present step, and when it expects the step to end."""
+    end_ms = rescaling.expected_end_ms if expected_end_ms is None else expected_end_ms
+    turn.memory.underway = msgspec.structs.replace(rescaling, accepted=True, expected_end_ms=end_ms)
+
+
+def expected_end_ms(rescaling: Rescaling, progress: Progress) -> int | None:
+    """Return when a commit ends as far as the engine knows, at the latest its deadline; of a preparation nobody knows."""
+    command = rescaling.command
+    if not progress.duration_ms or command.action != "commit":
+        return None
+    end_ms = progress.at_ms + progress.duration_ms
+    return end_ms if command.deadline_ms is None else min(end_ms, command.deadline_ms)
+
+
+def end_step(turn: Turn, rescaling: Rescaling, progress: Progress) -> None:
+    """Go on from a step that has ended: to the next one, or to the end of the rescale."""
+    command, applied = rescaling.command, progress.status == "applied"
+    if command.action != "prepare":
+        end(turn, rescaling, ok=applied and command.action == "commit", at_ms=turn.now_ms, progress=progress)
+    elif applied and (lost := _lost_units(turn, command)):
+        _give_up_learners(turn, rescaling, LEARNER_LOST, lost)
+    elif applied and rescaling.own is OwnAct.BALANCE and not progress.learners and not turn.rules.balancing.standbys:
+        _give_up_learners(turn, rescaling, NOT_WARMED, progress.units)
+    elif applied:
+        _step_on(turn, rescaling, "commit")
+    elif rescaling.accepted:
+        _give_up_learners(turn, rescaling, progress.code, progress.units)
+    else:  # the engine refused the preparation, so it has nothing to drop
+        end(turn, rescaling, ok=False, at_ms=turn.now_ms)
+
+
+def _lost_units(turn: Turn, prepared: RescheduleCommand) -> tuple[int, ...]:
+    """Return units whose learners are ready but whose host has died meanwhile."""
+    alive = {unit for host in turn.world.hosts for unit in host.units}
+    return tuple(sorted({unit for change in prepared.changes for unit in change.units} - alive)) if alive else ()
+
+
+def _give_up_learners(turn: Turn, rescaling: Rescaling, code: str, units: tuple[int, ...]) -> None:
+    """Try other hosts, go on without learners, or abort; ``units`` were lost, or their learners took too long."""
+    if rescaling.own is OwnAct.BALANCE:  # nothing has to move: leave it, and let the next look at the hosts try others
+        turn.effects.avoided_hosts |= _hosts_to_avoid(turn, rescaling, code, units)
+        _step_on(turn, msgspec.structs.replace(rescaling, given_up=code, avoided_units=units), "abort")
+        return
+    topology = turn.world.topology
+    rescaling = msgspec.structs.replace(rescaling, given_up=code)
+    if topology is not None and {spec.task for spec in topology.tasks} != rescaling.wanted.keys():
+        _step_on(turn, rescaling, "abort")  # the job has other tasks now: no plan for these fits it
+        return
+    may_try = rescaling.preparations < turn.rules.preparations_max
+    too_slow, lost = code == WARM_UP_TIMEOUT, code == LEARNER_LOST
+    if may_try and (lost or (too_slow and turn.rules.warm_up_then == "elsewhere")) and _goes_elsewhere(turn, rescaling, units):
+        return
+    _step_on(turn, rescaling, "commit" if too_slow else "abort")
+
+
+def _hosts_to_avoid(turn: Turn, rescaling: Rescaling, code: str, units: tuple[int, ...]) -> set[str]:
+    added = {unit for change in rescaling.command.changes for unit in change.added_units}
+    bad = {WARM_UP_TIMEOUT: set(units), NOT_WARMED: added}.get(code, set())
+    return {host.host for host in turn.world.hosts if set(host.units) & bad}
+
+
+def _goes_elsewhere(turn: Turn, rescaling: Rescaling, units: tuple[int, ...]) -> bool:
+    """Start again on hosts that have none of these units; False: there is no such plan."""
+    of_same_hosts = {unit for host in turn.world.hosts if set(units) & set(host.units) for unit in host.units}
+    avoided = of_same_hosts.union(units, rescaling.avoided_units)
+    try:
+        plan = plan_rescale(turn, rescaling.wanted, avoided)
+    except Refused:
+        return False
+    if plan.changes:
+        tried = msgspec.structs.replace(rescaling, avoided_units=tuple(sorted(avoided)))
+        _step_on(turn, tried, "prepare" if plan.state_moves else "commit", plan)
+    return bool(plan.changes)
+
+
+def _step_on(turn: Turn, rescaling: Rescaling, action: Action, plan: JobPlan | None = None) -> None:
+    """Issue the command of the next step: of the same plan, or of a new one that replaces it."""
+    before, step = rescaling.command, rescaling.command.step + 1
+    command = msgspec.structs.replace(
+        before,
+        command_id=command_id(before.job, before.desired_generation, step),
+        step=step,
+        steps=_steps(step, action),
+        action=action,
+        issued_at_ms=turn.now_ms,
+        deadline_ms=_deadline_ms(turn, action, turn.now_ms),
+        changes=before.changes if plan is None else plan.changes,
+        placement=before.placement if plan is None else plan.placement,
+    )
+    turn.effects.commands.append(command)
+    turn.memory.underway = msgspec.structs.replace(
+        rescaling,
+        command=command,
+        accepted=False,
+        expected_end_ms=None,
+        preparations=rescaling.preparations + (action == "prepare"),
+        planned_mappings=rescaling.planned_mappings if plan is None else plan.mappings,
+    )
+
+
+# The end
+
+
+def end(turn: Turn, rescaling: Rescaling, *, ok: bool, at_ms: int, progress: Progress | None = None) -> None:
+    """Commit the rescale, or count it as failed. Either way it is over, and the gate rests.
+
+    ``progress``: the last report of its command; None: its end was not reported.
+    """
+    memory, command = turn.memory, rescaling.command
+    memory.underway = memory.partly = None
+    memory.limits = limits.ended(memory.limits, ok=ok, at_ms=at_ms)
+    written(turn, command, progress, ok=ok, accepted=rescaling.accepted, at_ms=at_ms)
+    if ok:
+        memory.applied = _applied(turn, command, at_ms)
+        memory.mappings = memory.mappings | rescaling.planned_mappings
+        memory.failures = 0
+        turn.effects.commits += int(command.expected is None)  # of placements
+    elif rescaling.own is not OwnAct.BALANCE:  # that nothing was balanced is no failure of the job's
+        memory.failures += 1
+    if not ok and turn.world.topology is not None and mode_of(turn.world.topology) is Mode.WAITING:
+        memory.not_before_ms = at_ms + backoff_ms(turn.rules.gate, memory.failures)
+    if memory.gate is not None:
+        gate = Gate(turn.gate_settings, memory.gate)
+        close_gate(turn, gate, rescaling.wanted if ok else gate.current, ok=ok, at_ms=at_ms)
+
+
+def _applied(turn: Turn, command: RescheduleCommand, at_ms: int) -> Applied:
+    """Return the command's result; until the topology shows it, results of earlier commands stay in force beside it."""
+    before, topology = turn.memory.applied, turn.world.topology
+    earlier = before.units if topology is None or before.is_missing_from(topology) else {}
+    units = earlier | {change.task: change.units for change in command.changes}
+    return Applied(generation=command.desired_generation, at_ms=at_ms, units=units)
+
+
+def close_gate(turn: Turn, gate: Gate, after: Mapping[str, int] | None, *, ok: bool, at_ms: int) -> None:
+    """End the gate's transition; ``after``: the parallelism now. Nothing is retried: the next decision sees the job as it is."""
+    if after is None:  # still waiting for resources: the next act starts a gate
+        turn.memory.gate = None
+        return
+    gate.on_change(targets=targets_of(turn.memory.pending, after), now_ms=gate.state.now_ms)
+    gate.on_rescaled(ok, at_ms)
+    turn.memory.gate = gate.state

@@ -1,0 +1,289 @@
+"""The one active rescaler of a cluster, round by round.
+
+A round reads what has arrived, asks the pure controller, and commits everything that follows in one transaction.
+"""
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Iterable, Sequence
+
+from confluent_kafka import Consumer, Message, TopicPartition
+
+from contracts.commands import Progress
+from contracts.dead_letters import Coordinates, dead_letter, key_of_letter
+from contracts.errors import RecordRejected, SurescaleError
+from contracts.ids import Cluster, cluster_of
+from contracts.messages import DeadLetter, Decision
+from contracts.rescaler_state import RescalerRecord
+from contracts.topics import RESCALER_STATE
+from contracts.wire import decode
+from rescaler.actuators.base import EngineApi
+from rescaler.control.controller import Controller
+from rescaler.control.effects import Effects
+from rescaler.service.actuator import ActuatorThread
+from rescaler.service.road_view import VIEWED, News, RoadView
+from rescaler.service.settings import RescalerSettings
+from rescaler.service.status import Status
+from rescaler.service.transactions import Transactions
+from runtime.kafka import LogReader
+
+HOLD_BACK_S = 10.0  # longest wait for the report of a rescale's end, or for what had happened when the clock stopped
+
+
+def activate(
+    settings: RescalerSettings,
+    members: Consumer,
+    engine: EngineApi,
+    status: Status,
+    stop: threading.Event,
+    log: logging.Logger,
+    *,
+    transactions: type[Transactions] = Transactions,
+    actuator: type[ActuatorThread] = ActuatorThread,
+) -> "ActiveRescaler":
+    """Fence whoever was active, read the memory, and return the active rescaler; its actuator starts after the first round.
+
+    Raises:
+        Lost, KafkaException, TimeoutError: Kafka does not answer; nothing is left open.
+    """
+    writer = transactions(settings, members, stop)
+    controller = Controller(Cluster(settings.cluster), settings.control(), remembered(settings))
+    with contextlib.ExitStack() as opened:
+        view = RoadView(settings, LogReader(settings, VIEWED), status, log)
+        opened.callback(view.close)
+        worker = actuator(settings, engine, controller.standing_of, view.now_ms, status, log)
+        opened.callback(worker.stop)
+        active = ActiveRescaler(settings, controller, writer, view, worker, status, log)
+        opened.pop_all()
+    return active
+
+
+class ActiveRescaler:
+    """Memory, view, transactions, and the actuator beside them."""
+
+    def __init__(
+        self,
+        settings: RescalerSettings,
+        controller: Controller,
+        transactions: Transactions,
+        view: RoadView,
+        actuator: ActuatorThread,
+        status: Status,
+        log: logging.Logger,
+    ) -> None:
+        """Take over clients that are connected; `close` closes view and actuator.
+
+        Raises:
+            KafkaException, TimeoutError: the view cannot be read.
+        """
+        self._settings, self._status, self._log = settings, status, log
+        self._controller, self._transactions, self._view, self._actuator = controller, transactions, view, actuator
+        self._waiting: list[Message] = []  # decisions from before the pipeline's clock was seen, or held back
+        self._held_back_s: float | None = None  # since when
+        self._late_s: float | None = None  # since when the clock has stood still while news is missing
+        self._changed = True  # the world, since timers last fired: it may have changed while no rescaler was active
+        self._news = view.refresh()
+
+    def take(self, records: Sequence[Message]) -> None:
+        """Keep decisions for the next round."""
+        self._waiting += records
+
+    def round(self, records: Sequence[Message]) -> None:
+        """Do what is due, in this order: progress, events, timers, decisions."""
+        self._actuator.check()
+        self._waiting += records
+        news, changed = self._view.look()
+        self._news += news
+        self._changed |= changed
+        if self._view.now_ms() is None or not (self._waiting or self._news or self._changed or self._is_due()):
+            return
+        # Everything that a decision depends on was acknowledged before the decision, so it is visible after this.
+        self._news += self._view.refresh()
+        now_ms = self._view.now_ms()
+        assert now_ms is not None
+        if self._is_early(now_ms):
+            return
+        effects = self._taken([each for each in self._news if isinstance(each, Progress)], now_ms)
+        self._news = [each for each in self._news if not isinstance(each, Progress)]
+        handled: list[Message] = []
+        letters: list[tuple[bytes | None, DeadLetter]] = []
+        if not self._holds_back(now_ms):
+            effects += self._taken(self._news, now_ms)
+            self._news = []
+            handled, self._waiting = self._waiting, []
+            self._changed = False
+            decisions, letters = self._accepted(handled, now_ms)
+            effects += self._answered(decisions, now_ms)
+        if handled or not effects.is_empty:
+            began_s = time.monotonic()
+            self._transactions.write(effects, letters, _consumed(handled), self._actuator.carried_out())
+            self._status.count_round(handled, effects, letters, time.monotonic() - began_s)
+            self._say(effects)
+        self._actuator.start()  # not before: what was reported on its commands has been heard and committed by now
+        self._status.show(self._controller.memory, self._view.view())
+
+    def close(self) -> None:
+        """Stop the actuator and close the view."""
+        self._status.forget()
+        self._actuator.stop()
+        self._view.close()
+
+    def _is_early(self, now_ms: int) -> bool:
+        """Say whether to wait: the clock moves, or it has stopped and news from before the stop is missing.
+
+        This way nothing depends on whether news of a death or a timer of the same minute comes first. The wait is limited, since
+        a monitor may be away.
+        """
+        if self._view.is_up_to_date():
+            self._late_s = None
+            return False
+        stop_ms = self._view.stop_ms()
+        if stop_ms is None or now_ms < stop_ms:
+            self._late_s = None
+            return True
+        self._late_s = self._late_s or time.monotonic()
+        return time.monotonic() - self._late_s < HOLD_BACK_S
+
+    def _holds_back(self, now_ms: int) -> bool:
+        """Say whether timers and decisions wait for a rescale whose end is due: what they may do depends on it.
+
+        In lockstep they also wait for news of learners, which may be ready by now.
+        """
+        in_lockstep = self._view.is_in_lockstep
+        if not (self._controller.awaits_end(now_ms) or (in_lockstep and self._controller.awaits_news(now_ms))):
+            self._held_back_s = None
+            return False
+        self._held_back_s = self._held_back_s or time.monotonic()
+        return time.monotonic() - self._held_back_s < HOLD_BACK_S
+
+    def _say(self, effects: Effects) -> None:
+        for command in effects.commands:
+            fields = {"job": command.job, "decision_id": command.decision_id, "command_id": command.command_id}
+            self._log.info("commanded%s", ", as advice" if command.advice else "", extra=fields)
+
+    def _is_due(self) -> bool:
+        wake_ms, now_ms = self._controller.wake_at_ms(), self._view.now_ms()
+        return wake_ms is not None and now_ms is not None and wake_ms <= now_ms
+
+    def _taken(self, happened: Sequence[News], now_ms: int) -> Effects:
+        effects, view = Effects(), self._view.view()
+        for news in in_order(happened):
+            if isinstance(news, Progress):
+                effects += self._controller.on_progress(news, view, now_ms)
+            else:
+                effects += self._controller.on_engine_event(news, view, now_ms)
+        return effects
+
+    def _answered(self, decisions: Sequence[Decision], now_ms: int) -> Effects:
+        """Fire timers, then answer decisions; overdue acts give way first."""
+        view = self._view.view()
+        newest = newest_by_job(decisions)
+        effects = self._controller.give_way(newest, view, now_ms) + self._controller.on_tick(view, now_ms)
+        for decision in decisions:
+            effects += self._controller.on_decision(decision, view, now_ms, newest[decision.job])
+        return effects
+
+    def _accepted(self, records: Sequence[Message], now_ms: int) -> tuple[list[Decision], list[tuple[bytes | None, DeadLetter]]]:
+        decisions, letters = list[Decision](), []
+        for record in records:
+            try:
+                decision = self._parsed(record.value(), now_ms)
+            except RecordRejected as error:
+                self._log.warning("%s[%s]@%s refused: %s", record.topic(), record.partition(), record.offset(), error)
+                letters.append((key_of_letter(_key(record)), _dead_letter(record, error)))
+                continue
+            if decision is not None:
+                decisions.append(decision)
+        return decisions, letters
+
+    def _parsed(self, raw: bytes | None, now_ms: int) -> Decision | None:
+        """Return the decision, None if it is another cluster's.
+
+        Raises:
+            RecordRejected: it does not parse, or is ahead of the pipeline's clock.
+        """
+        decision = decode(raw, Decision)
+        if cluster_of(decision.job) != self._settings.cluster:
+            return None
+        if decision.span_end_ms > now_ms + self._settings.ahead_of_clock_ms_max:
+            message = (
+                f"{decision.span_end_ms} is more than {self._settings.ahead_of_clock_ms_max} ms ahead of the pipeline's clock"
+            )
+            raise RecordRejected("ahead_of_clock", "span_end_ms", message)
+        return decision
+
+
+def newest_by_job(decisions: Iterable[Decision]) -> dict[str, Decision]:
+    """Return each job's decision for its latest span; of several for that span, the first."""
+    newest: dict[str, Decision] = {}
+    for decision in decisions:
+        known = newest.get(decision.job)
+        if known is None or decision.span_end_ms > known.span_end_ms:
+            newest[decision.job] = decision
+    return newest
+
+
+def in_order(happened: Sequence[News]) -> list[News]:
+    """Return news sorted by event time, then identity. Rounds take progress before events, as twins do.
+
+    Reports on one command keep the order in which they came: an actuator that restarts reports the acceptance at its own time,
+    which may be after the end that the engine reports.
+    """
+    times = [news.at_ms for news in happened]
+    earliest: dict[str, int] = {}
+    for at, news in reversed(list(enumerate(happened))):
+        if isinstance(news, Progress):
+            times[at] = earliest[news.command_id] = min(times[at], earliest.get(news.command_id, times[at]))
+    return [happened[at] for at in sorted(range(len(happened)), key=lambda at: (times[at], *_identity(happened[at])))]
+
+
+def _identity(news: News) -> tuple[str, int, str]:
+    if isinstance(news, Progress):
+        return news.job, news.desired_generation, news.command_id
+    return news.job or "", news.sequence, news.kind
+
+
+def remembered(settings: RescalerSettings) -> list[RescalerRecord]:
+    """Return the latest record under each key of this cluster, sorted by key.
+
+    Raises:
+        SurescaleError: a record of this cluster cannot be read; names its key and the way out.
+    """
+    reader, mine = LogReader(settings, [RESCALER_STATE]), f"{settings.cluster}/".encode()
+    try:
+        latest: dict[bytes, bytes | None] = {}
+        for record in reader.read_to_end():
+            key = _key(record) or b""
+            if key.startswith(mine):
+                latest[key] = record.value()
+    finally:
+        reader.close()
+    return [_memory(key, raw) for key, raw in sorted(latest.items()) if raw is not None]
+
+
+def _memory(key: bytes, raw: bytes) -> RescalerRecord:
+    try:
+        return decode(raw, RescalerRecord)
+    except RecordRejected as error:
+        raise SurescaleError(
+            f"{RESCALER_STATE}: the record under key {key!r} cannot be read ({error}); "
+            "to start without it, write a record without a value under that key"
+        ) from None
+
+
+def _consumed(records: Sequence[Message]) -> list[TopicPartition]:
+    """Return the offsets to commit: one past the last record of each partition."""
+    last = {(record.topic() or "", record.partition() or 0): record.offset() or 0 for record in records}
+    return [TopicPartition(topic, partition, offset + 1) for (topic, partition), offset in last.items()]
+
+
+def _key(record: Message) -> bytes | None:
+    key = record.key()
+    return key.encode() if isinstance(key, str) else key
+
+
+def _dead_letter(record: Message, error: RecordRejected) -> DeadLetter:
+    at = Coordinates(record.topic() or "", record.partition() or 0, record.offset() or 0)
+    return dead_letter(at, record.value(), error, refused_by="rescaler")

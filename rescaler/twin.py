@@ -1,0 +1,158 @@
+"""Twins: closed-loop episodes in the simulator with the rescaler's own controller and actuator between decision and engine.
+
+Same gate, same planning, same way of carrying a command out, same order of events as a road in lockstep: a twin of a policy gives
+the parallelism that the road gives with it. What it does not do: reach Kafka, an engine process, or a clock.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from contracts.commands import Progress, RescheduleCommand
+from contracts.ids import Cluster, job_id
+from contracts.job_settings import JobSettings
+from contracts.messages import Decision, Host, JobTopology
+from contracts.rent import Rents, rents
+from contracts.windows import Window
+from policies.decide import decide
+from policies.policy import Policy
+from rescaler.actuators.choice import work_on
+from rescaler.actuators.engine_in_process import EngineInProcess
+from rescaler.actuators.work import CommandWork
+from rescaler.control.controller import Controller
+from rescaler.control.effects import Effects
+from rescaler.control.settings import ControlSettings
+from rescaler.control.world import View
+from simulation.engine.cluster import RunOptions, SimulatedCluster
+from simulation.engine.episode import Episode, run_episode
+from simulation.load.jobs import SizedJob
+from simulation.load.workload import Workload
+
+
+class InProcessRescaler:
+    """Answers decisions as the rescaler does (``simulation.engine.episode.Answer``): controller and actuator, without Kafka.
+
+    Attributes:
+        commands: those that the engine accepted, in order.
+        effects: everything that the controller said, in order.
+        topologies: every topology that a job had at a minute's end, by job and version.
+        hosts: every host that there was, by name.
+    """
+
+    def __init__(self, cluster: str, settings: ControlSettings, allowed: Mapping[str, JobSettings]) -> None:
+        self.commands: list[RescheduleCommand] = []
+        self.effects: list[Effects] = []
+        self.topologies: dict[tuple[str, int], JobTopology] = {}
+        self.hosts: dict[str, Host] = {}
+        self._controller = Controller(Cluster(cluster), settings)
+        self._allowed = dict(allowed)
+        self._events_read = 0
+        self._open: dict[str, CommandWork] = {}  # per job its command under way
+
+    def minute_ended(self, cluster: SimulatedCluster) -> None:
+        """Report on the commands under way, then let the controller do what is due, checkpoints included."""
+        for work in [self._open[job] for job in sorted(self._open)]:
+            self._step(work, cluster)
+        self._note(cluster)
+        view, effects = self._view(cluster), Effects()
+        for event in cluster.events[self._events_read :]:
+            effects += self._controller.on_engine_event(event, view, cluster.now_ms)
+        self._events_read = len(cluster.events)
+        self._follow(effects + self._controller.on_tick(view, cluster.now_ms), cluster)
+
+    def decided(self, decision: Decision, cluster: SimulatedCluster) -> None:
+        """Hand a decision to the controller."""
+        self._follow(self._controller.on_decision(decision, self._view(cluster), cluster.now_ms), cluster)
+
+    def progressed(self, progress: Progress, cluster: SimulatedCluster) -> None:
+        """Hand the actuator's report to the controller."""
+        self._follow(self._controller.on_progress(progress, self._view(cluster), cluster.now_ms), cluster)
+
+    def _follow(self, effects: Effects, cluster: SimulatedCluster) -> None:
+        """Keep what the controller said and carry its commands out."""
+        self.effects.append(effects)
+        self._carry_out(effects.commands, cluster)
+
+    def _carry_out(self, commands: Sequence[RescheduleCommand], cluster: SimulatedCluster) -> None:
+        """Begin commands as the actuator's thread does: a newer command of a job supersedes the one under way."""
+        for command in commands:
+            if command.advice:
+                continue
+            before = self._open.get(command.job)
+            work = self._open[command.job] = work_on(command)
+            if before is not None:
+                self.progressed(before.superseded(cluster.now_ms), cluster)
+            self._step(work, cluster)
+
+    def _step(self, work: CommandWork, cluster: SimulatedCluster) -> None:
+        """Do what can be done now for one command; within a minute there is nothing to wait for, so road time paces the calls."""
+        is_new = not work.is_requested
+        reports = work.step(EngineInProcess(cluster), now_ms=cluster.now_ms, wall_ms=cluster.now_ms)
+        if is_new and work.is_requested:
+            self.commands.append(work.command)
+        if work.ended and self._open.get(work.command.job) is work:
+            del self._open[work.command.job]
+        for progress in reports:
+            self.progressed(progress, cluster)
+
+    def _note(self, cluster: SimulatedCluster) -> None:
+        for name, job in cluster.jobs.items():
+            self.topologies.setdefault((name, job.topology.version), job.topology)
+        self.hosts |= {host.host: host for host in cluster.topology().hosts}
+
+    def _view(self, cluster: SimulatedCluster) -> View:
+        # As on the road: a job's topology is announced with its finished minutes.
+        jobs = {name: job.minutes[-1].topology if job.minutes else job.topology for name, job in cluster.jobs.items()}
+        return View(cluster=cluster.topology(), jobs=jobs, settings=self._allowed)
+
+
+@dataclass(frozen=True, slots=True)
+class Twin(Episode):
+    """An episode and its cost.
+
+    Attributes:
+        rents: in dollars, of each job and of all hosts in use.
+    """
+
+    rents: Rents
+
+
+def run_twin(
+    jobs: Sequence[SizedJob],
+    workload: Workload,
+    policy: Policy,
+    *,
+    seed: int = 0,
+    options: RunOptions | None = None,
+    settings: ControlSettings | None = None,
+    span_minutes: int | None = None,
+    window_minutes: int = 60,
+) -> Twin:
+    """Run jobs under a workload with one policy, from decision to rescaled job as the road does it.
+
+    ``span_minutes`` None: the policy's own. Every job may have as many subtasks as it was sized for.
+
+    Raises:
+        RunError: the run cannot be set up as asked.
+    """
+    options = options or RunOptions()
+    names: dict[str, SizedJob] = {job_id(options.cluster, job.name): job for job in jobs}
+    allowed = {name: JobSettings(job=name, total_limit=job.total_limit) for name, job in names.items()}
+
+    def decided(window: Window) -> Decision:
+        return decide(window, policy, allowed[window.job], seed=seed)
+
+    answer = InProcessRescaler(options.cluster, settings or ControlSettings(), allowed)
+    episode = run_episode(
+        jobs,
+        workload,
+        decided,
+        answer,
+        options=options,
+        span_minutes=span_minutes or policy.span_minutes,
+        window_minutes=window_minutes,
+    )
+    placements = {
+        (command.job, command.desired_generation): command.placement for command in episode.commands if command.placement
+    }
+    cost = rents(answer.topologies.values(), tuple(answer.hosts.values()), placements, episode.cluster.end_ms)
+    return Twin(episode.reports, episode.decisions, episode.commands, episode.cluster, cost)

@@ -1,0 +1,183 @@
+"""HTTP requests to our own services, never through a proxy: they run on this machine or in this network.
+
+The whole answer must come within the time given, however slowly the other side sends it, and within a number of bytes. Redirects
+are not followed. Imports only the standard library, so that probes start fast.
+"""
+
+import io
+import json
+import socket
+import time
+import urllib.request
+from functools import partial
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, IncompleteRead
+from typing import Any, cast
+from urllib.error import HTTPError
+
+ANSWER_BYTES_MAX = 64 * 2**20
+
+
+class NoAnswer(Exception):
+    """No whole answer: nobody answers in time, what answers does not speak HTTP, or it sends too much."""
+
+
+class ErrorAnswer(Exception):
+    """An answer with another status than success."""
+
+    def __init__(self, status: int, reason: str, body: bytes) -> None:
+        super().__init__(f"{status} {reason}")
+        self.status = status
+        self.reason = reason
+        self.body = body
+        """Empty if it broke off or is too long."""
+
+
+class UntilDeadline(io.RawIOBase):
+    """Reads a socket until a point in time of ``time.monotonic``; a timeout of the socket alone starts again with every byte."""
+
+    def __init__(self, sock: socket.socket, raw: io.RawIOBase, deadline_s: float) -> None:
+        """Read ``raw``, which reads ``sock``; closed together with it."""
+        super().__init__()
+        self._socket, self._raw, self._deadline_s = sock, raw, deadline_s
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        """Wait for bytes, no longer than until the deadline.
+
+        Raises:
+            TimeoutError: the deadline has passed.
+        """
+        left_s = self._deadline_s - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError("timed out")
+        self._socket.settimeout(left_s)
+        return self._raw.readinto(buffer)
+
+    def close(self) -> None:
+        """Close what is read."""
+        self._raw.close()
+        super().close()
+
+
+class ResponseUntil(HTTPResponse):
+    """A response whose whole reading ends at a point in time of ``time.monotonic``."""
+
+    def __init__(self, deadline_s: float, sock: socket.socket, *args: Any, **more: Any) -> None:
+        """Read the socket until ``deadline_s``."""
+        super().__init__(sock, *args, **more)
+        self.fp = io.BufferedReader(UntilDeadline(sock, self.fp.detach(), deadline_s))
+
+
+def _deadline_s(connection: HTTPConnection) -> float:
+    assert connection.timeout is not None, "every request has a timeout"
+    return time.monotonic() + connection.timeout
+
+
+class _Connection(HTTPConnection):
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.response_class = cast(type[HTTPResponse], partial(ResponseUntil, _deadline_s(self)))
+
+
+class _SecureConnection(HTTPSConnection):
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.response_class = cast(type[HTTPResponse], partial(ResponseUntil, _deadline_s(self)))
+
+
+class _Handler(urllib.request.HTTPHandler):
+    def http_open(self, req: urllib.request.Request) -> HTTPResponse:
+        return self.do_open(_Connection, req)
+
+
+class _SecureHandler(urllib.request.HTTPSHandler):
+    def https_open(self, req: urllib.request.Request) -> HTTPResponse:
+        return self.do_open(_SecureConnection, req)
+
+
+def _opener() -> urllib.request.OpenerDirector:
+    """Return an opener without the standard handlers of proxies, redirects, files and FTP."""
+    opener = urllib.request.OpenerDirector()
+    handlers = (
+        _Handler(),
+        _SecureHandler(),
+        urllib.request.HTTPErrorProcessor(),
+        urllib.request.HTTPDefaultErrorHandler(),
+        urllib.request.UnknownHandler(),
+    )
+    for handler in handlers:
+        opener.add_handler(handler)
+    return opener
+
+
+_direct = _opener()
+
+
+def open_url(request: str | urllib.request.Request, *, timeout_s: float) -> HTTPResponse:
+    """Return the answer to a request (a URL means GET); close it after use.
+
+    Raises:
+        urllib.error.HTTPError: it was answered with a status of 300 or more.
+        OSError: nobody answers in time. Reading the answer raises it too, if the rest does not come in time.
+        http.client.HTTPException: what answers does not speak HTTP.
+    """
+    return cast(HTTPResponse, _direct.open(request, timeout=timeout_s))
+
+
+def ask(request: str | urllib.request.Request, *, timeout_s: float, bytes_max: int = ANSWER_BYTES_MAX) -> bytes:
+    """Return the body of the answer to a request.
+
+    Raises:
+        ErrorAnswer: the status is 300 or more.
+        NoAnswer: there is no whole answer of at most ``bytes_max`` bytes within ``timeout_s``.
+    """
+    try:
+        with open_url(request, timeout_s=timeout_s) as answer:
+            return whole_body(answer, bytes_max)
+    except HTTPError as error:
+        raise ErrorAnswer(error.code, str(error.reason), _body_of(error, bytes_max)) from None
+    except (OSError, HTTPException, ValueError) as error:
+        raise NoAnswer(str(getattr(error, "reason", error))) from None
+
+
+def whole_body(answer: HTTPResponse, bytes_max: int) -> bytes:
+    """Return the body of an answer.
+
+    Raises:
+        ValueError: it is longer than ``bytes_max``.
+        http.client.IncompleteRead: it broke off.
+        OSError: it did not come in time.
+    """
+    body = answer.read(bytes_max + 1)
+    if len(body) > bytes_max:
+        raise ValueError(f"the answer is longer than {bytes_max} bytes")
+    if answer.length:
+        raise IncompleteRead(body, answer.length)
+    return body
+
+
+def _body_of(error: HTTPError, bytes_max: int) -> bytes:
+    try:
+        with error:
+            body = error.read(bytes_max + 1)
+    except (OSError, HTTPException, ValueError):
+        return b""
+    return body if len(body) <= bytes_max else b""
+
+
+def fetch_json(url: str, method: str = "GET", *, timeout_s: float = 30.0) -> Any:
+    """Return the decoded JSON document that a URL answers with; raises as ``open_url`` does, and ValueError for other content."""
+    with open_url(urllib.request.Request(url, method=method), timeout_s=timeout_s) as answer:
+        return json.loads(whole_body(answer, ANSWER_BYTES_MAX))
+
+
+def is_ok(url: str, timeout_s: float = 2.0) -> bool:
+    """Return whether a GET is answered with status 200."""
+    try:
+        with open_url(url, timeout_s=timeout_s) as answer:
+            return answer.status == 200
+    except (OSError, ValueError, HTTPException):
+        return False

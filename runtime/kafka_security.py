@@ -1,0 +1,130 @@
+"""Encryption and authentication towards Kafka: one set of settings, in the words of each client library.
+
+PEM files hold the certificates and keys; passwords come from files, so that no secret stands in the environment or on a command
+line. Files are read when a client is made, so a role picks up a rotated secret when it restarts.
+"""
+
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from contracts.errors import SettingsError, reason_of
+from contracts.settings import RoadSettings
+from runtime.tls import client_context
+
+PLAINTEXT = "PLAINTEXT"
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """User and password of SASL."""
+
+    mechanism: str
+    username: str
+    password: str
+
+
+def credentials(settings: RoadSettings) -> Credentials | None:
+    """Return the SASL credentials, None without SASL.
+
+    Raises:
+        SettingsError: the password's file cannot be read; names the setting.
+    """
+    if not settings.kafka_security_protocol.startswith("SASL_"):
+        return None
+    password = _text("KAFKA_PASSWORD_FILE", settings.kafka_password_file).rstrip("\r\n")
+    return Credentials(settings.kafka_sasl_mechanism, settings.kafka_username, password)
+
+
+def is_encrypted(settings: RoadSettings) -> bool:
+    """Say whether connections use TLS."""
+    return settings.kafka_security_protocol.endswith("SSL")
+
+
+def ssl_context(settings: RoadSettings) -> ssl.SSLContext | None:
+    """Return the TLS context of Python's own clients, None without TLS.
+
+    Raises:
+        SettingsError: a certificate or key cannot be used; names the settings.
+    """
+    if not is_encrypted(settings):
+        return None
+    return client_context(
+        settings.kafka_ca_file, settings.kafka_certificate_file, settings.kafka_key_file, settings="SURESCALE_KAFKA"
+    )
+
+
+def librdkafka_options(settings: RoadSettings) -> dict[str, str]:
+    """Return librdkafka's security options.
+
+    Raises:
+        SettingsError: a file cannot be read; names the setting.
+    """
+    if settings.kafka_security_protocol == PLAINTEXT:
+        return {}
+    options = {"security.protocol": settings.kafka_security_protocol}
+    if is_encrypted(settings):
+        options |= _given(
+            {
+                "ssl.ca.location": _existing("KAFKA_CA_FILE", settings.kafka_ca_file),
+                "ssl.certificate.location": _existing("KAFKA_CERTIFICATE_FILE", settings.kafka_certificate_file),
+                "ssl.key.location": _existing("KAFKA_KEY_FILE", settings.kafka_key_file),
+            }
+        )
+    found = credentials(settings)
+    if found is not None:
+        options |= {"sasl.mechanism": found.mechanism, "sasl.username": found.username, "sasl.password": found.password}
+    return options
+
+
+def jvm_options(settings: RoadSettings) -> dict[str, str]:
+    """Return the security options of Kafka's Java clients, such as Spark's connector (there under the prefix ``kafka.``).
+
+    Java reads PEM texts, and keys in PKCS#8 only.
+
+    Raises:
+        SettingsError: a file cannot be read; names the setting.
+    """
+    if settings.kafka_security_protocol == PLAINTEXT:
+        return {}
+    options = {"security.protocol": settings.kafka_security_protocol}
+    if is_encrypted(settings) and settings.kafka_ca_file:
+        options |= {
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.certificates": _text("KAFKA_CA_FILE", settings.kafka_ca_file),
+        }
+    if is_encrypted(settings) and settings.kafka_certificate_file:
+        options |= {
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.certificate.chain": _text("KAFKA_CERTIFICATE_FILE", settings.kafka_certificate_file),
+            "ssl.keystore.key": _text("KAFKA_KEY_FILE", settings.kafka_key_file),
+        }
+    found = credentials(settings)
+    if found is not None:
+        options |= {"sasl.mechanism": found.mechanism, "sasl.jaas.config": _jaas(found)}
+    return options
+
+
+def _jaas(found: Credentials) -> str:
+    package = "plain.PlainLoginModule" if found.mechanism == "PLAIN" else "scram.ScramLoginModule"
+    username, password = (text.replace("\\", "\\\\").replace('"', '\\"') for text in (found.username, found.password))
+    return f'org.apache.kafka.common.security.{package} required username="{username}" password="{password}";'
+
+
+def _given(options: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in options.items() if value}
+
+
+def _existing(name: str, path: str) -> str:
+    if path and not Path(path).is_file():
+        raise SettingsError(f"SURESCALE_{name}: there is no file {path}; set it to a PEM file, or unset it")
+    return path
+
+
+def _text(name: str, path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = reason_of(error) if isinstance(error, OSError) else "it is not text"
+        raise SettingsError(f"SURESCALE_{name}: {path!r} cannot be read ({reason}); set it to a readable file") from None

@@ -1,0 +1,161 @@
+"""HTTP over kept connections, for a service that is asked many times a minute. Never through a proxy; redirects are not followed.
+
+As in ``runtime.http``, the whole answer must come within the time given and within a number of bytes. A status that is no success
+is an answer like any other: the caller knows what it means. Imports only the standard library.
+"""
+
+import selectors
+import ssl
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from typing import cast
+from urllib.parse import urlsplit
+
+from runtime.http import ANSWER_BYTES_MAX, NoAnswer, ResponseUntil, whole_body
+
+IDLE_MAX = 8  # connections kept; more are closed after their answer
+_SAFE_TO_REPEAT = frozenset({"GET", "PUT", "DELETE"})
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A whole answer, whatever its status."""
+
+    status: int
+    reason: str
+    content_type: str
+    location: str
+    """Where a redirect points to; empty without one."""
+    body: bytes
+
+
+class KeptConnections:
+    """Connections to one service. Thread-safe: each request has a connection of its own while it runs."""
+
+    def __init__(self, url: str, context: ssl.SSLContext | None = None) -> None:
+        """Connect to nothing yet.
+
+        Args:
+            url: ``http://`` or ``https://``, host, and if need be port and a path that every request's path is put behind.
+            context: for https; None: the system's authorities and no client certificate.
+        """
+        parts = urlsplit(url)
+        self._host, self._port, self._base = parts.hostname or "", parts.port, parts.path.rstrip("/")
+        self._is_secure, self._context = parts.scheme == "https", context
+        self._idle: list[HTTPConnection] = []
+        self._lock = threading.Lock()
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        *,
+        timeout_s: float,
+        bytes_max: int = ANSWER_BYTES_MAX,
+    ) -> Answer:
+        """Send a request and return the answer. One that a kept connection lost at once is repeated on a new one, but no POST.
+
+        Raises:
+            NoAnswer: there is no whole answer of at most ``bytes_max`` bytes within ``timeout_s``.
+        """
+        deadline_s = time.monotonic() + timeout_s
+        request = partial(self._ask_on, method=method, path=self._base + path, body=body, headers=dict(headers or {}))
+        try:
+            kept = self._taken()
+            if kept is not None:
+                try:
+                    return request(kept, deadline_s=deadline_s, bytes_max=bytes_max)
+                except (ConnectionError, HTTPException):
+                    if method not in _SAFE_TO_REPEAT:
+                        raise
+            return request(self._new(timeout_s), deadline_s=deadline_s, bytes_max=bytes_max)
+        except (OSError, HTTPException, ValueError) as error:
+            raise NoAnswer(_in_words(error)) from None
+
+    def close(self) -> None:
+        """Close what is kept."""
+        with self._lock:
+            kept, self._idle = self._idle, []
+        for connection in kept:
+            connection.close()
+
+    def _ask_on(
+        self,
+        connection: HTTPConnection,
+        *,
+        method: str,
+        path: str,
+        body: bytes | None,
+        headers: dict[str, str],
+        deadline_s: float,
+        bytes_max: int,
+    ) -> Answer:
+        """Send a request over a connection, and keep or close it afterwards."""
+        is_kept = False
+        try:
+            left_s = deadline_s - time.monotonic()
+            if left_s <= 0:
+                raise TimeoutError("timed out")
+            connection.timeout = left_s
+            if connection.sock is not None:
+                connection.sock.settimeout(left_s)
+            connection.response_class = cast(type[HTTPResponse], partial(ResponseUntil, deadline_s))
+            connection.request(method, path, body=body, headers=headers)
+            with connection.getresponse() as response:
+                answer = _whole(response, bytes_max)
+                is_kept = not response.will_close
+            return answer
+        finally:
+            self._kept(connection) if is_kept else connection.close()
+
+    def _new(self, timeout_s: float) -> HTTPConnection:
+        if self._is_secure:
+            return HTTPSConnection(self._host, self._port, timeout=timeout_s, context=self._context)
+        return HTTPConnection(self._host, self._port, timeout=timeout_s)
+
+    def _taken(self) -> HTTPConnection | None:
+        """Return a kept connection that the other side has not closed."""
+        while True:
+            with self._lock:
+                if not self._idle:
+                    return None
+                connection = self._idle.pop()
+            if connection.sock is not None and not _is_readable(connection):
+                return connection
+            connection.close()
+
+    def _kept(self, connection: HTTPConnection) -> None:
+        with self._lock:
+            if len(self._idle) < IDLE_MAX:
+                self._idle.append(connection)
+                return
+        connection.close()
+
+
+def _whole(response: HTTPResponse, bytes_max: int) -> Answer:
+    return Answer(
+        status=response.status,
+        reason=response.reason,
+        content_type=response.headers.get_content_type(),
+        location=response.headers.get("Location", ""),
+        body=whole_body(response, bytes_max),
+    )
+
+
+def _is_readable(connection: HTTPConnection) -> bool:
+    """Say whether an idle connection has something to read: its end, or bytes nobody asked for."""
+    with selectors.DefaultSelector() as selector:
+        selector.register(connection.sock, selectors.EVENT_READ)
+        return bool(selector.select(0))
+
+
+def _in_words(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error) or type(error).__name__

@@ -1,0 +1,69 @@
+"""Free loopback ports, below the range that the kernel uses for outgoing connections.
+
+A killed server must be able to come back on its port. In the kernel's range, a client that keeps trying to connect may get that
+port as its own source port, connect to itself, and keep the server out.
+"""
+
+import random
+import socket
+
+LOOPBACK = "127.0.0.1"
+PORT_FIRST, PORT_LAST = 20_000, 29_999
+_TRIES = 200
+
+
+def free_ports(count: int) -> tuple[int, ...]:
+    """Return this many different ports on which nothing listens now. Each stays free only until somebody takes it."""
+    held: list[socket.socket] = []
+    generator = random.SystemRandom()
+    try:
+        for _ in range(_TRIES):
+            if len(held) == count:
+                break
+            try:
+                held.append(_bind(generator.randint(PORT_FIRST, PORT_LAST)))
+            except OSError:
+                continue
+        if len(held) < count:
+            raise OSError(f"no {count} free loopback ports between {PORT_FIRST} and {PORT_LAST}")
+        return tuple(int(each.getsockname()[1]) for each in held)
+    finally:
+        for each in held:
+            each.close()
+
+
+def free_port() -> int:
+    """Return one port on which nothing listens now."""
+    return free_ports(1)[0]
+
+
+def is_free(port: int) -> bool:
+    """Return whether a server could bind this loopback port now."""
+    try:
+        _bind(port).close()
+    except OSError:
+        return False
+    return True
+
+
+def accepts_connections(port: int, timeout_s: float = 1.0) -> bool:
+    """Return whether somebody listens on this loopback port."""
+    try:
+        socket.create_connection((LOOPBACK, port), timeout=timeout_s).close()
+    except OSError:
+        return False
+    return True
+
+
+def _bind(port: int) -> socket.socket:
+    candidate = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        # As servers do: lingering connections of the previous owner do not make a port taken.
+        candidate.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        candidate.bind((LOOPBACK, port))
+        # Two sockets may share a bound port while neither listens; listening is what makes it ours.
+        candidate.listen(1)
+    except OSError:
+        candidate.close()
+        raise
+    return candidate

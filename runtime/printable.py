@@ -1,0 +1,15 @@
+"""Makes text from records safe for a person's terminal. Pure."""
+
+
+def printable(text: str, *, keep: str = "") -> str:
+    r"""Return a text with every character escaped that a terminal would obey or nobody would see, but those in ``keep``.
+
+    Names and reasons come from records, which anybody may have written: an escape sequence would clear the screen or set the
+    window's title, and a line break would forge another line.
+
+    >>> printable("alice\n\x1b[2J")
+    'alice\\n\\x1b[2J'
+    """
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() or each in keep else each.encode("unicode_escape").decode() for each in text)

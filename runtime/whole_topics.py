@@ -1,0 +1,104 @@
+"""Reads small topics whole and writes single records, as commands do that run once."""
+
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from types import UnionType
+from typing import Any, TypeVar, overload
+
+import msgspec
+from confluent_kafka import KafkaError, Message
+
+from contracts.clock import road_time_ms
+from contracts.errors import RecordRejected
+from contracts.messages import ClockSegment
+from contracts.settings import RoadSettings
+from contracts.topics import TopicNames
+from contracts.wire import decode, encode
+from runtime.kafka import REQUEST_TIMEOUT_S, LogReader, producer
+from runtime.kafka_errors import readable_errors
+
+T = TypeVar("T")
+
+
+def read_whole(settings: RoadSettings, names: Sequence[str]) -> dict[str, list[Message]]:
+    """Return all records of small topics (bare names) by topic, in order within each partition.
+
+    Raises:
+        ConnectionError: Kafka does not answer or refuses.
+    """
+    bare = TopicNames(settings.topic_prefix).bare
+    found: dict[str, list[Message]] = {name: [] for name in names}
+    with readable_errors(settings):
+        reader = LogReader(settings, names)
+        try:
+            for record in reader.read_to_end():
+                found[bare(str(record.topic()))].append(record)
+        finally:
+            reader.close()
+    return found
+
+
+def send(settings: RoadSettings, topic: str, key: str, message: msgspec.Struct) -> None:
+    """Write one record to a topic (bare name) and return once Kafka has acknowledged it.
+
+    Raises:
+        ConnectionError: it was not acknowledged.
+    """
+    send_all(settings, topic, [(key.encode(), message)])
+
+
+def send_all(settings: RoadSettings, topic: str, records: Iterable[tuple[bytes | None, msgspec.Struct]]) -> None:
+    """Write records with their keys to a topic (bare name) and return once Kafka has acknowledged all of them.
+
+    Raises:
+        ConnectionError: one of them was not acknowledged.
+    """
+    refused: list[KafkaError] = []
+    with readable_errors(settings):
+        client = producer(settings)
+        full = TopicNames(settings.topic_prefix)(topic)
+
+        def acknowledged(error: KafkaError | None, _: Message) -> None:
+            if error is not None:
+                refused.append(error)
+
+        for key, message in records:
+            client.produce(full, encode(message), key=key, on_delivery=acknowledged)
+        left = client.flush(REQUEST_TIMEOUT_S)
+    if left or refused:
+        raise ConnectionError(f"Kafka at {settings.bootstrap} did not acknowledge what was written to {topic}")
+
+
+@overload
+def parsed(records: Iterable[Message], kind: type[T]) -> list[T]: ...
+
+
+@overload
+def parsed(records: Iterable[Message], kind: UnionType) -> list[Any]: ...
+
+
+def parsed(records: Iterable[Message], kind: type[T] | UnionType) -> list[Any]:
+    """Return the records that parse as one kind of message. The roles skip the others, too."""
+    found = []
+    for record in records:
+        with suppress(RecordRejected):
+            found.append(decode(value_of(record), kind))
+    return found
+
+
+def append_ms(record: Message) -> int:
+    """Return the broker's time of a record."""
+    return int(record.timestamp()[1])
+
+
+def value_of(record: Message) -> bytes | None:
+    """Return the value of a record, None for a tombstone."""
+    value = record.value()
+    return value.encode() if isinstance(value, str) else value
+
+
+def road_now_ms(settings: RoadSettings, records: Sequence[Message]) -> int:
+    """Return the road's time now, given the records of ``clock``; the wall clock if the road has no segment."""
+    own = [segment for segment in parsed(records, ClockSegment) if segment.road == settings.road]
+    return road_time_ms(own[-1] if own else None, int(time.time() * 1000))

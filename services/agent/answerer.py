@@ -1,0 +1,99 @@
+"""Turns the bytes of a window into a decision. Knows no Kafka: settings come from a function."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from contracts.ids import cluster_of
+from contracts.job_settings import JobSettings
+from contracts.messages import Decision, PolicyRelease
+from contracts.settings import SPAN_MINUTES
+from contracts.windows import decode_window
+
+if TYPE_CHECKING:
+    from policies.onnx_sessions import Opener
+    from policies.policy import Policy
+
+Released = Callable[[str, int], PolicyRelease | None]  # the release in force, by cluster and event time
+
+
+def _nothing_released(_cluster: str, _at_ms: int) -> PolicyRelease | None:
+    return None
+
+
+class Answerer:
+    """Asks a policy at the end of each of its spans: the one in the job's settings, else the released one, else the road's.
+
+    Policies are loaded once. A policy that cannot be loaded, or a released one whose hash differs, answers with the reason, and
+    the rule takes over.
+    """
+
+    def __init__(
+        self,
+        settings_of: Callable[[str], JobSettings],
+        *,
+        policy: str,
+        folder: str,
+        seed: int,
+        released: Released = _nothing_released,
+        span_minutes: int = SPAN_MINUTES,
+        opener: "Opener | None" = None,
+        pinned: bool = False,
+    ) -> None:
+        """Load nothing yet.
+
+        ``opener``: of a package's graphs. ``pinned``: packages of the folder are used only if a release names their
+        hash.
+        """
+        self._settings_of, self._released = settings_of, released
+        self._policy, self._folder, self._seed, self._span_minutes = policy, folder, seed, span_minutes
+        self._opener, self._pinned = opener, pinned
+        self._loaded: dict[str, Policy] = {}
+        self._of_releases: dict[tuple[str, str], Policy] = {}
+
+    def answer(self, raw: bytes | None) -> Decision | None:
+        """Return the decision on a window, or None if no span ends with it.
+
+        Raises:
+            RecordRejected: the window does not parse, or its topology is not a graph that a policy can decide on.
+        """
+        from policies.decide import decide
+        from policies.policy import is_span_end
+
+        window = decode_window(raw)
+        settings = self._settings_of(window.job)
+        asked, policy = self._choose(settings, window.job, window.window_end_ms)
+        if not is_span_end(window.window_end_ms, policy.span_minutes):
+            return None
+        return decide(window, policy, settings, seed=self._seed, asked=asked)
+
+    def policy(self, name: str) -> "Policy":
+        """Return the policy of that name; the first call loads it."""
+        from policies.registry import RULES, Unavailable, load_policy
+
+        if name not in self._loaded:
+            if self._pinned and self._folder and name not in RULES:
+                reason = f"{name} was not released by its hash, and SURESCALE_POLICY_PINNED=true: surescale policy release {name}"
+                self._loaded[name] = Unavailable(name, reason, span_minutes=self._span_minutes)
+            else:
+                self._loaded[name] = load_policy(name, self._folder, span_minutes=self._span_minutes, opener=self._opener)
+        return self._loaded[name]
+
+    def _choose(self, settings: JobSettings, job: str, at_ms: int) -> "tuple[str, Policy]":
+        """Return the name asked for, and the policy that answers."""
+        release = None if settings.policy else self._released(cluster_of(job), at_ms)
+        if release is not None:
+            return release.policy, self._of_release(release)
+        asked = settings.policy or self._policy
+        return asked, self.policy(asked)
+
+    def _of_release(self, release: PolicyRelease) -> "Policy":
+        from policies.released_policy import released_policy
+
+        key = (release.policy, release.sha256)
+        if key in self._of_releases:
+            return self._of_releases[key]
+        policy = released_policy(*key, self._folder, span_minutes=self._span_minutes, opener=self._opener)
+        if policy.sha256 == release.sha256:
+            # Only a policy that was found is kept: a package that arrives late in the folder is used from the next span on.
+            self._of_releases[key] = policy
+        return policy

@@ -1,1 +1,0 @@
-"""Shows a cluster as its scheduler sees it. Reads the view only."""

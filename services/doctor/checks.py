@@ -1,0 +1,143 @@
+"""Checks of everything but Kafka: programs and packages, Redis, the engine, the policy, clocks."""
+
+import email.utils
+import json
+import platform
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from importlib.metadata import version
+from pathlib import Path
+
+import redis
+
+from contracts.errors import SettingsError
+from contracts.settings import RoadSettings, without_password
+from engines.access import Access
+from engines.flink.capabilities import capabilities_of
+from engines.flink.client import FlinkClient
+from engines.flink.errors import FlinkProblem
+from engines.groups.chains import read_chains
+from policies.registry import Unavailable, load_policy
+from runtime.http import open_url
+from services.doctor.findings import Finding
+from services.local_stack.errors import JavaError
+from services.local_stack.java import find_java
+from services.state.connection import Credentials, connect
+
+SKEW_S_MAX = 2.0
+"""Above the second that an HTTP date leaves out."""
+MEMORY_SHARE_MAX = 0.9
+ENGINE_TIMEOUT_S = 5.0
+_PACKAGES = ("confluent-kafka", "faust-streaming", "pyspark", "redis", "onnxruntime")
+_ADDRESS = "set SURESCALE_ENGINE to the engine's kind and SURESCALE_ENGINE_URL to the address of its API"
+
+
+def programs() -> Iterator[Finding]:
+    """Check Python's packages, and Java, which the Spark job and the demo need."""
+    packages = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
+    yield Finding("ok", "surescale", f"{version('surescale')} on Python {platform.python_version()}; {packages}")
+    try:
+        java = find_java()
+    except JavaError as error:
+        yield Finding("warning", "java", str(error), "only the Spark job and `surescale demo` need Java")
+        return
+    yield Finding("ok", "java", f"{java.major} at {java.home}")
+
+
+def policy(settings: RoadSettings) -> Iterator[Finding]:
+    """Check that the policy of jobs without one can be loaded."""
+    found = load_policy(settings.policy, settings.policy_folder)
+    if isinstance(found, Unavailable):
+        yield Finding(
+            "problem", "policy", f"{settings.policy} cannot be used: {found.reason}",
+            "a rule answers in its place; set SURESCALE_POLICY or SURESCALE_POLICY_FOLDER, or see `surescale policy check`",
+        )  # fmt: skip
+        return
+    yield Finding("ok", "policy", f"{found.name}{f', sha256 {found.sha256[:12]}' if found.sha256 else ''}")
+
+
+def view(settings: RoadSettings) -> Iterator[Finding]:
+    """Check Redis: that it answers, has room, and tells the same time."""
+    shown = without_password(settings.redis_url)
+    with closing(connect(settings.redis_url, Credentials.of(settings))) as client:
+        try:
+            began_s = time.time()
+            seconds, microseconds = client.time()
+            skew_s = seconds + microseconds / 1e6 - (began_s + time.time()) / 2
+            memory = client.info("memory")
+        except redis.RedisError as error:
+            yield Finding(
+                "problem", "redis", f"{shown} does not answer: {error}",
+                "start it, or set SURESCALE_REDIS_URL; decisions go on without it, only the view is missing",
+            )  # fmt: skip
+            return
+    used, limit = int(memory["used_memory"]), int(memory["maxmemory"])
+    detail = f"{shown}, {used / 2**20:.0f} MiB used{f' of {limit / 2**20:.0f}' if limit else ''}"
+    if limit and used > MEMORY_SHARE_MAX * limit:
+        yield Finding("warning", "redis", detail, "raise maxmemory; docs/state.md says what a job takes")
+    else:
+        yield Finding("ok", "redis", detail)
+    yield from _skew("redis", skew_s)
+
+
+def engine(settings: RoadSettings) -> Iterator[Finding]:
+    """Check that the engine's API answers as its kind does, and that its jobs can be rescaled."""
+    match settings.engine:
+        case "flink":
+            yield from _flink(settings)
+        case "kafka":
+            yield from _consumer_groups(settings)
+        case _:
+            yield from _simulated(settings)
+
+
+def _flink(settings: RoadSettings) -> Iterator[Finding]:
+    client = FlinkClient(settings.engine_url, Access.of(settings), timeout_s=ENGINE_TIMEOUT_S)
+    try:
+        overview, configuration = client.overview(), client.configuration()
+    except FlinkProblem as problem:
+        yield Finding("problem", "engine", str(problem), _ADDRESS)
+        return
+    finally:
+        client.close()
+    slots = f"{overview.slots_available} of {overview.slots_total} slots free"
+    yield Finding("ok", "engine", f"Flink {overview.flink_version} at {settings.engine_url}, {slots}")
+    if capabilities_of(overview, configuration).acts == "none":
+        detail = "its jobs can be observed and advised about, not rescaled: it has no adaptive scheduler, or is in reactive mode"
+        yield Finding(
+            "warning", "engine", detail, "set jobmanager.scheduler: adaptive, and no scheduler-mode, in Flink's configuration"
+        )
+
+
+def _consumer_groups(settings: RoadSettings) -> Iterator[Finding]:
+    """Check the file that names the groups. Whether they answer is the monitor's to say: it knows which Kafka they read."""
+    try:
+        chains = read_chains(Path(settings.groups_file)) if settings.groups_file else None
+    except SettingsError as error:
+        yield Finding("problem", "engine", str(error), "correct the file, or set SURESCALE_GROUPS_FILE to another")
+        return
+    named = "every group with members is a job" if chains is None else f"jobs {', '.join(chains)} of {settings.groups_file}"
+    yield Finding("ok", "engine", f"consumer groups: {named}; the monitor's log names those that do not answer")
+
+
+def _simulated(settings: RoadSettings) -> Iterator[Finding]:
+    url = f"{settings.engine_url.rstrip('/')}/health"
+    asked_s = time.time()
+    try:
+        with open_url(url, timeout_s=ENGINE_TIMEOUT_S) as answer:
+            document, date = json.load(answer), answer.headers.get("Date")
+        if not isinstance(document, dict):
+            raise ValueError("the answer is no JSON object")
+    except (OSError, ValueError) as error:
+        yield Finding("problem", "engine", f"no simulated engine at {url}: {error}", _ADDRESS)
+        return
+    yield Finding("ok", "engine", f"simulated, at {settings.engine_url}")
+    if date and (told := email.utils.parsedate_to_datetime(date)):
+        yield from _skew("engine", told.timestamp() - asked_s)
+
+
+def _skew(subject: str, skew_s: float) -> Iterator[Finding]:
+    if abs(skew_s) > SKEW_S_MAX:
+        detail = f"its clock is {abs(skew_s):.1f} s {'ahead of' if skew_s > 0 else 'behind'} this machine's"
+        yield Finding("warning", f"{subject} clock", detail, "let both follow one time server (NTP)")

@@ -1,0 +1,65 @@
+"""``surescale doctor``: is everything that the pipeline needs there, and does it work?"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from runtime import options
+
+if TYPE_CHECKING:
+    from services.doctor.findings import Finding
+
+
+@click.command("doctor")
+@options.bootstrap
+@options.prefix
+@options.redis_url
+@options.engine_options
+@options.default_policy
+@options.policy_folder
+@options.as_json
+def command(*, as_json: bool, **given: str | None) -> None:
+    """Check what a pipeline needs, and say what to do.
+
+    Kafka, topics, Redis, the engine, the policy, and whether the roles are at work.
+
+    Reads the same settings as the roles. Changes nothing. Exit code 1 if there is a problem; a warning is none.
+    """
+    from contracts.settings import RoadSettings, from_environment
+    from services.doctor import checks
+    from services.doctor.findings import is_well, run_checks
+    from services.doctor.kafka_checks import KafkaChecks
+
+    settings = from_environment(RoadSettings, **given)
+    kafka = KafkaChecks(settings)
+    findings = run_checks(
+        [
+            ("surescale", checks.programs),
+            ("kafka", kafka.broker),
+            ("topics", kafka.topics),
+            ("writers", kafka.writers),
+            ("readers", kafka.groups),
+            ("redis", lambda: checks.view(settings)),
+            ("engine", lambda: checks.engine(settings)),
+            ("policy", lambda: checks.policy(settings)),
+        ]
+    )
+    _print(findings, as_json=as_json)
+    if not is_well(findings):
+        raise SystemExit(1)
+
+
+def _print(findings: "Sequence[Finding]", *, as_json: bool) -> None:
+    import msgspec
+
+    from runtime.printable import printable
+
+    if as_json:
+        click.echo(msgspec.json.encode(findings))
+        return
+    width = max(len(finding.subject) for finding in findings)
+    for finding in findings:
+        click.echo(f"{finding.verdict:8} {finding.subject:{width}}  {printable(finding.detail)}")
+        if finding.remedy:
+            click.echo(f"{'':8} {'':{width}}  -> {printable(finding.remedy)}")

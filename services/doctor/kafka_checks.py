@@ -1,0 +1,161 @@
+"""Checks of Kafka: is it there, are the topics right, does somebody read them, and how long ago did each role write."""
+
+import time
+from collections.abc import Iterator
+
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # these names are not in its __all__
+    AdminClient,
+    ClusterMetadata,
+    ConfigResource,
+    ResourceType,
+)
+
+from contracts.settings import RoadSettings
+from contracts.topics import DECISIONS, SNAPSHOTS, TASK_METRICS, TOPICS, Topic, TopicNames, agent_group, rescaler_group
+from runtime.kafka import METADATA_TIMEOUT_S, REQUEST_TIMEOUT_S, LogReader, admin_client, committed_offsets
+from services.doctor.findings import Finding, in_words
+
+SETTINGS_THAT_MATTER = ("compression.type", "cleanup.policy", "max.message.bytes", "message.timestamp.type")
+LAG_MAX = 1_000
+LATE_S = 180.0
+"""A minute's records come every minute; later than this, the role that writes them is not at work."""
+_LAST_RECORDS = 3  # markers of transactions take offsets too
+_COORDINATOR_MOVES = frozenset(
+    {KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS}
+)
+"""For a moment, after a broker's start or its first group."""
+_WRITERS = {TASK_METRICS: "the monitor", SNAPSHOTS: "the Spark job"}
+
+
+class KafkaChecks:
+    """Checks of one pipeline's Kafka. Asks only, and joins no group."""
+
+    def __init__(self, settings: RoadSettings) -> None:
+        self._settings = settings
+        self._full = TopicNames(settings.topic_prefix)
+        self._admin: AdminClient = admin_client(settings)
+        self._metadata: ClusterMetadata | None = None
+
+    def broker(self) -> Iterator[Finding]:
+        """Check that a broker answers."""
+        began_s = time.monotonic()
+        try:
+            self._metadata = self._admin.list_topics(timeout=METADATA_TIMEOUT_S)
+        except KafkaException as error:
+            yield Finding(
+                "problem", "kafka", f"{self._settings.bootstrap} does not answer: {error.args[0].str()}",
+                "start it, or set SURESCALE_BOOTSTRAP; with TLS or SASL, see SURESCALE_KAFKA_SECURITY_PROTOCOL",
+            )  # fmt: skip
+            return
+        took_ms = 1000 * (time.monotonic() - began_s)
+        yield Finding("ok", "kafka", f"{len(self._metadata.brokers)} broker(s), answered in {took_ms:.0f} ms")
+
+    def topics(self) -> Iterator[Finding]:
+        """Check that every topic is there, with its partitions and the settings that matter."""
+        if self._metadata is None:
+            return
+        there = self._metadata.topics
+        missing = [topic.name for topic in TOPICS.values() if self._full(topic.name) not in there]
+        present = [topic for topic in TOPICS.values() if topic.name not in missing]
+        if missing:
+            yield Finding("problem", "topics", f"missing: {', '.join(missing)}", "create them: surescale topics create")
+        wrong = [finding for topic in present for finding in self._partitions(topic)] + list(self._configurations(present))
+        yield from wrong
+        if not (missing or wrong):
+            yield Finding("ok", "topics", f"all {len(TOPICS)} are there, set up as they should be")
+
+    def _partitions(self, topic: Topic) -> Iterator[Finding]:
+        assert self._metadata is not None, "topics are looked at only where a broker answered"
+        name = self._full(topic.name)
+        found = len(self._metadata.topics[name].partitions)
+        if found != topic.partitions:
+            yield Finding(
+                "problem", "topics", f"{name} has {found} partitions, not {topic.partitions}",
+                "records of one key must stay in one partition: use a new prefix, or create the topic again while nothing runs",
+            )  # fmt: skip
+
+    def _configurations(self, topics: list[Topic]) -> Iterator[Finding]:
+        if not topics:
+            return
+        asked = {ConfigResource(ResourceType.TOPIC, self._full(topic.name)): topic for topic in topics}
+        for resource, future in self._admin.describe_configs(list(asked), request_timeout=REQUEST_TIMEOUT_S).items():
+            wanted = asked[resource].config()
+            found = future.result()
+            for key in SETTINGS_THAT_MATTER:
+                if key in wanted and found[key].value != wanted[key]:
+                    yield Finding(
+                        "warning", "topics", f"{resource.name}: {key} is {found[key].value}, not {wanted[key]}",
+                        f"kafka-configs.sh --alter --topic {resource.name} --add-config {key}={wanted[key]}",
+                    )  # fmt: skip
+
+    def groups(self) -> Iterator[Finding]:
+        """Check that agent and rescaler are members of their groups and keep up."""
+        if self._metadata is None:
+            return
+        prefix, cluster = self._settings.topic_prefix, self._settings.cluster
+        yield from self._group(agent_group(prefix), SNAPSHOTS, "the agent", "surescale agent")
+        yield from self._group(rescaler_group(prefix, cluster), DECISIONS, f"the rescaler of {cluster}", "surescale rescaler")
+
+    def _group(self, group: str, topic: str, who: str, command: str) -> Iterator[Finding]:
+        name = self._full(topic)
+        if self._metadata is None or name not in self._metadata.topics:
+            return
+        members = self._members(group)
+        if not members:
+            yield Finding("problem", who, f"nobody reads {name}: group {group} has no member", f"start {command}")
+            return
+        lag = self._lag(group, name)
+        detail = f"{members} member(s), {lag} record(s) of {name} still to read"
+        if lag > LAG_MAX:
+            yield Finding("warning", who, detail, f"look at its log and /health; another {command} shares the partitions")
+        else:
+            yield Finding("ok", who, detail)
+
+    def _members(self, group: str) -> int:
+        """Return how many members a group has; 0 for one that nobody ever joined."""
+        deadline = time.monotonic() + REQUEST_TIMEOUT_S
+        while True:
+            try:
+                described = self._admin.describe_consumer_groups([group], request_timeout=REQUEST_TIMEOUT_S)[group].result()
+                return len(described.members)
+            except KafkaException as error:
+                if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
+                    return 0
+                if error.args[0].code() not in _COORDINATOR_MOVES or time.monotonic() > deadline:
+                    raise
+            time.sleep(0.2)
+
+    def _lag(self, group: str, topic: str) -> int:
+        assert self._metadata is not None, "groups are looked at only where a broker answered"
+        partitions = [TopicPartition(topic, number) for number in self._metadata.topics[topic].partitions]
+        ends = committed_offsets(self._admin, partitions, "end")
+        asked = [ConsumerGroupTopicPartitions(group, partitions)]
+        read = self._admin.list_consumer_group_offsets(asked, request_timeout=REQUEST_TIMEOUT_S)[group].result()
+        reached = {(each.topic, each.partition): each.offset for each in read.topic_partitions}
+        return sum(max(0, end - max(0, reached.get(key, 0))) for key, end in ends.items())
+
+    def writers(self) -> Iterator[Finding]:
+        """Check how long ago monitor and Spark job wrote. A pipeline on a simulated clock may stand still between stops."""
+        if self._metadata is None or any(self._full(topic) not in self._metadata.topics for topic in _WRITERS):
+            return
+        for topic, who in _WRITERS.items():
+            age_s = self._age_s(topic)
+            if age_s is None:
+                yield Finding(
+                    "warning", who, f"{self._full(topic)} is empty", f"start {who}; a job's first minute takes a minute"
+                )
+            elif age_s > LATE_S:
+                detail = f"wrote to {self._full(topic)} {in_words(age_s)} ago for the last time"
+                yield Finding("warning", who, detail, "look at its log and /health; a finished trace ends so too")
+            else:
+                yield Finding("ok", who, f"wrote to {self._full(topic)} {in_words(max(0.0, age_s))} ago")
+
+    def _age_s(self, topic: str) -> float | None:
+        """Return how long ago, by the broker's append time, somebody wrote to a topic; None if it is empty."""
+        reader = LogReader(self._settings, [topic], last=_LAST_RECORDS)
+        try:
+            newest_ms = max((record.timestamp()[1] for record in reader.read_to_end()), default=None)
+        finally:
+            reader.close()
+        return None if newest_ms is None else time.time() - newest_ms / 1000

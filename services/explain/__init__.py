@@ -1,1 +1,0 @@
-"""``surescale explain``: everything that Kafka still knows of one decision, on one screen. Reads only."""

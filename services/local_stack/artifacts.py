@@ -1,0 +1,185 @@
+"""Keeps the jars of the local stack in a cache folder: fetched once, checked, complete or absent. Starts nothing.
+
+Each set of `locked_jars.py` is locked by names, versions and SHA-256, and lives in `CACHE/jars/NAME-DIGEST/`. The digest is that
+of the lock, so a new version never meets an old folder. A folder is filled under a temporary name and renamed when complete; its
+`complete.json` lists the file sizes, which are compared on every reuse. A lock file keeps two processes from fetching at once.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from contracts.errors import reason_of
+from services.local_stack.errors import ArtifactError, DownloadError, Say, silent
+from services.local_stack.ivy import REPOSITORY_VARIABLE, Coordinates, run_ivy
+from services.local_stack.java import JavaRuntime, find_java
+
+CACHE_VARIABLE = "SURESCALE_CACHE"
+FETCH_ATTEMPTS = 3
+PROGRESS_EVERY_S = 3.0
+_MARKER = "complete.json"
+_PAUSE_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class LockedJar:
+    """A jar and the SHA-256 (hexadecimal) that its bytes must have."""
+
+    coordinates: Coordinates
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class ArtifactSet:
+    """Jars that are fetched together; `title` is shown to people while they wait."""
+
+    name: str
+    title: str
+    jars: tuple[LockedJar, ...]
+
+    @property
+    def digest(self) -> str:
+        """Twelve hexadecimal digits that change with any name, version or hash."""
+        lines = sorted(f"{jar.coordinates} {jar.sha256}\n" for jar in self.jars)
+        return hashlib.sha256("".join(lines).encode()).hexdigest()[:12]
+
+
+def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
+    """Return SURESCALE_CACHE, else `surescale` in XDG_CACHE_HOME or ~/.cache.
+
+    Raises:
+        ArtifactError: neither variable is set, and the user has no home.
+    """
+    if environ.get(CACHE_VARIABLE):
+        return Path(environ[CACHE_VARIABLE]).expanduser().absolute()
+    base = environ.get("XDG_CACHE_HOME")
+    try:
+        return (Path(base) if base else Path.home() / ".cache") / "surescale"
+    except RuntimeError:
+        raise ArtifactError(f"no folder for downloaded jars: this user has no home; name one with {CACHE_VARIABLE}") from None
+
+
+def fetch(
+    wanted: ArtifactSet, *, cache: Path | None = None, java: JavaRuntime | None = None, progress: Say = silent
+) -> tuple[Path, ...]:
+    """Return the sorted paths of a set's jars. Downloads what the cache does not hold; works offline if it holds all.
+
+    Raises:
+        ArtifactError: a jar could not be fetched, or differs from the lock.
+        JavaError: a download is needed, and there is no Java to run it.
+    """
+    home = (cache or cache_folder()) / "jars"
+    place = home / f"{wanted.name}-{wanted.digest}"
+    if is_complete(place, wanted):
+        return _paths(place, wanted)
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        with locked(home / f"{wanted.name}.lock", wanted.title, progress):
+            if not is_complete(place, wanted):  # another process may have done it while we waited
+                _fetch_into(place, wanted, java or find_java(), progress)
+    except OSError as error:
+        raise ArtifactError(
+            f"cannot keep the jars in {home} ({reason_of(error)}); name another folder with {CACHE_VARIABLE}"
+        ) from None
+    return _paths(place, wanted)
+
+
+def is_complete(place: Path, wanted: ArtifactSet) -> bool:
+    """Return whether a folder holds the whole set, each file with the size it had when it was checked."""
+    try:
+        sizes = json.loads((place / _MARKER).read_text())
+        names = {jar.coordinates.file_name for jar in wanted.jars}
+        return set(sizes) == names and all((place / name).stat().st_size == size for name, size in sizes.items())
+    except (OSError, ValueError, TypeError):
+        return False
+
+
+def _fetch_into(place: Path, wanted: ArtifactSet, java: JavaRuntime, progress: Say) -> None:
+    with tempfile.TemporaryDirectory(prefix=f".{wanted.name}-", dir=place.parent, ignore_cleanup_errors=True) as made:
+        folder = Path(made)
+        started_s = time.monotonic()
+        _download(wanted, folder, java, progress)
+        sizes = _check(wanted, folder / "jars")
+        (folder / "jars" / _MARKER).write_text(json.dumps(sizes, indent=1, sort_keys=True))
+        if place.exists():
+            shutil.rmtree(place)
+        (folder / "jars").rename(place)
+    took_s = time.monotonic() - started_s
+    progress(f"{wanted.title}: {len(sizes)} jars, {sum(sizes.values()) / 1e6:.0f} MB in {took_s:.0f} s")
+
+
+def _download(wanted: ArtifactSet, folder: Path, java: JavaRuntime, progress: Say) -> None:
+    """Run Ivy until it has everything, with a few retries: networks have hiccups, and jars already fetched are kept."""
+    names = [jar.coordinates for jar in wanted.jars]
+    progress(f"{wanted.title}: downloading {len(names)} jars (once; they are kept in {folder.parent})")
+    for attempt in range(1, FETCH_ATTEMPTS + 1):
+        say = _every_few_seconds(wanted.title, len(names), progress)
+        ended = run_ivy(java, names, folder=folder, pattern="[artifact]-[revision].[ext]", on_count=say)
+        if ended.exit_code == 0 and not ended.missing:
+            return
+        if attempt < FETCH_ATTEMPTS:
+            progress(f"{wanted.title}: {ended.reason}; trying again ({attempt} of {FETCH_ATTEMPTS - 1})")
+            time.sleep(_PAUSE_S * attempt)
+    first = ended.missing[0] if ended.missing else wanted.title
+    others = f" and {len(ended.missing) - 1} more" if len(ended.missing) > 1 else ""
+    raise DownloadError(
+        f"could not download {first}{others} ({ended.reason}): check the network, or set {REPOSITORY_VARIABLE} to the "
+        "address of a Maven mirror, then run the command again"
+    )
+
+
+def _check(wanted: ArtifactSet, folder: Path) -> dict[str, int]:
+    """Compare every jar with its lock; return the sizes by file name."""
+    sizes = {}
+    for jar in wanted.jars:
+        content = (folder / jar.coordinates.file_name).read_bytes()
+        found = hashlib.sha256(content).hexdigest()
+        if found != jar.sha256:
+            raise ArtifactError(
+                f"{jar.coordinates} is not the jar that was locked (SHA-256 {found[:12]}..., expected "
+                f"{jar.sha256[:12]}...): something on the way from the repository changed it; try another network or mirror"
+            )
+        sizes[jar.coordinates.file_name] = len(content)
+    return sizes
+
+
+def _every_few_seconds(title: str, total: int, progress: Say) -> "_Pace":
+    return _Pace(title, total, progress, time.monotonic())
+
+
+@dataclass(slots=True)
+class _Pace:
+    title: str
+    total: int
+    progress: Say
+    last_s: float
+
+    def __call__(self, count: int) -> None:
+        now_s = time.monotonic()
+        if now_s - self.last_s >= PROGRESS_EVERY_S:
+            self.last_s = now_s
+            self.progress(f"{self.title}: {count} of {self.total} jars")
+
+
+def _paths(place: Path, wanted: ArtifactSet) -> tuple[Path, ...]:
+    return tuple(sorted(place / jar.coordinates.file_name for jar in wanted.jars))
+
+
+@contextlib.contextmanager
+def locked(path: Path, title: str, progress: Say) -> Iterator[None]:
+    """Hold an advisory lock on a file; the system releases it even if we are killed. `title` is what is fetched."""
+    with path.open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            progress(f"{title}: another process is downloading it, waiting")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,7 @@
+"""Jobs on a real engine under one load, compared from outside: what the demos of Flink and of consumer groups share.
+
+load    a real trace with a step, sent to Kafka
+watch   what one job does, seen from outside
+road    Kafka, Redis, the roles and the load around the jobs
+demo    options, progress, report and table of the commands
+"""

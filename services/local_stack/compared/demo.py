@@ -1,0 +1,170 @@
+"""What the demos on a real engine share: options, progress, recording, report and table."""
+
+import json
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import click
+
+from runtime import options
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from services.local_stack.compared.road import ComparedRoad, Report
+    from services.local_stack.errors import Say
+
+F = TypeVar("F", bound=Callable[..., object])
+
+SAY_EVERY_S: Final = 5.0
+LOOK_EVERY_S: Final = 1.0
+WIDTH_WITHOUT_TERMINAL: Final = 110
+
+
+def load_options(*, seconds: int, seconds_min: int, mean: float) -> Callable[[F], F]:
+    """Return the options of the load, given its usual length and rate."""
+    return options.grouped(
+        options.workload(),
+        options.start_minute,
+        click.option("--seconds", type=click.IntRange(seconds_min, 86_400), default=seconds, show_default=True,
+                     help="Length of the load; each second is a minute of the trace."),
+        click.option("--rate", "mean", type=options.FiniteRange(min=1.0, max=100_000.0), default=mean, show_default=True,
+                     help="Records a second that the trace is scaled to."),
+        click.option("--step", type=options.FiniteRange(min=0.01, max=100.0), default=4.0, show_default=True,
+                     help="Factor of the load from 20 % to 65 % of the run."),
+    )  # fmt: skip
+
+
+seed = click.option(
+    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of every decision and of the keys."
+)
+_record = click.option(
+    "--record", type=click.Path(path_type=Path, dir_okay=False), help="Write a recording of the run to this file."
+)
+_out = click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Write the report to this file, as JSON.")
+_keep = click.option("--keep", is_flag=True, help="Stay up after the run, until Ctrl-C.")
+outcome_options = options.grouped(_record, _out, _keep)
+
+
+def run(
+    road_of: "Callable[[Say], ComparedRoad]",
+    rows: Mapping[str, str],
+    sizes: str,
+    by: str,
+    *,
+    record: Path | None,
+    out: Path | None,
+    keep: bool,
+) -> None:
+    """Run a road from nothing to a table, and leave nothing behind.
+
+    Args:
+        road_of: makes the road.
+        rows: the figures of the table, and what they are called.
+        sizes: what the sizes of a job count, e.g. ``members (parse-enrich-deliver)``.
+        by: what scales or runs the jobs.
+        record: where to write a recording.
+        out: where to write the report.
+        keep: stay up at the end.
+    """
+    import msgspec
+
+    from runtime.signals import end_in_order
+    from runtime.whole_files import check_folder, write_whole
+    from services.local_stack.demo_command import Lines
+    from services.local_stack.supervisor import StopRequested
+
+    for path, option in ((out, "--out"), (record, "--record")):  # checked before minutes of work, not after them
+        if path:
+            check_folder(path, option=option)
+    say, is_kept = Lines(), False
+    end_in_order()  # until the road handles signals itself
+    try:
+        with road_of(say) as road:
+            road.start()
+            say(f"load starts: {road.options.seconds} s of {road.options.workload}; the page is at {road.http_url}")
+            _follow(road, say)
+            say("load ended; the jobs finish what they have in hand and stop")
+            road.stop_jobs()
+            if record:
+                _record_to(road, record, say)
+            report = road.report()
+            if out:
+                write_whole(out, json.dumps(msgspec.to_builtins(report), indent=1) + "\n", option="--out")
+            _print(report, rows, sizes, by)
+            if keep:
+                ends = road.settings
+                say(f"the pipeline stays up until Ctrl-C: Kafka {ends.bootstrap}, Redis {ends.redis_url}, {road.http_url}")
+                is_kept = True
+                road.supervisor.wait(lambda: False)
+    except StopRequested as asked:
+        click.echo("stopped; nothing is left running", err=True)
+        sys.exit(0 if is_kept else asked.exit_code)  # what was asked for was done by then
+
+
+def _follow(road: "ComparedRoad", say: "Say") -> None:
+    """Look once a second and print progress, until the load is over and no record waits at a job that is scaled."""
+    next_line_s, over_since_s = 0.0, None
+
+    def is_over() -> bool:
+        nonlocal next_line_s, over_since_s
+        road.look()
+        now_s = time.monotonic()
+        if now_s >= next_line_s:
+            say(_progress_line(road))
+            next_line_s = now_s + SAY_EVERY_S
+        if over_since_s is None and road.load.is_over:
+            over_since_s = now_s
+        return over_since_s is not None and (road.is_drained() or now_s - over_since_s > road.drain_s_max)
+
+    road.supervisor.wait(is_over, poll_s=LOOK_EVERY_S)
+
+
+def _progress_line(road: "ComparedRoad") -> str:
+    second, gates = road.load.second, road.gates()
+    now = road.load.per_second[second] if second < road.options.seconds else 0.0
+    jobs = []
+    for job in road.jobs:
+        gate = f" ({gates[job]})" if job in gates else ""
+        jobs.append(f"{job}: {_sizes(road.sizes(job))}, {road.backlog(job):,} waiting{gate}")
+    return f"second {second:>4} of {road.options.seconds}  {now:5.0f} records/s   " + "   ".join(jobs)
+
+
+def _sizes(sizes: Mapping[str, int]) -> str:
+    return " ".join(f"{task} {count}" for task, count in sizes.items() if count > 1) or "all 1"
+
+
+def _record_to(road: "ComparedRoad", path: Path, say: "Say") -> None:
+    from contracts.topics import CLOCK
+    from runtime.whole_topics import read_whole, road_now_ms
+    from services.tools.recording.record import RecordingRequest, record
+
+    now_ms = road_now_ms(road.settings, read_whole(road.settings, [CLOCK])[CLOCK])
+    written = record(road.settings, RecordingRequest(), path, now_ms=now_ms, say=say)
+    say(f"{written.records:,} records of the run in {path}")
+
+
+def _print(report: "Report", rows: Mapping[str, str], sizes: str, by: str) -> None:
+    from runtime import terminal
+
+    console = terminal.console(WIDTH_WITHOUT_TERMINAL)
+    console.print(_table(report, rows))
+    for job, figures in report.jobs.items():
+        console.print(f"{job}: {' → '.join(figures.sizes)} {sizes}")
+    console.print(f"{by}, {report.seconds} s of load, {report.wall_s:.0f} s in all")
+
+
+def _table(report: "Report", rows: Mapping[str, str]) -> "Table":
+    from rich.box import SIMPLE
+    from rich.table import Table
+
+    table = Table(title=f"{report.workload}, step x{report.step:g}", title_justify="left", box=SIMPLE)
+    table.add_column("")
+    for job in report.jobs:
+        table.add_column(job, justify="right")
+    for name, words in rows.items():
+        table.add_row(words, *(f"{getattr(figures, name):,}" for figures in report.jobs.values()))
+    return table

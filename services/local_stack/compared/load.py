@@ -1,0 +1,130 @@
+"""The load of a comparison: a real trace, speeded up, with a step on top; and the thread that sends it to Kafka."""
+
+import threading
+import time
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+from confluent_kafka import Producer
+
+from contracts.errors import SurescaleError
+from simulation.load.workload import Workload
+
+TOPIC: Final = "orders"
+PARTITIONS: Final = 8
+"""Of every topic."""
+KEYS: Final = 997
+ZIPF_EXPONENT: Final = 1.1
+STEP_FROM, STEP_UNTIL = 0.2, 0.65
+"""The part of the run in which the load is multiplied."""
+
+_TICK_S: Final = 0.02
+_KEYS_DRAWN: Final = 65_536
+_FLUSH_TIMEOUT_S: Final = 30.0
+
+
+def rates(
+    workload: Workload, *, seconds: int, mean: float, step: float, start_minute: int | None = None
+) -> npt.NDArray[np.float64]:
+    """Return the records per second [seconds]: each second is one minute of the trace.
+
+    The trace is scaled to ``mean`` records a second; between 20 % and 65 % of the run it is multiplied by ``step``.
+
+    Raises:
+        SurescaleError: the trace is shorter than the run.
+    """
+    first = workload.default_start_minute if start_minute is None else start_minute
+    minutes = workload.requests[first : first + seconds].astype(np.float64)
+    if len(minutes) < seconds or not minutes.any():
+        raise SurescaleError(
+            f"trace {workload.name} has no {seconds} minutes of load after minute {first}: shorten the run or start earlier"
+        )
+    at = np.arange(seconds) / seconds
+    factor = np.where((at >= STEP_FROM) & (at < STEP_UNTIL), step, 1.0)
+    scaled: npt.NDArray[np.float64] = minutes / minutes.mean() * mean * factor
+    return scaled
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where the load goes."""
+
+    bootstrap: str
+    topic: str
+
+
+class Load:
+    """Sends records ``KEY,NUMBER`` at given rates in a thread of its own. Keys follow Zipf's law; numbers count from 0."""
+
+    def __init__(self, target: Target, per_second: npt.NDArray[np.float64], seed: int = 0) -> None:
+        self.per_second = per_second
+        self._target = target
+        self._keys = _zipf_keys(seed)
+        self._producer = Producer({"bootstrap.servers": target.bootstrap, "linger.ms": 10, "log_level": 0})
+        self._thread = threading.Thread(target=self._run, name="load", daemon=True)
+        self._is_stopping = threading.Event()
+        self._problem = ""
+        self._acknowledged = 0
+        self.began_s = 0.0
+
+    def start(self) -> None:
+        """Start sending."""
+        self.began_s = time.monotonic()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop sending, and wait until what was sent is acknowledged."""
+        self._is_stopping.set()
+        self._thread.join(_FLUSH_TIMEOUT_S)
+
+    @property
+    def second(self) -> int:
+        """Which second of the run it is; the length of the run when it is over."""
+        return min(int(time.monotonic() - self.began_s), len(self.per_second))
+
+    @property
+    def is_over(self) -> bool:
+        """Return whether everything was sent and acknowledged.
+
+        Raises:
+            SurescaleError: Kafka did not take a record.
+        """
+        if self._problem:
+            raise SurescaleError(f"Kafka did not take the load: {self._problem}")
+        return not self._thread.is_alive()
+
+    @property
+    def sent(self) -> int:
+        """Records that Kafka has acknowledged."""
+        return self._acknowledged
+
+    def _run(self) -> None:
+        due = np.concatenate([[0.0], np.cumsum(self.per_second)])
+        number = 0
+        while not self._is_stopping.is_set():
+            at_s = min(time.monotonic() - self.began_s, float(len(self.per_second)))
+            wanted = int(np.interp(at_s, np.arange(len(due)), due))
+            while number < wanted:
+                key = self._keys[number % len(self._keys)]
+                self._producer.produce(self._target.topic, f"{key},{number}", on_delivery=self._delivered)
+                number += 1
+            self._producer.poll(0)
+            if at_s >= len(self.per_second):
+                break
+            self._is_stopping.wait(_TICK_S)
+        if self._producer.flush(_FLUSH_TIMEOUT_S):
+            self._problem = self._problem or f"no answer within {_FLUSH_TIMEOUT_S:.0f} s"
+
+    def _delivered(self, error: Any, _record: Any) -> None:
+        if error is None:
+            self._acknowledged += 1
+        else:
+            self._problem = str(error)
+
+
+def _zipf_keys(seed: int) -> list[str]:
+    weights = np.arange(1, KEYS + 1, dtype=np.float64) ** -ZIPF_EXPONENT
+    drawn = np.random.default_rng(seed).choice(KEYS, size=_KEYS_DRAWN, p=weights / weights.sum())
+    return [f"k{number}" for number in drawn]

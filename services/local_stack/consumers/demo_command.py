@@ -1,0 +1,48 @@
+"""``surescale demo-consumers``: real consumer groups scaled on this machine, from nothing to a table, leaving nothing behind."""
+
+from typing import Any, Final
+
+import click
+
+from runtime import options
+from services.local_stack.compared import demo
+
+ROWS: Final = {
+    "backlog_record_seconds": "backlog-seconds (records waiting x seconds)",
+    "backlog_records_max": "most records waiting",
+    "late": "records later than half a minute, or never out",
+    "member_minutes": "member-minutes",
+    "rebalances": "rebalances",
+    "stillness_s": "longest stillness of the output, s",
+    "records_in": "records in",
+    "records_out": "records out",
+    "waiting": "not through before the end",
+    "missing": "missing",
+    "doubled": "doubled",
+}
+
+
+@click.command("demo-consumers")
+@demo.load_options(seconds=105, seconds_min=30, mean=55.0)
+@click.option("--policy", default="target-utilisation", show_default=True, help="Policy that scales one of the two chains.")
+@click.option("--clock-speed", "speed", type=options.FiniteRange(min=1.0, max=20.0), default=6.0, show_default=True,
+              help="Minutes of the pipeline in one minute: how often it looks and decides.")  # fmt: skip
+@demo.seed
+@demo.outcome_options
+def command(*, record: Any, out: Any, keep: bool, **given: Any) -> None:
+    """Scale real consumer groups on this machine by workers.
+
+    Starts Kafka, Redis, two chains of three consumer groups on the same topic, and surescale beside them, which scales one of the
+    chains by starting and draining worker processes. Ends by itself with a table.
+    """
+    from services.local_stack.consumers.road import ConsumersRoad, ConsumersRoadOptions
+
+    demo.run(
+        lambda say: ConsumersRoad(ConsumersRoadOptions(**given), say),
+        ROWS,
+        "members (parse-enrich-deliver)",
+        given["policy"],
+        record=record,
+        out=out,
+        keep=keep,
+    )

@@ -1,0 +1,139 @@
+"""One member of a consumer group: reads a topic, works on each record, writes it to another topic, and commits.
+
+    python -m services.local_stack.consumers.worker --bootstrap HOST:PORT --group G --from TOPIC --to TOPIC --index 0 --port 9400
+
+A plain client, as many are: at-least-once, with the offset committed after the output is acknowledged. When it is asked to end
+(SIGTERM) or gives a partition away, it finishes the records in hand first and commits them, so an orderly end repeats nothing.
+It shows at http://127.0.0.1:PORT how long it has worked. It ends by itself when the folder named by --while vanishes.
+"""
+
+import argparse
+import hashlib
+import signal
+import time
+from pathlib import Path
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from prometheus_client import CollectorRegistry, Counter, start_http_server
+
+BATCH_RECORDS = 50
+COMMIT_S = 0.5
+FLUSH_S = 30.0
+_NO_LONGER_OURS = frozenset({KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID, KafkaError.FENCED_INSTANCE_ID})
+
+
+class Worker:
+    """One consumer with its producer."""
+
+    def __init__(self, options: argparse.Namespace, busy: Counter) -> None:
+        self._options, self._busy = options, busy
+        client = {"bootstrap.servers": options.bootstrap, "client.id": f"{options.group}-{options.index}-{options.port}"}
+        self._consumer = Consumer(
+            {
+                **client,
+                "group.id": options.group,
+                "enable.auto.commit": False,
+                "auto.offset.reset": "earliest",
+                "partition.assignment.strategy": "cooperative-sticky",
+                "session.timeout.ms": 10_000,
+                "heartbeat.interval.ms": 500,  # a rebalance is noticed with a heartbeat
+                "fetch.wait.max.ms": 100,
+                "topic.metadata.refresh.interval.ms": 10_000,
+            }
+        )
+        self._producer = Producer({**client, "enable.idempotence": True, "linger.ms": 5})
+        self._done: dict[tuple[str, int], int] = {}
+        self._problem: object = None
+        self._is_ending = False
+        self._committed_s = 0.0
+
+    def run(self) -> None:
+        """Work until asked to end.
+
+        Raises:
+            KafkaException: Kafka refuses.
+        """
+        signal.signal(signal.SIGTERM, self._end)
+        signal.signal(signal.SIGINT, self._end)
+        topic = getattr(self._options, "from")
+        self._consumer.subscribe([topic], on_revoke=self._give_away, on_lost=self._lose)
+        folder = Path(self._options.exists) if self._options.exists else None
+        try:
+            while not self._is_ending and (folder is None or folder.is_dir()):
+                for record in self._consumer.consume(BATCH_RECORDS, 0.1):
+                    if record.error() is not None:
+                        raise KafkaException(record.error())
+                    self._work_on(record)
+                self._producer.poll(0)
+                if time.monotonic() - self._committed_s > COMMIT_S:
+                    self._commit()
+            self._commit()
+        finally:
+            self._consumer.close()
+
+    def _end(self, *_: object) -> None:
+        self._is_ending = True
+
+    def _work_on(self, record: Message) -> None:
+        began_s = time.perf_counter()
+        value, at, partition = record.value() or b"", record.offset(), record.partition()
+        assert at is not None
+        assert partition is not None
+        # Work of the processor, then a call to a service that answers after a while.
+        hashlib.pbkdf2_hmac("sha256", value, b"surescale", self._options.rounds)
+        time.sleep(self._options.wait_ms / 1_000)
+        # The time of the first record goes along, so that the end of the chain shows how late it is.
+        since_ms = record.timestamp()[1]
+        self._producer.produce(self._options.to, value, key=record.key(), timestamp=since_ms, on_delivery=self._delivered)
+        self._done[str(record.topic()), partition] = at + 1
+        self._busy.inc(time.perf_counter() - began_s)
+
+    def _delivered(self, error: object, _record: object) -> None:
+        self._problem = self._problem or error
+
+    def _commit(self) -> None:
+        """Commit what has come out. Nothing is committed if Kafka did not take an output: a later member reads it again."""
+        self._committed_s = time.monotonic()
+        if not self._done:
+            return
+        if self._producer.flush(FLUSH_S) or self._problem is not None:
+            raise KafkaException(self._problem)
+        offsets = [TopicPartition(topic, partition, at) for (topic, partition), at in self._done.items()]
+        try:
+            self._consumer.commit(offsets=offsets, asynchronous=False)
+        except KafkaException as refused:
+            if refused.args[0].code() == KafkaError.REBALANCE_IN_PROGRESS:
+                return  # commit again after it
+            if refused.args[0].code() not in _NO_LONGER_OURS:
+                raise
+        self._done.clear()
+
+    def _give_away(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self._commit()
+        self._lose(_consumer, partitions)
+
+    def _lose(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        """Forget what may no longer be committed; the next reader works on it again."""
+        for each in partitions:
+            self._done.pop((each.topic, each.partition), None)
+
+
+def main() -> None:
+    """Run one worker."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name in ("bootstrap", "group", "from", "to"):
+        parser.add_argument(f"--{name}", required=True)
+    parser.add_argument("--index", type=int, required=True)
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--rounds", type=int, default=500, help="of PBKDF2 for each record")
+    parser.add_argument("--wait-ms", type=float, default=0.0, help="for each record, as for the answer of a service")
+    parser.add_argument("--while", dest="exists", default="", help="a folder; the worker ends when it vanishes")
+    options = parser.parse_args()
+    registry = CollectorRegistry()
+    busy = Counter("worker_busy_seconds", "Time spent on records", registry=registry)
+    start_http_server(options.port, addr="127.0.0.1", registry=registry)
+    Worker(options, busy).run()
+
+
+if __name__ == "__main__":
+    main()

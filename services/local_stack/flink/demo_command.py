@@ -1,0 +1,52 @@
+"""``surescale flink-demo``: a real Flink job scaled on this machine, from nothing to a table, leaving nothing behind."""
+
+from typing import Any, Final
+
+import click
+
+from services.local_stack.compared import demo
+
+ROWS: Final = {
+    "backlog_record_seconds": "backlog-seconds (records waiting x seconds)",
+    "backlog_records_max": "most records waiting",
+    "late": "records later than a minute",
+    "subtask_minutes": "subtask-minutes",
+    "rescales": "rescales",
+    "stillness_s": "longest stillness of the output, s",
+    "records_in": "records in",
+    "records_out": "records out",
+    "waiting": "not read before the end",
+    "missing": "missing",
+    "doubled": "doubled",
+    "state_wrong": "keys with a wrong count",
+}
+
+
+@click.command("flink-demo")
+@demo.load_options(seconds=210, seconds_min=60, mean=220.0)
+@click.option("--policy", "policies", multiple=True, default=("target-utilisation", "static"), show_default=True,
+              help="Policy that scales a job of its own under the same load; static: nobody does; upstream: Flink's own "
+              "autoscaler. Repeatable.")  # fmt: skip
+@click.option("--span-minutes", type=click.IntRange(1, 60), default=1, show_default=True,
+              help="Minutes between the decisions of a rule; sure has its own, 10.")  # fmt: skip
+@demo.seed
+@click.option("--flink", "version", type=click.Choice(["2.3.0", "2.2.1", "1.20.5"]), default="2.3.0", show_default=True,
+              help="Version of Flink.")  # fmt: skip
+@demo.outcome_options
+def command(*, record: Any, out: Any, keep: bool, **given: Any) -> None:
+    """Scale a real Flink job on this machine under a real trace.
+
+    Fetches Flink once, starts Kafka, Redis, a Flink session cluster, a job for each policy, and surescale beside them. Ends by
+    itself with a table.
+    """
+    from services.local_stack.flink.road import FlinkRoad, FlinkRoadOptions
+
+    demo.run(
+        lambda say: FlinkRoad(FlinkRoadOptions(**given), say),
+        ROWS,
+        "subtasks (source-parse-count-sink)",
+        f"Flink {given['version']}",
+        record=record,
+        out=out,
+        keep=keep,
+    )

@@ -1,0 +1,122 @@
+"""The roles of one road as supervised processes: command, settings, readiness. Starts nothing."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+from contracts.settings import RoadSettings, to_environment
+from runtime.http import is_ok
+from runtime.ports import LOOPBACK, free_ports
+from services.local_stack.artifacts import fetch
+from services.local_stack.errors import Say
+from services.local_stack.java import find_java
+from services.local_stack.locked_jars import SPARK_KAFKA
+from services.local_stack.supervisor import Role
+
+READY_TIMEOUT_S = 180.0
+
+
+@dataclass(frozen=True, slots=True)
+class RoadPorts:
+    """Loopback ports of the roles: health of each, and the two HTTP APIs."""
+
+    engine: int
+    http: int
+    monitor: int
+    spark: int
+    agent: int
+    rescaler: int
+    state: int
+
+    @classmethod
+    def free(cls, http: int | None = None) -> Self:
+        """Return ports on which nothing listens; ``http`` fixes the one that people type."""
+        engine, free_http, monitor, spark, agent, rescaler, state = free_ports(7)
+        return cls(engine, http or free_http, monitor, spark, agent, rescaler, state)
+
+
+def surescale(*arguments: str) -> list[str]:
+    """Return the command line that runs a command of this installation."""
+    return [sys.executable, "-m", "services.cli", *arguments]
+
+
+def road_roles(
+    settings: RoadSettings,
+    ports: RoadPorts,
+    *,
+    spark_env: Mapping[str, str],
+    spark_arguments: Sequence[str],
+    rescaler_arguments: Sequence[str] = (),
+    one_process: bool = False,
+) -> list[Role]:
+    """Return Spark job, monitor, agent, rescaler and state service, in the best order to start them.
+
+    Spark comes first because its session takes longest. In ``one_process`` the others share one process beside it, and
+    ``rescaler_arguments`` are not used.
+    """
+    spark = _role("spark", settings, ports.spark, ["spark", *spark_arguments], env=spark_env, stop_grace_s=20.0)
+    if one_process:
+        return [spark, _shared_process(settings, ports)]
+    return [
+        spark,
+        _role("monitor", settings, ports.monitor, ["monitor"]),
+        _role("agent", settings, ports.agent, ["agent"], env={"OMP_NUM_THREADS": "1"}),
+        _role("rescaler", settings, ports.rescaler, ["rescaler", *rescaler_arguments]),
+        _role("state-service", settings, ports.state, ["state-service", "--port", str(ports.http)]),
+    ]
+
+
+def _shared_process(settings: RoadSettings, ports: RoadPorts) -> Role:
+    health = {"monitor": ports.monitor, "agent": ports.agent, "rescaler": ports.rescaler, "state-service": ports.state}
+    urls = [f"http://{LOOPBACK}:{port}/health" for port in health.values()]
+    return Role(
+        name="serve",
+        command=surescale("serve", *(f"{role}:{port}" for role, port in health.items())),
+        env={**to_environment(settings), "OMP_NUM_THREADS": "1", "SURESCALE_HTTP_PORT": str(ports.http)},
+        ready=lambda: all(map(is_ok, urls)),
+        ready_timeout_s=READY_TIMEOUT_S,
+        stop_grace_s=10.0,
+    )
+
+
+def engine_role(settings: RoadSettings, ports: RoadPorts, arguments: Sequence[str]) -> Role:
+    """Return the simulated engine."""
+    return Role(
+        name="engine",
+        command=surescale("engine", "--port", str(ports.engine), *arguments),
+        env=to_environment(settings),
+        ready=lambda: is_ok(f"http://{LOOPBACK}:{ports.engine}/health"),
+        ready_timeout_s=READY_TIMEOUT_S,
+    )
+
+
+def _role(
+    name: str,
+    settings: RoadSettings,
+    port: int,
+    arguments: Sequence[str],
+    *,
+    env: Mapping[str, str] | None = None,
+    stop_grace_s: float = 10.0,
+) -> Role:
+    url = f"http://{LOOPBACK}:{port}/health"
+    return Role(
+        name=name,
+        command=surescale(*arguments),
+        env={**to_environment(replace(settings, health_port=port)), **(env or {})},
+        ready=lambda: is_ok(url),
+        ready_timeout_s=READY_TIMEOUT_S,
+        stop_grace_s=stop_grace_s,
+    )
+
+
+def spark_environment(progress: Say) -> dict[str, str]:
+    """Return the environment in which the Spark job starts without downloading anything: Java and the connector's jars.
+
+    Raises:
+        StackError: there is no Java, or the jars could not be fetched.
+    """
+    java = find_java()
+    jars = fetch(SPARK_KAFKA, java=java, progress=progress)
+    return {"JAVA_HOME": str(java.home), "SURESCALE_SPARK_JARS": ",".join(map(str, jars)), "SPARK_LOCAL_IP": LOOPBACK}

@@ -1,1 +1,0 @@
-"""Reference pages made from code: messages with their JSON Schema, topics, settings, metrics, commands. No text by hand."""

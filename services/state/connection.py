@@ -1,0 +1,156 @@
+"""Connects to Redis, where the view lies."""
+
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, cast
+from urllib.parse import unquote, urlsplit
+
+import redis
+from redis.client import Pipeline
+from redis.credentials import CredentialProvider
+
+from contracts.errors import SettingsError, reason_of
+from contracts.settings import RoadSettings, without_password
+
+REDIS_TIMEOUT_S = 5.0
+
+
+class TextReader(Protocol):
+    """The commands that read the view, with the types they have when Redis' answers are decoded to text.
+
+    redis-py's own types allow for bytes too, whatever ``decode_responses`` says.
+    """
+
+    def hget(self, name: str, key: str) -> str | None:
+        """Return one field of a hash."""
+
+    def hgetall(self, name: str) -> dict[str, str]:
+        """Return a whole hash."""
+
+    def hmget(self, name: str, keys: Iterable[str]) -> list[str | None]:
+        """Return several fields of a hash."""
+
+    def hvals(self, name: str) -> list[str]:
+        """Return the values of a hash."""
+
+    def scan_iter(self, match: str, count: int) -> Iterator[str]:
+        """Yield the keys that match, some perhaps twice."""
+
+    def sismember(self, name: str, value: str) -> int:
+        """Return 1 if a set has a member, else 0."""
+
+    def smembers(self, name: str) -> set[str]:
+        """Return the members of a set."""
+
+    def zrange(self, name: str, start: int, end: int) -> list[str]:
+        """Return members of a sorted set, lowest score first."""
+
+    def zrevrange(self, name: str, start: int, end: int) -> list[str]:
+        """Return members of a sorted set, highest score first."""
+
+    def zrevrank(self, name: str, value: str) -> int | None:
+        """Return the place of a member of a sorted set, 0 for the highest score; None if it is not in it."""
+
+    def type(self, name: str) -> str:
+        """Return the kind of a key."""
+
+    def pipeline(self, transaction: bool = True) -> Pipeline:
+        """Return a pipeline."""
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """How a client shows who it is, and knows the server; each names a file, an empty one is not used."""
+
+    password_file: str = ""
+    ca_file: str = ""
+    certificate_file: str = ""
+    key_file: str = ""
+
+    @classmethod
+    def of(cls, settings: RoadSettings) -> "Credentials":
+        """Return those of the settings."""
+        return cls(settings.redis_password_file, settings.redis_ca_file, settings.redis_certificate_file, settings.redis_key_file)
+
+    def options(self, url: str) -> dict[str, object]:
+        """Return the library's options for an address."""
+        options: dict[str, object] = {}
+        if self.password_file:
+            options["credential_provider"] = _FromFile(unquote(urlsplit(url).username or ""), Path(self.password_file))
+        if url.startswith("rediss://"):
+            files = {"ca_certs": self.ca_file, "certfile": self.certificate_file, "keyfile": self.key_file}
+            options |= {f"ssl_{name}": path for name, path in files.items() if path}
+        return options
+
+    def address(self, url: str) -> str:
+        """Return an address as the library wants it: without the user, if the password comes from a file."""
+        scheme, slashes, rest = url.partition("//")
+        return f"{scheme}{slashes}{rest.rpartition('@')[2]}" if self.password_file else url
+
+
+class _FromFile(CredentialProvider):
+    """Reads the password for each connection, so that it rotates without a restart."""
+
+    def __init__(self, user: str, path: Path) -> None:
+        self._user, self._path = user, path
+
+    def get_credentials(self) -> tuple[str] | tuple[str, str]:
+        try:
+            password = self._path.read_text(encoding="utf-8").rstrip("\r\n")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = reason_of(error) if isinstance(error, OSError) else "it is not text"
+            raise redis.AuthenticationError(f"SURESCALE_REDIS_PASSWORD_FILE: {self._path} cannot be read ({reason})") from None
+        return (self._user, password) if self._user else (password,)
+
+
+def connect(redis_url: str, credentials: Credentials = Credentials()) -> redis.Redis:
+    """Return a client; it connects when it is first used.
+
+    Raises:
+        SettingsError: the address is not one of Redis.
+    """
+    # The library's own words may have a piece of the password, which it takes for the port.
+    wrong = SettingsError(
+        f"redis_url: {without_password(redis_url)!r} is not an address of Redis; set one like "
+        "redis://user:password@host:6379/0, with / ? # @ of the password written as %2F %3F %23 %40"
+    )
+    if "@" in re.sub(r"^[^/]*//[^/?#]*", "", redis_url.partition("?")[0]):  # outside of host and user
+        raise wrong
+    try:
+        return redis.Redis.from_url(
+            credentials.address(redis_url),
+            decode_responses=True,
+            socket_timeout=REDIS_TIMEOUT_S,
+            socket_connect_timeout=REDIS_TIMEOUT_S,
+            **credentials.options(redis_url),
+        )
+    except ValueError:
+        raise wrong from None
+
+
+@contextmanager
+def opened(settings: RoadSettings) -> Iterator[redis.Redis]:
+    """Yield a client, for a command that runs once.
+
+    Raises:
+        SettingsError: the address is not one of Redis.
+        ConnectionError: Redis is away; the message is one line for people.
+    """
+    client = connect(settings.redis_url, Credentials.of(settings))
+    try:
+        yield client
+    except redis.RedisError as error:
+        shown = without_password(settings.redis_url)
+        raise ConnectionError(
+            f"Redis at {shown} does not answer ({error}); name another with --redis or SURESCALE_REDIS_URL"
+        ) from None
+    finally:
+        client.close()
+
+
+def as_text(client: redis.Redis) -> TextReader:
+    """Return the same client, typed as one that answers text."""
+    return cast(TextReader, client)

@@ -1,0 +1,249 @@
+"""The documents of the HTTP API about jobs and the service itself. Public, as those in `services.state.fleet_documents`.
+
+`surescale state`, `decisions` and `cluster info` print them with ``--json``.
+
+Fields are answered in the order in which they are declared. Units are in the names: ``_ms`` is milliseconds since the epoch, of
+the pipeline's clock unless it says wall or broker; rents are dollars.
+"""
+
+from typing import Literal
+
+from msgspec import UNSET, UnsetType
+
+from contracts.job_settings import Mode
+from contracts.modes import Source
+from services.state.read.status import Status
+from services.state.record_documents import (
+    CommandDocument,
+    DecisionDocument,
+    GateDocument,
+    SettingsDocument,
+    TopologyDocument,
+    ViewDocument,
+    WindowDocument,
+)
+
+# --- jobs ----------------------------------------------------------------------------------------------------------------------
+
+
+class JobRent(ViewDocument, frozen=True, kw_only=True):
+    """What a job costs now. Every host on which it has a unit counts in full."""
+
+    hosts: tuple[str, ...]
+    """Names of those hosts, sorted."""
+    per_s: float
+    """Dollars per second."""
+    per_day: float
+    """Dollars per day."""
+    algorithm: str | None
+    """The placement algorithm that chose the hosts; null if no command of the rescaler did."""
+    saved_round_robin_per_day: float | None
+    """Dollars per day less than for as many units dealt out host by host; null if unknown."""
+    saved_default_per_day: float | None
+    """Dollars per day less than for as many units drawn at random, as Flink does; null if unknown."""
+
+
+class TaskMinuteDocument(ViewDocument, frozen=True, kw_only=True):
+    """One minute of one task; null where the engine does not know or nobody reported."""
+
+    task: str
+    """Name of the task."""
+    parallelism: float | None
+    """Subtasks at the end of the minute."""
+    utilisation: float | None
+    """Share of the time in which its subtasks were busy, 0 to 1."""
+    backpressured: float | None
+    """Share of the time in which its subtasks were held back by tasks below, 0 to 1."""
+    records: float | None
+    """Records taken."""
+    backlog: float | None
+    """Records waiting at the end of the minute."""
+    latency_ms: float | None
+    """Mean time of a record at the task, waiting and in work."""
+
+
+class JobDocument(ViewDocument, frozen=True, kw_only=True):
+    """Everything the view holds about one job. A part that no topic has written yet is null."""
+
+    job: str
+    """Id of the job, ``cluster/name``."""
+    topology: TopologyDocument | None
+    """Its newest topology."""
+    settings: SettingsDocument | None
+    """Its settings."""
+    mode: Mode
+    """Mode in force: act, advise or observe."""
+    mode_set_by: Source
+    """What decided it: settings, label, default (of its engine), engine (takes no commands), or name (that two jobs share)."""
+    window: WindowDocument | None
+    """Its newest window."""
+    silent_minutes: int | None
+    """By how many event minutes its newest window is older than the newest of its cluster."""
+    decision: DecisionDocument | None
+    """Its latest decision."""
+    gate: GateDocument | None
+    """How the rescaler's control of it stands."""
+    command: CommandDocument | None
+    """Its newest command."""
+    rent: JobRent | None
+    """What it costs now; null while its hosts are unknown, and where the engine places jobs itself."""
+    status: Status
+    """How it is, in one word."""
+    minute_by_task: tuple[TaskMinuteDocument, ...]
+    """How its newest minute went, task by task; empty before the first."""
+    unreadable: tuple[str, ...] | UnsetType = UNSET
+    """Names of the parts that cannot be read, and are left out; absent if there are none."""
+
+
+class JobOverview(ViewDocument, frozen=True, kw_only=True):
+    """A job in one line. A figure that is not known is null."""
+
+    job: str
+    """Id of the job, ``cluster/name``."""
+    state: str | None
+    """State in its newest topology."""
+    generation: int | None
+    """Generation that the engine has applied."""
+    tasks: int
+    """Number of tasks."""
+    parallelism: int
+    """Subtasks of all scalable tasks."""
+    mode: Mode
+    """Mode in force: act, advise or observe."""
+    window_end_ms: int | None
+    """End of its newest window."""
+    completeness: float | None
+    """Share of that window's task-minutes that were reported, 0 to 1."""
+    load_records_per_minute: float | None
+    """Load of that window's newest minute."""
+    silent_minutes: int | None
+    """By how many event minutes that window is older than the newest of its cluster."""
+    action: str | None
+    """Action of its latest decision."""
+    outcome: str | None
+    """Status of that decision's last outcome."""
+    gate_phase: str | None
+    """Phase of its gate."""
+    wake_up_ms: int | None
+    """When the rescaler next has something to do for it."""
+    rent_per_day: float | None
+    """Dollars per day."""
+    status: Status
+    """How it is, in one word."""
+    utilisation: float | None
+    """Busy share of its busiest task in that window's newest minute, 0 to 1."""
+    backlog_records: float | None
+    """Records waiting at all its tasks at the end of that minute."""
+    latency_ms: float | None
+    """Mean time of a record from the sources to the end of the slowest path, in that minute."""
+    overloaded_tasks: int | None
+    """Tasks that were always busy in that minute, or have two minutes of their work waiting."""
+    configured_parallelism: int | None
+    """Subtasks that its author asked for, of all scalable tasks; null if any task does not say."""
+    scalable_tasks: int = 0
+    """Number of tasks whose parallelism may change."""
+    ran: float | None = None
+    """Share of that minute in which its tasks ran, 0 to 1; 0 while it is down."""
+    is_at_limit: bool = False
+    """Whether its latest decision left an overloaded task below what its load needs, because a limit allows no more."""
+    decided_ms: int | None = None
+    """End of the span of its latest decision."""
+    came: str | None = None
+    """What came of that decision: hold, acted, advised, observed, waits, refused with the reason, ..."""
+    fallback_reason: str | None = None
+    """Why a rule made that decision in place of the policy; null if it did not."""
+    applied_generation: int | None = None
+    """Generation of the last command that was carried out."""
+    unreadable: tuple[str, ...] | UnsetType = UNSET
+    """Names of the parts that cannot be read, and are left out; absent if there are none."""
+
+
+class DecisionMark(ViewDocument, frozen=True, kw_only=True):
+    """A decision, as a mark on a time axis."""
+
+    decision_id: str
+    """Identity of the decision."""
+    at_ms: int
+    """End of the span that the decision is about."""
+    action: Literal["act", "hold"]
+    """Whether any task shall change."""
+    outcome: str | None
+    """Status of its last outcome."""
+    before: int
+    """Subtasks of all scalable tasks when it was made."""
+    after: int
+    """Subtasks that it wants for them."""
+    reason: str
+    """Why, in a sentence."""
+
+
+class HistoryDocument(ViewDocument, frozen=True, kw_only=True):
+    """A job's last minutes in columns of one length, oldest first; null where a figure is not known."""
+
+    job: str
+    """Id of the job, ``cluster/name``."""
+    window_end_ms: tuple[int, ...]
+    """Ends of the minutes. A minute without a window is left out."""
+    load_records_per_minute: tuple[float | None, ...]
+    """Load."""
+    parallelism: tuple[int | None, ...]
+    """Subtasks of all scalable tasks."""
+    utilisation: tuple[float | None, ...]
+    """Busy share of the busiest task, 0 to 1."""
+    backlog_records: tuple[float | None, ...]
+    """Records waiting."""
+    latency_ms: tuple[float | None, ...]
+    """Mean time from the sources to the end of the slowest path."""
+    rent_per_day: tuple[float | None, ...]
+    """Dollars a day, from the placements that were in force."""
+    decisions: tuple[DecisionMark, ...]
+    """Decisions about these minutes, oldest first."""
+    unreadable: tuple[str, ...] | UnsetType = UNSET
+    """Names of the parts that cannot be read, and are left out; absent if there are none."""
+
+
+# --- the service itself -----------------------------------------------------------------------------------------------------
+
+
+class IndexDocument(ViewDocument, frozen=True, kw_only=True):
+    """Answer of ``/``."""
+
+    name: str
+    """Always ``surescale``."""
+    links: tuple[str, ...]
+    """The paths of this API."""
+
+
+class HealthDocument(ViewDocument, frozen=True, kw_only=True):
+    """Answer of ``/health``."""
+
+    role: str
+    """Always ``state-service``."""
+    ready: bool
+    """Whether the view has shown everything on Kafka since it was connected, and lacks only what has just arrived."""
+    records: int
+    """Records taken into the view since the start."""
+    rebuilds: int
+    """Rebuilds of the view since the start."""
+
+
+class ChangeDocument(ViewDocument, frozen=True, kw_only=True):
+    """Data of an event of ``/events``: the view has changed, or cannot be read."""
+
+    records: int
+    """Offsets of all partitions that the view stands for, added up: the id of the event."""
+    topics: tuple[str, ...]
+    """Topics with records since the event before; all of them in the first event of a stream."""
+    problem: str | None = None
+    """Why the view cannot be read now; null if it can."""
+
+
+class ErrorDocument(ViewDocument, frozen=True, kw_only=True):
+    """Answer with status 400, 404 or 503."""
+
+    error: str
+    """What is wrong, and why."""
+    near: tuple[str, ...] | UnsetType = UNSET
+    """For a name that is unknown: names like it, or the first few there are."""
+    links: tuple[str, ...] | UnsetType = UNSET
+    """For a path that is unknown: the paths of this API."""

@@ -1,0 +1,188 @@
+"""The documents of the HTTP API about everything together: clusters and their units, policies, the road. Public."""
+
+from typing import Literal
+
+from msgspec import UNSET, UnsetType
+
+from services.state.record_documents import (
+    BalanceDocument,
+    ClockDocument,
+    EngineEventDocument,
+    HostLookDocument,
+    HostsDocument,
+    PlacementDocument,
+    PolicyReleaseDocument,
+    ViewDocument,
+)
+
+
+class ClusterRent(ViewDocument, frozen=True, kw_only=True):
+    """What all hosts cost on which any job has a unit, each counted once."""
+
+    hosts: tuple[str, ...]
+    """Names of those hosts, sorted."""
+    per_s: float
+    """Dollars per second."""
+    per_day: float
+    """Dollars per day."""
+
+
+class ClusterOverview(ViewDocument, frozen=True, kw_only=True):
+    """A cluster in one line. A figure that is not known is null."""
+
+    cluster: str
+    """Name of the cluster."""
+    engine: str | None
+    """Kind of its engine."""
+    hosts: int | None
+    """Number of its hosts."""
+    units: int | None
+    """Parallel units, or slots, of all of them."""
+    jobs: int
+    """Number of its jobs."""
+    rent_per_day: float | None
+    """Dollars a day of the hosts on which any job has a unit."""
+    policy: str | None
+    """Policy of its latest release; null: its agents' own."""
+
+
+class ClusterDocument(ViewDocument, frozen=True, kw_only=True):
+    """What the view holds about one cluster. A part that no topic has written yet is null."""
+
+    cluster: str
+    """Name of the cluster."""
+    topology: HostsDocument | None
+    """Its hosts."""
+    placement: PlacementDocument | None
+    """Its placement generation."""
+    balance: BalanceDocument | None
+    """How far jobs have followed its hosts."""
+    balances: tuple[HostLookDocument, ...]
+    """The latest looks at its hosts, newest first."""
+    policy_release: PolicyReleaseDocument | None
+    """Its latest policy release."""
+    jobs: tuple[str, ...]
+    """Ids of its jobs, sorted."""
+    rent: ClusterRent | None
+    """What its hosts in use cost now; null while its hosts are unknown."""
+    events: tuple[EngineEventDocument, ...]
+    """Its latest engine events, newest first."""
+    unreadable: tuple[str, ...] | UnsetType = UNSET
+    """Names of the parts and jobs that cannot be read, and are left out; absent if there are none."""
+
+
+class WorkerDocument(ViewDocument, frozen=True, kw_only=True):
+    """A host that offers parallel units."""
+
+    id: int
+    """Its lowest unit."""
+    host: str
+    """Name of the host."""
+    parallel_units: tuple[int, ...]
+    """Ids of its units, ascending."""
+    state: Literal["running", "removed_soon"]
+    """Whether new work may go there."""
+
+
+class FragmentDocument(ViewDocument, frozen=True, kw_only=True):
+    """A task and the units it occupies."""
+
+    id: int
+    """Made from the names of job and task, below 2^48."""
+    job: str
+    """Id of the job, ``cluster/name``."""
+    task: str
+    """Name of the task."""
+    distribution: Literal["single", "hash"]
+    """``single`` for a task that always has one subtask."""
+    stateful: bool
+    """Whether the task keeps state."""
+    parallel_units: tuple[int, ...]
+    """Ids of its units, ascending."""
+    mapping: tuple[int, ...] | UnsetType = UNSET
+    """Unit of each vnode, int [vnodes]; absent for ``single``, for tasks with another number of vnodes than the cluster's, and
+    for the largest jobs of a cluster with more than four million vnodes."""
+
+
+class ClusterInfo(ViewDocument, frozen=True, kw_only=True):
+    """Workers and fragments, as RisingWave's GetClusterInfo: the ``cluster`` of a request to `surescale reschedule`."""
+
+    cluster: str
+    """Name of the cluster."""
+    generation: int
+    """Commits of the cluster's placement so far."""
+    vnodes: int
+    """Vnodes of a hash fragment."""
+    workers: tuple[WorkerDocument, ...]
+    """Hosts that offer units, by id."""
+    fragments: tuple[FragmentDocument, ...]
+    """Tasks that occupy units, by job."""
+    jobs_without_units: tuple[str, ...]
+    """Jobs that wait for units or have ended."""
+    unknown_units: tuple[int, ...]
+    """Units that a job names and no worker offers: for a moment after a host died."""
+    unreadable_jobs: tuple[str, ...] | UnsetType = UNSET
+    """Jobs that are left out because their topology or mapping cannot be read; absent if there are none."""
+
+
+class PolicyInUse(ViewDocument, frozen=True, kw_only=True):
+    """A policy, and where its answers come from: jobs are counted by their latest decision."""
+
+    name: str
+    """Name of the policy."""
+    sha256: str
+    """Hash of its package; empty for a rule."""
+    jobs: tuple[str, ...]
+    """Jobs it decided for, sorted."""
+    stands_in: tuple[str, ...]
+    """Those of them whose own policy failed, so that this one took its place."""
+    fallback_reasons: tuple[str, ...]
+    """Why, each reason once."""
+
+
+class PoliciesDocument(ViewDocument, frozen=True, kw_only=True):
+    """Which policy serves where."""
+
+    in_use: tuple[PolicyInUse, ...]
+    """By name."""
+    releases: tuple[PolicyReleaseDocument, ...]
+    """The latest release of each cluster that has one."""
+
+
+class StageDocument(ViewDocument, frozen=True, kw_only=True):
+    """One role, as what it last wrote tells."""
+
+    role: str
+    """The role that writes the records."""
+    writes: str
+    """What it writes."""
+    records: int
+    """Records of its topics that the view stands for, counted from the beginning of the log."""
+    newest_ms: int | None
+    """Event time of its newest record; null: none yet."""
+    appended_ms: int | None
+    """Broker's time of that record."""
+
+
+class RoadDocument(ViewDocument, frozen=True, kw_only=True):
+    """The pipeline as the view sees it."""
+
+    stages: tuple[StageDocument, ...]
+    """The roles, in the order in which a record meets them."""
+    freshness_ms: int | None
+    """Median, over the jobs' latest decisions, of the time from the record that closed the minute to the decision."""
+    dead_letters: dict[str, int]
+    """Refused records, by reason."""
+    unreadable_records: dict[str, int]
+    """Records that the view could not read, by topic."""
+    late_samples: int
+    """Samples that came after their minute had closed."""
+    clocks: dict[str, ClockDocument]
+    """Current segment of each road's clock."""
+
+
+Counts = dict[str, int | dict[str, int]]
+"""Answer of ``/counts``: how many distinct records there were, by kind and, within it, by what tells them apart."""
+
+Clocks = dict[str, ClockDocument]
+"""Answer of ``/clocks``: by road, in order of name."""

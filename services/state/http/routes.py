@@ -1,0 +1,210 @@
+"""The paths of the HTTP API: what each takes, what it answers, and the query behind it. The index and OpenAPI are made of it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from services.state.documents import HistoryDocument, JobDocument, JobOverview
+from services.state.fleet_documents import (
+    Clocks,
+    ClusterDocument,
+    ClusterInfo,
+    ClusterOverview,
+    Counts,
+    PoliciesDocument,
+    RoadDocument,
+)
+from services.state.read.fleet_queries import place_of
+from services.state.read.queries import Queries
+from services.state.record_documents import CommandDocument, DeadLetterDocument, DecisionDocument
+from services.state.write.projections import WINDOWS_KEPT
+
+LIMIT_DEFAULT = 50
+LIMIT_MAX = 500
+HEALTH = "/health"
+EVENTS = "/events"
+OPENAPI = "/openapi.json"
+
+
+class BadParameter(Exception):
+    """A parameter that the path does not take, or cannot read; one line for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter behind the question mark; a number if it has a highest value, else text."""
+
+    name: str
+    about: str
+    least: int = 1
+    most: int = 0
+    default: int | None = None
+
+    def read(self, text: str | None) -> int | str | None:
+        """Return its value.
+
+        Raises:
+            BadParameter: it is not a number of the range.
+        """
+        if not self.most:
+            return text or ""
+        if text is None:
+            return self.default
+        # Not more digits than Python converts.
+        number = int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else self.least - 1
+        if not self.least <= number <= self.most:
+            raise BadParameter(f"{self.name}: {text!r} is not a whole number from {self.least} to {self.most}")
+        return number
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request: the names in its path, and its parameters."""
+
+    names: Mapping[str, str]
+    values: Mapping[str, Any]
+
+    @property
+    def job(self) -> str:
+        """Return the id of the job in the path."""
+        return f"{self.names['cluster']}/{self.names['name']}"
+
+    @property
+    def limit(self) -> int | None:
+        """Return one more than was asked for, so that the answer shows whether there is more."""
+        limit: int | None = self.values["limit"]
+        return None if limit is None else limit + 1
+
+    @property
+    def cursor(self) -> str:
+        """Return the identity of the last item of the page before; empty for the first page."""
+        cursor: str = self.values["cursor"]
+        return cursor
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One path. ``cursor_of`` returns the identity of an item of a list that is read in pages."""
+
+    path: str
+    about: str
+    answers: Any
+    query: Callable[[Queries, Asked], object]
+    parameters: Sequence[Parameter] = ()
+    cursor_of: Callable[[Any], str] | None = None
+
+    @property
+    def pattern(self) -> str:
+        """Return the path as the router wants it: an id may have slashes."""
+        return self.path.replace("{id}", "{id:.+}")
+
+    @property
+    def link(self) -> str:
+        """Return the path with the names of its parameters, for people."""
+        names = "&".join(f"{each.name}=" for each in self.parameters)
+        return f"{self.path}?{names}" if names else self.path
+
+    def read(self, names: Mapping[str, str], given: Mapping[str, str]) -> Asked:
+        """Return what a request asks for.
+
+        Raises:
+            BadParameter: a parameter is unknown, or has no valid value.
+        """
+        known = {each.name: each for each in self.parameters}
+        unknown = sorted(set(given) - set(known))
+        if unknown:
+            takes = f"this path takes {', '.join(known)}" if known else "this path takes none"
+            raise BadParameter(f"{', '.join(unknown)}: no such parameter; {takes}")
+        return Asked(names, {name: each.read(given.get(name)) for name, each in known.items()})
+
+
+def _limit(default: int | None = LIMIT_DEFAULT) -> Parameter:
+    return Parameter("limit", "Most items in the answer.", most=LIMIT_MAX, default=default)
+
+
+_CURSOR = Parameter("cursor", "Where the page before ended; the header Link of that page has it.")
+_PAGES = (_limit(), _CURSOR)
+
+ROUTES = (
+    Route(
+        "/jobs",
+        "One short document per job, by id.",
+        list[JobOverview],
+        lambda queries, asked: queries.jobs(after=asked.cursor, limit=asked.limit),
+        (_limit(None), _CURSOR),
+        lambda job: job.job,
+    ),
+    Route(
+        "/jobs/{cluster}/{name}",
+        "Everything known of a job: topology, settings, gate, newest window, latest decision, newest command, rent.",
+        JobDocument,
+        lambda queries, asked: queries.job(asked.job),
+    ),
+    Route(
+        "/jobs/{cluster}/{name}/history",
+        "A job's last minutes as columns, with its decisions as marks.",
+        HistoryDocument,
+        lambda queries, asked: queries.history(asked.job, asked.values["minutes"]),
+        (Parameter("minutes", "Most minutes in the answer.", most=WINDOWS_KEPT, default=WINDOWS_KEPT),),
+    ),
+    Route(
+        "/jobs/{cluster}/{name}/decisions",
+        "The latest decisions, newest first, with outcome, command and its progress.",
+        list[DecisionDocument],
+        lambda queries, asked: queries.decisions(asked.job, asked.limit or LIMIT_DEFAULT, after=asked.cursor),
+        _PAGES,
+        lambda decision: decision.decision_id,
+    ),
+    Route(
+        "/jobs/{cluster}/{name}/commands",
+        "The latest commands, newest first, with their progress; those too that follow hosts and no decision.",
+        list[CommandDocument],
+        lambda queries, asked: queries.commands(asked.job, asked.limit or LIMIT_DEFAULT, after=asked.cursor),
+        _PAGES,
+        lambda command: command.command_id,
+    ),
+    Route(
+        "/decisions/{id}",
+        "One decision, with the snapshots to which each task gave most weight.",
+        DecisionDocument,
+        lambda queries, asked: queries.decision(asked.names["id"]),
+    ),
+    Route(
+        "/commands/{id}",
+        "One command with its progress (write # as %23).",
+        CommandDocument,
+        lambda queries, asked: queries.command(asked.names["id"]),
+    ),
+    Route("/clusters", "One short document per cluster.", list[ClusterOverview], lambda queries, _: queries.clusters()),
+    Route(
+        "/clusters/{cluster}",
+        "Hosts, placement, the latest looks at the hosts, jobs, rent, latest engine events.",
+        ClusterDocument,
+        lambda queries, asked: queries.cluster(asked.names["cluster"]),
+    ),
+    Route(
+        "/clusters/{cluster}/info",
+        "Generation, vnodes, workers with their units, fragments with theirs.",
+        ClusterInfo,
+        lambda queries, asked: queries.cluster_info(asked.names["cluster"]),
+    ),
+    Route("/policies", "Which policy serves where.", PoliciesDocument, lambda queries, _: queries.policies()),
+    Route(
+        "/road",
+        "The pipeline: what each role last wrote, freshness, refused records.",
+        RoadDocument,
+        lambda queries, _: queries.road(),
+    ),
+    Route(
+        "/dead-letters",
+        "Refused records, newest first.",
+        list[DeadLetterDocument],
+        lambda queries, asked: queries.dead_letters(asked.limit or LIMIT_DEFAULT, after=asked.cursor),
+        _PAGES,
+        place_of,
+    ),
+    Route("/counts", "The counts, nested by kind.", Counts, lambda queries, _: queries.counts()),
+    Route("/clocks", "The current segment of each pipeline's clock.", Clocks, lambda queries, _: queries.clocks()),
+)
+
+LINKS = (HEALTH, EVENTS, OPENAPI, *(route.link for route in ROUTES))

@@ -1,0 +1,118 @@
+"""The event stream: tells its readers that the view has changed, not how, and they ask again for what they show.
+
+So a reader that was away needs no list of what it has missed: the id of an event says how far the view was, and a reader that
+comes back with an older one gets an event at once. It works with any number of writers of the view, and across restarts.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping
+
+import msgspec
+import redis
+from aiohttp import web
+
+from services.state.documents import ChangeDocument
+
+LOOK_EVERY_S = 1.0
+ALIVE_EVERY_S = 15.0  # a comment, so that neither side takes a quiet stream for a dead one
+STREAMS_MAX = 200
+RETRY_MS = 2_000
+
+
+class Changes:
+    """Watches the offsets that the view stands for, while anybody listens."""
+
+    def __init__(self, positions: Callable[[], Mapping[str, int]], every_s: float = LOOK_EVERY_S) -> None:
+        """``positions`` reads them, in a thread; it may raise redis.RedisError."""
+        self._positions, self._every_s = positions, every_s
+        self._now: ChangeDocument | None = None
+        self._by_topic: Counter[str] = Counter()
+        self._changed = asyncio.Condition()
+        self._listeners = 0
+        self._watch: asyncio.Task[None] | None = None
+        self._closed = False
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        """Answer a request with events until either side ends it.
+
+        Raises:
+            web.HTTPServiceUnavailable: too many are listening.
+        """
+        if self._listeners >= STREAMS_MAX:
+            raise web.HTTPServiceUnavailable(text=f"{STREAMS_MAX} readers listen already; ask again later")
+        headers = {"Content-Type": "text/event-stream", "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        response = web.StreamResponse(headers=headers)
+        await response.prepare(request)
+        self._listeners += 1
+        if self._watch is None:
+            self._watch = asyncio.create_task(self._look())
+        try:
+            await response.write(f"retry: {RETRY_MS}\n\n".encode())
+            async for lines in self._events(request.headers.get("Last-Event-ID", "")):
+                await response.write(lines)
+        except ConnectionError:
+            pass  # the reader went away
+        finally:
+            self._listeners -= 1
+            if not self._listeners and self._watch is not None:
+                self._watch.cancel()
+                self._watch = self._now = None
+        return response
+
+    async def close(self) -> None:
+        """End all streams."""
+        async with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    async def _events(self, last_id: str) -> AsyncIterator[bytes]:
+        seen: ChangeDocument | None = None
+        while not self._closed:
+            try:
+                async with asyncio.timeout(ALIVE_EVERY_S):
+                    now = await self._other_than(seen)
+            except TimeoutError:
+                yield b": alive\n\n"
+                continue
+            if now is None:
+                return
+            if seen is not None or now.problem or last_id != str(now.records):
+                yield _event(now)
+            seen = now
+
+    async def _other_than(self, seen: ChangeDocument | None) -> ChangeDocument | None:
+        """Wait for a change that a reader has not seen; None: the streams end."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: self._closed or (self._now is not None and self._now != seen))
+            return None if self._closed else self._now
+
+    async def _look(self) -> None:
+        while True:
+            now = await self._read()
+            async with self._changed:
+                if now != self._now:
+                    self._now = now
+                    self._changed.notify_all()
+            await asyncio.sleep(self._every_s)
+
+    async def _read(self) -> ChangeDocument:
+        before = self._now
+        try:
+            positions = await asyncio.to_thread(self._positions)
+        except redis.RedisError as error:
+            return ChangeDocument(records=before.records if before else 0, topics=(), problem=f"Redis does not answer: {error}")
+        by_topic: Counter[str] = Counter()
+        for place, offset in positions.items():
+            by_topic[place.rpartition("/")[0]] += offset
+        changed = tuple(topic for topic in sorted(by_topic) if before is None or by_topic[topic] != self._by_topic[topic])
+        records = by_topic.total()
+        if before is not None and before.problem is None and records == before.records:
+            return before
+        self._by_topic = by_topic
+        return ChangeDocument(records=records, topics=changed)
+
+
+def _event(change: ChangeDocument) -> bytes:
+    kind = "problem" if change.problem else "view"
+    return b"id: %d\nevent: %b\ndata: %b\n\n" % (change.records, kind.encode(), msgspec.json.encode(change))

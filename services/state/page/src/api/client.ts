@@ -1,0 +1,58 @@
+// Requests to the API. The browser keeps answers by their tags, so a document that has not changed costs one short round trip.
+import { signal } from "@preact/signals";
+
+const TOKEN = "surescale-token";
+
+/** Whether the service asks for a token that it has not got. */
+export const tokenNeeded = signal(false);
+
+/** The state service's wall clock less this machine's, from its last answer. */
+export const clockAhead = signal(0);
+
+export class ApiError extends Error {
+  constructor(
+    message: string,
+    readonly status: number,
+    readonly near: string[] = [],
+  ) {
+    super(message);
+  }
+}
+
+export function authorization(): Record<string, string> {
+  const token = sessionStorage.getItem(TOKEN);
+  return token ? { Authorization: `Bearer ${token}` } : {};
+}
+
+export function setToken(token: string): void {
+  sessionStorage.setItem(TOKEN, token);
+  tokenNeeded.value = false;
+}
+
+/** Return a document; throws ApiError with the service's own words, or with status 0 when it does not answer. */
+export async function get<T>(path: string, signal?: AbortSignal): Promise<T> {
+  let answer: Response;
+  try {
+    answer = await fetch(path, { headers: { Accept: "application/json", ...authorization() }, signal: signal ?? null });
+  } catch (error) {
+    if (error instanceof DOMException && error.name === "AbortError") throw error;
+    throw new ApiError("The state service does not answer. It is asked again by itself.", 0);
+  }
+  const date = Date.parse(answer.headers.get("Date") ?? "");
+  if (!Number.isNaN(date)) clockAhead.value = date - Date.now();
+  if (answer.ok) return (await answer.json()) as T;
+  if (answer.status === 401) tokenNeeded.value = true;
+  const told = (await answer.json().catch(() => ({}))) as { error?: string; near?: string[] };
+  throw new ApiError(told.error ?? `${answer.status} ${answer.statusText}`, answer.status, told.near ?? []);
+}
+
+/** Return the path of a job's documents. */
+export function jobPath(job: string): string {
+  const slash = job.indexOf("/");
+  return `jobs/${encodeURIComponent(job.slice(0, slash))}/${encodeURIComponent(job.slice(slash + 1))}`;
+}
+
+/** Return the path of a decision: its slashes belong to it. */
+export function decisionPath(id: string): string {
+  return `decisions/${id.split("/").map(encodeURIComponent).join("/")}`;
+}

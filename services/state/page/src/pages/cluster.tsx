@@ -1,0 +1,183 @@
+// One cluster: its hosts with the units of each job, what they cost, and what moved.
+import type { JSX } from "preact";
+import { useMemo } from "preact/hooks";
+import type { ClusterDocument, ClusterInfo, Host } from "../api/documents";
+import { useLive } from "../api/live";
+import { Card, Empty, Facts, Heading, Notice, Table } from "../parts/basics";
+import { clusterLink, jobLink } from "../parts/links";
+import { DAY_S, clock, dollars, plural, spoken } from "../parts/words";
+
+const COLOURS = 8;
+const EVENTS_SHOWN = 12;
+const NOISE = new Set(["checkpoint_completed"]); // every minute, and nothing follows from it
+
+interface Unit {
+  unit: number;
+  jobs: { job: number; tasks: string[] }[];
+}
+
+export function ClusterPage({ cluster }: { cluster: string }): JSX.Element {
+  const path = `clusters/${encodeURIComponent(cluster)}`;
+  const live = useLive<ClusterDocument>(path, ["cluster-topology", "job-topology", "engine-events", "reschedule-events", "rescaler-state"]);
+  const { document } = live;
+  const { document: info } = useLive<ClusterInfo>(document?.topology ? `${path}/info` : null, ["cluster-topology", "job-topology", "rescaler-state"]);
+  return (
+    <>
+      <nav class="crumbs" aria-label="Where this is"><a href="#/clusters">Clusters</a></nav>
+      <div class="title-row">
+        <Heading title={`Cluster ${cluster}`}>{cluster}</Heading>
+        {document?.balance && <p class="lead">{balance(document)}</p>}
+      </div>
+      <Notice live={live} link={clusterLink} />
+      {document && (
+        <>
+          <Facts
+            facts={[
+              ["Jobs", String(document.jobs.length)],
+              ["Hosts", document.topology ? `${document.rent?.hosts.length ?? document.topology.hosts.length} of ${document.topology.hosts.length} in use` : "–"],
+              ["Cost a day", dollars(document.rent?.per_day), "Every host in use, each paid once"],
+              ["Engine", document.topology?.engine.engine ?? "–"],
+              ["Policy", document.policy_release?.policy ?? "the agents' own"],
+            ]}
+          />
+          <Card title="Hosts">
+            {document.topology?.hosts.length ? (
+              <Hosts document={document} info={info} />
+            ) : (
+              <Empty title="No host is known">The monitor tells of hosts when the engine does.</Empty>
+            )}
+          </Card>
+          <div class="columns">
+            <Card title="Moves" class="wide"><Moves document={document} /></Card>
+            <Card title="Events"><Events document={document} /></Card>
+          </div>
+        </>
+      )}
+    </>
+  );
+}
+
+function balance(document: ClusterDocument): string {
+  const seen = document.balance;
+  return seen ? `${seen.status === "moving" ? "Units are moving" : "Nothing moves"}: ${seen.detail || spoken(seen.reason)}.` : "";
+}
+
+function Hosts({ document, info }: { document: ClusterDocument; info: ClusterInfo | null }): JSX.Element {
+  const jobs = document.jobs;
+  const units = useMemo(() => unitsOf(jobs, info), [jobs, info]);
+  const hosts = document.topology?.hosts ?? [];
+  const used = jobs.filter((_, at) => [...units.values()].some((unit) => unit.jobs.some((each) => each.job === at)));
+  return (
+    <>
+      {used.length <= COLOURS * 3 && (
+        <ul class="job-keys" aria-label="Jobs by letter">
+          {used.map((job) => {
+            const at = jobs.indexOf(job);
+            return (
+              <li key={job}>
+                <span class={`unit unit-${at % COLOURS}`} aria-hidden="true">{letter(at)}</span> <a href={jobLink(job)}>{job}</a>
+              </li>
+            );
+          })}
+        </ul>
+      )}
+      <ul class="hosts">
+        {hosts.map((host) => <HostBox key={host.host} host={host} jobs={jobs} units={units} isUsed={document.rent?.hosts.includes(host.host) ?? true} />)}
+      </ul>
+    </>
+  );
+}
+
+function unitsOf(jobs: string[], info: ClusterInfo | null): Map<number, Unit> {
+  const index = new Map(jobs.map((job, at) => [job, at]));
+  const found = new Map<number, Unit>();
+  info?.fragments.forEach((fragment) =>
+    fragment.parallel_units.forEach((unit) => {
+      const entry = found.get(unit) ?? { unit, jobs: [] };
+      const job = index.get(fragment.job) ?? 0;
+      const own = entry.jobs.find((each) => each.job === job);
+      if (own) own.tasks.push(fragment.task);
+      else entry.jobs.push({ job, tasks: [fragment.task] });
+      found.set(unit, entry);
+    }),
+  );
+  return found;
+}
+
+const letter = (at: number): string => String.fromCharCode(65 + (at % 26));
+
+function HostBox(props: { host: Host; jobs: string[]; units: Map<number, Unit>; isUsed: boolean }): JSX.Element {
+  const { host, jobs, units, isUsed } = props;
+  const busy = host.units.filter((unit) => units.has(unit));
+  return (
+    <li class={`host ${isUsed ? "" : "host-idle"}`}>
+      <h3>
+        {host.host} {host.state !== "running" && <span class="bad">leaving</span>}
+      </h3>
+      <p class="quiet figure">
+        {dollars(host.price_per_s * DAY_S)} a day · {host.cpu_cores} cores · zone {host.zone || "–"}
+      </p>
+      {host.units.length > 0 ? (
+        <>
+          <p class="units" role="img" aria-label={`${busy.length} of ${plural(host.units.length, "unit")} in use`}>
+            {host.units.map((unit) => {
+              const entry = units.get(unit);
+              const title = entry
+                ? `unit ${unit}: ${entry.jobs.map((each) => `${jobs[each.job] ?? ""} (${plural(each.tasks.length, "subtask")})`).join(", ")}`
+                : `unit ${unit}: free`;
+              return (
+                <span key={unit} class="unit-stack" title={title}>
+                  {entry ? entry.jobs.map((each) => <span key={each.job} class={`unit unit-${each.job % COLOURS}`}>{letter(each.job)}</span>) : <span class="unit unit-free" />}
+                </span>
+              );
+            })}
+          </p>
+          <p class="quiet">{isUsed ? `${busy.length} of ${plural(host.units.length, "unit")} in use` : "not in use, not paid"}</p>
+        </>
+      ) : (
+        <p class="quiet">{plural(host.slots ?? 0, "slot")}, {host.free_slots ?? 0} free; the engine places subtasks itself</p>
+      )}
+    </li>
+  );
+}
+
+function Moves({ document }: { document: ClusterDocument }): JSX.Element {
+  if (!document.balances.length) return <Empty title="No host has come or gone">Looks at the hosts and what they moved appear here.</Empty>;
+  return (
+    <Table label="Looks at the hosts, newest first" columns={["Time", "State", "Why", "Moves"]}>
+      {document.balances.map((look) => (
+        <tr key={`${look.generation}/${look.sequence}`}>
+          <th scope="row" class="figure">{clock(look.at_ms)}</th>
+          <td>{look.status}</td>
+          <td>{spoken(look.reason)}{look.detail && <span class="quiet"> {look.detail}</span>}</td>
+          <td>{look.moves.length ? grouped(look.moves) : "–"}</td>
+        </tr>
+      ))}
+    </Table>
+  );
+}
+
+function grouped(moves: ClusterDocument["balances"][number]["moves"]): string {
+  const found = new Map<string, number>();
+  moves.forEach((move) => {
+    const name = `${move.job}: ${move.host || "lost host"} → ${move.to_host}`;
+    found.set(name, (found.get(name) ?? 0) + 1);
+  });
+  return [...found].map(([name, units]) => `${name} (${plural(units, "unit")})`).join(", ");
+}
+
+function Events({ document }: { document: ClusterDocument }): JSX.Element {
+  const told = document.events.filter((event) => !NOISE.has(event.kind)).slice(0, EVENTS_SHOWN);
+  if (!told.length) return <Empty title="Nothing but checkpoints" />;
+  return (
+    <ol class="events">
+      {told.map((event, at) => (
+        <li key={at}>
+          <span class="figure">{clock(event.at_ms)}</span> <span class="strong">{spoken(event.kind)}</span>{" "}
+          {event.job ? <a href={jobLink(event.job)}>{event.job}</a> : event.host}
+          {event.detail && <p class="quiet">{event.detail}</p>}
+        </li>
+      ))}
+    </ol>
+  );
+}

@@ -1,0 +1,353 @@
+// One decision: what the policy wanted, what each guardrail made of it, and what became of it.
+import type { JSX } from "preact";
+import { useMemo, useState } from "preact/hooks";
+import type { ClusterDocument, Command, Decision, JobDocument, LookedAt, TaskDecision } from "../api/documents";
+import { decisionPath, jobPath } from "../api/client";
+import { useLive } from "../api/live";
+import { Card, Empty, Facts, Guardrail, Heading, Notice, Table, figures } from "../parts/basics";
+import { TaskGraph } from "../parts/graph";
+import { clusterLink, decisionLink, jobLink, jobOf } from "../parts/links";
+import { DAY_S, GUARDRAILS, MINUTE_MS, bytes, clock, count, dollars, duration, moment, percent, plural, spoken } from "../parts/words";
+
+const ROWS_MAX = 12;
+
+export function DecisionPage({ id }: { id: string }): JSX.Element {
+  const job = jobOf(id);
+  const live = useLive<Decision>(decisionPath(id), ["reschedule-events", "reschedule-commands", "decisions"]);
+  const { document: decision } = live;
+  const { document: commands } = useLive<Command[]>(decision ? `${jobPath(job)}/commands?limit=200` : null, [
+    "reschedule-commands",
+    "reschedule-events",
+  ]);
+  const { document: owner } = useLive<JobDocument>(decision ? jobPath(job) : null, ["job-topology"]);
+  const own = (commands ?? []).filter((command) => command.decision_id === id).reverse();
+  return (
+    <>
+      <nav class="crumbs" aria-label="Where this is">
+        <a href="#/">Jobs</a> <span aria-hidden="true">/</span> <a href={jobLink(job)}>{job}</a>
+      </nav>
+      {!decision && <Heading title="Decision">Decision</Heading>}
+      <Notice live={live} link={decisionLink} />
+      {decision && (
+        <>
+          <div class="title-row">
+            <Heading title={`${decision.action} ${clock(decision.span_end_ms)} ${job}`}>{headline(decision, owner)}</Heading>
+            <span class={`action action-${decision.action}`}>{decision.action}</span>
+          </div>
+          <p class="reason">{decision.reason}</p>
+          <About decision={decision} />
+          <Card title="From wish to size" aside={<GuardrailsMet tasks={decision.tasks} />}>
+            <Sizes decision={decision} labels={labelsOf(owner)} />
+          </Card>
+          <Card title="What became of it">
+            <TimeLine decision={decision} commands={own} />
+          </Card>
+          {own.length > 0 && <Hosts cluster={job.slice(0, job.indexOf("/"))} commands={own} owner={owner} />}
+          <Card title="What it looked at">
+            <Looked decision={decision} labels={labelsOf(owner)} owner={owner} />
+          </Card>
+        </>
+      )}
+    </>
+  );
+}
+
+function labelsOf(owner: JobDocument | null): Map<string, string> {
+  return new Map((owner?.topology?.tasks ?? []).map((task) => [task.task, task.label || task.task]));
+}
+
+function headline(decision: Decision, owner: JobDocument | null): string {
+  // The virtual source and sink are left out, as they are everywhere.
+  const fixed = new Set((owner?.topology?.tasks ?? []).filter((task) => !task.scalable).map((task) => task.task));
+  const scaled = decision.tasks.filter((task) => !fixed.has(task.task));
+  const sum = (pick: (task: TaskDecision) => number): number => scaled.reduce((total, task) => total + pick(task), 0);
+  const [before, after] = [sum((task) => task.current), sum((task) => task.desired)];
+  const changed = decision.tasks.filter((task) => task.current !== task.desired).length;
+  if (decision.action === "hold") return `${clock(decision.span_end_ms)}: stay at ${before} subtasks`;
+  return `${clock(decision.span_end_ms)}: ${before} → ${after} subtasks, ${plural(changed, "task")} changed`;
+}
+
+function About({ decision }: { decision: Decision }): JSX.Element {
+  const { policy } = decision;
+  return (
+    <Facts
+      facts={[
+        ["Policy", policy.name, policy.sha256 ? `hash ${policy.sha256.slice(0, 12)}` : "a rule"],
+        ...(policy.fallback_reason ? [["Stands in for", `${policy.asked}: ${policy.fallback_reason}`] as [string, string]] : []),
+        ["Span ended", moment(decision.span_end_ms)],
+        ["Load a minute", count(decision.load_records_per_minute), "Mean of the last five known minutes"],
+        ["Minutes known", `${decision.minutes_known}, ${percent(decision.completeness)} complete`],
+        ["Settings", `version ${decision.settings_version}`],
+        ["Topology", `version ${decision.topology_version}`],
+        ["Freshness", duration(decision.freshness_ms), "From the record that closed the minute to the decision"],
+      ]}
+    />
+  );
+}
+
+function GuardrailsMet({ tasks }: { tasks: TaskDecision[] }): JSX.Element {
+  const met = Object.keys(GUARDRAILS).filter((rule) => tasks.some((task) => task.amendments.some((each) => each.rule === rule)));
+  if (!met.length) return <>no guardrail changed anything</>;
+  return (
+    <>
+      {met.map((rule, at) => (
+        <span key={rule}>
+          {at > 0 && ", "}
+          <Guardrail rule={rule} />
+        </span>
+      ))}
+    </>
+  );
+}
+
+function Sizes({ decision, labels }: { decision: Decision; labels: Map<string, string> }): JSX.Element {
+  const touched = decision.tasks.filter((task) => task.current !== task.desired || task.amendments.length || task.proposed !== task.current);
+  const [all, setAll] = useState(false);
+  const rows = alike(all || !touched.length ? decision.tasks : touched);
+  const rest = decision.tasks.length - touched.length;
+  return (
+    <>
+      {!touched.length && <p class="quiet">The policy wanted no other size for any of {plural(decision.tasks.length, "task")}.</p>}
+      {(touched.length > 0 || all) && (
+        <Table
+          label="Sizes of the tasks"
+          columns={[
+            "Task", figures("Records/min"), figures("Least", "The fewest subtasks that serve the measured load"),
+            figures("Had"), figures("Policy wanted"), "Guardrails", figures("Size"),
+          ]}
+        >
+          {rows.map(([task, names]) => (
+            <tr key={task.task} class={task.current === task.desired ? "unchanged" : ""}>
+              <th scope="row" class="names">
+                {names.length > 1 && <span class="quiet">{plural(names.length, "task")}: </span>}
+                {names.map((name) => labels.get(name) ?? name).join(", ")}
+                {task.overloaded && <span class="bad"> overloaded</span>}
+              </th>
+              <td class="number">{count(task.records_per_minute)}</td>
+              <td class="number">{task.floor || "–"}</td>
+              <td class="number">{task.current}</td>
+              <td class="number">{task.proposed}</td>
+              <td>
+                {task.amendments.map((each) => (
+                  <span key={each.rule} class="amendment">
+                    <Guardrail rule={each.rule} /> {each.before} → {each.after}
+                  </span>
+                ))}
+              </td>
+              <td class="number strong">
+                {task.desired}
+                {task.desired !== task.current && (
+                  <span class="delta"> {task.desired > task.current ? "+" : "−"}{Math.abs(task.desired - task.current)}</span>
+                )}
+              </td>
+            </tr>
+          ))}
+        </Table>
+      )}
+      {rest > 0 && !all && <button type="button" class="more" onClick={() => setAll(true)}>{plural(rest, "task")} without a change</button>}
+    </>
+  );
+}
+
+/** Return tasks with the same figures once, with all their names. */
+function alike(tasks: TaskDecision[]): [TaskDecision, string[]][] {
+  const found = new Map<string, [TaskDecision, string[]]>();
+  tasks.forEach((task) => {
+    const figures = [task.current, task.proposed, task.desired, task.floor, task.overloaded, task.records_per_minute, task.amendments];
+    const key = JSON.stringify(figures);
+    const known = found.get(key);
+    if (known) known[1].push(task.task);
+    else found.set(key, [task, [task.task]]);
+  });
+  return [...found.values()];
+}
+
+interface Step {
+  at_ms: number;
+  what: string;
+  detail: string;
+  kind: "decided" | "gate" | "command" | "progress" | "done" | "failed";
+}
+
+function stepsOf(decision: Decision, commands: Command[]): Step[] {
+  const steps: Step[] = [{ at_ms: decision.span_end_ms, what: `decided: ${decision.action}`, detail: `by ${decision.policy.name}`, kind: "decided" }];
+  const outcome = decision.outcome;
+  if (outcome && !(outcome.status === "commanded" && commands.length)) {
+    const until = outcome.until_ms === null ? "" : `, until ${clock(outcome.until_ms)}`;
+    const detail = [spoken(outcome.reason) + until, outcome.detail].filter(Boolean).join("; ");
+    steps.push({ at_ms: outcome.at_ms, what: outcome.status, detail, kind: outcome.status === "refused" ? "failed" : "gate" });
+  }
+  commands.forEach((command) => {
+    const why = `gate: ${spoken(command.gate_reason)}, ${spoken(command.gate_cause)}`;
+    const what = `${command.advice ? "advised" : "commanded"}: ${command.action}`;
+    steps.push({ at_ms: command.issued_at_ms, what, detail: why, kind: "command" });
+    command.progress.forEach((each) => {
+      if (each.status === "accepted") return;
+      const learners = each.learners ? `${plural(each.learners, "learner")}, ${bytes(each.lag_bytes)} behind` : "";
+      const still = each.still_ms ? `stood still for ${duration(each.still_ms)}` : "";
+      const detail = [`${command.action}`, learners, still, each.code, each.detail].filter(Boolean).join("; ");
+      const kind = each.status === "failed" ? "failed" : each.status === "applied" ? "done" : "progress";
+      steps.push({ at_ms: each.at_ms, what: each.status, detail, kind });
+    });
+  });
+  return steps.map((step, at) => ({ step, at })).sort((a, b) => a.step.at_ms - b.step.at_ms || a.at - b.at).map(({ step }) => step);
+}
+
+function TimeLine({ decision, commands }: { decision: Decision; commands: Command[] }): JSX.Element {
+  const steps = stepsOf(decision, commands);
+  const from = steps[0]?.at_ms ?? 0;
+  const span = Math.max((steps[steps.length - 1]?.at_ms ?? 0) - from, 1);
+  if (steps.length === 1) return <Empty title="Nothing yet">The rescaler has not said what it makes of it.</Empty>;
+  return (
+    <ol class="timeline">
+      {steps.map((step, at) => {
+        const next = steps[at + 1]?.at_ms ?? step.at_ms;
+        return (
+          <li key={`${step.what} ${at}`} class={`step step-${step.kind}`}>
+            <span class="figure step-at">{clock(step.at_ms)}</span>
+            <span class="step-track" aria-hidden="true">
+              <span style={{ left: `${(100 * (step.at_ms - from)) / span}%`, width: `${(100 * (next - step.at_ms)) / span}%` }} />
+            </span>
+            <span class="step-what">{step.what}</span>
+            <span class="quiet">
+              {step.detail}
+              {step.at_ms > from && ` · ${duration(step.at_ms - from)} after the decision`}
+            </span>
+          </li>
+        );
+      })}
+    </ol>
+  );
+}
+
+function Hosts({ cluster, commands, owner }: { cluster: string; commands: Command[]; owner: JobDocument | null }): JSX.Element {
+  const { document } = useLive<ClusterDocument>(`clusters/${encodeURIComponent(cluster)}`, ["cluster-topology"]);
+  const last = commands[commands.length - 1];
+  const placement = last?.placement;
+  const hostOf = useMemo(
+    () => new Map((document?.topology?.hosts ?? []).flatMap((host) => host.units.map((unit): [number, string] => [unit, host.host]))),
+    [document],
+  );
+  const changes = useMemo(() => byHost(last, hostOf), [last, hostOf]);
+  if (!last) return <></>;
+  const before = placement?.rent_before_per_s;
+  return (
+    <Card title="Hosts" aside={<a href={clusterLink(cluster)}>cluster {cluster}</a>}>
+      {placement && (
+        <Facts
+          facts={[
+            ["Cost a day before", dollars(before == null ? null : before * DAY_S)],
+            ["Cost a day after", dollars(placement.rent_per_s * DAY_S)],
+            ["Hosts after", placement.hosts.join(", ")],
+            ["Placed by", placement.algorithm],
+          ]}
+        />
+      )}
+      {changes.length > 0 ? (
+        <Table label="Subtasks that came and left, by host" columns={["Host", figures("Subtasks that came"), figures("Subtasks that left")]}>
+          {changes.map(([host, added, removed]) => (
+            <tr key={host}>
+              <th scope="row">{host}</th>
+              <td class="number">{added || "–"}</td>
+              <td class="number">{removed || "–"}</td>
+            </tr>
+          ))}
+        </Table>
+      ) : (
+        <p class="quiet">{owner?.topology?.engine === "simulated" ? "No subtask came or left." : "The engine places subtasks itself."}</p>
+      )}
+    </Card>
+  );
+}
+
+function byHost(command: Command | undefined, hostOf: Map<number, string>): [string, number, number][] {
+  const found = new Map<string, [number, number]>();
+  const add = (units: number[], at: 0 | 1): void =>
+    units.forEach((unit) => {
+      const host = hostOf.get(unit) ?? "a host that is gone";
+      const counts = found.get(host) ?? [0, 0];
+      counts[at] += 1;
+      found.set(host, counts);
+    });
+  command?.changes.forEach((change) => {
+    add(change.added_units, 0);
+    add(change.removed_units, 1);
+  });
+  return [...found].map(([host, [added, removed]]): [string, number, number] => [host, added, removed]).sort(([a], [b]) => a.localeCompare(b));
+}
+
+function Looked({ decision, labels, owner }: { decision: Decision; labels: Map<string, string>; owner: JobDocument | null }): JSX.Element {
+  const looked = decision.tasks.filter((task) => task.looked_at?.length);
+  const first = looked.find((task) => task.current !== task.desired) ?? looked[0];
+  const [chosen, setChosen] = useState<string | null>(null);
+  const task = looked.find((each) => each.task === chosen) ?? first;
+  const tasks = owner?.topology?.tasks;
+  const neighbours = useMemo(
+    () => new Set((task?.looked_at ?? []).flatMap((each) => each.neighbours)),
+    [task],
+  );
+  const noMinutes = useMemo(() => new Map(), []);
+  if (!task) {
+    return (
+      <Empty title="No minutes of its own">
+        <code>{decision.policy.name}</code> answers from the figures of the whole window: measured service times, rates and the
+        forecast load. Only policies with attention weigh single minutes and neighbours.
+      </Empty>
+    );
+  }
+  return (
+    <>
+      <div class="tools">
+        <label>
+          Task{" "}
+          <select value={task.task} onChange={(event) => setChosen(event.currentTarget.value)}>
+            {looked.map((each) => <option key={each.task} value={each.task}>{labels.get(each.task) ?? each.task}</option>)}
+          </select>
+        </label>
+        <span class="quiet">the snapshots with the most weight; surescale explain shows them too</span>
+      </div>
+      <HeatMap looked={task.looked_at ?? []} end_ms={decision.span_end_ms} labels={labels} />
+      {tasks && neighbours.size > 0 && (
+        <TaskGraph tasks={tasks} minutes={noMinutes} changed={neighbours} selected={task.task} onSelect={setChosen} />
+      )}
+    </>
+  );
+}
+
+function HeatMap({ looked, end_ms, labels }: { looked: LookedAt[]; end_ms: number; labels: Map<string, string> }): JSX.Element {
+  const minutes = [...looked].sort((a, b) => a.minute_end_ms - b.minute_end_ms);
+  const weights = new Map<string, number[]>();
+  minutes.forEach((each, at) =>
+    each.neighbours.forEach((name, index) => {
+      const row = weights.get(name) ?? minutes.map(() => 0);
+      row[at] = (row[at] ?? 0) + each.weight * (each.neighbour_weights[index] ?? 0);
+      weights.set(name, row);
+    }),
+  );
+  const sum = (row: number[]): number => row.reduce((total, each) => total + each, 0);
+  const rows = [...weights].sort(([, a], [, b]) => sum(b) - sum(a)).slice(0, ROWS_MAX);
+  const most = Math.max(...rows.flatMap(([, row]) => row), 1e-9);
+  return (
+    <Table
+      label="Weight by neighbour and minute"
+      class="heatmap"
+      caption="Weight of each neighbour in each minute, of the whole attention of the task"
+      columns={["Neighbour", ...minutes.map((each) => figures(`${Math.round((each.minute_end_ms - end_ms) / MINUTE_MS)} min`))]}
+    >
+      <tr>
+        <th scope="row">the minute</th>
+        {minutes.map((each) => <td key={each.minute_end_ms} class="number strong">{percent(each.weight)}</td>)}
+      </tr>
+      {rows.map(([name, row]) => (
+        <tr key={name}>
+          <th scope="row">{labels.get(name) ?? name}</th>
+          {row.map((weight, at) => (
+            <td key={at} class={`number cell cell-${weight > 0 ? Math.min(4, Math.floor((5 * weight) / most)) : "none"}`}>
+              {weight >= 0.0005 ? `${(100 * weight).toFixed(1)} %` : ""}
+            </td>
+          ))}
+        </tr>
+      ))}
+    </Table>
+  );
+}

@@ -1,0 +1,191 @@
+// One job: how it is, its graph, its last hours with every decision, its tasks.
+import type { JSX } from "preact";
+import { useMemo, useState } from "preact/hooks";
+import type { Condition, History, JobDocument, Mark, Task, TaskMinute } from "../api/documents";
+import { jobPath } from "../api/client";
+import { useLive } from "../api/live";
+import { Card, Empty, Facts, Heading, Notice, StatusWord, Table, figures } from "../parts/basics";
+import { Charts } from "../parts/charts";
+import { TaskGraph, heat } from "../parts/graph";
+import { clusterLink, decisionLink, jobLink } from "../parts/links";
+import { clock, count, dollars, duration, percent, plural, spoken } from "../parts/words";
+
+const TOPICS = ["snapshots", "decisions", "job-topology", "rescaler-state", "reschedule-events", "reschedule-commands", "job-settings"];
+const GOOD_WHEN_TRUE = ["Available", "Balanced", "Owned"];
+const TASKS_SHOWN = 60;
+
+export function JobPage({ job }: { job: string }): JSX.Element {
+  const live = useLive<JobDocument>(jobPath(job), TOPICS);
+  const { document } = live;
+  const { document: history } = useLive<History>(`${jobPath(job)}/history`, ["snapshots", "decisions", "reschedule-events"]);
+  const [selected, setSelected] = useState<string | null>(null);
+  const minutes = useMemo(() => new Map((document?.minute_by_task ?? []).map((each) => [each.task, each])), [document]);
+  const cluster = job.slice(0, job.indexOf("/"));
+  return (
+    <>
+      <nav class="crumbs" aria-label="Where this is">
+        <a href="#/">Jobs</a> <span aria-hidden="true">/</span> <a href={clusterLink(cluster)}>{cluster}</a>
+      </nav>
+      <div class="title-row">
+        <Heading title={job}>{job}</Heading>
+        {document && <StatusWord status={document.status} />}
+        {document && <p class="lead">{lead(document)}</p>}
+      </div>
+      <Notice live={live} link={jobLink} />
+      {document && (
+        <>
+          <Figures document={document} />
+          <div class="columns">
+            <Card title="Last hours" class="wide">
+              {history && history.window_end_ms.length > 1 ? (
+                <Charts history={history} />
+              ) : (
+                <Empty title="No minutes yet">The first one appears a minute after the job has started.</Empty>
+              )}
+            </Card>
+            <div class="stack">
+              <Card title="Latest decisions">
+                <Decisions marks={history?.decisions ?? []} />
+              </Card>
+              <Card title="Conditions">
+                <Conditions conditions={document.gate?.conditions ?? []} />
+              </Card>
+            </div>
+          </div>
+          {document.topology && (
+            <>
+              <Card title="Task graph" aside={plural(document.topology.tasks.length, "task")}>
+                <TaskGraph tasks={document.topology.tasks} minutes={minutes} selected={selected} onSelect={setSelected} />
+              </Card>
+              <Card title="Tasks" aside={document.window ? `minute that ended ${clock(document.window.window_end_ms)}` : ""}>
+                <Tasks tasks={document.topology.tasks} minutes={minutes} selected={selected} onSelect={setSelected} />
+              </Card>
+            </>
+          )}
+        </>
+      )}
+    </>
+  );
+}
+
+function lead(job: JobDocument): string {
+  const gate = job.gate;
+  if (gate?.pending_decision_id && job.mode === "act") return `A change waits: ${spoken(gate.pending_reason ?? "for the gate")}.`;
+  if (gate?.outstanding_command_id) {
+    return gate.step === "prepare" ? "Learners restore state; the job runs on." : "A change is being carried out.";
+  }
+  if (job.mode !== "act") return job.mode === "advise" ? "Changes are only recommended." : "Only watched.";
+  return job.decision ? job.decision.reason : "No decision yet: the first one comes at the end of a span.";
+}
+
+function Figures({ document }: { document: JobDocument }): JSX.Element {
+  const minute = document.window?.minute;
+  const rent = document.rent;
+  const saved = rent?.saved_round_robin_per_day;
+  return (
+    <Facts
+      facts={[
+        ["Load a minute", count(document.window?.load_records_per_minute)],
+        ["Subtasks", count(minute?.parallelism), "Of all tasks that are scaled"],
+        ["Busiest task", percent(minute?.utilisation)],
+        ["Waiting", count(minute?.backlog), "Records at all tasks"],
+        ["Latency", duration(minute?.latency_ms), "Mean, along the slowest path"],
+        ["Cost a day", dollars(rent?.per_day), rent ? `Hosts: ${rent.hosts.join(", ")}` : "Its hosts are not known"],
+        ["Saved a day", dollars(saved), "Against as many subtasks dealt out host by host"],
+        ["Mode", `${document.mode}`, `Set by: ${document.mode_set_by}`],
+      ]}
+    />
+  );
+}
+
+function Decisions({ marks }: { marks: Mark[] }): JSX.Element {
+  if (!marks.length) return <Empty title="None yet">The first one comes at the end of a span, ten minutes with a learned policy.</Empty>;
+  return (
+    <ol class="decisions" aria-label="Latest decisions, newest first">
+      {marks.slice(-8).reverse().map((mark) => (
+        <li key={mark.decision_id}>
+          <a href={decisionLink(mark.decision_id)}>
+            <span class="figure">{clock(mark.at_ms)}</span> <span class={`action action-${mark.action}`}>{mark.action}</span>{" "}
+            {mark.action === "act" ? `${mark.before} → ${mark.after} subtasks` : `${mark.before} subtasks stay`}
+          </a>
+          {mark.outcome && mark.outcome !== "held" && <span class="quiet"> {mark.outcome}</span>}
+        </li>
+      ))}
+    </ol>
+  );
+}
+
+function Conditions({ conditions }: { conditions: Condition[] }): JSX.Element {
+  if (!conditions.length) return <Empty title="None told yet">The rescaler tells of them with its first look at the job.</Empty>;
+  return (
+    <ul class="conditions">
+      {conditions.map((each) => {
+        const isGood = each.status === GOOD_WHEN_TRUE.includes(each.type);
+        return (
+          <li key={each.type} class={isGood ? "" : "notable"}>
+            <span class="condition-type">{each.type}</span> <span>{each.status ? "yes" : "no"}</span>{" "}
+            <span class="quiet">since {clock(each.last_transition_ms)}</span>
+            <p>{each.message}</p>
+          </li>
+        );
+      })}
+    </ul>
+  );
+}
+
+interface TasksProps {
+  tasks: Task[];
+  minutes: Map<string, TaskMinute>;
+  selected: string | null;
+  onSelect: (task: string) => void;
+}
+
+function Tasks({ tasks, minutes, selected, onSelect }: TasksProps): JSX.Element {
+  const [all, setAll] = useState(false);
+  const busiest = useMemo(
+    () => [...tasks].sort((a, b) => (minutes.get(b.task)?.utilisation ?? -1) - (minutes.get(a.task)?.utilisation ?? -1)),
+    [tasks, minutes],
+  );
+  const shown = all ? busiest : busiest.slice(0, TASKS_SHOWN);
+  if (selected && !shown.some((task) => task.task === selected)) shown.push(...tasks.filter((task) => task.task === selected));
+  return (
+    <>
+      <Table
+        label="Tasks, busiest first"
+        columns={[
+          "Task", figures("Subtasks"), figures("At most"), "Busy", figures("Held back"), figures("Records/min"),
+          figures("Waiting"), figures("Latency"), "Kind",
+        ]}
+      >
+        {shown.map((task) => {
+          const minute = minutes.get(task.task);
+          return (
+            <tr key={task.task} aria-selected={task.task === selected} onClick={() => onSelect(task.task)}>
+              <th scope="row">{task.label || task.task}</th>
+              <td class="number">{task.parallelism}</td>
+              <td class="number">{task.scalable ? task.max_parallelism : "–"}</td>
+              <td><Busy share={minute?.utilisation ?? null} /></td>
+              <td class="number">{percent(minute?.backpressured)}</td>
+              <td class="number">{count(minute?.records)}</td>
+              <td class="number">{count(minute?.backlog)}</td>
+              <td class="number">{duration(minute?.latency_ms)}</td>
+              <td class="quiet">{[task.stateful && "keeps state", !task.scalable && "not scaled"].filter(Boolean).join(", ")}</td>
+            </tr>
+          );
+        })}
+      </Table>
+      {!all && tasks.length > TASKS_SHOWN && (
+        <button type="button" class="more" onClick={() => setAll(true)}>{plural(tasks.length - TASKS_SHOWN, "more task")}</button>
+      )}
+    </>
+  );
+}
+
+function Busy({ share }: { share: number | null }): JSX.Element {
+  return (
+    <span class="busy">
+      <span class={`busy-bar heat-${heat(share)}`} aria-hidden="true"><span style={{ width: `${100 * (share ?? 0)}%` }} /></span>
+      <span class="figure">{percent(share)}</span>
+    </span>
+  );
+}

@@ -1,0 +1,163 @@
+// All jobs, one line each: those that need somebody first.
+import type { JSX } from "preact";
+import { useMemo, useState } from "preact/hooks";
+import type { ClusterOverview, JobOverview, Status } from "../api/documents";
+import { useLive } from "../api/live";
+import { Card, Empty, Heading, Notice, StatusWord, Table, figures } from "../parts/basics";
+import { clusterLink, decisionLink, jobLink } from "../parts/links";
+import { Sparkline, seenMarks } from "../parts/sparkline";
+import { clock, count, dollars, duration, moment, percent, plural } from "../parts/words";
+
+const SHOWN = 100;
+const LATELY = 8;
+const URGENT: Status[] = ["down", "overloaded", "silent"];
+const TOPICS = ["snapshots", "decisions", "job-topology", "rescaler-state", "reschedule-events", "job-settings"];
+
+type Order = "attention" | "job" | "cost" | "busy";
+
+const ORDERS: Record<Order, (a: JobOverview, b: JobOverview) => number> = {
+  attention: (a, b) => rank(a) - rank(b) || a.job.localeCompare(b.job),
+  job: (a, b) => a.job.localeCompare(b.job),
+  cost: (a, b) => (b.rent_per_day ?? 0) - (a.rent_per_day ?? 0),
+  busy: (a, b) => (b.utilisation ?? 0) - (a.utilisation ?? 0),
+};
+
+function rank(job: JobOverview): number {
+  const at = URGENT.indexOf(job.status);
+  return at >= 0 ? at : job.status === "ended" ? URGENT.length + 1 : URGENT.length;
+}
+
+export function JobsPage(): JSX.Element {
+  const live = useLive<JobOverview[]>("jobs", TOPICS);
+  const { document: jobs } = live;
+  const { document: clusters } = useLive<ClusterOverview[]>("clusters", ["cluster-topology", "job-topology", "policy-releases"]);
+  const [search, setSearch] = useState("");
+  const [order, setOrder] = useState<Order>("attention");
+  const [shown, setShown] = useState(SHOWN);
+  const found = useMemo(
+    () => (jobs ?? []).filter((job) => `${job.job} ${job.status}`.includes(search.trim().toLowerCase())).sort(ORDERS[order]),
+    [jobs, search, order],
+  );
+  return (
+    <>
+      <div class="title-row">
+        <Heading title="Jobs">Jobs</Heading>
+        {jobs && <Summary jobs={jobs} clusters={clusters ?? []} />}
+      </div>
+      <Notice live={live} link={jobLink} />
+      {jobs?.length === 0 && (
+        <Empty title="No job yet">
+          <p>
+            Jobs appear by themselves once the monitor has told of one. <code>surescale doctor</code> says what is missing;{" "}
+            <code>make demo</code> shows the page with two jobs.
+          </p>
+        </Empty>
+      )}
+      {jobs && jobs.length > 0 && (
+        <section class="card" aria-label="All jobs">
+          <div class="tools">
+            <label>
+              Find <input type="search" value={search} placeholder="name or state" onInput={(event) => setSearch(event.currentTarget.value)} />
+            </label>
+            <label>
+              Order{" "}
+              <select value={order} onChange={(event) => setOrder(event.currentTarget.value as Order)}>
+                <option value="attention">attention first</option>
+                <option value="job">name</option>
+                <option value="busy">busiest first</option>
+                <option value="cost">dearest first</option>
+              </select>
+            </label>
+          </div>
+          <Table
+            label="Jobs"
+            class="jobs"
+            columns={[
+              "Job", "State", figures("Size"), figures("Load/min"), figures("Busy", "Of its busiest task"),
+              figures("Backlog", "Records waiting"), figures("Latency"), "Load and size, 2 h", figures("A day"),
+              figures("Saved", "Subtasks less than its author asked for"),
+            ]}
+          >
+            {found.slice(0, shown).map((job) => <Row key={job.job} job={job} />)}
+          </Table>
+          {found.length === 0 && <Empty title={`Nothing matches “${search}”`} />}
+          {found.length > shown && (
+            <button type="button" class="more" onClick={() => setShown((now) => now + 5 * SHOWN)}>
+              {plural(found.length - shown, "more job")}
+            </button>
+          )}
+        </section>
+      )}
+      {jobs && jobs.length > 0 && (
+        <Card title="What happened lately" aside="changes of the jobs above">
+          <Lately jobs={found.map((job) => job.job)} />
+        </Card>
+      )}
+    </>
+  );
+}
+
+function Lately({ jobs }: { jobs: string[] }): JSX.Element {
+  const marks = jobs
+    .flatMap((job) => (seenMarks.value.get(job) ?? []).filter((mark) => mark.action === "act").map((mark) => ({ job, mark })))
+    .sort((a, b) => b.mark.at_ms - a.mark.at_ms)
+    .slice(0, LATELY);
+  if (!marks.length) return <Empty title="No change in the last two hours">Every decision was to stay; each job's page shows why.</Empty>;
+  return (
+    <ol class="lately">
+      {marks.map(({ job, mark }) => (
+        <li key={mark.decision_id}>
+          <span class="figure">{clock(mark.at_ms)}</span>
+          <span>
+            <a href={decisionLink(mark.decision_id)}>
+              {mark.before} → {mark.after} subtasks
+            </a>{" "}
+            of {job}
+          </span>
+          <span class="quiet">{mark.outcome ?? "not answered yet"}</span>
+          <span class="quiet lately-why">{mark.reason}</span>
+        </li>
+      ))}
+    </ol>
+  );
+}
+
+function Row({ job }: { job: JobOverview }): JSX.Element {
+  const full = job.configured_parallelism;
+  return (
+    <tr>
+      <th scope="row">
+        <a href={jobLink(job.job)}>{job.job}</a>
+      </th>
+      <td><StatusWord status={job.status} /></td>
+      <td class="number">{count(job.parallelism)}</td>
+      <td class="number">{count(job.load_records_per_minute)}</td>
+      <td class="number">{percent(job.utilisation)}</td>
+      <td class="number">{count(job.backlog_records)}</td>
+      <td class="number">{duration(job.latency_ms)}</td>
+      <td><Sparkline job={job.job} stamp={job.window_end_ms} /></td>
+      <td class="number">{dollars(job.rent_per_day)}</td>
+      <td class="number" title={full === null ? "Its author asked for no size." : `Its author asked for ${full} subtasks.`}>
+        {full ? percent(1 - job.parallelism / full) : "–"}
+      </td>
+    </tr>
+  );
+}
+
+function Summary({ jobs, clusters }: { jobs: JobOverview[]; clusters: ClusterOverview[] }): JSX.Element {
+  const urgent = jobs.filter((job) => URGENT.includes(job.status)).length;
+  const newest = Math.max(...jobs.map((job) => job.window_end_ms ?? 0));
+  return (
+    <p class="summary">
+      <span>{plural(jobs.length, "job")}</span>
+      <span class={urgent ? "bad" : ""}>{urgent ? `${urgent} need attention` : "none needs attention"}</span>
+      {clusters.map((cluster) => (
+        <span key={cluster.cluster}>
+          <a href={clusterLink(cluster.cluster)}>{cluster.cluster}</a>
+          {cluster.rent_per_day !== null && ` ${dollars(cluster.rent_per_day)} a day, each host paid once`}
+        </span>
+      ))}
+      {newest > 0 && <span class="figure">event time {moment(newest)} UTC</span>}
+    </p>
+  );
+}

@@ -1,0 +1,206 @@
+// Charts on one time axis. Where the pointer stands on one, all show the figures of that minute; each decision is a mark.
+import uPlot from "uplot";
+import type { JSX } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { History, Mark } from "../api/documents";
+import { decisionLink } from "./links";
+import { colour, isDark } from "./theme";
+import { DAY_S, clock, count, day, dollars, duration, percent } from "./words";
+
+interface Panel {
+  title: string;
+  about: string;
+  column: keyof History;
+  colour: string;
+  steps?: boolean;
+  most?: number;
+  least_most?: number;
+  axis?: (value: number) => string;
+  text: (value: number | null | undefined) => string;
+}
+
+const PANELS: Panel[] = [
+  { title: "Load", about: "records a minute", column: "load_records_per_minute", colour: "chart-load", text: count },
+  { title: "Size", about: "subtasks", column: "parallelism", colour: "chart-size", steps: true, text: count },
+  { title: "Busy", about: "busiest task", column: "utilisation", colour: "chart-busy", most: 1, text: percent },
+  { title: "Backlog", about: "records waiting", column: "backlog_records", colour: "chart-backlog", least_most: 10, text: count },
+  { title: "Latency", about: "mean, slowest path", column: "latency_ms", colour: "chart-latency", text: duration },
+  { title: "Cost", about: "a day", column: "rent_per_day", colour: "chart-cost", steps: true, axis: (value) => `$${count(value)}`, text: dollars },
+];
+
+const HEIGHT = 92;
+const AXIS_HEIGHT = 26;
+const AXIS_WIDTH = 64;
+const NEAR_PX = 8;
+
+export function Charts({ history }: { history: History }): JSX.Element {
+  const [at, setAt] = useState<number | null>(null);
+  const last = history.window_end_ms.length - 1;
+  const shown = at ?? last;
+  const mark = history.decisions.find((each) => each.at_ms === history.window_end_ms[shown]);
+  return (
+    <div class="charts">
+      <p class="charts-at" aria-hidden="true">
+        <span class="figure">{clock(history.window_end_ms[shown])}</span>{" "}
+        {at === null ? "newest minute" : mark ? `decision: ${mark.action} ${mark.before} → ${mark.after}` : "UTC"}
+      </p>
+      {PANELS.map((panel, index) => {
+        const values = history[panel.column] as (number | null)[];
+        return (
+          <figure key={panel.title} class="chart" aria-label={`${panel.title}, ${panel.about}: ${spoken(values, panel)}`}>
+            <figcaption>
+              <span class="chart-title">{panel.title}</span>
+              <span class="chart-value figure">{panel.text(values[shown])}</span>
+              <span class="chart-about">{panel.about}</span>
+            </figcaption>
+            <Plot history={history} panel={panel} hasAxis={index === PANELS.length - 1} onCursor={setAt} />
+          </figure>
+        );
+      })}
+      <p class="legend" aria-hidden="true">
+        <span class="key key-act" /> act <span class="key key-hold" /> hold · click a mark to see why
+      </p>
+    </div>
+  );
+}
+
+function spoken(values: (number | null)[], panel: Panel): string {
+  const known = values.filter((value): value is number => value !== null);
+  if (!known.length) return "not known";
+  return `from ${panel.text(Math.min(...known))} to ${panel.text(Math.max(...known))}, now ${panel.text(values[values.length - 1])}`;
+}
+
+interface PlotProps {
+  history: History;
+  panel: Panel;
+  hasAxis: boolean;
+  onCursor: (at: number | null) => void;
+}
+
+function Plot({ history, panel, hasAxis, onCursor }: PlotProps): JSX.Element {
+  const place = useRef<HTMLDivElement>(null);
+  const plot = useRef<uPlot | null>(null);
+  const marks = useRef<Mark[]>(history.decisions);
+  const dark = isDark.value;
+  marks.current = history.decisions;
+  useEffect(() => {
+    const box = place.current;
+    if (!box) return undefined;
+    const made = new uPlot(options(panel, hasAxis, box.clientWidth, marks, onCursor), data(history, panel), box);
+    plot.current = made;
+    const resize = new ResizeObserver(() => made.setSize({ width: box.clientWidth, height: height(hasAxis) }));
+    resize.observe(box);
+    return () => {
+      resize.disconnect();
+      made.destroy();
+      plot.current = null;
+    };
+  }, [panel, hasAxis, dark]);
+  useEffect(() => plot.current?.setData(data(history, panel)), [history, panel]);
+  return <div ref={place} class="plot" />;
+}
+
+const height = (hasAxis: boolean): number => HEIGHT + (hasAxis ? AXIS_HEIGHT : 0);
+
+function data(history: History, panel: Panel): uPlot.AlignedData {
+  return [history.window_end_ms.map((ms) => ms / 1_000), history[panel.column] as (number | null)[]];
+}
+
+function options(
+  panel: Panel,
+  hasAxis: boolean,
+  width: number,
+  marks: { current: Mark[] },
+  onCursor: (at: number | null) => void,
+): uPlot.Options {
+  const stroke = colour(panel.colour);
+  const axis = { stroke: colour("text-quiet"), font: "11px system-ui, sans-serif", ticks: { show: false } };
+  const grid = { stroke: colour("line-faint"), width: 1 };
+  return {
+    width,
+    height: height(hasAxis),
+    padding: [8, 20, hasAxis ? 0 : 6, 0],
+    legend: { show: false },
+    cursor: {
+      sync: { key: "job" },
+      y: false,
+      points: { size: 7 },
+      drag: { x: true, y: false, setScale: true },
+    },
+    tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1_000), "Etc/UTC"),
+    scales: {
+      x: { time: true },
+      y: { range: (_, __, most) => [0, panel.most ?? Math.max(most * 1.12, panel.least_most ?? 1e-9)] },
+    },
+    axes: [
+      {
+        ...axis,
+        grid,
+        size: hasAxis ? AXIS_HEIGHT : 0,
+        values: (_, splits) => splits.map((seconds) => (hasAxis ? label(seconds * 1_000) : "")),
+      },
+      { ...axis, grid, size: AXIS_WIDTH, space: 28, values: (_, splits) => splits.map(panel.axis ?? panel.text) },
+    ],
+    series: [
+      {},
+      {
+        stroke,
+        width: 1.6,
+        fill: panel.steps ? "transparent" : `${stroke}26`,
+        points: { show: false },
+        ...(panel.steps ? { paths: uPlot.paths.stepped!({ align: -1 }) } : {}),
+      },
+    ],
+    hooks: {
+      drawAxes: [(plot) => drawMarks(plot, marks.current)],
+      setCursor: [(plot) => onCursor(plot.cursor.left !== undefined && plot.cursor.left >= 0 ? (plot.cursor.idx ?? null) : null)],
+      ready: [
+        (plot) => {
+          plot.over.addEventListener("click", (event) => {
+            const found = nearest(plot, marks.current, event.offsetX);
+            if (found) location.hash = decisionLink(found.decision_id);
+          });
+          plot.over.addEventListener("mousemove", (event) => {
+            plot.over.style.cursor = nearest(plot, marks.current, event.offsetX) ? "pointer" : "crosshair";
+          });
+        },
+      ],
+    },
+  };
+}
+
+function label(ms: number): string {
+  return ms % (1_000 * DAY_S) === 0 ? day(ms) : clock(ms);
+}
+
+function nearest(plot: uPlot, marks: Mark[], x: number): Mark | undefined {
+  const distance = (mark: Mark): number => Math.abs(plot.valToPos(mark.at_ms / 1_000, "x") - x);
+  const found = marks.reduce<Mark | undefined>((best, mark) => (!best || distance(mark) < distance(best) ? mark : best), undefined);
+  return found && distance(found) <= NEAR_PX ? found : undefined;
+}
+
+function drawMarks(plot: uPlot, marks: Mark[]): void {
+  const { ctx, bbox } = plot;
+  const ratio = devicePixelRatio;
+  ctx.save();
+  for (const mark of marks) {
+    const x = Math.round(plot.valToPos(mark.at_ms / 1_000, "x", true));
+    if (x < bbox.left || x > bbox.left + bbox.width) continue;
+    const isAct = mark.action === "act";
+    ctx.strokeStyle = ctx.fillStyle = colour(isAct ? "act" : "hold");
+    ctx.lineWidth = ratio;
+    ctx.setLineDash(isAct ? [] : [2 * ratio, 3 * ratio]);
+    ctx.beginPath();
+    ctx.moveTo(x + 0.5, bbox.top);
+    ctx.lineTo(x + 0.5, bbox.top + bbox.height);
+    ctx.stroke();
+    ctx.setLineDash([]);
+    if (!isAct) continue;
+    ctx.beginPath();
+    ctx.moveTo(x - 4 * ratio, bbox.top - 1);
+    ctx.lineTo(x + 4 * ratio, bbox.top - 1);
+    ctx.lineTo(x, bbox.top + 6 * ratio);
+    ctx.fill();
+  }
+  ctx.restore();
+}

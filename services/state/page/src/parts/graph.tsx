@@ -1,0 +1,185 @@
+// The task graph: a box a task, wider the more subtasks it has, coloured by how busy they are; edges show who is held back.
+import type { JSX } from "preact";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import type { Task, TaskMinute } from "../api/documents";
+import type { LayoutAsked, LayoutMade } from "./layout";
+import { count, percent, plural } from "./words";
+
+const HELD_BACK_FROM = 0.1;
+const ZOOM_STEP = 1.3;
+const FRAME_HEIGHT = 760;
+const READABLE_SCALE = 0.7;
+const TEXT_FROM_SCALE = 0.45; // smaller, and names are not readable anyway
+
+interface Props {
+  tasks: Task[];
+  minutes: Map<string, TaskMinute>;
+  changed?: ReadonlySet<string>;
+  selected: string | null;
+  onSelect: (task: string) => void;
+}
+
+export function TaskGraph({ tasks, minutes, changed, selected, onSelect }: Props): JSX.Element {
+  const made = useLayout(tasks);
+  const frame = useRef<HTMLDivElement>(null);
+  const [zoom, setZoom] = useState(1);
+  const summary = useMemo(() => described(tasks, minutes), [tasks, minutes]);
+  useEffect(() => setZoom(1), [made?.width]);
+  useEffect(() => {
+    const box = frame.current;
+    if (box) box.scrollTop = (box.scrollHeight - box.clientHeight) / 2; // sources and sinks stand in the middle
+  }, [made?.height]);
+  if (!made) return <p class="waiting">Laying out {plural(tasks.length, "task")} …</p>;
+  const inWidth = Math.min(1, ((frame.current?.clientWidth ?? 1200) - 40) / made.width);
+  const whole = Math.min(inWidth, FRAME_HEIGHT / made.height);
+  const fit = whole >= READABLE_SCALE ? whole : inWidth; // rather cut than too small to read
+  const scale = fit * zoom;
+  const edges = edgesOf(tasks);
+  return (
+    <div class="graph">
+      <div class="graph-tools">
+        <button type="button" onClick={() => setZoom((now) => now * ZOOM_STEP)} aria-label="Zoom in">+</button>
+        <button type="button" onClick={() => setZoom((now) => Math.max(1, now / ZOOM_STEP))} aria-label="Zoom out">−</button>
+        <button type="button" onClick={() => setZoom(1)}>Fit</button>
+        {fit < 0.6 && <button type="button" onClick={() => setZoom(1 / fit)}>Full size</button>}
+      </div>
+      <div ref={frame} class="graph-frame" role="group" aria-label="Task graph" tabIndex={0}>
+        <svg
+          role="img"
+          aria-label={summary}
+          width={made.width * scale}
+          height={made.height * scale}
+          viewBox={`0 0 ${made.width} ${made.height}`}
+          class={scale < TEXT_FROM_SCALE ? "graph-far" : ""}
+        >
+          {edges.map(([from, to], at) => (
+            <Edge key={`${from} ${to}`} points={made.paths[at] ?? []} held={minutes.get(from)?.backpressured ?? null}
+              records={minutes.get(to)?.records ?? null} />
+          ))}
+          {tasks.map((task) => {
+            const at = made.at[task.task];
+            return at && (
+              <TaskBox key={task.task} task={task} minute={minutes.get(task.task)} x={at.x} y={at.y}
+                isChanged={changed?.has(task.task) ?? false} isSelected={task.task === selected} onSelect={onSelect} />
+            );
+          })}
+        </svg>
+      </div>
+      <GraphKey isPlain={minutes.size === 0} />
+    </div>
+  );
+}
+
+function useLayout(tasks: Task[]): LayoutMade | null {
+  const worker = useRef<Worker | null>(null);
+  const [made, setMade] = useState<LayoutMade | null>(null);
+  const shape = tasks.map((task) => `${task.task}<${task.upstream.join()}:${task.parallelism}`).join(";");
+  const key = useRef(0);
+  useEffect(() => {
+    worker.current = new Worker("page/layout.js", { type: "module" });
+    worker.current.onmessage = (message: MessageEvent<LayoutMade>) => {
+      if (message.data.key === key.current) setMade(message.data);
+    };
+    return () => worker.current?.terminate();
+  }, []);
+  useEffect(() => {
+    const asked: LayoutAsked = {
+      key: ++key.current,
+      boxes: tasks.map((task) => ({ id: task.task, ...sizeOf(task) })),
+      edges: edgesOf(tasks),
+    };
+    worker.current?.postMessage(asked);
+  }, [shape]);
+  return made;
+}
+
+/** Return the edges between tasks of the job; the layout answers their paths in the same order. */
+function edgesOf(tasks: Task[]): [string, string][] {
+  const known = new Set(tasks.map((task) => task.task));
+  return tasks.flatMap((task) => task.upstream.filter((from) => known.has(from)).map((from): [string, string] => [from, task.task]));
+}
+
+function sizeOf(task: Task): { width: number; height: number } {
+  const grown = Math.sqrt(Math.max(task.parallelism - 1, 0));
+  return { width: Math.round(78 + 9 * Math.min(grown, 12)), height: Math.round(36 + 2.5 * Math.min(grown, 12)) };
+}
+
+/** Return one of five steps, each with colours of its own; -1: not known. */
+export function heat(share: number | null | undefined): number {
+  if (share == null) return -1;
+  return share < 0.2 ? 0 : share < 0.45 ? 1 : share < 0.7 ? 2 : share < 0.9 ? 3 : 4;
+}
+
+interface BoxProps {
+  task: Task;
+  minute: TaskMinute | undefined;
+  x: number;
+  y: number;
+  isChanged: boolean;
+  isSelected: boolean;
+  onSelect: (task: string) => void;
+}
+
+function TaskBox({ task, minute, x, y, isChanged, isSelected, onSelect }: BoxProps): JSX.Element {
+  const { width, height } = sizeOf(task);
+  const name = task.label || task.task;
+  const shown = name.length * 7.2 > width - 10 ? `${name.slice(0, Math.floor((width - 16) / 7.2))}…` : name;
+  const kind = `task heat-${task.scalable && !minute ? 0 : heat(task.scalable ? minute?.utilisation : null)} ${isChanged ? "task-changed" : ""} ${isSelected ? "task-selected" : ""}`;
+  return (
+    <g class={kind} transform={`translate(${x - width / 2} ${y - height / 2})`} onClick={() => onSelect(task.task)}>
+      <title>
+        {`${name}: ${plural(task.parallelism, "subtask")}, ${percent(minute?.utilisation)} busy, ` +
+          `${count(minute?.records)} records a minute, ${count(minute?.backlog)} waiting`}
+      </title>
+      <rect width={width} height={height} rx={7} />
+      {task.stateful && <path class="task-stateful" d={`M0 9v${height - 18}`} />}
+      <text class="task-name" x={width / 2} y={height / 2 - 3}>{shown}</text>
+      <text class="task-figures" x={width / 2} y={height / 2 + 12}>
+        ×{task.parallelism}
+        {task.scalable && minute?.utilisation != null ? `  ${percent(minute.utilisation)}` : ""}
+      </text>
+    </g>
+  );
+}
+
+function Edge({ points, held, records }: { points: { x: number; y: number }[]; held: number | null; records: number | null }): JSX.Element {
+  const [first, ...rest] = points;
+  if (!first) return <g />;
+  let path = `M${first.x} ${first.y}`;
+  rest.forEach((point, at) => {
+    const next = rest[at + 1];
+    if (next) path += `Q${point.x} ${point.y} ${(point.x + next.x) / 2} ${(point.y + next.y) / 2}`;
+    else path += `L${point.x} ${point.y}`;
+  });
+  const isHeld = held !== null && held >= HELD_BACK_FROM;
+  const middle = points[Math.floor(points.length / 2)] ?? first;
+  return (
+    <g class={`edge ${isHeld ? "edge-held" : ""}`}>
+      <path d={path} stroke-width={1 + Math.min(Math.log10((records ?? 0) + 1), 6) * 0.4} />
+      {isHeld && <text x={middle.x} y={middle.y - 5}>held back {percent(held)}</text>}
+    </g>
+  );
+}
+
+function GraphKey({ isPlain }: { isPlain: boolean }): JSX.Element {
+  if (isPlain) return <p class="legend" aria-hidden="true">outlined: the task and the neighbours that it looked at</p>;
+  return (
+    <p class="legend" aria-hidden="true">
+      busy {["0", "20", "45", "70", "90 %"].map((from, step) => <span key={from} class={`swatch heat-${step}`}>{from}</span>)}
+      <span class="swatch heat--1">not scaled</span> wider: more subtasks · bar on the left: keeps state
+    </p>
+  );
+}
+
+function described(tasks: Task[], minutes: Map<string, TaskMinute>): string {
+  const busiest = tasks
+    .map((task) => ({ name: task.label || task.task, busy: minutes.get(task.task)?.utilisation ?? -1 }))
+    .reduce((best, each) => (each.busy > best.busy ? each : best), { name: "", busy: -1 });
+  const held = tasks.filter((task) => (minutes.get(task.task)?.backpressured ?? 0) >= HELD_BACK_FROM).length;
+  return (
+    `Graph of ${plural(tasks.length, "task")}.` +
+    (busiest.busy >= 0 ? ` Busiest: ${busiest.name}, ${percent(busiest.busy)}.` : "") +
+    (held ? ` ${plural(held, "task is", "tasks are")} held back.` : "") +
+    " The table of tasks below has all figures."
+  );
+}

@@ -1,0 +1,73 @@
+// Figures as people read them. Times are UTC, as everywhere in surescale.
+
+const NONE = "–";
+export const MINUTE_MS = 60_000;
+export const DAY_S = 86_400;
+
+export function count(value: number | null | undefined): string {
+  if (value == null) return NONE;
+  if (value >= 10_000_000) return `${(value / 1_000_000).toFixed(0)} M`;
+  if (value >= 1_000_000) return `${(value / 1_000_000).toFixed(1)} M`;
+  if (value >= 10_000) return `${(value / 1_000).toFixed(0)} k`;
+  return value >= 100 || Number.isInteger(value) ? Math.round(value).toLocaleString("en") : value.toFixed(1);
+}
+
+export function percent(share: number | null | undefined): string {
+  return share == null ? NONE : `${Math.round(share * 100)} %`;
+}
+
+export function dollars(value: number | null | undefined): string {
+  return value == null ? NONE : `$${value.toLocaleString("en", { minimumFractionDigits: 2, maximumFractionDigits: 2 })}`;
+}
+
+export function duration(ms: number | null | undefined): string {
+  if (ms == null) return NONE;
+  if (ms < 1_000) return `${Math.round(ms)} ms`;
+  const seconds = ms / 1_000;
+  if (seconds < 60) return `${seconds < 10 ? seconds.toFixed(1) : Math.round(seconds)} s`;
+  const minutes = Math.floor(seconds / 60);
+  if (minutes < 60) return `${minutes} min${seconds % 60 >= 1 ? ` ${Math.floor(seconds % 60)} s` : ""}`;
+  const hours = Math.floor(minutes / 60);
+  return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} d ${hours % 24} h`;
+}
+
+export function bytes(value: number | null | undefined): string {
+  if (value == null) return NONE;
+  return value < 2 ** 20 ? `${Math.round(value / 1024)} KiB` : `${(value / 2 ** 20).toFixed(value < 10 * 2 ** 20 ? 1 : 0)} MiB`;
+}
+
+/** Return hours and minutes; seconds too where they say something. */
+export function clock(ms: number | null | undefined): string {
+  if (ms == null) return NONE;
+  return new Date(ms).toISOString().slice(11, ms % MINUTE_MS ? 19 : 16);
+}
+
+export function day(ms: number): string {
+  return new Date(ms).toISOString().slice(0, 10);
+}
+
+export function moment(ms: number | null | undefined): string {
+  return ms == null ? NONE : `${day(ms)} ${clock(ms)}`;
+}
+
+export function plural(number: number, one: string, many = `${one}s`): string {
+  return `${number.toLocaleString("en")} ${number === 1 ? one : many}`;
+}
+
+/** Return a word of a program as words: ``host_lost`` is host lost. */
+export function spoken(word: string): string {
+  return word.replaceAll("_", " ");
+}
+
+/** What each guardrail means; in the order in which guardrails come. */
+export const GUARDRAILS: Record<string, string> = {
+  pinned: "the task, or one chained to it, is pinned to its size",
+  floor: "the measured load needs at least this many",
+  backlog_hold: "nothing shrinks while work is waiting",
+  max_step: "one decision changes a task only by so much",
+  tied: "chained tasks keep one size, the widest of theirs",
+  bounds: "owner, engine, partitions or key groups allow no other size",
+  aligned: "this size deals key groups or partitions out evenly",
+  excluded: "the moment is in an excluded period",
+  total_limit: "the job's total leaves no more",
+};

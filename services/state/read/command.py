@@ -1,0 +1,108 @@
+"""``surescale state`` and ``surescale decisions``: the view as tables for people and as JSON for programs."""
+
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import click
+
+from runtime import options
+
+if TYPE_CHECKING:
+    from services.state.read.queries import Queries
+
+EVERY_S = 2.0
+
+
+@click.command("state")
+@click.argument("job", required=False)
+@options.as_json
+@click.option("--watch", is_flag=True, help="Show it repeatedly, until Ctrl-C.")
+@click.option(
+    "--every",
+    type=options.FiniteRange(min=0.1),
+    metavar="SECONDS",
+    help=f"How often --watch shows it. [{EVERY_S:g}]",
+)
+@click.option("--rebuild", "is_rebuilt", is_flag=True, help="Flush the view and rebuild it from Kafka (--bootstrap) first.")
+@options.redis_url
+@options.prefix
+@options.bootstrap
+def state_command(
+    job: str | None,
+    as_json: bool,
+    watch: bool,
+    every: float | None,
+    is_rebuilt: bool,
+    redis_url: str | None,
+    topic_prefix: str | None,
+    bootstrap: str | None,
+) -> None:
+    """Show all jobs, or one with its tasks and latest decision.
+
+    JOB is cluster/name.
+    """
+    from services.state.connection import opened
+    from services.state.read.queries import Queries
+
+    if as_json and watch:
+        raise click.UsageError("--watch is for people; programs run the command again, or ask the HTTP API")
+    if every is not None and not watch:
+        raise click.UsageError("--every says how often --watch shows it; add --watch")
+
+    settings = options.road_settings(redis_url=redis_url, topic_prefix=topic_prefix, bootstrap=bootstrap)
+    with opened(settings) as client:
+        if is_rebuilt:
+            from services.state.write.rebuild import rebuild
+
+            click.echo(rebuild(settings, client), err=True)
+        queries = Queries(client, settings.topic_prefix)
+        if not watch:
+            _show(queries, job, as_json)
+            return
+        with suppress(KeyboardInterrupt):
+            while True:
+                _show(queries, job, as_json, clear=True)
+                time.sleep(every or EVERY_S)
+
+
+def _show(queries: "Queries", job: str | None, as_json: bool, *, clear: bool = False) -> None:
+    from services.state.read.tables import print_job, print_jobs, print_json
+
+    document = queries.job(job) if job else queries.jobs()
+    if clear:
+        click.clear()  # does nothing if the output is not a terminal
+    if as_json:
+        print_json(document)
+    elif isinstance(document, list):
+        print_jobs(document)
+    else:
+        print_job(document)
+
+
+@click.command("decisions")
+@click.argument("job")
+@click.option("--limit", type=click.IntRange(1, 500), default=10, show_default=True, help="How many, newest first.")
+@options.as_json
+@options.redis_url
+@options.prefix
+def decisions_command(job: str, limit: int, as_json: bool, redis_url: str | None, topic_prefix: str | None) -> None:
+    """Show a job's latest decisions and what became of them.
+
+    JOB is cluster/name. Beside what a policy decided it shows every act that no policy decided, such as units that follow hosts,
+    and what disturbed the job. Each says why, and how guardrails amended it.
+    """
+    from services.state.connection import opened
+    from services.state.read.decision_lines import in_order, print_decisions
+    from services.state.read.queries import Queries
+    from services.state.read.tables import print_json
+
+    settings = options.road_settings(redis_url=redis_url, topic_prefix=topic_prefix)
+    with opened(settings) as client:
+        queries = Queries(client, settings.topic_prefix)
+        entries = in_order(queries.decisions(job, limit), queries.own_acts(job, limit), queries.disturbances(job, limit), limit)
+        labels = queries.labels(job)
+    if as_json:
+        print_json(entries)
+    else:
+        print_decisions(job, entries, labels)

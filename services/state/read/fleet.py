@@ -1,0 +1,116 @@
+"""What the view holds about everything together: clusters, policies, the road itself. Pure."""
+
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from contracts import topics
+from contracts.messages import PolicyUsed
+from services.state.fleet_documents import ClusterOverview, Counts, PoliciesDocument, PolicyInUse, RoadDocument, StageDocument
+from services.state.record_documents import ClockDocument, HostsDocument, PolicyReleaseDocument
+
+Newest = tuple[int | None, int | None]
+"""Event time and broker's time of the newest record; None: there is none."""
+
+
+class DecidedBy(msgspec.Struct, frozen=True, kw_only=True):
+    """The part of a decision that says who made it, and when."""
+
+    job: str
+    policy: PolicyUsed
+    span_end_ms: int
+    closed_append_ms: int | None = None
+    appended_ms: int
+
+
+STAGES = (
+    ("engine", "clock", (topics.CLOCK,)),
+    ("monitor", "topology of jobs and hosts", (topics.JOB_TOPOLOGY, topics.CLUSTER_TOPOLOGY, topics.ENGINE_EVENTS)),
+    ("spark", "windows", (topics.SNAPSHOTS,)),
+    ("agent", "decisions", (topics.DECISIONS,)),
+    ("rescaler", "commands", (topics.RESCHEDULE_COMMANDS,)),
+    ("actuators", "outcomes and progress", (topics.RESCHEDULE_EVENTS,)),
+)
+"""Role, what it writes in words, and its topics, in the order in which a record meets them."""
+
+
+def cluster_overview(
+    cluster: str, hosts: HostsDocument | None, jobs: int, rent_per_day: float | None, release: PolicyReleaseDocument | None
+) -> ClusterOverview:
+    """Return a cluster in one line."""
+    return ClusterOverview(
+        cluster=cluster,
+        engine=hosts.engine.engine if hosts else None,
+        hosts=len(hosts.hosts) if hosts else None,
+        units=sum(len(host.units) or host.slots or 0 for host in hosts.hosts) if hosts else None,
+        jobs=jobs,
+        rent_per_day=rent_per_day,
+        policy=release.policy if release else None,
+    )
+
+
+def policies(latest: Iterable[DecidedBy], releases: Iterable[PolicyReleaseDocument]) -> PoliciesDocument:
+    """Return which policy made each job's latest decision."""
+    by_policy: dict[tuple[str, str], list[DecidedBy]] = {}
+    for decision in sorted(latest, key=lambda each: each.job):
+        by_policy.setdefault((decision.policy.name, decision.policy.sha256), []).append(decision)
+    in_use = []
+    for (name, sha256), decisions in sorted(by_policy.items()):
+        reasons = {each.job: each.policy.fallback_reason for each in decisions if each.policy.fallback_reason}
+        in_use.append(
+            PolicyInUse(
+                name=name,
+                sha256=sha256,
+                jobs=tuple(each.job for each in decisions),
+                stands_in=tuple(reasons),
+                fallback_reasons=tuple(sorted(set(reasons.values()))),
+            )
+        )
+    return PoliciesDocument(in_use=tuple(in_use), releases=tuple(releases))
+
+
+def road(
+    positions: Mapping[str, int],
+    newest: Mapping[str, Newest],
+    counts: Counts,
+    clocks: Mapping[str, ClockDocument],
+    freshness_ms: Iterable[int],
+) -> RoadDocument:
+    """Return the pipeline as the view sees it.
+
+    Args:
+        positions: next offset, by ``topic/partition``.
+        newest: of each role's records.
+        counts: as ``/counts`` has them.
+        clocks: by road.
+        freshness_ms: of the jobs' latest decisions.
+    """
+    records: Counter[str] = Counter()
+    for place, offset in positions.items():
+        records[place.rpartition("/")[0]] += offset
+    fresh = list(freshness_ms)
+    late = counts.get("late", 0)
+    return RoadDocument(
+        stages=tuple(
+            StageDocument(
+                role=role,
+                writes=writes,
+                records=sum(records[topic] for topic in written),
+                newest_ms=newest.get(role, (None, None))[0],
+                appended_ms=newest.get(role, (None, None))[1],
+            )
+            for role, writes, written in STAGES
+        ),
+        freshness_ms=round(statistics.median(fresh)) if fresh else None,
+        dead_letters=_group(counts, "dead_letters"),
+        unreadable_records=_group(counts, "unreadable"),
+        late_samples=late if isinstance(late, int) else 0,
+        clocks=dict(clocks),
+    )
+
+
+def _group(counts: Counts, name: str) -> dict[str, int]:
+    found = counts.get(name, {})
+    return found if isinstance(found, dict) else {}

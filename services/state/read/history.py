@@ -1,0 +1,100 @@
+"""A job's last minutes as columns, made of its windows, decisions and commands. Pure."""
+
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Sequence
+from typing import Literal
+
+import msgspec
+from msgspec import UnsetType
+
+from contracts.minute_figures import JobMinute
+from contracts.rent import DAY_S
+from services.state.documents import DecisionMark, HistoryDocument
+from services.state.record_documents import CommandDocument, WindowDocument
+
+
+class MarkedTask(msgspec.Struct, frozen=True):
+    """The part of a task's decision that a mark needs."""
+
+    task: str
+    current: int
+    desired: int
+
+
+class MarkedDecision(msgspec.Struct, frozen=True):
+    """The part of a decision that a mark needs."""
+
+    decision_id: str
+    span_end_ms: int
+    action: Literal["act", "hold"]
+    reason: str
+    tasks: tuple[MarkedTask, ...]
+
+
+def history(
+    job: str,
+    windows: Iterable[WindowDocument],
+    decisions: Iterable[tuple[MarkedDecision, str | None]],
+    commands: Sequence[CommandDocument],
+    rent_per_day: float | None,
+    *,
+    fixed: Collection[str],
+    unreadable: tuple[str, ...] | UnsetType,
+) -> HistoryDocument:
+    """Return the columns.
+
+    Args:
+        windows: one a minute, oldest first.
+        decisions: each with the status of its last outcome, oldest first.
+        commands: with their progress, oldest first; those that were carried out say what the job paid from then on.
+        rent_per_day: what the job pays now, in dollars.
+        fixed: tasks that are never scaled; marks leave them out, as sizes do.
+        unreadable: names of what could not be read.
+    """
+    seen = list(windows)
+    minutes = [window.minute or JobMinute() for window in seen]
+    began_ms = seen[0].window_end_ms if seen else 0
+    return HistoryDocument(
+        job=job,
+        window_end_ms=tuple(window.window_end_ms for window in seen),
+        load_records_per_minute=tuple(window.load_records_per_minute for window in seen),
+        parallelism=tuple(minute.parallelism for minute in minutes),
+        utilisation=tuple(minute.utilisation for minute in minutes),
+        backlog_records=tuple(minute.backlog for minute in minutes),
+        latency_ms=tuple(minute.latency_ms for minute in minutes),
+        rent_per_day=_rents([window.window_end_ms for window in seen], commands, rent_per_day),
+        decisions=tuple(_mark(decision, outcome, fixed) for decision, outcome in decisions if decision.span_end_ms >= began_ms),
+        unreadable=unreadable,
+    )
+
+
+def _mark(decision: MarkedDecision, outcome: str | None, fixed: Collection[str]) -> DecisionMark:
+    tasks = [task for task in decision.tasks if task.task not in fixed]
+    return DecisionMark(
+        decision_id=decision.decision_id,
+        at_ms=decision.span_end_ms,
+        action=decision.action,
+        outcome=outcome,
+        before=sum(task.current for task in tasks),
+        after=sum(task.desired for task in tasks),
+        reason=decision.reason,
+    )
+
+
+def _rents(ends_ms: Sequence[int], commands: Sequence[CommandDocument], now: float | None) -> tuple[float | None, ...]:
+    """Return dollars a day at each minute: what the last placement before it cost; without any, what the job costs now."""
+    steps: list[tuple[int, float]] = []
+    before: float | None = None
+    for command in commands:
+        applied_ms = next((each.at_ms for each in command.progress if each.status == "applied"), None)
+        if command.advice or command.action != "commit" or command.placement is None or applied_ms is None:
+            continue
+        if not steps and command.placement.rent_before_per_s is not None:
+            before = command.placement.rent_before_per_s * DAY_S
+        steps.append((applied_ms, command.placement.rent_per_s * DAY_S))
+    if not steps:
+        return (now,) * len(ends_ms)
+    steps.sort()
+    times = [at_ms for at_ms, _ in steps]
+    found = (bisect_right(times, end_ms) for end_ms in ends_ms)
+    return tuple(round(steps[at - 1][1], 6) if at else before for at in found)

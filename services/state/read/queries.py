@@ -1,0 +1,8 @@
+"""All queries on the view: they return the documents that the HTTP API answers with and the commands print. Writes nothing."""
+
+from services.state.read.fleet_queries import FleetQueries
+from services.state.read.job_queries import JobQueries
+
+
+class Queries(JobQueries, FleetQueries):
+    """Queries on the view of one road."""

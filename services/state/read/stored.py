@@ -1,0 +1,89 @@
+"""Decodes the documents that lie in Redis, and notes those that cannot be read instead of failing the whole answer."""
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from contracts.errors import SurescaleError
+from services.state.packing import unpack
+
+D = TypeVar("D", bound=msgspec.Struct)
+T = TypeVar("T")
+
+
+class UnreadableView(SurescaleError):
+    """The view holds a document that this version cannot read: another version wrote it."""
+
+    def __init__(self, problem: Exception) -> None:
+        super().__init__(f"another version wrote the view ({problem}); rebuild it with `surescale state --rebuild`")
+
+
+class _Stored(msgspec.Struct, frozen=True):
+    """A document as it lies in Redis."""
+
+    appended_ms: int
+    record: msgspec.Raw
+
+
+class Documents:
+    """Decodes documents for one answer and keeps the names of those that it could not read."""
+
+    def __init__(self) -> None:
+        self._unreadable: dict[str, None] = {}
+
+    @property
+    def unreadable(self) -> tuple[str, ...] | UnsetType:
+        """Return the names, in the order in which they were met; unset if everything was readable."""
+        return tuple(self._unreadable) or UNSET
+
+    def one(self, name: str, body: str | None, kind: type[D]) -> D | None:
+        """Return a document, None if there is none or it cannot be read."""
+        if body is None:
+            return None
+        try:
+            return decoded(body, kind)
+        except UnreadableView:
+            self._unreadable[name] = None
+            return None
+
+    def part(self, name: str, body: str | None, kind: type[T]) -> T | None:
+        """Return a document's record or some of its fields, None if there is none or it cannot be read."""
+        if body is None:
+            return None
+        try:
+            return record_of(body, kind)
+        except UnreadableView:
+            self._unreadable[name] = None
+            return None
+
+    def each(self, name: str, bodies: Iterable[str | None], kind: type[D]) -> tuple[D, ...]:
+        """Return the documents that can be read."""
+        return tuple(found for body in bodies if (found := self.one(name, body, kind)) is not None)
+
+
+def decoded(body: str, kind: type[D]) -> D:
+    """Return a document of the view: the record's fields, and the broker's append time beside them.
+
+    Raises:
+        UnreadableView: it does not parse or validate.
+    """
+    try:
+        stored = msgspec.json.decode(unpack(body), type=_Stored)
+        record = msgspec.json.decode(stored.record, type=dict[str, object])
+        return msgspec.convert({**record, "appended_ms": stored.appended_ms}, kind)
+    except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
+        raise UnreadableView(error) from None
+
+
+def record_of(body: str, kind: type[T]) -> T:
+    """Return only the record of a document.
+
+    Raises:
+        UnreadableView: it does not parse or validate.
+    """
+    try:
+        return msgspec.json.decode(msgspec.json.decode(unpack(body), type=_Stored).record, type=kind)
+    except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
+        raise UnreadableView(error) from None

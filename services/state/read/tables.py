@@ -1,0 +1,213 @@
+"""Prints the view's documents: as tables and lines for people, as JSON for programs. Reads nothing itself."""
+
+import json
+from collections.abc import Iterable, Sequence
+
+import msgspec
+from msgspec import UnsetType
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from contracts.messages import TaskSpec
+from contracts.minute_figures import JobMinute
+from contracts.modes import ModeInForce
+from runtime import terminal
+from runtime.instants import to_the_minute, to_the_second
+from runtime.terminal import Column, fitting, plain
+from services.state.documents import JobDocument, JobOverview, JobRent
+from services.state.read.decision_lines import amended, progress_line
+from services.state.record_documents import GateDocument, TopologyDocument, WindowDocument
+
+_GOOD_WHEN_TRUE = ("Available", "Balanced", "Owned")  # conditions that are good when they hold; all others are bad
+_NOW_STYLE = {"fine": "green", "ended": "dim", "down": "bold red", "overloaded": "bold red"}  # all others: yellow
+
+
+def print_json(document: msgspec.Struct | Sequence[msgspec.Struct]) -> None:
+    """Print a document for programs."""
+    print(json.dumps(msgspec.to_builtins(document), indent=2))
+
+
+def print_jobs(jobs: Sequence[JobOverview]) -> None:
+    """Print one line per job. Where it does not fit, columns are left out; no name and no figure is cut."""
+    console = terminal.console()
+    if not jobs:
+        console.print("No job is known yet: no topology, window or decision has arrived.")
+        return
+    columns = (
+        Column("JOB", [job.job for job in jobs]),
+        Column("NOW", [_now(job.status, job.silent_minutes) for job in jobs]),
+        Column("MODE", [job.mode for job in jobs], rank=2),
+        Column("SIZE", [str(job.parallelism) for job in jobs], right=True, rank=1),
+        Column("LOAD/min", [_number(job.load_records_per_minute) for job in jobs], right=True, rank=1),
+        Column("BUSY", [_percent(job.utilisation) for job in jobs], right=True, rank=1),
+        Column("BACKLOG", [_number(job.backlog_records) for job in jobs], right=True, rank=2),
+        Column("LATENCY", [_seconds(job.latency_ms) for job in jobs], right=True, rank=3),
+        Column("LAST DECISION", [_last(job) for job in jobs], rank=1),
+        Column("GATE", [_gate(job.gate_phase, job.wake_up_ms) for job in jobs], rank=4),
+        Column("$/DAY", [_number(job.rent_per_day) for job in jobs], right=True, rank=6),
+        Column("COMPLETE", [_percent(job.completeness) for job in jobs], right=True, rank=7),
+    )
+    console.print(fitting(columns, console.width))
+    ends = [job.window_end_ms for job in jobs if job.window_end_ms is not None]
+    if ends:
+        console.print(f"figures of the minute up to {to_the_minute(max(ends))} UTC; `surescale state JOB` shows one job")
+    for job in jobs:
+        _print_unreadable(console, job.unreadable, job.job)
+
+
+def print_job(job: JobDocument) -> None:
+    """Print one job: facts, conditions, tasks, latest decision."""
+    console = terminal.console()
+    facts = Table.grid(padding=(0, 2))
+    for name, line in _facts(job):
+        facts.add_row(name, plain(line))
+    console.print(plain(job.job, "bold"), facts, sep="\n")
+    if job.gate and job.gate.conditions:
+        generation, seen = _word(job.gate.desired_generation), _word(job.gate.observed_generation)
+        console.print(f"conditions at generation {generation}, observed {seen}", markup=False)
+        console.print(_conditions(job.gate, console.width))
+    if job.topology:
+        console.print(_tasks(job.topology, job, console.width))
+    if job.decision:
+        console.print(plain(f"{job.decision.action}: {job.decision.reason}"))
+    _print_unreadable(console, job.unreadable, job.job)
+
+
+def _print_unreadable(console: Console, parts: Sequence[str] | UnsetType, of: str) -> None:
+    if parts:
+        line = f"{of}: {', '.join(parts)} cannot be read and is left out; `surescale state --rebuild` builds the view again"
+        console.print(plain(line))
+
+
+def _facts(job: JobDocument) -> Iterable[tuple[str, str]]:
+    topology, gate = job.topology, job.gate
+    state = _word(topology.state if topology else None)
+    named = f"submission {topology.epoch}" if topology and topology.epoch else ""
+    yield "now", _now(job.status, job.silent_minutes).plain
+    yield "state", f"{state}, {named or f'generation {_word(topology.generation if topology else None)}'}"
+    yield "mode", _mode(job)
+    yield "window", _window_line(job.window)
+    if job.window and job.window.minute:
+        yield "health", _health_line(job, job.window.minute)
+    yield "gate", _gate(gate.phase, gate.wake_up_ms, gate.pending_reason) if gate else _gate(None, None)
+    if gate and gate.step:
+        yield "rescale", gate.step + (f", learners were given up: {gate.given_up}" if gate.given_up else "")
+    if gate and gate.standbys:
+        yield "standbys", "; ".join(f"unit {each.unit} on {', '.join(each.hosts)}" for each in gate.standbys)
+    yield "command", progress_line(job.command) or "-"
+    if job.rent:
+        yield "rent", _rent_line(job.rent)
+
+
+def _mode(job: JobDocument) -> str:
+    if job.settings and job.mode_set_by == "settings":
+        return f"{job.mode}, settings version {job.settings.version}"
+    return str(ModeInForce(job.mode, job.mode_set_by))
+
+
+def _conditions(gate: GateDocument, width: int) -> Table:
+    """Return how the job is, as in a Kubernetes status."""
+    every = gate.conditions
+    styles = ["" if each.status == (each.type in _GOOD_WHEN_TRUE) else "yellow" for each in every]
+    columns = (
+        Column("condition", [each.type for each in every], rank=1),
+        Column("status", [Text(str(each.status), style=style) for each, style in zip(every, styles, strict=True)], rank=1),
+        Column("reason", [each.reason for each in every], rank=4),
+        Column("since", [_minute(each.last_transition_ms) for each in every], rank=3),
+        Column("message", [each.message for each in every]),
+    )
+    return fitting(columns, width)
+
+
+def _tasks(topology: TopologyDocument, job: JobDocument, width: int) -> Table:
+    """Return the tasks that can be scaled, by the names that people know them by, with their newest minute."""
+    wanted = {task.task: task for task in job.decision.tasks} if job.decision else {}
+    minutes = {minute.task: minute for minute in job.minute_by_task}
+    labels = {task.task: task.label or task.task for task in topology.tasks}
+    tasks = [task for task in topology.tasks if task.scalable]
+    last = [wanted.get(task.task) for task in tasks]
+    minute = [minutes.get(task.task) for task in tasks]
+    columns = (
+        Column("task", [labels[task.task] for task in tasks]),
+        Column("now", [_running(task) for task in tasks], right=True, rank=1),
+        Column("desired", [_word(each.desired if each else None) for each in last], right=True, rank=1),
+        Column("least", [_word(each.floor or None if each else None) for each in last], right=True, rank=2),
+        Column("busy", [_percent(each.utilisation if each else None) for each in minute], right=True, rank=1),
+        Column("waiting", [_number(each.backlog if each else None) for each in minute], right=True, rank=2),
+        Column("at most", [str(task.max_parallelism) for task in tasks], right=True, rank=3),
+        Column("amended", [amended(each.amendments) if each else "" for each in last], rank=4),
+        Column("kind", ["stateful" if task.stateful else "-" for task in tasks], rank=5),
+        Column("upstream", [", ".join(labels.get(each, each) for each in task.upstream) for task in tasks], rank=7),
+        Column("configured", [_word(task.configured_parallelism) for task in tasks], right=True, rank=6),
+    )
+    return fitting(columns, width)
+
+
+def _running(task: TaskSpec) -> str:
+    """Return what runs, and of how many if slots are missing."""
+    short = task.required is not None and task.parallelism < task.required
+    return f"{task.parallelism} of {task.required}" if short else str(task.parallelism)
+
+
+def _window_line(window: WindowDocument | None) -> str:
+    if window is None:
+        return "none yet"
+    return (
+        f"{window.minutes_known} of {window.window_minutes} minutes up to {_minute(window.window_end_ms)}, "
+        f"{_percent(window.completeness)} complete, {_number(window.load_records_per_minute)} records/min"
+    )
+
+
+def _health_line(job: JobDocument, minute: JobMinute) -> str:
+    tasks = [each for each in job.minute_by_task if each.utilisation is not None]
+    busiest = max(tasks, key=lambda each: each.utilisation or 0.0).task if tasks else None
+    labels = {task.task: task.label for task in job.topology.tasks if task.label} if job.topology else {}
+    named = f"busiest task {labels.get(busiest, busiest)}" if busiest else "busiest task"
+    down = "" if minute.ran is None else f"ran {_percent(minute.ran)} of the minute, "
+    waits = f"{_number(minute.backlog)} records waiting, latency {_seconds(minute.latency_ms)}"
+    return f"{named} {_percent(minute.utilisation)}, {down}{waits}"
+
+
+def _rent_line(rent: JobRent) -> str:
+    line = f"${rent.per_day:.2f} a day for {', '.join(rent.hosts) or 'no host'}"
+    saved, default = rent.saved_round_robin_per_day, rent.saved_default_per_day
+    if saved is None or default is None:
+        return line
+    return f"{line}; by {rent.algorithm}, ${saved:.2f} less than round robin, ${default:.2f} less than Flink's default"
+
+
+def _now(now: str | None, silent_minutes: int | None) -> Text:
+    shown = f"silent {silent_minutes} min" if now == "silent" else now or "-"
+    return plain(shown, _NOW_STYLE.get(now or "", "yellow"))
+
+
+def _last(job: JobOverview) -> str:
+    return "-" if job.decided_ms is None else f"{to_the_minute(job.decided_ms)[-5:]} {job.came}"
+
+
+def _gate(phase: str | None, wake_up_ms: int | None, reason: str | None = None) -> str:
+    words = [_word(phase), *([f"({reason})"] if reason else [])]
+    if wake_up_ms is not None:
+        words.append(f"until {_minute(wake_up_ms)}")
+    return " ".join(words)
+
+
+def _minute(at_ms: int | None) -> str:
+    return "-" if at_ms is None else to_the_second(at_ms)
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.0f}"
+
+
+def _seconds(value: float | None) -> str:
+    return "-" if value is None else f"{value / 1000.0:,.1f} s"
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{share:.0%}"
+
+
+def _word(value: object) -> str:
+    return "-" if value is None else str(value)

@@ -1,0 +1,113 @@
+"""What every query on the view needs: jobs and clusters by name, newest documents, pages. Writes nothing."""
+
+import difflib
+from collections.abc import Iterable, Iterator, Sequence
+
+import redis
+
+from contracts.errors import SurescaleError
+from contracts.ids import cluster_of
+from services.state import keys
+from services.state.connection import as_text
+from services.state.keys import Keys
+from services.state.read.overviews import in_parts
+
+NEAR_MAX = 3
+
+
+class NotFound(SurescaleError):
+    """The view holds nothing of that name; ``near`` lists similar names, or else the first few."""
+
+    def __init__(self, what: str, name: str, near: Iterable[str] = ()) -> None:
+        self.near = tuple(near)
+        hint = f"; known: {', '.join(self.near)}" if self.near else ""
+        super().__init__(f"no {what} {name!r} is known{hint}")
+
+
+class StaleCursor(SurescaleError):
+    """A page was to begin after something that is no longer in the view."""
+
+    def __init__(self, cursor: str) -> None:
+        super().__init__(f"cursor: {cursor!r} is not in the view, or no longer; ask again without it")
+
+
+class View:
+    """Reads the view of one road.
+
+    Every method raises redis.RedisError when Redis is away. An answer about several documents leaves out those that cannot be
+    read and names them; a question for one raises UnreadableView.
+    """
+
+    def __init__(self, client: redis.Redis, prefix: str) -> None:
+        self._client, self._key = as_text(client), Keys(prefix)
+
+    def job_ids(self) -> list[str]:
+        """Return the ids of all jobs that any topic has named."""
+        return sorted(self._client.smembers(self._key(keys.JOBS)))
+
+    def _clusters(self) -> list[str]:
+        return sorted(self._client.smembers(self._key(keys.CLUSTERS)))
+
+    def _jobs_of(self, cluster: str) -> list[str]:
+        return [job for job in self.job_ids() if cluster_of(job) == cluster]
+
+    def _require_job(self, job: str) -> None:
+        if not self._client.sismember(self._key(keys.JOBS), job):
+            raise NotFound("job", job, near(job, self.job_ids()))
+
+    def _require_cluster(self, cluster: str) -> None:
+        clusters = self._clusters()
+        if cluster not in clusters:
+            raise NotFound("cluster", cluster, near(cluster, clusters))
+
+    def _fields_of(self, jobs: Sequence[str], *fields: str) -> Iterator[tuple[str, list[str | None]]]:
+        """Yield each job with fields of its hash, read for many jobs in one round trip."""
+        for few in in_parts(jobs):
+            with self._client.pipeline(transaction=False) as pipe:
+                for job in few:
+                    pipe.hmget(self._key(keys.job(job)), fields)
+                answers: list[list[str | None]] = pipe.execute()
+            yield from zip(few, answers, strict=True)
+
+    def _newest_of_each(self, timeline: str) -> Iterator[tuple[str, str]]:
+        """Yield the newest document of each job that has one, read for many jobs in one round trip."""
+        for few in in_parts(self.job_ids()):
+            with self._client.pipeline(transaction=False) as pipe:
+                for job in few:
+                    pipe.zrevrange(self._key(keys.timeline(timeline, job)), 0, 0)
+                ids: list[list[str]] = pipe.execute()
+                for job, newest in zip(few, ids, strict=True):
+                    pipe.hget(self._key(keys.bodies(timeline, job)), newest[0] if newest else "")
+                bodies: list[str | None] = pipe.execute()
+            yield from ((job, body) for job, body in zip(few, bodies, strict=True) if body is not None)
+
+    def _newest(self, timeline: str, job: str) -> str | None:
+        ids = self._client.zrevrange(self._key(keys.timeline(timeline, job)), 0, 0)
+        return self._body(timeline, job, ids[0]) if ids else None
+
+    def _latest(self, timeline: str, owner: str, limit: int) -> list[str | None]:
+        ids = self._client.zrevrange(self._key(keys.timeline(timeline, owner)), 0, limit - 1)
+        return self._bodies(timeline, owner, ids)
+
+    def _body(self, timeline: str, job: str, of: str) -> str | None:
+        return self._client.hget(self._key(keys.bodies(timeline, job)), of)
+
+    def _bodies(self, timeline: str, owner: str, ids: Sequence[str]) -> list[str | None]:
+        return self._client.hmget(self._key(keys.bodies(timeline, owner)), ids) if ids else []
+
+    def _page(self, timeline: str, job: str, after: str, limit: int) -> list[str]:
+        """Return the newest identities of a timeline, or those before the one named ``after``."""
+        key = self._key(keys.timeline(timeline, job))
+        begin = 0
+        if after:
+            rank = self._client.zrevrank(key, after)
+            if rank is None:
+                raise StaleCursor(after)
+            begin = rank + 1
+        return self._client.zrevrange(key, begin, begin + limit - 1)
+
+
+def near(name: str, known: Iterable[str]) -> list[str]:
+    """Return names like one, or else the first few there are."""
+    names = list(known)
+    return difflib.get_close_matches(name, names, n=NEAR_MAX, cutoff=0.4) or names[:NEAR_MAX]

@@ -1,0 +1,341 @@
+"""Projects one record of Kafka onto operations on the view. Pure: the same record gives the same operations.
+
+A document in the view is ``{"appended_ms": broker's time, "record": the record}``. A window's record is its summary, and the
+rescaler's memory of a job is a summary too.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import msgspec
+from msgspec.structs import replace
+
+from contracts import topics
+from contracts.commands import Balance, Drift, EventRecord, Outcome, RescheduleCommand
+from contracts.errors import RecordRejected
+from contracts.ids import cluster_of, split_job
+from contracts.job_settings import JobSettings
+from contracts.messages import (
+    ClockSegment,
+    ClusterTopology,
+    DeadLetter,
+    Decision,
+    EngineEvent,
+    JobTopology,
+    PolicyRelease,
+    TaskDecision,
+)
+from contracts.rescaler_state import BALANCE, PLACEMENT, BalanceMemory, ClusterMemory, JobSummary, RescalerRecord
+from contracts.summaries import WindowSummary, decode_summary, summary_of
+from contracts.windows import decode_window
+from contracts.wire import decode, encode
+from services.state import keys
+from services.state.record_documents import ConditionDocument, GateSummary, NewestMinute, StandbysDocument
+from services.state.write.operations import AddMember, DropField, Operation, Remember, SetField
+
+WINDOWS_KEPT = 240
+DECISIONS_KEPT = 500
+# Per task, those with the highest weight: all of them may take 100 KB per decision, and Kafka keeps them. Acts are few.
+LOOKED_AT_SHOWN = {"act": 16, "hold": 3}
+EVENTS_KEPT = 500
+DEAD_LETTERS_KEPT = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record of Kafka, under the name of its topic without prefix; ``summary`` is a window's header."""
+
+    topic: str
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    appended_ms: int
+    summary: bytes | None = None
+
+
+def project(record: Record) -> tuple[Operation, ...]:
+    """Return what a record changes in the view; nothing for topics that are left out of the view.
+
+    Raises:
+        RecordRejected: the record does not parse or validate.
+    """
+    projection = _PROJECTIONS.get(record.topic)
+    return projection(record) if projection else ()
+
+
+def _document(record: Record, content: msgspec.Struct) -> bytes:
+    """Return the document of a parsed record: only fields that this version knows and has checked."""
+    return _wrapped(record, encode(content))
+
+
+def _wrapped(record: Record, content: bytes) -> bytes:
+    return b'{"appended_ms":%d,"record":%b}' % (record.appended_ms, content)
+
+
+def _key(record: Record) -> str:
+    try:
+        return (record.key or b"").decode()
+    except UnicodeDecodeError:
+        raise RecordRejected("invalid_field", "key", "the record's key is not UTF-8") from None
+
+
+def _job_index(job: str) -> tuple[Operation, ...]:
+    return AddMember(keys.JOBS, job), AddMember(keys.CLUSTERS, cluster_of(job))
+
+
+# --- the state of jobs and clusters: the last record wins; for settings, the highest version -----------------------------------
+
+
+def _job_topology(record: Record) -> tuple[Operation, ...]:
+    if record.value is None:
+        return (DropField(keys.job(_key(record)), "topology"),)
+    topology = decode(record.value, JobTopology)
+    return *_job_index(topology.job), SetField(keys.job(topology.job), "topology", _document(record, topology))
+
+
+def _job_settings(record: Record) -> tuple[Operation, ...]:
+    if record.value is None:
+        return (DropField(keys.job(_key(record)), "settings"),)
+    settings = decode(record.value, JobSettings)
+    return *_job_index(settings.job), SetField(keys.job(settings.job), "settings", _document(record, settings), settings.version)
+
+
+def _cluster_topology(record: Record) -> tuple[Operation, ...]:
+    if record.value is None:
+        return (DropField(keys.cluster(_key(record)), "topology"),)
+    hosts = decode(record.value, ClusterTopology)
+    return AddMember(keys.CLUSTERS, hosts.cluster), SetField(keys.cluster(hosts.cluster), "topology", _document(record, hosts))
+
+
+def _policy_release(record: Record) -> tuple[Operation, ...]:
+    release = decode(record.value, PolicyRelease)
+    field = SetField(keys.cluster(release.cluster), "policy_release", _document(record, release))
+    return AddMember(keys.CLUSTERS, release.cluster), field
+
+
+def _clock(record: Record) -> tuple[Operation, ...]:
+    if record.value is None:
+        return (DropField(keys.CLOCKS, _key(record)),)
+    segment = decode(record.value, ClockSegment)
+    return (SetField(keys.CLOCKS, segment.road, _document(record, segment)),)
+
+
+def _rescaler_state(record: Record) -> tuple[Operation, ...]:
+    if record.value is None:
+        cluster, _, rest = _key(record).partition("/")
+        kind, _, of = rest.partition("/")
+        if kind == "job":
+            return DropField(keys.job(of), "gate"), DropField(keys.job(of), "mappings")
+        return (DropField(keys.cluster(cluster), of),) if kind == "cluster" and of in _CLUSTER_MEMORIES else ()
+    memory = decode(record.value, RescalerRecord)
+    if memory.kind == "cluster":
+        return _cluster_memory(record, memory)
+    if memory.kind == "request" or memory.summary is msgspec.UNSET:
+        return ()  # the outcome of a request shows what became of it
+    split_job(memory.id)
+    gate = _gate_summary(memory.at_ms, memory.summary)
+    mappings = msgspec.json.encode(memory.summary.mappings, order="sorted")
+    return (
+        *_job_index(memory.id),
+        SetField(keys.job(memory.id), "gate", _document(record, gate)),
+        SetField(keys.job(memory.id), "mappings", _wrapped(record, mappings)),
+    )
+
+
+def _cluster_memory(record: Record, memory: RescalerRecord) -> tuple[Operation, ...]:
+    kind = _CLUSTER_MEMORIES.get(memory.id)
+    if kind is None:
+        return ()
+    body = decode(bytes(memory.body), kind)
+    return (SetField(keys.cluster(memory.cluster), memory.id, _document(record, body)),)
+
+
+_CLUSTER_MEMORIES: dict[str, type[ClusterMemory | BalanceMemory]] = {PLACEMENT: ClusterMemory, BALANCE: BalanceMemory}
+
+
+def _gate_summary(at_ms: int, summary: JobSummary) -> GateSummary:
+    """Return what the view shows of a job's control; mappings have a field of their own."""
+    pending, underway = summary.pending, summary.underway
+    is_rescale = underway is not None and underway.step is not None
+    return GateSummary(
+        applied_generation=summary.applied_generation,
+        at_ms=at_ms,
+        conditions=msgspec.convert(summary.conditions, tuple[ConditionDocument, ...], from_attributes=True),
+        desired_generation=summary.desired_generation,
+        failures=summary.failures,
+        given_up=underway.given_up if underway and is_rescale else None,
+        mode=summary.mode,
+        observed_generation=summary.observed_generation,
+        outstanding_command_id=underway.command_id if underway else None,
+        pending_decision_id=pending.decision_id if pending else None,
+        pending_reason=pending.reason if pending else None,
+        phase=summary.phase,
+        standbys=msgspec.convert(summary.standbys, tuple[StandbysDocument, ...], from_attributes=True),
+        step=underway.step if underway else None,
+        wake_up_ms=summary.wake_at_ms if pending is None or pending.until_ms is None else pending.until_ms,
+    )
+
+
+# --- what happened: timelines by identity ------------------------------------------------------------------------------------
+
+
+def _window(record: Record) -> tuple[Operation, ...]:
+    job, summary = _summary_beside(record) or _summed_up(record)
+    remembered = Remember(
+        "windows",
+        job,
+        summary.window_id,
+        summary.window_end_ms,
+        _document(record, replace(summary, minute_by_task=msgspec.UNSET)),
+        WINDOWS_KEPT,
+        "windows",
+        adds=(("metrics", summary.samples), ("late", summary.late), ("duplicates.metrics", summary.duplicates)),
+    )
+    if summary.minute_by_task is msgspec.UNSET:
+        return *_job_index(job), remembered
+    newest = NewestMinute(version=summary.window_end_ms, tasks=summary.minute_by_task)
+    # A window that is delivered again must not take the place of a newer one.
+    by_task = SetField(keys.job(job), "minute", _document(record, newest), newest.version)
+    return *_job_index(job), remembered, by_task
+
+
+def _summary_beside(record: Record) -> tuple[str, WindowSummary] | None:
+    """Return the job and the header's summary; None if there is no header that this version can read."""
+    if record.summary is None:
+        return None
+    job = _key(record)
+    split_job(job)
+    try:
+        return job, decode_summary(record.summary)
+    except RecordRejected:
+        return None
+
+
+def _summed_up(record: Record) -> tuple[str, WindowSummary]:
+    window = decode_window(record.value)
+    return window.job, summary_of(window)
+
+
+def _decision(record: Record) -> tuple[Operation, ...]:
+    decision = decode(record.value, Decision)
+    remembered = Remember(
+        "decisions",
+        decision.job,
+        decision.decision_id,
+        decision.span_end_ms,
+        _document(record, _trimmed(decision)),
+        DECISIONS_KEPT,
+        f"decisions.{decision.action}",
+    )
+    return *_job_index(decision.job), remembered
+
+
+def _trimmed(decision: Decision) -> Decision:
+    """Keep only the snapshots with the highest weight that each task looked at, in their order."""
+    most = LOOKED_AT_SHOWN[decision.action]
+    return replace(decision, tasks=tuple(_heaviest_only(task, most) for task in decision.tasks))
+
+
+def _heaviest_only(task: TaskDecision, most: int) -> TaskDecision:
+    weights = [looked_at.weight for looked_at in task.looked_at]
+    if len(weights) <= most:
+        return task
+    shown = sorted(range(len(weights)), key=weights.__getitem__, reverse=True)[:most]
+    return replace(task, looked_at=tuple(task.looked_at[index] for index in sorted(shown)))
+
+
+def _command(record: Record) -> tuple[Operation, ...]:
+    command = decode(record.value, RescheduleCommand)
+    remembered = Remember(
+        "commands",
+        command.job,
+        command.command_id,
+        command.issued_at_ms,
+        _document(record, command),
+        DECISIONS_KEPT,
+        "commands",
+    )
+    return *_job_index(command.job), remembered
+
+
+def _event(record: Record) -> tuple[Operation, ...]:
+    event = decode(record.value, EventRecord)
+    if isinstance(event, Drift):
+        return ()  # the view shows it as the job's condition Owned
+    if isinstance(event, Balance):
+        identity = f"{event.generation}/{event.sequence}"
+        kept = (
+            "balances",
+            event.cluster,
+            identity,
+            event.at_ms,
+            _document(record, event),
+            EVENTS_KEPT,
+            f"balances.{event.status}",
+        )
+        return AddMember(keys.CLUSTERS, event.cluster), Remember(*kept)
+    if isinstance(event, Outcome):
+        remembered = Remember(
+            "outcomes",
+            event.job,
+            event.decision_id,
+            event.span_end_ms,
+            _document(record, event),
+            DECISIONS_KEPT,
+            f"outcomes.{event.status}",
+            latest_wins=True,  # a decision is counted once, by its last outcome
+        )
+    else:
+        remembered = Remember(
+            "progress",
+            event.job,
+            f"{event.command_id}/{event.status}",
+            event.at_ms,
+            _document(record, event),
+            4 * DECISIONS_KEPT,
+            f"progress.{event.status}",
+            latest_wins=event.status == "warming",  # reported repeatedly, as the lag shrinks
+        )
+    return *_job_index(event.job), remembered
+
+
+def _engine_event(record: Record) -> tuple[Operation, ...]:
+    event = decode(record.value, EngineEvent)
+    remembered = Remember(
+        "events", event.cluster, event.identity, event.at_ms, _document(record, event), EVENTS_KEPT, f"events.{event.kind}"
+    )
+    return AddMember(keys.CLUSTERS, event.cluster), remembered
+
+
+def _dead_letter(record: Record) -> tuple[Operation, ...]:
+    letter = decode(record.value, DeadLetter)
+    remembered = Remember(
+        "dead-letters",
+        str(record.partition),
+        f"{letter.topic}/{letter.partition}/{letter.offset}",
+        record.appended_ms,
+        _document(record, letter),
+        DEAD_LETTERS_KEPT,
+        f"dead_letters.{letter.reason}",
+    )
+    return (remembered,)
+
+
+_PROJECTIONS: dict[str, Callable[[Record], tuple[Operation, ...]]] = {
+    topics.SNAPSHOTS: _window,
+    topics.JOB_TOPOLOGY: _job_topology,
+    topics.CLUSTER_TOPOLOGY: _cluster_topology,
+    topics.ENGINE_EVENTS: _engine_event,
+    topics.JOB_SETTINGS: _job_settings,
+    topics.POLICY_RELEASES: _policy_release,
+    topics.CLOCK: _clock,
+    topics.DECISIONS: _decision,
+    topics.RESCHEDULE_COMMANDS: _command,
+    topics.RESCHEDULE_EVENTS: _event,
+    topics.RESCALER_STATE: _rescaler_state,
+    topics.DEAD_LETTERS: _dead_letter,
+}
+
+PROJECTED = tuple(_PROJECTIONS)
+"""Topics that feed the view: all but ``task-metrics``, whose samples are counted in the windows."""

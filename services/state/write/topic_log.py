@@ -1,0 +1,147 @@
+"""Reads the view's topics from given offsets on: committed records only, and no consumer group."""
+
+import time
+from typing import Literal
+
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
+
+from contracts.settings import RoadSettings
+from contracts.summaries import SUMMARY_HEADER
+from contracts.topics import STATE_GROUP, TopicNames
+from runtime.held_back import HeldBack
+from runtime.kafka import METADATA_TIMEOUT_S, admin_client, batch, committed_offsets, consumer
+from runtime.kafka_errors import is_end
+from services.state.write.projections import PROJECTED, Record
+from services.state.write.view_store import Positions
+
+BATCH_RECORDS = 1000
+LOOK_FOR_PARTITIONS_EVERY_S = 60.0  # partitions are added seldom, and never by us
+BUFFER_KIB = 32 * 1024
+# A full buffer has room again as soon as a batch is read. By default librdkafka would recheck only once a second.
+_LOOK_FOR_ROOM_MS = 10
+
+
+class TopicLog:
+    """The records of all topics that feed the view."""
+
+    def __init__(self, settings: RoadSettings, held_back: HeldBack) -> None:
+        """Connect; ``held_back`` watches what may not be read yet.
+
+        Raises:
+            KafkaException: a topic does not exist, or the broker does not answer.
+        """
+        self._names = TopicNames(settings.topic_prefix)
+        self._bare = {self._names(name): name for name in PROJECTED}
+        self._settings = settings
+        self._client = consumer(
+            settings,
+            STATE_GROUP,
+            **{
+                "enable.partition.eof": True,
+                "queued.max.messages.kbytes": BUFFER_KIB,
+                "fetch.queue.backoff.ms": _LOOK_FOR_ROOM_MS,
+                **held_back.options(),
+            },
+        )
+        try:
+            self._partitions = self._all_partitions()
+        except KafkaException:
+            self._client.close()
+            raise
+        self._at_end: set[tuple[str, int]] = set()
+        self._looked_s = time.monotonic()  # for partitions
+
+    @property
+    def at_end(self) -> bool:
+        """Say whether everything committed has been read, as of the broker's last answers."""
+        return len(self._at_end) == len(self._partitions)
+
+    def has_grown(self) -> bool:
+        """Say whether topics have gained partitions; asks the broker once in a while.
+
+        Raises:
+            KafkaException: a topic is gone, or the broker does not answer.
+        """
+        if time.monotonic() - self._looked_s < LOOK_FOR_PARTITIONS_EVERY_S:
+            return False
+        self._looked_s = time.monotonic()
+        return self._all_partitions() != self._partitions
+
+    def records_beyond(self, positions: Positions) -> int | None:
+        """Return how many records lie beyond these offsets, as of the broker's last answers; None once closed."""
+        try:
+            return sum(self._ends_beyond(place, offset) for place, offset in positions.items() if place not in self._at_end)
+        except (KafkaException, RuntimeError):
+            return None
+
+    def beginning(self) -> Positions:
+        """Return the oldest offsets."""
+        return self._offsets("beginning")
+
+    def holds(self, positions: Positions) -> bool:
+        """Say whether these offsets belong to this log: the same partitions, and none beyond the end."""
+        ends = self._offsets("end")
+        return positions.keys() == ends.keys() and all(positions[place] <= end for place, end in ends.items())
+
+    def go_to(self, positions: Positions) -> None:
+        """Continue reading from these offsets."""
+        self._at_end.clear()
+        starts = [TopicPartition(self._names(name), part, offset) for (name, part), offset in positions.items()]
+        self._client.assign(starts)
+
+    def read(self, wait_s: float) -> list[Record]:
+        """Return the records that have arrived, after waiting at most ``wait_s`` for the first one.
+
+        Raises:
+            KafkaException: the broker refused, or went away.
+        """
+        arrived = batch(self._client, BATCH_RECORDS, wait_s)
+        return [record for message in arrived if (record := self._record(message)) is not None]
+
+    def close(self) -> None:
+        """Leave the broker."""
+        self._client.close()
+
+    def _all_partitions(self) -> list[tuple[str, int]]:
+        known = self._client.list_topics(timeout=METADATA_TIMEOUT_S).topics
+        missing = [self._names(name) for name in PROJECTED if self._names(name) not in known]
+        if missing:
+            what = f"topics missing: {', '.join(missing)} (create them with `surescale topics create`)"
+            raise KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, what))
+        return [(name, partition) for name in PROJECTED for partition in sorted(known[self._names(name)].partitions)]
+
+    def _ends_beyond(self, place: tuple[str, int], offset: int) -> int:
+        at = TopicPartition(self._names(place[0]), place[1])
+        _, end = self._client.get_watermark_offsets(at, timeout=METADATA_TIMEOUT_S, cached=True)
+        return max(end - offset, 0)
+
+    def _record(self, message: Message) -> Record | None:
+        """Return the record, or None for a notice; take note of partitions read to the end.
+
+        Raises:
+            KafkaException: the message is an error that will not pass.
+        """
+        error = message.error()
+        if error is None or is_end(message):
+            topic, partition = place = self._bare[message.topic() or ""], message.partition() or 0
+            if error is not None:
+                self._at_end.add(place)
+                return None
+            self._at_end.discard(place)
+            key, value, appended_ms = message.key(), message.value(), message.timestamp()[1]
+            return Record(topic, partition, message.offset() or 0, key, value, appended_ms, _summary(message))
+        if not error.retriable() and error.code() != KafkaError._TRANSPORT:
+            raise KafkaException(error)
+        return None
+
+    def _offsets(self, at: Literal["beginning", "end"]) -> Positions:
+        # A new client each time: one that outlives a broker keeps asking for leader epochs that no longer exist.
+        admin = admin_client(self._settings)
+        admin.list_topics(timeout=METADATA_TIMEOUT_S)
+        found = committed_offsets(admin, [TopicPartition(self._names(name), part) for name, part in self._partitions], at)
+        return {(self._names.bare(topic), part): offset for (topic, part), offset in found.items()}
+
+
+def _summary(message: Message) -> bytes | None:
+    found = dict(message.headers() or ()).get(SUMMARY_HEADER)
+    return found if isinstance(found, bytes) else None

@@ -1,0 +1,1 @@
+"""Shows a cluster as its scheduler sees it. Reads only the view."""

@@ -1,0 +1,82 @@
+"""``surescale explain``: show why a decision was made and what became of it, from Kafka alone."""
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from runtime import options
+
+if TYPE_CHECKING:
+    from contracts.settings import RoadSettings
+    from services.tools.explain.explanation import Explanation, OwnActExplanation
+    from services.tools.explain.log import Log
+
+
+@click.command("explain")
+@click.argument("wanted", metavar="DECISION|COMMAND|JOB")
+@click.option(
+    "--recompute", "again", is_flag=True, help="Decide again on the same window, and say whether the answer is the same."
+)
+@click.option("--attention", is_flag=True, help="Also show the minutes and neighbours that a learned policy looked at.")
+@options.as_json
+@options.policy_folder
+@options.bootstrap
+@options.prefix
+def command(
+    wanted: str,
+    again: bool,
+    attention: bool,
+    as_json: bool,
+    policy_folder: str | None,
+    bootstrap: str | None,
+    topic_prefix: str | None,
+) -> None:
+    """Explain why a decision was made and what followed.
+
+    Takes a decision (job@span end/policy), a command (job#generation.step) for what is behind it, or a job for its newest
+    decision. What the rescaler started by itself, because of hosts or limits, is explained as well.
+    Exit code 1 if --recompute gives another answer.
+    """
+    import msgspec
+
+    from runtime.kafka_errors import readable_errors
+    from services.tools.explain.explanation import Explanation
+    from services.tools.explain.log import Log
+    from services.tools.explain.screen import show
+
+    settings = options.road_settings(bootstrap=bootstrap, topic_prefix=topic_prefix, policy_folder=policy_folder)
+    with readable_errors(settings):
+        log = Log(settings)
+        try:
+            explained = _explained(settings, log, wanted, again)
+        finally:
+            log.close()
+    if as_json:
+        click.echo(json.dumps(msgspec.to_builtins(explained), indent=2))
+    else:
+        show(explained, attention=attention)
+    if isinstance(explained, Explanation) and explained.recomputed and not explained.recomputed.same:
+        sys.exit(1)
+
+
+def _explained(settings: "RoadSettings", log: "Log", wanted: str, again: bool) -> "Explanation | OwnActExplanation":
+    from services.tools.explain.explanation import explanation, own_act_explanation
+    from services.tools.explain.gate import gate_now
+    from services.tools.explain.lookup import Found, find, find_aftermath, find_labels, find_settings, find_window
+    from services.tools.explain.recompute import recompute
+
+    found = find(log, wanted)
+    job = found.origin.job
+    aftermath, gate, labels = find_aftermath(log, found), gate_now(settings, job, found.origin.act_id), find_labels(settings, job)
+    if not isinstance(found, Found):
+        if again:
+            raise click.UsageError("--recompute decides again; no policy decided this, the rescaler started it by itself")
+        return own_act_explanation(found, aftermath, gate=gate, labels=labels)
+    decision, recomputed = found.decision, None
+    if again:
+        window = find_window(log, found)
+        known = find_settings(settings, found)
+        recomputed = recompute(found.raw, decision, window, known, settings.policy_folder, settings.span_minutes)
+    return explanation(decision, aftermath, gate=gate, labels=labels, recomputed=recomputed)

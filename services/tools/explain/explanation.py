@@ -1,0 +1,164 @@
+"""One decision with everything around it: what ``--json`` prints and what the screen shows. Pure."""
+
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+
+from contracts.commands import Balance, Outcome, Progress, RescheduleCommand
+from contracts.messages import Compared, Decision, EngineEvent, LookedAt, PolicyUsed, TaskDecision
+from contracts.own_acts import WHY, OwnAct
+from policies.decide import LOAD_MINUTES
+from services.tools.explain.gate import GateNow
+from services.tools.explain.lookup import Aftermath, FoundOwnAct
+from services.tools.explain.recompute import Recomputed
+
+ANCHORS_SHOWN = 3
+NEIGHBOURS_SHOWN = 3
+
+
+class WindowFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What a decision says about the window it was made on."""
+
+    window_id: str
+    completeness: float
+    minutes_known: int
+    load_records_per_minute: float | None
+    load_minutes: int
+    closed_append_ms: int | None
+    reached_wall_ms: int | None
+
+
+class RecomputedFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """How today's answer compares; ``desired`` is its parallelism by task."""
+
+    same: bool
+    differences: tuple[str, ...]
+    desired: dict[str, int]
+
+
+class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+    """A decision in full, in the order in which it came about.
+
+    ``labels``: the names that people know the tasks by, where they have one. ``recomputed`` is set only after deciding again.
+    """
+
+    decision_id: str
+    job: str
+    span_end_ms: int
+    action: Literal["act", "hold"]
+    reason: str
+    policy: PolicyUsed
+    seed: int
+    settings_version: int
+    topology_version: int
+    window: WindowFacts
+    compared: Compared | None
+    tasks: tuple[TaskDecision, ...]
+    labels: dict[str, str]
+    outcomes: tuple[Outcome, ...]
+    gate_now: GateNow | None
+    commands: tuple[RescheduleCommand, ...]
+    progress: tuple[Progress, ...]
+    engine_events: tuple[EngineEvent, ...]
+    recomputed: RecomputedFacts | msgspec.UnsetType = msgspec.UNSET
+
+
+class OwnActExplanation(msgspec.Struct, frozen=True, kw_only=True):
+    """An act that no policy decided, in full: why the rescaler started it, and what became of it."""
+
+    decision_id: str
+    job: str
+    at_ms: int
+    own_act: OwnAct
+    why: str
+    look: Balance | None
+    labels: dict[str, str]
+    outcomes: tuple[Outcome, ...]
+    gate_now: GateNow | None
+    commands: tuple[RescheduleCommand, ...]
+    progress: tuple[Progress, ...]
+    engine_events: tuple[EngineEvent, ...]
+
+
+def own_act_explanation(
+    found: FoundOwnAct, aftermath: Aftermath, *, gate: GateNow | None = None, labels: Mapping[str, str] | None = None
+) -> OwnActExplanation:
+    """Return the explanation of an act that the rescaler started by itself."""
+    return OwnActExplanation(
+        decision_id=found.first.decision_id,
+        job=found.first.job,
+        at_ms=found.first.at_ms,
+        own_act=found.own_act,
+        why=WHY[found.own_act],
+        look=found.look,
+        labels=dict(labels or {}),
+        outcomes=aftermath.outcomes,
+        gate_now=gate,
+        commands=aftermath.commands,
+        progress=aftermath.progress,
+        engine_events=aftermath.events,
+    )
+
+
+def explanation(
+    decision: Decision,
+    aftermath: Aftermath,
+    *,
+    gate: GateNow | None = None,
+    labels: Mapping[str, str] | None = None,
+    recomputed: Recomputed | None = None,
+) -> Explanation:
+    """Return the explanation of a decision."""
+    return Explanation(
+        decision_id=decision.decision_id,
+        job=decision.job,
+        span_end_ms=decision.span_end_ms,
+        action=decision.action,
+        reason=decision.reason,
+        policy=decision.policy,
+        seed=decision.seed,
+        settings_version=decision.settings_version,
+        topology_version=decision.topology_version,
+        window=WindowFacts(
+            window_id=decision.window_id,
+            completeness=decision.completeness,
+            minutes_known=decision.minutes_known,
+            load_records_per_minute=decision.load_records_per_minute,
+            load_minutes=min(LOAD_MINUTES, decision.minutes_known),
+            closed_append_ms=decision.closed_append_ms,
+            reached_wall_ms=decision.reached_wall_ms,
+        ),
+        compared=decision.compared or None,
+        tasks=decision.tasks,
+        labels=dict(labels or {}),
+        outcomes=aftermath.outcomes,
+        gate_now=gate,
+        commands=aftermath.commands,
+        progress=aftermath.progress,
+        engine_events=aftermath.events,
+        recomputed=_facts_of(recomputed) if recomputed else msgspec.UNSET,
+    )
+
+
+def heaviest_minutes(task: TaskDecision, span_end_ms: int, labels: Mapping[str, str] | None = None) -> str:
+    """Return the minutes that weighed most in a task's answer, each with its heaviest neighbours.
+
+    >>> look = LookedAt(minute_end_ms=0, weight=0.5, neighbours=("a",), neighbour_weights=(0.25,))
+    >>> heaviest_minutes(TaskDecision(task="b", current=1, ratio=1.0, proposed=1, desired=1, looked_at=(look,)), 60_000)
+    '-1 min 50% (a 25%)'
+    """
+    anchors = sorted(task.looked_at, key=lambda anchor: (-anchor.weight, -anchor.minute_end_ms))
+    return "; ".join(_anchor(anchor, span_end_ms, labels or {}) for anchor in anchors[:ANCHORS_SHOWN])
+
+
+def _facts_of(recomputed: Recomputed) -> RecomputedFacts:
+    desired = {task.task: task.desired for task in recomputed.decision.tasks}
+    return RecomputedFacts(same=recomputed.same, differences=recomputed.differences, desired=desired)
+
+
+def _anchor(anchor: LookedAt, span_end_ms: int, labels: Mapping[str, str]) -> str:
+    pairs = sorted(zip(anchor.neighbour_weights, anchor.neighbours, strict=False), key=lambda pair: (-pair[0], pair[1]))
+    near = ", ".join(f"{labels.get(name, name)} {weight:.0%}" for weight, name in pairs[:NEIGHBOURS_SHOWN])
+    minutes = (anchor.minute_end_ms - span_end_ms) // 60_000
+    return f"{minutes} min {anchor.weight:.0%}" + (f" ({near})" if near else "")

@@ -1,0 +1,295 @@
+"""Prints an explained decision on one screen. Reads nothing itself."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
+
+import msgspec
+from msgspec import UNSET, UnsetType
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from contracts.commands import Outcome, Progress, RescheduleCommand, SlotMove, TaskChange
+from contracts.messages import Compared, EngineEvent, TaskDecision
+from runtime import terminal
+from runtime.instants import to_the_second
+from runtime.terminal import Column, fitting, plain, several
+from services.state.read.decision_lines import amended
+from services.state.read.verdicts import what_came
+from services.tools.explain.amendments import meanings_of
+from services.tools.explain.explanation import Explanation, OwnActExplanation, RecomputedFacts, heaviest_minutes
+from services.tools.explain.lookup import ENDED
+
+ROWS_SHOWN = 8
+UNITS_SHOWN = 8
+_QUIET = ("checkpoint_completed",)  # kinds of engine events that every minute brings
+
+T = TypeVar("T")
+
+
+def show(explained: Explanation | OwnActExplanation, console: Console | None = None, *, attention: bool = False) -> None:
+    """Print the screen; ``attention``: also what a learned policy looked at."""
+    out = console or terminal.console()
+    if isinstance(explained, OwnActExplanation):
+        _show_own_act(out, explained)
+    else:
+        _show_decision(out, explained)
+        if attention:
+            _show_attention(out, explained)
+    _show_course(out, explained)
+    if explained.commands:
+        _show_commands(out, explained.commands, explained.labels)
+    if isinstance(explained, Explanation) and isinstance(explained.recomputed, RecomputedFacts):
+        _show_recomputed(out, explained.recomputed)
+
+
+def _show_decision(out: Console, explained: Explanation) -> None:
+    came = what_came(explained.action, explained.outcomes[-1] if explained.outcomes else None)
+    out.print(plain(f"{explained.decision_id}: {came}", "bold"))
+    out.print(plain(explained.reason))
+    _print_facts(out, _facts(explained))
+    _show_tasks(out, explained)
+
+
+def _show_own_act(out: Console, explained: OwnActExplanation) -> None:
+    out.print(plain(f"{explained.decision_id}: {explained.own_act.value}, not a policy's decision", "bold"))
+    out.print(plain(f"{explained.why[0].upper()}{explained.why[1:]}."))
+    facts = [("what", detail) for detail in dict.fromkeys(each.detail for each in explained.outcomes) if detail]
+    if explained.look:
+        look = explained.look
+        words = [look.reason.replace("_", " "), *([look.detail] if look.detail else [])]
+        facts.append(("hosts", f"of generation {look.generation}, looked at {to_the_second(look.at_ms)}: {', '.join(words)}"))
+        mine = [move for move in look.moves if move.job == explained.job]
+        facts.extend(("move", line) for line in _moves(mine))
+    facts.append(("begun", to_the_second(explained.at_ms)))
+    _print_facts(out, facts)
+
+
+def _moves(moves: Iterable[SlotMove]) -> Iterator[str]:
+    """Yield one line for each pair of hosts."""
+    units: dict[tuple[str, str], list[int]] = {}
+    for move in moves:
+        units.setdefault((move.host, move.to_host), []).append(move.unit)
+    for (host, to_host), each in units.items():
+        yield f"units {_units(each)} from {host} to {to_host}"
+
+
+def _print_facts(out: Console, facts: Iterable[tuple[str, str]]) -> None:
+    table = Table.grid(padding=(0, 2))
+    for name, line in facts:
+        table.add_row(name, plain(line))
+    out.print(table)
+
+
+def _facts(explained: Explanation) -> list[tuple[str, str]]:
+    window, policy, compared = explained.window, explained.policy, explained.compared
+    load = window.load_records_per_minute
+    minutes = "the last minute" if window.load_minutes == 1 else f"mean of {window.load_minutes} minutes"
+    shown_load = "load unknown" if load is None else f"{load:,.0f} records/min ({minutes})"
+    facts = [
+        (
+            "window",
+            f"{window.minutes_known} minutes known, {window.completeness:.0%} complete, "
+            f"{shown_load}, up to {to_the_second(explained.span_end_ms)}",
+        ),
+        ("policy", f"{policy.name} ({policy.sha256[:12] or 'rule'}), seed {explained.seed}"),
+        ("settings", f"version {explained.settings_version}, topology version {explained.topology_version}"),
+    ]
+    if policy.fallback_reason:
+        facts.insert(2, ("fallback", f"{policy.asked} was asked: {policy.fallback_reason}"))
+    if compared:
+        facts.append(("scores", _scores(compared)))
+        facts.append(("", f"score = {compared.unit}; higher is better"))
+    return facts
+
+
+def _scores(compared: Compared) -> str:
+    present = f"the present {compared.present_subtasks} subtasks {compared.present_score:.4f}"
+    gain = compared.score - compared.present_score
+    if gain <= 0:
+        return f"{present}; no other size scores more"
+    enough = "more than" if gain > compared.gain_needed else "less than"
+    best = f"{compared.subtasks} subtasks {compared.score:.4f}"
+    return f"{best}, {present}: {gain:+.4f}, {enough} the {compared.gain_needed:.4f} that a change must gain"
+
+
+def _show_tasks(out: Console, explained: Explanation) -> None:
+    """Print a row a task: the ones that change first, then the busiest. Tasks that change alike share a row."""
+    labels = explained.labels
+    sized = [task for task in explained.tasks if task.utilisation is not UNSET or task.floor or _is_touched(task)]
+    changing = sum(map(_is_touched, sized))
+    if not changing:
+        out.print(f"None of {len(explained.tasks)} tasks was to change.")
+    if not sized:
+        return
+    sized.sort(key=lambda task: (not _is_touched(task), -abs(task.desired - task.current), -(task.utilisation or 0.0)))
+    rows = _alike(sized, lambda task: (*_task_figures(task), "" if _is_touched(task) else task.task))
+    shown = rows[:ROWS_SHOWN]
+    figures = [sizes for sizes, _ in shown]
+    columns = (
+        Column("task", [several([labels.get(task.task, task.task) for task in alike]) for _, alike in shown]),
+        Column("now", [sizes[0] for sizes in figures], right=True, rank=1),
+        Column("busy", [_range([task.utilisation for task in alike]) for _, alike in shown], right=True, rank=2),
+        Column("waiting", [_waiting(alike) for _, alike in shown], right=True, rank=3),
+        Column("least for load", [sizes[4] for sizes in figures], right=True, rank=2),
+        Column("wanted", [sizes[2] for sizes in figures], right=True, rank=4),
+        Column("desired", [sizes[3] for sizes in figures], right=True, rank=1),
+        Column("amended", [sizes[5] for sizes in figures], rank=1),
+        Column("ratio", [sizes[1] for sizes in figures], right=True, rank=5),
+    )
+    out.print(fitting(columns, out.width))
+    _print_how_many_are_left(out, rows)
+    for meaning in meanings_of(explained.tasks):
+        out.print(plain(meaning))
+
+
+def _is_touched(task: TaskDecision) -> bool:
+    return task.desired != task.current or task.proposed != task.current
+
+
+def _task_figures(task: TaskDecision) -> tuple[str, ...]:
+    sizes = str(task.current), f"{task.ratio:.3f}", str(task.proposed), str(task.desired), str(task.floor or "-")
+    return *sizes, amended(task.amendments)
+
+
+def _range(shares: Iterable[float | UnsetType]) -> str:
+    known = [share for share in shares if share is not UNSET]
+    if not known:
+        return "-"
+    low, high = f"{min(known):.0%}", f"{max(known):.0%}"
+    return low if low == high else f"{low[:-1]}-{high}"
+
+
+def _waiting(tasks: Iterable[TaskDecision]) -> str:
+    """Return the most records that wait for one of the tasks."""
+    return f"{max((task.waiting_records or 0.0 for task in tasks), default=0.0):,.0f}"
+
+
+def _show_attention(out: Console, explained: Explanation) -> None:
+    labels = explained.labels
+    for task in explained.tasks:
+        looked = heaviest_minutes(task, explained.span_end_ms, labels)
+        if looked:
+            out.print(plain(f"{labels.get(task.task, task.task)} looked at (minute, weight): {looked}"))
+
+
+def _alike(rows: Iterable[T], figures: Callable[[T], tuple[str, ...]]) -> list[tuple[tuple[str, ...], list[T]]]:
+    """Put items with equal figures into one row, in the order of the first of each."""
+    groups: dict[tuple[str, ...], list[T]] = {}
+    for row in rows:
+        groups.setdefault(figures(row), []).append(row)
+    return list(groups.items())
+
+
+def _print_how_many_are_left(out: Console, rows: Sequence[tuple[tuple[str, ...], list[T]]]) -> None:
+    left = sum(len(alike) for _, alike in rows[ROWS_SHOWN:])
+    if left:
+        out.print(f"and {left} more task{'s' * (left > 1)} (--json shows all)")
+
+
+def _show_course(out: Console, explained: Explanation | OwnActExplanation) -> None:
+    """Print what led to it and what became of it, one line per event in the order of time."""
+    steps = [(item.at_ms, 0, f"{item.status}: {_outcome(item)}") for item in explained.outcomes]
+    actions = {command.command_id: command.action for command in explained.commands}
+    steps += [(item.at_ms, 1, f"{actions[item.command_id]} {_progress(item, explained.labels)}") for item in explained.progress]
+    steps += _events(explained.engine_events)
+    if not explained.outcomes:
+        out.print("No outcome yet: the rescaler has not answered.")
+    grid = Table.grid(padding=(0, 2))
+    for at_ms, _, line in sorted(steps, key=lambda step: step[:2]):
+        grid.add_row(to_the_second(at_ms), plain(line))
+    out.print(grid)
+    gate = explained.gate_now
+    if gate:
+        words = ", ".join(
+            f"{name.replace('_', ' ')} {value}" for name, value in msgspec.structs.asdict(gate).items() if value is not None
+        )
+        out.print(plain(f"gate now: {words}"))
+
+
+def _show_commands(out: Console, commands: Sequence[RescheduleCommand], labels: Mapping[str, str]) -> None:
+    """Print the steps on one line, and what the last one changes."""
+    last = commands[-1]
+    kind = " (advice)" if last.advice else ""
+    steps = ", then ".join(f"{command.command_id} {command.action}" for command in commands)
+    out.print(plain(f"{steps}{kind}: {last.gate_reason}, because of {last.gate_cause}"))
+    by_units = last.expected is None  # otherwise the engine chooses the places
+    rows = _alike(last.changes, _change_figures if by_units else _count_figures)
+    shown = rows[:ROWS_SHOWN]
+    titles = ("before", "after", *(("added units", "removed units", "vnodes moved") if by_units else ()))
+    columns = [Column("task", [several([labels.get(change.task, change.task) for change in alike]) for _, alike in shown])]
+    columns += [Column(title, [figures[at] for figures, _ in shown], rank=at) for at, title in enumerate(titles)]
+    if rows:
+        out.print(fitting(columns, out.width))
+    _print_how_many_are_left(out, rows)
+    if last.placement:
+        out.print(plain(f"placed by {last.placement.algorithm} on {', '.join(last.placement.hosts)}"))
+
+
+def _change_figures(change: TaskChange) -> tuple[str, ...]:
+    units = (_units(change.added_units), _units(change.removed_units))
+    return (str(change.before), str(change.after), *units, str(change.vnodes_moved))
+
+
+def _count_figures(change: TaskChange) -> tuple[str, ...]:
+    return str(change.before), str(change.after)
+
+
+def _show_recomputed(out: Console, recomputed: RecomputedFacts) -> None:
+    if recomputed.same:
+        out.print(Text("recomputed: the same bytes", style="green"))
+        return
+    out.print(Text("recomputed: NOT the same", style="bold red"))
+    for line in recomputed.differences[:ROWS_SHOWN]:
+        out.print(plain(f"  {line}"))
+
+
+def _outcome(outcome: Outcome) -> str:
+    words = [outcome.reason]
+    if outcome.detail:
+        words.append(f"({outcome.detail})")
+    if outcome.until_ms is not None:
+        words.append(f"until {to_the_second(outcome.until_ms)}")
+    if outcome.command_id:
+        words.append(f"by {outcome.command_id}")
+    return " ".join(words)
+
+
+def _progress(step: Progress, labels: Mapping[str, str]) -> str:
+    words: list[str] = [step.status]
+    if step.learners:
+        words.append(f"{step.learners} learners")
+    if step.lag_bytes:
+        words.append(f"{step.lag_bytes / 2**20:.0f} MiB behind")
+    if step.status in ENDED and step.duration_ms:
+        words.append(f"{step.duration_ms / 1000:.0f} s")
+    if step.reached:
+        words.append(f"{', '.join(f'{labels.get(task, task)} {count}' for task, count in sorted(step.reached.items()))} run")
+    if step.waiting_for:
+        words.append(f"waiting for {step.waiting_for}")
+    if step.waited_ms is not None:
+        words.append(f"waited {step.waited_ms / 1000:.1f} s")
+    if step.still_ms is not None:
+        words.append(f"stood still {step.still_ms / 1000:.1f} s")
+    failed = f": {step.code} {step.detail}".rstrip() if step.code else ""
+    return ", ".join(words) + failed
+
+
+def _events(events: Iterable[EngineEvent]) -> Iterator[tuple[int, int, str]]:
+    """Yield time, rank and line of each event; events that say the same share the line of the first."""
+    alike: dict[str, list[int]] = {}
+    for event in events:
+        if event.kind not in _QUIET:
+            alike.setdefault(_event(event), []).append(event.at_ms)
+    for line, times in alike.items():
+        more = f" ({len(times)} times, until {to_the_second(times[-1])})" if len(times) > 1 else ""
+        yield times[0], 2, f"engine: {line}{more}"
+
+
+def _event(event: EngineEvent) -> str:
+    return " ".join(filter(None, (event.kind, event.job, event.host, event.detail)))
+
+
+def _units(units: Sequence[int]) -> str:
+    shown = ", ".join(str(unit) for unit in units[:UNITS_SHOWN])
+    return f"{shown} and {len(units) - UNITS_SHOWN} more" if len(units) > UNITS_SHOWN else shown or "-"

@@ -1,0 +1,130 @@
+"""The position of a role's consumer group in a partition, and how it is moved past a record. The edge to Kafka."""
+
+import time
+from collections.abc import Sequence
+
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
+
+from contracts.dead_letters import beginning_of, key_of_letter
+from contracts.errors import RecordRejected, SettingsError
+from contracts.messages import DeadLetter
+from contracts.settings import RoadSettings
+from contracts.topics import DEAD_LETTERS, READER_GROUP, TopicNames, actuator_group, agent_group, rescaler_group
+from runtime.kafka import REQUEST_TIMEOUT_S, admin_client, committed_offsets, consumer
+from runtime.kafka_errors import is_end, is_record
+from runtime.whole_topics import send_all, value_of
+
+READ_WITHIN_S = 30.0
+SKIPPED = "skipped"
+"""The reason of a dead letter that an operator made."""
+
+
+class GroupPosition:
+    """The position of a role's consumer group in one partition."""
+
+    def __init__(self, settings: RoadSettings, role: str, topic: str, partition: int) -> None:
+        prefix, cluster = settings.topic_prefix, settings.cluster
+        rescaler = rescaler_group(prefix, cluster)
+        self._settings, self._role = settings, role
+        self._group = {"agent": agent_group(prefix), "rescaler": rescaler, "actuator": actuator_group(prefix, cluster)}[role]
+        # The actuator is no member of its own group: it runs inside the rescaler.
+        self._members = rescaler if role == "actuator" else self._group
+        self._names = TopicNames(prefix)
+        self._at = TopicPartition(self._names(topic), partition)
+        self._admin = admin_client(settings)
+
+    def check(self, begin: int, offset: int) -> None:
+        """Refuse while the role runs, stands elsewhere, or the records do not exist.
+
+        Raises:
+            SettingsError: says what to do.
+            KafkaException: Kafka refuses.
+        """
+        self._admin.list_topics(timeout=READ_WITHIN_S)
+        (oldest,) = committed_offsets(self._admin, [self._at], "beginning").values()
+        (end,) = committed_offsets(self._admin, [self._at], "end").values()
+        if not oldest <= begin <= offset < end:
+            raise SettingsError(f"OFFSET: {self._at.topic}[{self._at.partition}] holds offsets {oldest} to {end - 1}")
+        running = self._running()
+        if running:
+            raise SettingsError(f"--role: {running} processes of group {self._members} are running; stop them first")
+        stands = max(self._committed(), oldest)
+        if stands != begin:
+            hint = f"to skip all from there on, add --from {stands}" if stands < begin else "that record is behind it already"
+            raise SettingsError(f"OFFSET: the {self._role} stands at {stands}, not at {begin}; {hint}")
+
+    def letters(self, begin: int, offset: int, message: str) -> list[tuple[bytes | None, DeadLetter]]:
+        """Return a dead letter, with its key, for each record from ``begin`` to ``offset`` that can still be read.
+
+        Raises:
+            KafkaException: Kafka refuses.
+        """
+        return [
+            (
+                key_of_letter(key.encode() if isinstance(key, str) else key),
+                DeadLetter(
+                    topic=self._at.topic,
+                    partition=self._at.partition,
+                    offset=at,
+                    reason=SKIPPED,
+                    field="",
+                    message=message[: RecordRejected.CHARACTERS_MAX],
+                    refused_by="operator",
+                    payload=beginning_of(value).decode("utf-8", "replace"),
+                ),
+            )
+            for at, key, value in self._records(begin, offset)
+        ]
+
+    def write(self, letters: Sequence[tuple[bytes | None, DeadLetter]]) -> None:
+        """Write the dead letters before anything moves.
+
+        Raises:
+            ConnectionError: they were not acknowledged.
+        """
+        send_all(self._settings, DEAD_LETTERS, letters)
+
+    def move(self, offset: int) -> None:
+        """Let the group go on at an offset.
+
+        Raises:
+            KafkaException: Kafka refuses, as it does while a member is running.
+        """
+        wanted = [TopicPartition(self._at.topic, self._at.partition, offset)]
+        asked = [ConsumerGroupTopicPartitions(self._group, wanted)]
+        self._admin.alter_consumer_group_offsets(asked, request_timeout=REQUEST_TIMEOUT_S)[self._group].result()
+
+    def _running(self) -> int:
+        asked = self._admin.describe_consumer_groups([self._members], request_timeout=REQUEST_TIMEOUT_S)
+        try:
+            return len(asked[self._members].result().members)
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
+                return 0
+            raise
+
+    def _committed(self) -> int:
+        """Return where the group stands; a negative number if it has committed nothing."""
+        asked = [ConsumerGroupTopicPartitions(self._group, [self._at])]
+        found = self._admin.list_consumer_group_offsets(asked, request_timeout=REQUEST_TIMEOUT_S)[self._group].result()
+        (position,) = found.topic_partitions
+        return int(position.offset)
+
+    def _records(self, begin: int, offset: int) -> list[tuple[int, bytes | str | None, bytes | None]]:
+        client = consumer(self._settings, READER_GROUP, **{"enable.partition.eof": True})
+        found: list[tuple[int, bytes | str | None, bytes | None]] = []
+        try:
+            client.assign([TopicPartition(self._at.topic, self._at.partition, begin)])
+            deadline_s = time.monotonic() + READ_WITHIN_S
+            while time.monotonic() < deadline_s:
+                message = client.poll(1.0)
+                if message is None:
+                    continue
+                at = int(message.offset() or 0)
+                if is_record(message) and at <= offset:
+                    found.append((at, message.key(), value_of(message)))
+                if at >= offset or is_end(message):
+                    return found
+        finally:
+            client.close()
+        raise TimeoutError(f"the record at {offset} was not delivered within {READ_WITHIN_S:.0f} s")

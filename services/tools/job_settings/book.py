@@ -1,0 +1,124 @@
+"""The settings of one job on Kafka: read to their end, and changed by one more record with version, author and time."""
+
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from confluent_kafka import Message
+
+from contracts.errors import SettingsError
+from contracts.ids import cluster_of
+from contracts.job_settings import JobSettings
+from contracts.messages import ClusterTopology, JobTopology, PolicyRelease
+from contracts.modes import ModeInForce, mode_in_force
+from contracts.releases import release_in_force, release_timeline
+from contracts.settings import RoadSettings
+from contracts.topics import CLOCK, CLUSTER_TOPOLOGY, JOB_SETTINGS, JOB_TOPOLOGY, POLICY_RELEASES
+from runtime.whole_topics import append_ms, parsed, read_whole, road_now_ms, send
+from services.tools.job_settings.changes import Recorded, changed, differences, newest
+
+NEAR_MAX = 3
+ATTEMPTS_MAX = 5
+
+Wanted = Callable[["Book"], Mapping[str, object]]
+
+
+@dataclass(frozen=True, slots=True)
+class Book:
+    """What Kafka knows about one job's settings at one instant."""
+
+    job: str
+    topology: JobTopology
+    history: tuple[Recorded, ...]
+    now_ms: int
+    release: PolicyRelease | None
+    hosts: ClusterTopology | None = None
+
+    @property
+    def mode(self) -> ModeInForce:
+        """Return the mode in force, and what decided it."""
+        return mode_in_force(self.settings, self.topology, self.hosts.engine if self.hosts else None)
+
+    @property
+    def settings(self) -> JobSettings:
+        """Return the settings in force."""
+        return newest(self.history, self.job)
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """The settings before and after; ``overtaken_by`` is the user who changed them at the same time and wrote last."""
+
+    before: JobSettings
+    after: JobSettings
+    overtaken_by: str | None = None
+
+    @property
+    def differences(self) -> dict[str, tuple[object, object]]:
+        """Return the fields that differ."""
+        return differences(self.before, self.after)
+
+
+def read_book(settings: RoadSettings, job: str) -> Book:
+    """Read everything about a job's settings.
+
+    Raises:
+        SettingsError: no topology has named the job.
+        ConnectionError: Kafka does not answer.
+    """
+    found = read_whole(settings, [JOB_SETTINGS, JOB_TOPOLOGY, CLUSTER_TOPOLOGY, CLOCK, POLICY_RELEASES])
+    topologies = {topology.job: topology for topology in parsed(found[JOB_TOPOLOGY], JobTopology)}
+    if job not in topologies:
+        near = difflib.get_close_matches(job, topologies, n=NEAR_MAX, cutoff=0.3) or sorted(topologies)[:NEAR_MAX]
+        raise SettingsError(f"JOB: there is no job {job!r}" + (f"; known: {', '.join(near)}" if near else " and no other yet"))
+    now_ms, cluster = road_now_ms(settings, found[CLOCK]), cluster_of(job)
+    hosts = {topology.cluster: topology for topology in parsed(found[CLUSTER_TOPOLOGY], ClusterTopology)}
+    return Book(
+        job=job,
+        topology=topologies[job],
+        history=tuple(_history(found[JOB_SETTINGS], job)),
+        now_ms=now_ms,
+        release=release_in_force(release_timeline(parsed(found[POLICY_RELEASES], PolicyRelease), cluster), now_ms),
+        hosts=hosts.get(cluster),
+    )
+
+
+def change(settings: RoadSettings, job: str, wanted: Wanted, by: str) -> Changed:
+    """Write the next version of a job's settings, or nothing if they already are as wanted.
+
+    Two users who write at the same time may choose the same version. Then the later record wins. If another record with a higher
+    version came first, ours is written again with a version of its own.
+
+    Raises:
+        SettingsError: the job is unknown, or the wanted settings contradict themselves; nothing was written.
+        ConnectionError: Kafka does not answer.
+    """
+    book = read_book(settings, job)
+    before = book.settings
+    for _ in range(ATTEMPTS_MAX):
+        after = changed(book.settings, wanted(book), book.topology, by=by, at_ms=book.now_ms)
+        if not differences(book.settings, after):
+            return Changed(book.settings, book.settings)
+        send(settings, JOB_SETTINGS, job, after)
+        book = read_book(settings, job)
+        if book.settings == after:
+            return Changed(before, after)
+        if _follows(book.history, after):
+            return Changed(before, after, overtaken_by=book.settings.set_by)
+    raise ConnectionError(f"{job}: others keep changing its settings; try again")
+
+
+def _follows(history: tuple[Recorded, ...], ours: JobSettings) -> bool:
+    """Return whether the settings in force were written after ours."""
+    records = [recorded.settings for recorded in history]
+    at = max(index for index, record in enumerate(records) if record == ours)
+    return any(record.version >= ours.version for record in records[at + 1 :])
+
+
+def _history(records: list[Message], job: str) -> list[Recorded]:
+    return [
+        Recorded(settings, append_ms(record))
+        for record in records
+        for settings in parsed([record], JobSettings)
+        if settings.job == job
+    ]

@@ -1,0 +1,182 @@
+"""Which of a job's settings may be changed, and what contradicts itself. Pure."""
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from contracts.errors import SettingsError
+from contracts.job_limits import bounds_of, task_limits
+from contracts.job_settings import ExcludedPeriod, JobSettings, TaskLimits
+from contracts.messages import JobTopology, TaskSpec
+from services.tools.job_settings.limit_options import DEFAULT
+from services.tools.job_settings.periods import NONE, read_period, read_task
+
+OPTIONS = {
+    "mode": "--mode",
+    "parallelism_min": "--min",
+    "parallelism_max": "--max",
+    "total_limit": "--total",
+    "tasks": "--task",
+    "step_ratio_max": "--step",
+    "step_up_max": "--step-up",
+    "step_down_max": "--step-down",
+    "backlog_hold_minutes": "--backlog-hold",
+    "scale_down_after_minutes": "--scale-down-after",
+    "excluded": "--exclude",
+    "rescales_a_day_max": "--rescales-a-day",
+    "block_ineffective": "--ineffective",
+    "align": "--align",
+    "cpu_limit": "--cpu",
+    "catch_up_minutes": "--catch-up",
+    "restart_seconds": "--restart-seconds",
+    "minutes_known_min": "--minutes-known",
+    "on_drift": "--on-drift",
+    "priority": "--priority",
+    "policy": "--policy",
+}
+"""The option of each field that may be changed."""
+REQUESTS = {"adopted_at_ms": "adopt", "reapplied_at_ms": "reapply"}
+"""The command of each field that says until when something was requested."""
+BOUNDS = frozenset({"parallelism_min", "parallelism_max", "total_limit", "tasks"})
+NEAR_MAX = 3
+VERSION_MAX = 2**53  # a `Count`
+PAUSED = "observe"
+PINNED = "hold"
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """One settings record and the broker's time for it."""
+
+    settings: JobSettings
+    append_ms: int
+
+
+def newest(history: Iterable[Recorded], job: str) -> JobSettings:
+    """Return the settings in force after these records (in the order of the topic); of equal versions the later one counts."""
+    latest = JobSettings(job=job)
+    for recorded in history:
+        if recorded.settings.version >= latest.version:
+            latest = recorded.settings
+    return latest
+
+
+def changed(before: JobSettings, wanted: Mapping[str, object], topology: JobTopology, *, by: str, at_ms: int) -> JobSettings:
+    """Return the next version of a job's settings.
+
+    Bounds are checked only if one of them is named: a job that has outgrown its bounds can still be paused.
+
+    Raises:
+        SettingsError: the new settings contradict themselves or the job; the message names the option.
+    """
+    # Of equal versions the later record counts, so settings stay changeable even after somebody wrote the highest version.
+    version = min(before.version + 1, VERSION_MAX)
+    settings = msgspec.structs.replace(_in_two_steps(before, wanted), **wanted, version=version, set_by=by, set_at_ms=at_ms)
+    if BOUNDS & wanted.keys():
+        _check(settings, topology)
+    return settings
+
+
+def as_settings(given: Mapping[str, object]) -> dict[str, object]:
+    """Return options as fields of ``JobSettings``; ``tasks`` become (name, limits), still to be joined to those before.
+
+    Raises:
+        SettingsError: a period or the limits of a task do not parse, or contradict one another.
+    """
+    wanted = {name: None if value == DEFAULT else value for name, value in given.items()}
+    if "step" in wanted:
+        step = wanted.pop("step")
+        wanted = {"step_up_max": step, "step_down_max": step} | wanted
+    if "block_ineffective" in wanted:
+        wanted["block_ineffective"] = {"block": True, "allow": False}.get(str(given["block_ineffective"]))
+    if "excluded" in given:
+        wanted["excluded"] = _periods(given["excluded"])  # type: ignore[arg-type]  # an option that may be repeated
+    if "tasks" in given:
+        wanted["tasks"] = tuple(read_task(text) for text in given["tasks"])  # type: ignore[attr-defined]  # the same
+    return wanted
+
+
+def with_tasks(wanted: Mapping[str, object], before: JobSettings, topology: JobTopology) -> dict[str, object]:
+    """Return what is wanted, with limits of single tasks joined to those that other tasks have already.
+
+    Raises:
+        SettingsError: the job has no such task.
+    """
+    if "tasks" not in wanted:
+        return dict(wanted)
+    named: tuple[tuple[str, TaskLimits | None], ...] = wanted["tasks"]  # type: ignore[assignment]  # made by ``as_settings``
+    known = {name for spec in topology.tasks for name in (spec.task, spec.label) if name}
+    for name, limits in named:
+        if name not in known and not (limits is None and name in before.tasks):
+            near = difflib.get_close_matches(name, sorted(known), n=NEAR_MAX, cutoff=0.3) or sorted(known)[:NEAR_MAX]
+            raise SettingsError(f"--task: job {topology.job} has no task {name!r}; known: {', '.join(near)}")
+    joined = {**before.tasks, **dict(named)}
+    return {**wanted, "tasks": {name: limits for name, limits in sorted(joined.items()) if limits is not None}}
+
+
+def _periods(texts: Sequence[str]) -> tuple[ExcludedPeriod, ...]:
+    if NONE not in texts:
+        return tuple(read_period(text) for text in texts)
+    if len(texts) > 1:
+        raise SettingsError(f"--exclude: {NONE} means no excluded period at all; leave it or the other periods out")
+    return ()
+
+
+def _in_two_steps(before: JobSettings, wanted: Mapping[str, object]) -> JobSettings:
+    """Return settings with an older record's one step as two, if either of them is to be changed."""
+    if before.step_ratio_max is None or not {"step_up_max", "step_down_max"} & wanted.keys():
+        return before
+    step = before.step_ratio_max
+    return msgspec.structs.replace(before, step_ratio_max=None, step_up_max=step, step_down_max=step)
+
+
+def differences(before: JobSettings, after: JobSettings) -> dict[str, tuple[object, object]]:
+    """Return what a user changed, by field: before and after."""
+    pairs = {name: (getattr(before, name), getattr(after, name)) for name in (*OPTIONS, *REQUESTS)}
+    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+
+
+def resumed(history: Iterable[Recorded], job: str) -> dict[str, object]:
+    """Return what undoes pause and pin: the last mode that was not ``observe``, the last policy that was not ``hold``."""
+    mode, policy, version = JobSettings(job=job).mode, None, 0
+    for settings in (recorded.settings for recorded in history):
+        if settings.version < version:
+            continue  # it was never in force
+        version = settings.version
+        if settings.mode != PAUSED:
+            mode = settings.mode
+        if settings.policy != PINNED:
+            policy = settings.policy
+    return {"mode": mode, "policy": policy}
+
+
+def _check(settings: JobSettings, topology: JobTopology) -> None:
+    least, most = settings.parallelism_min, settings.parallelism_max
+    if least > most:
+        raise SettingsError(f"--min: {least} is more than --max {most}; give a --min of at most {most} or a higher --max")
+    scalable = [task for task in topology.tasks if task.scalable]
+    needed = sum(task.parallelism if task_limits(settings, task).pinned else bounds_of(settings, task).least for task in scalable)
+    if settings.total_limit < needed:
+        what = "--task and --min" if settings.tasks else f"--min {least} each"
+        raise SettingsError(
+            f"--total: {settings.total_limit} is less than {len(scalable)} scalable tasks with {what} need; "
+            f"give at least {needed} or a lower --min"
+        )
+    for task in scalable:
+        _check_task(settings, task)
+
+
+def _check_task(settings: JobSettings, task: TaskSpec) -> None:
+    own, name = task_limits(settings, task), task.label or task.task
+    least = own.parallelism_min or settings.parallelism_min
+    given = f"--task: {name}={least}.." if own.parallelism_min else f"--min: {least}"
+    if own.parallelism_max and least > own.parallelism_max:
+        raise SettingsError(f"{given} is more than the {own.parallelism_max} that task {name} may have; give at most that")
+    if own.parallelism_min and not own.parallelism_max and least > settings.parallelism_max:
+        raise SettingsError(
+            f"{given} is more than --max {settings.parallelism_max}; give the task a maximum too, like {name}={least}..{least}"
+        )
+    if least > task.max_parallelism and not own.pinned:
+        raise SettingsError(f"{given} is more than task {name} can have ({task.max_parallelism}); give at most that")

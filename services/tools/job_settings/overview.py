@@ -1,0 +1,123 @@
+"""What ``surescale job`` shows: a job's settings now, and every change of them. Pure."""
+
+from typing import Literal
+
+import msgspec
+
+from contracts.job_limits import backlog_hold_minutes, blocks_ineffective, step_down, step_up
+from contracts.job_settings import JobSettings, Mode
+from contracts.modes import Source
+from runtime.instants import to_the_second
+from services.tools.job_settings.book import Book
+from services.tools.job_settings.changes import differences
+from services.tools.job_settings.periods import in_words
+
+
+class Overview(msgspec.Struct, frozen=True, kw_only=True):
+    """What is allowed for a job, who allowed it, and what the job is like now."""
+
+    job: str
+    mode: Mode
+    mode_set_by: Source
+    parallelism_min: int
+    parallelism_max: int
+    total_limit: int
+    tasks: list[str]
+    step_up_max: float
+    step_down_max: float
+    backlog_hold_minutes: float
+    scale_down_after_minutes: int
+    excluded: list[str]
+    rescales_a_day_max: int | None
+    block_ineffective: bool
+    align: bool
+    cpu_limit: float | None
+    catch_up_minutes: float | None
+    restart_seconds: float | None
+    minutes_known_min: int
+    on_drift: Literal["adopt", "insist", "stop"]
+    priority: int
+    policy: str | None
+    version: int
+    set_by: str
+    set_at: str
+    policy_in_use: str
+    scalable_tasks: int
+    parallelism: int
+    state: str
+
+
+class SettingsChange(msgspec.Struct, frozen=True, kw_only=True):
+    """One record of settings; ``changed`` has each field's value before and after."""
+
+    version: int
+    at_ms: int
+    road_time_ms: int | None
+    set_by: str
+    changed: dict[str, tuple[object, object]]
+    in_force: bool
+
+
+def overview(book: Book, road_policy: str) -> Overview:
+    """Return how a job's settings stand; ``road_policy`` is the agents' own, for jobs that nothing else gives one."""
+    settings, scalable = book.settings, [task for task in book.topology.tasks if task.scalable]
+    engine = book.topology.engine
+    policy = settings.policy or (book.release.policy if book.release else road_policy)
+    source = "job" if settings.policy else "release" if book.release else "agents' own"
+    return Overview(
+        job=book.job,
+        mode=book.mode.mode,
+        mode_set_by=book.mode.source,
+        parallelism_min=settings.parallelism_min,
+        parallelism_max=settings.parallelism_max,
+        total_limit=settings.total_limit,
+        tasks=in_words(settings.tasks),
+        step_up_max=step_up(settings, engine),
+        step_down_max=step_down(settings),
+        backlog_hold_minutes=backlog_hold_minutes(settings, engine),
+        scale_down_after_minutes=settings.scale_down_after_minutes,
+        excluded=in_words(settings.excluded),
+        rescales_a_day_max=settings.rescales_a_day_max,
+        block_ineffective=blocks_ineffective(settings, engine),
+        align=settings.align,
+        cpu_limit=settings.cpu_limit,
+        catch_up_minutes=settings.catch_up_minutes,
+        restart_seconds=settings.restart_seconds,
+        minutes_known_min=settings.minutes_known_min,
+        on_drift=settings.on_drift,
+        priority=settings.priority,
+        policy=settings.policy,
+        version=settings.version,
+        set_by=settings.set_by,
+        set_at=_when_set(settings),
+        policy_in_use=f"{policy} ({source})",
+        scalable_tasks=len(scalable),
+        parallelism=sum(task.parallelism for task in scalable),
+        state=book.topology.state,
+    )
+
+
+def changes_of(book: Book) -> list[SettingsChange]:
+    """Return every record of a job's settings as a change of those in force before it."""
+    before, found = JobSettings(job=book.job), []
+    for recorded in book.history:
+        settings = recorded.settings
+        in_force = settings.version >= before.version
+        found.append(
+            SettingsChange(
+                version=settings.version,
+                at_ms=recorded.append_ms,
+                road_time_ms=settings.set_at_ms,
+                set_by=settings.set_by,
+                changed=differences(before, settings),
+                in_force=in_force,
+            )
+        )
+        before = settings if in_force else before
+    return found
+
+
+def _when_set(settings: JobSettings) -> str:
+    if not settings.version:
+        return "never"
+    return to_the_second(settings.set_at_ms) if settings.set_at_ms else "before the pipeline's clock ran"

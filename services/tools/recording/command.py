@@ -1,0 +1,68 @@
+"""``surescale record``: write a road's topics or jobs to one file."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from runtime import options
+from runtime.instants import event_time_ms
+
+
+class _EventTime(click.ParamType):
+    """An instant of event time: ISO 8601 (UTC unless stated) or milliseconds since the epoch."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            return event_time_ms(str(value))
+        except ValueError:
+            self.fail(f"{value!r} is no time; write 1995-08-28T08:00 or milliseconds since the epoch", param, ctx)
+
+
+@click.command("record")
+@click.option("--topic", "topics", multiple=True, metavar="NAME", help="Topic to record whole; repeatable.")
+@click.option("--job", "jobs", multiple=True, metavar="CLUSTER/NAME", help="Job to record from every topic it is on; repeatable.")
+@click.option("--out", required=True, type=click.Path(path_type=Path, dir_okay=False), help="File to write.")
+@click.option("--from", "from_ms", type=_EventTime(), help="Records after this event time.")
+@click.option("--until", "until_ms", type=_EventTime(), help="Records up to this event time.")
+@click.option("--force", is_flag=True, help="Replace the file if it exists.")
+@options.bootstrap
+@options.prefix
+def command(
+    *,
+    topics: tuple[str, ...],
+    jobs: tuple[str, ...],
+    out: Path,
+    from_ms: int | None,
+    until_ms: int | None,
+    force: bool,
+    bootstrap: str | None,
+    topic_prefix: str | None,
+) -> None:
+    """Record topics or jobs to one file.
+
+    The file also holds the topology and the settings, and ends at what is committed now.
+    """
+    import time
+
+    from contracts.errors import SettingsError
+    from runtime.signals import end_in_order
+    from runtime.whole_files import check_folder
+    from services.tools.recording.record import RecordingRequest, record
+
+    if not topics and not jobs:
+        raise click.UsageError("name what to record: --topic NAME or --job CLUSTER/NAME")
+    check_folder(out, option="--out")
+    if out.exists() and not force:
+        raise SettingsError(f"--out: {out} exists; name another file or pass --force")
+    asked = RecordingRequest(topics, jobs, from_ms, until_ms)
+    settings = options.road_settings(bootstrap=bootstrap, topic_prefix=topic_prefix)
+    end_in_order()
+    written = record(settings, asked, out, now_ms=round(time.time() * 1000), say=_say)
+    click.echo(f"{written.records:,} records in {out}, {out.stat().st_size:,} bytes")
+
+
+def _say(line: str) -> None:
+    click.echo(line, err=True)

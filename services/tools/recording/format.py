@@ -1,0 +1,268 @@
+"""The file of a recording. Does not use Kafka; holds one record in memory at a time.
+
+Bytes: ``SSREC``, version (1 byte), length of the header (4 bytes, big endian), header (JSON), one zstd frame, trailer. In the
+frame each record is its length (4 bytes) and a MessagePack array. The trailer counts the records and the bytes of the frame and
+holds the SHA-256 of everything before it. So an altered file is noticed when it is read, and a truncated one when it is opened.
+"""
+
+import hashlib
+import io
+import os
+import struct
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+import msgspec
+import zstandard
+
+from contracts.errors import SurescaleError
+from contracts.job_settings import JobSettings
+from contracts.messages import JobTopology
+from contracts.topics import RECORD_BYTES_MAX, TOPICS
+from services.tools.recording.records import RawRecord
+
+VERSION = 1
+LEVEL = 6  # of zstd; samples shrink to a twentieth
+
+_MAGIC = b"SSREC"
+_END = b"SSRECEND"
+_PREFIX = struct.Struct(">5sBI")
+_TRAILER = struct.Struct(">QQ32s8s")  # records, bytes of the frame, SHA-256, end
+_LENGTH = struct.Struct(">I")
+_LENGTH_MAX = 2 * RECORD_BYTES_MAX
+_CHUNK = 1 << 16
+
+
+class RecordingRejected(SurescaleError):
+    """A file is not a recording, or not a usable one; the message names the file and what is wrong with it."""
+
+
+class RecordedTopic(msgspec.Struct, frozen=True, kw_only=True):
+    """A topic (the table's name) and how many partitions it had."""
+
+    name: str
+    partitions: int
+
+
+class RecordedJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A job with its newest topology and settings at the time of recording; earlier ones are among the records."""
+
+    job: str
+    topology: JobTopology | None = None
+    settings: JobSettings | None = None
+
+
+class Header(msgspec.Struct, frozen=True, kw_only=True):
+    """What a recording says about itself. Topics are in the order of their records; each partition's records are together."""
+
+    created_ms: int  # wall clock
+    surescale: str
+    topic_prefix: str
+    asked_topics: tuple[str, ...]
+    asked_jobs: tuple[str, ...]
+    from_ms: int | None
+    until_ms: int | None
+    topics: tuple[RecordedTopic, ...]
+    jobs: tuple[RecordedJob, ...]
+
+
+class RecordingWriter:
+    """Writes a recording under a temporary name and moves it into place if the ``with`` block succeeds; else nothing stays."""
+
+    def __init__(self, path: Path, header: Header) -> None:
+        self._path = path.resolve()  # a link stays; the file behind it is replaced
+        self._header = header
+        self.records = 0
+
+    def __enter__(self) -> Self:
+        head = msgspec.json.encode(self._header, order="deterministic")
+        handle, name = tempfile.mkstemp(dir=self._path.parent, prefix=f".{self._path.name}-")
+        self._temporary = Path(name)
+        self._file = os.fdopen(handle, "wb")
+        self._hash = hashlib.sha256()
+        self._compressor = zstandard.ZstdCompressor(level=LEVEL).compressobj()
+        self._frame_bytes = 0
+        try:
+            self._put(_PREFIX.pack(_MAGIC, VERSION, len(head)) + head)
+        except BaseException:
+            self._temporary.unlink()
+            self._file.close()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None) -> None:
+        try:
+            with self._file:
+                if kind is None:
+                    self._finish()
+            if kind is None:
+                self._temporary.chmod(0o644)
+                self._temporary.replace(self._path)
+        finally:
+            self._temporary.unlink(missing_ok=True)
+
+    def add(self, record: RawRecord) -> None:
+        """Append one record."""
+        raw = msgspec.msgpack.encode(record)
+        self._put_frame(self._compressor.compress(_LENGTH.pack(len(raw)) + raw))
+        self.records += 1
+
+    def _finish(self) -> None:
+        self._put_frame(self._compressor.flush())
+        self._file.write(_TRAILER.pack(self.records, self._frame_bytes, self._hash.digest(), _END))
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+    def _put_frame(self, raw: bytes) -> None:
+        self._frame_bytes += len(raw)
+        self._put(raw)
+
+    def _put(self, raw: bytes) -> None:
+        self._hash.update(raw)
+        self._file.write(raw)
+
+
+class Recording:
+    """A complete recording on disk; its records can be read any number of times.
+
+    Attributes:
+        header: what it says about itself.
+        count: how many records it holds.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Open a recording and check what can be checked without reading it through.
+
+        Raises:
+            RecordingRejected: it is not a recording, is truncated, has another version, or holds a foreign topic.
+            OSError: it cannot be read.
+        """
+        self.path = path
+        with path.open("rb") as file:
+            size = file.seek(0, io.SEEK_END)
+            file.seek(0)
+            self._body_at = _PREFIX.size + self._read_prefix(file.read(_PREFIX.size))
+            trailer = self._read_trailer(file, size)
+            self.count, self._frame_bytes, self._digest, _ = trailer
+            file.seek(_PREFIX.size)
+            self.header = self._read_header(file.read(self._body_at - _PREFIX.size))
+
+    def records(self) -> Iterator[RawRecord]:
+        """Yield the records in order. Damage may show only at the end.
+
+        Raises:
+            RecordingRejected: the file is damaged.
+        """
+        known = frozenset(topic.name for topic in self.header.topics)
+        with self.path.open("rb") as file:
+            body = _Hashed(file, self._body_at, self._frame_bytes)
+            found = 0
+            for raw in self._frames(body):
+                record = self._decoded(raw)
+                if record.topic not in known:
+                    raise RecordingRejected(
+                        f"{self.path}: holds a record of the topic {record.topic!r}, which its header does not list"
+                    )
+                found += 1
+                yield record
+            if (found, body.digest()) != (self.count, self._digest):
+                raise self._damaged("the checksum does not fit")
+
+    def check(self) -> None:
+        """Read it through.
+
+        Raises:
+            RecordingRejected: the file is damaged.
+        """
+        for _ in self.records():
+            pass
+
+    def _read_prefix(self, raw: bytes) -> int:
+        if not raw.startswith(_MAGIC):
+            raise RecordingRejected(f"{self.path}: not a recording of surescale")
+        if len(raw) < _PREFIX.size:
+            raise self._cut()
+        _, version, head_bytes = _PREFIX.unpack(raw)
+        if version != VERSION:
+            raise RecordingRejected(f"{self.path}: a recording of version {version}; this surescale reads version {VERSION}")
+        return int(head_bytes)
+
+    def _read_trailer(self, file: IO[bytes], size: int) -> tuple[int, int, bytes, bytes]:
+        if size < self._body_at + _TRAILER.size:
+            raise self._cut()
+        file.seek(size - _TRAILER.size)
+        records, frame_bytes, digest, end = _TRAILER.unpack(file.read(_TRAILER.size))
+        if end != _END or size != self._body_at + frame_bytes + _TRAILER.size:
+            raise self._cut()
+        return records, frame_bytes, digest, end
+
+    def _read_header(self, raw: bytes) -> Header:
+        try:
+            header = msgspec.json.decode(raw, type=Header)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise self._damaged(f"its header: {error}") from None
+        foreign = sorted({topic.name for topic in header.topics} - set(TOPICS))
+        if foreign:
+            raise RecordingRejected(f"{self.path}: holds the topic {foreign[0]!r}, which is not one of surescale's")
+        return header
+
+    def _frames(self, body: "_Hashed") -> Iterator[bytes]:
+        reader = zstandard.ZstdDecompressor().stream_reader(body, read_size=_CHUNK)  # type: ignore[arg-type]  # it only reads
+        try:
+            while head := _exactly(reader, _LENGTH.size):
+                (length,) = _LENGTH.unpack(head)
+                if length > _LENGTH_MAX:
+                    raise self._damaged(f"a record of {length} bytes")
+                yield _exactly(reader, length)
+        except (zstandard.ZstdError, EOFError) as error:
+            raise self._damaged(str(error)) from None
+        body.drain()
+
+    def _decoded(self, raw: bytes) -> RawRecord:
+        try:
+            return msgspec.msgpack.decode(raw, type=RawRecord)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise self._damaged(str(error)) from None
+
+    def _cut(self) -> RecordingRejected:
+        return RecordingRejected(f"{self.path}: the recording is truncated or altered; copy it or record it again")
+
+    def _damaged(self, why: str) -> RecordingRejected:
+        return RecordingRejected(f"{self.path}: the recording is damaged ({why}); copy or record it again")
+
+
+class _Hashed:
+    """The zstd frame within the file, hashed as it is read, together with everything before it."""
+
+    def __init__(self, file: IO[bytes], begin: int, length: int) -> None:
+        self._file = file
+        self._left = length
+        self._hash = hashlib.sha256(file.read(begin))
+
+    def read(self, size: int = -1) -> bytes:
+        raw = self._file.read(self._left if size < 0 else min(size, self._left))
+        self._left -= len(raw)
+        self._hash.update(raw)
+        return raw
+
+    def drain(self) -> None:
+        while self.read(_CHUNK):
+            pass
+
+    def digest(self) -> bytes:
+        return self._hash.digest()
+
+
+def _exactly(reader: zstandard.ZstdDecompressionReader, length: int) -> bytes:
+    """Read this many bytes, or none at the end of the frame."""
+    parts = []
+    left = length
+    while left and (part := reader.read(left)):
+        parts.append(part)
+        left -= len(part)
+    if left and left != length:
+        raise EOFError("a record is cut off")
+    return b"".join(parts)

@@ -1,0 +1,1 @@
+"""The simulated engine: one cluster that runs jobs and takes real commands, minute by minute."""

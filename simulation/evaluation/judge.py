@@ -1,0 +1,201 @@
+"""Judges one policy in one setting: calibrates it if that is allowed, then runs it. Pure.
+
+`surescale evaluate` judges policies by name; the scores of an exported package judge the package beside the rules. Both use the
+same setting, runs and scorer, so one policy has one figure.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from contracts.clock import MINUTE_MS
+from contracts.errors import SurescaleError
+from policies.policy import SPAN_MINUTES, Policy
+from policies.registry import FORECAST, RULES, Unavailable, load_policy, policy_names
+from policies.rules.fixed import Static
+from policies.rules.forecast import ForecastRule
+from simulation.evaluation import ceiling, clairvoyant, oracle
+from simulation.evaluation.closed_loop import Outcome, Trial, follow
+from simulation.evaluation.hours import HOUR_MINUTES
+from simulation.evaluation.protocol import Runs, Split, place_runs, split
+from simulation.evaluation.search import Constant
+from simulation.evaluation.spaces import spaces
+from simulation.evaluation.static import best_static
+from simulation.evaluation.tune import Ground, Tuned, tune
+from simulation.load.graphs import JobGraph
+from simulation.load.jobs import Load, SizedJob, size_job
+from simulation.load.workload import Workload
+from simulation.loops.terms import Mode, Terms
+from simulation.model.worlds import CALM, World, world_named
+
+BATCHES_RESTART_MS_MAX = (SPAN_MINUTES - 1) * MINUTE_MS
+CLAIRVOYANT = (oracle.NAME, clairvoyant.NAME, ceiling.NAME)  # they know the future and are never ranked
+STATIC = "static"
+
+Told = Callable[[str, float], None]  # stage, share done
+
+
+class EvaluationError(SurescaleError):
+    """A policy cannot be evaluated; the message names it and the fix."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What to evaluate, apart from job and workload."""
+
+    mode: Mode = "clean"
+    world: str = CALM.name
+    world_seed: int = 0
+    restart_s: float | None = None
+    latency_weight: float = 0.5
+    load: Load = "calibrated"
+    load_parallelism: float = 7.0
+    runs: int = 5
+    seed: int = 0
+    calibrate: str | None = None
+    tuned: bool = True
+    span_minutes: int | None = None
+    policy_folder: str = ""
+
+    @property
+    def played(self) -> World:
+        """Return the world.
+
+        Raises:
+            RunError: there is no such world.
+        """
+        return world_named(self.world, seed=self.world_seed, restart_s=self.restart_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A job under a workload, with the minutes for tuning and the minutes for judging."""
+
+    job: SizedJob
+    workload: Workload
+    asked: Asked
+    part: Split
+    runs: Runs
+
+    @property
+    def terms(self) -> Terms:
+        """Return the simulator's terms; each policy brings its own span."""
+        world = self.asked.played
+        mode: Mode = "slo" if world.has_slo else self.asked.mode
+        return Terms(mode=mode, latency_weight=self.asked.latency_weight, restart_ms=world.restart_ms, world=world)
+
+    @property
+    def span_minutes(self) -> int | None:
+        """Return the minutes between decisions of all policies; None: each policy's own.
+
+        In ``compat`` every decision restarts the job, so it is the paper's hour.
+        """
+        return self.asked.span_minutes or (HOUR_MINUTES if self.asked.mode == "compat" else None)
+
+    @property
+    def trial(self) -> Trial:
+        """Return the runs that judge."""
+        seeds = tuple(self.asked.seed + index for index in range(len(self.runs.offsets)))
+        return Trial(self.job, self.workload, self.terms, self.runs.first_decisions, seeds, self.runs.hours, self.span_minutes)
+
+    @property
+    def ground(self) -> Ground:
+        """Return the part that tunes."""
+        return Ground.of(self.job, self.workload, self.terms, self.part, self.span_minutes)
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A policy's outcome, what calibration chose (``tuned``) and the static vector (``sizes``); None if there is none."""
+
+    name: str
+    outcome: Outcome
+    sha256: str = ""
+    constants: dict[str, Constant] | None = None
+    tuned: Tuned | None = None
+    sizes: dict[str, int] | None = None
+
+
+def setting_of(graph: JobGraph, workload: Workload, asked: Asked) -> Setting:
+    """Return the setting; the job is sized at the P99 load of the calibration part.
+
+    Raises:
+        EvaluationError: the mode is not played in the world asked for.
+        RunError: there is no such world.
+        ProtocolError: too few minutes to tune or to judge.
+        JobError: the job cannot be sized.
+    """
+    world, flows = asked.played, asked.mode == "clean"
+    if not flows and (world.has_pressure or world.strays or (world.has_slo and asked.mode != "slo")):
+        raise EvaluationError(f"--world: {asked.world} is played in mode clean only, not {asked.mode}; drop --mode or --world")
+    if (world.has_slo or not flows) and world.restart_ms > BATCHES_RESTART_MS_MAX:
+        raise EvaluationError(
+            f"--restart-s: {world.restart_ms / 1000:g} s; where a batch a minute passes, a restart lasts at most "
+            f"{BATCHES_RESTART_MS_MAX // 1000} s, so that it ends before the next decision"
+        )
+    part = split(workload, asked.calibrate)
+    runs = place_runs(workload, part, asked.runs, asked.seed)
+    job = size_job(graph, workload, asked.load_parallelism, minutes=(part.first, part.end), load=asked.load)
+    return Setting(job, workload, asked, part, runs)
+
+
+def known_names(folder: str = "") -> tuple[str, ...]:
+    """Return every name that can be evaluated."""
+    return tuple(dict.fromkeys((*RULES, FORECAST, *policy_names(folder), *CLAIRVOYANT)))
+
+
+def usable(name: str, folder: str) -> None:
+    """Check that a policy can be evaluated.
+
+    Raises:
+        EvaluationError: no such policy, a model that cannot be loaded, or a span that does not divide an hour.
+    """
+    if name in CLAIRVOYANT:
+        return
+    policy = load_policy(name, folder)
+    if isinstance(policy, Unavailable):
+        others = ", ".join(other for other in known_names(folder) if other != name)
+        raise EvaluationError(f"--policy: {name}: {policy.reason}; others here: {others}")
+    if HOUR_MINUTES % policy.span_minutes:
+        raise EvaluationError(f"--policy: {name} decides every {policy.span_minutes} minutes; a divisor of 60 is needed")
+
+
+def judge(name: str, setting: Setting, told: Told) -> Judged:
+    """Calibrate a policy on the calibration part, if it can be calibrated, and run it on what follows."""
+    ground, trial = setting.ground, setting.trial
+    running: Callable[[float], None] = lambda share: told("runs", share)  # noqa: E731
+    if name == oracle.NAME:
+        return Judged(name, oracle.follow_oracle(trial, best_static(ground).sizes, running))
+    if name == ceiling.NAME:
+        if trial.terms.mode != "clean":
+            raise EvaluationError("--policy: the ceiling is known in mode clean only, where sizes are one family; take oracle")
+        return Judged(name, ceiling.follow_ceiling(trial, running))
+    if name == clairvoyant.NAME:
+        rule = clairvoyant.tuned_clairvoyant(ground)
+        return Judged(name, clairvoyant.follow_clairvoyant(rule, trial, running), constants=_fields(rule))
+    if name == STATIC and setting.asked.tuned:
+        sizes = dict(zip(setting.job.graph.tasks, best_static(ground).sizes.tolist(), strict=True))
+        return replace(judge_policy(Static(sizes=tuple(sizes.items())), setting, told), sizes=sizes)
+    policy = load_policy(name, setting.asked.policy_folder)
+    tuned = _tuned(name, policy, setting, ground, told)
+    if tuned is None:
+        return replace(judge_policy(policy, setting, told), name=name)
+    return replace(judge_policy(tuned.policy, setting, told), name=name, constants=tuned.constants, tuned=tuned)
+
+
+def judge_policy(policy: Policy, setting: Setting, told: Told) -> Judged:
+    """Run a policy as it is, without calibration, on what follows the calibration part."""
+    return Judged(policy.name, follow(policy, setting.trial, lambda share: told("runs", share)), policy.sha256)
+
+
+def _tuned(name: str, policy: Policy, setting: Setting, ground: Ground, told: Told) -> Tuned | None:
+    if not setting.asked.tuned:
+        return None
+    forecast = policy if isinstance(policy, ForecastRule) else None
+    space = spaces(forecast, ground.workload, setting.part.first).get(name)
+    if space is None:
+        return None
+    return tune(space, ground, lambda share: told("calibrates", share))
+
+
+def _fields(rule: clairvoyant.ClairvoyantRule) -> dict[str, Constant]:
+    return {"utilisation": rule.utilisation, "need": rule.need, "saving": rule.saving}

@@ -1,0 +1,129 @@
+"""Calibrates rules on the calibration part: many settings of one rule side by side in the simulator.
+
+The workload passed in ends where calibration ends, so nothing after it can leak.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from contracts.clock import MINUTE_MS
+from policies.answer import Float64
+from policies.graph import Int64
+from policies.guardrails import guard_rows, situation
+from policies.policy import SPAN_MINUTES, Policy
+from policies.rules.reading import Reading, Rule, read_figures
+from simulation.evaluation.hours import Hours, hours_of
+from simulation.evaluation.protocol import DAY, HOUR, Split
+from simulation.evaluation.search import ROUNDS, Axis, Constant, constants, flat_optimum
+from simulation.load.jobs import SizedJob
+from simulation.load.workload import Workload
+from simulation.loops.rows import LoopRows
+from simulation.loops.terms import Terms
+
+STRETCHES_MAX = 4
+SETTLING_HOURS = 1  # from the starting sizes to the rule's own; not counted
+PLACES = 20  # settings in a round
+
+
+class Calibrated(Policy, Rule, Protocol):
+    """A policy whose arithmetic works on many rows at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """The calibration part, split into S stretches that run side by side; ``workload`` ends with it."""
+
+    job: SizedJob
+    workload: Workload
+    terms: Terms
+    first_minutes: Int64
+    hours: int
+    span_minutes: int = SPAN_MINUTES
+
+    @classmethod
+    def of(cls, job: SizedJob, workload: Workload, terms: Terms, part: Split, span_minutes: int | None = None) -> "Ground":
+        """Split the part into stretches of about a day or more."""
+        count = int(np.clip((part.end - part.first) // DAY, 1, STRETCHES_MAX))
+        hours = (part.end - part.first) // HOUR // count
+        first = part.first + HOUR + hours * HOUR * np.arange(count, dtype=np.int64)
+        known = replace(workload, requests=workload.requests[: part.end])
+        return cls(job, known, terms, first, hours - 1, span_minutes or SPAN_MINUTES)
+
+    def rows(self, start: Int64, span_minutes: int) -> LoopRows:
+        """Return rows for sizes [C, N] at the start, each at every stretch: row c * S + s."""
+        terms = replace(self.terms, span_minutes=span_minutes)
+        count = len(self.first_minutes)
+        return LoopRows(self.job, self.workload, np.tile(self.first_minutes, len(start)), np.repeat(start, count, axis=0), terms)
+
+    def scores(self, hours: Hours, candidates: int) -> Float64:
+        """Return the mean reward [C] of each candidate's hours after settling."""
+        settled = slice(min(SETTLING_HOURS, hours.weight.shape[1] - 1), None)
+        rewards, weight = (values[:, settled].reshape(candidates, -1) for values in (hours.rewards, hours.weight))
+        scores: Float64 = (rewards * weight).sum(axis=1) / np.maximum(weight.sum(axis=1), 1e-12)
+        return scores
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """The constants of a rule that calibration may set, their shipped values, and how to make a rule from them."""
+
+    axes: tuple[Axis, ...]
+    shipped: dict[str, Constant]
+    make: Callable[[dict[str, Constant]], Calibrated]
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """A calibrated policy, its constants, and its reward on the calibration part next to that of the shipped constants."""
+
+    policy: Policy
+    constants: dict[str, Constant]
+    reward: float
+    shipped_reward: float
+
+
+def tune(space: Space, ground: Ground, told: Callable[[float], None], places: int = PLACES) -> Tuned:
+    """Return the rule at a flat optimum of its space (``simulation.evaluation.search``)."""
+    known: list[float] = []
+
+    def scores(units: Float64) -> Float64:
+        rules = [space.make(constants(space.axes, unit)) for unit in units]
+        done, part = len(known), len(rules)
+        found = rule_scores(rules, ground, lambda share: told(min(1.0, (done + share * part) / (ROUNDS * places))))
+        known.extend(found.tolist())
+        return found
+
+    start = np.array([axis.place(space.shipped[axis.name]) for axis in space.axes])
+    best = flat_optimum(scores, start, [len(axis.values) for axis in space.axes], places)
+    chosen = constants(space.axes, best.place)
+    return Tuned(space.make(chosen), chosen, best.score, known[0])
+
+
+def rule_scores(rules: Sequence[Calibrated], ground: Ground, told: Callable[[float], None] = lambda share: None) -> Float64:
+    """Return the mean reward [C] of rules on the calibration part."""
+    start = np.tile(ground.job.start_parallelism, (len(rules), 1))
+    rows = ground.rows(start, ground.span_minutes)
+    count = len(ground.first_minutes)
+    spans, total = [], ground.hours * HOUR // ground.span_minutes
+    for done in range(total):
+        reading = reading_of(rows)
+        wanted = np.empty_like(reading.current)
+        for index, rule in enumerate(rules):
+            own = slice(index * count, (index + 1) * count)
+            wanted[own] = rule.wanted(reading.rows(own))
+        seen = situation(reading.measured, rows.graph, reading.current)
+        spans.append(rows.step(guard_rows(wanted, seen, ground.job.limits, floor_applies=False)))
+        told((done + 1) / total)
+    first = np.tile(ground.first_minutes, len(rules))
+    return ground.scores(hours_of(spans, rows.terms, first, ground.job), len(rules))
+
+
+def reading_of(rows: LoopRows) -> Reading:
+    """Return the reading of rows at the end of their last span."""
+    seen = rows.observe()
+    reading = read_figures(seen.figures, rows.graph, seen.current, seen.hourly_load, seen.ends_ms)
+    restart_ms = rows.terms.told_restart_ms
+    return reading if restart_ms is None else replace(reading, restart_minutes=restart_ms / MINUTE_MS)

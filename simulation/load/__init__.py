@@ -1,0 +1,1 @@
+"""Simulated jobs and their load: workloads, job graphs, starting sizes."""

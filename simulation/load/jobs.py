@@ -1,0 +1,198 @@
+"""Sizes a job for a workload: how long a record takes at each task, and the parallelism at the start.
+
+The durations of the trace are those of batch tasks, so only their proportions are used. One factor per job sets the load: at the
+99th percentile of the workload, or of its calibration part, the heaviest task needs ``load_parallelism`` busy subtasks, and all
+tasks together at most ``TOTAL_DEMAND_MAX``. Rewards of a job are comparable only at the same factor.
+
+``literal`` load uses the durations as they are, like the SURE paper's code: a task of 2,000 s spends 0.002 minutes on a request.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from contracts.messages import TaskSpec
+from contracts.topology import levels
+from policies.graph import JobGraph as GraphTables
+from policies.graph import job_graph
+from policies.guardrails import within_limits
+from policies.limits import Limits
+from simulation.load.graphs import JobError, JobGraph, load_graph
+from simulation.load.workload import Workload
+
+Float64 = npt.NDArray[np.float64]
+Int64 = npt.NDArray[np.int64]
+
+LOAD_PARALLELISM = 7.0
+TOTAL_DEMAND_MAX = 110.0
+PARALLELISM_MAX = 10  # per task
+START_PARALLELISM_MAX = 5
+CONFIGURED_UTILISATION = 0.8  # at peak load, with the headroom of a careful author
+LITERAL_FACTOR = 1e-6  # minutes per request for each second of the trace
+SLO_SHARE_MAX = 0.8  # of a minute, per stage
+
+Load = Literal["calibrated", "literal"]
+
+
+@dataclass(frozen=True)
+class SizedJob:
+    """A graph with service times; arrays are [N] in the graph's order, source and sink included.
+
+    Attributes:
+        graph: the job's tasks and edges.
+        service_minutes: float64, minutes one subtask works on one record; 0 for source and sink.
+        scale_factor: service_minutes / duration_s of the trace, the load factor.
+        start_parallelism: int64, the largest uniform parallelism up to 5 within the total limit; 1 for source and sink.
+        configured_parallelism: int64, what an author would provision: ceil(demand at P99 load / 0.8) within the limits.
+        total_limit: most subtasks of real tasks together: 200, or two a real task where that is more.
+        path_minutes: sum of service times on the longest path: the least time a record spends in the job.
+        slo_minutes: allowed time of a minute's batch (mode ``slo``): longest path of min(0.8, demand at P99 load). Demand here
+            is the minutes that one subtask works on a minute's batch.
+    """
+
+    graph: JobGraph
+    service_minutes: Float64
+    scale_factor: float
+    start_parallelism: Int64
+    configured_parallelism: Int64
+    total_limit: int
+    path_minutes: float
+    slo_minutes: float
+
+    @property
+    def name(self) -> str:
+        """Return the job's name."""
+        return self.graph.name
+
+    @property
+    def size(self) -> int:
+        """Return N, source and sink included."""
+        return self.graph.size
+
+    @cached_property
+    def scalable(self) -> npt.NDArray[np.bool_]:
+        """Return bool [N]: the real tasks."""
+        mask = np.ones(self.size, dtype=np.bool_)
+        mask[[0, -1]] = False
+        return mask
+
+    @cached_property
+    def tables(self) -> GraphTables:
+        """Return the graph as policies read it."""
+        return job_graph(self.specs())
+
+    @cached_property
+    def limits(self) -> Limits:
+        """Return the limits of the job under default settings."""
+        one = np.ones(self.size, dtype=np.int64)
+        return Limits(least=one, most=np.where(self.scalable, PARALLELISM_MAX, one), total=self.total_limit)
+
+    def within_limits(self, desired: Int64) -> Int64:
+        """Bring parallelism [.., N] within the job's bounds and total limit (``policies.guardrails``)."""
+        return within_limits(desired, self.scalable, self.limits)
+
+    def specs(self) -> tuple[TaskSpec, ...]:
+        """Return the tasks as the engine announces them, at start parallelism, without units."""
+        return tuple(
+            TaskSpec(
+                task=spec.task,
+                upstream=spec.upstream,
+                parallelism=int(self.start_parallelism[index]),
+                max_parallelism=PARALLELISM_MAX if spec.scalable else 1,
+                scalable=spec.scalable,
+                stateful=spec.stateful,
+                configured_parallelism=int(self.configured_parallelism[index]),
+            )
+            for index, spec in enumerate(self.graph.specs())
+        )
+
+
+def load_job(
+    name_or_path: str,
+    workload: Workload,
+    load_parallelism: float = LOAD_PARALLELISM,
+    *,
+    minutes: tuple[int, int] | None = None,
+    load: Load = "calibrated",
+) -> SizedJob:
+    """Return a shipped job or the job of a file (``simulation.load.graphs.load_graph``), sized for a workload (``size_job``).
+
+    Raises:
+        JobError: the job cannot be built.
+    """
+    return size_job(load_graph(name_or_path), workload, load_parallelism, minutes=minutes, load=load)
+
+
+def size_job(
+    graph: JobGraph,
+    workload: Workload,
+    load_parallelism: float = LOAD_PARALLELISM,
+    *,
+    minutes: tuple[int, int] | None = None,
+    load: Load = "calibrated",
+) -> SizedJob:
+    """Scale a graph's durations so that the heaviest task needs ``load_parallelism`` subtasks at P99 of the workload.
+
+    ``minutes`` (A, B): use only minutes A to B - 1. ``load`` "literal" ignores ``load_parallelism``.
+
+    Raises:
+        JobError: ``load_parallelism`` is not positive, or the minutes have no load.
+    """
+    if not load_parallelism > 0:
+        raise JobError(f"load_parallelism must be above 0, not {load_parallelism}")
+    peak = _peak(graph, workload, minutes)
+    duration_s = np.array(graph.duration_s, dtype=np.float64)
+    factor = min(load_parallelism / (peak * duration_s.max()), TOTAL_DEMAND_MAX / (peak * duration_s.sum()))
+    if load == "literal":
+        factor = LITERAL_FACTOR
+    service_minutes = duration_s * factor
+    real = graph.size - 2
+    total_limit = max(200, 2 * real)
+    return SizedJob(
+        graph=graph,
+        service_minutes=service_minutes,
+        scale_factor=factor,
+        start_parallelism=_with_ends(np.full(real, min(START_PARALLELISM_MAX, total_limit // real), dtype=np.int64)),
+        configured_parallelism=_with_ends(_configured(peak * service_minutes[1:-1], total_limit)),
+        total_limit=total_limit,
+        path_minutes=_longest_path(graph, service_minutes),
+        slo_minutes=_longest_path(graph, np.minimum(SLO_SHARE_MAX, peak * service_minutes)),
+    )
+
+
+def _peak(graph: JobGraph, workload: Workload, minutes: tuple[int, int] | None) -> float:
+    first, end = minutes or (0, workload.minutes)
+    if not 0 <= first < end <= workload.minutes:
+        raise JobError(
+            f"calibration minutes {first}:{end} do not lie in workload {workload.name}; "
+            f"give A:B with 0 <= A < B <= {workload.minutes}"
+        )
+    peak = workload.percentile(99, (first, end))
+    if peak <= 0:
+        raise JobError(
+            f"workload {workload.name}, minutes {first} to {end - 1}: 99 % of its minutes are empty; "
+            f"there is no load to size job {graph.name} for; give minutes that have some, or another workload"
+        )
+    return peak
+
+
+def _configured(demand: Float64, total_limit: int) -> Int64:
+    # Rounding of the factor must not turn a demand of exactly 5.6 subtasks into more than 7 configured ones.
+    wanted = np.ceil(demand / CONFIGURED_UTILISATION - 1e-9).astype(np.int64)
+    least = np.ones_like(wanted)
+    return within_limits(wanted, least > 0, Limits(least=least, most=PARALLELISM_MAX * least, total=total_limit))
+
+
+def _with_ends(real: Int64) -> Int64:
+    return np.concatenate([[1], real, [1]]).astype(np.int64)
+
+
+def _longest_path(graph: JobGraph, service_minutes: Float64) -> float:
+    behind = np.zeros(graph.size)
+    for index in np.argsort(levels(graph.specs()), kind="stable"):
+        parents = graph.upstream[index]
+        behind[index] = service_minutes[index] + max((behind[parent] for parent in parents), default=0.0)
+    return float(behind[-1])

@@ -1,0 +1,203 @@
+"""Workloads: requests per minute, shipped or from a CSV file. They depend on no job and no clock.
+
+A minute with 0 requests is data. Ten or more of them in a row count as a hole in the record, a *gap*: forecasts and scores skip
+it (``Workload.masked``), and reports name it (``Workload.gaps``).
+"""
+
+import csv
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from contracts.clock import MINUTE_MS
+from contracts.errors import PATH_TOLD, SurescaleError, reason_of
+from contracts.messages import HourlyLoad
+from contracts.windows import HOUR_MS, HOURS, PEAK_MINUTES
+
+Int64 = npt.NDArray[np.int64]
+
+Bool = npt.NDArray[np.bool_]
+
+GAP_MINUTES = 10  # consecutive zeros that make a gap
+REQUESTS_MAX = 10**9  # a minute; sums of eight days stay exact in float64
+
+_COLUMNS = ["minute", "requests"]
+_MEANT = {"minute": "count the minutes from 0", "requests": "give the count of that minute"}
+_NAMED = {
+    "clarknet": ("clarknet_minute.csv", 809_568_000_000),  # Monday 1995-08-28 00:00
+    "nasa": ("nasa_jul95_minute.csv", 804_556_800_000),  # Saturday 1995-07-01 00:00
+    "twitter": (
+        "twitter_2021_minute.csv",
+        809_568_000_000,
+    ),  # 22 days of August 2021, unknown which ones: treated as undated
+}
+# ClarkNet, minute 16,260: Friday 1995-09-08 07:00, the full hour of a weekday with the steepest rise over the next four hours
+# (half-hour means 85 -> 240 requests a minute). It is in the second week, so a week of history precedes it.
+_START_MINUTES = {"clarknet": 16_260}
+
+
+class WorkloadError(SurescaleError):
+    """A workload cannot be read; the message names file, row and column."""
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Minutes ``first`` to ``last``, inclusive, without a single request."""
+
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Requests per minute.
+
+    Attributes:
+        name: a known name, or the file's.
+        requests: int64 [minutes].
+        trace_start_ms: event time at which minute 0 begins; a multiple of an hour.
+        default_start_minute: where a run starts by default.
+    """
+
+    name: str
+    requests: Int64
+    trace_start_ms: int
+    default_start_minute: int = 0
+
+    def __post_init__(self) -> None:
+        """Check that hours start at minute 0, as the arithmetic assumes."""
+        assert self.trace_start_ms % HOUR_MS == 0, self.trace_start_ms
+
+    @property
+    def minutes(self) -> int:
+        """Return the length of the trace."""
+        return len(self.requests)
+
+    @cached_property
+    def gaps(self) -> tuple[Gap, ...]:
+        """Return the runs of ten or more minutes without requests, in order."""
+        silent = np.concatenate([[False], self.requests == 0, [False]])
+        edges = np.flatnonzero(silent[1:] != silent[:-1]).reshape(-1, 2)
+        return tuple(Gap(int(first), int(end) - 1) for first, end in edges if end - first >= GAP_MINUTES)
+
+    @cached_property
+    def masked(self) -> Bool:
+        """Return bool [minutes]: those in a gap."""
+        masked = np.zeros(self.minutes, dtype=np.bool_)
+        for gap in self.gaps:
+            masked[gap.first : gap.last + 1] = True
+        return masked
+
+    def is_whole(self, at: Int64, before: int, ahead: int) -> Bool:
+        """Return bool [n]: no gap touches the ``before`` minutes up to each of ``at`` [n] or the ``ahead`` minutes after it."""
+        missing = np.concatenate([[0], np.cumsum(self.masked)])
+        whole: Bool = missing[at + ahead] == missing[at - before]
+        return whole
+
+    def percentile(self, percent: float, minutes: tuple[int, int] | None = None) -> float:
+        """Return a percentile of the requests per minute (interpolated), over all minutes or over minutes A to B - 1."""
+        return float(np.percentile(self.requests[slice(*minutes) if minutes else slice(None)], percent))
+
+    def minute_start_ms(self, minute: int) -> int:
+        """Return the event time at which a minute starts."""
+        return self.trace_start_ms + minute * MINUTE_MS
+
+    def history(self, before_minute: int) -> tuple[HourlyLoad, ...]:
+        """Return the hourly load of the eight days before a minute, oldest first; the last hour may be incomplete."""
+        hours = []
+        for first in range(0, before_minute, 60):
+            last = min(first + 60, before_minute)
+            records = int(self.requests[first:last].sum())
+            fives = np.convolve(self.requests[max(0, first - PEAK_MINUTES + 1) : last], np.ones(PEAK_MINUTES, np.int64), "valid")
+            hours.append(
+                HourlyLoad(
+                    hour_start_ms=self.minute_start_ms(first),
+                    records=records,
+                    minutes=last - first,
+                    peak_records=int(fives.max()) if last >= PEAK_MINUTES else None,
+                )
+            )
+        return tuple(hours[-HOURS:])
+
+
+def workload_names() -> tuple[str, ...]:
+    """Return the names of the shipped workloads, sorted."""
+    return tuple(sorted(_NAMED))
+
+
+def load_workload(name_or_path: str) -> Workload:
+    """Return a workload by name (``clarknet``, ``nasa``, ``twitter``) or from a CSV file with the columns minute and requests.
+
+    Raises:
+        WorkloadError: no such name or file, or the file does not parse.
+    """
+    if name_or_path in _NAMED:
+        file, trace_start_ms = _NAMED[name_or_path]
+        with (files("simulation") / "data" / file).open(encoding="utf-8") as lines:
+            requests = _parse(lines, file)
+        return Workload(name_or_path, requests, trace_start_ms, _START_MINUTES.get(name_or_path, 0))
+    path = Path(name_or_path)
+    try:
+        if not path.is_file():
+            raise WorkloadError(f"workload {name_or_path!r} is neither a file nor one of {', '.join(workload_names())}")
+        with path.open(encoding="utf-8-sig", newline="") as lines:
+            requests = _parse(lines, path.name)
+    except UnicodeDecodeError:
+        raise WorkloadError(f"{path.name}: not a UTF-8 text file; save it as one") from None
+    except OSError as problem:
+        told = str(path)[:PATH_TOLD]
+        raise WorkloadError(f"workload {told!r}: cannot be read ({reason_of(problem)}); name another file") from None
+    except csv.Error as problem:
+        raise WorkloadError(f"{path.name}: not a CSV file ({problem}); give one with the columns minute,requests") from None
+    # A trace without dates starts on a Monday at midnight, as ClarkNet does.
+    return Workload(path.stem, requests, _NAMED["clarknet"][1])
+
+
+def _parse(lines: Iterable[str], file: str) -> Int64:
+    reader = csv.reader(lines)
+    header = [column.strip() for column in next(reader, [])]
+    if header != _COLUMNS:
+        raise WorkloadError(f"{file}: the first row must name the columns minute,requests; it reads {','.join(header)!r}")
+    requests = np.fromiter(_rows(reader, file), dtype=np.int64)
+    if not len(requests):
+        raise WorkloadError(f"{file}: the file has no rows; give one row per minute")
+    if not requests.any():
+        raise WorkloadError(f"{file}: column requests is 0 in every row; give a trace with some load")
+    return requests
+
+
+def _rows(reader: Iterator[list[str]], file: str) -> Iterator[int]:
+    expected = 0
+    for number, cells in enumerate(reader, start=2):
+        if not any(cell.strip() for cell in cells):
+            continue
+        if len(cells) != len(_COLUMNS):
+            column = _COLUMNS[-1] if len(cells) < len(_COLUMNS) else str(len(_COLUMNS) + 1)
+            read = ",".join(cells)[:40]
+            raise WorkloadError(
+                f"{file}: row {number}, column {column}: the row reads {read!r}; give two cells, minute and requests"
+            )
+        minute, requests = (_count(cell, column, number, file) for cell, column in zip(cells, _COLUMNS, strict=True))
+        if minute != expected:
+            raise WorkloadError(
+                f"{file}: row {number}, column minute: {minute} instead of {expected}; "
+                "list every minute once, counted from 0, with 0 requests if there were none"
+            )
+        expected += 1
+        yield requests
+
+
+def _count(cell: str, column: str, row: int, file: str) -> int:
+    text, at = cell.strip(), f"{file}: row {row}, column {column}"
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit()):
+        problem = "is empty" if not text else f"{text[:40]!r} is not a whole number"
+        raise WorkloadError(f"{at}: {problem}; give a whole number, 0 or more")
+    if text.startswith("-") or len(digits.lstrip("0")) > len(str(REQUESTS_MAX)) or int(digits) > REQUESTS_MAX:
+        raise WorkloadError(f"{at}: {text[:40]} is not between 0 and {REQUESTS_MAX}; {_MEANT[column]}")
+    return int(digits)

@@ -1,0 +1,83 @@
+"""A workload by the hour, for forecasts that look back: mean load and peaks of the eight days before any minute. Pure."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from contracts.windows import HOURS, PEAK_MINUTES
+from simulation.loops.terms import Bool, Float64, Int64
+
+
+@dataclass(frozen=True, slots=True)
+class HourlyLoads:
+    """Mean records per minute in every hour of a workload, over the minutes that count.
+
+    Attributes:
+        days: float64 [hours + 193, 192], the eight days before every hour of the trace; NaN outside the trace and for hours in
+            which no minute counts.
+        so_far: float64 [minutes + 61], the mean of each minute's hour up to that minute, continued for one hour after the trace.
+    """
+
+    days: Float64
+    so_far: Float64
+
+    @classmethod
+    def of(cls, requests: Int64 | Float64, masked: Bool | None = None) -> "HourlyLoads":
+        """Return the hours of a workload; ``masked`` minutes do not count."""
+        counted = np.ones(len(requests), dtype=np.bool_) if masked is None else ~masked
+        records = np.concatenate([[0.0], np.cumsum(requests * counted, dtype=np.float64)])
+        minutes = np.concatenate([[0.0], np.cumsum(counted, dtype=np.float64)])
+        ends = np.append(np.arange(0, len(requests), 60), len(requests))
+        now = np.arange(len(requests) + 61)
+        first, end = np.minimum((now - 1) // 60 * 60, len(requests)), np.minimum(now, len(requests))
+        so_far = _mean(records[end] - records[first], minutes[end] - minutes[first])
+        return cls(_days(_mean(np.diff(records[ends]), np.diff(minutes[ends]))), so_far)
+
+    def before(self, minute: Int64) -> Float64:
+        """Return float64 [B, 192], the hours up to ``minute`` [B], the last one so far; NaN outside the trace."""
+        return _before(self.days, self.so_far, minute)
+
+
+@dataclass(frozen=True, slots=True)
+class HourlyPeaks:
+    """The largest five-minute mean that ends in each hour of a workload, without the minutes that do not count.
+
+    Attributes:
+        days: float64 [hours + 193, 192], as in ``HourlyLoads``.
+        so_far: float64 [minutes + 2], the peak of each minute's hour up to that minute; NaN where no five minutes count and after
+            the trace.
+    """
+
+    days: Float64
+    so_far: Float64
+
+    @classmethod
+    def of(cls, requests: Int64 | Float64, masked: Bool | None = None) -> "HourlyPeaks":
+        """Return the peaks of a workload; ``masked`` minutes do not count."""
+        load = np.asarray(requests, dtype=np.float64) if masked is None else np.where(masked, np.nan, requests)
+        unknown = np.full(PEAK_MINUTES - 1, np.nan)
+        fives = np.lib.stride_tricks.sliding_window_view(np.concatenate([unknown, load]), PEAK_MINUTES).mean(axis=1)
+        padded = np.concatenate([fives, np.full(-len(fives) % 60, np.nan)]).reshape(-1, 60)
+        highest = np.fmax.accumulate(padded, axis=1)
+        return cls(_days(highest[:, -1]), np.concatenate([[np.nan], highest.ravel()[: len(fives)], [np.nan]]))
+
+    def before(self, minute: Int64) -> Float64:
+        """Return float64 [B, 192], the peaks of the hours up to ``minute`` [B]; NaN outside the trace."""
+        return _before(self.days, self.so_far, minute)
+
+
+def _days(whole: Float64) -> Float64:
+    """Return [hours + 193, 192], the eight days before every hour of figures [hours]."""
+    unknown = np.full(HOURS, np.nan)
+    return np.lib.stride_tricks.sliding_window_view(np.concatenate([unknown, whole, unknown]), HOURS)
+
+
+def _before(days: Float64, so_far: Float64, minute: Int64) -> Float64:
+    """Return the eight days up to ``minute`` [B], float64 [B, 192], the last hour so far."""
+    hours = days[np.minimum((minute - 1) // 60 + 1, len(days) - 1)]
+    hours[:, -1] = so_far[np.minimum(minute, len(so_far) - 1)]
+    return hours
+
+
+def _mean(records: Float64, minutes: Float64) -> Float64:
+    return np.where(minutes > 0, records / np.maximum(minutes, 1.0), np.nan)

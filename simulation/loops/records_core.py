@@ -1,0 +1,332 @@
+"""Flowing records, whole minutes at a time: the fast core of mode ``clean``. Pure.
+
+The recursion is that of ``simulation.model.queueing``. Within a minute arrivals and capacities are constant, so every lag is a
+convex function of time (a maximum of lines), and a convex function has its maximum at the ends: the lags at minute marks are
+exactly those of any finer step. Over m minutes, with G_i(t) = records entered - records that task i could have served so far,
+
+    lag_i(t) = G_i(t) + max(lag_i(0), max over u <= t of (max over parents of lag(u) - G_i(u))):
+
+one cumulative sum and one running maximum per level, no step over time. State: one number per task.
+
+In a world that strays (``simulation.model.straying``) service times differ by the minute, and the busiest subtask is the limit.
+
+Differences from ``simulation.model.attempts``: integrals over a minute are trapezoids between its marks (there: between
+quarters), which matters only in a minute in which a queue starts or ends, and figures are real numbers (there: whole numbers).
+"""
+
+from copy import copy
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from contracts.clock import MINUTE_MS
+from contracts.windows import FIGURE, FIGURES, Float32
+from simulation.load.jobs import SizedJob
+from simulation.loops.recent import Recent, as_figures, fill_added
+from simulation.loops.terms import Bool, Float64, Int64, Span, Terms, flow_span
+from simulation.model.attempts import RECORD_BYTES
+from simulation.model.level_order import LevelOrder, in_lines, in_order
+from simulation.model.straying import Straying, running_share
+
+
+@dataclass(frozen=True, slots=True)
+class _Scale:
+    """Values that depend only on parallelism, computed once per change.
+
+    Attributes:
+        subtasks: int64 [N, B].
+        most: float64 [R, B], records that real tasks can serve in a minute; infinite for one without service time.
+        total: int64 [B], subtasks of the real tasks.
+        busiest: float64 [N, B], work of the busiest subtask over the mean; None: always 1.
+    """
+
+    subtasks: Int64
+    most: Float64
+    total: Int64
+    busiest: Float64 | None
+
+    @classmethod
+    def of(cls, order: LevelOrder, subtasks: Int64, straying: Straying | None) -> "_Scale":
+        with np.errstate(divide="ignore"):
+            most = subtasks[order.tasks] / order.service_minutes
+        busiest = None
+        if straying is not None:
+            busiest = straying.busiest(subtasks)
+            most = most / busiest[order.tasks]
+        return cls(subtasks, most, subtasks[1:-1].sum(axis=0), busiest)
+
+
+@dataclass(frozen=True, slots=True)
+class _Chunk:
+    """m minutes that have passed, kept until their figures are requested; R real tasks in order of level.
+
+    Arrays per minute have m + 1 columns, like arrays per mark: minute t, from mark t - 1 to mark t, is column t. Arrays of one
+    shape are read and written in one run; slices of them would not be.
+
+    Attributes:
+        requests: float64 [B, m + 1]; column 0 is 0.
+        lags: float64 [R, B, m + 1], at the minutes' marks.
+        behind: per level, the largest lag of its tasks' parents, [n, B, m + 1]; a single 0 if there are none.
+        up: float64 [B, m + 1], share of the minute in which the job ran.
+        scale: before minute ``begin`` of the chunk, and from it on.
+        begin: minute.
+        began: bool [B], rows in which an attempt began in that minute.
+        counted: bool [B, m] or None.
+        slowness: float64 [R, B, m + 1], factors on service times; column 0 is 1. None: all 1.
+        redone: float64 [B], records that the restart in this chunk serves again.
+    """
+
+    requests: Float64
+    lags: Float64
+    behind: tuple[Float64, ...]
+    up: Float64
+    scale: tuple[_Scale, _Scale]
+    begin: int
+    began: Bool
+    counted: Bool | None
+    slowness: Float64 | None
+    redone: Float64 | None
+
+    @property
+    def minutes(self) -> int:
+        """Return m."""
+        return int(self.up.shape[1]) - 1
+
+
+class RecordRows:
+    """B rows of one job with flowing records; see ``simulation.loops.terms.Core``."""
+
+    def __init__(self, job: SizedJob, parallelism: Int64, terms: Terms, first_minutes: Int64 | None = None) -> None:
+        """Start with empty queues at parallelism [B, N], at minutes [B] of the trace (0); see ``Terms.restart_ms``."""
+        assert terms.world.strays or terms.restart_ms % MINUTE_MS == 0, terms.restart_ms
+        self.job, self._terms = job, terms
+        self._straying = Straying.start(job, terms.world, len(parallelism), first_minutes)
+        self._order = LevelOrder.of(job)
+        self._scale = _Scale.of(self._order, np.ascontiguousarray(parallelism.T), self._straying)
+        self._lag = np.zeros((job.size - 2, len(parallelism)))
+        self._down = np.zeros(len(parallelism), dtype=np.int64)  # minutes still down after the last chunk
+        self._down_ms = np.zeros(len(parallelism), dtype=np.int64)  # the same in a world that strays
+        self._recent = Recent.empty(terms.window_minutes, (len(FIGURES), job.size, len(parallelism)))
+
+    @property
+    def parallelism(self) -> Int64:
+        """Return int64 [B, N]."""
+        return self._scale.subtasks.T
+
+    def pass_time(self, requests: Float64, counted: Bool | None, desired: Int64 | None, *, is_full: bool = False) -> Span:
+        """Let m minutes pass (``simulation.loops.terms.Core``)."""
+        before = after = self._scale
+        subtasks = before.subtasks if desired is None else np.ascontiguousarray(desired.T)
+        rows, minutes = requests.shape
+        changed = np.asarray((subtasks != before.subtasks).any(axis=0))
+        begin = 0 if desired is None else min(self._terms.delay_minutes, minutes)
+        padded = np.zeros((rows, minutes + 1))
+        padded[:, 1:] = requests
+        entered = requests.sum(axis=1)
+        slowness = redone = None
+        if self._straying is None:
+            up = self._up(padded.shape, begin, changed)
+        else:
+            slowness = self._slowness(minutes)
+            up = self._straying_up(self._straying, padded.shape, begin, changed)
+            redone = np.where(changed, self._straying.redone(padded[:, begin]), 0.0)
+            self._straying = self._straying.after(minutes, changed)
+        if desired is not None:
+            after = _Scale.of(self._order, subtasks, self._straying)
+        scale = (before, after)
+        lags, behind = self._lags(padded, entered, scale, begin, up, slowness, redone)
+        chunk = _Chunk(padded, lags, behind, up, scale, begin, changed, counted, slowness, redone)
+        self._scale, self._lag = after, lags[..., -1]
+        self._recent = self._recent.then(minutes, partial(_fill, self._order, chunk))
+        return self._span(chunk, entered, changed, is_full=is_full)
+
+    def figures(self) -> Float32:
+        """Return the last window (``simulation.loops.terms.Core``)."""
+        self._recent = self._recent.seen()
+        return as_figures(self._recent.built)
+
+    def copy(self) -> "RecordRows":
+        """Return independent rows in the same state: state is replaced, never written to."""
+        return copy(self)
+
+    def chosen(self, rows: Int64) -> "RecordRows":
+        """Return these rows, one perhaps often, without figures: branches never show any."""
+        twin = copy(self)
+        twin._straying = None if self._straying is None else self._straying.chosen(rows)
+        twin._scale = _Scale.of(self._order, np.ascontiguousarray(self._scale.subtasks[:, rows]), twin._straying)
+        twin._lag, twin._down = np.ascontiguousarray(self._lag[:, rows]), self._down[rows]
+        twin._down_ms = self._down_ms[rows]
+        twin._recent = self._recent.emptied(len(rows))
+        return twin
+
+    def _up(self, shape: tuple[int, int], begin: int, changed: Bool) -> Float64:
+        """Return 1 where the job runs, [B, m + 1], 0 where it is down, and use up the down time."""
+        down, minutes = self._terms.restart_ms // MINUTE_MS, shape[1] - 1
+        up = np.ones(shape)
+        if self._down.any():
+            up[:, 1:] = np.arange(minutes) >= self._down[:, None]
+        up[changed, 1 + begin : 1 + begin + down] = 0.0
+        left = np.where(changed, begin + down, self._down) - minutes
+        self._down = np.maximum(left, 0)
+        return up
+
+    def _slowness(self, minutes: int) -> Float64 | None:
+        """Return factors on service times [R, B, m + 1] in the coming minutes; column 0 is 1. None: all 1."""
+        found = None if self._straying is None else self._straying.slowness(minutes)
+        if found is None:
+            return None
+        slowness = np.ones((len(self._order.tasks), found.shape[2], minutes + 1))
+        slowness[..., 1:] = np.moveaxis(found[:, self._order.tasks], 0, -1)
+        return slowness
+
+    def _straying_up(self, straying: Straying, shape: tuple[int, int], begin: int, changed: Bool) -> Float64:
+        """Return the share of each minute in which the job runs, [B, m + 1], and use up the time that it stands still."""
+        minutes, up = shape[1] - 1, np.ones(shape)
+        lasts = straying.restart_ms(self._terms.restart_ms, begin)
+        up[:, 1:] = running_share(0, self._down_ms, minutes)
+        up[changed, 1 + begin :] = running_share(begin, lasts, minutes)[changed, begin:]
+        left = np.where(changed, begin * MINUTE_MS + lasts, self._down_ms) - minutes * MINUTE_MS
+        self._down_ms = np.maximum(left, 0)
+        return up
+
+    def _lags(
+        self,
+        requests: Float64,
+        entered: Float64,
+        scale: tuple[_Scale, _Scale],
+        begin: int,
+        up: Float64,
+        slowness: Float64 | None,
+        redone: Float64 | None,
+    ) -> tuple[Float64, tuple[Float64, ...]]:
+        """Return lags at the marks, float64 [R, B, m + 1], from the current ones on, and the parents' lags per level."""
+        order, present = self._order, self._lag
+        enough = present.max(axis=0) + entered + 1.0  # serves everything: keeps a task without service time finite
+        if redone is not None:
+            enough = enough + redone
+        if slowness is not None:
+            enough = enough * slowness.max()
+        before, after = (np.minimum(each.most, enough)[..., None] for each in scale)
+        grown = after * up
+        np.multiply(before, up[:, 1 : 1 + begin], out=grown[..., 1 : 1 + begin])
+        if slowness is not None:
+            grown /= slowness
+        np.subtract(requests, grown, out=grown)
+        if redone is not None and begin < requests.shape[1] - 1:
+            grown[..., 1 + begin] += redone
+        grown[..., 0] = 0.0
+        np.cumsum(grown, axis=-1, out=grown)
+        lags, parents = np.empty_like(grown), []
+        for level, members in enumerate(order.members):
+            behind = order.latest(lags, level) if level else np.zeros(1)
+            lag, gain = lags[members], grown[members]
+            np.subtract(behind, gain, out=lag)
+            lag[..., 0] = present[members]
+            np.maximum.accumulate(lag, axis=-1, out=lag)
+            lag += gain
+            np.maximum(lag, behind, out=lag)  # rounding must not put a task ahead of its parents
+            parents.append(behind)
+        return lags, tuple(parents)
+
+    def _span(self, chunk: _Chunk, entered: Float64, changed: Bool, *, is_full: bool) -> Span:
+        counted, lags, minutes = chunk.counted, chunk.lags, chunk.minutes
+        sink = self._order.at_sink(lags)
+        backlog = sink[:, 1:] + sink[:, :-1]
+        if counted is None:
+            early, late = float(chunk.begin), float(minutes - chunk.begin)
+            counted_minutes = np.full(len(entered), float(minutes))
+            served = entered - (lags[..., -1] - lags[..., 0])
+        else:
+            counted_minutes, early = counted.sum(axis=1).astype(np.float64), counted[:, : chunk.begin].sum(axis=1)
+            late = counted_minutes - early
+            served = (_served(chunk)[..., 1:] * counted).sum(axis=-1)
+            entered, backlog = (chunk.requests[:, 1:] * counted).sum(axis=1), backlog * counted
+        if chunk.slowness is not None:
+            worked = _served(chunk)[..., 1:] * chunk.slowness[..., 1:]
+            served = (worked if counted is None else worked * counted).sum(axis=-1)
+        if chunk.redone is not None and not (chunk.slowness is None and counted is None):
+            served = served - chunk.redone  # work that is done twice is used once
+        busy = in_order(served * self._order.service_minutes)
+        before, after = (each.total for each in chunk.scale)
+        allocated = before * early + after * late
+        sums = (entered, backlog.sum(axis=1) / 2, np.maximum(busy, 0.0), allocated)
+        return flow_span(sums, counted_minutes, changed, self.job.path_minutes, is_full=is_full)
+
+
+def _served(chunk: _Chunk) -> Float64:
+    """Return float64 [R, B, m + 1], records that each real task serves in each minute; column 0 is meaningless."""
+    served = np.empty_like(chunk.lags)
+    lags, later = in_lines(chunk.lags), in_lines(served)[:, 1:]
+    in_lines(served)[:, 0] = 0.0
+    np.add(chunk.requests.ravel()[1:], lags[:, :-1], out=later)
+    later -= lags[:, 1:]
+    return np.maximum(served, 0.0, out=served)
+
+
+def _fill(order: LevelOrder, chunk: _Chunk, planes: Float32) -> None:
+    """Write the chunk's figures into float32 [F, N, B, m]."""
+    for name in ("backpressured_ms", "state_bytes", "restarts"):
+        planes[FIGURE[name]] = 0.0
+    planes[FIGURE["coverage"]] = 1.0
+    fill_added(planes)
+    _fill_flow(order, chunk, planes)
+    _fill_queues(order, chunk, planes)
+    _fill_parallelism(chunk, planes)
+    if chunk.counted is not None:
+        planes[:, :, ~chunk.counted] = np.nan
+
+
+def _fill_flow(order: LevelOrder, chunk: _Chunk, planes: Float32) -> None:
+    """Write records, bytes and busy time; the source takes all arrivals, and the sink what its last parent has finished."""
+    records, data, busy = planes[FIGURE["records_in"]], planes[FIGURE["bytes_in"]], planes[FIGURE["busy_ms"]]
+    served, requests, sink = _served(chunk).astype(np.float32), chunk.requests[:, 1:], order.at_sink(chunk.lags)
+    records[order.tasks] = served[..., 1:]
+    records[0] = requests
+    planes[FIGURE["arrived"], 0] = requests
+    records[-1] = requests - (sink[:, 1:] - sink[:, :-1])
+    if chunk.redone is not None:
+        np.maximum(records[-1], 0.0, out=records[-1])
+    planes[FIGURE["records_out"]] = records
+    planes[FIGURE["bytes_out"]] = np.multiply(records, RECORD_BYTES, out=data)
+    served *= (order.service_minutes * MINUTE_MS).astype(np.float32)[..., None]
+    if chunk.slowness is not None:
+        served *= chunk.slowness
+    busy[:: len(busy) - 1] = 0.0  # source and sink
+    busy[order.tasks] = served[..., 1:]
+
+
+def _fill_queues(order: LevelOrder, chunk: _Chunk, planes: Float32) -> None:
+    """Write queues, waiting and latency; the mean queue is that of samples at each quarter of a minute."""
+    names = ("queued_records_last", "queued_records_mean", "queue_wait_record_ms", "latency_record_ms")
+    last, mean, wait, latency = (planes[FIGURE[name]] for name in names)
+    waiting = np.empty_like(chunk.lags)
+    for members, behind in zip(order.members, chunk.behind, strict=True):
+        np.subtract(chunk.lags[members], behind, out=waiting[members])
+    end = waiting.astype(np.float32)
+    between, waited = np.float32(0.625) * end, end.copy()
+    in_lines(between)[:, 1:] += in_lines(np.float32(0.375) * end)[:, :-1]
+    in_lines(waited)[:, 1:] += in_lines(end)[:, :-1]
+    waited *= np.float32(MINUTE_MS / 2)
+    for plane, value in ((last, end), (mean, between), (wait, waited)):
+        plane[:: len(plane) - 1] = 0.0  # source and sink
+        plane[order.tasks] = value[..., 1:]
+    np.add(wait, planes[FIGURE["busy_ms"]], out=latency)
+
+
+def _fill_parallelism(chunk: _Chunk, planes: Float32) -> None:
+    """Write parallelism, restarts, and idle time."""
+    parallelism, idle = planes[FIGURE["parallelism"]], planes[FIGURE["idle_ms"]]
+    before, after = (each.subtasks.astype(np.float32)[..., None] for each in chunk.scale)
+    parallelism[...] = after
+    parallelism[..., : chunk.begin] = before
+    if chunk.begin < chunk.minutes:
+        planes[FIGURE["restarts"], ..., chunk.begin] = chunk.began
+    busiest = np.divide(planes[FIGURE["busy_ms"]], parallelism, out=planes[FIGURE["busy_ms_max"]])
+    earlier, later = (each.busiest for each in chunk.scale)
+    if earlier is not None and later is not None:
+        busiest[..., : chunk.begin] *= earlier[..., None]
+        busiest[..., chunk.begin :] *= later[..., None]
+    np.multiply(parallelism, (chunk.up[:, 1:] * MINUTE_MS).astype(np.float32), out=idle)
+    idle -= planes[FIGURE["busy_ms"]]
+    np.maximum(idle, 0.0, out=idle)

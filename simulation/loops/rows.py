@@ -1,0 +1,246 @@
+"""Many closed loops of one job at once: decisions in, a span of figures and rewards out.
+
+Evaluation and training drive it alike:
+
+    terms = Terms(mode="clean", latency_weight=0.5, span_minutes=60)
+    rows = LoopRows(job, workload, first_minutes, start, terms)    # [B] minutes of the first decision, [B, N] parallelism
+    seen = rows.observe()                                          # figures [B, L, N, F] for policies.features.encode
+    span = rows.step(desired)                                      # [B, N] whole subtasks; one span passes
+    reward = rows.reward(span)                                     # [B]; weigh by span.counted_minutes
+    twin = rows.copy()                                             # independent: for branches and oracles
+
+``simulation.loops.terms`` defines terms and spans. Mode and world select the core: ``simulation.loops.records_core``, under back
+pressure ``simulation.loops.pressure_core`` (or ``simulation.model.attempts``, for the road's own numbers), or
+``simulation.loops.batches_core``. Rows do not affect one another: B = 1 and B = 64 give the same bits.
+"""
+
+from copy import copy, deepcopy
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from contracts.clock import MINUTE_MS
+from contracts.windows import FIGURES, Float32
+from policies.graph import JobGraph
+from simulation.load.jobs import SizedJob
+from simulation.load.workload import Workload
+from simulation.loops.batches_core import BatchRows
+from simulation.loops.hourly import HourlyLoads, HourlyPeaks
+from simulation.loops.pressure_core import PressureRows
+from simulation.loops.records_core import RecordRows
+from simulation.loops.terms import Bool, Core, Float64, Int64, Span, Terms, flow_span
+from simulation.model.attempts import Flow, FlowRows
+
+__all__ = [
+    "LoopRows",
+    "Observed",
+    "Span",
+    "Terms",
+    "resized",
+]
+
+
+Number = TypeVar("Number", np.float64, np.bool_)
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What a policy sees of B rows: figures [B, L, N, F], window ends [B], hourly loads and peaks [B, 192], sizes [B, N]."""
+
+    figures: Float32
+    ends_ms: Int64
+    hourly_load: Float64
+    hourly_peak: Float64
+    current: Int64
+
+
+class LoopRows:
+    """B rows of one job, each at its own minute of the workload, which repeats after its last minute."""
+
+    def __init__(self, job: SizedJob, workload: Workload, first_minutes: Int64, start: Int64, terms: Terms) -> None:
+        """Warm up for one window at parallelism ``start`` [B, N]; the first decision is due at ``first_minutes`` [B]."""
+        self.job, self.terms = job, terms
+        self.graph: JobGraph = job.tables
+        self._load = _Load.of(workload, (terms.window_minutes, terms.span_minutes))
+        self._minute = np.asarray(first_minutes, dtype=np.int64) - terms.window_minutes
+        assert (self._minute >= 0).all(), "a loop needs one window of workload before its first decision"
+        self._core = core_of(job, np.asarray(start, dtype=np.int64), terms, self._minute)
+        self._pass(terms.window_minutes, None)
+
+    def observe(self) -> Observed:
+        """Return the observation at the end of the last span."""
+        return Observed(
+            figures=self._core.figures(),
+            ends_ms=self._load.trace_start_ms + self._minute * MINUTE_MS,
+            hourly_load=self._load.hours.before(self._minute),
+            hourly_peak=self._load.peaks.before(self._minute),
+            current=self._core.parallelism,
+        )
+
+    @property
+    def minutes(self) -> Int64:
+        """Return int64 [B], the minute of the workload at which each row's next decision is due."""
+        return self._minute
+
+    @property
+    def parallelism(self) -> Int64:
+        """Return int64 [B, N], the current parallelism; unlike ``observe``, this builds no figures."""
+        return self._core.parallelism
+
+    def step(self, desired: Int64, *, is_full: bool = False) -> Span:
+        """Bring desired parallelism [B, N] within the job's bounds and total limit, apply it, and let one span pass.
+
+        ``is_full``: compute ``full_latency``.
+        """
+        return self._pass(self.terms.span_minutes, self.job.within_limits(desired), is_full=is_full)
+
+    def reward(self, span: Span) -> Float64:
+        """Return the reward [B] of one span; 0 where no minute counts."""
+        weight = self.terms.latency_weight
+        reward: Float64 = -weight * span.latency + (1 - weight) * span.utilisation
+        return reward
+
+    def copy(self) -> "LoopRows":
+        """Return independent rows in the same state."""
+        twin = copy(self)
+        twin._core = self._core.copy()
+        return twin
+
+    def repeated(self, times: int) -> "LoopRows":
+        """Return ``times`` copies of all rows, one whole set after another, in the same states: branches to compare."""
+        return self.chosen(np.tile(np.arange(len(self._minute)), times))
+
+    def chosen(self, rows: Int64) -> "LoopRows":
+        """Return these rows, one perhaps often, in the same states.
+
+        Their figures start empty. Rows that run as on the road cannot be chosen from.
+        """
+        assert isinstance(self._core, RecordRows | PressureRows | BatchRows), "rows that run as on the road stay together"
+        twin = copy(self)
+        twin._core, twin._minute = self._core.chosen(rows), self._minute[rows]
+        return twin
+
+    def _pass(self, minutes: int, desired: Int64 | None, *, is_full: bool = False) -> Span:
+        at = self._minute % self._load.minutes
+        counted = None if self._load.counted is None else self._load.counted[minutes][at]
+        span = self._core.pass_time(self._load.requests[minutes][at], counted, desired, is_full=is_full)
+        self._minute = self._minute + minutes
+        return span
+
+
+@dataclass(frozen=True, slots=True)
+class _Load:
+    """A workload as the loop reads it.
+
+    Attributes:
+        minutes: its length; after the last minute comes the first.
+        requests: per length m, float64 [minutes, m]: the m minutes from each minute on.
+        counted: the same as bool: whether they count; None if all minutes do.
+        hours, peaks: what forecasts look back on.
+        trace_start_ms: start of the first minute.
+    """
+
+    minutes: int
+    requests: dict[int, Float64]
+    counted: dict[int, Bool] | None
+    hours: HourlyLoads
+    peaks: HourlyPeaks
+    trace_start_ms: int
+
+    @classmethod
+    def of(cls, workload: Workload, lengths: tuple[int, ...]) -> "_Load":
+        masked = workload.masked
+        return cls(
+            minutes=workload.minutes,
+            requests=_stretches(workload.requests.astype(np.float64), lengths),
+            counted=_stretches(~masked, lengths) if masked.any() else None,
+            hours=HourlyLoads.of(workload.requests, masked),
+            peaks=HourlyPeaks.of(workload.requests, masked),
+            trace_start_ms=workload.trace_start_ms,
+        )
+
+
+def _stretches(values: npt.NDArray[Number], lengths: tuple[int, ...]) -> dict[int, npt.NDArray[Number]]:
+    """Return, per length m, a view [n, m] of values [n]: the m values from each one on, wrapping around at the end."""
+    return {m: np.lib.stride_tricks.sliding_window_view(np.resize(values, len(values) + m - 1), m) for m in lengths}
+
+
+def core_of(job: SizedJob, start: Int64, terms: Terms, first_minutes: Int64 | None = None) -> Core:
+    """Return the core for these terms; rows begin at these minutes [B] of the trace (0)."""
+    if terms.mode != "clean":
+        return BatchRows(job, start, terms)
+    if terms.world.has_pressure and not terms.as_on_the_road:
+        return PressureRows(job, start, terms, first_minutes)
+    if terms.as_on_the_road or (terms.restart_ms % MINUTE_MS and not terms.world.strays):
+        return _RoadRows(job, start, terms, first_minutes)
+    return RecordRows(job, start, terms, first_minutes)
+
+
+class _RoadRows:
+    """``FlowRows``, the model of the simulated engine, as a core."""
+
+    def __init__(self, job: SizedJob, parallelism: Int64, terms: Terms, first_minutes: Int64 | None) -> None:
+        self.job, self._terms = job, terms
+        self._flow = FlowRows(job, parallelism, world=terms.world, first_minutes=first_minutes)
+        shape = (len(parallelism), terms.window_minutes, job.size, len(FIGURES))
+        self._figures: Float32 = np.full(shape, np.nan, dtype=np.float32)
+
+    @property
+    def parallelism(self) -> Int64:
+        """Return int64 [B, N]."""
+        return self._flow.parallelism
+
+    def pass_time(self, requests: Float64, counted: Bool | None, desired: Int64 | None, *, is_full: bool = False) -> Span:
+        """Let m minutes pass (``simulation.loops.terms.Core``)."""
+        rows, minutes = requests.shape
+        changed = np.zeros(rows, np.bool_) if desired is None else np.asarray((desired != self.parallelism).any(axis=1))
+        begin = np.minimum(self._flow.effect_minutes(self._terms.delay_minutes), minutes)
+        flows, at = [], 0
+        for end in np.unique([*begin[changed], minutes]).tolist():
+            if end > at:
+                flows.append(self._advance(requests[:, at:end], counted if counted is None else counted[:, at:end]))
+            if desired is not None:
+                self._flow.restart(desired, self._terms.restart_ms, changed & (begin == end))
+            at = end
+        weight = np.ones((rows, minutes)) if counted is None else counted.astype(np.float64)
+        sums = (
+            (np.concatenate(parts).T * weight).sum(axis=1)
+            for parts in zip(
+                *((flow.arrivals, flow.backlog_minutes, flow.busy_minutes, flow.allocated_minutes) for flow in flows), strict=True
+            )
+        )
+        arrivals, backlog, busy, allocated = sums
+        return flow_span(
+            (arrivals, backlog, busy, allocated), weight.sum(axis=1), changed, self.job.path_minutes, is_full=is_full
+        )
+
+    def figures(self) -> Float32:
+        """Return the last window (``simulation.loops.terms.Core``)."""
+        return self._figures
+
+    def copy(self) -> "_RoadRows":
+        """Return independent rows in the same state; the job never changes and is shared."""
+        twin = copy(self)
+        twin._flow = deepcopy(self._flow, {id(self.job): self.job})
+        return twin
+
+    def _advance(self, requests: Float64, counted: Bool | None) -> Flow:
+        flow = self._flow.advance(np.ascontiguousarray(requests.T))
+        fresh = np.moveaxis(flow.rows, 0, 1)
+        if counted is not None:
+            fresh = np.where(counted[..., None, None], fresh, np.float32(np.nan))
+        self._figures = np.concatenate([self._figures[:, requests.shape[1] :], fresh], axis=1)[:, -self._terms.window_minutes :]
+        return flow
+
+
+def resized(current: Int64, ratio: Float64, terms: Terms) -> Int64:
+    """Return whole subtasks [B, N] for ratios in (0, 2] of the current ones, rounded as the mode does.
+
+    ``clean`` and ``slo`` round half up. ``compat`` truncates the change towards 0, as the paper's code does: from 1 subtask only
+    a ratio of 2 changes anything, so tasks get stuck at 1.
+    """
+    if terms.mode == "compat":
+        return current + np.trunc((ratio - 1.0) * current).astype(np.int64)
+    return np.floor(current * ratio + 0.5).astype(np.int64)

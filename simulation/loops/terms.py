@@ -1,0 +1,156 @@
+"""The terms of a closed loop, the figures of one span, and the core that a loop drives: B rows of one job. Pure."""
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from contracts.clock import MINUTE_MS
+from contracts.windows import Float32
+from simulation.model.reward import LATENCY_MINUTES_MAX, REWARD_LAMBDA, latency_minutes
+from simulation.model.worlds import CALM, World
+
+Float64 = npt.NDArray[np.float64]
+Int64 = npt.NDArray[np.int64]
+Bool = npt.NDArray[np.bool_]
+
+Mode = Literal["clean", "slo", "compat"]
+MODES: tuple[Mode, ...] = ("clean", "slo", "compat")
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """How a loop runs and is rewarded: r = -latency_weight x latency + (1 - latency_weight) x utilisation.
+
+    Attributes:
+        mode: ``clean``: records flow, latency in minutes. ``slo``: one batch a minute, latency beyond an SLO. ``compat``: the
+            same batches under the rules of the SURE paper's code (all tasks restart at every decision, sampled figures).
+        latency_weight: lambda.
+        restart_ms: how long a restart stops the job.
+        span_minutes: from one decision to the next.
+        window_minutes: snapshots of an observation; ``compat`` shows one less, without the minute of the restart.
+        effect_minutes: from a decision to its restart; 1 as on the road. ``compat`` restarts at once.
+        as_on_the_road: in ``clean``, use the road's quarter-minute steps and whole-numbered counters, bit for bit, instead of
+            whole minutes. Many times slower. Restarts that are not whole minutes always use it in the world ``calm``.
+        world: ``simulation.model.worlds``; what strays, and back pressure, is played in mode ``clean`` only. ``restart_ms`` is
+            not taken from it.
+    """
+
+    mode: Mode = "clean"
+    latency_weight: float = REWARD_LAMBDA
+    restart_ms: int = MINUTE_MS
+    span_minutes: int = 10
+    window_minutes: int = 60
+    effect_minutes: int = 1
+    as_on_the_road: bool = False
+    world: World = CALM
+
+    def __post_init__(self) -> None:
+        """Check the assumptions of the cores."""
+        assert self.mode in MODES, self.mode
+        assert self.mode == "clean" or not self.world.has_pressure, "back pressure is played in mode clean only"
+        assert self.mode == "clean" or self.world.has_slo or not self.world.strays, "what strays is played in mode clean only"
+        assert 0.0 <= self.latency_weight <= 1.0, self.latency_weight
+        down_minutes = self.restart_ms / MINUTE_MS
+        assert self.mode == "clean" or down_minutes + self.delay_minutes <= self.span_minutes, "a restart must end in its span"
+
+    @property
+    def told_restart_ms(self) -> int | None:
+        """Return what policies know of a restart's length, as measured on the road; None: what they ship with.
+
+        In worlds with the shipped minute, or with less, they keep it.
+        """
+        return self.restart_ms if self.restart_ms > MINUTE_MS else None
+
+    @property
+    def delay_minutes(self) -> int:
+        """Return the minutes from a decision to its restart in this mode."""
+        return 0 if self.mode == "compat" else self.effect_minutes
+
+    @property
+    def snapshots(self) -> int:
+        """Return L, the minutes of an observation."""
+        return self.window_minutes - (self.mode == "compat")
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """One span of B rows; all [B]. Minutes that do not count (``Workload.masked``) are in no sum.
+
+    Attributes:
+        latency: as in the reward. ``clean``: minutes, at most 10. ``slo``: minutes beyond the SLO, at most 10, over the
+            SLO. ``compat``: minutes per request (see ``simulation.loops.batches_core``).
+        full_latency: the same without the cap of ten minutes, for what arrived in the span. ``compat`` charges a batch when it
+            leaves; here it is charged on arrival, at the departure time expected if parallelism does not change. None unless
+            requested: in ``compat`` it costs time.
+        utilisation: as in the reward.
+        counted_minutes: minutes (``compat``: snapshots) that count; if 0, latency and utilisation are 0 and meaningless.
+        arrivals: records that entered.
+        backlog_minutes: record-minutes spent inside.
+        busy_minutes: busy subtask-minutes of the real tasks.
+        allocated_minutes: subtask-minutes of the real tasks.
+        rescaled: bool, the parallelism of some task changed.
+        restarted: bool, the job restarted; in ``compat`` always.
+    """
+
+    latency: Float64
+    full_latency: Float64 | None
+    utilisation: Float64
+    counted_minutes: Float64
+    arrivals: Float64
+    backlog_minutes: Float64
+    busy_minutes: Float64
+    allocated_minutes: Float64
+    rescaled: Bool
+    restarted: Bool
+
+
+class Core(Protocol):
+    """B rows of one job. Time passes only in calls; returned arrays are never written to again."""
+
+    @property
+    def parallelism(self) -> Int64:
+        """Return int64 [B, N]."""
+        ...
+
+    def pass_time(self, requests: Float64, counted: Bool | None, desired: Int64 | None, *, is_full: bool = False) -> Span:
+        """Let m minutes pass with requests [B, m].
+
+        ``counted`` [B, m] are the minutes that count; None if all do. ``desired`` [B, N] is carried out; None changes nothing.
+        ``is_full``: compute ``full_latency``.
+        """
+        ...
+
+    def figures(self) -> Float32:
+        """Return the last window, float32 [B, L, N, F] as ``contracts.windows.FIGURES``; minutes that do not count are NaN."""
+        ...
+
+    def copy(self) -> "Core":
+        """Return independent rows in the same state."""
+        ...
+
+
+def flow_span(
+    sums: tuple[Float64, Float64, Float64, Float64],
+    counted_minutes: Float64,
+    changed: Bool,
+    path_minutes: float,
+    *,
+    is_full: bool,
+) -> Span:
+    """Return the span of flowing records from arrivals, backlog, busy and allocated minutes [B]."""
+    arrivals, backlog, busy, allocated = sums
+    full_latency = np.where(counted_minutes > 0, latency_minutes(backlog, arrivals, path_minutes), 0.0)
+    return Span(
+        latency=np.minimum(full_latency, LATENCY_MINUTES_MAX),
+        full_latency=full_latency if is_full else None,
+        utilisation=busy / np.maximum(allocated, 1e-9),
+        counted_minutes=counted_minutes,
+        arrivals=arrivals,
+        backlog_minutes=backlog,
+        busy_minutes=busy,
+        allocated_minutes=allocated,
+        rescaled=changed,
+        restarted=changed,
+    )

@@ -1,0 +1,147 @@
+"""How a world's service times, hot keys and restarts go for one job, minute by minute. Seeded; pure.
+
+Everything is drawn ahead from the world's seed and the tasks' places in the job, so a minute of the trace is the same for every
+policy, however time is cut, and whatever the policy does. Only what a rescale draws anew depends on how many there were.
+
+- **drift**: the log of a task's service time is an Ornstein-Uhlenbeck process: caches, garbage collection, neighbours on a host,
+  other keys in the records.
+- **slow**: tasks share hosts, and at times a host is slow for some 40 minutes: noisy neighbours, thermal limits, backups.
+- **throttle**: now and then something outside holds a single task up for one to two hours: a database, an external service.
+- **hot keys**: with a share h of the records on one key, the busiest of p subtasks has 1 + h (p - 1) times the mean. Which keys
+  fall on the same subtask is drawn anew at every rescale.
+- **state**: the length of a restart follows the size of the state, which wanders over half a day.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from simulation.load.jobs import SizedJob
+from simulation.model.worlds import World
+
+Float64 = npt.NDArray[np.float64]
+Int64 = npt.NDArray[np.int64]
+
+COURSE_MINUTES = 28 * 24 * 60  # then it repeats
+DRIFT_MINUTES = 180.0
+STATE_MINUTES = 720.0
+SLOW_MINUTES = 40
+SLOW_A_DAY = 2.0  # per host
+TASKS_A_HOST = 3
+THROTTLE_MINUTES = (40, 120)
+THROTTLE_A_DAY = 2.0  # per job
+THROTTLE_LEAST = 1.5
+_UNEVEN = 0.25  # a rescale changes a hot key's usual surplus on its subtask by at most this share
+_DAY = 24 * 60
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """What a world does to one job.
+
+    Attributes:
+        slowness: float64 [T, N], factors on service times; None: always 1.
+        hot_share: float64 [N], share of a task's records on its hottest key.
+        state: float64 [T], factors on the length of a restart; None: always 1.
+        redone_minutes: minutes of work that a restart does again.
+        seed: of what a rescale draws anew.
+    """
+
+    slowness: Float64 | None
+    hot_share: Float64
+    state: Float64 | None
+    redone_minutes: float
+    seed: int
+
+    def slowness_of(self, first_minutes: Int64, minutes: int) -> Float64 | None:
+        """Return factors [m, N, B] for m minutes of the trace from ``first_minutes`` [B] on; None: all 1."""
+        if self.slowness is None:
+            return None
+        at = (first_minutes + np.arange(minutes)[:, None]) % len(self.slowness)
+        factors: Float64 = np.moveaxis(self.slowness[at], -1, 1)
+        return factors
+
+    def restart_factor(self, minutes: Int64) -> Float64:
+        """Return factors [B] on the length of a restart that begins in these minutes of the trace [B]."""
+        if self.state is None:
+            return np.ones(len(minutes))
+        factor: Float64 = self.state[minutes % len(self.state)]
+        return factor
+
+    def busiest(self, subtasks: Int64, rescales: Int64) -> Float64:
+        """Return the work of the busiest of subtasks [N, B] over the mean, [N, B]; ``rescales`` [B] number the draws."""
+        uneven = 1.0 + _UNEVEN * (2.0 * _uniform(self.seed, np.arange(len(subtasks))[:, None], rescales) - 1.0)
+        share = np.minimum(self.hot_share[:, None] * uneven, 1.0)
+        return np.asarray(1.0 + share * (subtasks - 1), dtype=np.float64)
+
+
+def course_of(job: SizedJob, world: World) -> Course | None:
+    """Return the course of a world for a job; None if nothing strays."""
+    if not world.strays:
+        return None
+    return _drawn(world, job.size, tuple((job.service_minutes > 0).tolist()))
+
+
+@lru_cache(maxsize=8)
+def _drawn(world: World, size: int, works: tuple[bool, ...]) -> Course:
+    generators = [np.random.default_rng([world.seed, effect]) for effect in range(5)]
+    at_work = np.array(works)
+    hot = np.where(at_work, generators[3].uniform(0.0, 1.0, size) * world.hot_share, 0.0)
+    slowness = None
+    if world.strays_in_time:
+        logs = np.zeros((COURSE_MINUTES, size))
+        if world.drift > 0:
+            logs += world.drift * _wandering(generators[0], DRIFT_MINUTES, size)
+        if world.slow > 1:
+            logs += np.log(world.slow) * _slow_hosts(generators[1], size)
+        if world.throttle > 1:
+            logs += _throttled(generators[2], world.throttle, np.flatnonzero(at_work), size)
+        slowness = np.where(at_work, np.exp(logs), 1.0)
+    state = None
+    if world.state_spread > 0:
+        state = np.exp(world.state_spread * _wandering(generators[4], STATE_MINUTES, 1)[:, 0])
+    return Course(slowness, hot, state, world.redone_s / 60.0, world.seed)
+
+
+def _wandering(generator: np.random.Generator, minutes: float, count: int) -> Float64:
+    """Return stationary Ornstein-Uhlenbeck processes of variance 1, [T, n]."""
+    keeps = np.exp(-1.0 / minutes)
+    steps = generator.standard_normal((COURSE_MINUTES, count))
+    steps[1:] *= np.sqrt(1.0 - keeps**2)
+    for minute in range(1, COURSE_MINUTES):
+        steps[minute] += keeps * steps[minute - 1]
+    return steps
+
+
+def _slow_hosts(generator: np.random.Generator, size: int) -> Float64:
+    """Return [T, N] 1 while the host of a task is slow, else 0."""
+    hosts = -(-size // TASKS_A_HOST)
+    host_of = generator.permutation(size) % hosts
+    begins = generator.random((COURSE_MINUTES, hosts)) < SLOW_A_DAY / _DAY
+    is_slow = np.zeros((COURSE_MINUTES, hosts))
+    for minute, host in zip(*np.nonzero(begins), strict=True):
+        is_slow[minute : minute + SLOW_MINUTES, host] = 1.0
+    return is_slow[:, host_of]
+
+
+def _throttled(generator: np.random.Generator, most: float, tasks: Int64, size: int) -> Float64:
+    """Return [T, N] the log of the factor on a task's service time while it is held up, else 0."""
+    logs = np.zeros((COURSE_MINUTES, size))
+    for minute in np.flatnonzero(generator.random(COURSE_MINUTES) < THROTTLE_A_DAY / _DAY):
+        task, lasts = generator.choice(tasks), int(generator.integers(*THROTTLE_MINUTES, endpoint=True))
+        logs[minute : minute + lasts, task] = np.log(generator.uniform(min(THROTTLE_LEAST, most), most))
+    return logs
+
+
+def _uniform(seed: int, tasks: Int64, rescales: Int64) -> Float64:
+    """Return numbers in [0, 1) that depend on their place alone (the mixing steps of SplitMix64)."""
+    with np.errstate(over="ignore"):
+        mixed = (np.uint64(seed) << np.uint64(40)) + (tasks.astype(np.uint64) << np.uint64(20)) + rescales.astype(np.uint64)
+        mixed = (mixed + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        mixed ^= mixed >> np.uint64(31)
+    share: Float64 = (mixed >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    return share

@@ -1,0 +1,58 @@
+"""Decides what the end of the query means: Kafka went away and the query starts again, or the process ends.
+
+Pauses grow with each restart that follows no progress. After too many of those the trouble isn't passing, and the process ends
+with the cause so that its supervisor notices.
+"""
+
+import logging
+from collections.abc import Callable
+
+from confluent_kafka import KafkaException
+
+from contracts.errors import SurescaleError
+
+FIRST_PAUSE_S = 0.2
+LONGEST_PAUSE_S = 30.0
+FRUITLESS_MAX = 10
+"""Restarts in a row without progress. With their pauses they take more than a minute; a leader election needs less."""
+
+_BROKER_AWAY = ("org.apache.kafka.common.errors", "java.util.concurrent.TimeoutException")
+
+
+class BrokerRefuses(SurescaleError):
+    """Kafka answers, and keeps refusing the query's work."""
+
+
+class Restarts:
+    """Counts restarts and pauses before each.
+
+    Args:
+        pause: waits up to this many seconds; returns early when the process is told to stop (``threading.Event.wait``).
+        log: where each restart is reported.
+    """
+
+    def __init__(self, pause: Callable[[float], object], log: logging.Logger) -> None:
+        self._pause = pause
+        self._log = log
+        self._fruitless = 0
+        self.count = 0
+
+    def after(self, error: BaseException, *, made_progress: bool) -> None:
+        """Pause before the query starts again, if its end means that Kafka went away.
+
+        Raises:
+            BrokerRefuses: too many restarts in a row made no progress.
+            BaseException: ``error`` itself, if it has another cause.
+        """
+        # If an executor can't fetch a batch, the query fails inside our batch and only Spark's text holds the reason.
+        if not (isinstance(error, KafkaException | TimeoutError) or any(word in str(error) for word in _BROKER_AWAY)):
+            raise error
+        if made_progress:
+            self._fruitless = 0
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        if self._fruitless >= FRUITLESS_MAX:
+            raise BrokerRefuses(f"the query restarted {self._fruitless} times without progress: {reason}") from error
+        self.count += 1
+        self._log.warning("the query lost the broker and starts again: %s", reason)
+        self._pause(min(FIRST_PAUSE_S * 2**self._fruitless, LONGEST_PAUSE_S))
+        self._fruitless += 1

@@ -1,0 +1,212 @@
+"""The page in a real browser, on a recorded demo that the real projector puts into a real Redis.
+
+``SURESCALE_PAGE_FIGURES=yes`` writes the screenshots to docs/figures (`make page-figures`).
+"""
+
+import io
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+import pytest
+
+from contracts.topics import SNAPSHOTS
+from runtime.ports import free_port
+from services.state.write.operations import Remember
+from services.state.write.projections import Record, project
+from tests.support.served_page import Served, View, recorded
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+pytestmark = pytest.mark.integration
+FIGURES = Path(__file__).parent.parent.parent / "docs" / "figures"
+FIGURE_BYTES_MAX = 150_000
+BUSIEST, OTHER = "sim/j_3803524", "sim/j_1351665"
+ACT = f"{BUSIEST}@810545400000/sure"
+PAGES = {
+    "jobs": "#/",
+    "job": f"#/jobs/{BUSIEST}",
+    "decision": f"#/decisions/{quote(ACT, safe='')}",
+    "clusters": "#/clusters",
+    "cluster": "#/clusters/sim",
+    "policies": "#/policies",
+    "road": "#/road",
+}
+DARK = {name: PAGES[name] for name in ("job", "decision")}
+SHOWN = {
+    "jobs": ["2 jobs", BUSIEST, OTHER, "What happened lately"],
+    "job": ["Task graph", "Available", "J44_1_43", "Last hours"],
+    "decision": ["176 → 88 subtasks, 44 tasks changed", "84 learners", "commanded: commit", "What it looked at", "m2"],
+    "clusters": ["simulated"],
+    "cluster": ["5 of 8 units in use", "host lost", "cheaper hosts"],
+    "policies": ["sure", OTHER, "Nothing released"],
+    "road": ["rescaler", "300 records: windows", "Refused records"],
+}
+
+
+@pytest.fixture(scope="module")
+def road() -> list[Record]:
+    """The records of the demo."""
+    return recorded()
+
+
+@pytest.fixture
+def view(redis_url: str, tmp_path: Path) -> Iterator[View]:
+    """An empty view."""
+    made = View(redis_url, f"page-{tmp_path.name}-")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def served(view: View) -> Iterator[Served]:
+    """The API over that view."""
+    made = Served(view, free_port())
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def page(browser: "Browser") -> Iterator["Page"]:
+    """A page whose errors fail the test, wherever they come from."""
+    context = browser.new_context(viewport={"width": 1360, "height": 860}, color_scheme="light")
+    made = context.new_page()
+    errors: list[str] = []
+    made.on("pageerror", lambda error: errors.append(str(error)))
+    made.on("console", lambda message: errors.append(message.text) if message.type in ("error", "warning") else None)
+    made.expected_errors = 0  # type: ignore[attr-defined]
+    yield made
+    context.close()
+    assert len(errors) <= made.expected_errors, errors  # type: ignore[attr-defined]
+
+
+def settled(page: "Page") -> None:
+    """Wait until every document on the page has come."""
+    page.locator("h1").wait_for()
+    page.locator(".waiting").first.wait_for(state="detached")
+
+
+def violations(page: "Page") -> list[str]:
+    """Return what axe finds, each with the first element."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    found = Axe().run(page).response["violations"]
+    return [f"{each['id']}: {each['nodes'][0]['html'][:200]}" for each in found]
+
+
+def test_every_page_shows_the_demo_in_light_and_dark(
+    browser: "Browser", page: "Page", served: Served, view: View, road: list[Record]
+) -> None:
+    """What matters is there, axe finds nothing, the console is empty, and nothing outside is asked for."""
+    view.take(road)
+    asked: set[str] = set()
+    page.on("request", lambda request: asked.add(request.url))
+    for theme in ("light", "dark"):
+        page.emulate_media(color_scheme=theme)
+        for name, address in PAGES.items() if theme == "light" else DARK.items():
+            page.goto(served.url + address)
+            settled(page)
+            for words in SHOWN[name]:
+                page.get_by_text(words).filter(visible=True).first.wait_for()
+            if name in ("job", "decision"):
+                page.locator(".graph svg").wait_for()
+            assert violations(page) == [], (name, theme)
+            keep(page, f"page-{name}{'-dark' if theme == 'dark' else ''}.png")
+    assert {url for url in asked if not url.startswith((served.url, "data:"))} == set()
+
+
+def keep(page: "Page", name: str) -> None:
+    """Make a screenshot, and keep it if the documents show it."""
+    shot = page.screenshot(animations="disabled")
+    assert len(shot) > 10_000
+    if not os.environ.get("SURESCALE_PAGE_FIGURES") or name not in SHOTS:
+        return
+    from PIL import Image
+
+    packed = io.BytesIO()
+    Image.open(io.BytesIO(shot)).convert("RGB").quantize(256).save(packed, "PNG", optimize=True)
+    assert len(packed.getvalue()) < FIGURE_BYTES_MAX, name
+    (FIGURES / name).write_bytes(packed.getvalue())
+
+
+SHOTS = {"page-jobs.png", "page-job.png", "page-job-dark.png", "page-decision.png", "page-cluster.png"}
+
+
+def test_a_decision_is_followed_from_the_overview_to_what_it_looked_at(
+    page: "Page", served: Served, view: View, road: list[Record]
+) -> None:
+    """Overview, job, decision, heat map; then back by the crumbs. With the keyboard alone where it counts."""
+    view.take(road)
+    page.goto(served.url)
+    page.get_by_role("link", name=BUSIEST, exact=True).first.focus()
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name=BUSIEST, level=1).wait_for()
+    page.get_by_role("list", name="Latest decisions, newest first").get_by_role("link").first.click()
+    page.get_by_role("heading", name="96 → 103 subtasks").wait_for()
+    assert page.evaluate("document.activeElement.tagName") == "H1"
+    heat = page.locator("table.heatmap")
+    heat.wait_for()
+    assert heat.locator("thead th").count() > 3 + 1  # of an act more than three minutes are kept
+    assert heat.locator("td.cell").count() > 8
+    page.get_by_role("navigation", name="Where this is").get_by_role("link", name=BUSIEST).click()
+    page.get_by_role("heading", name=BUSIEST, level=1).wait_for()
+
+
+def test_new_minutes_appear_by_themselves_also_after_the_service_was_away(
+    page: "Page", served: Served, view: View, road: list[Record]
+) -> None:
+    """No reload: the stream says that there is more, and a lost one is taken up again."""
+    ends = {id(each): _window_end(each) for each in road if each.topic == SNAPSHOTS}
+    last = max(ends.values())
+    before = [each for each in road if ends.get(id(each), 0) < last - 60_000]
+    middle = [each for each in road if ends.get(id(each), 0) == last - 60_000]
+    newest = [each for each in road if ends.get(id(each), 0) == last]
+    view.take(before)
+    page.goto(served.url)
+    page.get_by_text("event time 1995-09-08 09:28 UTC").wait_for()
+    view.take(middle)
+    page.get_by_text("event time 1995-09-08 09:29 UTC").wait_for()
+    page.expected_errors = 100  # type: ignore[attr-defined]  # the browser itself logs each request that nobody answers
+    served.go_away()
+    page.get_by_text("connection lost").wait_for()
+    view.take(newest)
+    served.start()
+    page.get_by_text("event time 1995-09-08 09:30 UTC").wait_for()
+    page.get_by_text("live", exact=True).wait_for()
+
+
+def _window_end(record: Record) -> int:
+    return next(each.score for each in project(record) if isinstance(each, Remember))
+
+
+def test_what_is_not_there_is_said_with_what_there_is(page: "Page", served: Served, view: View, road: list[Record]) -> None:
+    """Nothing at all; then a job, a cluster and a page of a wrong name."""
+    page.goto(served.url)
+    page.get_by_text("No job yet").wait_for()
+    view.take(road)
+    page.expected_errors = 100  # type: ignore[attr-defined]  # the browser itself logs each 404
+    page.goto(f"{served.url}#/jobs/sim/j_3803525")
+    page.get_by_role("alert").get_by_role("link", name=BUSIEST).wait_for()
+    page.goto(f"{served.url}#/clusters/sym")
+    page.get_by_role("alert").get_by_role("link", name="sim").wait_for()
+    page.goto(f"{served.url}#/nowhere")
+    page.get_by_role("heading", name="There is no such page").wait_for()
+
+
+def test_a_token_is_asked_for_and_used(page: "Page", view: View, road: list[Record], tmp_path: Path) -> None:
+    """The page itself is open; its data are not."""
+    (tmp_path / "tokens").write_text("a-token-of-sixteen-or-more\n")
+    view.take(road)
+    served = Served(view, free_port(), str(tmp_path / "tokens"))
+    try:
+        page.expected_errors = 100  # type: ignore[attr-defined]  # the browser itself logs each 401
+        page.goto(served.url)
+        page.get_by_label("Token").fill("a-token-of-sixteen-or-more")
+        page.get_by_role("button", name="Go on").click()
+        page.get_by_text("2 jobs").wait_for()
+        page.get_by_text("live", exact=True).wait_for()
+    finally:
+        served.stop()

@@ -1,0 +1,240 @@
+"""Every decoder of what comes from outside: records, windows, settings, cards, graphs, and Flink's answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar, get_type_hints
+
+import msgspec
+import numpy as np
+
+from contracts.clock import road_time_ms, wall_time_ms
+from contracts.errors import RecordRejected, SettingsError
+from contracts.ids import Cluster, cluster_of, job_id, split_job
+from contracts.job_limits import bounds_of
+from contracts.job_settings import JobSettings
+from contracts.messages import ClockSegment, ClusterTopology, JobTopology
+from contracts.rescaler_state import RescalerRecord
+from contracts.settings import from_environment, to_environment
+from contracts.summaries import decode_summary, encode_summary, summary_of
+from contracts.topology import check_cluster, check_topology
+from contracts.windows import decode_window, encode_window
+from contracts.wire import decode, encode
+from engines.flink import answers
+from engines.flink.graph import checkpointing_of, tasks_of
+from engines.flink.identity import attempt_of, identify
+from engines.flink.requirements import Requirements, requirement_id, wanted
+from monitor.settings import MonitorSettings
+from policies.onnx_graph import check_graph
+from policies.package import PackageRejected, check_format, decoded
+from policies.registry import SHIPPED
+from policies.sure.package import FORMAT, Card
+from rescaler.control.job.memory import JobMemory
+from rescaler.control.job.record import job_record, restored
+from rescaler.service.settings import RescalerSettings
+from services.agent.settings import AgentSettings
+from services.state.settings import StateSettings
+from tests.fuzz.mutate import mutated_window
+from tests.fuzz.target import Declined, Target, expect
+from tests.support.recorded_flink import VERSIONS, recorded
+from tests.wire.test_golden_bytes import MESSAGES, window_bytes
+
+GROWTH = 8_192
+"""Bytes that defaults and one escaped character more may add to what was decoded, besides six times its length."""
+Answer = TypeVar("Answer")
+
+
+def decoders() -> Iterator[Target]:
+    """Yield every decoder."""
+    for name, message in MESSAGES.items():
+        yield Target(f"record {name}", [encode(message)], partial(_record, type(message)))
+    job = job_record(Cluster("sim"), JobMemory(job="sim/clicks", desired_generation=3), 5).record
+    yield Target("record of a job's memory", [encode(job)] if job else [], _job_record)
+    yield Target("window", [window_bytes()], _window, mutated_window)
+    yield Target("job id", [b"sim/clicks", b"flink/a b", b"x/y/z"], _job_id)
+    yield Target("memory", [encode(JobMemory(job="sim/clicks", desired_generation=3))], _memory)
+    for kind in (MonitorSettings, AgentSettings, RescalerSettings, StateSettings):
+        yield Target(f"settings {kind.__name__}", _environments(kind), partial(_settings, kind))
+    cards = [path.read_bytes() for path in sorted(SHIPPED.glob("sure*/card.json"))]
+    yield Target("card", cards, _card)
+    graphs = [path.read_bytes() for path in sorted(SHIPPED.glob("*/*.onnx"))]
+    yield Target("onnx graph", [min(graphs, key=len)], _graph)
+    for name, (seeds, call) in _flink().items():
+        yield Target(f"flink {name}", seeds, call)
+
+
+def _record(kind: type[msgspec.Struct], raw: bytes) -> None:
+    try:
+        message = decode(raw, kind)
+    except RecordRejected as rejected:
+        raise Declined(rejected.reason) from None
+    again = encode(message)
+    expect(len(again) <= 6 * len(raw) + GROWTH, f"{len(raw)} bytes became {len(again)}")
+    expect(encode(decode(again, kind)) == again, "encoded and decoded it is another record")
+    try:
+        _used(message)
+    except RecordRejected as rejected:
+        raise Declined(rejected.reason) from None
+
+
+def _used(message: msgspec.Struct) -> None:
+    """Do what the first reader of a record does with it."""
+    if isinstance(message, JobTopology):
+        check_topology(message)
+        for spec in message.tasks[:50]:
+            least, most, _ = bounds_of(JobSettings(job=message.job), spec)
+            expect(least >= 1 and least <= max(least, most), "bounds are upside down")
+    elif isinstance(message, ClusterTopology):
+        check_cluster(message)
+    elif isinstance(message, ClockSegment):
+        for at_ms in (0, 1_780_000_000_000, 2**53):
+            expect(abs(road_time_ms(message, at_ms)) < 2**63, "a time that nothing can hold")
+            expect(abs(wall_time_ms(message, at_ms)) < 2**63, "a time that nothing can hold")
+
+
+def _job_record(raw: bytes) -> None:
+    _record(RescalerRecord, raw)
+    record = decode(raw, RescalerRecord)
+    try:
+        restored(record)
+    except RecordRejected as rejected:
+        raise Declined(rejected.reason) from None
+
+
+def _memory(raw: bytes) -> None:
+    try:
+        memory = decode(raw, JobMemory)
+    except RecordRejected as rejected:
+        raise Declined(rejected.reason) from None
+    expect(encode(decode(encode(memory), JobMemory)) == encode(memory), "encoded and decoded it is another memory")
+
+
+def _window(raw: bytes) -> None:
+    try:
+        window = decode_window(raw)
+    except RecordRejected as rejected:
+        raise Declined(rejected.reason) from None
+    expect(window.figures.nbytes <= 256 * 2**20, f"{len(raw)} bytes took {window.figures.nbytes}")
+    again = decode_window(encode_window(window))
+    expect(np.array_equal(again.figures, window.figures, equal_nan=True), "encoded and decoded it has other figures")
+    expect(again.topology == window.topology, "encoded and decoded it is of another job")
+    summary = summary_of(window)
+    expect(decode_summary(encode_summary(summary)) == summary, "its summary does not survive")
+
+
+def _job_id(raw: bytes) -> None:
+    try:
+        text = raw.decode()
+        cluster, name = split_job(text)
+    except (RecordRejected, UnicodeDecodeError) as rejected:
+        raise Declined(str(rejected)) from None
+    expect(job_id(cluster, name) == text and cluster_of(text) == cluster, "put together it is another job")
+
+
+def _environments(kind: type[Any]) -> list[bytes]:
+    names = [f"SURESCALE_{name.upper()}" for name in get_type_hints(kind)]
+    values = {name: value for name, value in to_environment(kind()).items() if value != "none"}
+    texts = {name: ("60000" if name.endswith("MS") else "x") for name in names}
+    return [
+        json.dumps(values).encode(),
+        json.dumps({"SURESCALE_GATE": "checkpoint-interval=60000"}).encode(),
+        json.dumps(texts).encode(),
+    ]
+
+
+def _settings(kind: type[Any], raw: bytes) -> None:
+    try:
+        given = json.loads(raw)
+    except (ValueError, RecursionError):
+        raise Declined("not an environment") from None
+    if not isinstance(given, dict):
+        raise Declined("not an environment")
+    variables = {str(name): value if isinstance(value, str) else json.dumps(value) for name, value in given.items()}
+    try:
+        made = from_environment(kind, variables)
+        if isinstance(made, RescalerSettings):
+            made.control()
+    except SettingsError as refused:
+        expect("\n" not in str(refused) and bool(str(refused)), "the refusal is not one line")
+        raise Declined(str(refused)) from None
+
+
+def _card(raw: bytes) -> None:
+    folder = Path("package")
+    try:
+        check_format(folder, raw, "format", FORMAT)
+        decoded(folder, raw, Card)
+    except PackageRejected as rejected:
+        raise Declined(str(rejected)) from None
+
+
+def _graph(raw: bytes) -> None:
+    try:
+        check_graph(raw)
+    except PackageRejected as rejected:
+        raise Declined(str(rejected)) from None
+
+
+# Flink
+
+
+def _flink() -> dict[str, tuple[list[bytes], Callable[[bytes], None]]]:
+    found: dict[str, list[bytes]] = {}
+    for version in VERSIONS:
+        for asked, given in recorded(version, "running").items():
+            path = asked.split("?")[0].split("/")
+            kind = {2: path[-1], 3: "job" if path[1] == "jobs" and path[2] != "overview" else path[-1]}.get(len(path), path[-1])
+            if len(path) == 5 and path[3] == "vertices":
+                kind = "vertex"
+            if given["status"] == 200 and "?" not in asked:
+                found.setdefault(kind, []).append(json.dumps(given["body"]).encode())
+    calls: dict[str, tuple[str, Callable[[bytes], None]]] = {
+        "overview": ("overview", partial(_answer, answers.Jobs, _jobs_used)),
+        "job": ("job", partial(_answer, answers.JobDetail, _job_used)),
+        "vertex": ("vertex", partial(_answer, answers.VertexDetail, _nothing)),
+        "requirements": ("resource-requirements", partial(_answer, Requirements, _requirements_used)),
+        "checkpoints": ("checkpoints", partial(_answer, answers.Checkpoints, _checkpoints_used)),
+        "exceptions": ("exceptions", partial(_answer, answers.Exceptions, _nothing)),
+    }
+    return {name: (found.get(kind) or [b"{}"], call) for name, (kind, call) in calls.items()}
+
+
+def _answer(kind: Any, used: Callable[[Any], None], raw: bytes) -> None:
+    try:
+        answer = msgspec.json.decode(raw, type=kind)
+    except answers.UNREADABLE as refused:
+        raise Declined(str(refused)) from None
+    used(answer)
+
+
+def _nothing(_answer: object) -> None:
+    pass
+
+
+def _jobs_used(jobs: answers.Jobs) -> None:
+    for identity in identify("flink", jobs.jobs, {}).values():
+        expect(split_job(identity.job)[0] == "flink", "a job of another cluster")
+
+
+def _job_used(detail: answers.JobDetail) -> None:
+    attempt_of(detail)
+    tasks = tasks_of(detail, None)
+    if tasks:
+        try:
+            topology = JobTopology(job="flink/x", version=1, at_ms=0, tasks=tasks)
+            check_topology(decode(encode(topology), JobTopology))
+        except RecordRejected as rejected:
+            raise Declined(rejected.reason) from None
+
+
+def _requirements_used(requirements: Requirements) -> None:
+    expect(all(isinstance(count, int) for count in wanted(requirements).values()), "a count that is none")
+    expect(bool(requirement_id(requirements)) or not requirements, "requirements without a name")
+
+
+def _checkpoints_used(checkpoints: answers.Checkpoints) -> None:
+    config = answers.CheckpointConfig(mode="exactly_once", interval=10_000)
+    checkpointing_of(config, checkpoints)

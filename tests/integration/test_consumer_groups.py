@@ -1,0 +1,124 @@
+"""Real consumer groups on a real Kafka: what the monitor sees of them, and what scaling them does to their records."""
+
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
+from contracts.settings import RoadSettings
+from engines.groups.broker import GroupReader
+from monitor.minutes import Look
+from monitor.settings import MonitorSettings
+from monitor.sources.base import SourceAway
+from monitor.sources.consumer_group.source import ConsumerGroupSource
+from runtime.kafka import consumer
+from tests.conftest import KafkaForTests
+from tests.support.live_groups import CLUSTER, JOB, PARTITIONS, LiveChain
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.integration
+ID = f"{CLUSTER}/{JOB}"
+
+
+def test_a_chain_of_groups_is_a_job_with_figures(kafka: KafkaForTests, tmp_path: Path) -> None:
+    """Graph, members, what was asked for, what came and was got through, how busy each member was; then its end."""
+    with LiveChain(kafka.bootstrap, kafka.topic_prefix(), tmp_path, parse=2, count=1) as chain:
+        source = ConsumerGroupSource(chain.settings())
+        assert source.jobs() == [ID]
+        job = source.follow(ID)
+        chain.joined(parse=2, count=1)
+        chain.send(40)
+        wait_until(lambda: len(chain.output()) == 40, what="40 records at the end")
+        first = wait_until(lambda: _lag_free(job.look()), what="their commits")
+        assert first.samples == () or first.topology.attempt
+        chain.send(400)
+        wait_until(lambda: chain.output().total() == 440, what="440 records at the end")
+        before = {task: _sum(first, task, "records_in") for task in ("parse", "count")}
+        look = wait_until(lambda: _lag_free(job.look()), what="their commits")
+        parse, count = look.topology.tasks
+        assert (parse.upstream, count.upstream) == ((), ("parse",))
+        assert (parse.parallelism, parse.required, parse.useful_max) == (2, 2, PARTITIONS)
+        assert (count.parallelism, count.required, count.useful_max) == (1, 1, PARTITIONS)
+        assert look.topology.state == "running"
+        assert look.topology.epoch
+        assert _sum(look, "parse", "records_in") - before["parse"] == 400
+        assert _sum(look, "count", "records_in") - before["count"] == 400
+        assert _sum(look, "parse", "records_out") - _sum(first, "parse", "records_out") == 400
+        assert _sum(look, "parse", "arrived_records") == 440
+        assert [sample.arrived_records for sample in look.samples if sample.task == "count"] == [None]
+        assert sum(part.records for sample in look.samples for part in sample.received) == _sum(look, "count", "records_in")
+        assert all(sample.busy_ms for sample in look.samples)
+        (host,) = source.cluster_topology().hosts
+        assert (host.slots, host.free_slots) == (16, 13)
+        assert source.cluster_topology().engine.acts == "counts"
+        chain.tender.workforce.stop(JOB)
+        chain.joined(parse=0, count=0)
+        ended = job.look()
+        assert (ended.topology.state, ended.samples) == ("suspended", ())
+        assert ended.topology.tasks[0].hindrance == f"group {chain.group('parse')} has no members; start its consumers"
+        source.close()
+
+
+def test_a_group_that_does_not_exist_is_named_with_the_fix(kafka: KafkaForTests, tmp_path: Path) -> None:
+    """The job is listed, and held."""
+    with LiveChain(kafka.bootstrap, kafka.topic_prefix(), tmp_path, parse=1) as chain:
+        chain.joined(parse=1)  # or Kafka has no place yet in which it keeps groups
+        chain.file.write_text('{"other": {"groups": {"parse": {"group": "nobodys"}}}}')
+        source = ConsumerGroupSource(chain.settings())
+        assert source.jobs() == [f"{CLUSTER}/other"]
+        with pytest.raises(SourceAway, match=r"^real/other: there is no group nobodys \(parse\); start its .* held$"):
+            source.follow(f"{CLUSTER}/other").look()
+
+
+def test_scaling_loses_no_record_and_doubles_none(kafka: KafkaForTests, tmp_path: Path) -> None:
+    """Workers join and drain while records come; each record comes out exactly once, though at-least-once is the promise."""
+    with LiveChain(kafka.bootstrap, kafka.topic_prefix(), tmp_path, wait_ms=1.0, parse=1) as chain:
+        chain.joined(parse=1)
+        for members in (3, 2, 4, 1):
+            chain.send(500)
+            chain.require(parse=members)
+            chain.joined(parse=members)
+        wait_until(lambda: len(chain.output()) == 2000, timeout_s=60, what="all records")
+        chain.tender.workforce.stop(JOB)
+        chain.joined(parse=0)
+        assert chain.output() == dict.fromkeys(range(2000), 1)
+
+
+def test_without_a_file_each_group_is_a_job_that_is_only_watched(kafka: KafkaForTests) -> None:
+    """Our own groups are none; a topic that is deleted under way makes the job unknown, in one line."""
+    prefix = kafka.topic_prefix()
+    group, topic = f"{prefix}clicks", f"{prefix}in"
+    settings = MonitorSettings(bootstrap=kafka.bootstrap, engine="kafka", cluster=CLUSTER, jobs=f"{prefix}*")
+    client = consumer(RoadSettings(bootstrap=kafka.bootstrap), group)
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    admin.create_topics([NewTopic(topic, 2, 1)])[topic].result(30)
+    client.subscribe([topic])
+    reader = GroupReader(RoadSettings(bootstrap=kafka.bootstrap))
+    wait_until(lambda: [client.poll(0.05), reader.look([group])[group].state == "stable"][1], what="the group")
+    source = ConsumerGroupSource(settings)
+    assert source.jobs() == [f"{CLUSTER}/{group}"]
+    look = source.follow(f"{CLUSTER}/{group}").look()
+    (task,) = look.topology.tasks
+    assert (task.task, task.parallelism, task.required, task.useful_max) == (group, 1, None, 2)
+    assert (source.cluster_topology().engine.acts, source.cluster_topology().hosts) == ("none", ())
+    admin.delete_topics([topic])[topic].result(30)
+    away = wait_until(lambda: _refusal(source, f"{CLUSTER}/{group}"), what="the topic to be gone")
+    assert f"has no topic {topic}" in away
+    assert "held" in away
+    client.close()
+
+
+def _refusal(source: ConsumerGroupSource, job: str) -> str:
+    try:
+        source.follow(job).look()
+    except SourceAway as away:
+        return str(away)
+    return ""
+
+
+def _lag_free(look: Look) -> Look | None:
+    return look if look.samples and all(sample.queued_records == 0 for sample in look.samples) else None
+
+
+def _sum(look: Look, task: str, figure: str) -> int:
+    return sum(getattr(sample, figure) for sample in look.samples if sample.task == task)

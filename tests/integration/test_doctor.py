@@ -1,0 +1,132 @@
+"""``surescale doctor`` where something is wrong: each fault is named, with what to do, and the other checks go on."""
+
+import json
+import os
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
+
+from contracts.settings import RoadSettings, to_environment
+from contracts.topics import CLOCK, TASK_METRICS
+from runtime.kafka import admin_client, create_topics, producer
+from runtime.ports import free_ports
+from services.local_stack.roles import surescale
+from tests.conftest import KafkaForTests
+from tests.support.recorded_flink import recorded, replayed
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def road(kafka: KafkaForTests, redis_url: str) -> RoadSettings:
+    """Settings of a pipeline of its own; nothing runs on it."""
+    (nowhere,) = free_ports(1)
+    return RoadSettings(
+        bootstrap=kafka.bootstrap,
+        topic_prefix=kafka.topic_prefix(),
+        redis_url=redis_url,
+        engine_url=f"http://127.0.0.1:{nowhere}",
+    )
+
+
+def examined(road: RoadSettings, *more: str, code: int = 1) -> dict[str, tuple[str, str, str]]:
+    """Return verdict, detail and remedy by subject; of several findings on one subject, the last."""
+    command = surescale("doctor", "--json", *more)
+    done = subprocess.run(command, env=os.environ | to_environment(road), capture_output=True, timeout=90)
+    assert done.returncode == code, done.stderr.decode()
+    return {each["subject"]: (each["verdict"], each["detail"], each["remedy"]) for each in json.loads(done.stdout)}
+
+
+def test_missing_topics_and_an_absent_engine_are_problems(road: RoadSettings) -> None:
+    """What is there is checked all the same."""
+    found = examined(road)
+    assert found["topics"] == ("problem", found["topics"][1], "create them: surescale topics create")
+    assert "task-metrics, snapshots" in found["topics"][1]
+    assert found["engine"][0] == "problem"
+    assert road.engine_url in found["engine"][1]
+    assert {subject for subject, each in found.items() if each[0] == "ok"} == {"surescale", "java", "kafka", "redis", "policy"}
+
+
+def test_topics_that_nobody_serves(road: RoadSettings) -> None:
+    """No member in a group is a problem; a topic that never had a record is a warning."""
+    create_topics(road)
+    found = examined(road)
+    assert found["topics"][0] == "ok"
+    assert found["the monitor"][:2] == ("warning", f"{road.topic_prefix}task-metrics is empty")
+    assert found["the agent"][0] == found["the rescaler of sim"][0] == "problem"
+    assert found["the agent"][2] == "start surescale agent"
+    client = producer(road)
+    client.produce(f"{road.topic_prefix}{TASK_METRICS}", b"{}", key=b"sim/clicks")
+    assert client.flush(20) == 0
+    assert examined(road)["the monitor"][0] == "ok"
+
+
+def test_a_topic_set_up_by_hand_is_compared_with_the_table(road: RoadSettings) -> None:
+    """The number of partitions is a problem, a setting is a warning with the command that mends it."""
+    admin, clock, metrics = admin_client(road), f"{road.topic_prefix}{CLOCK}", f"{road.topic_prefix}{TASK_METRICS}"
+    admin.create_topics([NewTopic(clock, num_partitions=3)])[clock].result(20)
+    create_topics(road)
+    gzip = ConfigEntry("compression.type", "gzip", incremental_operation=AlterConfigOpType.SET)
+    for future in admin.incremental_alter_configs([ConfigResource("topic", metrics, incremental_configs=[gzip])]).values():
+        future.result(20)
+    command = surescale("doctor")
+    done = subprocess.run(command, env=os.environ | to_environment(road), capture_output=True, timeout=90, text=True)
+    assert done.returncode == 1
+    assert f"{clock} has 3 partitions, not 1" in done.stdout
+    assert f"{metrics}: compression.type is gzip, not uncompressed" in done.stdout
+    assert f"kafka-configs.sh --alter --topic {metrics} --add-config compression.type=uncompressed" in done.stdout
+    assert "warning" in done.stdout
+
+
+def test_a_flink_cluster_is_known(road: RoadSettings) -> None:
+    """Its version and slots."""
+    with replayed(recorded("2.3.0", "running")) as server:
+        found = examined(road, "--engine", "flink", "--engine-url", server.url)["engine"]
+    assert found[0] == "ok"
+    assert f"Flink 2.3.0 at {server.url}, " in found[1]
+
+
+def test_a_flink_cluster_that_cannot_rescale_is_a_warning(road: RoadSettings) -> None:
+    """Jobs can be observed all the same."""
+    exchanges = recorded("2.3.0", "running")
+    entries = exchanges["GET /jobmanager/config"]["body"]
+    exchanges["GET /jobmanager/config"]["body"] = [entry for entry in entries if entry["key"] != "jobmanager.scheduler"]
+    with replayed(exchanges) as server:
+        found = examined(road, "--engine", "flink", "--engine-url", server.url)["engine"]
+    assert found[0] == "warning"
+    assert "not rescaled" in found[1]
+    assert "jobmanager.scheduler: adaptive" in found[2]
+
+
+def test_consumer_groups_have_a_file_instead_of_an_address(road: RoadSettings, tmp_path: Path) -> None:
+    """It is read, and what is wrong in it is named; no engine is asked."""
+    file = tmp_path / "groups.toml"
+    kafka = replace(road, engine="kafka", groups_file=str(file))
+    assert examined(replace(kafka, groups_file=""))["engine"][0] == "ok"
+    assert examined(kafka)["engine"][0] == "problem"
+    file.write_text('[shop.groups.parse]\nreads = ["orders"]\n')
+    verdict, detail, _ = examined(kafka)["engine"]
+    assert verdict == "ok"
+    assert "jobs shop of" in detail
+
+
+def test_something_else_at_flinks_address(road: RoadSettings) -> None:
+    """The client's own words say what answered."""
+    with replayed({}) as server:
+        found = examined(road, "--engine", "flink", "--engine-url", server.url)["engine"]
+    assert found[0] == "problem"
+    assert server.url in found[1]
+
+
+def test_nothing_answers(road: RoadSettings, tmp_path: Path) -> None:
+    """Every address is named once, the password of Redis never, and the whole takes seconds."""
+    (port,) = free_ports(1)
+    arguments = ["--bootstrap", f"127.0.0.1:{port}", "--redis", f"redis://ana:hush-hush@127.0.0.1:{port}/0", "--policy", "best"]
+    found = examined(road, *arguments, "--policy-folder", str(tmp_path))
+    assert {subject for subject, each in found.items() if each[0] == "problem"} == {"kafka", "redis", "engine", "policy"}
+    assert f"127.0.0.1:{port} does not answer" in found["kafka"][1]
+    assert "hush" not in str(found)
+    assert "best cannot be used" in found["policy"][1]

@@ -1,0 +1,112 @@
+"""The Flink actuator beside a real Flink, without the road before it."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from contracts.commands import Expected, Progress, RescheduleCommand, TaskChange
+from engines.flink.client import FlinkClient
+from rescaler.actuators.base import REQUIREMENT_CHANGED, EngineRefused
+from rescaler.actuators.by_requirement import ByRequirement
+from rescaler.actuators.flink import FlinkEngine
+from tests.support.live_flink import LiveFlink, LiveJob, problems_of
+from tests.support.waiting import wait_until
+
+pytestmark = [pytest.mark.integration, pytest.mark.flink]
+
+CLUSTER = "live"
+APPLIED_S = 120.0
+
+
+@contextmanager
+def engine_of(flink: LiveFlink) -> Iterator[FlinkEngine]:
+    """An actuator's engine with a connection of its own."""
+    client = FlinkClient(flink.rest_url)
+    yield FlinkEngine(client, CLUSTER)
+    client.close()
+
+
+def now_ms() -> int:
+    """The wall clock."""
+    return time.time_ns() // 1_000_000
+
+
+def command(engine: FlinkEngine, job: LiveJob, generation: int, **after: int) -> RescheduleCommand:
+    """Ask for a parallelism by what a vertex does, as decided on what is required now."""
+    name = f"{CLUSTER}/{job.name}"
+    seen, ids = engine.look(name), job.vertices()
+    return RescheduleCommand(
+        command_id=f"{name}#{generation}.0",
+        cluster=CLUSTER,
+        job=name,
+        desired_generation=generation,
+        step=0,
+        base_placement_generation=0,
+        decision_id="as the test wants",
+        gate_reason="desired",
+        gate_cause="max_delay",
+        issued_at_ms=now_ms(),
+        deadline_ms=now_ms() + int(APPLIED_S * 1_000),
+        changes=tuple(TaskChange(task=ids[role], before=seen.required[ids[role]], after=count) for role, count in after.items()),
+        expected=Expected(epoch=seen.epoch, required=dict(seen.required)),
+    )
+
+
+def carry_out(engine: FlinkEngine, wanted: RescheduleCommand) -> list[Progress]:
+    """Let an actuator carry a command out to its end."""
+    work, reports = ByRequirement(wanted), list[Progress]()
+
+    def ended() -> bool:
+        reports.extend(work.step(engine, now_ms=now_ms(), wall_ms=now_ms()))
+        return work.ended
+
+    wait_until(ended, APPLIED_S + 30, "the end of the command")
+    return reports
+
+
+def test_a_rise_and_a_fall_are_applied_and_a_foreign_change_stays(flink: LiveFlink) -> None:
+    """Checkpoints come every five minutes, so it is the one on request that counts; nothing is lost or doubled on the way."""
+    with (
+        flink.job(parse_rounds=1_000, parse_wait_micros=200, checkpoint_s=300) as job,
+        engine_of(flink) as engine,
+    ):
+        job.send(2_000)
+        flink.request("POST", f"/jobs/{job.job_id}/checkpoints", {})
+        wait_until(job.checkpoints, 60, "the first checkpoint")
+
+        accepted, risen = carry_out(engine, command(engine, job, 1, parse=3))
+        assert (accepted.status, risen.status) == ("accepted", "applied")
+        assert job.parallelism() == {"source": 1, "parse": 3, "count": 1, "sink": 1}
+        job.send(2_000)
+
+        late = command(engine, job, 2, parse=4)
+        job.require(count=2)
+        with pytest.raises(EngineRefused) as refused:
+            engine.request(late)
+        assert refused.value.code == REQUIREMENT_CHANGED
+        assert job.requirements() == {"source": 1, "parse": 3, "count": 2, "sink": 1}
+
+        *_, fallen = carry_out(engine, command(engine, job, 3, parse=1))
+        assert fallen.status == "applied"
+        assert job.parallelism() == {"source": 1, "parse": 1, "count": 2, "sink": 1}
+        for report in (risen, fallen):
+            # Flink leaves 30 s between two rescales, and after the start; far less than the interval of checkpoints.
+            assert report.waited_ms is not None
+            assert report.waited_ms < 60_000
+            assert report.still_ms is not None
+            assert report.still_ms < 15_000
+        flink.request("POST", f"/jobs/{job.job_id}/checkpoints", {})
+        wait_until(lambda: len(job.output()) >= job.sent, 60, "all results")
+        assert problems_of(job.output(), job.sent) == []
+
+
+def test_a_job_without_checkpoints_is_refused(flink: LiveFlink) -> None:
+    """Flink itself would take the requirement without a word, and begin all over."""
+    with flink.job(checkpoint_s=None) as job, engine_of(flink) as engine:
+        with pytest.raises(EngineRefused) as refused:
+            engine.request(command(engine, job, 1, parse=2))
+        assert refused.value.code == "NO_CHECKPOINTS"
+        assert "execution.checkpointing.interval" in refused.value.detail
+        assert job.requirements()["parse"] == 1

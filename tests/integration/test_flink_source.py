@@ -1,0 +1,208 @@
+"""A real Flink job fed from a real Kafka, as the monitor sees it: the figures equal the truth."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import psutil
+import pytest
+
+from engines.kafka.offsets import OffsetsUnknown, TopicOffsets
+from monitor.minutes import Look
+from monitor.settings import MonitorSettings
+from monitor.sources.base import SourceAway, UnknownJob
+from monitor.sources.flink.source import FlinkSource
+from runtime.ports import free_port
+from tests.support.live_flink import LiveFlink, LiveJob
+from tests.support.waiting import wait_until
+
+pytestmark = [pytest.mark.integration, pytest.mark.flink]
+WORK_MICROS = 300  # three thousand records a second and subtask
+SENT = 200_000  # more than Flink's buffers hold
+
+
+@contextmanager
+def watched(flink: LiveFlink, job: LiveJob, **changes: str) -> Iterator[tuple[FlinkSource, str]]:
+    """Give a source that watches one job, and the job's id."""
+    settings = MonitorSettings(
+        engine="flink", engine_url=flink.rest_url, cluster="flink", source_bootstrap=flink.bootstrap, jobs=job.name
+    )
+    source = FlinkSource(replace(settings, **changes))
+    try:
+        (job,) = source.jobs()
+        yield source, job
+    finally:
+        source.close()
+
+
+def look_until(source: FlinkSource, job: str, condition: Callable[[Look], bool], what: str, timeout_s: float = 90.0) -> Look:
+    """Return the first look that a condition holds of; the source may be away meanwhile."""
+
+    def once() -> Look | None:
+        try:
+            source.jobs()
+            found = source.follow(job).look()
+        except SourceAway:
+            return None
+        return found if condition(found) else None
+
+    return wait_until(once, timeout_s, what)
+
+
+def total(look: Look, figure: str, label: str = "Source: source") -> int:
+    """Return a figure of a task, summed over its subtasks."""
+    task = next(spec.task for spec in look.topology.tasks if spec.label == label)
+    return sum(int(getattr(sample, figure) or 0) for sample in look.samples if sample.task == task)
+
+
+def parallelism(look: Look) -> dict[str, int]:
+    """Return it by label."""
+    return {spec.label: spec.parallelism for spec in look.topology.tasks}
+
+
+def job_manager_of(flink: LiveFlink) -> psutil.Process:
+    """Return the process of the JobManager."""
+    folder = str(flink.cluster.folder / "conf")
+    found = (each for each in psutil.Process().children(recursive=True) if each.name() == "java" and folder in each.cmdline())
+    return next(each for each in found if any("ClusterEntrypoint" in part for part in each.cmdline()))
+
+
+def runs(look: Look) -> bool:
+    """Say whether all tasks run and report."""
+    return all(spec.state == "running" for spec in look.topology.tasks) and look.samples != ()
+
+
+def attempt_of(look: Look) -> int:
+    """Return the number of the execution graph, which all samples share."""
+    assert {sample.attempt for sample in look.samples} <= {look.topology.attempt}
+    return look.topology.attempt
+
+
+def clocks(look: Look) -> list[int]:
+    """Return when each subtask started, as its own counters have it."""
+    return [
+        sample.as_of_ms - sample.busy_ms - sample.idle_ms - sample.backpressured_ms
+        for sample in look.samples
+        if None not in (sample.as_of_ms, sample.busy_ms, sample.idle_ms, sample.backpressured_ms)
+    ]
+
+
+def kinds(source: FlinkSource) -> list[str]:
+    """Return what happened."""
+    return [event.kind for event in source.events("") if not event.kind.startswith("checkpoint")]
+
+
+def test_counters_arrivals_and_lag_are_those_of_the_topic(flink: LiveFlink) -> None:
+    """While the job cannot keep up, and when it has; the topic's name has dots, which Flink writes otherwise."""
+    topic = f"orders.in.{os.getpid()}"
+    with flink.job(parse_rounds=0, parse_wait_micros=WORK_MICROS, from_topic=topic) as job, watched(flink, job) as (source, name):
+        job.send(SENT)
+        behind = look_until(source, name, lambda look: total(look, "queued_records") > 0, "a lag")
+        assert total(behind, "arrived_records") == SENT
+        # Flink reads its gauges one after the other while the source goes on.
+        assert total(behind, "records_in") + total(behind, "queued_records") == pytest.approx(SENT, abs=500)
+        first = attempt_of(behind)
+        job.require(parse=4)
+        done = look_until(source, name, lambda look: look.samples != () and not total(look, "queued_records"), "no lag")
+        assert [spec.useful_max for spec in done.topology.tasks if not spec.upstream] == [8]
+        assert done.topology.version > behind.topology.version
+        assert attempt_of(done) > first
+        assert parallelism(done)["parse"] == 4
+        before = total(done, "records_out")
+        job.send(500)
+        fresh = look_until(source, name, lambda look: total(look, "records_out") >= before + 500, "the rest to be read")
+        assert total(fresh, "arrived_records") == SENT + 500
+        assert total(fresh, "records_out") == before + 500
+        happened = {event.kind: event.detail for event in source.events("")}
+        assert happened["requirement_changed"] == "parse 1 -> 4"
+        assert happened["rescaled"].startswith("parse 1 -> 4, from checkpoint ")
+
+
+def test_an_upgrade_by_savepoint_is_the_same_job_in_a_new_epoch(flink: LiveFlink) -> None:
+    """Under the same task ids and a higher attempt; meanwhile there is no such job. A cancelled one ends."""
+    with flink.job(parse_rounds=0, parse_wait_micros=100, parallelism=2) as job, watched(flink, job) as (source, name):
+        job.send(200)
+        old = look_until(source, name, lambda look: total(look, "records_out") == 200, "all records").topology
+        savepoint = job.stop_with_savepoint()
+        assert source.jobs() == []
+        with pytest.raises(UnknownJob):
+            source.follow(name).look()
+        options = {each: getattr(job.options, each) for each in ("name", "from_topic", "to_topic", "parse_rounds")}
+        with flink.job(savepoint=savepoint, parse_wait_micros=100, **options) as upgraded:
+            upgraded.send(100)
+            new = look_until(source, name, lambda look: total(look, "records_out") == 100, "the new records")
+            assert (new.topology.epoch, old.epoch) == (upgraded.job_id, job.job_id)
+            assert new.topology.attempt > old.attempt
+            assert {spec.task for spec in new.topology.tasks} == {spec.task for spec in old.tasks}
+            assert (total(new, "arrived_records"), total(new, "queued_records")) == (300, 0)
+            upgraded.cancel()
+            source.jobs()
+            with pytest.raises(UnknownJob):
+                source.follow(name).look()
+        assert kinds(source) == ["job_started", "job_stopped"] * 2
+
+
+def test_a_task_manager_that_dies_is_seen_as_a_restart(flink: LiveFlink) -> None:
+    """What is asked for stays; what runs is told apart from it; afterwards everything counts from 0 under a higher attempt."""
+    with flink.job(parse_rounds=0, parse_wait_micros=100, parallelism=2) as job, watched(flink, job) as (source, name):
+        job.send(200)
+        before = look_until(source, name, lambda look: total(look, "records_out") == 200, "all records")
+        used = flink.request("GET", f"/jobs/{job.job_id}/vertices/{before.samples[0].task}")["subtasks"][0]["taskmanager-id"]
+        dead = next(each for each in flink.cluster.task_managers if each.name == used)
+        dead.kill()
+        try:
+            after = look_until(source, name, lambda look: attempt_of(look) > attempt_of(before) and runs(look), "the restart")
+        finally:
+            dead.start()
+            dead.wait_ready()
+        assert {spec.required for spec in after.topology.tasks} == {2}
+        assert {"exception", "job_restarted"} <= set(kinds(source))
+        look_until(source, name, lambda look: total(look, "arrived_records") == 200, "what has arrived since the beginning")
+
+
+def test_an_engine_that_hangs_loses_nothing_but_its_silence(flink: LiveFlink) -> None:
+    """The same counters go on, and the time that they cover is known."""
+    with flink.job(parse_rounds=0, parse_wait_micros=100) as job, watched(flink, job) as (source, name):
+        job.send(200)
+        before = look_until(source, name, lambda look: total(look, "records_out") == 200, "all records")
+        process = job_manager_of(flink)
+        process.suspend()
+        try:
+            with pytest.raises(SourceAway, match="timed out"):
+                source.follow(name).look()
+            job.send(300)
+        finally:
+            process.resume()
+        after = look_until(source, name, lambda look: total(look, "records_out") >= 500, "the rest")
+        assert (attempt_of(after), total(after, "records_out")) == (attempt_of(before), 500)
+        for early, late in zip(clocks(before), clocks(after), strict=True):
+            assert late == pytest.approx(early, abs=1_000), "when each subtask started, by its own clock"
+
+
+def test_demand_is_unknown_while_the_broker_of_the_source_is_not_reached(
+    flink: LiveFlink, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Named in one line; the other figures go on."""
+    nobody = f"127.0.0.1:{free_port()}"
+    with (
+        flink.job(parse_rounds=0, parse_wait_micros=100) as job,
+        watched(flink, job, source_bootstrap=nobody) as (source, name),
+    ):
+        job.send(200)
+        look = look_until(source, name, lambda look: total(look, "records_out") == 200, "all records")
+        assert {(each.arrived_records, each.queued_records) for each in look.samples} == {(None, None)}
+    assert f"demand is unknown, so the job is held: Kafka at {nobody}, which sources read, does not answer" in caplog.text
+
+
+def test_offsets_of_a_real_broker(flink: LiveFlink) -> None:
+    """All partitions at once; what cannot be told is one line, in time."""
+    with flink.job(parse_rounds=0, parse_wait_micros=100) as job:
+        job.send(321)
+        broker = TopicOffsets(MonitorSettings(bootstrap=flink.bootstrap))
+        ends = broker.ends([job.options.from_topic])
+        assert (len(ends), sum(ends.values())) == (8, 321)
+        assert job.options.from_topic in broker.topics()
+        with pytest.raises(OffsetsUnknown, match=r"has no topic nothing\.here; set SURESCALE_SOURCE_BOOTSTRAP"):
+            broker.ends(["nothing.here"])
+        assert broker.ends([job.options.from_topic]) == ends

@@ -1,0 +1,116 @@
+"""A real broker that authorises: each role works with exactly the rights printed for it, and nobody writes for another."""
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaError, Message, Producer
+
+from contracts.access import ROLES, Role, writers
+from contracts.settings import RoadSettings
+from contracts.topics import TOPICS
+from runtime.kafka import create_topics
+from runtime.kafka_security import librdkafka_options
+from tests.support.hostile_consumers import CONSUMERS, Consumer, consumer_of
+from tests.support.secure_broker import AuthorizingBroker
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl, which makes the certificates, is not installed"),
+]
+SURESCALE = [sys.executable, "-c", "from services.cli import main; main()"]
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AuthorizingBroker]:
+    """A broker with one user a role, none of which may do anything yet."""
+    made = AuthorizingBroker(tmp_path_factory.mktemp("authorizing") / "kafka")
+    made.start()
+    try:
+        made.wait_ready()
+        made.add_user(*(f"surescale-{role}" for role in ROLES), "nobody")
+        yield made
+    finally:
+        made.stop()
+
+
+def user(broker: AuthorizingBroker, name: str) -> dict[str, str]:
+    """Return the settings of one user."""
+    return broker.scram | {"kafka_username": name}
+
+
+def granted(broker: AuthorizingBroker, prefix: str) -> None:
+    """Grant what the command prints, to the letter."""
+    printed = subprocess.run(
+        [*SURESCALE, "topics", "acls", "--json", "--prefix", prefix], capture_output=True, text=True, timeout=60, check=True
+    )
+    broker.grant(json.loads(printed.stdout))
+
+
+@pytest.mark.parametrize("kind", CONSUMERS, ids=[kind.role for kind in CONSUMERS])
+def test_a_role_works_with_exactly_its_rights(
+    kind: type[Consumer], broker: AuthorizingBroker, redis_url: str, tmp_path: Path
+) -> None:
+    """It handles good records, also after a kill, as a user who may do nothing else."""
+    prefix = f"{kind.role}-"
+    granted(broker, prefix)
+    settings = RoadSettings(bootstrap=broker.bootstrap, topic_prefix=prefix, redis_url=redis_url)
+    more = {f"SURESCALE_{name.upper()}": value for name, value in user(broker, f"surescale-{kind.role}").items()}
+    with consumer_of(kind, settings, tmp_path, more) as consumer:
+        consumer.round()
+        consumer.round()
+
+
+def test_nobody_writes_for_another(broker: AuthorizingBroker) -> None:
+    """Every role at every topic: its own writers are let in, everybody else's forged record is refused by the broker."""
+    prefix = "forged-"
+    create_topics(RoadSettings(bootstrap=broker.bootstrap, topic_prefix=prefix))
+    granted(broker, prefix)
+    for name in (*ROLES, "nobody"):
+        assert let_in(broker, name, prefix) == {topic for topic in TOPICS if name in writers(topic)}, name
+
+
+def let_in(broker: AuthorizingBroker, name: str, prefix: str) -> set[str]:
+    """Return the topics (bare names) that take a record of this user."""
+    taken: set[str] = set()
+
+    def delivered(error: KafkaError | None, record: Message) -> None:
+        assert error is None or error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED, error
+        if error is None:
+            taken.add((record.topic() or "").removeprefix(prefix))
+
+    road = RoadSettings(**user(broker, name if name == "nobody" else f"surescale-{name}"))  # type: ignore[arg-type]  # texts
+    client = Producer({"bootstrap.servers": road.bootstrap, **librdkafka_options(road), "log_level": 0})
+    for topic in TOPICS:
+        client.produce(f"{prefix}{topic}", b"forged", b"sim", on_delivery=delivered)
+    assert client.flush(20) == 0
+    return taken
+
+
+def test_the_command_line_changes_settings_with_the_operators_rights(broker: AuthorizingBroker) -> None:
+    """Lists a job's settings and releases; anybody else's change is refused in one line."""
+    prefix = "line-"
+    road = RoadSettings(bootstrap=broker.bootstrap, topic_prefix=prefix)
+    create_topics(road)
+    granted(broker, prefix)
+    outcomes: dict[Role, tuple[int, str]] = {}
+    for role in ("operator", "agent"):
+        own = replace(road, **user(broker, f"surescale-{role}"))  # type: ignore[arg-type]  # texts
+        outcomes[role] = release(own)  # type: ignore[index]  # one of the roles
+    assert outcomes["operator"][0] == 0, outcomes["operator"][1]
+    assert outcomes["agent"][0] == 1
+    assert len(outcomes["agent"][1].splitlines()) == 1
+
+
+def release(road: RoadSettings) -> tuple[int, str]:
+    """Release a policy as the user of these settings; return exit code and error."""
+    from contracts.settings import to_environment
+
+    words = ["policy", "release", "target-utilisation", "--by", "a test"]
+    done = subprocess.run([*SURESCALE, *words], env=to_environment(road), capture_output=True, text=True, timeout=90, check=False)
+    return done.returncode, done.stderr

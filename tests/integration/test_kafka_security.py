@@ -1,0 +1,133 @@
+"""Every client of ours towards a real broker that wants TLS, with a password or a certificate; and what it refuses."""
+
+import logging
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaException
+
+from contracts.settings import RoadSettings, to_environment
+from contracts.topics import DECISIONS, SNAPSHOTS
+from runtime.kafka import LogReader, create_topics, producer, wait_for_topics
+from tests.integration.test_agent import Road, windows
+from tests.support.builders import JOB
+from tests.support.secure_broker import TELLTALE, MutualTlsBroker, SecureBroker
+from tests.support.spark_road import SparkRoad
+from tests.support.waiting import wait_until
+from tests.unit.spark_streaming.road import graph, marker, sample, spec
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl, which makes the certificates, is not installed"),
+]
+SURESCALE = [sys.executable, "-c", "from services.cli import main; main()"]
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
+    """The broker with TLS and SCRAM that the tests share."""
+    made = SecureBroker(tmp_path_factory.mktemp("secure") / "kafka")
+    made.start()
+    try:
+        made.wait_ready()
+        made.add_user()
+        yield made
+    finally:
+        made.stop()
+
+
+def test_the_command_line_creates_and_lists_topics_over_tls_and_scram(broker: SecureBroker) -> None:
+    """A password with quotes, blanks and a backslash is a password like any other."""
+    road = RoadSettings(**broker.scram, topic_prefix="cli-")  # type: ignore[arg-type]  # all are texts
+    environment = os.environ | to_environment(road)
+    done = subprocess.run(
+        [*SURESCALE, "topics", "create"], env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert (done.returncode, TELLTALE in done.stdout + done.stderr) == (0, False), done.stderr
+    wait_for_topics(road, [DECISIONS], stop=threading.Event(), log=logging.getLogger("test"))
+    client = producer(road)
+    client.produce("cli-decisions", b"value", key=b"sim")
+    assert client.flush(20) == 0
+    reader = LogReader(road, [DECISIONS])
+    assert [record.value() for record in reader.read_to_end()] == [b"value"]
+    reader.close()
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"kafka_password_file": "wrong-password"},
+        {"kafka_ca_file": "other-ca.pem"},
+        {"kafka_security_protocol": "PLAINTEXT", "kafka_username": "", "kafka_password_file": "", "kafka_ca_file": ""},
+    ],
+    ids=["wrong password", "authority that did not sign", "plaintext against TLS"],
+)
+def test_a_client_that_may_not_or_should_not_connect_does_not(broker: SecureBroker, changed: dict[str, str]) -> None:
+    """One line, without the password."""
+    files = {name: str(broker.folder / value) if name.endswith("_file") and value else value for name, value in changed.items()}
+    road = RoadSettings(**(broker.scram | files))  # type: ignore[arg-type]  # all are texts
+    with pytest.raises(KafkaException) as refused:
+        create_topics(road)
+    assert TELLTALE not in str(refused.value)
+
+
+def test_the_agent_decides_over_tls_and_scram(broker: SecureBroker, tmp_path: Path) -> None:
+    """Faust's consumer and producer take the same settings."""
+    settings = RoadSettings(**broker.scram, topic_prefix="agent-", policy="target-utilisation")  # type: ignore[arg-type]  # texts
+    create_topics(settings)
+    road = Road(settings, tmp_path)
+    try:
+        road.start()
+        road.send(SNAPSHOTS, JOB, windows(610, 610)[0])
+        assert [decision.span_end_ms // 60_000 for decision in road.decisions(1)] == [610]
+        assert TELLTALE not in road.log()
+    finally:
+        road.stop()
+
+
+def test_spark_assembles_windows_over_tls_and_scram(broker: SecureBroker, tmp_path: Path) -> None:
+    """Its Java consumer reads, its Python producer writes; log and checkpoint hold no password."""
+
+    class Secure:
+        bootstrap = broker.secure
+
+        @staticmethod
+        def topic_prefix() -> str:
+            return "spark-"
+
+    security = {name: value for name, value in broker.scram.items() if name != "bootstrap"}
+    road = SparkRoad(Secure(), tmp_path, **security)  # type: ignore[arg-type]  # as far as it is used
+    try:
+        road.start()
+        topology = graph(spec("map"), job=JOB)
+        road.send(sample(600_000, 5, job=JOB, task="map"), marker(10, topology))
+        wait_until(lambda: road.has_windows(1), 180, "the window")
+        road.process.terminate()
+        assert road.process.wait(30) == 0  # while it runs, files of its checkpoint come and go
+        assert TELLTALE not in road.log()
+        files = [path for path in road.checkpoint.rglob("*") if path.is_file()]
+        assert files
+        assert not [path for path in files if TELLTALE.encode() in path.read_bytes()]
+    finally:
+        road.close()
+
+
+def test_a_certificate_opens_a_listener_that_wants_one(tmp_path: Path) -> None:
+    """Mutual TLS: with the client's certificate topics can be created, without it the broker hangs up."""
+    broker = MutualTlsBroker(tmp_path / "kafka")
+    broker.start()
+    try:
+        broker.wait_ready()
+        road = RoadSettings(**broker.mutual, topic_prefix="mutual-")  # type: ignore[arg-type]  # all are texts
+        assert "mutual-decisions" in create_topics(road)
+        with pytest.raises(KafkaException):
+            create_topics(replace(road, kafka_certificate_file="", kafka_key_file=""))
+    finally:
+        broker.stop()

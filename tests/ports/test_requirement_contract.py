@@ -1,0 +1,177 @@
+"""The engines that are asked for counts keep one contract: the fake, Flink as a played JobManager answers for it, workers."""
+
+import contextlib
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from contracts.clock import MINUTE_MS
+from engines.flink.client import FlinkClient
+from rescaler.actuators.base import EngineApi
+from rescaler.actuators.fake_by_requirement import FakeByRequirement
+from rescaler.actuators.flink import FlinkEngine
+from rescaler.actuators.processes import ProcessesEngine
+from tests.ports.requirement_contract import BEFORE, CLUSTER, JOB, RequirementContract, RequirementRig
+from tests.support.played_jobmanager import PlayedJobManager
+from tests.support.waiting import wait_until
+from tests.support.worker_processes import chain_of, kill_all, tended, tender_of
+
+
+class PlayedRig(RequirementRig):
+    """An engine that has its clock and its slots from the test."""
+
+    def __init__(self, played: FakeByRequirement | PlayedJobManager, api: EngineApi) -> None:
+        self._played, self.api = played, api
+
+    def pass_seconds(self, seconds: float) -> None:
+        """Move its clock."""
+        self._played.now_ms += int(seconds * 1_000)
+
+    def now_ms(self) -> int:
+        """Its clock."""
+        return self._played.now_ms
+
+    def offer_slots(self, slots: int) -> None:
+        """From now on."""
+        self._played.slots = slots
+
+
+class FakeRequirementRig(PlayedRig):
+    """The fake, told what shall happen."""
+
+    def __init__(self, fake: FakeByRequirement) -> None:
+        super().__init__(fake, fake)
+        self._fake = fake
+
+    def require(self, parallelism: Mapping[str, int]) -> None:
+        """Past the port."""
+        self._fake.require(JOB, parallelism)
+
+    def submit_again(self) -> None:
+        """As before."""
+        self._fake.submit(JOB, BEFORE)
+
+    def go_away(self) -> None:
+        """Give no answer for long."""
+        self._fake.away_for = 1_000
+
+    def come_back(self) -> None:
+        """Answer again."""
+        self._fake.away_for = 0
+
+
+class TestFakeByRequirement(RequirementContract):
+    """The fake keeps the contract, so tests may rely on it."""
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[RequirementRig]:
+        """One in memory."""
+        fake = FakeByRequirement(now_ms=MINUTE_MS)
+        fake.submit(JOB, BEFORE)
+        yield FakeRequirementRig(fake)
+
+
+class JobManagerRig(PlayedRig):
+    """A JobManager that is played, through the actuator's client."""
+
+    def __init__(self, manager: PlayedJobManager, api: EngineApi) -> None:
+        super().__init__(manager, api)
+        self._manager = manager
+
+    def require(self, parallelism: Mapping[str, int]) -> None:
+        """As anybody may."""
+        self._manager.require(self._manager.jobs[-1], parallelism)
+
+    def submit_again(self) -> None:
+        """As before."""
+        self._manager.submit(self._manager.jobs[-1].name, BEFORE)
+
+    def go_away(self) -> None:
+        """No leader is elected."""
+        self._manager.is_away = True
+
+    def come_back(self) -> None:
+        """Answer again."""
+        self._manager.is_away = False
+
+
+class TestFlinkEngine(RequirementContract):
+    """Flink, as the actuator sees it; more TaskManagers may come."""
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[RequirementRig]:
+        """A played JobManager of its own."""
+        manager = PlayedJobManager()
+        manager.configuration["kubernetes.cluster-id"] = "orders"
+        manager.submit(JOB.removeprefix(f"{CLUSTER}/"), BEFORE)
+        with manager.serving() as server:
+            client = FlinkClient(server.url)
+            yield JobManagerRig(manager, FlinkEngine(client, CLUSTER, lambda: manager.now_ms, sleep=lambda seconds: None))
+            client.close()
+
+
+class ProcessesRig(RequirementRig):
+    """Real workers on this machine. Its clock is the test's: whatever the workers are about to do is done when time passes."""
+
+    def __init__(self, folder: Path) -> None:
+        name = JOB.removeprefix(f"{CLUSTER}/")
+        self._chain = chain_of(BEFORE, name=name)
+        self._tender = tender_of(folder, self._chain)
+        self._folder, self._now_ms = folder / CLUSTER, MINUTE_MS
+        self.api = ProcessesEngine(self._tender, CLUSTER)
+        tended(self._tender, name, BEFORE)
+
+    def pass_seconds(self, seconds: float) -> None:
+        """Tend the workers until none is starting or ending."""
+        self._now_ms += int(seconds * 1_000)
+        wait_until(self._is_settled, what="the workers to start or end")
+
+    def now_ms(self) -> int:
+        """Its clock."""
+        return self._now_ms
+
+    def offer_slots(self, slots: int) -> None:
+        """Every worker needs one of its own, so the one that parses needs another."""
+        self._tender.workers_max = slots + BEFORE["parse"]
+
+    def require(self, parallelism: Mapping[str, int]) -> None:
+        """As the file in the folder can be changed by anybody."""
+        required = self._tender.workforce.requirement(self._chain.name)
+        assert required is not None
+        assert self._tender.workforce.change(self._chain.name, required, parallelism)
+
+    def submit_again(self) -> None:
+        """Deploy it anew."""
+        self._tender.workforce.deploy(self._chain)
+
+    def go_away(self) -> None:
+        """Put something else in the place of the folder."""
+        self._folder.rename(self._folder.with_suffix(".away"))
+        self._folder.write_text("")
+
+    def come_back(self) -> None:
+        """As it was."""
+        self._folder.unlink()
+        self._folder.with_suffix(".away").rename(self._folder)
+
+    def _is_settled(self) -> bool:
+        self._tender.tend()
+        required = self._tender.workforce.requirement(self._chain.name)
+        assert required is not None
+        alive = self._tender.workforce.workers(self._chain.name)
+        fits = min(sum(required.counts.values()), self._tender.workers_max)
+        return len(alive) == fits and all(worker.pid and worker.draining_ms is None for worker in alive)
+
+
+class TestProcessesEngine(RequirementContract):
+    """Workers on this machine."""
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[RequirementRig]:
+        """A folder of their own."""
+        with tempfile.TemporaryDirectory(prefix="surescale-workers-") as folder:
+            rig = ProcessesRig(Path(folder))
+            try:
+                yield rig
+            finally:
+                kill_all(rig._tender.workforce)

@@ -1,0 +1,1 @@
+"""Answers of real engines, recorded by ``record.py``, for tests without one."""

@@ -1,0 +1,77 @@
+"""A small HTTP server that answers what a test wants, and remembers what it was asked."""
+
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One request."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: bytes
+    client: tuple[str, int]
+    """Address of the other end; requests over one connection share it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """One answer. ``closes``: the server closes the connection after it, without saying so."""
+
+    status: int = 200
+    body: bytes = b"{}"
+    headers: dict[str, str] = field(default_factory=lambda: {"Content-Type": "application/json"})
+    closes: bool = False
+
+
+@dataclass(slots=True)
+class Answering:
+    """A server that is up."""
+
+    url: str
+    asked: list[Asked] = field(default_factory=list)
+
+
+@contextmanager
+def answering(give: Callable[[Asked], Given], context: ssl.SSLContext | None = None, port: int = 0) -> Iterator[Answering]:
+    """Answer requests of HTTP/1.1 on kept connections until the block is left."""
+    known = Answering("")
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        wbufsize = -1  # head and body in one piece: in two, each answer on a kept connection waits 40 ms for an acknowledgement
+
+        def _answer(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            host, port = self.client_address[:2]
+            known.asked.append(Asked(self.command, self.path, dict(self.headers), body, (str(host), int(port))))
+            given = give(known.asked[-1])
+            self.send_response(given.status)
+            for name, value in given.headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(given.body)))
+            self.end_headers()
+            self.wfile.write(given.body)
+            self.close_connection = self.close_connection or given.closes
+
+        do_GET = do_PUT = do_POST = do_PATCH = do_DELETE = _answer  # noqa: N815  # the names that the base class looks for
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Tests are quiet."""
+
+    with ThreadingHTTPServer(("127.0.0.1", port), Handler) as server:
+        server.daemon_threads = True
+        if context is not None:
+            server.socket = context.wrap_socket(server.socket, server_side=True)
+        known.url = f"http{'s' if context else ''}://localhost:{server.server_address[1]}"
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        try:
+            yield known
+        finally:
+            server.shutdown()

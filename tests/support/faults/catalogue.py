@@ -1,0 +1,335 @@
+"""The faults, each a function that hurts a running road and undoes what a person would have to undo."""
+
+import contextlib
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import redis
+from confluent_kafka import Producer
+
+from runtime.kafka import admin_client, create_topics
+from tests.support.faults.recording import LiveTopics, Record
+from tests.support.faults.road import SERVICES, FaultRoad
+from tests.support.faults.wire import MINUTE_MS, SAMPLE, document
+
+OUTAGE_S = 60.0
+CUT_S = 15.0
+FLOOD = 20_000
+LATE = 500
+_NONSENSE = b'{"events": {}, "jobs": [7]}'
+_LIE = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n" % len(_NONSENSE)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One way to hurt a road. ``strike`` returns when the fault is over, before the road has recovered."""
+
+    name: str
+    strike: Callable[[FaultRoad, Random], None]
+
+
+class NotStruck(Exception):
+    """The fault did not come about; the text says why."""
+
+
+def kill(*names: str) -> Fault:
+    """Return kill -9 of some processes at once; they are started again at once."""
+    shown = "all roles" if len(names) == len(SERVICES) else " + ".join(sorted(names))
+    return Fault(f"kill -9 {shown}", partial(_kill, names=names))
+
+
+def _kill(road: FaultRoad, _: Random, *, names: tuple[str, ...]) -> None:
+    road.kill(*names)
+    road.bring_back(*names)
+
+
+def away(name: str, seconds: float) -> Fault:
+    """Return a server that is killed and comes back after a while."""
+    return Fault(f"{name} killed, away {seconds:g} s", lambda road, _: _away(road, name, seconds))
+
+
+def _away(road: FaultRoad, name: str, seconds: float) -> None:
+    road.kill(name)
+    road.rest(seconds)
+    road.bring_back(name)
+
+
+def frozen(name: str, seconds: float) -> Fault:
+    """Return a process that stands still for a while (SIGSTOP) and goes on."""
+
+    def strike(road: FaultRoad, _: Random) -> None:
+        with road.frozen(name):
+            road.rest(seconds)
+
+    return Fault(f"{name} frozen {seconds:g} s", strike)
+
+
+def cut(link: str, seconds: float = CUT_S) -> Fault:
+    """Return a connection that is broken, and refused for a while."""
+
+    def strike(road: FaultRoad, _: Random) -> None:
+        found = road.link(link)
+        road.links.cut(found)
+        road.rest(seconds)
+        found.restore()
+
+    return Fault(f"{link} cut {seconds:g} s", strike)
+
+
+def slow(link: str, delay_s: float, seconds: float = CUT_S) -> Fault:
+    """Return a connection whose every piece is delayed for a while."""
+
+    def strike(road: FaultRoad, _: Random) -> None:
+        found = road.link(link)
+        found.delay_s = delay_s
+        road.rest(seconds)
+        found.restore()
+
+    return Fault(f"{link} slow by {delay_s:g} s for {seconds:g} s", strike)
+
+
+def hanging(link: str, seconds: float = CUT_S) -> Fault:
+    """Return a connection on which nothing arrives any more, without being closed, for a while."""
+
+    def strike(road: FaultRoad, _: Random) -> None:
+        found = road.link(link)
+        found.is_hanging = True
+        road.rest(seconds)
+        found.restore()
+        road.links.drop(found)
+
+    return Fault(f"{link} hangs {seconds:g} s", strike)
+
+
+def lying(link: str, seconds: float = CUT_S) -> Fault:
+    """Return a server that answers every request with 200 and nonsense for a while."""
+
+    def strike(road: FaultRoad, _: Random) -> None:
+        found = road.link(link)
+        found.answer = _LIE + _NONSENSE
+        road.links.drop(found)
+        road.rest(seconds)
+        found.restore()
+
+    return Fault(f"{link} lies {seconds:g} s", strike)
+
+
+def leader_lost(topic: str, seconds: float = CUT_S) -> Fault:
+    """Return kill -9 of the broker that leads a topic's first partition; it comes back after a while."""
+    return Fault(f"leader of {topic} killed, away {seconds:g} s", lambda road, _: _away(road, road.leader(topic), seconds))
+
+
+def topic_deleted(topic: str) -> Fault:
+    """Return a topic that somebody deletes, and makes again a while later."""
+
+    def strike(road: FaultRoad, _: Random) -> None:
+        admin = admin_client(road.settings)
+        for future in admin.delete_topics([topic]).values():
+            future.result(20)
+        road.rest(CUT_S)
+        create_topics(road.settings)
+
+    return Fault(f"topic {topic} deleted for {CUT_S:g} s", strike)
+
+
+def disk_full(whose: str, seconds: float = CUT_S) -> Fault:
+    """Return a disk that has no byte left for a while."""
+
+    def strike(road: FaultRoad, _: Random) -> None:
+        folder = road.options.broker_folder if whose == "kafka" else road.options.checkpoint_folder
+        assert folder is not None, "a scenario on small disks"
+        filler = folder / "filler"
+        with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
+            while True:
+                file.write(bytes(4096))
+        road.rest(seconds)
+        filler.unlink()
+
+    return Fault(f"disk of {whose} full {seconds:g} s", strike)
+
+
+def redis_flushed(road: FaultRoad, _: Random) -> None:
+    """Lose the whole view."""
+    with contextlib.closing(redis.Redis.from_url(road.redis.url)) as client:
+        client.flushall()
+
+
+def redis_full(road: FaultRoad, _: Random) -> None:
+    """Let Redis refuse every write that needs memory, for a while."""
+    with contextlib.closing(redis.Redis.from_url(road.redis.url)) as client:
+        client.config_set("maxmemory", "1mb")
+        road.rest(CUT_S)
+        client.config_set("maxmemory", "0")
+        if not client.info("errorstats").get("errorstat_OOM"):
+            raise NotStruck("Redis refused no write")
+
+
+def spark_inside_a_batch(road: FaultRoad, _: Random) -> None:
+    """Kill the Spark job between the plan of a batch and its commit."""
+
+    def newest(folder: str) -> int:
+        with contextlib.suppress(OSError):
+            return max((int(each.name) for each in (road.checkpoint / folder).iterdir() if each.name.isdigit()), default=-1)
+        return -1
+
+    if not road.wait(lambda: newest("offsets") > newest("commits"), 30.0):
+        raise NotStruck("no batch was under way for 30 s")
+    road.kill("spark")
+    road.bring_back("spark")
+
+
+def checkpoint_damaged(road: FaultRoad, _: Random) -> None:
+    """Damage the newest state: the job must name it and end; with an empty folder it must go on."""
+    road.kill("spark")
+    states = sorted((road.checkpoint / "windows").glob("state-*.npz"), key=lambda each: int(each.stem.partition("-")[2]))
+    for state in states:
+        raw = bytearray(state.read_bytes())
+        raw[len(raw) // 2] ^= 0xFF
+        state.write_bytes(raw)
+    ended = len(road.ended)
+    road.bring_back("spark")
+    if not road.wait(lambda: len(road.ended) > ended, 120.0):
+        raise NotStruck("the job works on with a damaged state")
+    said = road.supervisor.log_path("spark").read_text(errors="replace")
+    road.kill("spark")
+    if not any(f"{state.name}: the state of batch" in said and "corrupt" in said for state in states):
+        raise NotStruck("the job ended and did not name the damaged file")
+    del road.ended[ended:]  # it had to end
+    _emptied(road.checkpoint)
+    road.bring_back("spark")
+
+
+def _emptied(folder: Path) -> None:
+    for each in folder.iterdir():
+        shutil.rmtree(each) if each.is_dir() else each.unlink()
+
+
+def _samples(road: FaultRoad, limit: int) -> list[tuple[Record, dict[str, Any]]]:
+    """Return the road's first samples, as many as ``limit``."""
+    found = []
+    for record in LiveTopics(road.settings.bootstrap).records("task-metrics"):
+        said = document(record.value)
+        if said is not None and said["type"] == SAMPLE:
+            found.append((record, said))
+        if len(found) == limit:
+            break
+    return found
+
+
+def _send(road: FaultRoad, records: list[tuple[bytes | None, bytes | None]]) -> None:
+    client = Producer({"bootstrap.servers": road.settings.bootstrap, "partitioner": "murmur2_random", "linger.ms": 20})
+    for key, value in records:
+        client.produce("task-metrics", value, key)
+        client.poll(0)
+    if client.flush(60):
+        raise NotStruck("the broker did not take the records within a minute")
+
+
+def flood_of_duplicates(road: FaultRoad, _: Random) -> None:
+    """Send samples of closed minutes again, byte for byte."""
+    _send(road, [(record.key, record.value) for record, _ in _samples(road, FLOOD)])
+
+
+def late_samples(road: FaultRoad, random: Random) -> None:
+    """Send new samples of minutes that closed long ago."""
+    _send_at(road, lambda at_ms: at_ms - random.randint(1, 60 * MINUTE_MS))
+
+
+def clock_ahead(road: FaultRoad, random: Random) -> None:
+    """Send samples of a producer whose clock is hours ahead: they must not close a minute."""
+    now_ms = road.progress()["now_ms"]
+    _send_at(road, lambda _: now_ms + random.randint(60, 600) * MINUTE_MS)
+
+
+def _send_at(road: FaultRoad, when: Callable[[int], int]) -> None:
+    changed = [(record, said | {"sampled_at_ms": when(said["sampled_at_ms"])}) for record, said in _samples(road, LATE)]
+    _send(road, [(record.key, json.dumps(said).encode()) for record, said in changed])
+
+
+def random_kill(random: Random) -> Fault:
+    """Return kill -9 of one role (seven in ten), two (two in ten) or all."""
+    draw = random.random()
+    return kill(*random.sample(SERVICES, 1 if draw < 0.7 else 2 if draw < 0.9 else len(SERVICES)))
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """Faults that one road suffers, one after the other, and the minutes of its trace."""
+
+    name: str
+    faults: tuple[Fault, ...]
+    seconds: float
+    """How long they may take."""
+    brokers: int = 1
+    on_small_disks: bool = False
+    pause_s_max: float = 3.0
+    """Before each fault, at random, so that it meets the road at any moment."""
+
+
+def scenarios(seed: int, kills: int, minutes: float) -> list[Scenario]:
+    """Return what ``make faults`` does, in order; the kills have ``minutes`` of wall time."""
+    random = Random(seed)
+    to_kafka = [f"{role}-kafka" for role in SERVICES]
+    return [
+        Scenario("kills", tuple(random_kill(random) for _ in range(kills)), 60 * minutes),
+        Scenario("broker", (frozen("kafka", OUTAGE_S), away("kafka", OUTAGE_S), topic_deleted("dead-letters")), 360),
+        Scenario(
+            "redis",
+            (
+                away("redis", CUT_S),
+                Fault("redis flushed", redis_flushed),
+                Fault(f"redis full {CUT_S:g} s", redis_full),
+                slow("state-service-redis", 0.5),
+                hanging("state-service-redis"),
+            ),
+            180,
+        ),
+        Scenario(
+            "spark",
+            (
+                *[Fault("kill -9 spark inside a batch", spark_inside_a_batch)] * 3,
+                Fault("checkpoint damaged", checkpoint_damaged),
+            ),
+            300,
+        ),
+        Scenario(
+            "producers",
+            (
+                Fault("flood of 20,000 duplicates", flood_of_duplicates),
+                Fault("500 samples up to an hour late", late_samples),
+                Fault("500 samples of a clock hours ahead", clock_ahead),
+            ),
+            90,
+        ),
+        Scenario(
+            "engine",
+            (
+                *(strike(f"{role}-engine") for role in ("monitor", "rescaler") for strike in (hanging, lying, cut)),
+                slow("rescaler-engine", 2.0),
+                slow("monitor-engine", 2.0),
+            ),
+            240,
+        ),
+        Scenario("three brokers", (leader_lost("task-metrics"), leader_lost("decisions")), 120, brokers=3),
+        Scenario("disks", (disk_full("checkpoint"), disk_full("kafka")), 180, on_small_disks=True),
+        Scenario("network", (*(cut(link) for link in to_kafka), *(slow(link, 0.2) for link in to_kafka)), 420),
+    ]
+
+
+def soak(minutes: float) -> Scenario:
+    """Return a road that nothing happens to."""
+    return Scenario("soak", (), 60 * minutes)
+
+
+SHORT = Scenario(
+    "short",
+    (kill("agent", "rescaler"), kill("monitor", "state-service"), cut("rescaler-kafka", 3.0)),
+    seconds=25,
+    pause_s_max=1.0,
+)

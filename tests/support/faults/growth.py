@@ -1,0 +1,72 @@
+"""Whether memory and open files of a process grow: slopes with their errors. Shares no code with the product."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from tests.support.faults.findings import Findings
+
+FLAT = "no memory or file handles grow"
+WARM_UP_SHARE = 0.25  # of a life, in which caches fill
+BLOCKS = 12
+SHOWN_MINUTES, JUDGED_MINUTES = 10, 30  # caches and heaps still fill in a shorter life
+MEMORY_MB_PER_HOUR_MAX = 20.0
+HANDLES_PER_HOUR_MAX = 10.0
+
+
+class Look(NamedTuple):
+    """One look at a process."""
+
+    at_s: float
+    memory_mb: float
+    handles: int
+
+
+@dataclass(frozen=True, slots=True)
+class Slope:
+    """Growth per hour, with its standard error; the means of blocks stand for looks that depend on those before them."""
+
+    per_hour: float
+    error: float
+
+    def __str__(self) -> str:
+        return f"{self.per_hour:+.1f} ± {self.error:.1f}"
+
+    def exceeds(self, limit: float) -> bool:
+        """Say whether it is above the limit by more than two errors."""
+        return self.per_hour - 2 * self.error > limit
+
+
+def slope(at_s: Sequence[float], values: Sequence[float]) -> Slope:
+    """Return the least-squares slope through the means of twelve blocks of looks."""
+    at, seen = (np.array([part.mean() for part in np.array_split(np.asarray(each, float), BLOCKS)]) for each in (at_s, values))
+    at = (at - at.mean()) / 3600
+    squares = float((at**2).sum())
+    rise = float((at * seen).sum()) / squares
+    rest = seen - seen.mean() - rise * at
+    return Slope(rise, float(np.sqrt((rest**2).sum() / (BLOCKS - 2) / squares)))
+
+
+def slopes(life: Sequence[Look]) -> tuple[Slope, Slope] | None:
+    """Return growth of memory (MB) and handles after the warm-up; None of a life too short to say."""
+    kept = life[int(len(life) * WARM_UP_SHARE) :]
+    if len(kept) < 2 * BLOCKS:
+        return None
+    at_s = [each.at_s for each in kept]
+    return slope(at_s, [each.memory_mb for each in kept]), slope(at_s, [float(each.handles) for each in kept])
+
+
+def check_growth(lives: dict[str, list[Look]], findings: Findings) -> dict[str, tuple[Slope, Slope]]:
+    """Return the slopes of each life (of one process, from start to end) of ten minutes; judge those of half an hour."""
+    found = {}
+    for name, life in lives.items():
+        lasted_s, both = life[-1].at_s - life[0].at_s, slopes(life)
+        if both is None or lasted_s < 60 * SHOWN_MINUTES:
+            continue
+        found[name] = memory, handles = both
+        if lasted_s >= 60 * JUDGED_MINUTES:
+            grows = memory.exceeds(MEMORY_MB_PER_HOUR_MAX) or handles.exceeds(HANDLES_PER_HOUR_MAX)
+            findings.expect(not grows, FLAT, name, f"memory grows by {memory} MB an hour, handles by {handles}")
+    return found

@@ -1,0 +1,150 @@
+"""Runs a scenario: starts a road, hurts it, waits for its recovery each time, lets it settle, and checks what it left behind."""
+
+import contextlib
+import statistics
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from random import Random
+
+from services.local_stack.errors import Say
+from tests.support.faults.brokers import small_disks
+from tests.support.faults.catalogue import NotStruck, Scenario
+from tests.support.faults.check import checked
+from tests.support.faults.findings import Findings, Violation
+from tests.support.faults.growth import BLOCKS, Slope, check_growth, slope
+from tests.support.faults.recording import LiveTopics, Recording
+from tests.support.faults.road import SERVICES, FaultOptions, FaultRoad
+from tests.support.faults.view import check_views, dumped
+
+RECOVER_WITHIN_S = 240.0
+SETTLE_WITHIN_S = 300.0
+RECOVERS = "the road recovers"
+STRUCK = "the fault came about"
+RESERVE_MINUTES = 8  # of the trace, so that the last fault too meets a road at work
+
+
+@dataclass(slots=True)
+class Suffered:
+    """One kind of fault on one road."""
+
+    seconds: list[float] = field(default_factory=list)
+    ended: int = 0
+    """Roles that ended by themselves meanwhile."""
+
+
+@dataclass(slots=True)
+class Report:
+    """What a scenario did to a road, and what the checker found."""
+
+    scenario: str
+    faults: dict[str, Suffered]
+    left_out: int
+    findings: Findings
+    slopes: dict[str, tuple[Slope, Slope]]
+    behind: Slope | None
+    """Growth of the lag behind the clock, event minutes an hour."""
+    behind_at_most: float
+    wall_s: float
+    recording: Recording | None = None
+
+
+def trace_minutes(seconds: float, speed: float) -> int:
+    """Return the length of a trace that leaves this time for faults."""
+    return round(seconds * speed / 60) + RESERVE_MINUTES
+
+
+def run(scenario: Scenario, options: FaultOptions, say: Say, *, record: bool = False) -> Report:
+    """Run one scenario and return its report; faults for which the trace has no time left are counted as left out."""
+    began_s, random = time.monotonic(), Random(options.seed)
+    findings = Findings()
+    suffered: dict[str, Suffered] = defaultdict(Suffered)
+    with contextlib.ExitStack() as stack:
+        options = replace(options, brokers=scenario.brokers)
+        if scenario.on_small_disks:
+            disks = stack.enter_context(small_disks())
+            options = replace(options, broker_folder=disks["kafka"], checkpoint_folder=disks["checkpoint"])
+        road = stack.enter_context(FaultRoad(options, say))
+        road.start()
+        findings.expect(road.await_current(RECOVER_WITHIN_S), RECOVERS, "start", "the road never became ready")
+        left_out = _strike(road, scenario, random, suffered, findings, say)
+        findings.expect(road.settle(SETTLE_WITHIN_S + _left_s(road)), RECOVERS, "end", "the road did not settle")
+        topics = LiveTopics(road.settings.bootstrap)
+        found, recording = checked(topics), Recording.of(topics) if record else None
+        grown, lag = dumped(road.redis.url), list(road.behind)  # a view that is being rebuilt lags behind on purpose
+        road.rebuild_view()
+        check_views(grown, dumped(road.redis.url), findings)
+        lives = {name: life for name, life in road.lives.items() if name.partition("/")[0] in SERVICES}
+        slopes = check_growth(lives, findings)
+    behind = slope(*zip(*lag, strict=True)) if len(lag) >= 2 * BLOCKS else None
+    behind_at_most = max((minutes for _, minutes in lag), default=0.0)
+    findings.looked_at.update(found.looked_at)
+    findings.violations += found.violations
+    return Report(
+        scenario.name, dict(suffered), left_out, findings, slopes, behind, behind_at_most, time.monotonic() - began_s, recording
+    )
+
+
+def _strike(
+    road: FaultRoad, scenario: Scenario, random: Random, suffered: dict[str, Suffered], findings: Findings, say: Say
+) -> int:
+    """Strike with one fault after the other; return how many the trace had no time for."""
+    for number, fault in enumerate(scenario.faults):
+        road.rest(random.uniform(0, scenario.pause_s_max))
+        if number and _left_s(road) <= 0:
+            return len(scenario.faults) - number
+        say(f"fault {number + 1} of {len(scenario.faults)}: {fault.name}")
+        ended = len(road.ended)
+        try:
+            fault.strike(road, random)
+        except NotStruck as reason:
+            findings.expect(False, STRUCK, fault.name, str(reason))
+            continue
+        over_s = time.monotonic()
+        recovered = road.await_current(RECOVER_WITHIN_S)
+        findings.expect(recovered, RECOVERS, fault.name, f"not within {RECOVER_WITHIN_S:g} s")
+        this = suffered[fault.name]
+        this.seconds.append(time.monotonic() - over_s)
+        this.ended += len(road.ended) - ended
+    return 0
+
+
+def _left_s(road: FaultRoad) -> float:
+    """Return how long faults may still be struck, in seconds."""
+    progress = road.progress()
+    left_ms = progress["end_ms"] - progress["now_ms"] - RESERVE_MINUTES * 60_000
+    return float(left_ms) / 1000 / road.options.speed
+
+
+def table(reports: Sequence[Report]) -> list[str]:
+    """Return the report as lines of Markdown: faults first, then invariants, then violations."""
+    lines = [
+        "| fault | times | recovered after, s: median (most) | roles that ended by themselves |",
+        "| --- | --- | --- | --- |",
+    ]
+    for report in reports:
+        for name, this in sorted(report.faults.items()):
+            seconds = f"{statistics.median(this.seconds):.1f} ({max(this.seconds):.1f})"
+            lines.append(f"| {name} | {len(this.seconds)} | {seconds} | {this.ended} |")
+    lines += ["", "| scenario | faults (left out) | invariant | looked at | violations |", "| --- | --- | --- | --- | --- |"]
+    for report in reports:
+        faults = f"{sum(len(this.seconds) for this in report.faults.values())} ({report.left_out})"
+        for invariant, count in sorted(report.findings.looked_at.items()):
+            wrong = sum(violation.invariant == invariant for violation in report.findings.violations)
+            lines.append(f"| {report.scenario} | {faults} | {invariant} | {count} | {wrong} |")
+    for report in reports:
+        lines += ["", *(f"- {report.scenario}: {violation}" for violation in first_of_each(report.findings.violations))]
+        if report.behind is not None:
+            lines.append(f"- {report.scenario}: lag {report.behind} minutes an hour, {report.behind_at_most:.1f} at most")
+        for name, (memory, handles) in report.slopes.items():
+            lines.append(f"- {report.scenario}: {name}: memory {memory} MB an hour, handles {handles}")
+    return lines
+
+
+def first_of_each(violations: Sequence[Violation], each: int = 5) -> list[Violation]:
+    """Return the first few violations of each invariant."""
+    kept: dict[str, list[Violation]] = defaultdict(list)
+    for violation in violations:
+        kept[violation.invariant].append(violation)
+    return [violation for found in kept.values() for violation in found[:each]]

@@ -1,0 +1,37 @@
+"""The view in Redis against the one that is built anew from Kafka. Shares no code with the product."""
+
+from typing import Any
+
+import redis
+
+from tests.support.faults.findings import Findings
+
+SAME_VIEW = "Redis equals its rebuild"
+
+
+def dumped(url: str) -> dict[str, Any]:
+    """Return every key of a Redis with its value."""
+    client = redis.Redis.from_url(url)
+    try:
+        return {key.decode("utf-8", "backslashreplace"): _value(client, key) for key in sorted(client.keys("*"))}
+    finally:
+        client.close()
+
+
+def check_views(grown: dict[str, Any], rebuilt: dict[str, Any], findings: Findings) -> None:
+    """Compare two dumps, key by key."""
+    findings.expect(bool(rebuilt), SAME_VIEW, "view", "the rebuilt view is empty")
+    for key in sorted(set(grown) | set(rebuilt)):
+        text = f"{str(grown.get(key, 'absent'))[:200]}, rebuilt: {str(rebuilt.get(key, 'absent'))[:200]}"
+        findings.expect(grown.get(key) == rebuilt.get(key), SAME_VIEW, key, text)
+
+
+def _value(client: "redis.Redis", key: bytes) -> Any:
+    kind = client.type(key)
+    if kind == b"hash":
+        return client.hgetall(key)
+    if kind == b"set":
+        return sorted(client.smembers(key))
+    if kind == b"zset":
+        return client.zrange(key, 0, -1, withscores=True)
+    return client.get(key)

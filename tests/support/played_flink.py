@@ -1,0 +1,66 @@
+"""A JobManager that plays recorded answers, and changes what a test asks for."""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tests.support.answering import Answering, Asked, Given, answering
+from tests.support.recorded_flink import Moment, recorded
+
+FASTER = 40
+"""So much faster than the wall does a ``QuickClock`` run: a minute takes a second and a half."""
+
+
+class PlayedFlink:
+    """Answers by request; ``change`` what a recording says, or let the server say something else."""
+
+    def __init__(self, version: str, moment: Moment) -> None:
+        self.answers = recorded(version, moment)
+        self.instead: Callable[[Asked], Given | None] = lambda _: None
+        self.url = ""
+        self.asked: list[Asked] = []
+
+    def body(self, request: str) -> Any:
+        """Return the document of an answer, to be changed in place."""
+        return self.answers[request]["body"]
+
+    def answer(self, asked: Asked) -> Given:
+        """Return what to answer."""
+        changed = self.instead(asked)
+        if changed is not None:
+            return changed
+        request = f"{asked.method} {asked.path}"
+        known = self.answers.get(request) or self.answers.get(request.partition("?")[0])
+        if known is None:
+            return Given(404, json.dumps({"errors": [f"Unable to load requested file {asked.path}."]}).encode())
+        return Given(known["status"], json.dumps(known["body"]).encode())
+
+
+@contextmanager
+def played(version: str, moment: Moment) -> Iterator[PlayedFlink]:
+    """Play one recorded moment until the block is left."""
+    flink = PlayedFlink(version, moment)
+    server: Answering
+    with answering(flink.answer) as server:
+        flink.url, flink.asked = server.url, server.asked
+        yield flink
+
+
+class QuickClock:
+    """The wall's clock, sped up."""
+
+    def __init__(self, closed: threading.Event) -> None:
+        self._closed = closed
+        self._began_s = time.monotonic()
+        self._began_ms = time.time_ns() // 1_000_000
+
+    def now_ms(self) -> int:
+        """Return the present time."""
+        return self._began_ms + round((time.monotonic() - self._began_s) * 1000 * FASTER)
+
+    def wait(self, seconds: float) -> bool:
+        """Wait."""
+        return self._closed.wait(max(0.0, seconds / FASTER))

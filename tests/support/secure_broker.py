@@ -1,0 +1,152 @@
+"""A real broker with a second listener that wants TLS and SASL, or TLS and a client certificate."""
+
+import subprocess
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+
+from runtime.ports import LOOPBACK, free_port
+from services.local_stack.broker import LocalBroker
+
+USER, PASSWORD = "surescale", 'a "quoted" \\ pass=word;'
+TELLTALE = "pass=word"  # a part of the password that looks the same however it is quoted
+STORE_PASSWORD = "changeit"
+_ITERATIONS = 4096
+_OPERATIONS = {"Read": "READ", "Write": "WRITE", "Describe": "DESCRIBE", "DescribeConfigs": "DESCRIBE_CONFIGS"}
+
+
+class SecureBroker(LocalBroker):
+    """A local broker whose ``address`` is plaintext, for the tests themselves, and whose ``secure`` address is not.
+
+    Files in ``folder``: ``ca.pem``, ``other-ca.pem`` (signs nothing here), ``client.pem`` and ``client-key.pem``, ``password``.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self._secure_port = free_port()
+        folder.mkdir(parents=True, exist_ok=True)
+        make_certificates(folder)
+        (folder / "password").write_text(f"{PASSWORD}\n")
+        (folder / "wrong-password").write_text("wrong\n")
+
+    @property
+    def secure(self) -> str:
+        """``host:port`` of the listener with TLS."""
+        return f"{LOOPBACK}:{self._secure_port}"
+
+    @property
+    def scram(self) -> dict[str, str]:
+        """Return settings of a client with TLS and SCRAM."""
+        return {
+            "bootstrap": self.secure,
+            "kafka_security_protocol": "SASL_SSL",
+            "kafka_sasl_mechanism": "SCRAM-SHA-512",
+            "kafka_username": USER,
+            "kafka_password_file": str(self.folder / "password"),
+            "kafka_ca_file": str(self.folder / "ca.pem"),
+        }
+
+    def add_user(self, *names: str) -> None:
+        """Create SCRAM users; all have the same password."""
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, _ITERATIONS)
+        wanted = [UserScramCredentialUpsertion(name, info, PASSWORD.encode()) for name in names or (USER,)]
+        made = admin.alter_user_scram_credentials(wanted)
+        for future in made.values():
+            future.result(20)
+
+    def _own_settings(self, data: Path) -> Mapping[str, str]:
+        plain = super()._own_settings(data)
+        own = "listener.name.secure"
+        return plain | {
+            "listeners": f"{plain['listeners']},SECURE://{self.secure}",
+            "advertised.listeners": f"{plain['advertised.listeners']},SECURE://{self.secure}",
+            "listener.security.protocol.map": f"{plain['listener.security.protocol.map']},SECURE:{self.protocol}",
+            f"{own}.sasl.enabled.mechanisms": "SCRAM-SHA-512",
+            f"{own}.scram-sha-512.sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required;",
+            f"{own}.ssl.keystore.type": "PKCS12",
+            f"{own}.ssl.keystore.location": str(self.folder / "broker.p12"),
+            f"{own}.ssl.keystore.password": STORE_PASSWORD,
+            f"{own}.ssl.truststore.type": "PEM",
+            f"{own}.ssl.truststore.location": str(self.folder / "ca.pem"),
+            f"{own}.ssl.client.auth": "required" if self.protocol == "SSL" else "none",
+        }
+
+    protocol = "SASL_SSL"
+
+
+class MutualTlsBroker(SecureBroker):
+    """A local broker whose second listener wants a client certificate."""
+
+    protocol = "SSL"
+
+    @property
+    def mutual(self) -> dict[str, str]:
+        """Return settings of a client with a certificate."""
+        return {
+            "bootstrap": self.secure,
+            "kafka_security_protocol": "SSL",
+            "kafka_ca_file": str(self.folder / "ca.pem"),
+            "kafka_certificate_file": str(self.folder / "client.pem"),
+            "kafka_key_file": str(self.folder / "client-key.pem"),
+        }
+
+
+class AuthorizingBroker(SecureBroker):
+    """A local broker whose second listener lets a user do only what an ACL allows; the tests' own listener may do everything."""
+
+    def grant(self, documents: Iterable[Mapping[str, str]]) -> None:
+        """Add ACLs, as ``surescale topics acls --json`` prints them."""
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        bindings = [
+            AclBinding(
+                ResourceType[each["resource"].replace("-", "_").upper()],
+                each["name"],
+                ResourcePatternType.LITERAL,
+                each["principal"],
+                "*",
+                AclOperation[_OPERATIONS[each["operation"]]],
+                AclPermissionType.ALLOW,
+            )
+            for each in documents
+        ]
+        for future in admin.create_acls(bindings).values():
+            future.result(20)
+
+    def _own_settings(self, data: Path) -> Mapping[str, str]:
+        return super()._own_settings(data) | {
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users": "User:ANONYMOUS",
+            "allow.everyone.if.no.acl.found": "false",
+        }
+
+
+def make_certificates(folder: Path) -> None:
+    """Write two authorities, a broker's key store for loopback, and a client's certificate, all valid for two days."""
+
+    def openssl(*words: str) -> None:
+        subprocess.run(["openssl", *words], cwd=folder, check=True, capture_output=True)
+
+    for name in ("ca", "other-ca"):
+        new = ["-newkey", "rsa:2048", "-nodes", "-keyout", f"{name}-key.pem", "-out", f"{name}.pem"]
+        openssl("req", "-x509", "-days", "2", "-subj", f"/CN={name}", *new)
+    for name, extension in (("broker", "subjectAltName=IP:127.0.0.1,DNS:localhost"), ("client", "extendedKeyUsage=clientAuth")):
+        (folder / f"{name}.ext").write_text(extension)
+        openssl(
+            "req", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={name}", "-keyout", f"{name}-key.pem", "-out", f"{name}.csr"
+        )
+        signed = ["-CA", "ca.pem", "-CAkey", "ca-key.pem", "-CAcreateserial", "-days", "2", "-extfile", f"{name}.ext"]
+        openssl("x509", "-req", "-in", f"{name}.csr", "-out", f"{name}.pem", *signed)
+    store = ["-name", "broker", "-passout", f"pass:{STORE_PASSWORD}", "-out", "broker.p12"]
+    openssl("pkcs12", "-export", "-in", "broker.pem", "-inkey", "broker-key.pem", *store)

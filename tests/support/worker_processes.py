@@ -1,0 +1,53 @@
+"""Worker processes for tests: a chain whose workers do nothing, and what tends them."""
+
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from engines.groups.chains import Chain, Group, Workers
+from engines.processes.tend import Tender
+from engines.processes.workforce import Worker, Workforce
+from tests.support.waiting import wait_until
+
+CLUSTER = "real"
+OBEDIENT = (
+    "import os, signal, time; signal.signal(signal.SIGTERM, lambda *_: os._exit(0)); print('up', flush=True); time.sleep(600)"
+)
+DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(600)"
+BROKEN = "print('no such topic', flush=True); raise SystemExit(3)"
+
+
+def chain_of(start: Mapping[str, int], *, name: str = "orders", script: str = OBEDIENT, drain_s: float = 5.0) -> Chain:
+    """Return a chain with this many workers of each task, each a Python program."""
+    command = (sys.executable, "-I", "-S", "-c", script.replace("{", "{{").replace("}", "}}"))
+    return Chain(name, {task: Group(workers=Workers(command, start=count, drain_s=drain_s)) for task, count in start.items()})
+
+
+def tender_of(folder: Path, *chains: Chain, workers_max: int = 50) -> Tender:
+    """Return what tends these chains."""
+    return Tender(Workforce(folder, CLUSTER), {chain.name: chain for chain in chains}, folder, workers_max)
+
+
+def tended(tender: Tender, job: str, wanted: Mapping[str, int], *, timeout_s: float = 30.0) -> list[Worker]:
+    """Tend until exactly this many workers of each task live; return them."""
+
+    def alive() -> list[Worker]:
+        tender.tend()
+        found = tender.workforce.workers(job)
+        counts = {task: sum(worker.task == task for worker in found) for task in wanted}
+        return found if counts == wanted and all(worker.pid for worker in found) else []
+
+    if not any(wanted.values()):
+        wait_until(lambda: [tender.tend(), not tender.workforce.workers(job)][1], timeout_s, f"no worker of {job}")
+        return []
+    return wait_until(alive, timeout_s, f"workers {dict(wanted)} of {job}")
+
+
+def kill_all(workforce: Workforce) -> None:
+    """Kill every worker of a folder, at the end of a test."""
+    for job in workforce.jobs():
+        for worker in workforce.workers(job):
+            if worker.pid:
+                os.killpg(worker.pid, signal.SIGKILL)

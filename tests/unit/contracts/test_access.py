@@ -1,0 +1,34 @@
+"""The rights of each role: what the roles' own code reads and writes, and one writer a topic."""
+
+import pytest
+
+from contracts.access import ROLES, Role, readers, rights, writers
+from contracts.topics import CLOCK, DEAD_LETTERS, TASK_METRICS, TOPICS
+from monitor.service import TOPICS_USED
+from rescaler.service.loop import NEEDED
+from services.agent.worker import READS_AND_WRITES
+from services.state.write.projections import PROJECTED
+
+
+@pytest.mark.parametrize(
+    ("role", "uses"),
+    [("monitor", TOPICS_USED), ("agent", READS_AND_WRITES), ("rescaler", NEEDED), ("state-service", PROJECTED)],
+)
+def test_a_role_may_use_the_topics_that_it_waits_for_and_no_other(role: Role, uses: tuple[str, ...]) -> None:
+    """A topic that a role begins to use needs a right, or the role stands still at a broker that authorises."""
+    assert {topic for topic in TOPICS if role in (*readers(topic), *writers(topic))} == {*uses}
+
+
+def test_a_topic_has_one_role_that_writes_it_but_for_dead_letters() -> None:
+    """Whoever refuses a record writes its dead letter."""
+    assert {topic: len(writers(topic)) for topic in TOPICS if len(set(writers(topic))) != 1} == {DEAD_LETTERS: 4}
+
+
+def test_the_rights_are_sorted_and_of_every_role() -> None:
+    """The prefix stands before topics and groups; the cluster names the rescaler's group."""
+    found = rights("p-", "c")
+    assert found == sorted(set(found))
+    assert {right.role for right in found} == set(ROLES)
+    assert ("spark", f"p-{TASK_METRICS}", "Read") in {(right.role, right.name, right.operation) for right in found}
+    assert ("engine", f"p-{CLOCK}", "Write") in {(right.role, right.name, right.operation) for right in found}
+    assert {right.name for right in found if right.resource == "transactional-id"} == {"p-rescaler-c"}

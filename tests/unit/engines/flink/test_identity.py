@@ -1,0 +1,59 @@
+"""Names of jobs: labels first, one job per name, no slashes."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from contracts.ids import split_job
+from contracts.modes import AMBIGUOUS_LABEL
+from engines.flink.answers import JobEntry
+from engines.flink.identity import identify, labels_of, safe_name
+
+
+def entry(jid: str, name: str, state: str = "RUNNING") -> JobEntry:
+    """A job as Flink lists it."""
+    return JobEntry(jid=jid, name=name, state=state, start_time=0)
+
+
+def test_a_label_wins_over_the_name() -> None:
+    """And only labels are kept of a job's parameters: the others may hold secrets."""
+    parameters = {"1": {"surescale.job": "orders", "surescale.mode": "advise", "db.password": "secret"}}
+    found = identify("prod", [entry("1", "Orders v17 (2026-11-22)")], parameters)["1"]
+    assert (found.job, found.engine_name) == ("prod/orders", "Orders v17 (2026-11-22)")
+    assert found.labels == {"surescale.job": "orders", "surescale.mode": "advise"}
+    assert not found.ambiguous
+
+
+def test_two_live_jobs_of_one_name_are_ambiguous() -> None:
+    """Each has a name of its own, and a sentence says what to do. A third one that has ended does not count."""
+    jobs = [entry("aaaaaaaaaa", "team a/job"), entry("bbbbbbbbbb", "team a/job"), entry("cccccccccc", "team a/job", "CANCELED")]
+    found = identify("prod", jobs, {})
+    assert {each.job for each in found.values()} == {"prod/team a_job~aaaaaaaa", "prod/team a_job~bbbbbbbb"}
+    for each in found.values():
+        assert each.ambiguous == "2 jobs are named 'team a_job'; give each its own label surescale.job"
+        assert each.labels[AMBIGUOUS_LABEL] == each.ambiguous
+
+
+def test_an_upgrade_keeps_the_name() -> None:
+    """The old submission has ended, the new one has another id and the same name."""
+    found = identify("prod", [entry("1", "orders", "FINISHED"), entry("2", "orders")], {})
+    assert {jid: each.job for jid, each in found.items()} == {"2": "prod/orders"}
+
+
+def test_an_empty_label_counts_as_none() -> None:
+    """The name is used."""
+    assert identify("prod", [entry("1", "orders")], {"1": {"surescale.job": ""}})["1"].job == "prod/orders"
+
+
+@given(st.text(max_size=300))
+def test_any_name_becomes_a_valid_job_id(name: str) -> None:
+    """Slashes, control characters and blanks included."""
+    cluster, safe = split_job(f"prod/{safe_name(name)}")
+    assert (cluster, safe) == ("prod", safe_name(name))
+    assert safe_name(safe) == safe
+
+
+@given(st.dictionaries(st.text(max_size=20), st.text(max_size=400)))
+def test_only_our_own_labels_are_kept(parameters: dict[str, str]) -> None:
+    """Each at most 256 characters long."""
+    labels = labels_of(parameters)
+    assert all(key.startswith("surescale.") and len(value) <= 256 for key, value in labels.items())

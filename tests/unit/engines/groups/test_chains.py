@@ -1,0 +1,98 @@
+"""The file that says which groups form a job: what it means, and one line for each slip."""
+
+from pathlib import Path
+
+import pytest
+
+from contracts.errors import SettingsError
+from engines.groups.broker import Member
+from engines.groups.chains import read_chains
+
+SHOP = """
+[shop]
+mode = "advise"
+
+[shop.groups.parse]
+group = "shop-parse"
+reads = ["orders"]
+writes = ["parsed"]
+
+[shop.groups.count]
+reads = ["parsed", "prices"]
+metrics = "http://{host}:{number}/metrics"
+busy = "busy_seconds_total"
+
+[shop.groups.count.workers]
+command = ["count", "--index", "{index}"]
+"""
+
+
+def test_a_chain_is_ordered_by_who_writes_what_others_read(tmp_path: Path) -> None:
+    """A group is named like its task unless the file says otherwise."""
+    file = tmp_path / "groups.toml"
+    file.write_text(SHOP)
+    chain = read_chains(file)["shop"]
+    assert [chain.group_of(task) for task in chain.groups] == ["shop-parse", "count"]
+    assert chain.upstream("count", frozenset(chain.groups["count"].reads)) == ("parse",)
+    assert chain.upstream("parse", frozenset({"orders", "parsed"})) == ()  # its own output
+    assert (chain.mode, chain.groups["count"].workers is not None) == ("advise", True)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ('reads = ["orders"]', "reads = 7", r"Expected `array`, got `int` - at `\$\[\.\.\.\]\.groups"),
+        ('reads = ["orders"]', 'raeds = ["orders"]', "unknown field `raeds`"),
+        ('mode = "advise"', 'mode = "on"', "Invalid enum value 'on'"),
+        ('busy = "busy_seconds_total"', "", r"shop\.groups\.count: metrics and busy go together; set both, or neither"),
+        ("{number}", "{port}", r"shop\.groups\.count\.metrics: .*only {host} and {number} can be filled in"),
+        ("{index}", "{}", r"shop\.groups\.count\.workers: .*only {index} and {port} can be filled in"),
+        ('reads = ["orders"]', 'reads = ["counted"]', ""),
+        (
+            'group = "shop-parse"',
+            'group = "count"',
+            r"shop\.groups\.count and .*parse are one group, count; name it once",
+        ),
+        ("[shop]", "[shop", "docs/consumers.md shows the form"),
+    ],
+)
+def test_a_slip_is_one_line_that_names_the_field(tmp_path: Path, before: str, after: str, said: str) -> None:
+    """And the file and the setting."""
+    file = tmp_path / "groups.toml"
+    file.write_text(SHOP.replace(before, after, 1))
+    if not said:  # nobody writes it: a topic from outside
+        assert read_chains(file)
+        return
+    with pytest.raises(SettingsError, match=said) as refused:
+        read_chains(file)
+    assert str(refused.value).startswith(f"SURESCALE_GROUPS_FILE: {file}: ")
+    assert "\n" not in str(refused.value)
+
+
+def test_a_job_that_reads_what_it_wrote_is_refused(tmp_path: Path) -> None:
+    """Over several groups."""
+    file = tmp_path / "groups.toml"
+    file.write_text(SHOP.replace('reads = ["orders"]', 'reads = ["counted"]').replace("busy =", 'writes = ["counted"]\nbusy ='))
+    with pytest.raises(SettingsError, match="the graph has a cycle through or before parse, count; a job must not read"):
+        read_chains(file)
+
+
+def test_a_topic_has_one_writer(tmp_path: Path) -> None:
+    """Nobody can tell the records of two apart."""
+    file = tmp_path / "groups.toml"
+    file.write_text(SHOP.replace("busy =", 'writes = ["parsed"]\nbusy ='))
+    with pytest.raises(SettingsError, match=r"shop\.groups\.count\.writes: parsed is also written by parse"):
+        read_chains(file)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    """With the reason."""
+    with pytest.raises(SettingsError, match=r"SURESCALE_GROUPS_FILE: .*none.toml cannot be read \(no such file or directory\)"):
+        read_chains(tmp_path / "none.toml")
+
+
+def test_a_member_fills_in_its_host_and_the_last_number_of_its_client_id() -> None:
+    """And nothing else: a client id is chosen by whoever connects."""
+    member = Member("id", "parse-3-9400", "10.0.0.7", frozenset())
+    assert member.filled_in("http://{host}:{number}/metrics") == "http://10.0.0.7:9400/metrics"
+    assert Member("id", "nobody@evil", "::1", frozenset()).filled_in("{number}") == ""

@@ -1,0 +1,374 @@
+"""A Flink cluster as the monitor sees it, from recorded answers."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Sequence
+
+import msgspec
+import pytest
+
+from contracts.messages import EngineEvent
+from contracts.topology import check_topology
+from engines.kafka.offsets import OffsetsUnknown, Partition, TopicOffsets
+from monitor.minutes import Look
+from monitor.settings import MonitorSettings
+from monitor.sources.base import SourceAway, UnknownJob
+from monitor.sources.flink.job import FlinkJob
+from monitor.sources.flink.source import FlinkSource
+from tests.support.answering import Asked, Given
+from tests.support.played_flink import PlayedFlink, QuickClock, played
+from tests.support.recorded_flink import recorded
+from tests.support.waiting import wait_until
+
+ORDERS = "flink/orders"
+SOURCE = "ca88eee0095684d687a1b6495617f957"
+
+
+@pytest.fixture
+def flink() -> Iterator[PlayedFlink]:
+    """A cluster with three jobs."""
+    with played("2.3.0", "running") as server:
+        yield server
+
+
+@pytest.fixture
+def source(flink: PlayedFlink) -> Iterator[FlinkSource]:
+    """The source of it."""
+    yield from sources(flink)
+
+
+def sources(flink: PlayedFlink, **settings: str) -> Iterator[FlinkSource]:
+    """Give a source, and close it."""
+    made = FlinkSource(MonitorSettings(engine="flink", engine_url=flink.url, cluster="flink", **settings), QuickClock)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def look_at(source: FlinkSource, job: str = ORDERS) -> Look:
+    """Look at a job once."""
+    source.jobs()
+    return source.follow(job).look()
+
+
+def look_again(source: FlinkSource) -> list[EngineEvent]:
+    """Look once more and return everything that has happened."""
+    look_at(source)
+    return source.events("")
+
+
+def job_of(flink: PlayedFlink, name: str = "Orders v17") -> str:
+    """Return Flink's id of a job."""
+    return next(job["jid"] for job in flink.body("GET /jobs/overview")["jobs"] if job["name"] == name)
+
+
+def test_jobs_of_one_name_are_told_apart_and_say_so(source: FlinkSource) -> None:
+    """A slash in a name is no slash in an id."""
+    jobs = source.jobs()
+    assert ORDERS in jobs
+    twins = [job for job in jobs if job.startswith("flink/team a_legacy job~")]
+    assert len(twins) == 2
+    topology = look_at(source, twins[0]).topology
+    assert topology.engine_name == "team a/legacy job"
+    assert "2 jobs are named" in topology.labels["surescale.ambiguous"]
+
+
+def test_only_jobs_that_are_named_or_labelled_are_watched(flink: PlayedFlink) -> None:
+    """By the name in Flink or by ours; or by a label of the job's own."""
+    assert [source.jobs() for source in sources(flink, jobs="Orders*")] == [[ORDERS]]
+    (legacy,) = (source.jobs() for source in sources(flink, jobs="team a/*"))
+    assert [job.partition("~")[0] for job in legacy] == ["flink/team a_legacy job"] * 2
+    labels = flink.body(f"GET /jobs/{job_of(flink)}/config")["execution-config"]["user-config"]
+    labels["surescale.watch"] = "true"
+    assert [source.jobs() for source in sources(flink, jobs_label="surescale.watch=true")] == [[ORDERS]]
+
+
+def test_a_look_shows_graph_and_counters(flink: PlayedFlink, source: FlinkSource) -> None:
+    """Each vertex with its subtasks, under Flink's ids."""
+    topology, samples = (look := look_at(source)).topology, look.samples
+    check_topology(topology)
+    assert (topology.engine, topology.epoch, topology.state) == ("flink", job_of(flink), "running")
+    assert topology.checkpointing is not None
+    assert topology.requirement_id
+    assert {sample.task for sample in samples} == {spec.task for spec in topology.tasks}
+    assert {sample.attempt for sample in samples} == {topology.attempt}
+    shown = flink.body(f"GET /jobs/{job_of(flink)}/vertices/{SOURCE}")["subtasks"][0]["metrics"]
+    (entry,) = (sample for sample in samples if sample.task == SOURCE)
+    assert (entry.records_out, entry.idle_ms) == (shown["write-records"], shown["accumulated-idle-time"])
+    assert (entry.queued_records, entry.arrived_records) == (None, None), "this source does not read Kafka"
+
+
+def test_a_look_takes_one_request_a_vertex_and_a_handful_more(flink: PlayedFlink, source: FlinkSource) -> None:
+    """The first one also asks for names that stay."""
+    look_at(source)
+    flink.asked.clear()
+    look = source.follow(ORDERS).look()
+    assert len(flink.asked) <= len(look.topology.tasks) + 6
+
+
+def test_a_topology_has_a_new_version_only_when_it_changes(flink: PlayedFlink, source: FlinkSource) -> None:
+    """Though it is dated anew at every look."""
+    first, second = look_at(source).topology, look_at(source).topology
+    assert first.version == second.version
+    assert first.at_ms < second.at_ms
+    requirements = flink.body(f"GET /jobs/{job_of(flink)}/resource-requirements")
+    requirements[SOURCE]["parallelism"]["upperBound"] = 3
+    third = look_at(source).topology
+    assert third.version > second.version
+    assert third.requirement_id != second.requirement_id
+    (event,) = (event for event in source.events("") if event.kind == "requirement_changed")
+    assert event.detail == "Source: numbers 1 -> 3"
+
+
+def test_a_job_that_waits_for_slots_is_shown_and_reports_nothing() -> None:
+    """Flink shows parallelism 1 everywhere, which is not what is asked for."""
+    with played("2.3.0", "waiting") as flink:
+        for source in sources(flink):
+            look = look_at(source, "flink/late")
+            assert (look.topology.state, look.samples) == ("created", ())
+            assert max(spec.required or 0 for spec in look.topology.tasks) == 3
+
+
+def test_a_job_that_cannot_be_asked_to_rescale_is_only_watched() -> None:
+    """Under the default scheduler, which answers some requests with an error of its own."""
+    with played("2.3.0", "default-scheduler") as flink:
+        running = PlayedFlink("2.3.0", "running")
+        own, other = job_of(flink, "orders"), job_of(running)
+        figures = {request.replace(other, own): given for request, given in running.answers.items() if "/vertices/" in request}
+        flink.answers = running.answers | flink.answers | figures
+        scheduler = next(each for each in flink.body("GET /jobmanager/config") if each["key"] == "jobmanager.scheduler")
+        scheduler["value"] = "default"
+        for source in sources(flink):
+            (job, *_) = source.jobs()
+            look = look_at(source, job)
+            assert not any(spec.scalable for spec in look.topology.tasks)
+            assert source.cluster_topology().engine.acts == "none"
+
+
+def test_a_restart_during_a_look_spoils_it(flink: PlayedFlink, source: FlinkSource) -> None:
+    """Counters of one graph must not count as another's."""
+    path, times = f"/jobs/{job_of(flink)}", [0]
+
+    def restarts(asked: Asked) -> Given | None:
+        if asked.path != path:
+            return None
+        times[0] += 1
+        detail = json.loads(json.dumps(flink.body(f"GET {path}")))
+        detail["timestamps"]["CREATED"] += times[0]
+        return Given(200, json.dumps(detail).encode())
+
+    flink.instead = restarts
+    with pytest.raises(SourceAway, match="restarted during the look"):
+        look_at(source)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (Given(503, b""), "503"),
+        (Given(200, b"<html>login</html>"), "no answer of Flink; set SURESCALE_ENGINE_URL"),
+        (Given(401, b"{}"), "SURESCALE_ENGINE_TOKEN_FILE"),
+        (Given(200, b'{"jobs": [{"jid": 3}]}'), "no answer of Flink; set SURESCALE_ENGINE_URL"),
+    ],
+)
+def test_what_is_no_answer_is_one_line(flink: PlayedFlink, source: FlinkSource, given: Given, says: str) -> None:
+    """It names the address; the monitor goes on asking."""
+    flink.instead = lambda _: given
+    with pytest.raises(SourceAway, match=says) as problem:
+        source.jobs()
+    assert "\n" not in str(problem.value)
+
+
+def test_a_cluster_that_answers_by_half_is_away(flink: PlayedFlink, source: FlinkSource) -> None:
+    """A minute is whole, or it is none."""
+    source.jobs()
+    flink.instead = lambda asked: Given(500, b"{}") if "/vertices/" in asked.path else None
+    with pytest.raises(SourceAway):
+        source.follow(ORDERS).look()
+    flink.instead = lambda _: None
+    assert source.follow(ORDERS).look().samples
+
+
+def test_a_job_that_has_gone_is_unknown_and_its_end_an_event(flink: PlayedFlink, source: FlinkSource) -> None:
+    """Said once, by the list of jobs: Flink keeps the answer on a single job for a while."""
+    look_at(source)
+    overview, flink_job = flink.body("GET /jobs/overview"), job_of(flink)
+    next(job for job in overview["jobs"] if job["jid"] == flink_job).update({"state": "FAILED", "end-time": 77})
+    for _ in range(2):
+        with pytest.raises(UnknownJob, match="no live job"):
+            look_at(source)
+    assert [(event.at_ms, event.job) for event in source.events("") if event.kind == "job_failed"] == [(77, ORDERS)]
+
+
+@pytest.mark.parametrize(("in_flink", "shown"), [("FAILED", "failed"), ("CANCELED", "finished"), ("", "finished")])
+def test_a_job_that_has_gone_is_shown_as_ended(flink: PlayedFlink, source: FlinkSource, in_flink: str, shown: str) -> None:
+    """With its last graph, as a newer version; also if Flink has forgotten it."""
+    last, overview = look_at(source).topology, flink.body("GET /jobs/overview")
+    assert source.end_of(last) is None, "it runs"
+    entry = next(job for job in overview["jobs"] if job["jid"] == job_of(flink))
+    if in_flink:
+        entry["state"] = in_flink
+    else:
+        overview["jobs"].remove(entry)
+    assert source.end_of(last) is None, "nobody has asked Flink since"
+    source.jobs()
+    ended = source.end_of(last)
+    assert ended is not None
+    assert (ended.state, ended.tasks, ended.epoch) == (shown, last.tasks, last.epoch)
+    assert ended.version > last.version
+    check_topology(ended)
+    others = [{"job": "other/orders"}, {"engine": "simulated"}]
+    assert [source.end_of(msgspec.structs.replace(last, **other)) for other in others] == [None, None]
+
+
+def test_a_job_that_has_only_another_name_has_not_ended(flink: PlayedFlink, source: FlinkSource) -> None:
+    """A second one of its name came: both are listed under longer names."""
+    last, overview = look_at(source).topology, flink.body("GET /jobs/overview")
+    entry = next(job for job in overview["jobs"] if job["jid"] == job_of(flink))
+    overview["jobs"].append(entry | {"jid": "e" * 32})
+    flink.answers[f"GET /jobs/{'e' * 32}/config"] = flink.answers[f"GET /jobs/{job_of(flink)}/config"]
+    assert ORDERS not in source.jobs()
+    assert source.end_of(last) is None
+
+
+def test_an_upgrade_is_a_new_epoch_of_the_same_job(flink: PlayedFlink, source: FlinkSource) -> None:
+    """Its counters count from 0 under a higher number."""
+    before, old = look_at(source).topology, job_of(flink)
+    new = "f" * 32
+    for request in [each for each in flink.answers if old in each]:
+        flink.answers[request.replace(old, new)] = json.loads(json.dumps(flink.answers[request]).replace(old, new))
+    flink.body(f"GET /jobs/{new}")["timestamps"]["CREATED"] += 60_000
+    next(job for job in flink.body("GET /jobs/overview")["jobs"] if job["jid"] == old)["jid"] = new
+    after = look_at(source).topology
+    assert (after.job, after.epoch) == (before.job, new)
+    assert after.attempt == before.attempt + 60_000
+    assert [event.detail for event in source.events("") if event.kind == "job_started"] == [old, new]
+
+
+@pytest.mark.parametrize("version", ["1.20.5", "2.2.1", "2.3.0"])
+def test_a_rescale_is_an_event_and_measured(version: str) -> None:
+    """With Flink's id of it and its cause where Flink remembers both; a monitor that starts later finds the same there."""
+    with played(version, "running") as flink:
+        for source in sources(flink):
+            assert look_at(source).topology.restart_ms is None
+            flink.answers |= recorded(version, "rescaled")
+            after = look_at(source).topology
+            (event,) = (event for event in source.events("") if event.kind == "rescaled")
+            assert event.detail.startswith("parse 1 -> 3, from checkpoint ")
+            assert after.restart_ms is not None
+            assert 0 < after.restart_ms < 10_000
+            assert len([event for event in look_again(source) if event.kind == "rescaled"]) == 1
+        remembers = version.startswith("2.3")
+        assert (": its requirement was changed, stood still 0." in event.detail) is remembers
+        for source in sources(flink):
+            later = look_at(source).topology
+            assert [each for each in source.events("") if each.kind == "rescaled"] == ([event] if remembers else [])
+            assert later.restart_ms == (after.restart_ms if remembers else None)
+
+
+def test_hosts_have_slots_and_come_and_go(flink: PlayedFlink, source: FlinkSource, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Flink has no units."""
+    monkeypatch.setattr("monitor.sources.flink.source.HOSTS_KNOWN_FOR_S", -1.0)
+    first = source.cluster_topology()
+    (host,) = first.hosts
+    assert (host.host, host.slots, host.units) == ("taskmanager-1", 4, ())
+    assert (first.engine.engine, first.engine.version, first.engine.acts) == ("flink", "2.3.0", "counts")
+    assert source.cluster_topology() == first
+    managers = flink.body("GET /taskmanagers")["taskmanagers"]
+    managers.append(managers[0] | {"id": "taskmanager-2"})
+    assert len(source.cluster_topology().hosts) == 2
+    del managers[0]
+    assert source.cluster_topology().version > first.version
+    happened = [(event.kind, event.host) for event in source.events("")]
+    assert happened == [("host_joined", "taskmanager-2"), ("host_lost", "taskmanager-1")]
+
+
+@pytest.mark.parametrize("reads_kafka", [True, False])
+def test_without_the_broker_demand_is_unknown(
+    flink: PlayedFlink, source: FlinkSource, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, reads_kafka: bool
+) -> None:
+    """Never none; and the log says why, with the fix."""
+    if reads_kafka:
+        name = "Source__numbers.KafkaSourceReader.topic.orders.partition.0.currentOffset"
+        path = f"/jobs/{job_of(flink)}/vertices/{SOURCE}/subtasks/metrics"
+        answer = json.dumps([{"id": name, "max": 5.0}]).encode()
+        flink.instead = lambda asked: Given(200, answer) if asked.path.startswith(path) else None
+
+    def away(*_: object) -> None:
+        raise OffsetsUnknown("Kafka at k:9092, which sources read, does not answer; set SURESCALE_SOURCE_BOOTSTRAP")
+
+    monkeypatch.setattr(TopicOffsets, "topics", away)
+    samples = look_at(source).samples
+    assert [(each.queued_records, each.arrived_records) for each in samples if each.task == SOURCE] == [(None, None)]
+    assert ("demand is unknown, so the job is held" in caplog.text) is reads_kafka
+
+
+def test_a_broker_that_is_lost_makes_demand_unknown_until_it_is_back(
+    flink: PlayedFlink, source: FlinkSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ends of an earlier look do not stand in: nothing would seem to arrive any more."""
+    name = "Source__numbers.KafkaSourceReader.topic.orders.partition.0.currentOffset"
+    path = f"/jobs/{job_of(flink)}/vertices/{SOURCE}/subtasks/metrics"
+    answer = json.dumps([{"id": name, "max": 5.0}]).encode()
+    flink.instead = lambda asked: Given(200, answer) if asked.path.startswith(path) else None
+    ends: dict[str, int] = {"orders": 10}
+
+    def told(_: TopicOffsets, topics: Sequence[str] = ()) -> dict[Partition, int]:
+        if not ends:
+            raise OffsetsUnknown("Kafka at k:9092, which sources read, does not answer; set SURESCALE_SOURCE_BOOTSTRAP")
+        return {(topic, 0): end for topic, end in ends.items()}
+
+    monkeypatch.setattr(TopicOffsets, "topics", lambda broker: tuple(topic for topic, _ in told(broker)))
+    monkeypatch.setattr(TopicOffsets, "ends", told)
+
+    def figures() -> tuple[int | None, int | None]:
+        (found,) = (each for each in look_at(source).samples if each.task == SOURCE)
+        return found.arrived_records, found.queued_records
+
+    assert figures() == (10, 4)
+    ends.clear()
+    assert [figures(), figures()] == [(None, None)] * 2
+    ends["orders"] = 30
+    assert figures()[0] is not None
+
+
+def test_a_job_whose_looks_broke_off_is_looked_at_again(source: FlinkSource, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error that nobody foresaw ends the watcher of its minute, and not the job's figures for good."""
+    look, broken = FlinkJob.look, [ValueError("nobody foresaw this")]
+
+    def breaks_once(job: FlinkJob) -> Look:
+        if broken:
+            raise broken.pop()
+        return look(job)
+
+    monkeypatch.setattr(FlinkJob, "look", breaks_once)
+    source.jobs()
+    with pytest.raises(ValueError, match="nobody foresaw"):
+        wait_until(lambda: source.minutes(ORDERS, 0), what="the error")
+    wait_until(lambda: source.minutes(ORDERS, 0), what="a minute")
+
+
+def test_events_have_ids_of_their_own(flink: PlayedFlink) -> None:
+    """A monitor that restarts gives the same event the same id and number, however late it finds it."""
+    ids = []
+    for _ in range(2):
+        for source in sources(flink):
+            look_at(source)
+            ids.append([(event.event_id, event.sequence) for event in source.events("")])
+    assert ids[0] == ids[1]
+    assert len(ids[0]) >= 2
+
+
+def test_looks_end_with_the_source(flink: PlayedFlink) -> None:
+    """No thread is left behind."""
+    made: Callable[[], FlinkSource] = lambda: FlinkSource(  # noqa: E731
+        MonitorSettings(engine="flink", engine_url=flink.url, cluster="flink"), QuickClock
+    )
+    source = made()
+    source.jobs()
+    source.minutes(ORDERS, 0)
+    thread = next(each for each in threading.enumerate() if each.name == f"looks at {ORDERS}")
+    source.close()
+    thread.join(10)
+    assert not thread.is_alive()

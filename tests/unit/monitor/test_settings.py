@@ -1,0 +1,64 @@
+"""What the monitor is told: which jobs, and which Kafka their sources read."""
+
+import pytest
+
+from contracts.errors import SettingsError
+from contracts.settings import from_environment
+from monitor.settings import MonitorSettings
+
+
+def of(**variables: str) -> MonitorSettings:
+    """Return the settings that these variables give."""
+    return from_environment(MonitorSettings, {f"SURESCALE_{name.upper()}": value for name, value in variables.items()})
+
+
+@pytest.mark.parametrize(
+    ("jobs", "watched", "left_alone"),
+    [
+        ("", ["orders", "a,b"], []),
+        ("orders", ["orders"], ["orders-2", "Orders"]),
+        ("orders, clicks*,?", ["orders", "clicks-eu", "x"], ["my-clicks", "xy"]),
+    ],
+)
+def test_jobs_are_watched_by_name(jobs: str, watched: list[str], left_alone: list[str]) -> None:
+    """All of them without a setting."""
+    settings = of(jobs=jobs)
+    assert [name for name in watched + left_alone if settings.watches(name)] == watched
+
+
+def test_jobs_are_watched_by_label() -> None:
+    """The value must be the same, and a job without the label is left alone."""
+    settings = of(jobs_label="surescale.watch = true")
+    assert settings.watches_labels({"surescale.watch": "true", "team": "a"})
+    assert not settings.watches_labels({"surescale.watch": "false"})
+    assert not settings.watches_labels({})
+    assert of().watches_labels({})
+
+
+def test_sources_read_the_pipelines_own_kafka_unless_another_is_named() -> None:
+    """Never with the pipeline's credentials: they are another broker's."""
+    own = of(bootstrap="road:9092", kafka_security_protocol="SSL", kafka_ca_file="ca.pem")
+    assert own.source_kafka().bootstrap == "road:9092"
+    assert own.source_kafka().kafka_ca_file == "ca.pem"
+    other = of(bootstrap="road:9092", kafka_security_protocol="SSL", source_bootstrap="orders:9092").source_kafka()
+    assert (other.bootstrap, other.kafka_security_protocol) == ("orders:9092", "PLAINTEXT")
+    given = {"source_kafka_security_protocol": "SASL_SSL", "source_kafka_username": "me", "source_kafka_password_file": "pw"}
+    secured = of(source_bootstrap="orders:9093", **given).source_kafka()
+    assert (secured.kafka_security_protocol, secured.kafka_username) == ("SASL_SSL", "me")
+
+
+@pytest.mark.parametrize(
+    ("variables", "says"),
+    [
+        ({"jobs_label": "surescale.watch"}, "^SURESCALE_JOBS_LABEL: 'surescale.watch' is not surescale.NAME=VALUE; set one like"),
+        ({"source_kafka_username": "me"}, "^SURESCALE_SOURCE_BOOTSTRAP: not set, though credentials are"),
+        (
+            {"source_bootstrap": "b:1", "source_kafka_security_protocol": "SASL_SSL"},
+            "^SURESCALE_SOURCE_KAFKA_USERNAME: not set; SURESCALE_SOURCE_KAFKA_SECURITY_PROTOCOL=SASL_SSL needs it",
+        ),
+    ],
+)
+def test_what_contradicts_itself_is_refused(variables: dict[str, str], says: str) -> None:
+    """The message names the setting that is wrong, not the pipeline's of the same kind."""
+    with pytest.raises(SettingsError, match=says):
+        of(**variables)

@@ -1,0 +1,100 @@
+"""Which minutes and neighbours are chosen, and the subgraph they form; one tiny case worked by hand."""
+
+import numpy as np
+import pytest
+
+from contracts.messages import TaskSpec
+from policies.graph import job_graph
+from policies.nvss import adjacency, gather, look, neighbours_sampled, newest_minute, subgraphs
+
+GRAPH = job_graph([TaskSpec(task="a"), TaskSpec(task="b", upstream=("a",)), TaskSpec(task="c", upstream=("b",))])
+MASK = np.ones((4, 3), dtype=np.bool_)
+
+
+def logits(theta: list[float], phi: list[float]) -> np.ndarray:
+    """Return mu [4, 3, 2]: theta per minute for every task, phi per task for every minute."""
+    mu = np.zeros((4, 3, 2), dtype=np.float32)
+    mu[..., 0] = np.array(theta)[:, None]
+    mu[..., 1] = np.array(phi)[None, :]
+    return mu
+
+
+def test_the_best_minutes_are_taken_and_put_back_into_time_order() -> None:
+    """Minutes 3 and 1 score best: they are looked at as 1, 3."""
+    looked = look(logits([0, 2, 1, 5], [0, 0, 0]), MASK, GRAPH, 2, 1)
+    assert looked.minutes.tolist() == [[1, 3]] * 3
+
+
+def test_the_best_neighbours_are_taken_per_anchor() -> None:
+    """For b, task c scores above a; for a, whose neighbours are b and c, c is best too."""
+    looked = look(logits([0, 0, 0, 1], [1, 2, 3]), MASK, GRAPH, 1, 1)
+    assert looked.neighbours[:, 0, 0].tolist() == [2, 2, 1]
+
+
+def test_ties_go_to_the_lower_index() -> None:
+    """Equal scores never leave the choice to a runtime."""
+    looked = look(logits([1, 1, 1, 1], [0, 0, 0]), MASK, GRAPH, 2, 1)
+    assert looked.minutes.tolist() == [[0, 1]] * 3
+    assert looked.neighbours[:, 0, 0].tolist() == [1, 0, 1]
+
+
+def test_unreported_minutes_and_neighbours_are_never_chosen_as_known() -> None:
+    """A masked minute is an anchor only when nothing else is left, and then it is marked."""
+    mask = MASK.copy()
+    mask[:3, 1] = False  # b reported in the newest minute only
+    looked = look(logits([9, 0, 0, 0], [0, 9, 0]), mask, GRAPH, 2, 2)
+    assert looked.minutes_known[1].tolist() == [False, True]
+    a_at_minute_0 = looked.neighbours[0, 0][looked.neighbours_known[0, 0]]
+    assert a_at_minute_0.tolist() == [2]
+
+
+def test_noise_on_the_keys_draws_without_replacement() -> None:
+    """Gumbel noise large enough overrules any score, and no minute comes twice."""
+    generator = np.random.default_rng(5)
+    gumbel = (generator.gumbel(size=(3, 4)).astype(np.float32) * 100, np.zeros((3, 4, 2), dtype=np.float32))
+    drawn = look(logits([0, 1, 2, 3], [0, 0, 0]), MASK, GRAPH, 3, 1, gumbel)
+    assert drawn.minutes.tolist() != [[1, 2, 3]] * 3
+    assert all(len(set(minutes)) == 3 for minutes in drawn.minutes.tolist())
+
+
+def test_the_subgraph_joins_job_edges_within_a_minute_and_anchors_over_time() -> None:
+    """Task b looks at minutes 1 and 3 with both neighbours: nodes b a c, b a c; edges b-a, b-c in each, and b to b."""
+    looked = look(logits([0, 2, 1, 5], [0, 0, 0]), MASK, GRAPH, 2, 2)
+    linked, known = adjacency(looked, GRAPH)
+    expected = np.zeros((6, 6))
+    for i, j in [(0, 1), (0, 2), (3, 4), (3, 5), (0, 3)]:
+        expected[i, j] = expected[j, i] = 1
+    np.testing.assert_array_equal(linked[1], expected)
+    assert known[1].tolist() == [1] * 6
+
+
+def test_nodes_carry_the_embedding_of_their_task_and_minute() -> None:
+    """z holds minute and task, so each gathered row names where it came from."""
+    z = np.stack(np.meshgrid(np.arange(4.0), np.arange(3.0), indexing="ij"), axis=-1).astype(np.float32)
+    looked = look(logits([0, 2, 1, 5], [0, 0, 0]), MASK, GRAPH, 2, 2)
+    assert gather(z, looked, GRAPH)[1].tolist() == [[1, 1], [1, 0], [1, 2], [3, 1], [3, 0], [3, 2]]
+
+
+def test_a_batch_samples_as_its_rows_one_by_one() -> None:
+    """Leading axes change nothing."""
+    mu = np.random.default_rng(0).normal(size=(5, 4, 3, 2)).astype(np.float32)
+    z = np.random.default_rng(1).normal(size=(5, 4, 3, 6)).astype(np.float32)
+    mask = np.random.default_rng(2).random((5, 4, 3)) < 0.7
+    together = subgraphs(z, look(mu, mask, GRAPH, 2, 2), GRAPH)
+    for row in range(5):
+        alone = subgraphs(z[row], look(mu[row], mask[row], GRAPH, 2, 2), GRAPH)
+        np.testing.assert_array_equal(together.x[row], alone.x)
+        np.testing.assert_array_equal(together.linked[row], alone.linked)
+
+
+@pytest.mark.parametrize(("share", "most", "expected"), [(0.5, 8, 1), (1.0, 8, 2), (1.0, 1, 1), (0.1, 8, 1)])
+def test_the_number_of_neighbours_follows_the_job(share: float, most: int, expected: int) -> None:
+    """k2 = floor(share x K), within 1 and its cap; here K = 2."""
+    assert neighbours_sampled(GRAPH, share, most) == expected
+
+
+def test_the_newest_minute_is_each_tasks_own() -> None:
+    """A task that fell silent is seen as it last was."""
+    mask = MASK.copy()
+    mask[2:, 1] = False
+    assert newest_minute(mask).tolist() == [3, 1, 3]

@@ -1,0 +1,331 @@
+"""The plan: what choices score, when a change is worth a restart, and what bounds it."""
+
+from dataclasses import replace
+
+import msgspec
+import numpy as np
+import pytest
+
+from contracts.messages import TaskSpec
+from policies.flows import Counted, Flows
+from policies.graph import JobGraph, job_graph
+from policies.guardrails import Limits
+from policies.measure import Measured
+from policies.sure.correction import Correction
+from policies.sure.outlook import Expected
+from policies.sure.past import PAST_HOURS, Past
+from policies.sure.plan import Planned, _with_spread, plan
+from policies.sure.planning_input import Planning, PlanningInput, with_restart
+from policies.sure.queue_delay import waiting_by_bursts, waiting_by_surges, waiting_inside
+
+PLANNING = Planning(
+    latency_weight=0.5,
+    effect_minutes=1,
+    restart_minutes=1,
+    scenarios=(-1.2, 0.0, 1.2),
+    later_restart=0.02,
+    gain_min=0.01,
+    again=2.0,
+    again_later=8.0,
+    surge_weight=2.0,
+    surge_minutes=7.0,
+    young_minutes=30,
+)
+CHAIN = job_graph(
+    [
+        TaskSpec(task="s", scalable=False, max_parallelism=1),
+        TaskSpec(task="a", upstream=("s",), max_parallelism=10),
+        TaskSpec(task="b", upstream=("a",), max_parallelism=10),
+    ]
+)
+
+
+def past(**parts: np.ndarray) -> Past:
+    """Return a past with only the given parts known."""
+    unknown = np.full((1, PAST_HOURS), np.nan)
+    nothing = {"change": np.array([np.inf]), "width": np.array([np.nan]), "falling": np.ones(1), "usual": np.array([True])}
+    return Past(**{"loads": unknown, "peaks": unknown, "expected": unknown, **nothing, **parts})
+
+
+def constant(load: float, **parts: np.ndarray) -> Past:
+    """Return the past of a job with one and the same load in every hour."""
+    hours = np.full((1, PAST_HOURS), load)
+    return past(
+        **{"loads": hours, "peaks": 1.05 * hours, "expected": hours, "change": np.zeros(1), "width": np.zeros(1), **parts}
+    )
+
+
+def expecting(*means: float, spread: float = 0.05) -> Expected:
+    """Return an outlook of stages of twenty minutes without bursts."""
+    stages = np.array([means])
+    unknown = np.full((1, 24), np.nan)
+    return Expected(stages[:, 0], stages, np.full(stages.shape, spread), np.ones((1, 60)), unknown, unknown[:, 0], 20, past())
+
+
+def surging(expected: Expected, ratio: float, hours: int = 12, highest: float = 1_000.0) -> Expected:
+    """Return the outlook of a job that surged by a factor in some of the last day's hours."""
+    surges = np.where(np.arange(24) < hours, ratio, 1.0)[None]
+    return replace(expected, surges=surges, highest_surge=np.array([highest]))
+
+
+def measured(queued: tuple[float, ...] = (0.0, 0.0, 0.0), known: int = 60) -> Measured:
+    """Return a job whose tasks work .02 and .01 minutes on a record, with this many minutes known."""
+    load = np.full((1, 60), 100.0)
+    load[:, : 60 - known] = np.nan
+    return measuring(load, np.array([[0.0, 0.02, 0.01]]), np.ones((1, 3)), np.array([queued]), CHAIN)
+
+
+def measuring(load: np.ndarray, service: np.ndarray, visits: np.ndarray, queued: np.ndarray, graph: JobGraph) -> Measured:
+    """Return a measurement of a job in whose records nothing else is of note."""
+    counted = Counted(np.ones_like(visits), np.ones_like(visits), np.ones_like(visits))
+    flows = Flows.of(np.ones_like(visits), counted, np.ones_like(visits), graph)
+    reported = np.ones((*load.shape, visits.shape[-1]), dtype=np.bool_)
+    return Measured(
+        reported, load, service, visits, queued, np.zeros_like(queued), flows, np.zeros_like(visits), np.zeros_like(visits)
+    )
+
+
+def planned(
+    sizes: tuple[int, ...],
+    expected: Expected,
+    seen: Measured | None = None,
+    restarts: int = 0,
+    ease: float = 0.0,
+    total: int = 99,
+    planning: Planning = PLANNING,
+) -> Planned:
+    """Plan for the chain at present sizes."""
+    limits = Limits(least=np.ones(3, dtype=np.int64), most=CHAIN.parallelism_max, total=total)
+    given = PlanningInput(expected, seen or measured(), np.array([[1, *sizes]]), CHAIN, limits, np.array([restarts]))
+    return plan(planning, given, Correction(np.zeros((1, 3)), np.array([ease])))
+
+
+def test_a_job_that_fits_is_left_alone() -> None:
+    """Two and one busy subtasks on three and two: nothing better is worth a restart."""
+    answer = planned((3, 2), expecting(100, 100, 100, 100))
+    assert not answer.acts[0]
+    assert answer.wanted.tolist() == [[1, 3, 2]]
+
+
+def test_a_rise_that_is_foreseen_is_met_before_it_comes() -> None:
+    """The load of the last hour fits; that of the next twenty minutes hardly does."""
+    answer = planned((3, 2), expecting(160, 200, 230, 230))
+    assert answer.acts[0]
+    assert answer.wanted[0, 1] >= 4
+    assert answer.changing[0] > answer.holding[0]
+
+
+def test_a_job_far_too_wide_shrinks_by_half_at_most() -> None:
+    """One step never more than halves a task."""
+    answer = planned((10, 10), expecting(100, 100, 100, 100))
+    assert answer.acts[0]
+    assert answer.wanted.tolist() == [[1, 5, 5]]
+
+
+def test_a_short_dip_is_not_followed() -> None:
+    """Load that comes back within the hour leaves the sizes as they are."""
+    assert not planned((4, 2), expecting(130, 180, 180, 180)).acts[0]
+
+
+def test_less_is_dared_when_less_is_sure() -> None:
+    """A wider outlook asks for at least as many subtasks."""
+    sure, unsure = (planned((3, 2), expecting(*[150.0] * 4, spread=spread)) for spread in (0.03, 0.4))
+    assert unsure.wanted.sum() > sure.wanted.sum()
+
+
+def test_waiting_work_is_worked_off() -> None:
+    """A thousand records waiting ask for more than the load alone does."""
+    calm, behind = (planned((3, 2), expecting(*[100.0] * 4), measured(queued)) for queued in ((0, 0, 0), (0, 1000, 0)))
+    assert behind.acts[0]
+    assert behind.wanted.sum() > calm.wanted.sum()
+
+
+def test_a_young_job_does_not_shrink() -> None:
+    """With ten minutes known nothing says that the load will stay low; growing is allowed."""
+    assert not planned((10, 10), expecting(*[100.0] * 4), measured(known=10)).acts[0]
+    assert planned((2, 1), expecting(*[200.0] * 4), measured(known=10)).acts[0]
+
+
+def test_a_restart_makes_the_next_one_dearer() -> None:
+    """A gain that opens a calm job's gate does not open that of a job that restarted three times within the hour."""
+    expected = expecting(*[100.0] * 4)
+    fresh, tired = (planned((4, 2), expected, restarts=restarts) for restarts in (0, 3))
+    assert fresh.acts[0]
+    assert not tired.acts[0]
+
+
+def test_ease_moves_the_least_gain() -> None:
+    """The network's second output can hold a change back."""
+    expected = expecting(*[100.0] * 4)
+    assert planned((4, 2), expected, ease=0.0).acts[0]
+    assert not planned((4, 2), expected, restarts=1, ease=-3.0).acts[0]
+
+
+def test_the_jobs_total_bounds_every_choice() -> None:
+    """Sizes beyond the limit are no choice; holding always is one."""
+    answer = planned((3, 2), expecting(*[300.0] * 4), total=6)
+    assert answer.wanted[0, 1:].sum() <= 6
+
+
+def test_a_task_that_costs_nothing_needs_one_subtask_and_an_unknown_one_keeps_its_size() -> None:
+    """No busy time is known to be little; no records processed is not known at all."""
+    for service, left in ((0.0, 2), (np.nan, 4)):
+        seen = measured()
+        seen.service_minutes[0, 2] = service
+        assert planned((4, 4), expecting(*[100.0] * 4), seen).wanted[0, 2] == left
+
+
+def test_rows_do_not_see_one_another() -> None:
+    """A batch gives each job what it would get alone."""
+    one, other = expecting(160, 200, 230, 230), expecting(60, 60, 60, 60)
+    parts = (field for field in Expected.__slots__ if field not in ("stage_minutes", "past"))
+    days = Past(*(np.concatenate([getattr(one.past, part), getattr(other.past, part)]) for part in Past.__slots__))
+    both = Expected(*(np.concatenate([getattr(one, part), getattr(other, part)]) for part in parts), 20, days)
+    seen = measured()
+    pair = seen.rows(np.array([0, 0]))
+    limits = Limits(least=np.ones(3, dtype=np.int64), most=CHAIN.parallelism_max, total=99)
+    given = PlanningInput(both, pair, np.array([[1, 3, 2], [1, 8, 6]]), CHAIN, limits, np.zeros(2, dtype=np.int64))
+    answer = plan(PLANNING, given, Correction.none(2, 3))
+    assert answer.wanted[0].tolist() == planned((3, 2), one).wanted[0].tolist()
+    assert answer.wanted[1].tolist() == planned((8, 6), other).wanted[0].tolist()
+
+
+def test_surges_of_the_last_day_keep_a_calm_job_wide() -> None:
+    """Sizes for a calm load are too small for one that quadruples every other hour; without surges the plan gives up little."""
+    calm = expecting(*[100.0] * 4)
+    assert not planned((3, 2), calm).acts[0]
+    assert planned((3, 2), surging(calm, 4.0)).wanted[0, 1] == 6
+    assert not planned((3, 2), surging(calm, 1.3)).acts[0]
+
+
+def test_a_surge_once_a_day_counts_less_than_one_every_other_hour() -> None:
+    """What a record waits is the mean over the day's hours."""
+    busy, ratio = np.array([0.7]), np.where(np.arange(24) < 12, 4.0, 1.0)[None]
+    often, once = (waiting_by_surges(np.where(np.arange(24) < hours, ratio, 1.0), busy, 7.0)[0] for hours in (12, 1))
+    assert often == pytest.approx(12 * once)
+
+
+def test_no_surge_is_expected_above_the_highest_there_was() -> None:
+    """While a surge lasts the load is high already; it is not taken fourfold once more."""
+    high = expecting(*[400.0] * 4)
+    capped, open_ended = (planned((10, 6), surging(high, 4.0, highest=highest)) for highest in (400.0, np.nan))
+    assert capped.holding[0] > open_ended.holding[0]
+    assert not capped.acts[0]
+
+
+def test_waiting_by_a_surge_is_that_of_its_queue() -> None:
+    """Seven minutes at thrice the load on capacity for two: a queue of seven, filled in seven minutes, worked off in seven."""
+    assert waiting_by_surges(np.array([[3.0]]), np.array([0.5]), 7.0)[0] == pytest.approx((24.5 + 24.5) / 60.0)
+    assert waiting_by_surges(np.array([[np.nan]]), np.array([0.5]), 7.0)[0] == 0.0
+
+
+def overloaded(records: float) -> Measured:
+    """Return the job with so much load in its last quarter of an hour."""
+    seen = measured()
+    seen.load[0, 45:] = records
+    return seen
+
+
+def test_overload_lifts_the_limit_of_a_step_upward() -> None:
+    """Three times the demand that the present size serves is met in one decision, as the guardrails allow."""
+    assert planned((2, 1), expecting(*[300.0] * 4)).wanted[0, 1] == 4
+    assert planned((2, 1), expecting(*[300.0] * 4), overloaded(300.0)).wanted[0, 1] > 4
+
+
+CALM = msgspec.structs.replace(PLANNING, calm_restarts=3.0, hindsight_days=1.0)
+
+
+def test_a_calm_job_resists_what_another_one_follows() -> None:
+    """A gain that opens the gate of a job whose hours differ does not open that of one whose hours hardly do."""
+    fickle = expecting(*[100.0] * 4)
+    calm = replace(fickle, past=past(change=np.array([0.01])))
+    assert planned((4, 2), fickle, planning=CALM).acts[0]
+    assert not planned((4, 2), calm, planning=CALM).acts[0]
+
+
+def test_a_calm_job_shrinks_once_its_load_has_stopped_falling() -> None:
+    """While the last quarter of an hour is above the last five minutes, the load is still falling."""
+    still, done = (replace(expecting(*[100.0] * 4), past=constant(100.0, falling=np.array([by]))) for by in (2.0, 1.0))
+    assert not planned((10, 10), still, planning=CALM).acts[0]
+    assert planned((10, 10), done, planning=CALM).acts[0]
+
+
+def test_a_constant_load_is_sized_by_its_days() -> None:
+    """Days at the same load make a trim worth it that two hours would not, and the next look says the same."""
+    expected = expecting(*[100.0] * 4)
+    known = replace(expected, past=constant(100.0))
+    answer = planned((5, 3), known, planning=CALM)
+    assert answer.heed[0] == 1.0
+    assert answer.wanted.tolist() == [[1, 3, 2]]
+    assert not planned((3, 2), known, planning=CALM).acts[0]
+
+
+def test_a_load_that_has_left_its_last_day_is_not_sized_by_it() -> None:
+    """A step away from a constant load: what was best for days says nothing of what comes."""
+    left = replace(expecting(*[100.0] * 4), past=constant(100.0, usual=np.array([False])))
+    assert planned((5, 3), left, planning=CALM).heed[0] == 0.0
+
+
+@pytest.fixture
+def diamond() -> JobGraph:
+    """Return s -> (a, b) -> j."""
+    return job_graph(
+        [
+            TaskSpec(task="s", scalable=False),
+            TaskSpec(task="a", upstream=("s",)),
+            TaskSpec(task="b", upstream=("s",)),
+            TaskSpec(task="j", upstream=("a", "b")),
+        ]
+    )
+
+
+def test_queues_add_up_along_a_path_only(diamond: JobGraph) -> None:
+    """Both branches hold copies of the same records: the longer queue counts, and what waits behind it."""
+    seen = measuring(np.ones((1, 1)), np.ones((1, 4)), np.ones((1, 4)), np.array([[0.0, 70.0, 100.0, 5.0]]), diamond)
+    assert waiting_inside(seen, diamond).tolist() == [105.0]
+
+
+def test_a_queue_that_no_record_reaches_is_not_waiting_of_those_that_enter(diamond: JobGraph) -> None:
+    """Five records of yesterday behind a filter that lets nothing pass are no five million of today."""
+    visits = np.array([[1.0, 1.0, 1.0, 0.0]])
+    seen = measuring(np.ones((1, 1)), np.ones((1, 4)), visits, np.array([[0.0, 70.0, 100.0, 5.0]]), diamond)
+    assert waiting_inside(seen, diamond).tolist() == [100.0]
+
+
+def test_a_task_that_works_off_old_records_keeps_its_size() -> None:
+    """Nothing that enters reaches it any more, so nothing tells what it needs; the others are planned as ever."""
+    seen = replace(measured(queued=(0.0, 0.0, 500.0)), visits=np.array([[1.0, 1.0, 0.0]]))
+    answer = planned((10, 10), expecting(100, 100, 100, 100), seen)
+    assert answer.wanted.tolist() == [[1, 5, 10]]
+
+
+def test_waiting_grows_with_utilisation_and_with_bursts() -> None:
+    """An even load waits for nothing below one; a burst does, and the more the busier the job is."""
+    even, uneven = np.ones((1, 60)), np.ones((1, 60))
+    uneven[0, ::10] = 4.0
+    flat, bumpy = waiting_by_bursts(even, 20)[0], waiting_by_bursts(uneven / uneven.mean(), 20)[0]
+    assert flat[:18].max() == 0.0
+    assert (np.diff(bumpy) >= 0).all()
+    assert (bumpy[10:] > flat[10:]).all()
+
+
+def test_constants_travel_with_the_card() -> None:
+    """What was calibrated is data: it survives the way through a card."""
+    assert msgspec.json.decode(msgspec.json.encode(PLANNING), type=Planning) == PLANNING
+
+
+def test_a_longer_restart_has_a_higher_price_and_a_shorter_one_no_lower() -> None:
+    """Three minutes: nine times the price of a later restart; a second and an unknown one: as shipped."""
+    long, short = with_restart(PLANNING, 180.0), with_restart(PLANNING, 1.0)
+    assert long.restart_minutes == 3 * PLANNING.restart_minutes
+    assert long.later_restart == pytest.approx(9 * PLANNING.later_restart)
+    assert long.gain_min > PLANNING.gain_min
+    assert (short.later_restart, short.gain_min) == (PLANNING.later_restart, PLANNING.gain_min)
+    assert with_restart(PLANNING, None) is PLANNING
+
+
+def test_a_service_time_that_walks_widens_the_outlook() -> None:
+    """A task that walks makes less sure; without one the bits stay."""
+    here = replace(measured(), spread=np.array([[0.0, 0.3, 0.0]]))
+    assert (_with_spread(expecting(100.0), here.spread.max(axis=-1)).spread > expecting(100.0).spread).all()
+    assert _with_spread(expecting(100.0), np.zeros(1)).spread.tobytes() == expecting(100.0).spread.tobytes()

@@ -1,0 +1,55 @@
+"""What a policy is asked: measured once per decision, asked only when enough is known."""
+
+import msgspec
+import numpy as np
+import pytest
+
+from contracts.job_settings import JobSettings
+from policies import features, question
+from policies.answer import NotReady, RawAnswer
+from policies.decide import decide
+from policies.measure import Measured, measure
+from policies.policy import MINUTES_KNOWN_MIN, ask
+from policies.question import Question
+from policies.registry import load_policy, policy_names
+from tests.unit.policies.conftest import WindowMaker, chain_window
+
+SETTINGS = JobSettings(job="sim/chain")
+
+
+@pytest.mark.parametrize("name", policy_names())
+def test_a_window_is_measured_once_per_decision(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever policy decides, with its guardrails and, if it fails, its stand-in."""
+    calls: list[tuple[int, ...]] = []
+
+    def counted(figures: np.ndarray, *others: object) -> Measured:
+        calls.append(figures.shape)
+        return measure(figures, *others)
+
+    policy, window = load_policy(name), chain_window(load=170.0)
+    for module in (question, features):
+        monkeypatch.setattr(module, "measure", counted)
+    decide(window, policy, SETTINGS, seed=0)
+    assert calls == [window.figures.shape]
+
+
+def test_a_policy_that_sees_other_minutes_measures_those(make_window: WindowMaker) -> None:
+    """A window as long as the policy's is not measured again; a longer one is, over the policy's own minutes."""
+    asked = Question.of(make_window(minutes=90, load=100.0), SETTINGS, 0)
+    assert asked.measured_over(asked.window.figures) is asked.measured
+    assert asked.measured_over(asked.window.figures[-60:]).load.shape == (60,)
+
+
+@pytest.mark.parametrize("name", policy_names())
+def test_no_policy_is_asked_before_enough_is_known(name: str) -> None:
+    """The same minutes are missing for every policy; with them, every policy answers."""
+    early, ready = (Question.of(chain_window(known=MINUTES_KNOWN_MIN - missing), SETTINGS, 0) for missing in (2, 0))
+    assert ask(load_policy(name), early) == NotReady(missing_minutes=2)
+    assert isinstance(ask(load_policy(name), ready), RawAnswer)
+
+
+@pytest.mark.parametrize("name", policy_names())
+def test_a_job_may_be_decided_on_earlier(name: str) -> None:
+    """Its settings say after how many minutes; every policy answers on a single one."""
+    eager = msgspec.structs.replace(SETTINGS, minutes_known_min=1)
+    assert isinstance(ask(load_policy(name), Question.of(chain_window(known=1), eager, 0)), RawAnswer)

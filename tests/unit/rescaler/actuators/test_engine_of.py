@@ -1,0 +1,74 @@
+"""The settings choose the engine."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from contracts.errors import SettingsError
+from engines.processes.workforce import Workforce
+from rescaler.actuators.base import EngineAway, EngineRefused
+from rescaler.actuators.engine_http import EngineHttp
+from rescaler.actuators.engine_of import engine_of
+from rescaler.actuators.processes import ProcessesEngine
+from rescaler.service.settings import RescalerSettings
+from tests.support.played_jobmanager import PlayedJobManager
+from tests.support.waiting import wait_until
+from tests.support.worker_processes import kill_all
+
+
+def test_the_simulated_engine_is_the_default() -> None:
+    """Over its HTTP interface."""
+    assert isinstance(engine_of(RescalerSettings()), EngineHttp)
+
+
+def test_flink_is_asked_with_the_token_and_within_the_time(tmp_path: Path) -> None:
+    """The token's file may change while the process runs; without it nobody asks."""
+    token = tmp_path / "token"
+    token.write_text("first\n")
+    played = PlayedJobManager()
+    with played.serving() as server:
+        engine = engine_of(RescalerSettings(engine="flink", engine_url=server.url, engine_token_file=str(token)))
+        assert engine.capabilities().engine == "flink"
+        assert {asked.headers["Authorization"] for asked in server.asked} == {"Bearer first"}
+        token.unlink()
+        with pytest.raises(EngineAway, match="SURESCALE_ENGINE_TOKEN_FILE"):
+            engine.look("sim/orders")
+
+
+def test_without_an_actuator_every_command_is_refused() -> None:
+    """Such a cluster is watched and advised about."""
+    engine = engine_of(RescalerSettings(engine="kafka"))
+    assert (engine.capabilities().engine, engine.capabilities().acts) == ("kafka", "none")
+    with pytest.raises(EngineRefused, match="NO_ACTUATOR: SURESCALE_ACTUATOR is none; name one"):
+        engine.look("sim/orders")
+
+
+def test_processes_are_started_as_the_groups_file_says(tmp_path: Path) -> None:
+    """Without any command, and in the file's own folder."""
+    command = [sys.executable, "-c", "import pathlib, time; pathlib.Path('here').touch(); time.sleep(600)"]
+    file = tmp_path / "groups.json"
+    file.write_text(json.dumps({"shop": {"groups": {"parse": {"workers": {"command": command}}}}}))
+    folder = tmp_path / "workers"
+    engine = engine_of(
+        RescalerSettings(engine="kafka", actuator="processes", groups_file=str(file), workers_folder=str(folder), cluster="c")
+    )
+    assert isinstance(engine, ProcessesEngine)
+    try:
+        wait_until((tmp_path / "here").exists, what="the worker")
+        seen = engine.look("c/shop")
+        assert (seen.required, seen.running) == ({"parse": 1}, {"parse": 1})
+        with pytest.raises(EngineRefused, match="UNKNOWN_JOB: SURESCALE_GROUPS_FILE has no job 'orders'"):
+            engine.look("c/orders")
+    finally:
+        engine.stop()
+        kill_all(Workforce(folder, "c"))
+
+
+def test_a_certificate_that_cannot_be_used_ends_the_start(tmp_path: Path) -> None:
+    """The message names the settings."""
+    (tmp_path / "ca.pem").write_text("no certificate")
+    settings = RescalerSettings(engine="flink", engine_url="https://flink:8081", engine_ca_file=str(tmp_path / "ca.pem"))
+    with pytest.raises(SettingsError, match="SURESCALE_ENGINE_CA_FILE"):
+        engine_of(settings)

@@ -1,0 +1,59 @@
+"""`surescale workers`: the workers on this machine, shown, stopped and started without a rescaler."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from engines.processes.workforce import Workforce
+from rescaler.cli.workers import command
+from tests.support.worker_processes import CLUSTER, chain_of, kill_all, tended, tender_of
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder of workers, named by the environment."""
+    (tmp_path / "groups.json").write_text(
+        json.dumps({"orders": {"groups": {"parse": {"workers": {"command": ["true"], "start": 3}}}}})
+    )
+    variables = {"ENGINE": "kafka", "ACTUATOR": "processes", "CLUSTER": CLUSTER}
+    variables |= {"GROUPS_FILE": str(tmp_path / "groups.json"), "WORKERS_FOLDER": str(tmp_path / "workers")}
+    for name, value in variables.items():
+        monkeypatch.setenv(f"SURESCALE_{name}", value)
+    yield tmp_path / "workers"
+    kill_all(Workforce(tmp_path / "workers", CLUSTER))
+
+
+def run(*arguments: str) -> str:
+    """Return what the command says."""
+    done = CliRunner().invoke(command, arguments)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_workers_are_listed_stopped_and_asked_for_again(folder: Path) -> None:
+    """Also those of a job that the groups file no longer has."""
+    tender = tender_of(folder, chain_of({"parse": 1}), chain_of({"count": 1}, name="old"))
+    (parse,) = tended(tender, "orders", {"parse": 1})
+    tended(tender, "old", {"count": 1})
+    shown = run("list")
+    assert "old: count 1 asked for; not in the groups file" in shown
+    assert f"orders: parse 1 asked for\n  parse 0: pid {parse.pid}, port {parse.port}" in shown
+    run("stop", "old")
+    assert tender.workforce.workers("old") == []
+    assert tender.workforce.workers("orders") == [parse]
+    run("stop", "orders")
+    assert tender.workforce.workers("orders") == []
+    run("start", "orders")
+    required = tender.workforce.requirement("orders")
+    assert required is not None
+    assert required.counts == {"parse": 3}
+
+
+def test_an_unknown_job_is_refused_with_those_that_there_are(folder: Path) -> None:
+    """In one line."""
+    done = CliRunner().invoke(command, ["start", "clicks"])
+    assert done.exit_code == 2
+    assert "there is no job 'clicks'; there are: orders" in done.output

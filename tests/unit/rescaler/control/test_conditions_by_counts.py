@@ -1,0 +1,14 @@
+"""Conditions of a job whose engine places its subtasks itself."""
+
+from contracts.messages import JobTopology, TaskSpec
+from rescaler.control.conditions_by_counts import degraded
+from rescaler.control.job.memory import JobMemory
+
+
+def test_a_task_that_more_subtasks_cannot_help_is_named() -> None:
+    """With the words of the source, and by its label where it has one; also while the job does not run."""
+    stuck = TaskSpec(task="parse", hindrance="partition orders[0] has not moved")
+    empty = TaskSpec(task="c1", label="count", hindrance="group count has no members")
+    topology = JobTopology(job="shop/orders", version=1, at_ms=1, tasks=(stuck, empty, TaskSpec(task="sink")), state="suspended")
+    said = "parse: partition orders[0] has not moved; count: group count has no members"
+    assert degraded(JobMemory(job="shop/orders"), topology) == ("Degraded", True, "Hindered", said)

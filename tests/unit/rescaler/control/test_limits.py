@@ -1,0 +1,203 @@
+"""Limits that need a memory: how often, how long a lower need lasts, growth in vain, and cores."""
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from contracts.job_settings import JobSettings
+from contracts.messages import ClusterTopology, Decision, Host, JobTopology, TaskSpec
+from contracts.topology import slots_needed
+from rescaler.control.controller import Controller
+from rescaler.control.effects import Effects
+from rescaler.control.job.limits import LimitsMemory, Need, cores_per_slot, kept_back, noted
+from rescaler.control.world import View
+from tests.support.controller_world import (
+    JOB,
+    MINUTE_MS,
+    START_MS,
+    carried_out,
+    controller,
+    decision,
+    ended,
+    job,
+    only,
+    resumed,
+    said,
+    view,
+)
+
+T0 = START_MS
+DAY_MINUTES = 24 * 60
+
+
+def at(minutes: int) -> int:
+    """The event time this many minutes after the first decision."""
+    return T0 + minutes * MINUTE_MS
+
+
+def rescaled(control: Controller, seen: View, minutes: int, wanted: Decision) -> tuple[Effects, View]:
+    """Decide, carry out what is commanded, and return what was said with the job as it runs then."""
+    effects = control.on_decision(wanted, seen, at(minutes))
+    for command in effects.commands:
+        control.on_progress(ended(command, at(minutes) + 1_000), seen, at(minutes) + 1_000)
+        seen = View(seen.cluster, {JOB: carried_out(seen.jobs[JOB], command)}, seen.settings)
+    return effects, seen
+
+
+def busy(minutes: int, wanted: int, records: float) -> Decision:
+    """An act for ``map``, which is overloaded and processes this many records a minute."""
+    act = decision(at(minutes), {"map": wanted})
+    (task,) = act.tasks
+    return msgspec.structs.replace(act, tasks=(msgspec.structs.replace(task, overloaded=True, records_per_minute=records),))
+
+
+def test_a_job_is_rescaled_only_so_often_a_day() -> None:
+    """The third act of a day is refused, with the figure and the field; a day after the first it may be done again."""
+    control, seen = controller(), view(rescales_a_day_max=2)
+    for minutes, wanted in ((0, 3), (60, 4)):
+        effects, seen = rescaled(control, seen, minutes, decision(at(minutes), {"map": wanted}))
+        assert only(effects).status == "commanded"
+    refused = only(control.on_decision(decision(at(120), {"map": 3}), seen, at(120)))
+    assert (refused.status, refused.reason, refused.code) == ("refused", "too_many_a_day", "TOO_MANY_A_DAY")
+    assert refused.detail == "rescales_a_day_max: 2 rescales in the last 24 hours, allowed 2"
+    effects, _ = rescaled(control, seen, DAY_MINUTES + 1, decision(at(DAY_MINUTES + 1), {"map": 3}))
+    assert only(effects).status == "commanded"
+
+
+def test_a_successor_knows_how_often_the_job_was_rescaled() -> None:
+    """The count is part of what the rescaler writes down."""
+    control, seen = controller(), view(rescales_a_day_max=1)
+    first = control.on_decision(decision(T0, {"map": 3}), seen, T0)
+    second = control.on_progress(ended(first.commands[0], T0 + 1_000), seen, T0 + 1_000)
+    after = resumed([first, second])
+    now = View(seen.cluster, {JOB: carried_out(job(), first.commands[0])}, seen.settings)
+    assert said(after.on_decision(decision(at(60), {"map": 4}), now, at(60))) == [("refused", "too_many_a_day")]
+
+
+def test_a_limit_of_no_rescales_still_lets_the_rescaler_say_what_it_would_do() -> None:
+    """Zero a day is no act at all; holds are held."""
+    control, seen = controller(), view(rescales_a_day_max=0)
+    assert said(control.on_decision(decision(T0, {"map": 3}), seen, T0)) == [("refused", "too_many_a_day")]
+    assert said(control.on_decision(decision(at(10)), seen, at(10))) == [("held", "hold")]
+
+
+def test_a_lower_need_must_last() -> None:
+    """Three decisions in a row want one subtask; the first to be carried out comes after half an hour."""
+    control, seen = controller(), view(scale_down_after_minutes=30)
+    control.on_decision(decision(T0), seen, T0)  # two are needed
+    for minutes in (10, 20, 30):
+        refused = only(control.on_decision(decision(at(minutes), {"map": 1}), seen, at(minutes)))
+        assert (refused.status, refused.reason) == ("refused", "scale_down_waits")
+        assert refused.detail == "map: 1 must be enough for 30 minutes, until then 2"
+    effects, _ = rescaled(control, seen, 40, decision(at(40), {"map": 1}))
+    assert [(change.before, change.after) for change in effects.commands[0].changes] == [(2, 1)]
+
+
+def test_what_was_needed_meanwhile_is_what_is_kept() -> None:
+    """Of needs of 3 and then 1 within the time, 3 is the most: the job goes from four to three at first."""
+    control = controller()
+    seen = View(view().cluster, {JOB: job(units=(0, 1, 4, 5))}, view(scale_down_after_minutes=30).settings)
+    control.on_decision(decision(T0, {"map": 4}), seen, T0)
+    assert said(control.on_decision(decision(at(10), {"map": 3}), seen, at(10))) == [("refused", "scale_down_waits")]
+    effects, seen = rescaled(control, seen, 40, decision(at(40), {"map": 1}))
+    assert [(change.before, change.after) for change in effects.commands[0].changes] == [(4, 3)]
+    assert only(effects).detail == "map: 1 must be enough for 30 minutes, until then 3"
+
+
+def test_growth_never_waits() -> None:
+    """The time is for scaling down alone, also where one task grows and another wants to shrink."""
+    control, seen = controller(), view(scale_down_after_minutes=60)
+    effects, _ = rescaled(control, seen, 0, decision(T0, {"map": 4, "join": 1}))
+    assert [(change.task, change.after) for change in effects.commands[0].changes] == [("map", 4)]
+    assert "join: 1 must be enough" in only(effects).detail
+
+
+def test_the_total_is_worth_more_than_the_wait() -> None:
+    """What was to shrink makes room for what grows where the total leaves no other."""
+    control, seen = controller(), view(scale_down_after_minutes=60, total_limit=4)
+    effects = control.on_decision(decision(T0, {"map": 3, "join": 1}), seen, T0)
+    assert {change.task: change.after for change in effects.commands[0].changes} == {"map": 3, "join": 1}
+
+
+def test_growth_that_brought_nothing_is_not_repeated() -> None:
+    """Twice the subtasks and the same throughput, still overloaded: somewhere else is the bottleneck."""
+    control, seen = controller(), view(block_ineffective=True)
+    _, seen = rescaled(control, seen, 0, busy(0, 4, 1_000.0))
+    refused = only(control.on_decision(busy(10, 8, 1_050.0), seen, at(10)))
+    assert (refused.status, refused.reason) == ("refused", "ineffective")
+    assert refused.detail == "map: growing from 2 to 4 changed its throughput by 5%, not 100%"
+    later, _ = rescaled(control, seen, 90, busy(90, 8, 1_050.0))
+    assert only(later).status == "commanded"
+
+
+@pytest.mark.parametrize(
+    ("settings", "records", "minutes"),
+    [({"block_ineffective": True}, 1_500.0, 10), ({"block_ineffective": False}, 1_000.0, 10), ({}, 1_000.0, 10),
+     ({"block_ineffective": True}, 1_000.0, 3)],
+    ids=["half as much more", "not asked for", "a simulated engine by default", "too early to tell"],
+)  # fmt: skip
+def test_growth_is_repeated_where_it_helped(settings: dict[str, object], records: float, minutes: int) -> None:
+    """Half of what was expected is some effect; and the check can be off, or too early."""
+    control, seen = controller(), view(**settings)
+    _, seen = rescaled(control, seen, 0, busy(0, 4, 1_000.0))
+    effects, _ = rescaled(control, seen, minutes, busy(minutes, 6, records))
+    assert only(effects).status == "commanded"
+
+
+def test_growth_that_failed_says_nothing() -> None:
+    """A rescale that the engine did not carry out is no evidence."""
+    control, seen = controller(), view(block_ineffective=True)
+    first = control.on_decision(busy(0, 4, 1_000.0), seen, T0)
+    control.on_progress(ended(first.commands[0], T0 + 1_000, "failed", "ENGINE_REFUSED"), seen, T0 + 1_000)
+    assert control.memory[JOB].limits.growths == {}
+
+
+def test_cores_are_limited_where_hosts_say_how_many_they_have() -> None:
+    """Two slots a host of four cores: a fourth slot would be eight cores."""
+    hosts = tuple(Host(host=f"tm{index}", units=(2 * index, 2 * index + 1), cpu_cores=4.0) for index in range(4))
+    cluster = ClusterTopology(cluster="sim", version=1, at_ms=0, hosts=hosts)
+    seen = view(job(units=(0, 2)), hosts=cluster, cpu_limit=6.0)
+    refused = only(controller().on_decision(decision(T0, {"map": 4}), seen, T0))
+    assert (refused.reason, refused.detail) == ("above_cpu_limit", "cpu_limit: 8 cores for 4 slots, allowed 6")
+    assert only(controller().on_decision(decision(T0, {"map": 3}), seen, T0)).status == "commanded"
+
+
+def test_tasks_of_one_sharing_group_share_their_slots() -> None:
+    """The widest of a group counts; a group of its own takes slots of its own."""
+    tasks = (TaskSpec(task="a"), TaskSpec(task="b", upstream=("a",)), TaskSpec(task="c", upstream=("b",), sharing_group="own"))
+    topology = JobTopology(job=JOB, version=1, at_ms=0, tasks=tasks)
+    assert slots_needed(topology.tasks, {"a": 2, "b": 5, "c": 3}) == 8
+    assert cores_per_slot([Host(host="h", slots=4, cpu_cores=8.0), Host(host="k")]) == 2.0
+    assert cores_per_slot([Host(host="k")]) is None
+
+
+def test_tied_tasks_wait_together() -> None:
+    """Where one of two tied tasks waits to shrink, the other does too."""
+    tasks = (TaskSpec(task="a", parallelism=4, tied="1"), TaskSpec(task="b", parallelism=4, tied="1", upstream=("a",)))
+    topology = JobTopology(job=JOB, version=1, at_ms=0, tasks=tasks)
+    memory = LimitsMemory(needs={"a": (Need(since_ms=T0, size=3),), "b": (Need(since_ms=T0, size=2),)})
+    wanted = decision(at(60), {"a": 2, "b": 2})
+    kept = kept_back(memory, wanted, topology, JobSettings(job=JOB, scale_down_after_minutes=30), engine="flink", hosts=())
+    assert kept.wanted == {"a": 3, "b": 3}
+
+
+@hypothesis_settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 30), st.integers(1, 9)), min_size=1, max_size=30), st.integers(1, 60))
+def test_what_is_kept_is_the_most_that_was_needed_in_the_time(needs: list[tuple[int, int]], minutes: int) -> None:
+    """Against the plain definition: every need counts until the next decision; before the first one nothing is known."""
+    settings, memory = JobSettings(job=JOB, scale_down_after_minutes=minutes), LimitsMemory()
+    topology = JobTopology(job=JOB, version=1, at_ms=0, tasks=(TaskSpec(task="map", parallelism=10),))
+    history: list[tuple[int, int]] = []
+    now = 0
+    for pause, size in needs:
+        now += pause
+        wanted = decision(at(now), {"map": size})
+        memory = noted(memory, wanted, settings)
+        history.append((now, size))
+        kept = kept_back(memory, wanted, topology, settings, engine="flink", hosts=())
+        ends = [*(time for time, _ in history[1:]), now + 1]
+        lasted = history[0][0] <= now - minutes
+        most = max(size for (_, size), end in zip(history, ends, strict=True) if end > now - minutes)
+        assert kept.wanted == {"map": most if lasted else 10}

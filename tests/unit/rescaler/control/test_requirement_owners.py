@@ -1,0 +1,199 @@
+"""Whose requirement a job runs under: ours, its author's, or somebody else's; also after a kill."""
+
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.support.requirement_road import AUTHOR, JOB, THEIRS, WIDER, rescaled, road
+
+
+@pytest.mark.parametrize("stamps", ["look", "change"])
+@pytest.mark.parametrize("ids", ["every", "content", "none"])
+def test_our_own_change_is_no_drift(stamps: Any, ids: Any) -> None:
+    """Also while the monitor still shows the job as it was before."""
+    found = road(stamps=stamps, ids=ids)
+    found.monitor_sees = False
+    found.decide({"count": 4})
+    found.go(90)
+    assert found.memory.underway is None
+    assert found.condition("Owned") == (True, "Ours")
+    found.monitor_sees = True
+    found.go(60)
+    assert found.condition("Owned") == (True, "Ours")
+    assert found.drifts == []
+
+
+@pytest.mark.parametrize("stamps", ["look", "change"])
+@pytest.mark.parametrize("ids", ["every", "content", "none"])
+def test_a_foreign_change_stops_all_acts_until_it_is_adopted(stamps: Any, ids: Any) -> None:
+    """The condition names before and after; ``surescale job adopt`` takes theirs over."""
+    found = rescaled(stamps=stamps, ids=ids)
+    found.go(60)
+    found.fake.require(JOB, THEIRS)
+    found.go(60)
+    assert found.condition("Owned") == (False, "ForeignRequirement")
+    message = found.conditions["Owned"].message
+    assert "we asked for Count by key 4, Parse lines 1, somebody else for Count by key 3, Parse lines 2" in message
+    assert f"surescale job adopt {JOB}" in message
+    assert found.decide({"count": 6}).reason == "foreign_requirement"
+    found.go(120)
+    assert found.required == THEIRS
+    assert found.drifts == [("changed", WIDER, THEIRS)]
+    found.allow(adopted_at_ms=found.now_ms)
+    found.go(5)
+    assert found.condition("Owned") == (True, "Ours")
+    assert found.drifts == [("changed", WIDER, THEIRS), ("adopted", WIDER, THEIRS)]
+    assert found.decide({"count": 6}).status == "commanded"
+
+
+@pytest.mark.parametrize("stamps", ["look", "change"])
+@pytest.mark.parametrize("ids", ["every", "content", "none"])
+def test_what_was_seen_before_our_command_is_not_what_somebody_else_asked_for(stamps: Any, ids: Any) -> None:
+    """They change the job while our command is under way, and the monitor has not looked since before it."""
+    found = road(stamps=stamps, ids=ids)
+    found.monitor_sees = False
+    found.decide({"count": 4})
+    while found.required != WIDER:
+        found.go(1)
+    found.fake.require(JOB, THEIRS)
+    while found.memory.underway is not None:
+        found.go(1)
+    found.allow(priority=1)  # any change lets the rescaler compare again
+    found.go(5)
+    assert found.reports[-1].code == "REQUIREMENT_CHANGED"
+    assert found.condition("Owned") == (True, "Ours")
+    found.monitor_sees = True
+    found.go(60)
+    assert found.condition("Owned") == (False, "ForeignRequirement")
+    assert "somebody else for Count by key 3, Parse lines 2" in found.conditions["Owned"].message
+    assert found.memory.owned is not None
+    assert found.memory.owned.returned == 0
+
+
+def test_a_foreign_change_that_is_undone_is_over() -> None:
+    """By whoever made it."""
+    found = rescaled()
+    found.fake.require(JOB, THEIRS)
+    found.go(60)
+    found.fake.require(JOB, WIDER)
+    found.go(60)
+    assert found.condition("Owned") == (True, "Ours")
+    assert found.drifts == [("changed", WIDER, THEIRS), ("returned", WIDER, THEIRS)]
+
+
+def test_a_change_of_a_job_that_we_never_changed_is_its_authors() -> None:
+    """The next decision goes on from what is there."""
+    found = road()
+    found.decide({"count": 2})
+    found.fake.require(JOB, THEIRS)
+    found.go(60)
+    assert found.condition("Owned") == (True, "Author")
+    assert found.drifts == []
+    found.decide({"count": 5})
+    found.settle()
+    assert found.required == {"parse": 2, "count": 5}
+
+
+def test_a_job_that_has_ended_is_no_longer_available() -> None:
+    """As soon as its topology says so, without any decision."""
+    found = rescaled()
+    assert found.condition("Available") == (True, "Running")
+    assert found.topology is not None
+    ended = msgspec.structs.replace(found.topology, state="finished", version=found.topology.version + 1)
+    view = replace(found.view(), jobs={JOB: ended})
+    found.control.on_tick(view, found.now_ms + 1_000)
+    assert found.condition("Available") == (False, "Finished")
+
+
+def test_missing_slots_are_no_drift() -> None:
+    """A host has died: less runs than required, and it stays ours."""
+    found = rescaled()
+    found.fake.slots = 2
+    found.go(60)
+    assert found.running == {"parse": 1, "count": 2}
+    assert found.condition("Owned") == (True, "Ours")
+    assert found.condition("Degraded") == (True, "SlotsMissing")
+    assert found.drifts == []
+
+
+def test_a_task_that_a_decision_leaves_alone_keeps_what_is_required_of_it() -> None:
+    """Though slots for it are missing now: another task changes, and this one is not made smaller by the way."""
+    found = rescaled()
+    found.fake.slots = 2
+    found.go(60)
+    found.decide({"parse": 2})
+    found.settle()
+    assert found.required == {"parse": 2, "count": 4}
+
+
+def test_adopt_by_setting_goes_on_from_theirs() -> None:
+    """No question asked, and still it is on record."""
+    found = rescaled(allowed={"mode": "act", "on_drift": "adopt"})
+    found.fake.require(JOB, THEIRS)
+    found.go(60)
+    assert found.condition("Owned") == (True, "Ours")
+    assert found.drifts == [("adopted", WIDER, THEIRS)]
+    found.decide({"count": 5})
+    found.settle()
+    assert found.required == {"parse": 2, "count": 5}
+
+
+def test_insist_by_setting_asks_for_ours_again() -> None:
+    """Once, if they leave it at that."""
+    found = rescaled(allowed={"mode": "act", "on_drift": "insist"})
+    found.go(60)
+    found.fake.require(JOB, THEIRS)
+    found.go(60)
+    found.settle()
+    assert found.required == WIDER
+    assert len(found.fake.writes) == 2
+
+
+@pytest.mark.parametrize("on_drift", ["insist", "adopt"])
+@pytest.mark.parametrize("ids", ["every", "content", "none"])
+def test_a_second_autoscaler_is_not_fought(on_drift: str, ids: Any) -> None:
+    """It puts back what was there, twice: we stop, whatever the setting says."""
+    found = road(allowed={"mode": "act", "on_drift": on_drift}, ids=ids)
+    found.decide({"count": 4})
+    for _ in range(40):
+        if found.required != AUTHOR:
+            found.settle()
+            found.fake.require(JOB, AUTHOR)
+        found.go(60)
+        found.decide({"count": 4})
+    assert found.condition("Owned") == (False, "Contested")
+    assert found.outcomes[-1].reason == "contested"
+    assert len(found.fake.writes) == 2
+    assert found.required == AUTHOR
+
+
+# Killed, and away
+
+
+def test_what_a_killed_rescaler_left_behind_is_taken_back() -> None:
+    """Rescaler and actuator die, the deadline passes, and the engine still wants what nobody stands behind."""
+    found = road()
+    found.fake.delay_ms = 3_600_000
+    found.decide({"count": 4})
+    found.go(5)
+    assert found.required == WIDER
+    found.work = None  # dead, and no heir
+    found.fake.now_ms += 600_000
+    found.go(200)
+    assert found.commands[-1].decision_id.endswith("take-back")
+    assert found.required == AUTHOR
+    assert found.condition("Owned") == (True, "Ours")
+
+
+def test_what_comes_late_is_still_ours() -> None:
+    """The command counts as failed, and then the engine carries it out."""
+    found = road()
+    found.decide({"count": 4})
+    found.go(1)
+    found.work = None
+    found.fake.now_ms += 600_000
+    found.go(60)
+    assert found.running == WIDER
+    assert found.condition("Owned") == (True, "Ours")

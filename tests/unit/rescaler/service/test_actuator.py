@@ -1,0 +1,155 @@
+"""The actuator's thread without its Kafka: which commands reach the engine, and what ends one of them."""
+
+import logging
+import threading
+from typing import Any, cast
+
+import msgspec
+import pytest
+from confluent_kafka import Message
+
+from contracts.commands import Progress, RescheduleCommand
+from contracts.wire import decode, encode
+from rescaler.actuators.fake import FakeEngine
+from rescaler.control.job.standing import Standing
+from rescaler.service import actuator
+from rescaler.service.actuator import ActuatorThread
+from rescaler.service.settings import RescalerSettings
+from rescaler.service.status import Status
+from tests.support.controller_world import CLUSTER, JOB, OTHER_JOB, START_MS, controller, decision, job, view
+
+T0 = START_MS
+
+
+class Kafka:
+    """Both clients of an actuator: hands over commands, and keeps reports."""
+
+    def __init__(self, *values: bytes) -> None:
+        self._left = [cast(Message, Read(value, offset)) for offset, value in enumerate(values)]
+        self.reports: list[Progress] = []
+        self.carried_out_to: int | None = None
+
+    def poll(self, _: float) -> Message | None:
+        """Return the next record."""
+        return self._left.pop(0) if self._left else None
+
+    def committed(self, at: list[Any], _: float) -> list[Any]:
+        """Return the beginning."""
+        return at
+
+    def assign(self, _: list[Any]) -> None:
+        """Read what the test wants."""
+
+    def consumer_group_metadata(self) -> str:
+        """Return the group in short."""
+        return "actuators"
+
+    def produce(self, _topic: str, *, value: bytes, **_: object) -> None:
+        """Keep a report, as its readers would read it."""
+        self.reports.append(decode(value, Progress))
+
+    def flush(self, _: float) -> int:
+        """Everything is delivered."""
+        return 0
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class Read:
+    """A record as a consumer hands it over."""
+
+    topic = staticmethod(lambda: "reschedule-commands")
+    error = staticmethod(lambda: None)
+
+    def __init__(self, value: bytes, offset: int) -> None:
+        self.value, self.offset = lambda: value, lambda: offset
+
+
+class Crashing(FakeEngine):
+    """An engine whose client has a fault that shows with one job."""
+
+    def request(self, command: RescheduleCommand) -> Any:
+        """Fail for one job."""
+        if command.job == JOB:
+            raise ZeroDivisionError("as the test wants")
+        return super().request(command)
+
+
+def commands() -> tuple[Any, list[RescheduleCommand]]:
+    """What a rescaler knows, and its two commands."""
+    of, seen = controller(), view(job(), job(OTHER_JOB, units=(1, 5)))
+    made = [*of.on_decision(decision(T0, {"map": 3}), seen, T0).commands]
+    made += of.on_decision(decision(T0, {"map": 3}, of=OTHER_JOB), seen, T0).commands
+    return of.standing_of, made
+
+
+def worked(monkeypatch: pytest.MonkeyPatch, engine: FakeEngine, standing_of: Any, *values: bytes) -> tuple[Kafka, Status]:
+    """Let an actuator work through these records."""
+    kafka, status, looks = Kafka(*values), Status(CLUSTER), threading.Semaphore(0)
+    monkeypatch.setattr(actuator, "producer", lambda _: kafka)
+    monkeypatch.setattr(actuator, "consumer", lambda *_: kafka)
+    monkeypatch.setattr(actuator, "partitions_of", lambda *_: [0])
+
+    def now_ms() -> int:
+        looks.release()
+        return T0
+
+    worker = ActuatorThread(RescalerSettings(), engine, standing_of, now_ms, status, logging.getLogger("test"))
+    worker.start()
+    for _ in range(len(values) + 2):
+        assert looks.acquire(timeout=20)
+    worker.stop()
+    worker.check()
+    carried_out = worker.carried_out()
+    kafka.carried_out_to = carried_out.at.offset if carried_out else None
+    return kafka, status
+
+
+def test_only_commands_of_its_own_rescaler_reach_the_engine(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Forged ones are counted, and named now and then; one that cannot be read is passed."""
+    standing_of, (own, other) = commands()
+    forged = [
+        msgspec.structs.replace(own, command_id="whatever-i-like"),
+        msgspec.structs.replace(own, desired_generation=2**53),
+        msgspec.structs.replace(own, changes=()),
+        msgspec.structs.replace(own, job="sim/nobody"),
+    ]
+    engine = FakeEngine(now_ms=T0, jobs={JOB, OTHER_JOB})
+    values = [b"{", *map(encode, forged), encode(own), encode(msgspec.structs.replace(own, job="noslash")), encode(other)]
+    kafka, status = worked(monkeypatch, engine, standing_of, *values)
+    assert engine.asked == [own.command_id, other.command_id]
+    assert {report.command_id for report in kafka.reports} == {own.command_id, other.command_id}
+    assert (status.report()["unknown_commands"], status.report()["rejected"]) == (4, 2)
+    assert sum("not a command of this rescaler" in record.message for record in caplog.records) == 1
+
+
+def test_a_command_that_is_over_is_passed_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was read again after a restart."""
+    _, (own, _) = commands()
+    engine = FakeEngine(now_ms=T0, jobs={JOB})
+    kafka, status = worked(monkeypatch, engine, lambda _: Standing.OVER, encode(own))
+    assert (engine.asked, kafka.reports, kafka.carried_out_to) == ([], [], 1)
+    assert "unknown_commands" not in status.report()
+
+
+def test_an_unknown_command_is_passed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If it is of the process that has just taken over, that is not written: positions are part of transactions."""
+    _, (own, _) = commands()
+    kafka, _ = worked(monkeypatch, FakeEngine(now_ms=T0), lambda _: Standing.UNKNOWN, encode(own))
+    assert kafka.carried_out_to == 1
+
+
+def test_an_error_nobody_foresaw_fails_one_command_and_no_other(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The thread goes on, and the command's offset is passed."""
+    standing_of, (own, other) = commands()
+    engine = Crashing(now_ms=T0, jobs={JOB, OTHER_JOB})
+    kafka, _ = worked(monkeypatch, engine, standing_of, encode(own), encode(other))
+    reports = {(report.job, report.status, report.code) for report in kafka.reports}
+    assert reports == {(JOB, "failed", "ACTUATOR_ERROR"), (OTHER_JOB, "accepted", "")}
+    assert kafka.carried_out_to == 1
+    assert "an unforeseen error ends this command" in caplog.text

@@ -1,0 +1,211 @@
+"""A session without its Kafka: in which order news is heard, how it begins, and what is left of an activation that fails."""
+
+import logging
+import threading
+from typing import Any, cast
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+
+from contracts.commands import Progress
+from contracts.messages import Decision, EngineEvent
+from contracts.wire import encode
+from rescaler.control.controller import Controller
+from rescaler.control.effects import Effects
+from rescaler.control.world import View
+from rescaler.service.active import ActiveRescaler, in_order
+from rescaler.service.actuator import ActuatorThread
+from rescaler.service.road_view import News, RoadView
+from rescaler.service.session import Session
+from rescaler.service.settings import RescalerSettings
+from rescaler.service.status import Status
+from rescaler.service.transactions import Transactions
+from tests.support.controller_world import (
+    CLUSTER,
+    JOB,
+    MINUTE_MS,
+    OTHER_JOB,
+    START_MS,
+    cluster,
+    decision,
+    job,
+    view,
+    without_units,
+)
+
+
+def report(status: str, at_ms: int, of: str = f"{JOB}#1.0") -> Progress:
+    """What an actuator reported on a command."""
+    return Progress(
+        cluster=CLUSTER,
+        job=of.partition("#")[0],
+        command_id=of,
+        desired_generation=1,
+        status=status,  # type: ignore[arg-type]
+        at_ms=at_ms,
+    )
+
+
+def test_reports_on_one_command_keep_their_order() -> None:
+    """An actuator that began again reports the acceptance at its own time, and an end that came before that."""
+    accepted, failed = report("accepted", 130), report("failed", 100)
+    assert in_order([accepted, failed]) == [accepted, failed]
+
+
+def test_reports_on_different_commands_go_by_time_then_job() -> None:
+    """Whoever reported first."""
+    late, early = report("applied", 200, f"{JOB}#1.0"), report("applied", 100, f"{OTHER_JOB}#1.0")
+    same = report("applied", 200, f"{OTHER_JOB}#2.0")
+    assert in_order([same, late, early]) == [early, late, same]
+
+
+def test_events_go_by_time() -> None:
+    """Then by sequence."""
+    events = [
+        EngineEvent(cluster=CLUSTER, sequence=sequence, at_ms=at_ms, kind="checkpoint_completed", job=JOB)
+        for sequence, at_ms in ((3, 20), (2, 20), (1, 30))
+    ]
+    assert [event.sequence for event in in_order(events)] == [2, 3, 1]
+
+
+class Closes:
+    """An active rescaler that only notes that it was closed."""
+
+    def __init__(self) -> None:
+        self.is_closed = False
+
+    def close(self) -> None:
+        """Note it."""
+        self.is_closed = True
+
+
+class Member:
+    """A client that gets the cluster's partition at once, from a broker that goes away before the committed offset is read."""
+
+    def subscribe(self, topics: list[str], on_assign: Any, **_: object) -> None:
+        """Assign the partition."""
+        on_assign(self, [TopicPartition(topics[0], 0)])
+
+    def poll(self, _: float) -> None:
+        """Nothing has arrived."""
+
+    def committed(self, *_: object) -> Any:
+        """Fail."""
+        raise KafkaException("the broker is away")
+
+
+def test_an_activation_that_fails_leaves_no_actuator_behind() -> None:
+    """The broker went away between the memory and the committed offset: a second actuator would work beside the next one."""
+    opened, log, member = Closes(), logging.getLogger("test"), cast(Consumer, Member())
+    decisions, status, stop = TopicPartition("decisions", 0), Status(CLUSTER), threading.Event()
+    session = Session(CLUSTER, member, decisions, lambda: cast(ActiveRescaler, opened), status, stop, log)
+    with pytest.raises(KafkaException):
+        session.run()
+    assert opened.is_closed
+
+
+class World:
+    """Everything around an active rescaler, without Kafka: what it sees, and what it writes."""
+
+    is_in_lockstep = False
+
+    def __init__(self, seen: View) -> None:
+        self.seen, self.time_ms = seen, START_MS
+        self.written: list[Effects] = []
+
+    def view(self) -> View:
+        """The world as the test wants it."""
+        return self.seen
+
+    def now_ms(self) -> int:
+        """The time as the test wants it."""
+        return self.time_ms
+
+    def is_up_to_date(self) -> bool:
+        """Nothing is missing."""
+        return True
+
+    def refresh(self) -> list[News]:
+        """No news."""
+        return []
+
+    def look(self) -> tuple[list[News], bool]:
+        """No news."""
+        return [], False
+
+    def check(self) -> None:
+        """The actuator is well."""
+
+    def carried_out(self) -> None:
+        """The actuator has read nothing."""
+
+    def start(self) -> None:
+        """The actuator starts, if it has not."""
+
+    def write(self, effects: Effects, *_: object) -> None:
+        """Keep what is written."""
+        self.written.append(effects)
+
+
+def active(world: World) -> ActiveRescaler:
+    """A rescaler in this world."""
+    settings = RescalerSettings()
+    return ActiveRescaler(
+        settings,
+        Controller(CLUSTER, settings.control()),
+        cast(Transactions, world),
+        cast(RoadView, world),
+        cast(ActuatorThread, world),
+        Status(CLUSTER),
+        logging.getLogger("test"),
+    )
+
+
+def test_an_active_rescaler_begins_by_looking_at_the_world() -> None:
+    """A job lost its units while none was active: nothing new has to happen for it to be started again."""
+    world = World(view(without_units(job())))
+    active(world).round([])
+    assert [command.decision_id for effects in world.written for command in effects.commands] == [f"{JOB}@{START_MS}/recovery"]
+
+
+class Arrived:
+    """A decision as a consumer hands it over."""
+
+    topic = staticmethod(lambda: "decisions")
+    partition = staticmethod(lambda: 0)
+    timestamp = staticmethod(lambda: (1, START_MS))
+
+    def __init__(self, decided: Decision, offset: int) -> None:
+        self._raw, self._offset = encode(decided), offset
+
+    def value(self) -> bytes:
+        """Its bytes."""
+        return self._raw
+
+    def offset(self) -> int:
+        """Where it lies."""
+        return self._offset
+
+
+def arrived(*decisions: Decision) -> list[Message]:
+    """Decisions as a consumer hands them over."""
+    return [cast(Message, Arrived(each, offset)) for offset, each in enumerate(decisions)]
+
+
+def test_of_the_decisions_of_an_outage_only_the_newest_is_carried_out() -> None:
+    """Each knows the newest of those that wait."""
+    world = World(view(job()))
+    world.time_ms = START_MS + 11 * MINUTE_MS
+    active(world).round(arrived(*(decision(START_MS + n * 10 * MINUTE_MS, {"map": 3 + n}) for n in range(2))))
+    statuses = [outcome.status for effects in world.written for outcome in effects.outcomes]
+    assert statuses == ["superseded", "commanded"]
+
+
+def test_what_was_due_before_an_outage_gives_way_to_what_waits_after_it() -> None:
+    """Before timers fire."""
+    world = World(view(job(units=(0, 1)), hosts=cluster(1)))
+    one = active(world)
+    one.round(arrived(decision(START_MS, {"map": 8}, floor=8)))
+    world.seen, world.time_ms = view(job(units=(0, 1)), hosts=cluster(3)), START_MS + 20 * MINUTE_MS
+    one.round(arrived(decision(world.time_ms, {"map": 3})))
+    assert [outcome.status for outcome in world.written[-1].outcomes] == ["superseded", "commanded"]

@@ -1,0 +1,65 @@
+"""A transaction whose client hangs is given up, so that the next session can fence it."""
+
+import gc
+import threading
+import weakref
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+from rescaler.control.effects import Effects
+from rescaler.service import transactions
+from rescaler.service.settings import RescalerSettings
+from rescaler.service.transactions import Lost, Transactions
+from tests.support.waiting import wait_until
+
+
+class HangingProducer:
+    """A client whose offsets are never answered, whatever timeout it is given."""
+
+    def __init__(self) -> None:
+        self.released = threading.Event()
+        self.calls: list[str] = []
+
+    def init_transactions(self, _timeout_s: float) -> None:
+        """Succeed."""
+
+    def begin_transaction(self) -> None:
+        """Succeed."""
+
+    def send_offsets_to_transaction(self, *_: Any) -> None:
+        """Wait far beyond the timeout, and be refused in the end."""
+        self.released.wait()
+        raise KafkaException(KafkaError(KafkaError._FENCED))
+
+    def commit_transaction(self, _timeout_s: float) -> None:
+        """Note that it was called."""
+        self.calls.append("commit")
+
+
+def test_offsets_that_are_never_answered_end_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`Lost` is raised in place of waiting for ever, nothing is committed, and nothing keeps the client open afterwards."""
+    hanging = HangingProducer()
+    released, calls, client = hanging.released, hanging.calls, weakref.ref(hanging)
+    clients, members = [hanging], SimpleNamespace(consumer_group_metadata=object)
+    del hanging
+    monkeypatch.setattr(transactions, "producer", lambda *_, **__: clients.pop())
+    monkeypatch.setattr(transactions, "partitions_of", lambda *_: [0])
+    monkeypatch.setattr(transactions, "HANGS_AFTER_S", 0.05)
+    gc.disable()
+    try:
+        with pytest.raises(Lost, match="did not send offsets"):
+            written(members)
+        released.set()
+        wait_until(lambda: client() is None, 10, "the client to be freed")
+    finally:
+        released.set()
+        gc.enable()
+    assert calls == []
+
+
+def written(members: Any) -> None:
+    """Commit the offset of one decision."""
+    Transactions(RescalerSettings(), members, threading.Event()).write(Effects(), [], [TopicPartition("decisions", 0, 1)], None)

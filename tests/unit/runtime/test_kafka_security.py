@@ -1,0 +1,72 @@
+"""Security settings in the words of each client, and settings that contradict each other."""
+
+from pathlib import Path
+
+import pytest
+
+from contracts.errors import SettingsError
+from contracts.settings import RoadSettings, from_environment
+from runtime.kafka_security import credentials, jvm_options, librdkafka_options, ssl_context
+
+
+def scram(folder: Path, **changes: str) -> RoadSettings:
+    """Return settings with TLS and SCRAM; the password ends with a line's end, as editors write it."""
+    (folder / "password").write_text('p"w\\d\n')
+    given = {"kafka_security_protocol": "SASL_SSL", "kafka_username": "me", "kafka_password_file": str(folder / "password")}
+    return from_environment(RoadSettings, {}, **(given | changes))
+
+
+def test_without_settings_nothing_is_added() -> None:
+    """A plaintext broker is asked as before."""
+    settings = RoadSettings()
+    assert (librdkafka_options(settings), jvm_options(settings)) == ({}, {})
+    assert (credentials(settings), ssl_context(settings)) == (None, None)
+
+
+def test_a_password_is_read_from_its_file_for_every_client(tmp_path: Path) -> None:
+    """Without the line's end; quoted for Java."""
+    settings = scram(tmp_path)
+    assert librdkafka_options(settings) == {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.username": "me",
+        "sasl.password": 'p"w\\d',
+    }
+    login = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="me" password="p\\"w\\\\d";'
+    assert jvm_options(settings)["sasl.jaas.config"] == login
+    assert "plain.PlainLoginModule" in jvm_options(scram(tmp_path, kafka_sasl_mechanism="PLAIN"))["sasl.jaas.config"]
+
+
+def test_a_rotated_password_is_used_by_the_next_client(tmp_path: Path) -> None:
+    """Files are read when a client is made."""
+    settings = scram(tmp_path)
+    (tmp_path / "password").write_text("new")
+    assert librdkafka_options(settings)["sasl.password"] == "new"
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"kafka_security_protocol": "TLS"}, "SURESCALE_KAFKA_SECURITY_PROTOCOL: 'TLS' is not one of PLAINTEXT, SSL"),
+        ({"kafka_sasl_mechanism": "GSSAPI"}, "SURESCALE_KAFKA_SASL_MECHANISM: 'GSSAPI' is not one of"),
+        ({"kafka_username": ""}, "SURESCALE_KAFKA_USERNAME: not set"),
+        ({"kafka_password_file": ""}, "SURESCALE_KAFKA_PASSWORD_FILE: not set"),
+        ({"kafka_security_protocol": "SSL"}, "SSL sends no user and password"),
+        ({"kafka_security_protocol": "SASL_PLAINTEXT", "kafka_ca_file": "/ca.pem"}, "SASL_PLAINTEXT uses no certificates"),
+        ({"kafka_certificate_file": "/c.pem"}, "set both, or neither"),
+    ],
+)
+def test_settings_that_contradict_each_other_are_refused(tmp_path: Path, changes: dict[str, str], says: str) -> None:
+    """Before anything connects; the message names the setting."""
+    with pytest.raises(SettingsError, match=says):
+        scram(tmp_path, **changes)
+
+
+def test_a_file_that_is_not_there_is_named_by_every_client(tmp_path: Path) -> None:
+    """With the setting that names it."""
+    missing = str(tmp_path / "nothing")
+    with pytest.raises(SettingsError, match=r"SURESCALE_KAFKA_PASSWORD_FILE: .*nothing.* cannot be read \(no such file"):
+        credentials(scram(tmp_path, kafka_password_file=missing))
+    for options in (librdkafka_options, jvm_options, ssl_context):
+        with pytest.raises(SettingsError, match="SURESCALE_KAFKA_CA_FILE"):
+            options(scram(tmp_path, kafka_ca_file=missing))

@@ -1,0 +1,137 @@
+"""Kept connections, against a small real server."""
+
+import socket
+import threading
+import time
+
+import pytest
+
+from runtime.http import NoAnswer
+from runtime.kept_http import Answer, KeptConnections
+from tests.support.answering import Asked, Given, answering
+
+
+def ok(_: Asked) -> Given:
+    """Answer an empty document."""
+    return Given()
+
+
+def get(connections: KeptConnections, path: str = "/", **more: float) -> Answer:
+    """Ask for a path."""
+    return connections.ask("GET", path, timeout_s=5, **more)  # type: ignore[arg-type]  # bytes_max only
+
+
+def test_requests_share_a_connection() -> None:
+    """Three requests, one after the other, come from one port."""
+    with answering(ok) as server:
+        connections = KeptConnections(server.url)
+        for _ in range(3):
+            assert get(connections).status == 200
+        connections.close()
+    assert len({asked.client for asked in server.asked}) == 1
+
+
+def test_a_connection_that_was_closed_in_between_is_replaced() -> None:
+    """The server closes after each answer without saying so; no request fails, none is sent twice."""
+    with answering(lambda asked: Given(closes=True)) as server:
+        connections = KeptConnections(server.url)
+        for number in range(3):
+            assert connections.ask("POST", f"/{number}", b"{}", timeout_s=5).status == 200
+            wait_for_close(connections)
+        connections.close()
+    assert [asked.path for asked in server.asked] == ["/0", "/1", "/2"]
+
+
+def wait_for_close(connections: KeptConnections) -> None:
+    """Wait until the other end has closed the kept connection: it is readable then."""
+    (kept,) = connections._idle
+    kept.sock.settimeout(5)
+    assert kept.sock.recv(1, socket.MSG_PEEK) == b""
+
+
+@pytest.mark.parametrize(("method", "tries"), [("GET", 2), ("PUT", 2), ("POST", 1)])
+def test_what_a_kept_connection_loses_is_repeated_but_no_post(method: str, tries: int) -> None:
+    """The server hangs up on the second request of a connection, after it has read it."""
+    seen: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=_hang_up_on_the_second, args=(listener, seen), daemon=True).start()
+        connections = KeptConnections(f"http://127.0.0.1:{listener.getsockname()[1]}")
+        assert get(connections).status == 200
+        if tries == 2:
+            assert connections.ask(method, "/again", timeout_s=5).status == 200
+        else:
+            with pytest.raises(NoAnswer):
+                connections.ask(method, "/again", timeout_s=5)
+        connections.close()
+    assert len(seen) == 1 + tries
+
+
+def _hang_up_on_the_second(listener: socket.socket, seen: list[bytes]) -> None:
+    while True:
+        try:
+            connection, _ = listener.accept()
+        except OSError:
+            return
+        with connection:
+            seen.append(connection.recv(4_096))
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+            if len(seen) == 1:
+                seen.append(connection.recv(4_096))
+
+
+def test_a_status_that_is_no_success_is_an_answer() -> None:
+    """Status, reason, type, redirect and body are there."""
+    headers = {"Content-Type": "text/html; charset=utf-8", "Location": "/login"}
+    with answering(lambda asked: Given(302, b"<html>", headers)) as server:
+        answer = get(KeptConnections(server.url))
+    assert answer == Answer(302, "Found", "text/html", "/login", b"<html>")
+
+
+def test_a_path_of_the_address_comes_first() -> None:
+    """As it is behind a proxy."""
+    with answering(ok) as server:
+        get(KeptConnections(server.url + "/flink/"), "/overview")
+    assert server.asked[0].path == "/flink/overview"
+
+
+def test_an_answer_has_a_limit_of_bytes() -> None:
+    """One more byte than allowed is no answer, and the connection is not used again."""
+    with answering(lambda asked: Given(body=b"x" * 11)) as server:
+        connections = KeptConnections(server.url)
+        with pytest.raises(NoAnswer, match="longer than 10 bytes"):
+            get(connections, bytes_max=10)
+        assert get(connections, bytes_max=11).body == b"x" * 11
+        connections.close()
+    assert len({asked.client for asked in server.asked}) == 2
+
+
+def test_the_whole_answer_has_a_deadline() -> None:
+    """Bytes that trickle in do not put it off."""
+    release = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def trickle() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(4_096)
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n")
+                while not release.wait(0.05):
+                    connection.sendall(b"x")
+
+        thread = threading.Thread(target=trickle, daemon=True)
+        thread.start()
+        began = time.monotonic()
+        with pytest.raises(NoAnswer, match="timed out"):
+            KeptConnections(f"http://127.0.0.1:{listener.getsockname()[1]}").ask("GET", "/", timeout_s=0.4)
+        took_s = time.monotonic() - began
+        release.set()
+        thread.join(5)
+    assert 0.3 < took_s < 3
+
+
+def test_a_closed_port_is_no_answer() -> None:
+    """The reason is the system's own."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    with pytest.raises(NoAnswer, match="Connection refused"):
+        get(KeptConnections(f"http://127.0.0.1:{port}"))

@@ -1,0 +1,107 @@
+"""The parts of the Flink demo that need no Flink: its load, its job's options, the rival's command."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from contracts.errors import SurescaleError
+from services.local_stack.compared.load import STEP_FROM, STEP_UNTIL, rates
+from services.local_stack.errors import JavaError
+from services.local_stack.flink import road as road_module
+from services.local_stack.flink.demo_command import command
+from services.local_stack.flink.job import JobOptions
+from services.local_stack.flink.peer import peer_settings
+from services.local_stack.flink.road import FlinkRoad, FlinkRoadOptions
+from services.local_stack.java import JavaRuntime, find_compiler
+from simulation.load.workload import load_workload
+
+
+def test_the_load_is_the_trace_at_one_minute_a_second_with_a_step() -> None:
+    """Without the step it has the mean that was asked for and the trace's shape; the step multiplies a stretch of it."""
+    trace = load_workload("clarknet")
+    calm = rates(trace, seconds=200, mean=100.0, step=1.0)
+    stepped = rates(trace, seconds=200, mean=100.0, step=4.0)
+    first = trace.default_start_minute
+    assert calm.mean() == pytest.approx(100.0)
+    assert calm / calm[0] == pytest.approx(trace.requests[first : first + 200] / trace.requests[first])
+    at = np.arange(200) / 200
+    assert stepped / calm == pytest.approx(np.where((at >= STEP_FROM) & (at < STEP_UNTIL), 4.0, 1.0))
+
+
+def test_a_trace_that_is_too_short_is_refused() -> None:
+    """The message says what to change."""
+    trace = load_workload("clarknet")
+    with pytest.raises(SurescaleError, match="shorten the run or start earlier"):
+        rates(trace, seconds=100, mean=10.0, step=1.0, start_minute=trace.minutes - 50)
+
+
+def test_labels_reach_flink_as_job_parameters() -> None:
+    """They stand beside the job's other settings."""
+    options = JobOptions(bootstrap="b", from_topic="in", to_topic="out", checkpoint_s=2)
+    assert options.configuration() == {"execution.checkpointing.interval": "2s"}
+    assert replace(options, labels={"surescale.mode": "act", "surescale.job": "orders"}).configuration() == {
+        "execution.checkpointing.interval": "2s",
+        "pipeline.global-job-parameters": "surescale.mode:act,surescale.job:orders",
+    }
+
+
+def test_the_rival_is_given_the_same_limits() -> None:
+    """Bounds, span, utilisation and the time to catch up are the demo's."""
+    given = peer_settings(FlinkRoadOptions(parallelism_max=6, span_minutes=2))
+    assert given["job.autoscaler.vertex.max-parallelism"] == "6"
+    assert given["job.autoscaler.metrics.window"] == "120s"
+    assert given["job.autoscaler.catch-up.duration"] == "120s"
+    assert given["job.autoscaler.target.utilization"] == "0.75"
+
+
+def test_a_policy_that_does_not_exist_ends_the_demo_at_once() -> None:
+    """Nothing is fetched or started for a typing error."""
+    found = CliRunner().invoke(command, ["--policy", "sur"])
+    assert isinstance(found.exception, SurescaleError)
+    assert "sur" in str(found.exception)
+
+
+class Hesitant:
+    """A cluster that gives no answer about a stopping job at first."""
+
+    rest_url = "http://127.0.0.1:1"
+
+    def __init__(self) -> None:
+        self.answers = iter([OSError("timed out"), {"state": "RUNNING"}, {"state": "FINISHED"}])
+
+    def parallelism(self, _job: str) -> dict[str, int]:
+        """All vertices run."""
+        return {"parse": 1}
+
+    def get(self, _path: str) -> Any:
+        """The next answer."""
+        answer = next(self.answers)
+        if isinstance(answer, OSError):
+            raise answer
+        return answer
+
+
+def test_a_job_that_flink_says_nothing_about_has_not_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its output would be counted before its last records are committed."""
+    cluster = Hesitant()
+    monkeypatch.setattr(road_module, "stop", lambda _url, _job: None)
+    road = FlinkRoad(FlinkRoadOptions(policies=("static",)))
+    monkeypatch.setattr(road, "cluster", cluster, raising=False)
+    monkeypatch.setattr(road, "_ids", {"static": "1"}, raising=False)
+    road.stop_jobs()
+    assert list(cluster.answers) == []
+
+
+def test_a_runtime_without_a_compiler_is_told_from_a_jdk(tmp_path: Path) -> None:
+    """The message names the package to install; beside `java` the compiler is found."""
+    java = JavaRuntime(tmp_path / "bin" / "java", 17)
+    (tmp_path / "bin").mkdir()
+    java.executable.touch()
+    with pytest.raises(JavaError, match="openjdk-17-jdk-headless"):
+        find_compiler(java, {"PATH": str(tmp_path / "nowhere")})
+    (tmp_path / "bin" / "javac").touch()
+    assert find_compiler(java, {"PATH": ""}) == tmp_path / "bin" / "javac"

@@ -1,0 +1,229 @@
+"""Queries on a real Redis, over records as other programs may write them."""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+import redis
+from aiohttp.test_utils import TestClient, TestServer
+
+from contracts import topics
+from services.state import keys
+from services.state.api import make_app
+from services.state.connection import connect
+from services.state.documents import HealthDocument
+from services.state.keys import Keys
+from services.state.read.decision_lines import print_decisions
+from services.state.read.overviews import JOBS_AT_ONCE
+from services.state.read.queries import Queries
+from services.state.read.stored import UnreadableView
+from services.state.read.tables import print_job, print_jobs
+from services.state.write.operations import condensed
+from services.state.write.projections import Record, project
+from services.state.write.view_store import ViewStore
+from tests.support.builders import JOB
+
+# Every field that has a default is left out, as one who writes the record by hand does, or a version before the field was added.
+TOPOLOGY = (
+    b'{"type":"topology/1","job":"sim/clicks","version":1,"at_ms":0,"tasks":[{"task":"in[/x]"},{"task":"map(select=[id, n])"}]}'
+)
+HOSTS = b'{"type":"cluster/1","cluster":"sim","version":1,"at_ms":0,"hosts":[{"host":"h[b]","units":[0,1]}]}'
+DECISION = (
+    b'{"type":"decision/1","decision_id":"sim/clicks@60000/sure","job":"sim/clicks","span_end_ms":60000,"window_id":"w",'
+    b'"policy":{"name":"sure"},"seed":0,"settings_version":0,"topology_version":1,"action":"act","reason":"r","completeness":1.0,'
+    b'"minutes_known":1,"tasks":[{"task":"in[/x]","current":1,"ratio":2.0,"proposed":2,"desired":2}]}'
+)
+COMMAND = (
+    b'{"type":"command/1","command_id":"sim/clicks#1.0","cluster":"sim","job":"sim/clicks","desired_generation":1,"step":0,'
+    b'"base_placement_generation":0,"decision_id":"sim/clicks@60000/sure","gate_reason":"desired","gate_cause":"trigger",'
+    b'"issued_at_ms":60000,"changes":[]}'
+)
+OUTCOME = (
+    b'{"type":"outcome/1","cluster":"sim","job":"sim/clicks","decision_id":"sim/clicks@60000/sure","span_end_ms":60000,'
+    b'"status":"commanded","reason":"desired","at_ms":60000,"command_id":"sim/clicks#1.0"}'
+)
+WARMING = (
+    b'{"type":"progress/1","cluster":"sim","job":"sim/clicks","command_id":"sim/clicks#1.0","desired_generation":1,'
+    b'"status":"warming","at_ms":60000}'
+)
+LETTER = (
+    b'{"type":"dead-letter/1","topic":"task-metrics","partition":0,"offset":3,"reason":"not_json","field":"","message":"m",'
+    b'"refused_by":"spark"}'
+)
+RECORDS = (
+    (topics.JOB_TOPOLOGY, TOPOLOGY),
+    (topics.CLUSTER_TOPOLOGY, HOSTS),
+    (topics.DECISIONS, DECISION),
+    (topics.RESCHEDULE_COMMANDS, COMMAND),
+    (topics.RESCHEDULE_EVENTS, OUTCOME),
+    (topics.RESCHEDULE_EVENTS, WARMING),
+    (topics.DEAD_LETTERS, LETTER),
+)
+
+
+@pytest.fixture
+def client(redis_url: str) -> Iterator[redis.Redis]:
+    """A Redis that holds the view of a road with all these records."""
+    client = connect(redis_url)
+    store = ViewStore(client, "sparse-")
+    store.flush()
+    at = {("decisions", 0): 0}
+    assert store.begin(at, None)
+    records = (Record(topic, 0, offset, JOB.encode(), raw, 7) for offset, (topic, raw) in enumerate(RECORDS))
+    assert store.write(condensed([operation for record in records for operation in project(record)]), at, at)
+    yield client
+    store.flush()
+    client.close()
+
+
+@pytest.fixture
+def queries(client: redis.Redis) -> Queries:
+    """Queries on that view."""
+    return Queries(client, "sparse-")
+
+
+def test_records_without_what_has_a_default_are_shown(queries: Queries, capsys: pytest.CaptureFixture[str]) -> None:
+    """Such a record is valid, so readers of the view must not depend on those fields."""
+    print_jobs(queries.jobs())
+    print_job(queries.job(JOB))
+    print_decisions(JOB, queries.decisions(JOB, 10))
+    shown = capsys.readouterr().out
+    assert "warming 0 learners" in shown
+    assert "1 -> 2" in shown
+
+
+def test_names_with_brackets_are_shown_as_they_are(queries: Queries, capsys: pytest.CaptureFixture[str]) -> None:
+    """Tasks of SQL jobs have such names. rich would take brackets for markup and drop them, or fail."""
+    print_job(queries.job(JOB))
+    shown = capsys.readouterr().out
+    assert "in[/x]" in shown
+    assert "map(select=[id, n])" in shown
+
+
+def ask(queries: Queries, path: str) -> tuple[int, str]:
+    """Return status and error of the API's answer."""
+
+    async def answered() -> tuple[int, str]:
+        app = make_app(queries, unasked_health, redis_url="redis://here")
+        async with TestClient(TestServer(app)) as client, client.get(path) as answer:
+            return answer.status, (await answer.json())["error"]
+
+    return asyncio.run(answered())
+
+
+def status_of(queries: Queries, path: str) -> int:
+    """Return the status of the API's answer."""
+
+    async def answered() -> int:
+        app = make_app(queries, unasked_health, redis_url="redis://here")
+        async with TestClient(TestServer(app)) as client, client.get(path) as answer:
+            return answer.status
+
+    return asyncio.run(answered())
+
+
+def reads(client: redis.Redis) -> int:
+    """Return how many times Redis has read from its connections."""
+    return int(client.info("stats")["total_reads_processed"])
+
+
+def unasked_health() -> HealthDocument:
+    """Fail: this test does not ask for the health."""
+    raise AssertionError("nobody asks for the health here")
+
+
+def test_a_dead_letter_is_listed_once_if_a_scan_names_its_key_twice(
+    client: redis.Redis, queries: Queries, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Redis promises to name every key, not to name it only once: it may repeat keys while it enlarges its table."""
+    scan = client.scan_iter
+    monkeypatch.setattr(client, "scan_iter", lambda **asked: 2 * list(scan(**asked)))
+    assert [letter.offset for letter in queries.dead_letters(10)] == [3]
+
+
+UNREADABLE = {
+    "of another shape": '{"appended_ms":1,"record":{"phase":"idle"}}',
+    "a number of 5,000 digits": '{"appended_ms":1,"record":{"x":' + "9" * 5_000 + "}}",
+    "deeply nested": '{"appended_ms":1,"record":{"x":' + "[" * 5_000 + "]" * 5_000 + "}}",
+    "no object": '{"appended_ms":1,"record":7}',
+    "no JSON": "junk",
+    "damaged": "zAAAA",
+}
+PARTS = ("topology", "settings", "gate", "mappings")
+
+
+@pytest.mark.parametrize("stored", UNREADABLE.values(), ids=UNREADABLE)
+def test_documents_that_cannot_be_read_are_left_out_and_named(client: redis.Redis, queries: Queries, stored: str) -> None:
+    """Another version wrote them, or somebody who may write to Redis: the rest of the same job and all other jobs are shown."""
+    key = Keys("sparse-")
+    for part in PARTS:
+        client.hset(key(keys.job("sim/other")), part, stored)
+    client.hset(key(keys.job(JOB)), "gate", stored)
+    client.hset(key(keys.bodies("outcomes", JOB)), "sim/clicks@60000/sure", stored)
+    client.sadd(key(keys.JOBS), "sim/other")
+    client.hset(key(keys.CLOCKS), "main", stored)
+    job, other = queries.jobs()
+    assert (job.job, job.parallelism, job.unreadable) == (JOB, 2, ("outcome", "gate"))
+    assert (other.job, other.unreadable) == ("sim/other", ("topology", "settings", "gate"))
+    whole = queries.job(JOB)
+    assert (whole.topology is not None, whole.gate, whole.unreadable) == (True, None, ("gate",))
+    assert queries.decisions(JOB, 1)[0].unreadable == ("outcome",)
+    cluster = queries.cluster("sim")
+    assert (cluster.jobs, cluster.unreadable) == ((JOB, "sim/other"), ("sim/other",))
+    assert queries.cluster_info("sim").unreadable_jobs == ("sim/other",)
+    assert queries.clocks() == {}
+    for path in ("/jobs", f"/jobs/{JOB}", "/clusters/sim", "/clusters/sim/info", f"/jobs/{JOB}/decisions", "/clocks"):
+        assert status_of(queries, path) == 200
+
+
+def test_a_single_document_that_cannot_be_read_is_an_error_that_says_what_to_do(client: redis.Redis, queries: Queries) -> None:
+    """Kafka has everything, so the view can be rebuilt."""
+    of = "sim/clicks@60000/sure"
+    client.hset(Keys("sparse-")(keys.bodies("decisions", JOB)), of, UNREADABLE["of another shape"])
+    with pytest.raises(UnreadableView, match="surescale state --rebuild"):
+        queries.decision(of)
+    status, error = ask(queries, f"/decisions/{of}")
+    assert status == 503
+    assert error.startswith("another version wrote the view")
+
+
+def test_what_cannot_be_read_is_said_in_the_tables(
+    client: redis.Redis, queries: Queries, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A gap in a table would look as if nothing had arrived yet."""
+    client.hset(Keys("sparse-")(keys.job(JOB)), "gate", "junk")
+    print_jobs(queries.jobs())
+    print_job(queries.job(JOB))
+    assert capsys.readouterr().out.count("sim/clicks: gate cannot be read and is left out") == 2
+
+
+def test_an_overview_says_the_same_as_the_whole_job(queries: Queries) -> None:
+    """It is read in another way, for many jobs at once."""
+    (overview,), whole = queries.jobs(), queries.job(JOB)
+    assert whole.rent is not None
+    assert whole.decision is not None
+    assert whole.decision.outcome is not None
+    assert overview.rent_per_day == whole.rent.per_day
+    assert (overview.action, overview.outcome) == (whole.decision.action, whole.decision.outcome.status)
+
+
+@pytest.mark.parametrize("jobs", [0, 1, 2 * JOBS_AT_ONCE + 1])
+def test_overviews_are_read_for_many_jobs_at_once(client: redis.Redis, queries: Queries, jobs: int) -> None:
+    """Three round trips for each part of the jobs: none of them asks once a job."""
+    if jobs > 1:
+        client.sadd(Keys("sparse-")(keys.JOBS), *[f"sim/j{number:04}" for number in range(jobs - 1)])
+    elif not jobs:
+        client.delete(Keys("sparse-")(keys.JOBS))
+    before = reads(client)
+    assert len(queries.jobs()) == jobs
+    assert reads(client) - before <= 20 + jobs // 10  # Redis reads a long round trip in several pieces
+
+
+@pytest.mark.parametrize("limit", ["0", "501", "-1", "x", "9" * 5_000])
+def test_an_invalid_limit_is_a_bad_request(queries: Queries, limit: str) -> None:
+    """Also one with more digits than Python converts."""
+
+    status, error = ask(queries, f"/dead-letters?limit={limit}")
+    assert status == 400
+    assert error.startswith("limit: ")
+    assert error.endswith("is not a whole number from 1 to 500")

@@ -1,0 +1,172 @@
+"""Documents of the view as tables for people."""
+
+import pytest
+
+from contracts.messages import Amendment, PolicyUsed
+from services.state.documents import JobDocument, JobOverview
+from services.state.read.decision_lines import print_decisions
+from services.state.read.tables import print_job, print_jobs
+from services.state.record_documents import (
+    ConditionDocument,
+    DecisionDocument,
+    GateDocument,
+    StandbysDocument,
+    TaskDecisionDocument,
+)
+
+
+def task(name: str, current: int, desired: int, *amendments: Amendment) -> TaskDecisionDocument:
+    """Return a decision on one task."""
+    return TaskDecisionDocument(
+        task=name, current=current, ratio=desired / current, proposed=desired, desired=desired, amendments=amendments
+    )
+
+
+def test_tasks_that_change_alike_share_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """Tasks with the same change share a line; one that a guardrail touched stands apart; one that stays is left out."""
+    tasks = [task(f"t{number}", 3, 4) for number in range(12)]
+    tasks += [task("sink", 3, 4, Amendment(rule="step", before=6, after=4)), task("source", 1, 1)]
+    decision = DecisionDocument(
+        decision_id="d",
+        job="sim/a",
+        span_end_ms=0,
+        window_id="w",
+        policy=PolicyUsed(name="sure"),
+        seed=0,
+        settings_version=0,
+        topology_version=0,
+        action="act",
+        reason="Busy.",
+        completeness=1.0,
+        minutes_known=60,
+        tasks=tuple(tasks),
+        appended_ms=0,
+    )
+    print_decisions("sim/a", [decision])
+    shown = capsys.readouterr().out
+    assert "t0, t1 and 10 more, each: 3 -> 4" in shown
+    assert "sink: 3 -> 4 (step 6 -> 4)" in shown
+    assert "source" not in shown
+
+
+def overview(**changes: object) -> JobOverview:
+    """Return the overview of a job, changed as asked."""
+    base: dict[str, object] = {
+        "job": "flink/a-job-with-a-long-name",
+        "state": "running",
+        "generation": 0,
+        "tasks": 1,
+        "parallelism": 48,
+        "mode": "act",
+        "window_end_ms": 60_000,
+        "completeness": 1.0,
+        "load_records_per_minute": 169.0,
+        "silent_minutes": 0,
+        "action": "hold",
+        "outcome": "held",
+        "gate_phase": "Idling",
+        "wake_up_ms": None,
+        "rent_per_day": 417.66,
+        "status": "fine",
+        "utilisation": 0.68,
+        "backlog_records": 1_234.0,
+        "latency_ms": 4_600.0,
+        "overloaded_tasks": 0,
+        "configured_parallelism": None,
+        "scalable_tasks": 1,
+        "ran": 1.0,
+        "is_at_limit": False,
+        "fallback_reason": None,
+        "applied_generation": 2,
+        "decided_ms": 60_000,
+        "came": "hold",
+    }
+    return JobOverview(**(base | changes))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, 200])
+def test_where_a_line_is_too_long_columns_are_left_out_and_nothing_is_cut(
+    width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What matters most stays; each figure shown is whole, and no line is longer than the terminal."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    print_jobs([overview(), overview(job="flink/b", status="down")])
+    shown = capsys.readouterr().out
+    assert "flink/a-job-with-a-long-name  fine" in shown
+    assert "…" not in shown
+    assert all(len(line) <= width for line in shown.splitlines())
+    assert ("418" in shown) is (width >= 120)
+    assert ("LAST DECISION" in shown) is (width >= 80)
+
+
+def test_a_job_that_has_gone_silent_says_for_how_long(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its other figures are of long ago."""
+    print_jobs([overview(status="silent", silent_minutes=15)])
+    assert "silent 15 min" in capsys.readouterr().out
+
+
+def test_text_from_records_is_shown_and_not_obeyed(capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither escape sequences nor line breaks nor rich's markup, in any place of a decision."""
+    hostile = "x\x1b[2J\nmade up[/b]"
+    decision = DecisionDocument(
+        decision_id=hostile,
+        job="sim/a",
+        span_end_ms=0,
+        window_id="w",
+        policy=PolicyUsed(name=hostile, asked=hostile, fallback_reason=hostile),
+        seed=0,
+        settings_version=0,
+        topology_version=0,
+        action="act",
+        reason=hostile,
+        completeness=1.0,
+        minutes_known=60,
+        tasks=(task(hostile, 1, 2, Amendment(rule=hostile, before=3, after=2)),),
+        appended_ms=0,
+    )
+    print_decisions("sim/a", [decision])
+    condition = ConditionDocument(
+        type=hostile, status=True, reason=hostile, message=hostile, last_transition_ms=0, observed_generation=0
+    )
+    print_job(a_job(decision, condition))
+    shown = capsys.readouterr().out
+    assert "\x1b" not in shown
+    assert not [line for line in shown.splitlines() if line.lstrip("│┃ ").startswith("made up")]
+    assert "[/b]" in shown
+
+
+def a_job(decision: DecisionDocument, condition: ConditionDocument) -> JobDocument:
+    """Return a job of which only its decision and the condition of its gate are known."""
+    gate = GateDocument(
+        applied_generation=0,
+        at_ms=0,
+        conditions=(condition,),
+        desired_generation=0,
+        failures=0,
+        given_up=decision.reason,
+        mode=None,
+        observed_generation=None,
+        outstanding_command_id=None,
+        pending_decision_id=None,
+        pending_reason=decision.reason,
+        phase=decision.reason,
+        standbys=(StandbysDocument(hosts=(decision.reason,), unit=1),),
+        step=decision.reason,
+        wake_up_ms=None,
+        appended_ms=0,
+    )
+    return JobDocument(
+        job="sim/a",
+        topology=None,
+        settings=None,
+        mode="observe",
+        mode_set_by="default",
+        window=None,
+        silent_minutes=None,
+        decision=decision,
+        gate=gate,
+        command=None,
+        rent=None,
+        status="unknown",
+        minute_by_task=(),
+    )

@@ -1,0 +1,34 @@
+"""What the state service shows of each job at /metrics."""
+
+from services.state import metrics
+from services.state.documents import JobOverview
+from tests.unit.services.state.read.test_tables import overview
+
+
+def shown(*jobs: JobOverview) -> dict[tuple[str, str], float]:
+    """Return every reading by the last words of its metric's name and by its job."""
+    prefix = "surescale_state_job_"
+    return {(each.metric.name.removeprefix(prefix), each.labels[0]): each.value for each in metrics.of_jobs(jobs)}
+
+
+def test_each_job_is_shown_with_its_figures() -> None:
+    """In base units; what is not known has no series."""
+    found = shown(overview(job="sim/a", overloaded_tasks=2, is_at_limit=True), overview(job="sim/b", latency_ms=None))
+    assert (found["up", "sim/a"], found["overloaded", "sim/a"], found["at_limit", "sim/a"]) == (1.0, 1.0, 1.0)
+    assert (found["overloaded", "sim/b"], found["at_limit", "sim/b"], found["fallback", "sim/b"]) == (0.0, 0.0, 0.0)
+    assert (found["latency_seconds", "sim/a"], found["utilisation_ratio", "sim/a"]) == (4.6, 0.68)
+    assert ("latency_seconds", "sim/b") not in found
+
+
+def test_a_job_that_is_down_is_not_up_and_one_that_is_gone_has_no_series() -> None:
+    """Else its last figures would stay for ever."""
+    found = shown(
+        overview(job="sim/a", status="down"), overview(job="sim/b", status="ended"), overview(job="sim/c", status="silent")
+    )
+    assert found["up", "sim/a"] == 0.0
+    assert {job for _, job in found} == {"sim/a"}
+
+
+def test_a_rule_that_stands_in_is_shown() -> None:
+    """Whatever the reason."""
+    assert shown(overview(job="sim/a", fallback_reason="no package"))["fallback", "sim/a"] == 1.0

@@ -1,0 +1,220 @@
+"""``surescale evaluate`` as a command: report, table, bad input in one line."""
+
+import io
+import json
+import os
+import resource
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contracts.errors import SettingsError
+from services.cli import cli, main
+
+FAST = ["--policy", "hold", "--policy", "static", "--runs", "2", "--workers", "1"]
+JOB = "job,task,upstream,duration_s\nchain,a,,30\nchain,b,a,20\n"
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, str]:
+    """Write a job of two tasks and a day and a half of load; return their options."""
+    job, load = tmp_path / "job.csv", tmp_path / "load.csv"
+    job.write_text(JOB, encoding="utf-8")
+    minutes = range(1080)
+    load.write_text("minute,requests\n" + "".join(f"{m},{100 + m % 60}\n" for m in minutes), encoding="utf-8")
+    return {"--job": str(job), "--workload": str(load)}
+
+
+@dataclass(frozen=True)
+class Done:
+    """How the command ended."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+
+
+def evaluate(options: dict[str, str], *more: str) -> Done:
+    """Run the command as a shell does."""
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
+        main(["evaluate", *(word for pair in options.items() for word in pair), *more])
+    return Done(int(ended.value.code or 0), out.getvalue(), err.getvalue())
+
+
+def test_a_report_file_and_a_table(files: dict[str, str], tmp_path: Path) -> None:
+    """The report lands in the file, the table names every policy, progress goes to standard error."""
+    done = evaluate(files, *FAST, "--out", str(tmp_path / "report.json"))
+    assert done.exit_code == 0, done.stderr
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert list(report["policies"]) == ["hold", "static"]
+    assert len(report["runs"]) == 2
+    assert "chain (4 tasks) under load, mode clean" in done.stdout
+    assert "static: done (2 of 2)" in done.stderr
+
+
+def test_a_report_that_cannot_be_written_in_the_end_is_shown_all_the_same(files: dict[str, str], tmp_path: Path) -> None:
+    """A disk that was full by then, here a limit of 500 bytes a file: what took hours is not lost."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (500, limits[1]))
+    try:
+        done = evaluate(files, *FAST, "--out", str(tmp_path / "report.json"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert done.exit_code == 1
+    assert "report.json cannot be written (file too large)" in done.stderr
+    assert "chain (4 tasks) under load" in done.stdout
+    assert not list(tmp_path.glob("*report*"))
+
+
+def test_names_are_shown_as_they_are(files: dict[str, str], tmp_path: Path) -> None:
+    """Brackets and colons in the name of a file are no markup."""
+    named = Path(files["--workload"]).rename(tmp_path / "week[bold]:x:.csv")
+    assert "under week[bold]:x:, mode" in evaluate(files | {"--workload": str(named)}, *FAST).stdout
+
+
+def test_json_is_all_that_standard_output_gets(files: dict[str, str]) -> None:
+    """So that it can be piped."""
+    report = json.loads(evaluate(files, *FAST, "--json", "--seed", "7", "--lambda", "0.3").stdout)
+    assert [run["seed"] for run in report["runs"]] == [7, 8]
+    assert report["lambda"] == 0.3
+
+
+def test_processes_change_no_figure(files: dict[str, str]) -> None:
+    """Two workers give the same report as one, except for the time it took."""
+
+    def figures(workers: str) -> dict[str, Any]:
+        report = json.loads(
+            evaluate(files, "--policy", "hold", "--policy", "ds2", "--runs", "1", "--workers", workers, "--json").stdout
+        )
+        for policy in report["policies"].values():
+            del policy["wall_s"]
+        return dict(report)
+
+    assert figures("1") == figures("2")
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"--policy": "sure-papper"}, "--policy: there is no policy 'sure-papper'; known: "),
+        ({"--job": "j_0"}, "job 'j_0' is neither a shipped job nor a CSV file"),
+        ({"--workload": "none.csv"}, "workload 'none.csv' is neither a file nor one of"),
+        ({"--calibrate": "7"}, "--calibrate: '7' is not A:B"),
+        ({"--calibrate": "0:99999"}, "does not lie within the 1080 minutes"),
+        ({"--runs": "90"}, "--runs: 720 minutes follow the calibration part"),
+        ({"--out": "nowhere/report.json"}, "--out: folder nowhere does not exist"),
+        ({"--out": "r" * 250}, "cannot be written (file name too long); name another file"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line_with_code_1(files: dict[str, str], changes: dict[str, str], words: str) -> None:
+    """The line names the option."""
+    refused = evaluate({"--policy": "hold"} | files | changes)
+    assert refused.exit_code == 1
+    assert refused.stderr.startswith("surescale: ")
+    assert refused.stderr.count("\n") == 1
+    assert words in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"--runs": "0"}, "--runs"),
+        ({"--lambda": "1.5"}, "--lambda"),
+        ({"--mode": "real"}, "--mode"),
+        ({"--load-parallelism": "-1"}, "--load-parallelism"),
+        ({"--nonsense": "1"}, "--nonsense"),
+    ],
+)
+def test_options_out_of_range_are_one_line_with_code_2(files: dict[str, str], changes: dict[str, str], words: str) -> None:
+    """As everywhere on the command line."""
+    refused = evaluate({"--policy": "hold"} | files | changes)
+    assert (refused.exit_code, refused.stderr.count("\n")) == (2, 1)
+    assert words in refused.stderr
+
+
+def test_a_policy_named_twice_is_refused(files: dict[str, str]) -> None:
+    """Its figures would be in the report once."""
+    refused = evaluate(files, "--policy", "hold", "--policy", "hold")
+    assert (refused.exit_code, "--policy: hold is named twice" in refused.stderr) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("minute,requests\n0,1\n2,1\n", "column minute"),
+        ("minute,requests\n0,1\n0,1\n", "column minute"),
+        ("minute,requests\n0,-1\n", "column requests"),
+        ("minute,requests\n0,many\n", "column requests"),
+        ("minute,count\n0,1\n", "minute,requests"),
+        ("minute,requests\n", "no rows"),
+        ("minute,requests\n0,5\n1,6\n", "--calibrate"),
+    ],
+)
+def test_bad_workloads_are_refused(files: dict[str, str], text: str, words: str) -> None:
+    """Row and column, in one line."""
+    Path(files["--workload"]).write_text(text, encoding="utf-8")
+    refused = evaluate(files, *FAST)
+    assert (refused.exit_code, refused.stderr.count("\n")) == (1, 1)
+    assert words in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("job,task,upstream,duration_s\nx,a,b,1\nx,b,a,1\n", "cycle"),
+        ("job,task,upstream,duration_s\nx,a,zz,1\n", "zz"),
+        ("job,task,upstream,duration_s\nx,a,,-1\n", "duration_s"),
+        ("job,task\nx,a\n", "duration_s"),
+    ],
+)
+def test_bad_jobs_are_refused(files: dict[str, str], text: str, words: str) -> None:
+    """A cycle, a missing parent, a negative duration, a missing column."""
+    Path(files["--job"]).write_text(text, encoding="utf-8")
+    refused = evaluate(files, *FAST)
+    assert (refused.exit_code, refused.stderr.count("\n")) == (1, 1)
+    assert words in refused.stderr
+
+
+def test_a_damaged_model_is_refused(files: dict[str, str], tmp_path: Path) -> None:
+    """Before anything runs, with the file and what is wrong with it."""
+    folder = tmp_path / "models" / "sure"
+    folder.mkdir(parents=True)
+    (folder / "card.json").write_text("{", encoding="utf-8")
+    refused = evaluate(files, "--policy", "sure", "--policy-folder", str(folder.parent))
+    assert refused.exit_code == 1
+    assert "sure/card.json is not a valid card" in refused.stderr
+    assert "sure" not in refused.stderr.partition("others here: ")[2].split(" (")[0].split(", ")
+
+
+def test_a_report_into_a_pipe_is_refused_before_the_work(files: dict[str, str], tmp_path: Path) -> None:
+    """A file would take its place; the same goes for a device."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    refused = evaluate(files, *FAST, "--out", str(pipe))
+    assert refused.exit_code == 1
+    assert "pipe is not a regular file" in refused.stderr
+    assert "done" not in refused.stderr
+    assert pipe.is_fifo()
+
+
+def test_a_policy_folder_that_is_not_there_is_named(files: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """It comes from the environment, so no option was checked."""
+    monkeypatch.setenv("SURESCALE_POLICY_FOLDER", "/nowhere")
+    refused = evaluate(files, "--policy", "sure")
+    assert refused.exit_code == 1
+    assert "SURESCALE_POLICY_FOLDER: there is no folder /nowhere; name another" in refused.stderr
+
+
+def test_debug_shows_the_trace(files: dict[str, str]) -> None:
+    """With --debug the error itself comes through."""
+    with pytest.raises(SettingsError, match="there is no policy 'nobody'"):
+        main(["--debug", "evaluate", "--policy", "nobody", *(word for pair in files.items() for word in pair)])
+
+
+def test_the_command_is_published() -> None:
+    """``surescale evaluate`` leads here."""
+    assert "evaluate" in cli.list_commands(None)  # type: ignore[arg-type]

@@ -1,0 +1,211 @@
+"""What may be changed of a job's settings, without Kafka."""
+
+import pytest
+from click.testing import CliRunner
+
+from contracts.errors import SettingsError
+from contracts.job_settings import ExcludedPeriod, JobSettings, TaskLimits
+from contracts.messages import JobTopology, TaskSpec
+from contracts.wire import decode, encode
+from services.tools.job_settings.changes import (
+    OPTIONS,
+    REQUESTS,
+    Recorded,
+    as_settings,
+    changed,
+    differences,
+    newest,
+    resumed,
+    with_tasks,
+)
+from services.tools.job_settings.command import command
+
+JOB = "sim/clicks"
+TOPOLOGY = JobTopology(
+    job=JOB,
+    version=1,
+    at_ms=0,
+    tasks=(
+        TaskSpec(task="source", scalable=False, max_parallelism=1),
+        TaskSpec(task="map", upstream=("source",), max_parallelism=12),
+        TaskSpec(task="reduce", upstream=("map",), max_parallelism=6, label="Reduce by key"),
+    ),
+)
+
+
+def given(before: JobSettings | None = None, **options: object) -> JobSettings:
+    """Return the next version of the settings after these options of the command."""
+    settings = before or JobSettings(job=JOB)
+    return change(settings, **with_tasks(as_settings(options), settings, TOPOLOGY))
+
+
+def change(before: JobSettings | None = None, **wanted: object) -> JobSettings:
+    """Return the next version of the settings."""
+    return changed(before or JobSettings(job=JOB), wanted, TOPOLOGY, by="ann@desk", at_ms=60_000)
+
+
+def recorded(**fields: object) -> Recorded:
+    """Return one record of the history."""
+    return Recorded(JobSettings(job=JOB, **fields), append_ms=1)  # type: ignore[arg-type]
+
+
+def test_a_change_has_a_version_a_who_and_a_when() -> None:
+    """The version grows by one, who and when are kept, and what was not named stays."""
+    after = change(JobSettings(job=JOB, version=4, priority=2), mode="advise")
+    assert (after.version, after.set_by, after.set_at_ms) == (5, "ann@desk", 60_000)
+    assert (after.mode, after.priority) == ("advise", 2)
+
+
+def test_settings_of_the_highest_version_can_still_be_changed() -> None:
+    """Whoever wrote it must not have the last word: the record is one that readers accept, and the later of equal versions."""
+    forged = JobSettings(job=JOB, version=2**53, mode="observe")
+    after = change(forged, mode="act")
+    assert decode(encode(after), JobSettings) == after
+    assert newest([Recorded(forged, 1), Recorded(after, 2)], JOB) == after
+
+
+@pytest.mark.parametrize(
+    ("wanted", "named"),
+    [
+        ({"parallelism_min": 5, "parallelism_max": 4}, "--min: 5 is more than --max 4"),
+        ({"parallelism_min": 11}, "--min: 11 is more than --max 10"),
+        ({"parallelism_min": 3, "total_limit": 5}, "--total: 5 is less than 2 scalable tasks"),
+        ({"parallelism_min": 7}, "--min: 7 is more than task Reduce by key can have"),
+    ],
+)
+def test_contradictory_bounds_name_the_option(wanted: dict[str, object], named: str) -> None:
+    """Bounds that contradict each other or the job are refused, and the message begins with the option."""
+    with pytest.raises(SettingsError, match=f"^{named}"):
+        change(**wanted)
+
+
+def test_bounds_that_just_fit_are_taken() -> None:
+    """The total may be exactly what the least parallelism of all scalable tasks needs."""
+    assert change(parallelism_min=3, total_limit=6).total_limit == 6
+
+
+def test_of_equal_versions_the_later_record_counts() -> None:
+    """Two who chose the same version: the last wins; a lower version behind it changes nothing."""
+    history = [recorded(version=1, priority=1), recorded(version=2), recorded(version=2, priority=7), recorded(version=1)]
+    assert newest(history, JOB).priority == 7
+
+
+def test_differences_leave_out_what_no_user_sets() -> None:
+    """Version, who and when are no difference; a changed bound is."""
+    before = JobSettings(job=JOB)
+    assert differences(before, change(before)) == {}
+    assert differences(before, change(before, parallelism_max=8)) == {"parallelism_max": (10, 8)}
+
+
+def test_resume_goes_back_before_pause_and_pin() -> None:
+    """Resuming brings the mode before the pause and the policy before the pin."""
+    history = [recorded(version=1, mode="advise", policy="static"), recorded(version=2, mode="observe", policy="hold")]
+    assert resumed(history, JOB) == {"mode": "advise", "policy": "static"}
+    assert resumed([], JOB) == {"mode": None, "policy": None}
+
+
+def test_resume_passes_by_what_was_never_in_force() -> None:
+    """A record that a higher version had passed allowed the job nothing, and must not now."""
+    late = recorded(version=2, mode="act", policy="static")
+    history = [recorded(version=3, mode="advise"), late, recorded(version=4, mode="observe", policy="hold")]
+    assert resumed(history, JOB) == {"mode": "advise", "policy": None}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--min", "0"],
+        ["--step", "1"],
+        ["--step-up", "0.5"],
+        ["--step-down", "many"],
+        ["--rescales-a-day", "-1"],
+        ["--on-drift", "fight"],
+        ["--mode", "maybe"],
+    ],
+)
+def test_a_value_out_of_range_is_refused_by_its_option(arguments: list[str]) -> None:
+    """What no settings record can hold is refused before Kafka is asked."""
+    result = CliRunner().invoke(command, ["set", JOB, *arguments])
+    assert result.exit_code == 2
+    assert arguments[0] in result.output
+
+
+def test_nothing_to_change_is_said() -> None:
+    """`job set` without any option names the options."""
+    result = CliRunner().invoke(command, ["set", JOB])
+    assert isinstance(result.exception, SettingsError)
+    assert "--mode" in str(result.exception)
+
+
+@pytest.mark.parametrize("wanted", [{"mode": "observe"}, {"policy": "hold"}, {"priority": 3}])
+def test_a_job_that_has_outgrown_its_bounds_can_still_be_paused(wanted: dict[str, object]) -> None:
+    """Bounds that fitted the job of yesterday, and that nobody names now, must not forbid to stop the job of today."""
+    before = JobSettings(job=JOB, version=4, parallelism_min=7, total_limit=8)
+    assert differences(before, change(before, **wanted)).keys() == wanted.keys()
+    with pytest.raises(SettingsError, match=r"^--total"):
+        change(before, **wanted, total_limit=9)
+
+
+def test_limits_of_tasks_are_joined_to_those_there_are() -> None:
+    """By name or by label; a task that is freed has none any more, and others keep theirs."""
+    first = given(tasks=("map=2..8", "Reduce by key=pinned"))
+    assert first.tasks == {"map": TaskLimits(parallelism_min=2, parallelism_max=8), "Reduce by key": TaskLimits(pinned=True)}
+    second = given(first, tasks=("map=free",))
+    assert second.tasks == {"Reduce by key": TaskLimits(pinned=True)}
+    assert given(second, tasks=("Reduce by key=free",)).tasks == {}
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"tasks": ("mapp=2..8",)}, "--task: job sim/clicks has no task 'mapp'; known: map"),
+        ({"tasks": ("map=9..8",)}, "--task: map=9.. is more than the 8 that task map may have"),
+        ({"tasks": ("map=11..",)}, "--task: map=11.. is more than --max 10; give the task a maximum too, like map=11..11"),
+        ({"tasks": ("reduce=7..9",)}, "--task: Reduce by key=7.. is more than task Reduce by key can have"),
+        ({"tasks": ("map=9..9", "reduce=2..2"), "total_limit": 10}, "--total: 10 is less than 2 scalable tasks with --task and"),
+        ({"parallelism_min": 5, "tasks": ("map=..4",)}, "--min: 5 is more than the 4 that task map may have"),
+        ({"excluded": ("none", "sat")}, "--exclude: none means no excluded period at all"),
+    ],
+)
+def test_contradictory_limits_of_tasks_name_the_option(options: dict[str, object], named: str) -> None:
+    """The message begins with the option and says what to give."""
+    with pytest.raises(SettingsError, match=f"^{named}"):
+        given(**options)
+
+
+def test_a_pinned_task_keeps_its_size_whatever_its_bounds() -> None:
+    """It counts as it runs: a minimum of more than it can have is no contradiction."""
+    assert given(tasks=("reduce=pinned",), parallelism_min=7, total_limit=200).parallelism_min == 7
+
+
+def test_one_step_is_both_steps() -> None:
+    """--step is short for the two; one of them may say otherwise, and default is the engine's."""
+    assert (given(step=3.0).step_up_max, given(step=3.0).step_down_max) == (3.0, 3.0)
+    assert (given(step=3.0, step_up_max=5.0).step_up_max, given(step=3.0, step_up_max="default").step_up_max) == (5.0, None)
+
+
+def test_a_step_of_an_older_record_stays_until_one_of_the_two_is_named() -> None:
+    """Changing one direction does not change the other."""
+    old = JobSettings(job=JOB, version=3, step_ratio_max=1.5)
+    assert given(old, priority=1).step_ratio_max == 1.5
+    after = given(old, step_up_max=4.0)
+    assert (after.step_ratio_max, after.step_up_max, after.step_down_max) == (None, 4.0, 1.5)
+
+
+def test_default_and_none_take_limits_away() -> None:
+    """The words of the command line become what a record without the limit has."""
+    limited = given(rescales_a_day_max=4, excluded=("sat,sun",), block_ineffective="block", cpu_limit=8.0)
+    assert limited.excluded == (ExcludedPeriod(days=("sat", "sun")),)
+    assert (limited.rescales_a_day_max, limited.block_ineffective) == (4, True)
+    options = {"rescales_a_day_max": "default", "excluded": ("none",), "block_ineffective": "default", "cpu_limit": "default"}
+    freed = given(limited, **options)
+    assert {name for name in OPTIONS if getattr(freed, name) != getattr(JobSettings(job=JOB), name)} == set()
+
+
+def test_every_field_that_a_user_sets_has_an_option() -> None:
+    """A limit without an option could be set by nobody."""
+    kept = {"job", "version", "set_by", "set_at_ms"}
+    assert set(OPTIONS) | set(REQUESTS) == set(JobSettings.__struct_fields__) - kept
+    assert set(REQUESTS.values()) <= set(command.commands)
+    offered = {option for parameter in command.commands["set"].params for option in parameter.opts}
+    assert set(OPTIONS.values()) <= offered

@@ -1,0 +1,200 @@
+"""Which release holds when, what a rollback brings back, and the policy folder, without Kafka."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from contracts.errors import SettingsError
+from contracts.job_settings import JobSettings
+from contracts.messages import PolicyRelease
+from contracts.releases import release_in_force, release_timeline
+from contracts.windows import encode_window
+from policies.registry import SHIPPED, Unavailable
+from policies.released_policy import card_hash, released_policy
+from policies.scores import JobScores, PolicyScore, Scores, write_scores
+from services.agent.answerer import Answerer
+from services.tools.policy_releases.folder import policies_in, verified
+from services.tools.policy_releases.rollback import rolled_back
+from services.tools.policy_releases.scores import ScoreSummary, summary_of
+from services.tools.policy_releases.start import start_ms
+from tests.support.builders import JOB, window_at
+
+MINUTE_MS = 60_000
+
+
+def release(policy: str, minute: int, *, sha256: str = "", cluster: str = "sim") -> PolicyRelease:
+    """Return a release that holds from a minute on."""
+    return PolicyRelease(cluster=cluster, policy=policy, sha256=sha256, valid_from_ms=minute * MINUTE_MS, set_by="ann")
+
+
+def test_a_release_holds_from_its_minute_on() -> None:
+    """Before its minute nothing holds; at it and after it the release does; other clusters are not touched."""
+    releases = release_timeline([release("hold", 10), release("static", 20), release("static", 5, cluster="other")], "sim")
+    names = [held.policy if (held := release_in_force(releases, minute * MINUTE_MS)) else None for minute in (9, 10, 19, 20)]
+    assert names == [None, "hold", "hold", "static"]
+
+
+def test_of_two_releases_for_one_minute_the_later_record_holds() -> None:
+    """A release that is to come can be taken back by another one for the same minute."""
+    releases = release_timeline([release("hold", 10), release("static", 10)], "sim")
+    assert [held.policy for held in releases] == ["static"]
+
+
+def test_rollback_brings_the_policy_before_the_newest() -> None:
+    """The newest release is undone from the next minute on, also when it was released twice."""
+    releases = release_timeline([release("hold", 1), release("static", 2), release("static", 3)], "sim")
+    back = rolled_back(releases, next_minute_ms=9 * MINUTE_MS, by="bob")
+    assert (back.policy, back.valid_from_ms, back.set_by) == ("hold", 9 * MINUTE_MS, "bob")
+
+
+def test_a_rollback_of_a_release_to_come_takes_its_place() -> None:
+    """A release that has not begun never takes effect."""
+    before = [release("hold", 1), release("static", 50)]
+    back = rolled_back(release_timeline(before, "sim"), next_minute_ms=9 * MINUTE_MS, by="bob")
+    after = release_timeline([*before, back], "sim")
+    assert {held.policy for minute in range(1, 99) if (held := release_in_force(after, minute * MINUTE_MS))} == {"hold"}
+
+
+@pytest.mark.parametrize("releases", [[], [release("hold", 1)]])
+def test_without_an_earlier_release_there_is_no_rollback(releases: list[PolicyRelease]) -> None:
+    """Nothing released, or one policy only: the message says so."""
+    with pytest.raises(SettingsError, match=r"^policy: "):
+        rolled_back(release_timeline(releases, "sim"), next_minute_ms=0, by="bob")
+
+
+@pytest.mark.parametrize(("text", "expected"), [("now", 180_000), ("240000", 240_000), ("1970-01-01T00:05", 300_000)])
+def test_a_start_is_a_whole_minute_to_come(text: str, expected: int) -> None:
+    """Milliseconds, ISO time and now give an event minute after the pipeline's clock."""
+    assert start_ms(text, 120_000) == expected
+
+
+@pytest.mark.parametrize("text", ["120000", "240001", "soon", "1970-01-01", "9" * 40])
+def test_a_start_that_is_past_or_no_minute_is_refused(text: str) -> None:
+    """Past, broken and impossible starts name the option."""
+    with pytest.raises(SettingsError, match=r"^--from: "):
+        start_ms(text, 120_000)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return a policy folder with the shipped package under its name."""
+    shutil.copytree(SHIPPED / "sure", tmp_path / "sure")
+    return tmp_path
+
+
+def test_a_damaged_package_fails_its_check(folder: Path) -> None:
+    """One changed byte in a graph is found, and the message names the file."""
+    graph = folder / "sure" / "policy.onnx"
+    graph.write_bytes(graph.read_bytes()[:-1] + b"\0")
+    with pytest.raises(SettingsError, match=r"policy sure: sure/policy.onnx is damaged"):
+        verified("sure", str(folder))
+
+
+def test_a_package_under_a_foreign_name_fails_its_check(folder: Path) -> None:
+    """A folder that is called otherwise than its card is refused, unless it is called by its hash."""
+    sha256 = card_hash(folder / "sure")
+    (folder / "sure").rename(folder / "better")
+    with pytest.raises(SettingsError, match="its card names it 'sure'"):
+        verified("better", str(folder))
+    (folder / "better").rename(folder / sha256)
+    assert verified(sha256, str(folder)).name == "sure"
+
+
+def test_a_released_package_is_found_by_its_hash(folder: Path) -> None:
+    """When the name holds another version by now, the folder called by the hash is used."""
+    sha256 = card_hash(folder / "sure")
+    shutil.copytree(folder / "sure", folder / sha256)
+    card = folder / "sure" / "card.json"
+    card.write_bytes(card.read_bytes() + b"\n")
+    assert released_policy("sure", sha256, str(folder)).sha256 == sha256
+
+
+def test_another_hash_than_the_released_one_is_not_used(folder: Path) -> None:
+    """The folder holds the name, but not the package that was released: it is not taken for it."""
+    policy = released_policy("sure", "f" * 64, str(folder))
+    assert isinstance(policy, Unavailable)
+    assert "ffffffffffff is not in the policy folder" in policy.reason
+
+
+def released_answerer(released: PolicyRelease, settings: JobSettings | None = None) -> Answerer:
+    """Return an agent's answerer that knows one release."""
+    releases = release_timeline([released], "sim")
+    return Answerer(
+        lambda job: settings or JobSettings(job=job),
+        policy="target-utilisation",
+        folder="",
+        seed=7,
+        released=lambda _, at_ms: release_in_force(releases, at_ms),
+    )
+
+
+@pytest.mark.parametrize(("minute", "policy"), [(590, "target-utilisation"), (600, "hold"), (610, "hold")])
+def test_the_end_of_the_span_picks_the_release(minute: int, policy: str) -> None:
+    """Spans that end before the release's minute have the policy before it; at it and after it the released one."""
+    decision = released_answerer(release("hold", 600)).answer(encode_window(window_at(minute)))
+    assert decision is not None
+    assert decision.policy.name == policy
+
+
+def test_the_policy_of_a_job_wins_over_the_release() -> None:
+    """A job whose settings name a policy does not follow releases."""
+    answerer = released_answerer(release("hold", 0), JobSettings(job=JOB, policy="static", version=1))
+    decision = answerer.answer(encode_window(window_at(600)))
+    assert decision is not None
+    assert decision.policy.name == "static"
+
+
+def test_the_scores_of_a_package_kept_under_its_hash_are_its_own(folder: Path) -> None:
+    """Beside a newer one of the same name, which was judged on one job."""
+    shutil.copytree(folder / "sure", folder / card_hash(folder / "sure"))
+    (folder / "sure" / "card.json").write_text("{}")
+    write_scores(judged({"j": {"sure": 0.5}}), folder / "sure")
+    kept = next(row for row in policies_in(str(folder)) if row.sha256)
+    assert kept.policy == "sure"
+    assert kept.scores.jobs > 1
+
+
+def test_judging_leaves_a_packages_hash_alone(folder: Path) -> None:
+    """Scores lie beside the card: a package that was judged after its release is still the released one."""
+    sha256 = card_hash(folder / "sure")
+    write_scores(judged({"j": {"sure": 0.5}}), folder / "sure")
+    assert card_hash(folder / "sure") == sha256
+    assert released_policy("sure", sha256, str(folder)).sha256 == sha256
+    (row,) = (row for row in policies_in(str(folder)) if row.sha256)
+    assert row.scores == ScoreSummary(1, 0.5)
+
+
+def judged(rewards: dict[str, dict[str, float]]) -> Scores:
+    """Return the scores of a package named sure from rewards by job and policy."""
+    jobs = {
+        job: JobScores(tasks=3, policies={name: PolicyScore(reward=reward) for name, reward in found.items()})
+        for job, found in rewards.items()
+    }
+    return Scores(policy="sure", terms={}, jobs=jobs)
+
+
+def test_a_released_hash_that_is_not_there_falls_back_and_says_so() -> None:
+    """The rule answers and the decision names what was asked and why."""
+    decision = released_answerer(release("sure", 0, sha256="f" * 64)).answer(encode_window(window_at(600)))
+    assert decision is not None
+    assert (decision.policy.name, decision.policy.asked) == ("target-utilisation", "sure")
+    assert "ffffffffffff" in (decision.policy.fallback_reason or "")
+
+
+def test_scores_of_a_package_are_means_over_its_jobs() -> None:
+    """The package's own reward beside those of the policies that every job was run with."""
+    jobs = {"a": {"sure": 0.2, "static": 0.1, "oracle": 0.3}, "b": {"sure": 0.4, "static": 0.2, "hpa": 0.3}}
+    assert summary_of(judged(jobs)) == ScoreSummary(2, pytest.approx(0.3), (("static", pytest.approx(0.15)),))
+
+
+def test_a_package_that_was_judged_on_no_job_has_no_summary() -> None:
+    """Other policies' rewards are not taken for its own."""
+    assert summary_of(judged({})) is None
+    assert summary_of(judged({"a": {"static": 0.1}})) is None
+
+
+def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
+    """A slip of the pen in a release names what there is."""
+    with pytest.raises(SettingsError, match=r"policy shure: there is no such policy in .*known: .*sure"):
+        verified("shure", "")

@@ -1,0 +1,144 @@
+"""From names to a report."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from policies.answer import Answer, RawAnswer
+from policies.question import Question
+from simulation.evaluation.closed_loop import follow
+from simulation.evaluation.judge import Asked, EvaluationError, judge, known_names, setting_of, usable
+from simulation.evaluation.report import GapMinutes, report_of
+from simulation.load.workload import Workload
+from tests.unit.simulation.cases import chain
+from tests.unit.simulation.evaluation.cases import DAY, quiet, setting, wave
+
+FIGURES = {"reward_mean", "latency_mean", "utilisation", "task_minutes", "rescales_per_day", "decisions"}
+NAMES = ("ds2", "static", "hold", "oracle")
+
+
+def report(names: tuple[str, ...] = NAMES, seed: int = 0) -> dict[str, Any]:
+    """Return a report on a day."""
+    here = setting(wave(1), seed=seed)
+    plain: dict[str, Any] = msgspec.to_builtins(
+        report_of(here, [judge(name, here, quiet) for name in names], dict.fromkeys(names, 1.0))
+    )
+    return plain
+
+
+@pytest.fixture(scope="module")
+def told() -> dict[str, Any]:
+    """Return the report of four policies."""
+    return report()
+
+
+def test_the_report_keeps_its_contract(told: dict[str, Any]) -> None:
+    """All keys, for policies and for each run, and plain JSON values throughout."""
+    assert json.loads(json.dumps(told, allow_nan=False)) == told
+    assert {"policies", "runs", "job", "workload", "mode", "lambda", "load_factor", "gaps"} <= set(told)
+    assert list(told["policies"]) == list(NAMES)
+    for figures in told["policies"].values():
+        assert FIGURES | {"reward_ci95", "wall_s"} <= set(figures)
+        low, high = figures["reward_ci95"]
+        assert low <= figures["reward_mean"] <= high
+        blend = -0.5 * figures["latency_mean"] + 0.5 * figures["utilisation"]
+        assert figures["reward_mean"] == pytest.approx(blend, abs=2e-6)
+    assert [run["seed"] for run in told["runs"]] == [0, 1]
+    for run in told["runs"]:
+        assert run["offset"] >= DAY // 3
+        assert set(run["policies"]["ds2"]) >= FIGURES
+
+
+def test_the_same_seed_gives_the_same_bytes(told: dict[str, Any]) -> None:
+    """And another seed other offsets."""
+    assert json.dumps(told) == json.dumps(report())
+    offsets = [[run["offset"] for run in report(("hold",), seed)["runs"]] for seed in (0, 3)]
+    assert offsets[0] == [run["offset"] for run in told["runs"]] != offsets[1]
+
+
+def test_clairvoyants_are_marked_and_never_the_best_rule(told: dict[str, Any]) -> None:
+    """The oracle has the best reward, the best rule is DS2, and shares lie between static and oracle."""
+    assert told["policies"]["oracle"]["clairvoyant"]
+    assert told["comparison"]["best_rule"] == "ds2"
+    assert set(told["comparison"]["static_to_oracle"]["shares"]) == {"ds2", "hold"}
+
+
+def test_gaps_are_named_and_do_not_count() -> None:
+    """Twenty minutes without requests in the judged part are in the report and in no sum."""
+    requests = wave(1.5).requests.copy()
+    requests[1200:1220] = 0
+    here = setting(Workload("holed", requests, 0), runs=1)
+    hold = judge("hold", here, quiet)
+    told = report_of(here, [hold], {"hold": 0.0})
+    assert told.gaps == [GapMinutes(1200, 1219)]
+    assert hold.outcome.hours.weight.sum() == pytest.approx(here.runs.hours - 20 / 60)
+    assert told.policies["hold"].task_minutes == 15 * (here.runs.hours * 60 - 20)
+
+
+class Shrinking:
+    """Wants the least of everything."""
+
+    sha256 = ""
+    span_minutes = 10
+    floor_applies = True
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def answer(self, question: Question) -> Answer:
+        """Return one subtask for every task."""
+        return RawAnswer(np.ones_like(question.current), "Less.")
+
+
+def test_the_load_floor_binds_sure_alone() -> None:
+    """The same wish: under the name of the learned policy it stays above the measured load, under a rule's it does not."""
+    trial = replace(setting(wave(1.5), runs=1).trial, hours=4)
+    floored, free = (follow(Shrinking(name), trial, quiet).hours for name in ("sure", "ds2"))
+    assert free.task_minutes[0, -1] == 3 * 60
+    assert floored.task_minutes[0, -1] > free.task_minutes[0, -1]
+
+
+def test_minute_zero_need_not_be_midnight() -> None:
+    """Shifting the event time of a file by five hours changes no decision of a rule: phases come from the window's own hours."""
+    plain = setting(wave(1), runs=1)
+    shifted = replace(plain, workload=Workload("wave", wave(1).requests, 5 * 3_600_000))
+    first, second = (judge("forecast", replace(each, asked=Asked(tuned=False)), quiet).outcome.hours for each in (plain, shifted))
+    assert first.rewards.tolist() == second.rewards.tolist()
+
+
+def test_compat_decides_once_an_hour() -> None:
+    """There every decision restarts the job, so all policies keep to the paper's hour."""
+    here = setting(wave(1.5), mode="compat", runs=1)
+    assert judge("ds2", here, quiet).outcome.decisions == here.runs.hours
+
+
+def test_the_job_is_sized_on_the_calibration_part_alone() -> None:
+    """A flood after it does not change the load factor; literal load takes the durations at their word."""
+    flooded = wave().requests.copy()
+    flooded[DAY:] *= 10
+    here, there = setting(), setting(Workload("wave", flooded, 0))
+    assert here.job.scale_factor == there.job.scale_factor
+    literal = setting_of(chain(2000.0, 1000.0), wave(), Asked(load="literal"))
+    assert literal.job.service_minutes.tolist() == pytest.approx([0.0, 0.002, 0.001, 0.0])
+
+
+@pytest.mark.parametrize("name", ["nonsense", "sure-papper", "../sure", ""])
+def test_an_unknown_policy_is_one_clear_line(name: str) -> None:
+    """It names the policy and what there is."""
+    with pytest.raises(EvaluationError, match="--policy") as caught:
+        usable(name, "")
+    assert "\n" not in str(caught.value)
+    assert "ds2-gate" in str(caught.value)
+
+
+def test_every_promised_name_is_known() -> None:
+    """All but ``sure-paper``, which is a package."""
+    rules = ["target-utilisation", "ds2", "ds2-gate", "forecast", "flink", "hpa", "lag", "drs", "threshold"]
+    promised = [*rules, "static", "hold", "random", "sure", "oracle"]
+    assert set(promised) <= set(known_names())
+    for name in promised:
+        usable(name, "")

@@ -1,0 +1,151 @@
+"""The worlds: what strays, by how much, the same for the array cores and the simulated engine, and what is refused."""
+
+import numpy as np
+import pytest
+
+from contracts.windows import FIGURE
+from simulation.errors import RunError
+from simulation.evaluation.judge import Asked, EvaluationError, setting_of
+from simulation.load.graphs import load_graph
+from simulation.load.jobs import SizedJob, load_job
+from simulation.load.workload import load_workload
+from simulation.loops.rows import LoopRows
+from simulation.loops.terms import Terms
+from simulation.model.course import COURSE_MINUTES, course_of
+from simulation.model.worlds import CALM, World, cluster_world, world_named
+
+WORKLOAD = load_workload("clarknet")
+JOB = load_job("j_2521346", WORKLOAD, 5.0)
+
+
+def rows_in(world: World, *, job: SizedJob = JOB, on_the_road: bool = False, first: tuple[int, ...] = (600, 3_000)) -> LoopRows:
+    """Return rows at the job's start parallelism."""
+    terms = Terms(world=world, restart_ms=world.restart_ms, span_minutes=20, as_on_the_road=on_the_road)
+    return LoopRows(job, WORKLOAD, np.array(first), np.tile(job.start_parallelism, (len(first), 1)), terms)
+
+
+def plans(seed: int, spans: int, rows: int = 2) -> list[np.ndarray]:
+    """Return random sizes that fit the job."""
+    generator = np.random.default_rng(seed)
+    return [JOB.within_limits(generator.integers(2, 11, (rows, JOB.size))) for _ in range(spans)]
+
+
+@pytest.mark.parametrize("name", ["drift", "slow", "skew", "skew+drift", "starved", "restart+drift"])
+def test_array_cores_and_the_engine_play_one_world(name: str) -> None:
+    """Queues, busy time and the busiest subtask agree minute by minute; a restart's state is the engine's own."""
+    world = world_named(name, seed=5)
+    fast, road = rows_in(world), rows_in(world, on_the_road=True)
+    if world.state_spread:
+        fast, road = (rows_in(world_named("drift", seed=5, restart_s=180), on_the_road=each) for each in (False, True))
+    for plan in plans(4, 5):
+        fast.step(plan), road.step(plan)
+        here, there = fast.observe().figures, road.observe().figures
+        for figure in ("queued_records_last", "records_in", "busy_ms", "busy_ms_max", "parallelism", "restarts"):
+            mine, theirs = here[..., FIGURE[figure]], there[..., FIGURE[figure]]
+            np.testing.assert_allclose(mine, theirs, atol=2.5, rtol=1e-4, err_msg=figure)
+
+
+@pytest.mark.parametrize("name", ["drift", "starved"])
+def test_a_rescale_during_a_restart_does_not_end_it_early(name: str) -> None:
+    """A restart of 25 minutes outlasts the span: until the next one begins the job stands still, as on the engine."""
+    world = world_named(name, seed=5, restart_s=1_500)
+    fast, road = rows_in(world), rows_in(world, on_the_road=True)
+    for plan in plans(4, 3):
+        fast.step(plan), road.step(plan)
+        mine, theirs = (rows.observe().figures[..., FIGURE["busy_ms"]] for rows in (fast, road))
+        np.testing.assert_allclose(mine, theirs, atol=2.5, rtol=1e-4)
+
+
+def test_a_course_is_the_same_however_time_is_cut_and_whoever_runs_beside() -> None:
+    """Two spans of ten minutes end as one of twenty, and a row alone as beside another."""
+    world = world_named("skew+drift+slow+restart", seed=2)
+    plan = plans(1, 1)[0]
+    together, alone = rows_in(world), rows_in(world, first=(3_000,))
+    one, other = together.step(plan), alone.step(plan[1:])
+    assert one.latency[1:].tobytes() == other.latency.tobytes()
+    assert together.observe().figures[1].tobytes() == alone.observe().figures[0].tobytes()
+
+
+def test_drift_has_the_spread_and_the_memory_that_it_states() -> None:
+    """Standard deviation .25 in the log; after three hours a third of a deviation is left."""
+    course = course_of(JOB, world_named("drift", seed=9))
+    assert course is not None
+    assert course.slowness is not None
+    logs = np.log(course.slowness[:, 1:-1])
+    assert len(logs) == COURSE_MINUTES
+    assert logs.std() == pytest.approx(0.25, rel=0.1)
+    assert (logs[180:] * logs[:-180]).mean() / logs.var() == pytest.approx(np.exp(-1.0), abs=0.1)
+    assert (course.slowness[:, [0, -1]] == 1.0).all()  # source and sink do no work
+
+
+def test_tasks_of_a_host_are_slow_together() -> None:
+    """Some tasks share every slow minute, about forty minutes twice a day."""
+    course = course_of(JOB, world_named("slow", seed=1))
+    assert course is not None
+    assert course.slowness is not None
+    is_slow = course.slowness[:, 1:-1] > 1.0
+    assert is_slow.mean() == pytest.approx(80 / 1_440, rel=0.3)
+    alike = (is_slow[:, :, None] == is_slow[:, None]).all(axis=0)
+    assert alike.sum() > len(alike)
+    assert not alike.all()
+
+
+def test_a_hot_key_limits_the_wider_task_more_and_a_rescale_draws_it_anew() -> None:
+    """One subtask has no busiest; five have less skew than ten; another rescale is another draw within a quarter."""
+    course = course_of(JOB, world_named("skew", seed=1))
+    assert course is not None
+    one, five, ten = (course.busiest(np.full((JOB.size, 1), each), np.zeros(1, dtype=np.int64)) for each in (1, 5, 10))
+    again = course.busiest(np.full((JOB.size, 1), 10), np.ones(1, dtype=np.int64))
+    assert (one == 1.0).all()
+    assert (ten[1:-1] > five[1:-1]).all()
+    assert (ten != again).any()
+    assert (np.abs(again - ten) <= 0.5 * course.hot_share[:, None] * 9 + 1e-12).all()
+    assert ten.max() < 1.0 + 0.05 * 1.25 * 9
+
+
+def test_work_done_twice_takes_time_and_earns_nothing() -> None:
+    """A restart that redoes work leaves more behind, and its busy time does not count as use."""
+    world, plan = world_named("restart", seed=1, restart_s=60), plans(2, 1)[0]
+    redoing, calm = rows_in(world), rows_in(CALM)
+    mine, theirs = redoing.step(plan), calm.step(plan)
+    assert (mine.backlog_minutes > theirs.backlog_minutes).all()
+    assert (mine.utilisation <= theirs.utilisation + 1e-9).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "message"),
+    [
+        ("storm", {}, "--world: 'storm' is not a world; known: calm, pressure, drift, slow, skew, restart, starved, slo"),
+        ("drift+storm", {}, "'storm' is not a world"),
+        ("calm+drift", {}, "calm cannot be joined"),
+        ("slo+drift", {}, "slo runs batches"),
+        ("drift", {"seed": -1}, "--world-seed: -1"),
+        ("restart", {"restart_s": -3.0}, "--restart-s: -3"),
+        ("restart", {"restart_s": float("nan")}, "--restart-s: nan"),
+    ],
+)
+def test_what_is_no_world_is_refused_in_one_line(name: str, given: dict[str, float], message: str) -> None:
+    """The line names the option and what there is."""
+    with pytest.raises(RunError, match=message) as raised:
+        world_named(name, **given)  # type: ignore[arg-type]
+    assert "\n" not in str(raised.value)
+
+
+def test_negative_scatter_is_refused() -> None:
+    """Also where a world is built by hand."""
+    with pytest.raises(RunError, match="drift must be 0 or more, not"):
+        World("odd", has_pressure=False, restart_ms=0, why="", drift=-0.1)
+
+
+def test_an_evaluation_takes_mode_seed_and_restart_from_its_world() -> None:
+    """slo is a mode; what strays needs records that flow; an engine runs no batches."""
+    graph = load_graph("j_2521346")
+    assert setting_of(graph, WORKLOAD, Asked(world="slo")).terms.mode == "slo"
+    terms = setting_of(graph, WORKLOAD, Asked(world="restart+drift", world_seed=4, restart_s=300)).terms
+    assert (terms.restart_ms, terms.world.seed, terms.world.drift) == (300_000, 4, 0.25)
+    with pytest.raises(EvaluationError, match="mode clean only"):
+        setting_of(graph, WORKLOAD, Asked(world="drift", mode="slo"))
+    with pytest.raises(EvaluationError, match="at most 540 s"):
+        setting_of(graph, WORKLOAD, Asked(world="slo", restart_s=900))
+    with pytest.raises(RunError, match="judge it with surescale evaluate"):
+        cluster_world("slo", 0)

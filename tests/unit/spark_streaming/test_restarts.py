@@ -1,0 +1,55 @@
+"""What the end of a query means: some causes are waited out, every other one ends the process."""
+
+import logging
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from contracts.errors import SurescaleError
+from spark_streaming.restarts import FRUITLESS_MAX, Restarts
+from spark_streaming.state import StateRefused
+
+FETCH = "Job aborted: ... java.util.concurrent.TimeoutException: Cannot fetch record for offset 7 in 120000 ms"
+AWAY = KafkaException(KafkaError(KafkaError._TRANSPORT, "the broker is away"))
+DENIED = KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "not authorised to write to snapshots"))
+
+
+def restarts(pauses_s: list[float] | None = None) -> Restarts:
+    """Return a counter that notes its pauses instead of waiting."""
+    return Restarts((pauses_s if pauses_s is not None else []).append, logging.getLogger("test"))
+
+
+@pytest.mark.parametrize("error", [AWAY, TimeoutError("the clock"), RuntimeError(FETCH)])
+def test_the_query_starts_again_after_the_broker_went_away(error: Exception) -> None:
+    """Whoever noticed: a client of the driver, or an executor that could not fetch a batch's records."""
+    counter = restarts()
+    counter.after(error, made_progress=False)
+    assert counter.count == 1
+
+
+def test_a_refusal_that_never_heals_ends_the_process_with_its_cause() -> None:
+    """A supervisor sees it, and alerts fire; before that the pauses grow, for what needs a minute or two to heal."""
+    pauses_s: list[float] = []
+    counter = restarts(pauses_s)
+    for _ in range(FRUITLESS_MAX):
+        counter.after(DENIED, made_progress=False)
+    assert 60 <= sum(pauses_s) <= 300
+    with pytest.raises(SurescaleError, match=r"10 times.*not authorised to write to snapshots"):
+        counter.after(DENIED, made_progress=False)
+
+
+def test_progress_between_restarts_resets_the_count() -> None:
+    """Trouble that passes never ends the process, however often it comes."""
+    counter = restarts()
+    for _ in range(3):
+        for _ in range(FRUITLESS_MAX - 1):
+            counter.after(DENIED, made_progress=False)
+        counter.after(DENIED, made_progress=True)
+    assert counter.count == 3 * FRUITLESS_MAX
+
+
+@pytest.mark.parametrize("error", [StateRefused("corrupt"), ValueError("a mistake of ours")])
+def test_every_other_error_ends_the_process(error: Exception) -> None:
+    """As itself, not in Spark's words."""
+    with pytest.raises(type(error)):
+        restarts().after(error, made_progress=True)
