@@ -8,9 +8,24 @@ give_up() { say "$*"; exit 1; }
 
 WAIT_S=60
 
+# Prints an engine of another folder that runs in this network namespace.
+another() {
+    local process
+    for process in /proc/[0-9]*; do
+        [ "$(cat "$process/comm" 2> /dev/null)" = dockerd ] || continue
+        [ "$process/ns/net" -ef /proc/self/ns/net ] || continue
+        [ "${process#/proc/}" != "$(cat "$folder/docker.pid" 2> /dev/null)" ] || continue
+        echo "${process#/proc/}"
+        return
+    done
+}
+
 start() {
     [ "$(id -u)" = 0 ] || give_up "an engine needs root"
     command -v dockerd > /dev/null || give_up "no dockerd: apt-get install docker.io containerd runc iptables"
+    local other
+    other=$(another)
+    [ -z "$other" ] || give_up "process $other is an engine already; two would give out the same addresses on one bridge"
     [ ! -e "$folder/docker.pid" ] || give_up "an engine runs in $folder already: engine.sh stop $folder"
     mkdir -p "$folder"
     # dockerd blocks forwarding between other networks of this machine; the old state comes back when it stops.

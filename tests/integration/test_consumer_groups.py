@@ -12,6 +12,7 @@ from monitor.settings import MonitorSettings
 from monitor.sources.base import SourceAway
 from monitor.sources.consumer_group.source import ConsumerGroupSource
 from runtime.kafka import consumer
+from services.local_stack.consumers.worker import REPEATED
 from tests.conftest import KafkaForTests
 from tests.support.live_groups import CLUSTER, JOB, PARTITIONS, LiveChain
 from tests.support.waiting import wait_until
@@ -28,11 +29,11 @@ def test_a_chain_of_groups_is_a_job_with_figures(kafka: KafkaForTests, tmp_path:
         job = source.follow(ID)
         chain.joined(parse=2, count=1)
         chain.send(40)
-        wait_until(lambda: len(chain.output()) == 40, what="40 records at the end")
+        wait_until(lambda: len(chain.output()) == 40, timeout_s=90, what="40 records at the end")
         first = wait_until(lambda: _lag_free(job.look()), what="their commits")
         assert first.samples == () or first.topology.attempt
         chain.send(400)
-        wait_until(lambda: chain.output().total() == 440, what="440 records at the end")
+        wait_until(lambda: chain.output().total() == 440, timeout_s=90, what="440 records at the end")
         before = {task: _sum(first, task, "records_in") for task in ("parse", "count")}
         look = wait_until(lambda: _lag_free(job.look()), what="their commits")
         parse, count = look.topology.tasks
@@ -71,17 +72,22 @@ def test_a_group_that_does_not_exist_is_named_with_the_fix(kafka: KafkaForTests,
 
 
 def test_scaling_loses_no_record_and_doubles_none(kafka: KafkaForTests, tmp_path: Path) -> None:
-    """Workers join and drain while records come; each record comes out exactly once, though at-least-once is the promise."""
+    """Workers join and drain while records come; each record comes out, and but once unless a worker says why.
+
+    At-least-once is the promise. A worker that the machine held up for so long that it lost its partitions has to break it.
+    """
     with LiveChain(kafka.bootstrap, kafka.topic_prefix(), tmp_path, wait_ms=1.0, parse=1) as chain:
         chain.joined(parse=1)
         for members in (3, 2, 4, 1):
             chain.send(500)
             chain.require(parse=members)
             chain.joined(parse=members)
-        wait_until(lambda: len(chain.output()) == 2000, timeout_s=60, what="all records")
+        wait_until(lambda: len(chain.output()) == 2000, timeout_s=90, what="all records")
         chain.tender.workforce.stop(JOB)
         chain.joined(parse=0)
-        assert chain.output() == dict.fromkeys(range(2000), 1)
+        assert set(chain.output()) == set(range(2000))
+        if not any(REPEATED in log.read_text() for log in (tmp_path / "workers").rglob("*.log")):
+            assert set(chain.output().values()) == {1}
 
 
 def test_without_a_file_each_group_is_a_job_that_is_only_watched(kafka: KafkaForTests) -> None:

@@ -19,6 +19,7 @@ from prometheus_client import CollectorRegistry, Counter, start_http_server
 BATCH_RECORDS = 50
 COMMIT_S = 0.5
 FLUSH_S = 30.0
+REPEATED = "the last records are repeated by another member:"
 _NO_LONGER_OURS = frozenset({KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID, KafkaError.FENCED_INSTANCE_ID})
 
 
@@ -106,6 +107,7 @@ class Worker:
                 return  # commit again after it
             if refused.args[0].code() not in _NO_LONGER_OURS:
                 raise
+            self._lose(self._consumer, offsets)
         self._done.clear()
 
     def _give_away(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
@@ -113,9 +115,10 @@ class Worker:
         self._lose(_consumer, partitions)
 
     def _lose(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        """Forget what may no longer be committed; the next reader works on it again."""
+        """Forget what may no longer be committed, and say so; the next reader works on it again."""
         for each in partitions:
-            self._done.pop((each.topic, each.partition), None)
+            if self._done.pop((each.topic, each.partition), None) is not None:
+                print(f"{REPEATED} {each.topic}/{each.partition}: the partition went before the commit", flush=True)
 
 
 def main() -> None:

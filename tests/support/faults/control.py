@@ -41,6 +41,13 @@ def check_control(
     _parallelism(topics, findings, decisions, outcomes, commands, ends)
 
 
+def open_commands(topics: Topics) -> set[str]:
+    """Return the commands whose end was not reported yet."""
+    events = documents([record.value for record in topics.records("reschedule-events")], "progress/1")
+    ended = {each["command_id"] for each in events if each["status"] in ("applied", "failed")}
+    return _commands(topics, Findings()).keys() - ended
+
+
 def _decisions(topics: Topics, findings: Findings, windows: Sequence[ReadWindow], span_minutes: int) -> dict[str, dict[str, Any]]:
     """Return the decisions by id, the first of each."""
     by_id: dict[str, dict[str, Any]] = {}

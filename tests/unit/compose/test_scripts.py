@@ -187,6 +187,20 @@ def test_an_engine_that_cannot_be_started_is_said_so(tmp_path: Path) -> None:
     assert "no dockerd" in one_line(error) or "an engine needs root" in one_line(error)
 
 
+def test_a_second_engine_is_not_started_beside_the_first(tmp_path: Path) -> None:
+    """Both would use the bridge docker0, and containers of one would have addresses of the other's."""
+    first = tmp_path / "dockerd"
+    shutil.copy(shutil.which("sleep") or "sleep", first)
+    process = subprocess.Popen([first, "600"])
+    try:
+        code, error = run("engine.sh", "start", str(tmp_path / "engine"), PATH=f"{tmp_path}:{os.environ['PATH']}")
+    finally:
+        process.kill()
+        process.wait()
+    assert code == 1
+    assert "is an engine already" in one_line(error) or "an engine needs root" in one_line(error)
+
+
 def test_without_an_engine_ci_goes_on_and_says_why(tmp_path: Path) -> None:
     """Here there is neither an engine nor a way to install one; the tests get the reason, and nothing fails."""
     empty = tmp_path / "bin"
