@@ -19,7 +19,7 @@ from services.state.write.projections import Record, project
 from tests.support.served_page import Served, View, recorded
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Page, Route
 
 pytestmark = pytest.mark.integration
 FIGURES = Path(__file__).parent.parent.parent / "docs" / "figures"
@@ -208,5 +208,35 @@ def test_a_token_is_asked_for_and_used(page: "Page", view: View, road: list[Reco
         page.get_by_role("button", name="Go on").click()
         page.get_by_text("2 jobs").wait_for()
         page.get_by_text("live", exact=True).wait_for()
+    finally:
+        served.stop()
+
+
+def test_a_refusal_from_before_the_token_does_not_ask_for_it_again(
+    page: "Page", view: View, road: list[Record], tmp_path: Path
+) -> None:
+    """The stream was asked for without a token, and its refusal comes late: the stream is asked for again with it."""
+    (tmp_path / "tokens").write_text("a-token-of-sixteen-or-more\n")
+    view.take(road)
+    served = Served(view, free_port(), str(tmp_path / "tokens"))
+    held: list[Route] = []
+
+    def hold_the_first(route: "Route") -> None:
+        if held:
+            route.continue_()
+        else:
+            held.append(route)
+
+    try:
+        page.expected_errors = 100  # type: ignore[attr-defined]  # the browser itself logs each 401
+        page.route("**/events", hold_the_first)
+        page.goto(served.url)
+        page.get_by_label("Token").fill("a-token-of-sixteen-or-more")
+        page.get_by_role("button", name="Go on").click()
+        page.get_by_text("2 jobs").wait_for()
+        held[0].fulfill(status=401, json={"error": "no token"})
+        page.get_by_text("live", exact=True).wait_for()
+        assert page.get_by_text("2 jobs").is_visible()
+        assert page.get_by_label("Token").count() == 0
     finally:
         served.stop()

@@ -47,19 +47,20 @@ class Positions:
     grown: dict[Partition, int] = field(default_factory=dict)
     lag_ms: int | None = None
     _committed: dict[Partition, int] = field(default_factory=dict)
-    _last_ends: dict[Partition, int] = field(default_factory=dict)
+    _counted_to: dict[Partition, int] = field(default_factory=dict)
     _ends: EndLog = field(default_factory=EndLog)
     _still: dict[Partition, _Standstill] = field(default_factory=dict)
     _is_hot_since: tuple[Partition, int] | None = None
 
     def look(self, seen: GroupSeen, ends: Mapping[Partition, int], now_ms: int) -> None:
         """Take a look at a group and the ends of the topics it reads into account."""
-        before, self._committed = self._committed, {each: at for each, at in seen.committed.items() if each in ends}
-        # A partition without a commit was empty, or what was in it may never be read: the group begins at its end then. An offset
-        # may go back: somebody has reset it, and nothing was got through.
-        begun = {**self._last_ends, **before}
-        self.grown = {each: max(0, at - begun[each]) for each, at in self._committed.items() if each in begun}
-        self._last_ends = dict(ends)
+        self._committed = {each: at for each, at in seen.committed.items() if each in ends}
+        # An offset may go back: somebody has reset it, and nothing was got through.
+        counted = self._counted_to
+        self.grown = {each: max(0, at - counted[each]) for each, at in self._committed.items() if each in counted}
+        # What is in a partition when it is first seen without a commit may never be read. All that comes after it will be.
+        begins = {each: counted.get(each, end) for each, end in ends.items()}
+        self._counted_to = {**begins, **self._committed}
         self.lag = {each: self._lag(each, end) for each, end in ends.items()}
         self._ends.add(now_ms, ends)
         self.lag_ms = self._age_ms(ends, now_ms)

@@ -19,8 +19,14 @@ from prometheus_client import CollectorRegistry, Counter, start_http_server
 BATCH_RECORDS = 50
 COMMIT_S = 0.5
 FLUSH_S = 30.0
+GIVE_AWAY_S = 3.0  # well within the session's timeout
+GIVE_AWAY_POLL_S = 0.05
 REPEATED = "the last records are repeated by another member:"
-_NO_LONGER_OURS = frozenset({KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID, KafkaError.FENCED_INSTANCE_ID})
+# A cooperative member keeps its partitions over a rebalance, so what it could not commit then it commits later. If they are lost
+# indeed, the client says so (`on_lost`).
+_LATER = frozenset(
+    {KafkaError.REBALANCE_IN_PROGRESS, KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID, KafkaError.FENCED_INSTANCE_ID}
+)
 
 
 class Worker:
@@ -92,26 +98,30 @@ class Worker:
     def _delivered(self, error: object, _record: object) -> None:
         self._problem = self._problem or error
 
-    def _commit(self) -> None:
-        """Commit what has come out. Nothing is committed if Kafka did not take an output: a later member reads it again."""
+    def _commit(self) -> bool:
+        """Commit what has come out; return False if the group deals out its partitions anew, to be called again.
+
+        Nothing is committed if Kafka did not take an output: a later member reads it again.
+        """
         self._committed_s = time.monotonic()
         if not self._done:
-            return
+            return True
         if self._producer.flush(FLUSH_S) or self._problem is not None:
             raise KafkaException(self._problem)
         offsets = [TopicPartition(topic, partition, at) for (topic, partition), at in self._done.items()]
         try:
             self._consumer.commit(offsets=offsets, asynchronous=False)
         except KafkaException as refused:
-            if refused.args[0].code() == KafkaError.REBALANCE_IN_PROGRESS:
-                return  # commit again after it
-            if refused.args[0].code() not in _NO_LONGER_OURS:
+            if refused.args[0].code() not in _LATER:
                 raise
-            self._lose(self._consumer, offsets)
+            return False
         self._done.clear()
+        return True
 
     def _give_away(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        self._commit()
+        until_s = time.monotonic() + GIVE_AWAY_S
+        while not self._commit() and time.monotonic() < until_s:
+            time.sleep(GIVE_AWAY_POLL_S)  # until the group's leader has dealt out the partitions
         self._lose(_consumer, partitions)
 
     def _lose(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:

@@ -49,6 +49,17 @@ def test_a_partition_that_was_empty_counts_from_its_first_record() -> None:
     assert followed(({}, {P: 0, Q: 30}), ({P: 10, Q: 35}, {P: 10, Q: 40})).grown == {P: 10, Q: 5}
 
 
+def test_records_that_came_before_the_first_commit_count_with_it() -> None:
+    """However many looks the first commit is behind them."""
+    looks = ({}, {P: 0}), ({}, {P: 80}), ({}, {P: 100})
+    assert followed(*looks, ({P: 100}, {P: 100})).grown == {P: 100}
+
+
+def test_an_offset_that_the_broker_leaves_out_once_loses_nothing() -> None:
+    """The growth is counted from the commit before."""
+    assert followed(({P: 10}, {P: 20}), ({}, {P: 30}), ({P: 30}, {P: 30})).grown == {P: 20}
+
+
 def test_an_offset_that_was_reset_counts_for_nothing() -> None:
     """Somebody has put the group back to read again."""
     assert followed(({P: 50}, {P: 50}), ({P: 10}, {P: 60})).grown == {P: 0}

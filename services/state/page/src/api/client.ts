@@ -19,21 +19,27 @@ export class ApiError extends Error {
   }
 }
 
-export function authorization(): Record<string, string> {
-  const token = sessionStorage.getItem(TOKEN);
-  return token ? { Authorization: `Bearer ${token}` } : {};
-}
-
 export function setToken(token: string): void {
   sessionStorage.setItem(TOKEN, token);
   tokenNeeded.value = false;
+}
+
+/** Send a request with the token. If it is refused although another token was typed meanwhile, it is sent again with that one. */
+export async function send(path: string, init: RequestInit & { headers: Record<string, string> }): Promise<Response> {
+  const token = sessionStorage.getItem(TOKEN);
+  const own: Record<string, string> = token ? { Authorization: `Bearer ${token}` } : {};
+  const answer = await fetch(path, { ...init, headers: { ...init.headers, ...own } });
+  if (answer.status !== 401) return answer;
+  if (sessionStorage.getItem(TOKEN) !== token) return send(path, init);
+  tokenNeeded.value = true;
+  return answer;
 }
 
 /** Return a document; throws ApiError with the service's own words, or with status 0 when it does not answer. */
 export async function get<T>(path: string, signal?: AbortSignal): Promise<T> {
   let answer: Response;
   try {
-    answer = await fetch(path, { headers: { Accept: "application/json", ...authorization() }, signal: signal ?? null });
+    answer = await send(path, { headers: { Accept: "application/json" }, signal: signal ?? null });
   } catch (error) {
     if (error instanceof DOMException && error.name === "AbortError") throw error;
     throw new ApiError("The state service does not answer. It is asked again by itself.", 0);
@@ -41,7 +47,6 @@ export async function get<T>(path: string, signal?: AbortSignal): Promise<T> {
   const date = Date.parse(answer.headers.get("Date") ?? "");
   if (!Number.isNaN(date)) clockAhead.value = date - Date.now();
   if (answer.ok) return (await answer.json()) as T;
-  if (answer.status === 401) tokenNeeded.value = true;
   const told = (await answer.json().catch(() => ({}))) as { error?: string; near?: string[] };
   throw new ApiError(told.error ?? `${answer.status} ${answer.statusText}`, answer.status, told.near ?? []);
 }

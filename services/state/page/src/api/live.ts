@@ -2,7 +2,7 @@
 // EventSource cannot send a token, so the stream is read with fetch.
 import { signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
-import { ApiError, authorization, get, tokenNeeded } from "./client";
+import { ApiError, get, send, tokenNeeded } from "./client";
 
 export type Connection = "connecting" | "live" | "lost" | "problem";
 
@@ -48,9 +48,8 @@ async function read(connected: () => void): Promise<void> {
   const stop = new AbortController();
   let watch = setTimeout(() => stop.abort(), SILENT_MS);
   try {
-    const headers = { Accept: "text/event-stream", ...(lastId ? { "Last-Event-ID": lastId } : {}), ...authorization() };
-    const answer = await fetch("events", { headers, signal: stop.signal, cache: "no-store" });
-    if (answer.status === 401) tokenNeeded.value = true;
+    const headers = { Accept: "text/event-stream", ...(lastId ? { "Last-Event-ID": lastId } : {}) };
+    const answer = await send("events", { headers, signal: stop.signal, cache: "no-store" });
     if (!answer.ok || !answer.body) return;
     connected();
     connection.value = "live";
