@@ -26,7 +26,7 @@ _IN_QUERY = re.compile(rf"([?&;](?:\w*(?:{SECRET_NAMES}))=)[^&;#]*", re.IGNORECA
 ENGINES = ("simulated", "flink", "kafka")
 SOURCES = {"simulated": ("simulated",), "flink": ("flink",), "kafka": ("consumer-group",)}
 """Where the figures of each engine's jobs may come from; the first one, unless a setting names another."""
-ACTUATORS = {"simulated": ("simulated", "none"), "flink": ("flink", "none"), "kafka": ("none", "processes")}
+ACTUATORS = {"simulated": ("simulated", "none"), "flink": ("flink", "none"), "kafka": ("none", "processes", "kubernetes")}
 """What may carry out commands for each engine's jobs; the first one, unless a setting names another."""
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 SASL_MECHANISMS = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN")
@@ -81,8 +81,8 @@ class RoadSettings:
     source: str = ""
     """Where the figures of the jobs come from: simulated, flink or consumer-group; empty: as is usual for the engine."""
     actuator: str = ""
-    """What carries out commands: simulated, flink, processes, or none (jobs are only watched); empty: as is usual for the engine,
-    which for kafka is none."""
+    """What carries out commands: simulated, flink, processes, kubernetes, or none (jobs are only watched); empty: as is usual for
+    the engine, which for kafka is none."""
     groups_file: str = ""
     """Of the engine kafka: file (TOML or JSON) that says which consumer groups form a job, and how their workers are started;
     empty: each group is a job."""
@@ -90,6 +90,12 @@ class RoadSettings:
     """Of the actuator processes: folder in which it keeps what it asked for, and a file and a log for each worker."""
     workers_max: int = 16
     """Of the actuator processes: workers that this machine can hold, all groups together."""
+    kubernetes_url: str = ""
+    """Of the actuator kubernetes: address of the API server; empty, in a pod: of its own cluster, with the pod's own account."""
+    kubernetes_token_file: str = ""
+    """Of the actuator kubernetes: file with the bearer token of an account, read for each request."""
+    kubernetes_ca_file: str = ""
+    """Of the actuator kubernetes: PEM file of the authorities that sign the API server's certificate; empty: the system's."""
     engine_url: str = "http://127.0.0.1:8090"
     """Address of the engine's API; only the monitor and the rescaler's actuator use it."""
     engine_token_file: str = ""
@@ -180,9 +186,28 @@ class RoadSettings:
                     raise SettingsError(f"SURESCALE_{needed.upper()}: not set; SURESCALE_ACTUATOR=processes needs it")
         elif self.workers_folder:
             raise SettingsError("SURESCALE_WORKERS_FOLDER: only SURESCALE_ACTUATOR=processes uses it; set that, or unset this")
+        self._check_kubernetes()
         if self.groups_file and self.engine != "kafka":
             raise SettingsError("SURESCALE_GROUPS_FILE: only SURESCALE_ENGINE=kafka reads it; set that, or unset this")
         self.check_least(workers_max=1)
+
+    def _check_kubernetes(self) -> None:
+        for name in ("kubernetes_url", "kubernetes_token_file", "kubernetes_ca_file"):
+            if getattr(self, name) and self.actuator_kind != "kubernetes":
+                raise SettingsError(
+                    f"SURESCALE_{name.upper()}: only SURESCALE_ACTUATOR=kubernetes uses it; set that, or unset this"
+                )
+            if getattr(self, name) and name != "kubernetes_url" and self.kubernetes_url.lower().startswith("http:"):
+                raise SettingsError(
+                    f"SURESCALE_{name.upper()}: SURESCALE_KUBERNETES_URL uses no TLS; set one with https, or unset the file"
+                )
+        if self.kubernetes_url and not _is_http(self.kubernetes_url):
+            raise SettingsError(
+                f"SURESCALE_KUBERNETES_URL: {without_password(self.kubernetes_url)!r} is not the address of an API server; "
+                "set one like https://10.0.0.1:6443, without user and password"
+            )
+        if self.actuator_kind == "kubernetes" and not self.groups_file:
+            raise SettingsError("SURESCALE_GROUPS_FILE: not set; SURESCALE_ACTUATOR=kubernetes needs it")
 
     @property
     def source_kind(self) -> str:

@@ -19,19 +19,21 @@ class TokenUnreadable(SurescaleError):
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Files named by the settings ``SURESCALE_ENGINE_...``; an empty one is not used.
+    """Files named by settings, for example ``SURESCALE_ENGINE_TOKEN_FILE``; an empty one is not used.
 
     Attributes:
         token_file: a bearer token, or a whole value of the header ``Authorization`` such as ``Basic dXNlcjpwYXNz``.
         ca_file: PEM file of the authorities that sign the engine's certificate; empty: the system's.
         certificate_file: PEM file of this client's certificate chain, for mutual TLS.
         key_file: PEM file of the certificate's private key.
+        settings: what the names of the settings begin with.
     """
 
     token_file: str = ""
     ca_file: str = ""
     certificate_file: str = ""
     key_file: str = ""
+    settings: str = "SURESCALE_ENGINE"
 
     @classmethod
     def of(cls, settings: RoadSettings) -> "Access":
@@ -52,12 +54,12 @@ class Access:
             token = Path(self.token_file).read_text(encoding="ascii").strip()
         except OSError as error:
             raise TokenUnreadable(
-                f"SURESCALE_ENGINE_TOKEN_FILE: {self.token_file} cannot be read ({reason_of(error)}); set it to a readable file"
+                f"{self.settings}_TOKEN_FILE: {self.token_file} cannot be read ({reason_of(error)}); set it to a readable file"
             ) from None
         except UnicodeDecodeError:
             token = ""
         if not token or not token.isprintable():
-            raise TokenUnreadable(f"SURESCALE_ENGINE_TOKEN_FILE: {self.token_file} holds no token; write one line into it")
+            raise TokenUnreadable(f"{self.settings}_TOKEN_FILE: {self.token_file} holds no token; write one line into it")
         return {"Authorization": token if " " in token else f"Bearer {token}"}
 
     def context(self) -> ssl.SSLContext:
@@ -66,4 +68,4 @@ class Access:
         Raises:
             SettingsError: a certificate or key cannot be used; names the settings.
         """
-        return client_context(self.ca_file, self.certificate_file, self.key_file, settings="SURESCALE_ENGINE")
+        return client_context(self.ca_file, self.certificate_file, self.key_file, settings=self.settings)

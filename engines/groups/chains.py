@@ -16,6 +16,12 @@ health = "http://127.0.0.1:{port}/health"
 start = 1                                 # workers, until a command asks for another number
 drain_s = 20.0                            # from SIGTERM to SIGKILL
 
+[shop.groups.parse.kubernetes]            # for the actuator `kubernetes`
+namespace = "shop"
+name = "shop-parse"
+resource = "deployments"                  # or any other with a scale subresource; deployments, if left out
+api = "apps/v1"                           # its group and version; apps/v1, if left out
+
 The broker does not know who writes a topic, so ``writes`` cannot be found out. Without a file each group is a job of its own.
 """
 
@@ -31,6 +37,7 @@ from contracts.errors import RecordRejected, SettingsError, reason_of
 from contracts.job_settings import Mode
 from contracts.messages import PlainName, TaskSpec
 from contracts.topology import topological_order
+from engines.kubernetes.target import Target
 
 _SETTING = "SURESCALE_GROUPS_FILE"
 _MEMBER_FIELDS = {"host": "h", "number": "1"}  # not the client id itself: a member could name any host in it
@@ -56,6 +63,7 @@ class Group(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     metrics: str = ""
     busy: str = ""
     workers: Workers | None = None
+    kubernetes: Target | None = None
 
 
 class _Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -104,6 +112,7 @@ def read_chains(path: Path) -> dict[str, Chain]:
     for chain in chains.values():
         _check(chain, path)
     _check_groups_once(chains.values(), path)
+    _check_targets_once(chains.values(), path)
     return chains
 
 
@@ -147,3 +156,17 @@ def _check_groups_once(chains: Iterable[Chain], path: Path) -> None:
             if before != here:
                 group = chain.group_of(task)
                 raise SettingsError(f"{_SETTING}: {path}: {here} and {before} are one group, {group}; name it once")
+
+
+def _check_targets_once(chains: Iterable[Chain], path: Path) -> None:
+    seen: dict[Target, str] = {}
+    for chain in chains:
+        for task, group in chain.groups.items():
+            if group.kubernetes is not None:
+                here = f"{chain.name}.groups.{task}"
+                before = seen.setdefault(group.kubernetes, here)
+                if before != here:
+                    raise SettingsError(
+                        f"{_SETTING}: {path}: {here} and {before} are both scaled by {group.kubernetes}; "
+                        "give each group a workload of its own"
+                    )

@@ -102,6 +102,7 @@ class JobSeen:
         state: of the job.
         waiting_for: what the engine waits for before it runs what is required; empty if it does not say.
         pause: of the last rescale; None if the engine does not say.
+        hindrance: why fewer run than are required and what to do, in words; empty if the engine does not say.
     """
 
     generation: int = 0
@@ -113,6 +114,7 @@ class JobSeen:
     state: JobState = "running"
     waiting_for: WaitingFor = ""
     pause: Pause | None = None
+    hindrance: str = ""
 
 
 class EngineApi(Protocol):

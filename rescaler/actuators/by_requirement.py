@@ -17,7 +17,7 @@ import msgspec
 from contracts.commands import Expected, Progress
 from rescaler.actuators.base import CANNOT_WITHDRAW, EPOCH_CHANGED, REQUIREMENT_CHANGED, EngineApi, EngineRefused, JobSeen
 from rescaler.actuators.parallelism import covers, in_words
-from rescaler.actuators.work import GRACE_MS, CommandWork
+from rescaler.actuators.work import DETAIL_LENGTH_MAX, GRACE_MS, CommandWork
 
 LOOK_EVERY_MS = 500
 STABILIZATION_MS = 60_000
@@ -40,6 +40,8 @@ class ByRequirement(CommandWork):
     """Since when the present number of subtasks has been running."""
     _short: Mapping[str, int] = field(default_factory=dict)
     _said_partly: tuple[object, ...] = ()
+    _hindrance: str = ""
+    """Why the deadline was missed, as far as the engine says."""
     _is_requested: bool = False
 
     @property
@@ -83,7 +85,12 @@ class ByRequirement(CommandWork):
     def _take_up_late(self, engine: EngineApi, now_ms: int) -> list[Progress]:
         """Go on after the deadline: an earlier actuator may have requested the command."""
         seen = engine.look(self.command.job)
-        if not self._wants_target(seen) or self._is_of_other_epoch(seen):
+        if self._is_of_other_epoch(seen):
+            return [self._failed(now_ms, DEADLINE, "it was not requested in time")]
+        if not self._wants_target(seen):
+            if self._wants_part(seen):  # an earlier actuator died between two tasks
+                self._withdrawing, self._put_back = DEADLINE, dict(self.expected.required)
+                return self._withdraw(engine, now_ms)
             return [self._failed(now_ms, DEADLINE, "it was not requested in time")]
         self._is_requested = True
         return [*self._now_accepted(now_ms, None), *self._compare(engine, seen, now_ms)]
@@ -113,6 +120,14 @@ class ByRequirement(CommandWork):
     def _wants_target(self, seen: JobSeen) -> bool:
         return covers(seen.required, self.target)
 
+    def _wants_part(self, seen: JobSeen) -> bool:
+        """Say whether some tasks are asked for as the command wants, and the others as they were before."""
+        before = self.expected.required
+        changed = {task: count for task, count in self.changed.items() if before.get(task) != count}
+        return any(seen.required.get(task) == count for task, count in changed.items()) and all(
+            seen.required.get(task) in (count, self.changed.get(task)) for task, count in before.items()
+        )
+
     def _runs_target(self, seen: JobSeen) -> bool:
         return covers(seen.running, self.changed)
 
@@ -132,7 +147,8 @@ class ByRequirement(CommandWork):
             return []
         self._said_partly = said
         report = self._report("partly", now_ms)
-        return [msgspec.structs.replace(report, reached=running, waiting_for=seen.waiting_for)]
+        detail = seen.hindrance[:DETAIL_LENGTH_MAX]
+        return [msgspec.structs.replace(report, reached=running, waiting_for=seen.waiting_for, detail=detail)]
 
     # Taken back
 
@@ -144,6 +160,7 @@ class ByRequirement(CommandWork):
             seen.state == "running" and not covers(before, running) and all(map(self._is_between, running, running.values()))
         )
         self._withdrawing, self._put_back = (PARTLY, {**before, **running}) if is_part else (DEADLINE, dict(before))
+        self._hindrance = seen.hindrance
         return self._withdraw(engine, now_ms)
 
     def _is_between(self, task: str, running: int) -> bool:
@@ -159,6 +176,8 @@ class ByRequirement(CommandWork):
         detail = f"not reached in time: the engine is asked for {in_words(self._put_back)} again"
         if self._withdrawing == PARTLY:
             detail = f"not reached in time: {in_words(self._put_back)} runs, and no more is asked for"
+        if self._hindrance:
+            detail = f"{detail}; {self._hindrance}"
         failed = self._failed(now_ms, self._withdrawing, detail)
         return [msgspec.structs.replace(failed, reached=dict(self._put_back))]
 

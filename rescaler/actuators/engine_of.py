@@ -1,11 +1,17 @@
 """The engine that the settings name, as an actuator sees it."""
 
+from pathlib import Path
+
 from engines.access import Access
 from engines.flink.client import FlinkClient
+from engines.groups.chains import read_chains
+from engines.kubernetes.connect import client_of
+from engines.kubernetes.requirement import check_targets
 from engines.processes.tend import Tender
 from rescaler.actuators.base import EngineApi
 from rescaler.actuators.engine_http import EngineHttp
 from rescaler.actuators.flink import FlinkEngine
+from rescaler.actuators.kubernetes import KubernetesEngine
 from rescaler.actuators.processes import ProcessesEngine
 from rescaler.actuators.watched import Watched
 from rescaler.service.settings import RescalerSettings
@@ -22,6 +28,10 @@ def engine_of(settings: RescalerSettings) -> EngineApi:
             return Watched(settings.engine)
         case "processes":
             return ProcessesEngine(Tender.of(settings), settings.cluster).start()
+        case "kubernetes":
+            chains = read_chains(Path(settings.groups_file))
+            check_targets(chains)
+            return KubernetesEngine(client_of(settings, timeout_s=settings.engine_timeout_ms / 1_000), chains, settings.cluster)
         case "flink":
             client = FlinkClient(settings.engine_url, Access.of(settings), timeout_s=settings.engine_timeout_ms / 1_000)
             return FlinkEngine(client, settings.cluster)

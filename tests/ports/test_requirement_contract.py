@@ -1,4 +1,4 @@
-"""The engines that are asked for counts keep one contract: the fake, Flink as a played JobManager answers for it, workers."""
+"""The engines that are asked for counts keep one contract: the fake, Flink and Kubernetes as played for it, workers."""
 
 import contextlib
 import tempfile
@@ -6,12 +6,18 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from contracts.clock import MINUTE_MS
+from engines.access import Access
 from engines.flink.client import FlinkClient
+from engines.groups.chains import Chain, Group
+from engines.kubernetes.client import KubernetesClient
+from engines.kubernetes.target import Target
 from rescaler.actuators.base import EngineApi
 from rescaler.actuators.fake_by_requirement import FakeByRequirement
 from rescaler.actuators.flink import FlinkEngine
+from rescaler.actuators.kubernetes import KubernetesEngine
 from rescaler.actuators.processes import ProcessesEngine
 from tests.ports.requirement_contract import BEFORE, CLUSTER, JOB, RequirementContract, RequirementRig
+from tests.support.played_api_server import TOKEN, PlayedApiServer
 from tests.support.played_jobmanager import PlayedJobManager
 from tests.support.waiting import wait_until
 from tests.support.worker_processes import chain_of, kill_all, tended, tender_of
@@ -20,7 +26,7 @@ from tests.support.worker_processes import chain_of, kill_all, tended, tender_of
 class PlayedRig(RequirementRig):
     """An engine that has its clock and its slots from the test."""
 
-    def __init__(self, played: FakeByRequirement | PlayedJobManager, api: EngineApi) -> None:
+    def __init__(self, played: FakeByRequirement | PlayedJobManager | PlayedApiServer, api: EngineApi) -> None:
         self._played, self.api = played, api
 
     def pass_seconds(self, seconds: float) -> None:
@@ -107,6 +113,54 @@ class TestFlinkEngine(RequirementContract):
         with manager.serving() as server:
             client = FlinkClient(server.url)
             yield JobManagerRig(manager, FlinkEngine(client, CLUSTER, lambda: manager.now_ms, sleep=lambda seconds: None))
+            client.close()
+
+
+class ApiServerRig(PlayedRig):
+    """An API server that is played, with a Deployment for each task."""
+
+    def __init__(self, server: PlayedApiServer, api: EngineApi) -> None:
+        super().__init__(server, api)
+        self._server = server
+        self.submit_again()
+
+    def require(self, parallelism: Mapping[str, int]) -> None:
+        """As with ``kubectl scale``."""
+        for workload in self._server.workloads:
+            if workload.name in parallelism:
+                self._server.scale(workload, parallelism[workload.name])
+
+    def submit_again(self) -> None:
+        """Delete the Deployments and make them anew."""
+        for task, count in BEFORE.items():
+            self._server.deploy(task, count)
+
+    def offer_slots(self, slots: int) -> None:
+        """Every pod needs room of its own, so the one that parses needs another."""
+        self._server.slots = slots + BEFORE["parse"]
+
+    def go_away(self) -> None:
+        """Its store has no leader."""
+        self._server.is_away = True
+
+    def come_back(self) -> None:
+        """Answer again."""
+        self._server.is_away = False
+
+
+class TestKubernetesEngine(RequirementContract):
+    """Workloads of a Kubernetes cluster, as the actuator sees them through a played API server."""
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[RequirementRig]:
+        """A played API server of its own."""
+        server, name = PlayedApiServer(), JOB.removeprefix(f"{CLUSTER}/")
+        chain = Chain(name, {task: Group(kubernetes=Target("shop", task)) for task in BEFORE})
+        with server.serving() as answering, tempfile.NamedTemporaryFile("w", suffix=".token") as token:
+            token.write(TOKEN)
+            token.flush()
+            client = KubernetesClient(answering.url, Access(token_file=token.name))
+            yield ApiServerRig(server, KubernetesEngine(client, {name: chain}, CLUSTER))
             client.close()
 
 

@@ -13,8 +13,9 @@ from contracts.topology import check_topology
 from engines.groups.broker import GroupReader, GroupSeen, GroupsUnknown, Member
 from engines.groups.busy import busy_seconds
 from engines.groups.chains import Chain
+from engines.groups.requirement import Required
 from engines.kafka.offsets import OffsetsUnknown, Partition, TopicOffsets
-from engines.processes.workforce import FolderAway, Requirement
+from engines.processes.workforce import FolderAway
 from monitor.event_log import EventLog, changes
 from monitor.minutes import Clock, Look
 from monitor.sources.base import SourceAway
@@ -62,7 +63,7 @@ class ChainJob:
         chain: Chain,
         groups: GroupReader,
         broker: TopicOffsets,
-        requirement: Callable[[str], Requirement | None],
+        requirement: Callable[[str], Required | None],
         events: EventLog,
         clock: Clock,
         speed: float,
@@ -253,7 +254,7 @@ class ChainJob:
 
     # Topology
 
-    def _spec(self, task: str, group: GroupSeen, upstream: tuple[str, ...], required: Requirement | None) -> TaskSpec:
+    def _spec(self, task: str, group: GroupSeen, upstream: tuple[str, ...], required: Required | None) -> TaskSpec:
         remembered = self._tasks[task]
         if group.members:
             remembered.last_members = len(group.members)
@@ -272,7 +273,7 @@ class ChainJob:
         )
 
     def _topology_of(
-        self, specs: tuple[TaskSpec, ...], seen: dict[str, GroupSeen], required: Requirement | None, now_ms: int
+        self, specs: tuple[TaskSpec, ...], seen: dict[str, GroupSeen], required: Required | None, now_ms: int
     ) -> JobTopology:
         topology = JobTopology(
             job=self._job,

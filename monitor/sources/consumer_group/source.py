@@ -10,14 +10,21 @@ from contracts.messages import ClusterTopology, EngineEvent, Host, HourlyLoad, J
 from contracts.topics import own_groups
 from engines.groups.broker import GroupReader, GroupsUnknown
 from engines.groups.chains import Chain, read_chains, single
+from engines.groups.requirement import Required
 from engines.kafka.offsets import TopicOffsets
+from engines.kubernetes.capabilities import KUBERNETES
+from engines.kubernetes.connect import client_of
+from engines.kubernetes.errors import KubernetesProblem
+from engines.kubernetes.requirement import check_targets, requirement_of
 from engines.processes.capabilities import PROCESSES, WATCHED
-from engines.processes.workforce import FolderAway, Requirement, Workforce
+from engines.processes.workforce import FolderAway, Workforce
 from monitor.event_log import EventLog
 from monitor.minutes import Clock, Keepers, WallClock
 from monitor.settings import MonitorSettings
 from monitor.sources.base import FinishedMinute, SourceAway, UnknownJob
 from monitor.sources.consumer_group.job import ChainJob
+
+_CAPABILITIES = {"processes": PROCESSES, "kubernetes": KUBERNETES}
 
 
 class ConsumerGroupSource:
@@ -40,6 +47,9 @@ class ConsumerGroupSource:
         self._groups, self._broker = GroupReader(settings.source_kafka()), TopicOffsets(settings.source_kafka())
         self._chains = read_chains(Path(settings.groups_file)) if settings.groups_file else None
         self._workforce = Workforce(Path(settings.workers_folder), settings.cluster) if settings.workers_folder else None
+        self._kubernetes = client_of(settings) if settings.actuator_kind == "kubernetes" else None
+        if self._kubernetes is not None:
+            check_targets(self._chains or {})
         self._own = own_groups(settings.topic_prefix, settings.cluster)
         self._events = EventLog(settings.cluster)
         self._lock = threading.Lock()
@@ -94,7 +104,7 @@ class ConsumerGroupSource:
             if self._version[0] != hosts or not self._version[1]:
                 self._version = (hosts, now_ms)
             version = self._version[1]
-        engine = PROCESSES if self._settings.actuator_kind == "processes" else WATCHED
+        engine = _CAPABILITIES.get(self._settings.actuator_kind, WATCHED)
         return ClusterTopology(cluster=self._settings.cluster, version=version, at_ms=version, hosts=hosts, engine=engine)
 
     def events(self, after_id: str) -> list[EngineEvent]:
@@ -119,6 +129,8 @@ class ConsumerGroupSource:
     def close(self) -> None:
         """Stop looking."""
         self._keepers.close()
+        if self._kubernetes is not None:
+            self._kubernetes.close()
 
     def _chain(self, job: str) -> Chain:
         with self._lock:
@@ -127,7 +139,12 @@ class ConsumerGroupSource:
             raise UnknownJob(f"there is no job {job!r}: name it in SURESCALE_GROUPS_FILE, or start its consumers")
         return chain
 
-    def _requirement(self, name: str) -> Requirement | None:
+    def _requirement(self, name: str) -> Required | None:
+        if self._kubernetes is not None:
+            try:
+                return requirement_of(self._kubernetes, (self._chains or {})[name])
+            except KubernetesProblem as problem:
+                raise SourceAway(f"{name}: {problem}; until then its figures are unknown and it is held") from None
         return self._workforce.requirement(name) if self._workforce is not None else None
 
 

@@ -7,7 +7,11 @@ from typing import Any
 
 import pytest
 
+from contracts.settings import from_environment
 from contracts.topics import TOPICS
+from engines.groups.chains import read_chains
+from engines.kubernetes.requirement import check_targets, targets_of
+from rescaler.service.settings import RescalerSettings
 from services.tools.health import ROLES
 
 kubernetes_validate = pytest.importorskip("kubernetes_validate", reason="kubernetes-validate is not installed: no schemas")
@@ -28,6 +32,12 @@ def documents() -> list[dict[str, Any]]:
 def component(file: str) -> list[dict[str, Any]]:
     """Return the objects of a file of the component that makes executors pods of their own."""
     return list(yaml.safe_load_all((KUBERNETES / "components/spark-executors" / file).read_text()))
+
+
+def scaling(kind: str) -> list[dict[str, Any]]:
+    """Return the objects of a kind that give rights in a namespace whose workloads are scaled."""
+    found = yaml.safe_load_all((KUBERNETES / "scaling/access.yaml").read_text())
+    return [each for each in found if each["kind"] == kind]
 
 
 def rendered(overlay: str) -> list[dict[str, Any]]:
@@ -167,6 +177,46 @@ def test_with_executors_as_pods_the_driver_alone_has_a_token() -> None:
         if each["kind"] == "RoleBinding" and each["roleRef"]["name"] == "surescale-spark-driver"
     ]
     assert bound == [[{"kind": "ServiceAccount", "name": "surescale-spark", "namespace": "surescale"}]]
+
+
+def test_with_workers_as_pods_monitor_and_rescaler_alone_have_a_token() -> None:
+    """Both read the groups file, whose workloads the shipped roles cover."""
+    found = rendered("consumers")
+    specs = {each["metadata"]["name"]: each["spec"] for each in found if each["kind"] in {"Deployment", "StatefulSet"}}
+    clients = {"surescale-monitor", "surescale-rescaler"}
+    assert {name for name, spec in specs.items() if spec["template"]["spec"]["automountServiceAccountToken"]} == clients
+    (road,) = (each["data"] for each in found if each["kind"] == "ConfigMap" and "SURESCALE_BOOTSTRAP" in each["data"])
+    (groups,) = (each for each in found if each["kind"] == "ConfigMap" and "groups.toml" in each["data"])
+    for name in clients:
+        pod = specs[name]["template"]["spec"]
+        (mount,) = (each["mountPath"] for each in pod["containers"][0]["volumeMounts"] if each["name"] == "groups")
+        assert road["SURESCALE_GROUPS_FILE"] == f"{mount}/groups.toml"
+        assert {"name": "groups", "configMap": {"name": groups["metadata"]["name"]}} in pod["volumes"]
+    chains = read_chains(KUBERNETES / "components/consumers/groups.toml")
+    settings = from_environment(RescalerSettings, {name: value for name, value in road.items() if name.startswith("SURESCALE_")})
+    assert (settings.engine, settings.actuator_kind) == ("kafka", "kubernetes")
+    check_targets(chains)
+    allowed = {resource for role in scaling("Role") for rule in role["rules"] for resource in rule["resources"]}
+    namespace = yaml.safe_load((KUBERNETES / "scaling/kustomization.yaml").read_text())["namespace"]
+    for chain in chains.values():
+        for target in targets_of(chain).values():
+            assert (target.namespace, f"{target.resource}/scale" in allowed) == (namespace, True)
+
+
+def test_the_rights_to_scale_are_least_and_fit_the_schemas() -> None:
+    """Nothing but a scale may be changed, nothing named by a star; each account has its own role."""
+    for document in [*scaling("Role"), *scaling("RoleBinding")]:
+        kubernetes_validate.validate(document, NEWEST, strict=True)
+    for role in scaling("Role"):
+        for rule in role["rules"]:
+            assert "*" not in [*rule["apiGroups"], *rule["resources"], *rule["verbs"]]
+            writes = set(rule["verbs"]) - {"get", "list"}
+            assert not writes or (writes == {"update"} and all(each.endswith("/scale") for each in rule["resources"]))
+    accounts = {each["metadata"]["name"] for each in documents() if each["kind"] == "ServiceAccount"}
+    for binding in scaling("RoleBinding"):
+        (subject,) = binding["subjects"]
+        assert (subject["namespace"], binding["roleRef"]["name"]) == ("surescale", subject["name"])
+        assert subject["name"] in accounts
 
 
 def test_spark_is_told_of_the_names_and_ports_that_the_manifests_have() -> None:

@@ -195,6 +195,7 @@ def test_a_span_that_is_no_time_is_refused(minutes: str) -> None:
 
 
 KAFKA = {"SURESCALE_ENGINE": "kafka"}
+KUBERNETES = {**KAFKA, "SURESCALE_ACTUATOR": "kubernetes", "SURESCALE_GROUPS_FILE": "g"}
 PROCESSES = {**KAFKA, "SURESCALE_ACTUATOR": "processes", "SURESCALE_GROUPS_FILE": "g", "SURESCALE_WORKERS_FOLDER": "w"}
 
 
@@ -206,6 +207,7 @@ PROCESSES = {**KAFKA, "SURESCALE_ACTUATOR": "processes", "SURESCALE_GROUPS_FILE"
         ({"SURESCALE_ENGINE": "flink", "SURESCALE_ACTUATOR": "none"}, "flink", "none"),
         (KAFKA, "consumer-group", "none"),
         (PROCESSES, "consumer-group", "processes"),
+        (KUBERNETES, "consumer-group", "kubernetes"),
     ],
 )
 def test_an_engine_has_a_usual_source_and_actuator(variables: dict[str, str], source: str, actuator: str) -> None:
@@ -223,6 +225,19 @@ def test_an_engine_has_a_usual_source_and_actuator(variables: dict[str, str], so
         ({**PROCESSES, "SURESCALE_GROUPS_FILE": ""}, "SURESCALE_GROUPS_FILE: not set; SURESCALE_ACTUATOR=processes needs it"),
         ({**PROCESSES, "SURESCALE_ACTUATOR": "none"}, "SURESCALE_WORKERS_FOLDER: only SURESCALE_ACTUATOR=processes uses it"),
         ({"SURESCALE_GROUPS_FILE": "g"}, "SURESCALE_GROUPS_FILE: only SURESCALE_ENGINE=kafka reads it"),
+        ({**KUBERNETES, "SURESCALE_GROUPS_FILE": ""}, "SURESCALE_GROUPS_FILE: not set; SURESCALE_ACTUATOR=kubernetes needs it"),
+        (
+            {**KAFKA, "SURESCALE_KUBERNETES_URL": "https://k"},
+            "SURESCALE_KUBERNETES_URL: only SURESCALE_ACTUATOR=kube",
+        ),
+        (
+            {**KUBERNETES, "SURESCALE_KUBERNETES_URL": "k8s:6443"},
+            "'k8s:6443' is not the address of an API server; ",
+        ),
+        (
+            {**KUBERNETES, "SURESCALE_KUBERNETES_URL": "http://k", "SURESCALE_KUBERNETES_TOKEN_FILE": "t"},
+            "SURESCALE_KUBERNETES_TOKEN_FILE: SURESCALE_KUBERNETES_URL uses no TLS; set one with https, or unset the file",
+        ),
         ({**PROCESSES, "SURESCALE_WORKERS_MAX": "0"}, "SURESCALE_WORKERS_MAX: must be at least 1, not 0"),
     ],
 )

@@ -53,6 +53,11 @@ def test_a_chain_is_ordered_by_who_writes_what_others_read(tmp_path: Path) -> No
             'group = "count"',
             r"shop\.groups\.count and .*parse are one group, count; name it once",
         ),
+        (
+            '[shop.groups.count.workers]\ncommand = ["count", "--index", "{index}"]',
+            'kubernetes = { namespace = "shop", name = "../pods" }',
+            r"Expected `str` matching regex .* - at `\$\[\.\.\.\]\.groups\[\.\.\.\]\.kubernetes\.name`",
+        ),
         ("[shop]", "[shop", "docs/consumers.md shows the form"),
     ],
 )
@@ -83,6 +88,20 @@ def test_a_topic_has_one_writer(tmp_path: Path) -> None:
     file.write_text(SHOP.replace("busy =", 'writes = ["parsed"]\nbusy ='))
     with pytest.raises(SettingsError, match=r"shop\.groups\.count\.writes: parsed is also written by parse"):
         read_chains(file)
+
+
+def test_a_workload_scales_one_group(tmp_path: Path) -> None:
+    """Two would each undo what the other asked for; another kind of the same name is another workload."""
+    file = tmp_path / "groups.toml"
+    same = 'kubernetes = { namespace = "shop", name = "worker" }'
+    file.write_text(f"[shop.groups.parse]\n{same}\n[store.groups.count]\n{same}\n")
+    said = r"store\.groups\.count and shop\.groups\.parse are both scaled by shop/deployments/worker; give each group a workload"
+    with pytest.raises(SettingsError, match=said):
+        read_chains(file)
+    file.write_text(file.read_text().replace('"worker" }', '"worker", resource = "statefulsets" }', 1))
+    target = read_chains(file)["shop"].groups["parse"].kubernetes
+    assert target is not None
+    assert target.path == "/apis/apps/v1/namespaces/shop/statefulsets/worker"
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:

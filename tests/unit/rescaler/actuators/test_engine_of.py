@@ -11,6 +11,7 @@ from engines.processes.workforce import Workforce
 from rescaler.actuators.base import EngineAway, EngineRefused
 from rescaler.actuators.engine_http import EngineHttp
 from rescaler.actuators.engine_of import engine_of
+from rescaler.actuators.kubernetes import KubernetesEngine
 from rescaler.actuators.processes import ProcessesEngine
 from rescaler.service.settings import RescalerSettings
 from tests.support.played_jobmanager import PlayedJobManager
@@ -64,6 +65,24 @@ def test_processes_are_started_as_the_groups_file_says(tmp_path: Path) -> None:
     finally:
         engine.stop()
         kill_all(Workforce(folder, "c"))
+
+
+def test_kubernetes_is_asked_as_the_groups_file_says(tmp_path: Path) -> None:
+    """Every group of a job has a workload, or none has."""
+    file, target = tmp_path / "groups.json", {"namespace": "shop", "name": "parse"}
+    groups: dict[str, object] = {"parse": {"kubernetes": target}}
+    file.write_text(json.dumps({"shop": {"groups": groups}, "watched": {"groups": {"other": {}}}}))
+    settings = RescalerSettings(
+        engine="kafka", actuator="kubernetes", groups_file=str(file), kubernetes_url="http://127.0.0.1:1", cluster="c"
+    )
+    engine = engine_of(settings)
+    assert isinstance(engine, KubernetesEngine)
+    with pytest.raises(EngineAway, match=r"GET http://127\.0\.0\.1:1/apis/apps/v1/namespaces/shop/deployments/parse/scale: "):
+        engine.look("c/shop")
+    groups["count"] = {}
+    file.write_text(json.dumps({"shop": {"groups": groups}}))
+    with pytest.raises(SettingsError, match=r"SURESCALE_GROUPS_FILE: shop\.groups\.count\.kubernetes: not set, though other"):
+        engine_of(settings)
 
 
 def test_a_certificate_that_cannot_be_used_ends_the_start(tmp_path: Path) -> None:

@@ -1,0 +1,132 @@
+"""Client of a Kubernetes API server: the requests that the actuator and the monitor make, and no other.
+
+All of them are of the stable API (``autoscaling/v1`` for scales, ``autoscaling/v2``, ``v1``), the same from Kubernetes 1.23 on.
+"""
+
+from collections.abc import Iterator
+from typing import Any, TypeVar
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from contracts.settings import without_password
+from engines.access import Access, TokenUnreadable
+from engines.kubernetes.answers import Autoscaler, Event, Page, Pod, Scale, Workload
+from engines.kubernetes.errors import ApiAway, NotAuthenticated, NotThere, not_kubernetes, problem_of
+from engines.kubernetes.target import Target, namespaced
+from runtime.http import NoAnswer
+from runtime.kept_http import KeptConnections
+
+T = TypeVar("T")
+
+FIELD_MANAGER = "surescale"
+"""Our name as a writer of fields."""
+ANSWER_TIMEOUT_S = 5.0
+ANSWER_BYTES_MAX = 32 * 2**20
+PAGE_ITEMS = 250
+PAGES_MAX = 80
+_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+
+
+class KubernetesClient:
+    """One API server. Thread-safe. Every method may raise each ``KubernetesProblem``."""
+
+    def __init__(self, url: str, access: Access | None = None, *, timeout_s: float = ANSWER_TIMEOUT_S) -> None:
+        """Connect to nothing yet.
+
+        Args:
+            url: address of the API server, or of a proxy before it.
+            access: token and authorities.
+            timeout_s: how long a whole answer may take.
+
+        Raises:
+            SettingsError: the authorities' file cannot be used.
+        """
+        self._access = access or Access()
+        self._url, self._timeout_s = without_password(url.rstrip("/")), timeout_s
+        self._connections = KeptConnections(url, self._access.context() if url.lower().startswith("https") else None)
+
+    def close(self) -> None:
+        """Close the kept connections."""
+        self._connections.close()
+
+    def scale(self, target: Target) -> Scale:
+        """Return how many pods are wanted, and the state of the object that says so.
+
+        Raises:
+            NotThere: there is no such object, or it has no scale subresource.
+        """
+        return self._call("GET", f"{target.path}/scale", Scale)
+
+    def set_scale(self, target: Target, read: Scale, replicas: int) -> Scale:
+        """Ask for so many pods, if the object is still as it was read.
+
+        Raises:
+            Conflict: it is not; nothing was changed.
+        """
+        body = {
+            "apiVersion": "autoscaling/v1",
+            "kind": "Scale",
+            "metadata": {
+                "name": target.name,
+                "namespace": target.namespace,
+                "resourceVersion": read.metadata.resource_version,
+            },
+            "spec": {"replicas": replicas},
+        }
+        path = f"{target.path}/scale?{urlencode({'fieldManager': FIELD_MANAGER})}"
+        return self._call("PUT", path, Scale, msgspec.json.encode(body))
+
+    def workload(self, target: Target) -> Workload:
+        """Return the object itself, with who wrote what of it."""
+        return self._call("GET", target.path, Workload)
+
+    def pods(self, namespace: str, selector: str) -> list[Pod]:
+        """Return the pods that a selector finds."""
+        query = {"labelSelector": selector}
+        return list(self._pages(namespaced("v1", namespace) + "/pods", query, Page[Pod]))
+
+    def failures_to_create(self, namespace: str, uid: str) -> list[Event]:
+        """Return what a controller has said lately about pods of an object that it could not create, in no order."""
+        query = {"fieldSelector": f"involvedObject.uid={uid},reason=FailedCreate"}
+        return list(self._pages(namespaced("v1", namespace) + "/events", query, Page[Event]))
+
+    def autoscalers(self, namespace: str) -> list[Autoscaler]:
+        """Return the HorizontalPodAutoscalers."""
+        return list(self._pages(namespaced("autoscaling/v2", namespace) + "/horizontalpodautoscalers", {}, Page[Autoscaler]))
+
+    def scaled_objects(self, namespace: str) -> list[Autoscaler]:
+        """Return the ScaledObjects; none where KEDA is not installed."""
+        try:
+            return list(self._pages(namespaced("keda.sh/v1alpha1", namespace) + "/scaledobjects", {}, Page[Autoscaler]))
+        except NotThere:
+            return []
+
+    def _pages(self, path: str, query: dict[str, str], kind: type[Page[Any]]) -> Iterator[Any]:
+        """Yield the objects of a list, page by page."""
+        further = dict(query)
+        for _ in range(PAGES_MAX):
+            page = self._call("GET", f"{path}?{urlencode(further | {'limit': str(PAGE_ITEMS)}, quote_via=quote)}", kind)
+            yield from page.items or ()
+            if not page.metadata.continue_:
+                return
+            further = query | {"continue": page.metadata.continue_}
+        raise ApiAway(f"GET {self._url}{path}: more than {PAGES_MAX * PAGE_ITEMS} objects; choose another target")
+
+    def _call(self, method: str, path: str, kind: type[T], body: bytes | None = None) -> T:
+        request = f"{method} {self._url}{path.partition('?')[0]}"
+        try:
+            headers = {"Accept": "application/json"} | self._access.headers()
+            if body is not None:
+                headers["Content-Type"] = "application/json"
+            answer = self._connections.ask(method, path, body, headers, timeout_s=self._timeout_s, bytes_max=ANSWER_BYTES_MAX)
+        except TokenUnreadable as error:
+            raise NotAuthenticated(str(error)) from None
+        except NoAnswer as error:
+            raise ApiAway(f"{request}: {error}") from None
+        if answer.status >= 300:
+            raise problem_of(answer, request)
+        try:
+            return msgspec.json.decode(answer.body, type=kind)
+        except _UNREADABLE:
+            raise not_kubernetes(answer, request) from None

@@ -1,0 +1,103 @@
+"""What can come in place of an answer, and how to tell which.
+
+KubernetesProblem
+├── ApiAway           nobody answers, or what answers cannot now: ask again
+├── NotKubernetes     something else answers at this address: correct it
+├── NotAuthenticated  the API does not know who asks: a token is missing, wrong or expired
+├── NotAllowed        it knows who asks, and the account lacks a right
+├── NotThere          there is no such object, or no such kind of object
+├── Conflict          the object has changed since it was read: read it again
+└── ApiRefused        the API will not do this, and says why
+"""
+
+import msgspec
+
+from contracts.errors import SurescaleError
+from engines.kubernetes.answers import Status
+from runtime.kept_http import Answer
+
+REASON_LENGTH_MAX = 400
+_AWAY = frozenset({408, 425, 429, 500, 502, 503, 504})
+_RIGHT_IS_MISSING = " cannot "
+ROLE = "compose/kubernetes/scaling"
+"""Where the rights stand that are needed."""
+
+
+class KubernetesProblem(SurescaleError):
+    """Base of what may come in place of an answer. The message names the request and the fix, in one line."""
+
+
+class ApiAway(KubernetesProblem):
+    """No answer now; ask again. Of a request that changes something, it is unknown whether it did."""
+
+
+class NotKubernetes(KubernetesProblem):
+    """What answers is not an API server."""
+
+
+class NotAuthenticated(KubernetesProblem):
+    """Status 401, or the token cannot be read."""
+
+
+class NotAllowed(KubernetesProblem):
+    """Status 403, and the message names the right."""
+
+
+class NotThere(KubernetesProblem):
+    """Status 404."""
+
+
+class Conflict(KubernetesProblem):
+    """Status 409."""
+
+
+class ApiRefused(KubernetesProblem):
+    """Any other status of 400 and more."""
+
+
+def problem_of(answer: Answer, request: str) -> KubernetesProblem:
+    """Return what an answer without success means.
+
+    Args:
+        answer: of a status of 300 or more.
+        request: method and address, for the message.
+    """
+    status, said = answer.status, _said(answer.body)
+    words = one_line(said.message) if said is not None else answer.reason
+    if status == 401:
+        return NotAuthenticated(
+            f"{request} answers 401 {words}; set SURESCALE_KUBERNETES_TOKEN_FILE to the token of an account, or unset it in a pod"
+        )
+    if status in _AWAY:
+        return ApiAway(f"{request} answers {status}: {words}")
+    if said is None:
+        return not_kubernetes(answer, request)
+    if status == 403 and _RIGHT_IS_MISSING in words:  # the other refusals are those of an admission controller
+        return NotAllowed(f"{words}; give its account this right, {ROLE} has all that are needed")
+    if status == 404:
+        return NotThere(f"{request}: {words}")
+    if status == 409:
+        return Conflict(f"{request}: {words}")
+    return ApiRefused(f"{request} is refused: {words}")
+
+
+def not_kubernetes(answer: Answer, request: str) -> NotKubernetes:
+    """Return the problem of an answer that an API server would not give."""
+    return NotKubernetes(
+        f"{request} answers {answer.status} with {answer.content_type} that is no answer of Kubernetes; "
+        "set SURESCALE_KUBERNETES_URL to the address of the API server"
+    )
+
+
+def one_line(text: str) -> str:
+    """Return a sentence of the API's in one line, cut where it is very long."""
+    words = " ".join(text.split())
+    return words if len(words) <= REASON_LENGTH_MAX else f"{words[: REASON_LENGTH_MAX - 3]}..."
+
+
+def _said(body: bytes) -> Status | None:
+    try:
+        found = msgspec.json.decode(body, type=Status)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+    return found if found.kind == "Status" else None

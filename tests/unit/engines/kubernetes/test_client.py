@@ -1,0 +1,147 @@
+"""The client of the API server: where it is, what proves who we are, and what may come in place of an answer."""
+
+import json
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from contracts.errors import SettingsError
+from contracts.settings import RoadSettings
+from engines.kubernetes.client import KubernetesClient
+from engines.kubernetes.connect import client_of
+from engines.kubernetes.errors import (
+    ApiAway,
+    ApiRefused,
+    Conflict,
+    KubernetesProblem,
+    NotAllowed,
+    NotAuthenticated,
+    NotKubernetes,
+    NotThere,
+)
+from engines.kubernetes.target import Target
+from tests.support.answering import Answering, Given, answering
+from tests.support.secure_broker import make_certificates
+
+TARGET = Target("shop", "parse")
+SCALE = json.dumps({"kind": "Scale", "metadata": {"uid": "u", "resourceVersion": "7"}, "spec": {}, "status": {}}).encode()
+
+
+def said(status: int, message: str) -> Given:
+    """Return an answer as the API server gives it."""
+    return Given(status, json.dumps({"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": message}).encode())
+
+
+@pytest.fixture
+def given() -> dict[str, Given]:
+    """What the server answers next."""
+    return {"now": Given(body=SCALE)}
+
+
+@pytest.fixture
+def server(given: dict[str, Given]) -> Iterator[Answering]:
+    """A server that answers what a test wants."""
+    with answering(lambda asked: given["now"]) as found:
+        yield found
+
+
+RBAC = 'deployments.apps "parse" is forbidden: User "x" cannot get resource "deployments/scale" in API group "apps"'
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "words"),
+    [
+        (said(401, "Unauthorized"), NotAuthenticated, "answers 401 Unauthorized; set SURESCALE_KUBERNETES_TOKEN_FILE"),
+        (said(403, RBAC), NotAllowed, f"{RBAC}; give its account this right, compose/kubernetes/scaling has all"),
+        (said(403, 'admission webhook "x" denied the request:\n no'), ApiRefused, 'is refused: admission webhook "x" denied the'),
+        (said(404, 'deployments.apps "parse" not found'), NotThere, 'deployments.apps "parse" not found'),
+        (said(409, "the object has been modified"), Conflict, "the object has been modified"),
+        (said(422, "spec.replicas: Invalid value: -1"), ApiRefused, "is refused: spec.replicas: Invalid value: -1"),
+        (said(429, "too many requests"), ApiAway, "answers 429: too many requests"),
+        (said(500, "etcdserver: request timed out"), ApiAway, "answers 500: etcdserver: request timed out"),
+        (Given(502, b"bad gateway"), ApiAway, "answers 502"),
+        (Given(200, b"<html>", {"Content-Type": "text/html"}), NotKubernetes, "set SURESCALE_KUBERNETES_URL to the address of"),
+        (Given(403, b"<html>", {"Content-Type": "text/html"}), NotKubernetes, "answers 403 with text/html that is no answer"),
+        (Given(302, b"", {"Location": "https://login"}), NotKubernetes, "answers 302"),
+        (Given(200, b"[]"), NotKubernetes, "that is no answer of Kubernetes"),
+    ],
+)
+def test_what_comes_in_place_of_an_answer_is_one_line(
+    server: Answering, given: dict[str, Given], answer: Given, kind: type[KubernetesProblem], words: str
+) -> None:
+    """It names the request, or the right, and the fix."""
+    given["now"] = answer
+    with pytest.raises(KubernetesProblem) as problem:
+        KubernetesClient(server.url).scale(TARGET)
+    assert type(problem.value) is kind
+    assert words in str(problem.value)
+    assert "\n" not in str(problem.value)
+
+
+def test_a_scale_of_zero_is_read(server: Answering) -> None:
+    """The API leaves it out."""
+    scale = KubernetesClient(server.url).scale(TARGET)
+    assert (scale.spec.replicas, scale.status.selector, scale.metadata.resource_version) == (0, "", "7")
+
+
+def test_a_write_carries_the_version_that_was_read_and_our_name(server: Answering) -> None:
+    """Both are what others tell us by."""
+    client = KubernetesClient(server.url)
+    client.set_scale(TARGET, client.scale(TARGET), 3)
+    put = server.asked[-1]
+    assert (put.method, put.path) == ("PUT", "/apis/apps/v1/namespaces/shop/deployments/parse/scale?fieldManager=surescale")
+    written = json.loads(put.body)
+    assert (written["metadata"]["resourceVersion"], written["spec"]) == ("7", {"replicas": 3})
+
+
+def test_a_list_without_end_is_given_up(server: Answering, given: dict[str, Given]) -> None:
+    """A proxy that always says that there is more must not hold the actuator."""
+    given["now"] = Given(body=b'{"metadata": {"continue": "again"}, "items": null}')
+    with pytest.raises(ApiAway, match="more than 20000 objects"):
+        KubernetesClient(server.url).pods("shop", "app=parse")
+
+
+def test_nobody_there_is_away() -> None:
+    """As is a server that restarts."""
+    with pytest.raises(ApiAway, match="Connection refused"):
+        KubernetesClient("http://127.0.0.1:1").scale(TARGET)
+
+
+# --- where it is ------------------------------------------------------------------------------------------------------------
+
+KUBERNETES = {"engine": "kafka", "actuator": "kubernetes", "groups_file": "g"}
+
+
+def test_a_pod_finds_its_own_cluster(tmp_path: Path) -> None:
+    """Address from the environment; token and authorities from the account's folder. The token may change."""
+    make_certificates(tmp_path)
+    (tmp_path / "ca.crt").write_bytes((tmp_path / "ca.pem").read_bytes())
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(tmp_path / "broker.pem", tmp_path / "broker-key.pem")
+    with answering(lambda asked: Given(body=SCALE), context) as server:
+        port = server.url.rpartition(":")[2]
+        environment = {"KUBERNETES_SERVICE_HOST": "localhost", "KUBERNETES_SERVICE_PORT": port}
+        client = client_of(RoadSettings(**KUBERNETES), environment=environment, in_pod=tmp_path)  # type: ignore[arg-type]
+        for token in ("first", "second"):
+            (tmp_path / "token").write_text(token)
+            client.scale(TARGET)
+            assert server.asked[-1].headers["Authorization"] == f"Bearer {token}"
+        (tmp_path / "token").unlink()
+        with pytest.raises(NotAuthenticated, match=r"SURESCALE_KUBERNETES_TOKEN_FILE: .*token cannot be read"):
+            client.scale(TARGET)
+
+
+def test_outside_a_pod_the_address_must_be_set() -> None:
+    """The line says to what."""
+    with pytest.raises(SettingsError, match="SURESCALE_KUBERNETES_URL: not set, and this is no pod of a cluster; set the"):
+        client_of(RoadSettings(**KUBERNETES), environment={})  # type: ignore[arg-type]
+
+
+def test_a_file_without_authorities_ends_the_start(tmp_path: Path) -> None:
+    """The message names the setting."""
+    (tmp_path / "ca.pem").write_text("no certificate")
+    settings = RoadSettings(**KUBERNETES, kubernetes_url="https://k", kubernetes_ca_file=str(tmp_path / "ca.pem"))  # type: ignore[arg-type]
+    with pytest.raises(SettingsError, match="SURESCALE_KUBERNETES_CA_FILE"):
+        client_of(settings)

@@ -1,0 +1,74 @@
+"""What the source of consumer groups says of the workers that are asked for, and of the actuator behind them."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from engines.kubernetes.capabilities import KUBERNETES
+from monitor.settings import MonitorSettings
+from monitor.sources.base import SourceAway
+from monitor.sources.consumer_group.source import ConsumerGroupSource
+from tests.support.kubernetes_rig import shipped_rules
+from tests.support.played_api_server import PlayedApiServer
+
+COUNTS = {"parse": 1, "count": 2}
+
+
+@pytest.fixture
+def server() -> PlayedApiServer:
+    """A cluster behind a proxy, in which the monitor may do what the shipped role allows it."""
+    found = PlayedApiServer(rules=shipped_rules("surescale-monitor"), asks_token=False)
+    for task, count in COUNTS.items():
+        found.deploy(task, count)
+    return found
+
+
+@pytest.fixture
+def source(server: PlayedApiServer, tmp_path: Path) -> Iterator[ConsumerGroupSource]:
+    """The source of a job with two Deployments; it asks no Kafka for what is tested here."""
+    groups = {task: {"kubernetes": {"namespace": "shop", "name": task}} for task in COUNTS}
+    (tmp_path / "groups.json").write_text(json.dumps({"orders": {"groups": groups}}))
+    file = str(tmp_path / "groups.json")
+    with server.serving() as answering:
+        settings = MonitorSettings(engine="kafka", actuator="kubernetes", groups_file=file, kubernetes_url=answering.url)
+        found = ConsumerGroupSource(settings)
+        yield found
+        found.close()
+
+
+def test_the_source_says_what_the_actuator_can_do(source: ConsumerGroupSource) -> None:
+    """Room is unknown: nobody says how many pods fit before they are asked for."""
+    topology = source.cluster_topology()
+    assert (topology.engine, topology.hosts) == (KUBERNETES, ())
+
+
+def test_what_is_asked_for_has_a_name_and_an_epoch(source: ConsumerGroupSource, server: PlayedApiServer) -> None:
+    """Equal numbers have one name; objects that are made anew begin an epoch, a status does not."""
+    first = source._requirement("orders")
+    assert first is not None
+    assert first.counts == COUNTS
+    parse = next(each for each in server.workloads if each.name == "parse")
+    server.scale(parse, 5)
+    wider = source._requirement("orders")
+    assert wider is not None
+    assert (wider.counts["parse"], wider.epoch == first.epoch, wider.id == first.id) == (5, True, False)
+    server.scale(parse, COUNTS["parse"])
+    server.touch(parse)
+    again = source._requirement("orders")
+    assert again is not None
+    assert (again.id, again.epoch) == (first.id, first.epoch)
+    server.deploy("parse", COUNTS["parse"])
+    anew = source._requirement("orders")
+    assert anew is not None
+    assert anew.epoch != first.epoch
+    assert server.used == set(shipped_rules("surescale-monitor")) - {("apps", "statefulsets/scale", "get")}
+
+
+def test_a_right_that_is_missing_holds_the_job(source: ConsumerGroupSource, server: PlayedApiServer) -> None:
+    """In one line that names it."""
+    server.rules = frozenset()
+    said = r'orders: .* cannot get resource "deployments/scale" .*; until then its figures are unknown and it is held'
+    with pytest.raises(SourceAway, match=said):
+        source._requirement("orders")
