@@ -166,6 +166,14 @@ world = click.option(
     metavar="NAME[+NAME...]",
     help="calm; pressure: bounded buffers; drift, slow, skew, starved: capacity that strays; restart; slo. Joined by +.",
 )
+world_or_file = click.option(
+    "--world",
+    default="calm",
+    show_default=True,
+    metavar="NAME[+NAME...]|FILE",
+    help="calm; pressure: bounded buffers; drift, slow, skew, starved: capacity that strays; restart; slo. Joined by +. "
+    "Or a .json file of surescale calibrate.",
+)
 world_seed = click.option(
     "--world-seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help="Draws what strays in the world."
 )

@@ -38,6 +38,7 @@ COMMANDS = {
         "assign": "Decide one round of learner assignment",
         "jobs": "List the jobs and workloads that are shipped",
         "evaluate": "Judge policies on a job under a workload, in the simulator",
+        "calibrate": "Fit a world to a recorded job, for evaluate",
         "twin": "Run other policies on the jobs and trace of `engine`",
         "record": "Record topics or jobs to one file",
         "replay": "Let policies decide again on what was recorded",

@@ -22,9 +22,10 @@ from simulation.evaluation.spaces import spaces
 from simulation.evaluation.static import best_static
 from simulation.evaluation.tune import Ground, Tuned, tune
 from simulation.load.graphs import JobGraph
-from simulation.load.jobs import Load, SizedJob, size_job
+from simulation.load.jobs import LITERAL_FACTOR, Load, SizedJob, size_job
 from simulation.load.workload import Workload
 from simulation.loops.terms import Mode, Terms
+from simulation.model.world_file import SECOND_MINUTES, WorldFile
 from simulation.model.worlds import CALM, World, world_named
 
 BATCHES_RESTART_MS_MAX = (SPAN_MINUTES - 1) * MINUTE_MS
@@ -40,7 +41,7 @@ class EvaluationError(SurescaleError):
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What to evaluate, apart from job and workload."""
+    """What to evaluate, apart from job and workload; ``fitted`` is the world of a file, which ``world`` then names."""
 
     mode: Mode = "clean"
     world: str = CALM.name
@@ -55,6 +56,7 @@ class Asked:
     tuned: bool = True
     span_minutes: int | None = None
     policy_folder: str = ""
+    fitted: WorldFile | None = None
 
     @property
     def played(self) -> World:
@@ -63,6 +65,8 @@ class Asked:
         Raises:
             RunError: there is no such world.
         """
+        if self.fitted is not None:
+            return self.fitted.world(self.world, seed=self.world_seed, restart_s=self.restart_s)
         return world_named(self.world, seed=self.world_seed, restart_s=self.restart_s)
 
 
@@ -134,7 +138,8 @@ def setting_of(graph: JobGraph, workload: Workload, asked: Asked) -> Setting:
         )
     part = split(workload, asked.calibrate)
     runs = place_runs(workload, part, asked.runs, asked.seed)
-    job = size_job(graph, workload, asked.load_parallelism, minutes=(part.first, part.end), load=asked.load)
+    minutes, literal = (part.first, part.end), LITERAL_FACTOR if asked.fitted is None else SECOND_MINUTES
+    job = size_job(graph, workload, asked.load_parallelism, minutes=minutes, load=asked.load, literal_factor=literal)
     return Setting(job, workload, asked, part, runs)
 
 

@@ -7,7 +7,7 @@ import csv
 import difflib
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -167,6 +167,17 @@ def _row(cells: dict[str, str], number: int, at: str) -> _Row:
         limits = f"{DURATION_S_MIN:g} to {DURATION_S_MAX:g}"
         raise JobError(f"{at}, column duration_s: {duration} is out of range; give {limits} seconds, or 0 if it takes no time")
     return _Row(number, task, tuple(cells["upstream"].split()), duration_s)
+
+
+def graph_of_tasks(name: str, tasks: Iterable[tuple[str, tuple[str, ...], float, bool]]) -> JobGraph:
+    """Return the graph of tasks with their names, upstream tasks, durations in seconds and whether they keep state.
+
+    Raises:
+        JobError: as ``build_graph``; "row" is then the task's place in the list.
+    """
+    listed = list(tasks)
+    graph = build_graph(name, [_Row(number, task, up, took) for number, (task, up, took, _) in enumerate(listed, start=1)])
+    return replace(graph, stateful=(False, *(stateful for *_, stateful in listed), False))
 
 
 def build_graph(name: str, rows: list[_Row]) -> JobGraph:

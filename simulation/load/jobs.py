@@ -133,10 +133,12 @@ def size_job(
     *,
     minutes: tuple[int, int] | None = None,
     load: Load = "calibrated",
+    literal_factor: float = LITERAL_FACTOR,
 ) -> SizedJob:
     """Scale a graph's durations so that the heaviest task needs ``load_parallelism`` subtasks at P99 of the workload.
 
-    ``minutes`` (A, B): use only minutes A to B - 1. ``load`` "literal" ignores ``load_parallelism``.
+    ``minutes`` (A, B): use only minutes A to B - 1. ``load`` "literal" ignores ``load_parallelism``: a second of the graph's
+    durations is ``literal_factor`` minutes a record.
 
     Raises:
         JobError: ``load_parallelism`` is not positive, or the minutes have no load.
@@ -147,7 +149,7 @@ def size_job(
     duration_s = np.array(graph.duration_s, dtype=np.float64)
     factor = min(load_parallelism / (peak * duration_s.max()), TOTAL_DEMAND_MAX / (peak * duration_s.sum()))
     if load == "literal":
-        factor = LITERAL_FACTOR
+        factor = literal_factor
     service_minutes = duration_s * factor
     real = graph.size - 2
     total_limit = max(200, 2 * real)

@@ -4,7 +4,7 @@ Everything is drawn ahead from the world's seed and the tasks' places in the job
 policy, however time is cut, and whatever the policy does. Only what a rescale draws anew depends on how many there were.
 
 - **drift**: the log of a task's service time is an Ornstein-Uhlenbeck process: caches, garbage collection, neighbours on a host,
-  other keys in the records.
+  other keys in the records. Jitter adds what has no memory from one minute to the next.
 - **slow**: tasks share hosts, and at times a host is slow for some 40 minutes: noisy neighbours, thermal limits, backups.
 - **throttle**: now and then something outside holds a single task up for one to two hours: a database, an external service.
 - **hot keys**: with a share h of the records on one key, the busiest of p subtasks has 1 + h (p - 1) times the mean. Which keys
@@ -25,7 +25,6 @@ Float64 = npt.NDArray[np.float64]
 Int64 = npt.NDArray[np.int64]
 
 COURSE_MINUTES = 28 * 24 * 60  # then it repeats
-DRIFT_MINUTES = 180.0
 STATE_MINUTES = 720.0
 SLOW_MINUTES = 40
 SLOW_A_DAY = 2.0  # per host
@@ -86,18 +85,29 @@ def course_of(job: SizedJob, world: World) -> Course | None:
 
 @lru_cache(maxsize=8)
 def _drawn(world: World, size: int, works: tuple[bool, ...]) -> Course:
-    generators = [np.random.default_rng([world.seed, effect]) for effect in range(5)]
+    generators = [np.random.default_rng([world.seed, effect]) for effect in range(6)]
     at_work = np.array(works)
-    hot = np.where(at_work, generators[3].uniform(0.0, 1.0, size) * world.hot_share, 0.0)
+    assert len(world.own) in (0, size), (len(world.own), size)
+    drift, jitter, share = (
+        np.array([getattr(task, field) for task in world.own]) if world.own else drawn
+        for field, drawn in (
+            ("drift", world.drift),
+            ("jitter", world.jitter),
+            ("hot_share", generators[3].uniform(0.0, 1.0, size) * world.hot_share),
+        )
+    )
+    hot = np.where(at_work, share, 0.0)
     slowness = None
     if world.strays_in_time:
         logs = np.zeros((COURSE_MINUTES, size))
         if world.drift > 0:
-            logs += world.drift * _wandering(generators[0], DRIFT_MINUTES, size)
+            logs += drift * _wandering(generators[0], world.drift_minutes, size)
         if world.slow > 1:
             logs += np.log(world.slow) * _slow_hosts(generators[1], size)
         if world.throttle > 1:
             logs += _throttled(generators[2], world.throttle, np.flatnonzero(at_work), size)
+        if world.jitter > 0:
+            logs += jitter * generators[5].standard_normal((COURSE_MINUTES, size))
         slowness = np.where(at_work, np.exp(logs), 1.0)
     state = None
     if world.state_spread > 0:

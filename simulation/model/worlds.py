@@ -14,6 +14,16 @@ from simulation.errors import RunError
 
 SEED_MAX = 2**31
 RESTART_S_MAX = 3_600.0
+DRIFT_MINUTES = 180.0
+
+
+@dataclass(frozen=True, slots=True)
+class OwnStraying:
+    """How one task of a job strays in a world that was fitted to that job; the fields are those of ``World``, for this task."""
+
+    drift: float = 0.0
+    jitter: float = 0.0
+    hot_share: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +36,9 @@ class World:
             backlog waits in the broker, and a change waits for a checkpoint. Otherwise every task has a queue without bound.
         restart_ms: how long a change stops a job.
         why: one sentence for people.
-        drift: standard deviation of the log of a task's service time, which wanders back within ``DRIFT_MINUTES``.
+        drift: standard deviation of the log of a task's service time, which wanders.
+        drift_minutes: time constant of that: after so long a third of a deviation is left.
+        jitter: standard deviation of the log of a task's service time from minute to minute, without memory.
         slow: factor on the service times of all tasks of a host while the host is slow; 1: never.
         throttle: largest factor on the service time of a single task while something outside holds it up; 1: never.
         hot_share: largest share of a task's records that belongs to its hottest key and so to one subtask.
@@ -34,6 +46,8 @@ class World:
         redone_s: seconds of work that a restart does again, since the last checkpoint.
         has_slo: latency counts beyond an SLO, a batch a minute (mode ``slo``).
         seed: draws all of the above.
+        own: per task of one job, source and sink included, in place of ``drift``, ``jitter`` and ``hot_share``, which then hold
+            the largest of the tasks; empty: the same for all tasks, and shares drawn up to ``hot_share``.
     """
 
     name: str
@@ -48,6 +62,9 @@ class World:
     redone_s: float = 0.0
     has_slo: bool = False
     seed: int = 0
+    drift_minutes: float = DRIFT_MINUTES
+    jitter: float = 0.0
+    own: tuple[OwnStraying, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse what no world can be.
@@ -55,7 +72,7 @@ class World:
         Raises:
             RunError: names the field.
         """
-        for field in ("drift", "state_spread", "redone_s", "hot_share"):
+        for field in ("drift", "jitter", "state_spread", "redone_s", "hot_share"):
             value = getattr(self, field)
             if not (math.isfinite(value) and value >= 0.0):
                 raise RunError(f"world {self.name}: {field} must be 0 or more, not {value}")
@@ -65,6 +82,8 @@ class World:
                 raise RunError(f"world {self.name}: {field} is a factor on service times and must be 1 or more, not {value}")
         if self.hot_share >= 1.0:
             raise RunError(f"world {self.name}: hot_share must be below 1, not {self.hot_share}")
+        if not self.drift_minutes > 0.0:
+            raise RunError(f"world {self.name}: drift_minutes must be above 0, not {self.drift_minutes}")
         if self.restart_ms < 0:
             raise RunError(f"world {self.name}: a restart cannot last {self.restart_ms / 1000:g} s")
 
@@ -76,7 +95,7 @@ class World:
     @property
     def strays_in_time(self) -> bool:
         """Return whether service times change from minute to minute."""
-        return self.drift > 0.0 or self.slow > 1.0 or self.throttle > 1.0
+        return self.drift > 0.0 or self.jitter > 0.0 or self.slow > 1.0 or self.throttle > 1.0
 
 
 CALM = World("calm", has_pressure=False, restart_ms=MINUTE_MS, why="queues without bound, a restart takes a minute")

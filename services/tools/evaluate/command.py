@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from simulation.evaluation.judge import Asked, Setting
     from simulation.evaluation.report import EvaluationReport
+    from simulation.model.world_file import WorldFile
 
 POLICIES = ("sure", "forecast", "ds2-gate", "target-utilisation", "static", "oracle")
 EVERY_POLICY = "all"
@@ -23,19 +24,19 @@ WIDTH_WITHOUT_TERMINAL = 190
 
 
 @click.command("evaluate")
-@options.job
+@click.option("--job", help="Job by name, or a CSV of a graph, FILE or FILE#JOB; left out where --world is a file.")
 @options.workload(required=True)
 @options.policies(*POLICIES, help=f"Policy by name; repeatable. {EVERY_POLICY}: every one but the ceiling.")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write the report to this file, as JSON.")
 @click.option("--mode", type=click.Choice(["clean", "slo", "compat"]), default="clean", show_default=True,
               help="clean: records flow; slo: minute batches against an SLO; compat: the SURE paper's code.")  # fmt: skip
-@options.world
+@options.world_or_file
 @options.world_seed
 @options.restart_s
 @click.option("--lambda", "latency_weight", type=options.FiniteRange(0, 1), default=0.5, show_default=True,
               help="Weight of latency in the reward; utilisation has the rest.")  # fmt: skip
 @click.option("--load", type=click.Choice(["calibrated", "literal"]), default="calibrated", show_default=True,
-              help="Scale the job's durations to the workload, or take them as they are.")  # fmt: skip
+              help="Scale durations to the workload, or take them as they are (in a world's file: as measured).")  # fmt: skip
 @options.load_parallelism
 @click.option("--runs", type=click.IntRange(1, 100), default=5, show_default=True, help="Number of runs, at different offsets.")
 @click.option(
@@ -53,8 +54,9 @@ WIDTH_WITHOUT_TERMINAL = 190
 @click.option("--json", "as_json", is_flag=True, help="Print the report on standard output instead of the table.")
 def command(
     *,
-    job: str,
+    job: str | None,
     workload: str,
+    world: str,
     policies: tuple[str, ...],
     out: Path | None,
     latency_weight: float,
@@ -75,9 +77,20 @@ def command(
     from runtime.whole_files import check_folder, write_whole
     from simulation.evaluation.judge import Asked
 
+    fitted = _world_of_file(world)
+    if (job is None) == (fitted is None):
+        raise click.UsageError("Missing option '--job'." if job is None else f"--job: leave it out; {world} brings its own job")
     span = int(span_minutes) if span_minutes else None
     folder = options.road_settings(policy_folder=policy_folder).policy_folder
-    asked = Asked(latency_weight=latency_weight, tuned=not as_shipped, span_minutes=span, policy_folder=folder, **given)
+    asked = Asked(
+        latency_weight=latency_weight,
+        tuned=not as_shipped,
+        span_minutes=span,
+        policy_folder=folder,
+        world=world,
+        fitted=fitted,
+        **given,
+    )
     names = _names(policies, asked.policy_folder)
     if out is not None:
         check_folder(out, option="--out")
@@ -122,12 +135,19 @@ def _names(policies: tuple[str, ...], folder: str) -> list[str]:
     return names
 
 
-def _setting(job: str, workload: str, asked: "Asked") -> "Setting":
+def _world_of_file(world: str) -> "WorldFile | None":
+    from simulation.model.world_file import is_world_file, read_world
+
+    return read_world(Path(world)) if is_world_file(world) else None
+
+
+def _setting(job: str | None, workload: str, asked: "Asked") -> "Setting":
     from simulation.evaluation.judge import setting_of
     from simulation.load.graphs import load_graph
     from simulation.load.workload import load_workload
 
-    return setting_of(load_graph(job), load_workload(workload), asked)
+    graph = asked.fitted.graph() if asked.fitted is not None else load_graph(job or "")
+    return setting_of(graph, load_workload(workload), asked)
 
 
 def _report(names: list[str], setting: "Setting", workers: int) -> "EvaluationReport":

@@ -1,0 +1,103 @@
+"""``surescale calibrate``: a recording in, a world out."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from runtime import options
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from contracts.windows import Window
+    from services.tools.recording.format import Recording
+
+
+@click.command("calibrate")
+@click.argument("recording", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--job", metavar="CLUSTER/NAME", help="Job of the recording (default: its only one).")
+@click.option("--out", required=True, type=click.Path(path_type=Path, dir_okay=False), help="World to write, a .json file.")
+@click.option("--force", is_flag=True, help="Replace the file if it exists.")
+@click.option(
+    "--restart-s",
+    type=options.FiniteRange(0.0, 3_600.0),
+    help="Seconds of a restart, if the recording has none (default: 60, and says so).",
+)
+def command(*, recording: Path, job: str | None, out: Path, force: bool, restart_s: float | None) -> None:
+    """Fit a world to a recorded job, for evaluate.
+
+    Prints what was fitted, and how well the first three quarters of RECORDING foretell the last one.
+    """
+    from contracts.errors import PATH_TOLD, SettingsError, reason_of
+    from runtime import terminal
+    from runtime.whole_files import check_folder, write_whole
+    from services.tools.calibrate.tables import show
+    from services.tools.recording.format import Recording
+    from simulation.calibration.fit import PRIOR_RESTART_S, fit
+    from simulation.calibration.recorded import put_together
+    from simulation.model.world_file import encoded, is_world_file
+
+    if not is_world_file(out.name):
+        raise SettingsError(f"--out: {str(out)[:PATH_TOLD]} must end in .json, so that evaluate --world knows it for a file")
+    check_folder(out, option="--out")
+    if out.exists() and not force:
+        raise SettingsError(f"--out: {out} exists; name another file or pass --force")
+    try:
+        opened = Recording(recording)
+    except OSError as error:
+        raise SettingsError(f"{str(recording)[:PATH_TOLD]} cannot be read ({reason_of(error)}); name a recording") from None
+    chosen = _chosen(opened, job)
+    fitted = fit(put_together(chosen, _windows(opened, chosen)), PRIOR_RESTART_S if restart_s is None else restart_s)
+    write_whole(out, encoded(fitted.world), option="--out")
+    show(fitted, terminal.console())
+    for note in fitted.notes:
+        click.echo(f"note: {note}", err=True)
+    click.echo(f"written to {out}: surescale evaluate --world {out} --workload clarknet")
+
+
+def _chosen(opened: "Recording", asked: str | None) -> str:
+    """Return the job asked for, or the only one.
+
+    Raises:
+        SettingsError: the recording does not have it, or has several.
+    """
+    from contracts.errors import SettingsError
+
+    jobs = [each.job for each in opened.header.jobs]
+    if asked is not None and asked in jobs:
+        return asked
+    known = ", ".join(jobs[:5]) + (f" and {len(jobs) - 5} more" if len(jobs) > 5 else "") or "none"
+    if asked is not None:
+        raise SettingsError(f"--job: {opened.path} has no job {asked[:200]!r}; it has {known}")
+    if len(jobs) != 1:
+        raise SettingsError(f"--job: name one of the jobs in {opened.path}: {known}")
+    return jobs[0]
+
+
+def _windows(opened: "Recording", job: str) -> "Iterator[Window]":
+    """Yield a job's windows in order of time; those that cannot be read are left out, as on the road.
+
+    Raises:
+        SettingsError: there is none.
+        RecordingRejected: the file is damaged.
+    """
+    from contracts.errors import RecordRejected, SettingsError
+    from contracts.topics import SNAPSHOTS
+    from contracts.windows import decode_window
+    from services.tools.recording.records import job_of
+
+    found = unreadable = 0
+    for record in opened.records():
+        if record.topic != SNAPSHOTS or job_of(record) != job:
+            continue
+        try:
+            window = decode_window(record.value)
+        except RecordRejected:
+            unreadable += 1
+            continue
+        found += 1
+        yield window
+    if not found:
+        why = f"its {unreadable} windows cannot be read" if unreadable else f"it has no windows of {job}"
+        raise SettingsError(f"{opened.path}: {why}; record topic {SNAPSHOTS} with this surescale")

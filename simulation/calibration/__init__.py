@@ -1,0 +1,1 @@
+"""Fits a world to a recording of a job."""

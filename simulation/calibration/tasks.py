@@ -1,0 +1,106 @@
+"""What a stretch of a recording says about each task: service time, how it wanders, visits, the hottest key's share. Pure."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from contracts.clock import MINUTE_MS
+from policies.measure import measure
+from simulation.calibration.recorded import CalibrationError, Float64, Recorded
+from simulation.calibration.wandering import Wandering, wandering
+
+UNEVEN_LEAST = 1.05  # the busiest subtask over the mean; less is ordinary unevenness
+_ATTEMPT_MINUTES_LEAST = 5  # telling ones, of an attempt that says how keys fall
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFigures:
+    """Figures of N tasks.
+
+    Attributes:
+        level: float64 [N], log of the busy minutes per record, its median over minutes; -inf for a task that takes no time.
+        wandering: how that log strays from its level.
+        visits: float64 [N], records that reach the task per record that comes to the job.
+        hot_share: float64 [N], share of its work on its hottest key.
+        load: float64 [T], records that came to the job per minute.
+    """
+
+    level: Float64
+    wandering: Wandering
+    visits: Float64
+    hot_share: Float64
+    load: Float64
+
+
+def task_figures(recorded: Recorded) -> TaskFigures:
+    """Return the figures of a stretch.
+
+    Raises:
+        CalibrationError: a task that works has no busy time, or what reaches it is unknown.
+    """
+    wanders = wandering(service_logs(recorded))
+    level = np.where(np.isnan(wanders.level), _coarse_level(recorded), wanders.level)
+    measured = measure(recorded.figures, recorded.graph)
+    unknown = np.isnan(measured.visits) & np.isfinite(level)
+    if unknown.any():
+        raise CalibrationError(
+            f"{recorded.job}: it is unknown how many records reach task {recorded.topology.tasks[int(unknown.argmax())].task!r}, "
+            "since a source before it never reported; record while all sources report"
+        )
+    return TaskFigures(level, wanders, np.nan_to_num(measured.visits), hot_shares(recorded), measured.load)
+
+
+def service_logs(recorded: Recorded) -> Float64:
+    """Return the log of busy minutes per record [T, N], NaN in minutes that do not tell it."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.log(recorded.figure("busy_ms") / MINUTE_MS / recorded.processed())
+    told: Float64 = np.where(recorded.telling(), logs, np.nan)
+    return told
+
+
+def hot_shares(recorded: Recorded) -> Float64:
+    """Return the share [N] of each task's work on its hottest key; at p subtasks the busiest has 1 + h (p - 1) times the mean.
+
+    A rescale lets keys fall otherwise, so attempts are weighed by their minutes, and each counts as one draw.
+    """
+    parts = uneven_parts(recorded)
+    if not len(parts):
+        return np.zeros(len(recorded.topology.tasks))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.nansum(parts[:, 0], axis=0) / np.nansum(parts[:, 1], axis=0)
+        share = (parts[:, 0] - parts[:, 1]) / parts[:, 2]
+    weight = np.where(np.isfinite(share), parts[:, 3], 0.0)
+    mean = (weight * np.nan_to_num(share, posinf=0.0, neginf=0.0)).sum(axis=0) / np.maximum(weight.sum(axis=0), 1.0)
+    found: Float64 = np.where(np.nan_to_num(ratio) >= UNEVEN_LEAST, np.clip(mean, 0.0, 0.999), 0.0)
+    return found
+
+
+def uneven_parts(recorded: Recorded) -> Float64:
+    """Return [A, 4, N] per attempt: busy time of the busiest subtask times p, busy time, busy time times p - 1, and minutes."""
+    busy, subtasks = recorded.figure("busy_ms"), recorded.figure("parallelism")
+    peak = recorded.figure("busy_ms_max") * subtasks
+    told = recorded.telling() & ~np.isnan(peak) & (subtasks > 1)
+    attempts = np.cumsum(recorded.began())
+    parts = []
+    for attempt in np.unique(attempts).tolist():
+        counted = told & (attempts == attempt)[:, None]
+        counted &= counted.sum(axis=0) >= _ATTEMPT_MINUTES_LEAST
+        each = (peak, busy, busy * (subtasks - 1.0), np.ones_like(busy))
+        parts.append([np.where(counted, values, 0.0).sum(axis=0) for values in each])
+    return np.array(parts)
+
+
+def _coarse_level(recorded: Recorded) -> Float64:
+    """Return the log of busy minutes per record [N] over all minutes together, for tasks that are hardly ever busy."""
+    busy, records = recorded.figure("busy_ms"), recorded.processed()
+    known = ~np.isnan(busy) & ~np.isnan(records) & recorded.warm()[:, None]
+    silent = (np.nan_to_num(records).sum(axis=0) > 0) & recorded.graph.scalable & ~known.any(axis=0)
+    if silent.any():
+        raise CalibrationError(
+            f"{recorded.job}: task {recorded.topology.tasks[int(silent.argmax())].task!r} has records but no busy time; "
+            "without it there is no service time to fit"
+        )
+    with np.errstate(divide="ignore", invalid="ignore"):
+        spent, done = (np.where(known, values, 0.0).sum(axis=0) for values in (busy, records))
+        level: Float64 = np.where((spent > 0) & (done > 0), np.log(spent / done / MINUTE_MS), -np.inf)
+    return level

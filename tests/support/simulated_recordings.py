@@ -1,0 +1,75 @@
+"""Windows of simulated jobs in known worlds, as a recording holds them."""
+
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from contracts.messages import JobTopology
+from contracts.topics import SNAPSHOTS
+from contracts.windows import Window, encode_window, unknown_hours
+from services.tools.recording.format import Header, RecordedJob, RecordedTopic, RecordingWriter
+from services.tools.recording.records import RawRecord
+from simulation.load.jobs import SizedJob, load_job
+from simulation.load.workload import load_workload
+from simulation.loops.rows import LoopRows
+from simulation.loops.terms import Terms
+from simulation.model.worlds import World
+
+WORKLOAD = load_workload("clarknet")
+FIRST_MINUTE = 3_000
+RESCALED_EVERY_HOURS = 3
+
+
+def sized(name: str) -> SizedJob:
+    """Return a shipped job that has room for what strays."""
+    return load_job(name, WORKLOAD, 5.0)
+
+
+def windows_of(job: SizedJob, world: World, hours: int, *, seed: int = 0, road: bool = False) -> list[Window]:
+    """Return a window an hour; the job is rescaled to random sizes every three hours.
+
+    ``road``: by the simulated engine's own steps and whole-numbered counters, many times slower.
+    """
+    terms = Terms(world=world, restart_ms=world.restart_ms, span_minutes=60, as_on_the_road=road)
+    rows = LoopRows(job, WORKLOAD, np.array([FIRST_MINUTE]), job.start_parallelism[None], terms)
+    generator, made = np.random.default_rng(seed), []
+    for hour in range(hours):
+        if hour % RESCALED_EVERY_HOURS == 0:
+            sizes = job.within_limits(generator.integers(5, 11, (1, job.size)))
+        rows.step(sizes)
+        seen = rows.observe()
+        tasks = (
+            msgspec.structs.replace(spec, parallelism=size)
+            for spec, size in zip(job.specs(), seen.current[0].tolist(), strict=True)
+        )
+        made.append(
+            Window(
+                job=f"sim/{job.name}",
+                window_end_ms=int(seen.ends_ms[0]),
+                figures=seen.figures[0],
+                topology=JobTopology(job=f"sim/{job.name}", version=hour, at_ms=0, tasks=tuple(tasks)),
+                hourly_load=unknown_hours(),
+            )
+        )
+    return made
+
+
+def write_recording(path: Path, *jobs: list[Window]) -> Path:
+    """Write the windows of some jobs to a recording."""
+    header = Header(
+        created_ms=0,
+        surescale="0",
+        topic_prefix="",
+        asked_topics=(),
+        asked_jobs=(),
+        from_ms=None,
+        until_ms=None,
+        topics=(RecordedTopic(name=SNAPSHOTS, partitions=1),),
+        jobs=tuple(RecordedJob(job=made[-1].job, topology=made[-1].topology) for made in jobs),
+    )
+    with RecordingWriter(path, header) as writer:
+        for made in jobs:
+            for at, window in enumerate(made):
+                writer.add(RawRecord(SNAPSHOTS, 0, at, window.window_end_ms, window.job.encode(), encode_window(window)))
+    return path

@@ -1,0 +1,137 @@
+"""``surescale calibrate`` as a command: from a recording to a world, and from there to a judgement; bad input in one line."""
+
+import io
+import json
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+
+import pytest
+
+from services.cli import main
+from simulation.model.course import course_of
+from simulation.model.worlds import CALM, world_named
+from tests.support.simulated_recordings import sized, windows_of, write_recording
+
+JOB = sized("j_2521346")
+
+
+def surescale(*words: str) -> tuple[int, str, str]:
+    """Run the command line as a shell does; return exit code, standard output and standard error."""
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
+        main(words)
+    return int(ended.value.code or 0), out.getvalue(), err.getvalue()
+
+
+@pytest.fixture(scope="module")
+def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write a recording of half a day in the world skew."""
+    made = windows_of(JOB, world_named("skew", seed=1), 12)
+    return write_recording(tmp_path_factory.mktemp("recorded") / "skewed.ssrec", made)
+
+
+def load_of(tmp_path: Path) -> str:
+    """Write a day of load that comes and goes."""
+    path = tmp_path / "load.csv"
+    path.write_text("minute,requests\n" + "".join(f"{m},{100 + m % 60}\n" for m in range(1080)), encoding="utf-8")
+    return str(path)
+
+
+def test_a_recording_becomes_a_world_that_evaluate_plays(recording: Path, tmp_path: Path) -> None:
+    """The table shows every figure with its error, the file holds them, and policies are judged on the recorded job."""
+    out = tmp_path / "world.json"
+    code, shown, notes = surescale("calibrate", str(recording), "--out", str(out))
+    assert code == 0, notes
+    assert "sim/j_2521346: 720 minutes from" in shown
+    assert "restart: 60 s (4 seen, deviation of the log 0.00)" in shown
+    assert "errors over the last 180 minutes, foretold from those before: busy time" in shown
+    assert "note: no task was ever held up" in notes
+    world = json.loads(out.read_text())
+    course = course_of(JOB, world_named("skew", seed=1))
+    assert course is not None
+    shares = [task["hot_share"] for task in world["tasks"]]
+    assert max(shares) == pytest.approx(max(course.hot_share), rel=0.2)
+    report = tmp_path / "report.json"
+    given = ["--workload", load_of(tmp_path), "--policy", "hold", "--policy", "ds2-gate", "--runs", "1", "--workers", "1"]
+    code, shown, said = surescale("evaluate", "--world", str(out), *given, "--as-shipped", "--out", str(report))
+    assert code == 0, said
+    judged = json.loads(report.read_text())
+    assert (judged["job"], judged["tasks"]) == ("j_2521346", JOB.size)
+    assert judged["world"] == str(out)
+
+
+def test_a_calm_job_is_judged_from_its_recording_as_from_its_graph(tmp_path: Path) -> None:
+    """The same proportions and the same world: the same sizes, and rewards equal to five digits."""
+    out, reports = tmp_path / "calm.json", []
+    path = write_recording(tmp_path / "calm.ssrec", windows_of(JOB, CALM, 6))
+    assert surescale("calibrate", str(path), "--out", str(out))[0] == 0
+    for given in (["--world", str(out)], ["--job", JOB.name]):
+        report = tmp_path / "report.json"
+        more = ["--workload", load_of(tmp_path), "--policy", "ds2-gate", "--runs", "1", "--workers", "1", "--as-shipped"]
+        code, _, said = surescale("evaluate", *given, *more, "--out", str(report))
+        assert code == 0, said
+        reports.append(json.loads(report.read_text())["policies"]["ds2-gate"])
+    here, there = reports
+    assert here["task_minutes"] == there["task_minutes"]
+    assert here["reward_mean"] == pytest.approx(there["reward_mean"], abs=1e-5)
+
+
+def test_measured_load_is_taken_as_it_is(recording: Path, tmp_path: Path) -> None:
+    """With --load literal the service times are those measured: the load factor is a sixtieth of a minute a second."""
+    out, report = tmp_path / "world.json", tmp_path / "report.json"
+    assert surescale("calibrate", str(recording), "--out", str(out))[0] == 0
+    given = ["--workload", load_of(tmp_path), "--policy", "hold", "--runs", "1", "--workers", "1", "--load", "literal"]
+    code, _, said = surescale("evaluate", "--world", str(out), *given, "--out", str(report))
+    assert code == 0, said
+    assert json.loads(report.read_text())["load_factor"] == pytest.approx(1 / 60)
+
+
+def test_bad_input_is_one_line(recording: Path, tmp_path: Path) -> None:
+    """What cannot be read, a job that is not there, several jobs, too little, and a file in the way."""
+    out = str(tmp_path / "world.json")
+    short = write_recording(tmp_path / "short.ssrec", windows_of(JOB, CALM, 1))
+    two = write_recording(tmp_path / "two.ssrec", windows_of(JOB, CALM, 1), windows_of(sized("j_1351665"), CALM, 1))
+    text, taken = tmp_path / "notes.txt", tmp_path / "taken.json"
+    text.write_text("hello", encoding="utf-8")
+    taken.write_text("{}", encoding="utf-8")
+    for given, message in (
+        (["/nowhere.ssrec", "--out", out], "/nowhere.ssrec cannot be read (no such file or directory); name a recording"),
+        ([str(tmp_path), "--out", out], "is a directory"),
+        ([str(text), "--out", out], "not a recording of surescale"),
+        ([str(recording), "--job", "sim/other", "--out", out], "has no job 'sim/other'; it has sim/j_2521346"),
+        ([str(two), "--out", out], "--job: name one of the jobs in"),
+        ([str(short), "--out", out], "60 minutes with figures are too few to fit a world; record at least 120"),
+        ([str(recording), "--out", str(tmp_path / "world.toml")], "must end in .json"),
+        ([str(recording), "--out", str(taken)], "exists; name another file or pass --force"),
+        ([str(recording), "--out", out, "--restart-s", "-1"], "--restart-s"),
+    ):
+        code, shown, said = surescale("calibrate", *given)
+        assert code, given
+        assert shown == ""
+        assert len(said.splitlines()) == 1, said
+        assert message in said
+    assert not Path(out).exists()
+
+
+def test_evaluate_wants_a_job_or_a_world_with_one(recording: Path, tmp_path: Path) -> None:
+    """Neither is missing, and not both are given; a file that is no world names its field."""
+    out = tmp_path / "world.json"
+    assert surescale("calibrate", str(recording), "--out", str(out))[0] == 0
+    load = ["--workload", load_of(tmp_path), "--policy", "hold"]
+    assert "Missing option '--job'" in surescale("evaluate", *load)[2]
+    assert "brings its own job" in surescale("evaluate", *load, "--job", "j_1351665", "--world", str(out))[2]
+    assert "cannot be read (no such file" in surescale("evaluate", *load, "--world", str(tmp_path / "no.json"))[2]
+    text = out.read_text()
+    for before, after, message in (
+        ('"hot_share": 0.0', '"hot_share": 1.5', "`$.tasks["),
+        ('"visits": 1.0', '"visit": 1.0', "unknown field `visit`"),
+        ('"surescale-world/1"', '"surescale-world/9"', "surescale-world/9"),
+        ('"task": "', '"task": "source", "x": "', "unknown field"),
+    ):
+        assert before in text
+        out.write_text(text.replace(before, after, 1), encoding="utf-8")
+        code, _, said = surescale("evaluate", *load, "--world", str(out))
+        assert (code, len(said.splitlines())) == (1, 1)
+        assert message in said
+    out.write_text(text, encoding="utf-8")
+    assert "is played in mode clean only" in surescale("evaluate", *load, "--world", str(out), "--mode", "compat")[2]
