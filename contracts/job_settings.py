@@ -11,6 +11,7 @@ from msgspec import Meta
 from contracts.messages import Count, Message, Parallelism, Part, Text, TimeMs
 
 Mode = Literal["act", "advise", "observe"]
+Objective = Literal["cost", "balanced", "latency"]
 Factor = Annotated[float, Meta(gt=1.0, le=1_000_000.0)]
 Minutes = Annotated[float, Meta(ge=0.0, le=10_080.0)]
 ClockTime = Annotated[str, Meta(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$|^24:00$")]
@@ -70,6 +71,7 @@ class JobSettings(Message, frozen=True, kw_only=True, tag="job-settings/1"):
     cpu_limit: Annotated[float, Meta(gt=0.0)] | None = None  # cores for the job, where hosts say how many they have
     catch_up_minutes: Annotated[float, Meta(gt=0.0, le=10_080.0)] | None = None  # to drain a backlog; null: as the policy has it
     restart_seconds: Annotated[float, Meta(ge=0.0, le=86_400.0)] | None = None  # of a rescale; null: as the policy has it
+    objective: Objective | None = None  # what sure weighs more, subtasks or latency; null: balanced, as the policy has it
     minutes_known_min: Annotated[int, Meta(ge=1, le=60)] = 5  # no policy is asked about a window with fewer reported minutes
     on_drift: Literal["adopt", "insist", "stop"] = "stop"  # when somebody else changed the parallelism
     priority: int = 0

@@ -7,6 +7,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from contracts.job_settings import Objective
 from policies.graph import Int64, JobGraph
 from policies.limits import Limits
 from policies.measure import Measured
@@ -14,6 +15,8 @@ from policies.sure.outlook import Expected
 
 LATER_POWER = 2.0  # of a restart's length, in the price of a later one
 GAIN_POWER = 1.5  # of a restart's length, in what a change must gain
+WEIGHTS: dict[Objective, float] = {"cost": 0.3, "latency": 0.7}
+"""Weight of latency in the reward that a plan maximises, by the job's objective; any other: as shipped."""
 PassingMinutes = Annotated[int, Meta(ge=0)]
 
 
@@ -53,6 +56,12 @@ def with_restart(shipped: Planning, restart_seconds: float | None) -> Planning:
         later_restart=shipped.later_restart * times**LATER_POWER,
         gain_min=shipped.gain_min * times**GAIN_POWER,
     )
+
+
+def with_objective(shipped: Planning, objective: Objective | None) -> Planning:
+    """Return the constants of a plan that weighs latency as a job's owner wants; None and ``balanced``: as shipped."""
+    weight = None if objective is None else WEIGHTS.get(objective)
+    return shipped if weight is None else msgspec.structs.replace(shipped, latency_weight=weight)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from policies.sure.correction import Correction
 from policies.sure.outlook import Expected
 from policies.sure.package import Card, Package
 from policies.sure.plan import Planned, plan
-from policies.sure.planning_input import Planning, PlanningInput, with_restart
+from policies.sure.planning_input import Planning, PlanningInput, with_objective, with_restart
 
 CHUNK_TASKS = 256  # wider jobs pass the policy graph in pieces, which bounds memory
 LOOKED_AT_MAX = 1_000  # snapshots kept in the explanation of one decision
@@ -100,6 +100,7 @@ class SurePolicy:
             restarts=restarts_seen(figures)[None],
         )
         planning = with_restart(self.card.base.planning, question.restart_seconds)
+        planning = with_objective(planning, question.settings.objective)
         planned = plan(planning, given, Correction.of(outputs[None], graph))
         if not np.isfinite(planned.holding + planned.changing).all():
             return PolicyFailed(NOT_EXPECTED)

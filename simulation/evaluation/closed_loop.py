@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import msgspec
 import numpy as np
 
-from contracts.job_settings import JobSettings
+from contracts.job_settings import JobSettings, Objective
 from contracts.messages import Decision, JobTopology
 from contracts.windows import Window
 from policies.answer import Answer
@@ -38,6 +38,7 @@ class Trial:
     seeds: tuple[int, ...]
     hours: int
     span_minutes: int | None = None  # for all policies, instead of their own
+    objective: Objective | None = None  # of the job's owner, as policies are told
 
     def at_span(self, own_minutes: int) -> "Trial":
         """Return the trial with a policy's own time between decisions, unless one is set for all."""
@@ -112,7 +113,7 @@ def follow(policy: Policy, trial: Trial, told: Callable[[float], None]) -> Outco
         reasons.extend(made.policy.fallback_reason for made in decisions if made.policy.fallback_reason)
         return _desired(decisions)
 
-    settings = _settings(trial.job)
+    settings = _settings(trial.job, trial.objective)
     windows = _Windows(trial.job, settings.job, trial.terms.told_restart_ms)
     rows = trial.rows()
     spans = drive(trial, rows, choose, told)
@@ -124,8 +125,9 @@ def follow(policy: Policy, trial: Trial, told: Callable[[float], None]) -> Outco
     )
 
 
-def _settings(job: SizedJob) -> JobSettings:
-    return JobSettings(job=f"sim/{job.name}", parallelism_max=PARALLELISM_MAX, total_limit=job.total_limit)
+def _settings(job: SizedJob, objective: Objective | None) -> JobSettings:
+    name = f"sim/{job.name}"
+    return JobSettings(job=name, parallelism_max=PARALLELISM_MAX, total_limit=job.total_limit, objective=objective)
 
 
 @dataclass(frozen=True, slots=True)

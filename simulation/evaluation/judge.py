@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from contracts.clock import MINUTE_MS
 from contracts.errors import SurescaleError
+from contracts.job_settings import Objective
 from policies.policy import SPAN_MINUTES, Policy
 from policies.registry import FORECAST, RULES, Unavailable, load_policy, policy_names
 from policies.rules.fixed import Static
@@ -57,6 +58,7 @@ class Asked:
     span_minutes: int | None = None
     policy_folder: str = ""
     fitted: WorldFile | None = None
+    objective: Objective | None = None
 
     @property
     def played(self) -> World:
@@ -99,7 +101,8 @@ class Setting:
     def trial(self) -> Trial:
         """Return the runs that judge."""
         seeds = tuple(self.asked.seed + index for index in range(len(self.runs.offsets)))
-        return Trial(self.job, self.workload, self.terms, self.runs.first_decisions, seeds, self.runs.hours, self.span_minutes)
+        first, hours = self.runs.first_decisions, self.runs.hours
+        return Trial(self.job, self.workload, self.terms, first, seeds, hours, self.span_minutes, self.asked.objective)
 
     @property
     def ground(self) -> Ground:

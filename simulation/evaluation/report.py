@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from contracts.job_settings import Objective
 from policies.registry import FORECAST, RULES
 from simulation.evaluation.hours import Hours, interval, paired
 from simulation.evaluation.judge import CLAIRVOYANT, STATIC, Judged, Setting
@@ -114,6 +115,7 @@ class EvaluationReport(msgspec.Struct, frozen=True, kw_only=True):
     mode: Mode
     world: str
     latency_weight: float = msgspec.field(name="lambda")
+    objective: Objective | None
     load: Load
     load_parallelism: float
     load_factor: float
@@ -138,6 +140,7 @@ def report_of(setting: Setting, results: Sequence[Judged], wall_s: dict[str, flo
         mode=asked.mode,
         world=asked.world,
         latency_weight=asked.latency_weight,
+        objective=asked.objective,
         load=asked.load,
         load_parallelism=asked.load_parallelism,
         load_factor=float(setting.job.scale_factor),

@@ -143,13 +143,14 @@ def test_every_limit_can_be_set_shown_and_taken_back(road: RoadSettings) -> None
     limits = ["--task", "map=2..6", "--step", "3", "--step-up", "5", "--rescales-a-day", "4", "--scale-down-after", "30",
               "--exclude", "mon-fri 09:00-17:30 Europe/Berlin", "--exclude", "sat,sun UTC strict", "--ineffective", "block",
               "--no-align", "--cpu", "16", "--catch-up", "10", "--restart-seconds", "4", "--backlog-hold", "3",
-              "--on-drift", "adopt"]  # fmt: skip
+              "--on-drift", "adopt", "--objective", "cost"]  # fmt: skip
     said = job(road, "set", JOB, *limits)
     assert "task none -> map=2..6" in said
     assert "step-up default -> 5.0, step-down default -> 3.0" in said
     written = records(road)[-1]
     assert written.tasks == {"map": TaskLimits(parallelism_min=2, parallelism_max=6)}
     assert (written.step_up_max, written.step_down_max, written.align, written.on_drift) == (5.0, 3.0, False, "adopt")
+    assert written.objective == "cost"
     shown = json.loads(job(road, "show", JOB, "--json"))
     assert shown["tasks"] == ["map=2..6"]
     assert shown["excluded"] == ["mon,tue,wed,thu,fri 09:00-17:30 Europe/Berlin", "sat,sun UTC strict"]

@@ -31,6 +31,7 @@ def command(*, recording: Path, job: str | None, out: Path, force: bool, restart
     """
     from contracts.errors import PATH_TOLD, SettingsError, reason_of
     from runtime import terminal
+    from runtime.printable import printable
     from runtime.whole_files import check_folder, write_whole
     from services.tools.calibrate.tables import show
     from services.tools.recording.format import Recording
@@ -52,7 +53,7 @@ def command(*, recording: Path, job: str | None, out: Path, force: bool, restart
     write_whole(out, encoded(fitted.world), option="--out")
     show(fitted, terminal.console())
     for note in fitted.notes:
-        click.echo(f"note: {note}", err=True)
+        click.echo(printable(f"note: {note}"), err=True)
     click.echo(f"written to {out}: surescale evaluate --world {out} --workload clarknet")
 
 

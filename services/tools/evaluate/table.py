@@ -12,9 +12,10 @@ from simulation.evaluation.report import EvaluationReport, RewardDifference
 def show(report: EvaluationReport, console: Console) -> None:
     """Print the table, best reward first, clairvoyant policies last and apart."""
     say = partial(console.print, markup=False, emoji=False)  # names may hold brackets and colons
+    objective = f"objective {report.objective}, " if report.objective else ""
     say(
         f"{report.job} ({report.tasks} tasks) under {report.workload}, mode {report.mode}, "
-        f"world {report.world}, lambda {report.latency_weight:g}, load factor {report.load_factor:.3g}"
+        f"world {report.world}, lambda {report.latency_weight:g}, {objective}load factor {report.load_factor:.3g}"
     )
     part = report.calibration
     how = "calibrated on" if part.tuned else "rules as shipped; kept free:"

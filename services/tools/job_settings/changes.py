@@ -31,6 +31,7 @@ OPTIONS = {
     "cpu_limit": "--cpu",
     "catch_up_minutes": "--catch-up",
     "restart_seconds": "--restart-seconds",
+    "objective": "--objective",
     "minutes_known_min": "--minutes-known",
     "on_drift": "--on-drift",
     "priority": "--priority",

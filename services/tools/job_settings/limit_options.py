@@ -88,6 +88,11 @@ limits = options.grouped(
         help="How long a rescale stops the job, for policies that weigh it.",
     ),
     click.option(
+        "--objective",
+        type=click.Choice(["cost", "balanced", "latency", DEFAULT]),
+        help="What sure weighs more: fewer subtasks or less latency.",
+    ),
+    click.option(
         "--minutes-known",
         "minutes_known_min",
         type=click.IntRange(1, 60),

@@ -5,7 +5,7 @@ from typing import Literal
 import msgspec
 
 from contracts.job_limits import backlog_hold_minutes, blocks_ineffective, step_down, step_up
-from contracts.job_settings import JobSettings, Mode
+from contracts.job_settings import JobSettings, Mode, Objective
 from contracts.modes import Source
 from runtime.instants import to_the_second
 from services.tools.job_settings.book import Book
@@ -34,6 +34,7 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     cpu_limit: float | None
     catch_up_minutes: float | None
     restart_seconds: float | None
+    objective: Objective | None
     minutes_known_min: int
     on_drift: Literal["adopt", "insist", "stop"]
     priority: int
@@ -83,6 +84,7 @@ def overview(book: Book, road_policy: str) -> Overview:
         cpu_limit=settings.cpu_limit,
         catch_up_minutes=settings.catch_up_minutes,
         restart_seconds=settings.restart_seconds,
+        objective=settings.objective,
         minutes_known_min=settings.minutes_known_min,
         on_drift=settings.on_drift,
         priority=settings.priority,

@@ -15,7 +15,7 @@ from policies.sure.correction import Correction
 from policies.sure.outlook import Expected
 from policies.sure.past import PAST_HOURS, Past
 from policies.sure.plan import Planned, _with_spread, plan
-from policies.sure.planning_input import Planning, PlanningInput, with_restart
+from policies.sure.planning_input import Planning, PlanningInput, with_objective, with_restart
 from policies.sure.queue_delay import waiting_by_bursts, waiting_by_surges, waiting_inside
 
 PLANNING = Planning(
@@ -322,6 +322,24 @@ def test_a_longer_restart_has_a_higher_price_and_a_shorter_one_no_lower() -> Non
     assert long.gain_min > PLANNING.gain_min
     assert (short.later_restart, short.gain_min) == (PLANNING.later_restart, PLANNING.gain_min)
     assert with_restart(PLANNING, None) is PLANNING
+
+
+@pytest.mark.parametrize("load", [60.0, 100.0, 250.0])
+def test_an_objective_moves_the_best_size_towards_what_it_names(load: float) -> None:
+    """Cost wants no more subtasks than balanced, and that no more than latency; under an uncertain load they differ."""
+    outlook = expecting(load, load, load, load, spread=0.3)
+    low, middle, high = (
+        int(planned((6, 4), outlook, planning=with_objective(PLANNING, objective)).best[0])
+        for objective in ("cost", "balanced", "latency")
+    )
+    assert low <= middle <= high
+    assert low < high or load != 100.0  # elsewhere one step's limit may be the same for all
+
+
+def test_without_an_objective_and_balanced_the_plan_is_the_shipped_one() -> None:
+    """Not only its numbers: the same constants."""
+    assert with_objective(PLANNING, None) is PLANNING
+    assert with_objective(PLANNING, "balanced") is PLANNING
 
 
 def test_a_service_time_that_walks_widens_the_outlook() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from contracts.job_settings import JobSettings
-from contracts.messages import Decision, JobTopology, TaskSpec
+from contracts.messages import Compared, Decision, JobTopology, TaskSpec
 from contracts.windows import FIGURES, Window, blank_figures
 from contracts.wire import decode
 from contracts.wire import encode as encode_message
@@ -112,6 +112,21 @@ def test_a_decision_is_the_same_bytes_every_time(policy: SurePolicy) -> None:
     first, second = (decide(window, model, SETTINGS, seed=1) for model in (policy, load_policy("sure")))
     assert encode_message(first) == encode_message(second)
     assert first.policy.name == "sure"
+
+
+def test_the_jobs_objective_is_heard_and_told(policy: SurePolicy) -> None:
+    """The scores are of the reward that the owner asks for; balanced is, byte for byte, what nothing set is."""
+    window = branching_window(3)
+    none, balanced, cost, latency = (
+        decide(window, policy, JobSettings(job="sim/y", objective=objective), seed=1)
+        for objective in (None, "balanced", "cost", "latency")
+    )
+    assert encode_message(none) == encode_message(balanced)
+    assert isinstance(cost.compared, Compared)
+    assert isinstance(latency.compared, Compared)
+    assert cost.compared.unit.startswith("0.7 x utilisation - 0.3 x minutes of latency")
+    assert latency.compared.unit.startswith("0.3 x utilisation - 0.7 x minutes of latency")
+    assert cost.compared.subtasks <= latency.compared.subtasks
 
 
 def test_permuted_tasks_get_permuted_answers(policy: SurePolicy) -> None:

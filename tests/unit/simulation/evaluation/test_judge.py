@@ -102,6 +102,20 @@ def test_the_load_floor_binds_sure_alone() -> None:
     assert floored.task_minutes[0, -1] > free.task_minutes[0, -1]
 
 
+def test_an_objective_trades_subtasks_for_latency() -> None:
+    """A day of sure in the closed loop: told cost it pays less and waits longer than told latency; the judge stays the same."""
+    cost, latency = (
+        report_of(here, [judge("sure", here, quiet)], {"sure": 1.0})
+        for here in (setting(wave(1), runs=1, objective=objective) for objective in ("cost", "latency"))
+    )
+    cheap, quick = cost.policies["sure"], latency.policies["sure"]
+    assert (cost.objective, latency.objective, cost.latency_weight) == ("cost", "latency", latency.latency_weight)
+    assert cheap.task_minutes < 0.97 * quick.task_minutes
+    assert cheap.latency_mean > quick.latency_mean
+    assert cheap.utilisation > quick.utilisation
+    assert not cheap.stand_ins
+
+
 def test_minute_zero_need_not_be_midnight() -> None:
     """Shifting the event time of a file by five hours changes no decision of a rule: phases come from the window's own hours."""
     plain = setting(wave(1), runs=1)
