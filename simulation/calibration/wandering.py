@@ -105,5 +105,6 @@ def _likelihood(logs: Float64, known: npt.NDArray[np.bool_], taus: Float64) -> t
 
 def _white_likelihood(deviation: Float64, count: npt.NDArray[np.int64]) -> Float64:
     """Return the same [n] for scatter without memory."""
-    likelihood: Float64 = -0.5 * ((count - 1.0) * 2.0 * np.log(np.maximum(deviation, 1e-150)) + np.log(count))
+    known = count.astype(np.float64)
+    likelihood: Float64 = -0.5 * ((known - 1.0) * 2.0 * np.log(np.maximum(deviation, 1e-150)) + np.log(known))
     return likelihood

@@ -15,7 +15,7 @@ from simulation.errors import RunError
 from simulation.load.graphs import SINK, SOURCE, JobError, JobGraph, graph_of_tasks
 from simulation.model.worlds import DRIFT_MINUTES, RESTART_S_MAX, SEED_MAX, OwnStraying, World
 
-FORMAT = "surescale-world/1"
+FORMAT: Literal["surescale-world/1"] = "surescale-world/1"
 SUFFIX = ".json"
 SECOND_MINUTES = 1.0 / 60.0  # the durations of the graph are the job's own seconds a record
 BYTES_MAX = 2**24
