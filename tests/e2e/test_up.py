@@ -42,10 +42,10 @@ def road(kafka: KafkaForTests, redis_url: str) -> RoadSettings:
 
 @pytest.fixture
 def engine(road: RoadSettings, tmp_path: Path) -> Iterator[str]:
-    """A simulated engine of one job whose clock runs freely, ten minutes a second, once it is started."""
+    """A simulated engine of one job whose clock runs freely, three minutes a second for three minutes, once it is started."""
     subprocess.run(surescale("topics", "create"), env=os.environ | to_environment(road), check=True, timeout=60)
     port = road.engine_url.rpartition(":")[2]
-    command = surescale("engine", "--port", port, "--job", "j_1351665", "--minutes", "120", "--pace", "free", "--speed", "600")
+    command = surescale("engine", "--port", port, "--job", "j_1351665", "--minutes", "540", "--pace", "free", "--speed", "180")
     process = ChildProcess(command, log_path=tmp_path / "engine.log", env=to_environment(road))
     try:
         wait_until(lambda: is_ok(f"{road.engine_url}/health"), 60.0, "the engine")
@@ -88,7 +88,7 @@ def test_the_roles_run_against_given_addresses_until_stopped(
                     applied.add(found.command_id)
             return bool(decided and applied)
 
-        wait_until(job_was_rescaled, 120.0, "an applied command")
+        wait_until(job_was_rescaled, 240.0, "an applied command")
         assert fetch_json(f"http://127.0.0.1:{http_port}/jobs")
         assert verdicts(road) == {
             "surescale": "ok", "java": "ok", "kafka": "ok", "topics": "ok", "the monitor": "ok", "the Spark job": "ok",
