@@ -24,10 +24,12 @@ SECRET_NAMES = r"password|passwd|secret|token|api[_-]?key"
 """Regular expression of the names under which a secret is given."""
 _IN_QUERY = re.compile(rf"([?&;](?:\w*(?:{SECRET_NAMES}))=)[^&;#]*", re.IGNORECASE)
 ENGINES = ("simulated", "flink", "kafka")
-SOURCES = {"simulated": ("simulated",), "flink": ("flink",), "kafka": ("consumer-group",)}
+SOURCES = {"simulated": ("simulated",), "flink": ("flink", "prometheus"), "kafka": ("consumer-group", "prometheus")}
 """Where the figures of each engine's jobs may come from; the first one, unless a setting names another."""
 ACTUATORS = {"simulated": ("simulated", "none"), "flink": ("flink", "none"), "kafka": ("none", "processes", "kubernetes")}
 """What may carry out commands for each engine's jobs; the first one, unless a setting names another."""
+ACTUATORS_BY_PROMETHEUS = ("none", "processes")
+"""What may carry out commands for jobs whose figures come from Prometheus: it does not know what Flink was asked for."""
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 SASL_MECHANISMS = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN")
 LIKE = "like"
@@ -79,7 +81,8 @@ class RoadSettings:
     engine: str = "simulated"
     """Kind of engine that runs the jobs: simulated, flink, or kafka (jobs are consumer groups)."""
     source: str = ""
-    """Where the figures of the jobs come from: simulated, flink or consumer-group; empty: as is usual for the engine."""
+    """Where the figures of the jobs come from: simulated, flink, consumer-group or prometheus; empty: as is usual for the
+    engine."""
     actuator: str = ""
     """What carries out commands: simulated, flink, processes, kubernetes, or none (jobs are only watched); empty: as is usual for
     the engine, which for kafka is none."""
@@ -149,7 +152,7 @@ class RoadSettings:
         if self.engine not in ENGINES:
             raise SettingsError(f"SURESCALE_ENGINE: {self.engine!r} is not one of {', '.join(ENGINES)}")
         self._check_source_and_actuator()
-        if not _is_http(self.engine_url):
+        if not is_http(self.engine_url):
             raise SettingsError(
                 f"SURESCALE_ENGINE_URL: {without_password(self.engine_url)!r} is not the address of an engine; "
                 "set one like http://127.0.0.1:8090, without user and password (there or with --engine-url)"
@@ -180,6 +183,12 @@ class RoadSettings:
                     f"SURESCALE_{name}: {chosen!r} does not fit SURESCALE_ENGINE={self.engine}; "
                     f"set {' or '.join(known[self.engine])}{instead}"
                 )
+        if self.source_kind == "prometheus" and self.actuator_kind not in ACTUATORS_BY_PROMETHEUS:
+            usable = " or ".join(each for each in ACTUATORS_BY_PROMETHEUS if each in ACTUATORS[self.engine])
+            raise SettingsError(
+                f"SURESCALE_ACTUATOR: {self.actuator_kind!r} needs to know what the job was asked for, which "
+                f"SURESCALE_SOURCE=prometheus cannot tell; set {usable}, or SURESCALE_SOURCE={SOURCES[self.engine][0]}"
+            )
         if self.actuator_kind == "processes":
             for needed in ("groups_file", "workers_folder"):
                 if not getattr(self, needed):
@@ -201,7 +210,7 @@ class RoadSettings:
                 raise SettingsError(
                     f"SURESCALE_{name.upper()}: SURESCALE_KUBERNETES_URL uses no TLS; set one with https, or unset the file"
                 )
-        if self.kubernetes_url and not _is_http(self.kubernetes_url):
+        if self.kubernetes_url and not is_http(self.kubernetes_url):
             raise SettingsError(
                 f"SURESCALE_KUBERNETES_URL: {without_password(self.kubernetes_url)!r} is not the address of an API server; "
                 "set one like https://10.0.0.1:6443, without user and password"
@@ -297,7 +306,8 @@ def without_password(url: str) -> str:
     return f"{scheme}{slashes}{user}:{STARS}{at}{host}" if colon else shown
 
 
-def _is_http(url: str) -> bool:
+def is_http(url: str) -> bool:
+    """Return whether this is an address of HTTP or HTTPS, without user and password."""
     try:
         parts = urlsplit(url)
         # No client sends a user or a password from an address, and errors would carry them to topics and logs.

@@ -5,7 +5,7 @@ from fnmatch import fnmatchcase
 
 from contracts.errors import SettingsError
 from contracts.modes import LABEL_PREFIX
-from contracts.settings import RoadSettings, like
+from contracts.settings import RoadSettings, is_http, like, without_password
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +27,26 @@ class MonitorSettings(RoadSettings):
     source_kafka_ca_file: str = like(RoadSettings, "kafka_ca_file")
     source_kafka_certificate_file: str = like(RoadSettings, "kafka_certificate_file")
     source_kafka_key_file: str = like(RoadSettings, "kafka_key_file")
+    prometheus_url: str = "http://127.0.0.1:9090"
+    """Of the source prometheus: address of Prometheus, with the path of a proxy before it; several, separated by commas, are
+    replicas, and the next one is asked when one does not answer."""
+    prometheus_file: str = ""
+    """Of the source prometheus: file (TOML or JSON) that names the jobs, their tasks and the expressions of their figures."""
+    prometheus_token_file: str = ""
+    """File with the bearer token, or the whole value of the header Authorization, that Prometheus asks for; empty: none."""
+    prometheus_ca_file: str = ""
+    """With https: PEM file of the authorities that sign the certificate of Prometheus; empty: the system's."""
+    prometheus_certificate_file: str = ""
+    """With https: PEM file of this client's certificate chain, if Prometheus asks for one (mutual TLS)."""
+    prometheus_key_file: str = ""
+    """With https: PEM file of the certificate's private key, unencrypted."""
 
     def __post_init__(self) -> None:
         """Check the values.
 
         Raises:
-            SettingsError: a label without a name and a value, or credentials that contradict each other; names the setting.
+            SettingsError: a label without a name and a value, credentials that contradict each other, or settings of Prometheus
+                that are missing or of no use; names the setting.
         """
         RoadSettings.__post_init__(self)
         name, _, value = self.jobs_label.partition("=")
@@ -41,6 +55,38 @@ class MonitorSettings(RoadSettings):
                 f"SURESCALE_JOBS_LABEL: {self.jobs_label!r} is not {LABEL_PREFIX}NAME=VALUE; set one like surescale.watch=true"
             )
         self.source_kafka()
+        self._check_prometheus()
+
+    def prometheus_urls(self) -> tuple[str, ...]:
+        """Return the addresses of the replicas of Prometheus."""
+        return tuple(dict.fromkeys(url.strip() for url in self.prometheus_url.split(",") if url.strip()))
+
+    def _check_prometheus(self) -> None:
+        files = ("prometheus_file", "prometheus_token_file", *_PROMETHEUS_TLS)
+        if self.source_kind != "prometheus":
+            for name in files:
+                if getattr(self, name):
+                    raise SettingsError(
+                        f"SURESCALE_{name.upper()}: only SURESCALE_SOURCE=prometheus uses it; set that, or unset this"
+                    )
+            return
+        if not self.prometheus_file:
+            raise SettingsError("SURESCALE_PROMETHEUS_FILE: not set; SURESCALE_SOURCE=prometheus needs it")
+        if self.road_clock:
+            raise SettingsError("SURESCALE_ROAD_CLOCK: Prometheus keeps the wall's time; unset it (or use --wall-clock)")
+        for url in self.prometheus_urls() or ("",):
+            if not is_http(url):
+                raise SettingsError(
+                    f"SURESCALE_PROMETHEUS_URL: {without_password(url)!r} is not the address of a Prometheus; "
+                    "set one like http://127.0.0.1:9090, without user and password"
+                )
+        for name in _PROMETHEUS_TLS:
+            if getattr(self, name) and not all(url.lower().startswith("https:") for url in self.prometheus_urls()):
+                raise SettingsError(
+                    f"SURESCALE_{name.upper()}: SURESCALE_PROMETHEUS_URL uses no TLS; set addresses with https, or unset the file"
+                )
+        if bool(self.prometheus_certificate_file) != bool(self.prometheus_key_file):
+            raise SettingsError("SURESCALE_PROMETHEUS_CERTIFICATE_FILE and SURESCALE_PROMETHEUS_KEY_FILE: set both, or neither")
 
     def source_kafka(self) -> RoadSettings:
         """Return the Kafka that the jobs' sources read, in the form that Kafka clients take.
@@ -80,3 +126,4 @@ _KAFKA = (
     "kafka_certificate_file",
     "kafka_key_file",
 )
+_PROMETHEUS_TLS = ("prometheus_ca_file", "prometheus_certificate_file", "prometheus_key_file")

@@ -30,6 +30,10 @@ def source_of(settings: MonitorSettings) -> Source:
                 clock, speed = clock_of_road(settings)
                 return ConsumerGroupSource(settings, clock, speed)
             return ConsumerGroupSource(settings)
+        case "prometheus":
+            from monitor.sources.prometheus.source import PrometheusSource
+
+            return PrometheusSource(settings)
         case _:
             from monitor.sources.engine import EngineSource
 

@@ -17,19 +17,21 @@ from monitor.sources.base import Source, UnknownJob
 from monitor.sources.consumer_group.source import ConsumerGroupSource
 from monitor.sources.engine import EngineSource
 from monitor.sources.flink.source import FlinkSource
+from monitor.sources.prometheus.source import PrometheusSource
 from monitor.sources.trace import TraceSource
 from runtime.ports import free_port
 from tests.conftest import KafkaForTests
 from tests.support.engine_stub import CLUSTER, EVENT, HISTORY, MINUTE, EngineStub, job_chain, sample_of
 from tests.support.live_groups import LiveChain
 from tests.support.played_flink import QuickClock, played
+from tests.support.played_prometheus import played_prometheus
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from tests.support.live_flink import LiveFlink
 
 
-Looked = TypeVar("Looked", FlinkSource, ConsumerGroupSource)
+Looked = TypeVar("Looked", FlinkSource, ConsumerGroupSource, PrometheusSource)
 
 
 class SourceContract:
@@ -158,7 +160,7 @@ def played_source(request: pytest.FixtureRequest) -> Iterator[Source]:
     """The source of a recorded cluster with three jobs."""
     with played(request.param, "running") as flink:
         source = FlinkSource(MonitorSettings(engine="flink", engine_url=flink.url, cluster="flink"), QuickClock)
-        yield _after_three_minutes(source)
+        yield after_three_minutes(source)
 
 
 class TestPlayedFlink(SourceContract):
@@ -170,6 +172,38 @@ class TestPlayedFlink(SourceContract):
         return played_source
 
 
+PROMETHEUS_FILE = """
+[shop]
+subtask = ["pod"]
+fresh_s = 3600
+[shop.tasks.parse]
+[shop.figures]
+records_in = "done_total"
+"""
+
+
+@pytest.fixture(scope="module")
+def played_series(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Source]:
+    """The source of a played Prometheus with one job."""
+    file = tmp_path_factory.mktemp("prometheus") / "jobs.toml"
+    file.write_text(PROMETHEUS_FILE)
+    with played_prometheus() as prometheus:
+        prometheus.series["done_total"] = [({"task": "parse", "pod": pod}, 5.0) for pod in "ab"]
+        settings = MonitorSettings(
+            engine="kafka", source="prometheus", cluster="real", prometheus_url=prometheus.url, prometheus_file=str(file)
+        )
+        yield after_three_minutes(PrometheusSource(settings, QuickClock))
+
+
+class TestPlayedPrometheus(SourceContract):
+    """Prometheus, as played, looked at under a clock that runs faster. tests/integration has a real one."""
+
+    @pytest.fixture
+    def source(self, played_series: Source) -> Source:
+        """Three minutes of one job."""
+        return played_series
+
+
 @pytest.fixture(scope="module")
 def live_source(flink: "LiveFlink") -> Iterator[Source]:
     """The source of a real cluster with one job."""
@@ -179,7 +213,7 @@ def live_source(flink: "LiveFlink") -> Iterator[Source]:
             engine="flink", engine_url=flink.rest_url, cluster="flink", source_bootstrap=flink.bootstrap, jobs=job.name
         )
         source = FlinkSource(settings, QuickClock)
-        yield _after_three_minutes(source)
+        yield after_three_minutes(source)
 
 
 @pytest.mark.integration
@@ -198,7 +232,7 @@ def live_groups(kafka: KafkaForTests, tmp_path_factory: pytest.TempPathFactory) 
     """The source of a real chain of two groups."""
     with LiveChain(kafka.bootstrap, kafka.topic_prefix(), tmp_path_factory.mktemp("groups"), parse=1, count=1) as chain:
         chain.joined(parse=1, count=1)
-        yield _after_three_minutes(ConsumerGroupSource(chain.settings(), QuickClock))
+        yield after_three_minutes(ConsumerGroupSource(chain.settings(), QuickClock))
 
 
 @pytest.mark.integration
@@ -211,7 +245,7 @@ class TestConsumerGroups(SourceContract):
         return live_groups
 
 
-def _after_three_minutes(source: Looked) -> Looked:
+def after_three_minutes(source: Looked) -> Looked:
     """Return a source once it has three minutes with samples of its first job, and takes no more."""
     job = source.jobs()[0]
     wait_until(lambda: source.follow(job).look().samples, what="the first figures")

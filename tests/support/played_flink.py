@@ -52,10 +52,11 @@ def played(version: str, moment: Moment) -> Iterator[PlayedFlink]:
 class QuickClock:
     """The wall's clock, sped up."""
 
-    def __init__(self, closed: threading.Event) -> None:
+    def __init__(self, closed: threading.Event, began_ms: int | None = None) -> None:
+        """``began_ms``: where it begins; None: at the present time."""
         self._closed = closed
         self._began_s = time.monotonic()
-        self._began_ms = time.time_ns() // 1_000_000
+        self._began_ms = time.time_ns() // 1_000_000 if began_ms is None else began_ms
 
     def now_ms(self) -> int:
         """Return the present time."""

@@ -208,6 +208,7 @@ PROCESSES = {**KAFKA, "SURESCALE_ACTUATOR": "processes", "SURESCALE_GROUPS_FILE"
         (KAFKA, "consumer-group", "none"),
         (PROCESSES, "consumer-group", "processes"),
         (KUBERNETES, "consumer-group", "kubernetes"),
+        ({**PROCESSES, "SURESCALE_SOURCE": "prometheus"}, "prometheus", "processes"),
     ],
 )
 def test_an_engine_has_a_usual_source_and_actuator(variables: dict[str, str], source: str, actuator: str) -> None:
@@ -237,6 +238,11 @@ def test_an_engine_has_a_usual_source_and_actuator(variables: dict[str, str], so
         (
             {**KUBERNETES, "SURESCALE_KUBERNETES_URL": "http://k", "SURESCALE_KUBERNETES_TOKEN_FILE": "t"},
             "SURESCALE_KUBERNETES_TOKEN_FILE: SURESCALE_KUBERNETES_URL uses no TLS; set one with https, or unset the file",
+        ),
+        (
+            {"SURESCALE_ENGINE": "flink", "SURESCALE_SOURCE": "prometheus"},
+            "SURESCALE_ACTUATOR: 'flink' needs to know what the job was asked for, which SURESCALE_SOURCE=prometheus cannot tell"
+            "; set none, or SURESCALE_SOURCE=flink",
         ),
         ({**PROCESSES, "SURESCALE_WORKERS_MAX": "0"}, "SURESCALE_WORKERS_MAX: must be at least 1, not 0"),
     ],

@@ -62,3 +62,37 @@ def test_what_contradicts_itself_is_refused(variables: dict[str, str], says: str
     """The message names the setting that is wrong, not the pipeline's of the same kind."""
     with pytest.raises(SettingsError, match=says):
         of(**variables)
+
+
+PROMETHEUS = {"engine": "kafka", "source": "prometheus", "prometheus_file": "jobs.toml"}
+
+
+def test_replicas_of_prometheus_are_separated_by_commas() -> None:
+    """Each is asked once, in the order given."""
+    assert of(**PROMETHEUS).prometheus_urls() == ("http://127.0.0.1:9090",)
+    assert of(**PROMETHEUS, prometheus_url="http://a:1, https://b/x,http://a:1").prometheus_urls() == (
+        "http://a:1",
+        "https://b/x",
+    )
+
+
+@pytest.mark.parametrize(
+    ("variables", "says"),
+    [
+        ({"prometheus_file": "jobs.toml"}, "^SURESCALE_PROMETHEUS_FILE: only SURESCALE_SOURCE=prometheus uses it"),
+        ({**PROMETHEUS, "prometheus_file": ""}, "^SURESCALE_PROMETHEUS_FILE: not set; SURESCALE_SOURCE=prometheus needs it"),
+        ({**PROMETHEUS, "prometheus_url": "a:9090"}, "^SURESCALE_PROMETHEUS_URL: 'a:9090' is not the address of a Prometheus"),
+        ({**PROMETHEUS, "prometheus_url": " , "}, "^SURESCALE_PROMETHEUS_URL: '' is not the address"),
+        ({**PROMETHEUS, "prometheus_url": "http://u:pw@a"}, r"^SURESCALE_PROMETHEUS_URL: 'http://u:\*\*\*@a' is not the address"),
+        ({**PROMETHEUS, "prometheus_ca_file": "ca.pem"}, "^SURESCALE_PROMETHEUS_CA_FILE: SURESCALE_PROMETHEUS_URL uses no TLS"),
+        (
+            {**PROMETHEUS, "prometheus_url": "https://a", "prometheus_key_file": "k"},
+            "^SURESCALE_PROMETHEUS_CERTIFICATE_FILE and SURESCALE_PROMETHEUS_KEY_FILE: set both, or neither",
+        ),
+        ({**PROMETHEUS, "road_clock": "true"}, "^SURESCALE_ROAD_CLOCK: Prometheus keeps the wall's time; unset it"),
+    ],
+)
+def test_settings_of_prometheus_are_refused_with_the_fix(variables: dict[str, str], says: str) -> None:
+    """In one line."""
+    with pytest.raises(SettingsError, match=says):
+        of(**variables)

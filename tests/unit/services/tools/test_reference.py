@@ -92,6 +92,8 @@ def test_every_variable_that_the_code_names_is_explained(made: dict[str, str]) -
         "SURESCALE_LOG",
         "SURESCALE_KAFKA",
         "SURESCALE_SOURCE_KAFKA",
+        "SURESCALE_KUBERNETES",
+        "SURESCALE_PROMETHEUS",
     }  # a placeholder, and names that are put together
 
 

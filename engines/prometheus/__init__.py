@@ -1,0 +1,1 @@
+"""A client of Prometheus' HTTP API, and how series become the figures of tasks and subtasks."""

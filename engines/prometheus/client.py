@@ -1,0 +1,193 @@
+"""A client of Prometheus' HTTP API: instant queries, each with a deadline and a limit of bytes and series.
+
+Whatever speaks this API will do: Prometheus, Thanos, Mimir, VictoriaMetrics. A value of an instant query carries the time it was
+asked for, not the time it was scraped at. So ``dated`` asks for both in one query; Prometheus gives the time of scraping only of
+plain selectors, and of a computed expression the time asked for.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+import msgspec
+
+from contracts.errors import SurescaleError
+from contracts.settings import without_password
+from engines.access import Access, TokenUnreadable
+from runtime.http import NoAnswer
+from runtime.kept_http import Answer, KeptConnections
+from runtime.printable import printable
+
+ANSWER_TIMEOUT_S = 4.0
+ANSWER_BYTES_MAX = 32 * 2**20
+SERIES_MAX = 100_000
+AT_LABEL = "surescale_at"
+"""Label of the series that tell when the others were scraped."""
+_SAID_MAX = 300
+Labels = dict[str, str]
+
+
+class PrometheusAway(SurescaleError):
+    """No usable answer now: nobody answers, not in time, or not with everything. Asking again, or another replica, may help."""
+
+
+class QueryRefused(SurescaleError):
+    """The expression cannot be evaluated, or its answer is no set of series with a value each. Asking again does not help."""
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One series at one moment. ``value`` may be NaN or infinite; ``at_ms`` is when it was scraped, as far as that is known."""
+
+    labels: Labels
+    value: float
+    at_ms: int
+
+
+class _Series(msgspec.Struct):
+    metric: Labels = {}
+    value: tuple[float, str] | None = None
+
+
+class _Data(msgspec.Struct):
+    resultType: str = ""  # noqa: N815  # as Prometheus calls it
+    result: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class _Answer(msgspec.Struct):
+    status: str
+    data: _Data = msgspec.field(default_factory=_Data)
+    errorType: str = ""  # noqa: N815
+    error: str = ""
+    warnings: tuple[str, ...] | None = None
+
+
+class PrometheusClient:
+    """One Prometheus. Thread-safe. Every method may raise ``PrometheusAway``."""
+
+    def __init__(self, url: str, access: Access | None = None, *, timeout_s: float = ANSWER_TIMEOUT_S) -> None:
+        """Connect to nothing yet.
+
+        Args:
+            url: address, with the path of a proxy before it.
+            access: token, authorities and certificate.
+            timeout_s: how long a whole answer may take.
+
+        Raises:
+            SettingsError: a certificate cannot be used.
+        """
+        self._access, self._timeout_s = access or Access(), timeout_s
+        self.url = without_password(url.rstrip("/"))
+        self._connections = KeptConnections(url, self._access.context() if url.lower().startswith("https") else None)
+
+    def close(self) -> None:
+        """Close the kept connections."""
+        self._connections.close()
+
+    def now_ms(self) -> int:
+        """Return what time it is for Prometheus."""
+        answer = self._asked("time()", None)
+        try:
+            value = msgspec.convert(msgspec.json.decode(answer.result), tuple[float, str])[1]
+            return round(float(value) * 1000)
+        except (msgspec.MsgspecError, ValueError, OverflowError):
+            raise PrometheusAway(f"{self.url} does not say what time it is; check that it is a Prometheus") from None
+
+    def dated(self, expression: str, at_ms: int) -> list[Series]:
+        """Return the series of an expression at a time, each with the time at which it was scraped. One request.
+
+        Raises:
+            QueryRefused: it cannot be evaluated, or is not a set of series with a value each.
+        """
+        dates = f'label_replace(timestamp({expression}), "{AT_LABEL}", "1", "", "")'
+        found = self.vector(f"({expression}) or {dates}", at_ms)
+        dated = {_identity(labels): value for labels, value in found if AT_LABEL in labels}
+        return [
+            Series(labels, value, _milliseconds(dated.get(_identity(labels)), at_ms))
+            for labels, value in found
+            if AT_LABEL not in labels
+        ]
+
+    def vector(self, query: str, at_ms: int) -> list[tuple[Labels, float]]:
+        """Return labels and value of every series of a query at a time.
+
+        Raises:
+            QueryRefused: it cannot be evaluated, or is not a set of series with a value each.
+        """
+        data = self._asked(query, at_ms)
+        if data.resultType != "vector":
+            what = {"matrix": "ranges; leave out [...], growth is computed here"}.get(data.resultType, "no series with labels")
+            raise QueryRefused(f"it gives {what}")
+        try:
+            found = msgspec.json.decode(data.result, type=list[_Series])
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            raise PrometheusAway(f"{self.url} gave an unexpected answer; check that it is a Prometheus") from None
+        if len(found) > SERIES_MAX:
+            raise QueryRefused(f"it gives {len(found)} series and {SERIES_MAX} is the most; select fewer")
+        return [(each.metric, _number(each)) for each in found]
+
+    def _asked(self, query: str, at_ms: int | None) -> _Data:
+        parameters = {"query": query} | ({"time": f"{at_ms / 1000:.3f}"} if at_ms is not None else {})
+        try:
+            headers = self._access.headers()
+            answer = self._connections.ask(
+                "GET",
+                f"/api/v1/query?{urlencode(parameters)}",
+                headers=headers,
+                timeout_s=self._timeout_s,
+                bytes_max=ANSWER_BYTES_MAX,
+            )
+        except TokenUnreadable as error:
+            raise PrometheusAway(str(error)) from None
+        except NoAnswer as error:
+            raise PrometheusAway(f"{self.url} does not answer ({error}); start it, or correct SURESCALE_PROMETHEUS_URL") from None
+        return self._data_of(answer)
+
+    def _data_of(self, answer: Answer) -> _Data:
+        if answer.status in (401, 403):
+            raise PrometheusAway(
+                f"{self.url} refuses access ({answer.status}); set SURESCALE_PROMETHEUS_TOKEN_FILE to a file with a valid token"
+            )
+        if 300 <= answer.status < 400:
+            where = _said(answer.location)
+            raise PrometheusAway(f"{self.url} points to {where or 'another address'}; set SURESCALE_PROMETHEUS_URL to it")
+        try:
+            said = msgspec.json.decode(answer.body, type=_Answer)
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            raise PrometheusAway(
+                f"{self.url} does not answer as Prometheus does ({answer.status} {_said(answer.reason)}); "
+                "correct SURESCALE_PROMETHEUS_URL, with the path of a proxy before it"
+            ) from None
+        if said.errorType in ("bad_data", "execution"):
+            raise QueryRefused(f"Prometheus says {_said(said.error)}; correct it: counters themselves, without rate() and [...]")
+        if said.status != "success" or answer.status >= 300:
+            raise PrometheusAway(f"{self.url}: {_said(said.error) or answer.status}; it is asked again")
+        if said.warnings:  # a part of the stores did not answer: what is missing would look as if it had ended
+            raise PrometheusAway(f"{self.url} may have left out series: {_said(said.warnings[0])}")
+        return said.data
+
+
+def _identity(labels: Labels) -> frozenset[tuple[str, str]]:
+    return frozenset(each for each in labels.items() if each[0] not in ("__name__", AT_LABEL))
+
+
+def _number(series: _Series) -> float:
+    if series.value is None:
+        raise QueryRefused("it gives native histograms; take histogram_sum() or histogram_count() of them")
+    try:
+        return float(series.value[1])
+    except ValueError:
+        return math.nan
+
+
+def _milliseconds(seconds: float | None, at_ms: int) -> int:
+    """Return a time of scraping, never after the time asked for; that time itself if it is not known."""
+    if seconds is None or not 0 <= seconds <= at_ms / 1000:
+        return at_ms
+    return round(seconds * 1000)
+
+
+def _said(text: Any) -> str:
+    """Return what the other side said, as one short line that is safe to print."""
+    return printable(" ".join(str(text).split()))[:_SAID_MAX]

@@ -1,0 +1,197 @@
+"""Keeps the figures of one job from look to look: sums of what is now, totals of what grew. Pure.
+
+A figure of a task or subtask is unknown while a series is missing that was there before. After ``GONE_LOOKS`` looks without it,
+the series counts as gone: its partition, thread or worker is no more.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from engines.prometheus.jobs import WatchedJob
+from engines.prometheus.mappings import COUNTERS, TIMES, FigureName
+from engines.prometheus.readings import Key, Reading, Subtask
+from monitor.sources.prometheus.counters import FORGOTTEN_MS, Counter
+
+GONE_LOOKS = 3
+_MAXIMA: tuple[FigureName, ...] = ("watermark_lag", "in_pool", "out_pool")
+"""Figures of which a task has the largest of its subtasks', not the sum."""
+Readings = Mapping[FigureName, Mapping[Key, Reading]]
+_Of = tuple[FigureName, str, Subtask]
+"""A figure of one subtask, or with an empty subtask of a whole task."""
+
+
+@dataclass(slots=True)
+class _Figure:
+    is_known: bool = True
+    value: float = 0.0
+    at_ms: int | None = None
+
+
+@dataclass(slots=True)
+class Ledger:
+    """What is remembered of one job's figures.
+
+    Attributes:
+        began_anew: whether a counter of the job's own processes began anew at the last look.
+    """
+
+    job: WatchedJob
+    began_anew: bool = False
+    _look: int = 0
+    _seen: dict[tuple[FigureName, Key], int] = field(default_factory=dict)
+    _counters: dict[tuple[FigureName, Key], Counter] = field(default_factory=dict)
+    _totals: dict[_Of, float] = field(default_factory=dict)
+    _grown: dict[_Of, float] = field(default_factory=dict)
+    _now: dict[_Of, _Figure] = field(default_factory=dict)
+
+    def note(self, readings: Readings, at_ms: int, *, is_other: bool) -> None:
+        """Take a look into account.
+
+        Args:
+            readings: of each figure.
+            at_ms: the time asked for.
+            is_other: another replica was asked than at the look before.
+        """
+        self._look += 1
+        self._now, self._grown, self.began_anew = {}, {}, False
+        for name, found in readings.items():
+            for key, reading in found.items():
+                self._seen[name, key] = self._look
+                self._add(name, key, reading, is_other)
+        self._forget(at_ms)
+        for (name, key), look in self._seen.items():
+            if look != self._look:
+                self._figure(name, key).is_known = False
+
+    def begin_attempt(self) -> None:
+        """Let the totals of an attempt begin with what grew since the look before; arrivals go on."""
+        arrived = {of: total for of, total in self._totals.items() if of[0] == "arrived"}
+        self._totals = {**self._grown, **arrived}
+
+    def of(self, name: FigureName, task: str, subtask: Subtask, index: int, count: int) -> int | None:
+        """Return a figure of a subtask, None if it is unknown. One that only the whole task has is divided evenly.
+
+        Args:
+            name: of the figure.
+            task: its name.
+            subtask: what the labels call it; empty where no label tells subtasks apart.
+            index: number of the subtask.
+            count: subtasks of the task.
+        """
+        own = self._now.get((name, task, subtask)) if subtask else None
+        whole = self._now.get((name, task, ()))
+        figure, of = (own, (name, task, subtask)) if own is not None else (whole, (name, task, ()))
+        if figure is None or not figure.is_known:
+            return None
+        value = int(self._totals.get(of, 0.0) if name in COUNTERS else figure.value)
+        if own is not None or name in _MAXIMA:
+            return value
+        each, rest = divmod(value, count)
+        return each + (index < rest)
+
+    def share(self, name: FigureName, task: str, subtask: Subtask) -> float | None:
+        """Return a figure that is a share of 1, None if it is unknown."""
+        figure = self._now.get((name, task, subtask)) or self._now.get((name, task, ()))
+        return figure.value if figure is not None and figure.is_known else None
+
+    def as_of_ms(self, task: str, subtask: Subtask) -> int | None:
+        """Return when the oldest counter of a subtask was scraped."""
+        found = [
+            figure.at_ms
+            for of in ((name, task, each) for name in COUNTERS for each in {subtask, ()})
+            if (figure := self._now.get(of)) is not None and figure.is_known and figure.at_ms is not None
+        ]
+        return min(found, default=None)
+
+    def _add(self, name: FigureName, key: Key, reading: Reading, is_other: bool) -> None:
+        figure = self._figure(name, key)
+        if reading.value is None:
+            figure.is_known = False
+            return
+        figure.at_ms = reading.at_ms if figure.at_ms is None else min(figure.at_ms, reading.at_ms)
+        if name in COUNTERS:
+            of = self._of(name, key)
+            grown = self._grown_by(name, key, reading, is_other)
+            self._grown[of] = self._grown.get(of, 0.0) + grown
+            self._totals[of] = self._totals.get(of, 0.0) + grown
+        elif name in _MAXIMA:
+            figure.value = max(figure.value, reading.value)
+        else:
+            figure.value += reading.value
+
+    def _grown_by(self, name: FigureName, key: Key, reading: Reading, is_other: bool) -> float:
+        assert reading.value is not None
+        counter = self._counters.get((name, key))
+        if counter is None:
+            self._counters[name, key] = Counter(reading.value, reading.at_ms)
+            # What came in before we looked belongs to the sum over partitions, and all of a new partition has arrived.
+            return reading.value if name == "arrived" else 0.0
+        figure = self.job.figures[name]
+        grown, began_anew = counter.grown(reading, is_time=name in TIMES, is_offset=figure.offset, is_other=is_other)
+        self.began_anew |= began_anew and figure.names == "task"
+        return grown
+
+    def _forget(self, at_ms: int) -> None:
+        for each in [each for each, look in self._seen.items() if self._look - look >= GONE_LOOKS]:
+            del self._seen[each]
+        for each in [each for each, counter in self._counters.items() if at_ms - counter.at_ms > FORGOTTEN_MS]:
+            if each not in self._seen:
+                del self._counters[each]
+
+    def _figure(self, name: FigureName, key: Key) -> _Figure:
+        return self._now.setdefault(self._of(name, key), _Figure())
+
+    def _of(self, name: FigureName, key: Key) -> _Of:
+        # Where a figure says how many subtasks there are, nothing tells which series is whose.
+        return (name, key.task, () if "parallelism" in self.job.figures else key.subtask)
+
+
+@dataclass(slots=True)
+class Crew:
+    """The subtasks of one task: those that show figures, and those that are missing and may come back."""
+
+    members: tuple[Subtask, ...] = ()
+    _missing_looks: int = 0
+    _targets: dict[Subtask, tuple[str, str]] = field(default_factory=dict)
+
+    def missing(self, present: Mapping[Subtask, tuple[str, str]]) -> set[tuple[str, str]]:
+        """Return what was scraped for the subtasks that are missing now, so that somebody can ask whether it can be reached."""
+        return {self._targets[each] for each in self.members if each not in present and each in self._targets}
+
+    def note(self, present: Mapping[Subtask, tuple[str, str]], down: Iterable[tuple[str, str]]) -> bool:
+        """Take a look into account and return whether the subtasks are others than before.
+
+        Fewer than before are believed after ``GONE_LOOKS`` looks, and not while one of them cannot be reached.
+
+        Args:
+            present: the subtasks with series now, and what was scraped for each.
+            down: what Prometheus cannot scrape now.
+        """
+        now = ordered(present)
+        is_down = bool(self.missing(present) & set(down))
+        self._missing_looks = self._missing_looks + 1 if len(now) < len(self.members) else 0
+        self._targets.update(present)
+        if len(now) < len(self.members) and (is_down or self._missing_looks < GONE_LOOKS):
+            return False
+        has_changed, self.members, self._missing_looks = set(now) != set(self.members), now, 0
+        self._targets = dict(present)
+        return has_changed
+
+
+def ordered(subtasks: Iterable[Subtask]) -> tuple[Subtask, ...]:
+    """Return subtasks in their natural order: 2 before 10."""
+    return tuple(sorted(subtasks, key=lambda each: [_natural(value) for value in each]))
+
+
+def _natural(text: str) -> list[tuple[int, int, str]]:
+    found: list[tuple[int, int, str]] = []
+    digits = ""
+    for letter in f"{text}\0":
+        if letter.isascii() and letter.isdigit():
+            digits += letter
+            continue
+        if digits:
+            found.append((0, int(digits[:18]), digits))
+            digits = ""
+        found.append((1, 0, letter))
+    return found

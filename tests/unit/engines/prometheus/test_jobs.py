@@ -1,0 +1,146 @@
+"""The file that names jobs, tasks and expressions: what it means, and one line for each way to get it wrong."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from contracts.errors import SettingsError
+from engines.prometheus.jobs import WatchedJob, read_jobs
+from engines.prometheus.mappings import MAPPINGS, MappingName
+
+OWN = """
+[orders]
+subtask = ["pod"]
+mode = "advise"
+fresh_s = 30
+[orders.tasks.parse]
+series = "Source: parse"
+[orders.tasks.count]
+upstream = ["parse"]
+max_parallelism = 64
+[orders.figures]
+records_in = 'in_total{task=~"$tasks"}'
+records_out = 'out_total{task=~"$tasks"}'
+busy = { query = "busy_total", task = "stage", subtask = ["pod", "thread"], over = ["core"], unit = "ns" }
+"""
+
+
+def written(folder: Path, text: str, name: str = "jobs.toml") -> Path:
+    """Return a file with a text."""
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+def job_of(folder: Path, text: str) -> WatchedJob:
+    """Return the one job of a text."""
+    (job,) = read_jobs(written(folder, text)).values()
+    return job
+
+
+def test_a_job_with_its_own_expressions(tmp_path: Path) -> None:
+    """Labels that a figure does not name are the job's; names are filled in."""
+    job = job_of(tmp_path, OWN)
+    assert (job.name, job.mode, job.fresh_ms, job.joined_by) == ("orders", "advise", 30_000, "buffers")
+    assert job.upstream("count") == ("parse",)
+    assert job.is_last("count")
+    assert not job.is_last("parse")
+    records, busy = job.figures["records_in"], job.figures["busy"]
+    assert records.query == r'in_total{task=~"Source:\\ parse|count"}'
+    assert (records.task, records.subtask) == ("task", ("pod",))
+    assert (busy.task, busy.subtask, busy.over, busy.unit) == ("stage", ("pod", "thread"), ("core",), "ns")
+    assert job.tasks_by_name(records) == {"Source: parse": ["parse"], "count": ["count"]}
+
+
+def test_json_says_the_same(tmp_path: Path) -> None:
+    """By the file's ending."""
+    document = msgspec.toml.decode(OWN.encode())
+    assert read_jobs(written(tmp_path, json.dumps(document), "jobs.json")) == read_jobs(written(tmp_path, OWN))
+
+
+@pytest.mark.parametrize("name", MAPPINGS)
+def test_every_ready_mapping_needs_no_more_than_tasks_and_topics(tmp_path: Path, name: MappingName) -> None:
+    """All words are filled in, also the job's own matchers."""
+    text = f"""
+[j]
+mapping = "{name}"
+select = 'cluster="a"'
+[j.tasks.parse]
+reads = ["orders.eu"]
+writes = ["parsed"]
+[j.tasks.count]
+reads = ["parsed"]
+"""
+    job = job_of(tmp_path, text)
+    assert set(job.figures) == set(MAPPINGS[name].figures)
+    assert job.upstream("count") == ("parse",)
+    for figure in job.figures.values():
+        assert 'cluster="a"' in figure.query
+        assert "$" not in figure.query.replace('"$1"', "")
+    if "arrived" in job.figures:
+        arrived = job.figures["arrived"]
+        assert r'"orders\\.eu|parsed"' in arrived.query
+        assert job.tasks_by_name(arrived) == {"orders.eu": ["parse"], "parsed": ["count"]}
+
+
+def test_figures_of_topics_are_left_out_where_no_task_has_any(tmp_path: Path) -> None:
+    """They stay unknown."""
+    job = job_of(tmp_path, '[j]\nmapping = "kafka-exporter"\n[j.tasks.parse]\n')
+    assert "arrived" not in job.figures
+    assert "records_out" not in job.figures
+
+
+BASE: dict[str, Any] = {
+    "j": {"subtask": ["pod"], "tasks": {"a": {}, "b": {"upstream": ["a"]}}, "figures": {"records_in": "x", "records_out": "y"}}
+}
+WRONG: dict[str, tuple[dict[str, Any], str]] = {
+    "no records": ({"figures": {"busy": "x"}}, r"j\.figures\.records_in: not given.*give it, or a mapping"),
+    "no records out": ({"figures": {"records_in": "x"}}, r"j\.figures\.records_out: not given, and tasks come after a"),
+    "no subtasks": ({"subtask": []}, r"j\.figures\.parallelism: not given.*j\.subtask = \[LABEL\]"),
+    "figure": ({"figures": {"speed": "x"}}, r"Invalid enum value 'speed'.*docs/prometheus.md"),
+    "mapping": ({"mapping": "storm"}, r"Invalid enum value 'storm'"),
+    "field": ({"tusk": "a"}, r"unknown field `tusk`"),
+    "label": ({"task": "task-name"}, r"matching regex"),
+    "word": ({"figures": {"records_in": "x{$job}", "records_out": "y"}}, r"\$job is unknown; only \$tasks"),
+    "topics": ({"figures": {"records_in": "x", "records_out": "y", "arrived": 'z{topic=~"$reads"}'}}, "no task has the topics"),
+    "unit": (
+        {"figures": {"records_in": {"query": "x", "unit": "ms"}, "records_out": "y"}},
+        r"records_in\.unit: only busy, .* have one; leave it out",
+    ),
+    "names": (
+        {"figures": {"records_in": {"query": "x", "names": "reads"}, "records_out": "y"}},
+        r"records_in\.names: .* must name the task",
+    ),
+    "upstream": ({"tasks": {"a": {"upstream": ["c"]}}}, r"tasks\.a\.upstream: 'c' is no other task of the job"),
+    "itself": ({"tasks": {"a": {"upstream": ["a"]}}}, r"tasks\.a\.upstream: 'a' is no other task"),
+    "circle": ({"tasks": {"a": {"upstream": ["b"]}, "b": {"upstream": ["a"]}}}, "cycle.*correct upstream, reads and writes"),
+    "series": ({"tasks": {"a": {"series": "b"}, "b": {}}}, r"tasks\.b\.series: b is also a"),
+    "writers": ({"tasks": {"a": {"writes": ["t"]}, "b": {"writes": ["t"]}}}, r"tasks\.b\.writes: t is also written by a"),
+    "no tasks": ({"tasks": {}}, "length >= 1"),
+    "fresh": ({"fresh_s": 0}, "> 0"),
+}
+
+
+@pytest.mark.parametrize("kind", WRONG)
+def test_what_is_wrong_is_one_line_with_the_field(tmp_path: Path, kind: str) -> None:
+    """And the file."""
+    changed, words = WRONG[kind]
+    path = written(tmp_path, json.dumps({"j": {**BASE["j"], **changed}}), "jobs.json")
+    with pytest.raises(SettingsError, match=words) as wrong:
+        read_jobs(path)
+    assert str(wrong.value).startswith(f"SURESCALE_PROMETHEUS_FILE: {path}: ")
+    assert "\n" not in str(wrong.value)
+
+
+@pytest.mark.parametrize("text", ["[j", "", "\ud800"])
+def test_a_file_that_is_none_is_one_line(tmp_path: Path, text: str) -> None:
+    """No TOML, no jobs, no text."""
+    path = tmp_path / "jobs.toml"
+    path.write_bytes(text.encode("utf-8", "surrogatepass"))
+    with pytest.raises(SettingsError, match=r"docs/prometheus\.md"):
+        read_jobs(path)
+    with pytest.raises(SettingsError, match="cannot be read"):
+        read_jobs(tmp_path)

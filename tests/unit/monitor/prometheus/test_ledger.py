@@ -1,0 +1,151 @@
+"""What is kept of figures from look to look, and who belongs to a task."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engines.prometheus.jobs import Task, WatchedJob
+from engines.prometheus.mappings import Figure
+from engines.prometheus.readings import Key, Reading
+from monitor.sources.prometheus.ledger import GONE_LOOKS, Crew, Ledger, ordered
+
+MINUTE = 60_000
+PODS = WatchedJob(
+    "orders",
+    {"parse": Task()},
+    {
+        "records_in": Figure("x", subtask=("pod",)),
+        "queued": Figure("x", subtask=(), over=("partition",)),
+        "arrived": Figure("x", "topic", "reads", over=("partition",)),
+        "watermark_lag": Figure("x", subtask=()),
+    },
+)
+COUNTED = WatchedJob("orders", {"parse": Task()}, {"records_in": Figure("x", over=("partition",)), "parallelism": Figure("x")})
+
+
+def records(minute: int, **pods: float | None) -> dict[Key, Reading]:
+    """Return the records of pods, scraped at the end of a minute."""
+    return {Key("parse", (pod,)): Reading(value, minute * MINUTE) for pod, value in pods.items()}
+
+
+def parts(minute: int, *values: float | None) -> dict[Key, Reading]:
+    """Return a figure by partition."""
+    return {Key("parse", (), (str(part),)): Reading(value, minute * MINUTE) for part, value in enumerate(values)}
+
+
+def of_pod(ledger: Ledger, name: str, pod: str = "a", index: int = 0, count: int = 2) -> int | None:
+    """Return a figure of one of two pods."""
+    return ledger.of(name, "parse", (pod,), index, count)  # type: ignore[arg-type]
+
+
+def test_totals_begin_at_0_and_follow_each_subtask() -> None:
+    """The first look shows where the counters stand."""
+    ledger = Ledger(PODS)
+    ledger.note({"records_in": records(1, a=500, b=70)}, MINUTE, is_other=False)
+    assert (of_pod(ledger, "records_in"), of_pod(ledger, "records_in", "b")) == (0, 0)
+    ledger.note({"records_in": records(2, a=530, b=75)}, 2 * MINUTE, is_other=False)
+    assert (of_pod(ledger, "records_in"), of_pod(ledger, "records_in", "b")) == (30, 5)
+    assert ledger.as_of_ms("parse", ("a",)) == 2 * MINUTE
+
+
+def test_an_attempt_begins_with_what_grew_since_the_look_before() -> None:
+    """And arrivals go on, since records arrive while nobody works."""
+    ledger = Ledger(PODS)
+    for minute, value in ((1, 500), (2, 600), (3, 640)):
+        ledger.note({"records_in": records(minute, a=value), "arrived": parts(minute, value)}, minute * MINUTE, is_other=False)
+    ledger.begin_attempt()
+    assert of_pod(ledger, "records_in") == 40
+    assert of_pod(ledger, "arrived", count=1) == 640
+
+
+def test_a_part_that_is_missing_makes_the_figure_unknown_until_it_is_gone() -> None:
+    """A lag without one of its partitions would look smaller."""
+    ledger = Ledger(PODS)
+    ledger.note({"queued": parts(1, 10, 4)}, MINUTE, is_other=False)
+    assert (of_pod(ledger, "queued"), of_pod(ledger, "queued", "b", 1)) == (7, 7)
+    for look in range(2, 2 + GONE_LOOKS):
+        ledger.note({"queued": parts(look, 11)}, look * MINUTE, is_other=False)
+        assert of_pod(ledger, "queued", count=1) == (None if look < 1 + GONE_LOOKS else 11)
+
+
+def test_one_unknown_part_makes_the_sum_unknown() -> None:
+    """NaN is no 0."""
+    ledger = Ledger(PODS)
+    ledger.note({"queued": parts(1, 10, None)}, MINUTE, is_other=False)
+    assert of_pod(ledger, "queued") is None
+
+
+def test_a_counter_goes_on_after_a_gap() -> None:
+    """The sample after it covers more than a minute, and says since when."""
+    ledger = Ledger(PODS)
+    for minute, value in ((1, 100.0), (2, None), (3, 190.0)):
+        ledger.note({"records_in": records(minute, a=value)}, minute * MINUTE, is_other=False)
+        assert of_pod(ledger, "records_in", count=1) == {1: 0, 2: None, 3: 90}[minute]
+
+
+def test_a_delay_of_the_whole_task_is_not_divided() -> None:
+    """It is as long for each subtask; waiting records are divided."""
+    ledger = Ledger(PODS)
+    ledger.note({"watermark_lag": {Key("parse"): Reading(900.0, MINUTE)}}, MINUTE, is_other=False)
+    assert of_pod(ledger, "watermark_lag") == 900
+
+
+@given(st.lists(st.lists(st.integers(0, 1_000), min_size=3, max_size=3), min_size=1, max_size=8), st.integers(1, 7))
+def test_shares_of_a_task_add_up_and_never_fall(grown: list[list[int]], count: int) -> None:
+    """Whoever reads counters takes a fall for a new beginning."""
+    ledger, values, before = Ledger(COUNTED), [0, 0, 0], [0] * count
+    for look, step in enumerate([[0, 0, 0], *grown], start=1):
+        values = [value + more for value, more in zip(values, step, strict=True)]
+        ledger.note({"records_in": parts(look, *values)}, look * MINUTE, is_other=False)
+        shares = [ledger.of("records_in", "parse", (), index, count) or 0 for index in range(count)]
+        assert sum(shares) == sum(values)
+        assert all(now >= then for now, then in zip(shares, before, strict=True))
+        before = shares
+
+
+def present(*pods: str) -> dict[tuple[str, ...], tuple[str, str]]:
+    """Return pods that show figures."""
+    return {(pod,): ("workers", pod) for pod in pods}
+
+
+def test_fewer_subtasks_are_believed_after_some_looks() -> None:
+    """Until then the task has as many as before."""
+    crew = Crew()
+    assert crew.note(present("a", "b"), ())
+    for _ in range(GONE_LOOKS - 1):
+        assert not crew.note(present("a"), ())
+        assert len(crew.members) == 2
+    assert crew.note(present("a"), ())
+    assert crew.members == (("a",),)
+
+
+def test_one_that_cannot_be_reached_is_not_gone() -> None:
+    """However long it takes; its exporter is away, which says nothing of its work."""
+    crew = Crew()
+    crew.note(present("a", "b"), ())
+    for _ in range(3 * GONE_LOOKS):
+        assert crew.missing(present("a")) == {("workers", "b")}
+        assert not crew.note(present("a"), [("workers", "b")])
+    assert not crew.note(present("a", "b"), ())
+    assert len(crew.members) == 2
+
+
+def test_one_in_place_of_another_is_believed_at_once() -> None:
+    """As when a pod is replaced, and when there are more."""
+    crew = Crew()
+    crew.note(present("a", "b"), ())
+    assert crew.note(present("a", "c"), [("workers", "b")])
+    assert crew.note(present("a", "c", "d"), ())
+    assert crew.members == (("a",), ("c",), ("d",))
+
+
+@given(st.permutations([str(number) for number in range(12)]))
+def test_numbers_are_in_the_order_of_numbers(numbers: list[str]) -> None:
+    """So that a subtask keeps its number."""
+    assert ordered((f"pod-{each}",) for each in numbers) == tuple((f"pod-{each}",) for each in range(12))
+
+
+@given(st.lists(st.tuples(st.text(max_size=6)), unique=True))
+def test_any_names_have_one_order(names: list[tuple[str, ...]]) -> None:
+    """Whatever order they come in."""
+    assert ordered(names) == ordered(reversed(names))
+    assert sorted(ordered(names)) == sorted(names)
