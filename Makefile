@@ -1,11 +1,13 @@
 .DEFAULT_GOAL := help
 .PHONY: help install install-train demo flink-demo flink-test faults test model fuzz lint format locks reference bench page page-figures up down clean
-.PHONY: demo-consumers
+.PHONY: demo-consumers docs
 
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+# The site's tools have an environment of their own: nothing else needs them.
+DOCS   := .venv-docs
 DEMO_ARGS ?=
 FLINK_DEMO_ARGS ?=
 FAULTS_ARGS ?=
@@ -71,6 +73,15 @@ locks: install ## Resolve the lock files again
 reference: install ## Regenerate docs/reference/ from the code
 	@$(BIN)/surescale reference
 
+$(DOCS)/.installed: locks/docs.txt
+	@$(PYTHON) -m venv $(DOCS)
+	@$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r locks/docs.txt
+	@touch $@
+
+docs: $(DOCS)/.installed ## Build the site of docs/ into build/docs; open index.html there, no server is needed
+	@NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict
+	@echo "build/docs/index.html"
+
 bench: install ## Run every benchmark (half an hour); each prints the machine, the seed and its targets
 	@for name in agent assign gate "inference --states 50" "placement --scale-only" "policies --quick" projector rescale \
 	    reschedule road simulator spark step "worlds --quick"; do \
@@ -90,4 +101,4 @@ down: ## Stop the road in containers
 	@compose/road.sh down
 
 clean: ## Remove what the targets above made
-	@rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) $(DOCS) build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache

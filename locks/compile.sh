@@ -11,6 +11,8 @@ runtime=(--extra kafka --extra onnx --extra agent --extra spark --extra redis --
 echo "uv==0.13.9" | compile - -o locks/bootstrap.txt
 compile pyproject.toml "${runtime[@]}" -o locks/runtime.txt
 compile pyproject.toml "${runtime[@]}" --extra train -c locks/runtime.txt -o locks/train.txt
+# The site of docs/, in an environment of its own.
+compile --group docs -o locks/docs.txt
 
 # The Flink distributions of the local stack: a package with no dependency that matters here, fetched but never installed.
 for version in 2.3.0 2.2.1 1.20.5; do
