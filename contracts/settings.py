@@ -137,6 +137,8 @@ class RoadSettings:
         Raises:
             SettingsError: an invalid engine address, port or time; names the setting and the fix.
         """
+        if not self.bootstrap.strip():
+            raise SettingsError("SURESCALE_BOOTSTRAP: empty; set Kafka's address as host:port (there or with --bootstrap)")
         self._check_engine()
         if not 0 <= self.health_port <= PORT_MAX:
             raise SettingsError(f"SURESCALE_HEALTH_PORT: {self.health_port} is not a port; set 1 to {PORT_MAX}, or 0 for none")

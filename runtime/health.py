@@ -105,7 +105,9 @@ def _handler(report: HealthReport, metrics: RoleMetrics | None) -> type[BaseHTTP
             elif path == "/metrics" and metrics is not None:
                 self._show_metrics(metrics)
             else:
-                self.send_error(404)
+                self._refuse(
+                    404, f"no such path: {path or '/'}; there are /health{' and /metrics' if metrics is not None else ''}"
+                )
 
         def _show_health(self) -> None:
             try:
@@ -113,7 +115,7 @@ def _handler(report: HealthReport, metrics: RoleMetrics | None) -> type[BaseHTTP
                 body = json.dumps(document).encode()
             except Exception:
                 _log.exception("the state of health cannot be told")
-                self.send_error(500)
+                self._refuse(500, "the state of health cannot be told; the role's log says why")
                 return
             self._answer(200 if document.get("ready") else 503, body, "application/json")
 
@@ -122,9 +124,12 @@ def _handler(report: HealthReport, metrics: RoleMetrics | None) -> type[BaseHTTP
                 page, content_type = metrics.page(self.headers.get("Accept", ""))
             except Exception:
                 _log.exception("the metrics cannot be shown")
-                self.send_error(500)
+                self._refuse(500, "the metrics cannot be shown; the role's log says why")
                 return
             self._answer(200, page, content_type)
+
+        def _refuse(self, status: int, why: str) -> None:
+            self._answer(status, json.dumps({"error": why}).encode(), "application/json")
 
         def _answer(self, status: int, body: bytes, content_type: str) -> None:
             self.send_response(status)

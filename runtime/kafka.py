@@ -53,6 +53,15 @@ def _address(settings: RoadSettings) -> dict[str, Any]:
     return {"bootstrap.servers": settings.bootstrap, **librdkafka_options(settings), **quiet}
 
 
+def creation(settings: RoadSettings) -> str:
+    """Return the command that creates the topics of this pipeline, as a user types it.
+
+    >>> creation(RoadSettings(topic_prefix="y."))
+    '`surescale topics create --prefix y.`'
+    """
+    return f"`surescale topics create{f' --prefix {settings.topic_prefix}' if settings.topic_prefix else ''}`"
+
+
 def wait_for_topics(settings: RoadSettings, names: Sequence[str], *, stop: threading.Event, log: logging.Logger) -> None:
     """Wait until the broker answers and every topic named (bare names) exists.
 
@@ -66,7 +75,7 @@ def wait_for_topics(settings: RoadSettings, names: Sequence[str], *, stop: threa
         present = admin.list_topics(timeout=3.0).topics
         missing = [full(name) for name in names if full(name) not in present]
         if missing:
-            raise LookupError(f"topics missing: {', '.join(missing)} (create them with `surescale topics create`)")
+            raise LookupError(f"topics missing: {', '.join(missing)} (create them with {creation(settings)})")
 
     wait_for(f"Kafka at {settings.bootstrap}", attempt, expected=(KafkaException, LookupError), stop=stop, log=log)
 

@@ -62,6 +62,7 @@ def run(settings: AgentSettings, stop: threading.Event, log: logging.Logger) -> 
         logging.getLogger(ours).setLevel(logging.WARNING)  # Faust logs its own life cycle under the names of our modules
     for handler in logging.getLogger().handlers:
         handler.addFilter(RateLimit("aiokafka", "surescale.librdkafka"))
+    warn_if_unknown(settings.policy, settings.policy_folder, log)
     counts = AgentCounts()
     fruitless = windows_before = 0
     with HealthServer(settings, counts.report, counts.metrics):
@@ -87,6 +88,15 @@ def run(settings: AgentSettings, stop: threading.Event, log: logging.Logger) -> 
                 raise SurescaleError(f"Faust ended by itself {fruitless} times without handling a window; its log says why")
     if counts.failed is not None:
         raise counts.failed
+
+
+def warn_if_unknown(name: str, folder: str, log: logging.Logger) -> None:
+    """Warn of a name that no policy has, before anything is waited for. A package may still arrive, so it is no error."""
+    from policies.registry import policy_names
+
+    known = policy_names(folder)
+    if name not in known:
+        log.warning("SURESCALE_POLICY: there is no policy %r, a rule answers in its place; known: %s", name, ", ".join(known))
 
 
 def warn_if_unavailable(policy: "Policy", log: logging.Logger) -> None:

@@ -13,7 +13,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # these names
 
 from contracts.settings import RoadSettings
 from contracts.topics import DECISIONS, SNAPSHOTS, TASK_METRICS, TOPICS, Topic, TopicNames, agent_group, rescaler_group
-from runtime.kafka import METADATA_TIMEOUT_S, REQUEST_TIMEOUT_S, LogReader, admin_client, committed_offsets
+from runtime.kafka import METADATA_TIMEOUT_S, REQUEST_TIMEOUT_S, LogReader, admin_client, committed_offsets, creation
 from services.doctor.findings import Finding, in_words
 
 SETTINGS_THAT_MATTER = ("compression.type", "cleanup.policy", "max.message.bytes", "message.timestamp.type")
@@ -59,7 +59,9 @@ class KafkaChecks:
         missing = [topic.name for topic in TOPICS.values() if self._full(topic.name) not in there]
         present = [topic for topic in TOPICS.values() if topic.name not in missing]
         if missing:
-            yield Finding("problem", "topics", f"missing: {', '.join(missing)}", "create them: surescale topics create")
+            yield Finding(
+                "problem", "topics", f"missing: {', '.join(missing)}", f"create them: {creation(self._settings).strip('`')}"
+            )
         wrong = [finding for topic in present for finding in self._partitions(topic)] + list(self._configurations(present))
         yield from wrong
         if not (missing or wrong):

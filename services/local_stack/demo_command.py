@@ -1,6 +1,5 @@
 """``surescale demo``: run the whole road on this machine, from nothing to a summary, and leave nothing behind."""
 
-import contextlib
 import json
 import sys
 import time
@@ -60,14 +59,13 @@ def command(*, out: Path | None, keep: bool, **given: Any) -> None:
     """
     import msgspec
 
+    from contracts.settings import without_password
     from runtime.signals import end_in_order
     from runtime.whole_files import check_folder, write_whole
     from services.local_stack.local_road import LocalRoad, RoadOptions
     from services.local_stack.supervisor import StopRequested
 
     if out:  # checked before minutes of work, not after them
-        with contextlib.suppress(OSError):
-            out.absolute().parent.mkdir(parents=True, exist_ok=True)
         check_folder(out, option="--out")
     chosen = {name: value for name, value in given.items() if value is not None}
     say, is_kept = Lines(), False
@@ -76,6 +74,11 @@ def command(*, out: Path | None, keep: bool, **given: Any) -> None:
         with LocalRoad(RoadOptions(**chosen), say) as road:
             road.start()
             say(f"trace starts; the page is at {road.http_url}")
+            at = road.settings
+            say(
+                f"for commands beside it: export SURESCALE_BOOTSTRAP={at.bootstrap} "
+                f"SURESCALE_REDIS_URL={without_password(at.redis_url)} SURESCALE_ENGINE_URL={at.engine_url}"
+            )
             _follow(road, say)
             say("trace ended; counting what went over the topics")
             report = road.report()
@@ -105,13 +108,17 @@ class Lines:
 
 def _follow(road: "LocalRoad", say: Lines) -> None:
     """Print progress until the trace ends."""
-    from services.local_stack.demo_lines import progress_line
+    from services.local_stack.demo_lines import host_lines, progress_line
 
-    next_line_s = 0.0
+    next_line_s, told_minute = 0.0, 0
+    kills, joins = road.options.kill_host_minutes, road.options.join_host_minutes
 
     def is_over() -> bool:
-        nonlocal next_line_s
+        nonlocal next_line_s, told_minute
         seen = road.engine_report()
+        for line in host_lines(kills, joins, after=told_minute, until=seen.minutes_done):
+            say(line)
+        told_minute = seen.minutes_done
         if not seen.finished and time.monotonic() >= next_line_s:
             say(progress_line(seen, road.gates()))
             next_line_s = time.monotonic() + SAY_EVERY_S

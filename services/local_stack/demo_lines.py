@@ -17,6 +17,13 @@ def progress_line(report: Report, gates: Mapping[str, str]) -> str:
     return f"minute {report.minutes_done:>4} of {report.minutes}  " + "   ".join(lines)
 
 
+def host_lines(kill_minutes: Collection[int], join_minutes: Collection[int], *, after: int, until: int) -> list[str]:
+    """Return what was done to hosts at the end of the minutes from ``after`` (exclusive) to ``until``, as the options asked."""
+    done = [(minute, "the busiest host was killed") for minute in kill_minutes]
+    done += [(minute, "a host joined") for minute in join_minutes]
+    return [f"minute {minute:>4}  {what}" for minute, what in sorted(done) if after < minute <= until]
+
+
 def rent_lines(
     jobs: Mapping[str, Mapping[str, JobFigures]], rent: Mapping[str, ClusterCost], *, jobs_shown: bool = True
 ) -> list[str]:

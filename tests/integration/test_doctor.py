@@ -43,7 +43,11 @@ def examined(road: RoadSettings, *more: str, code: int = 1) -> dict[str, tuple[s
 def test_missing_topics_and_an_absent_engine_are_problems(road: RoadSettings) -> None:
     """What is there is checked all the same."""
     found = examined(road)
-    assert found["topics"] == ("problem", found["topics"][1], "create them: surescale topics create")
+    assert found["topics"] == (
+        "problem",
+        found["topics"][1],
+        f"create them: surescale topics create --prefix {road.topic_prefix}",
+    )
     assert "task-metrics, snapshots" in found["topics"][1]
     assert found["engine"][0] == "problem"
     assert road.engine_url in found["engine"][1]

@@ -86,6 +86,17 @@ def test_each_change_is_a_record_with_version_who_and_when(road: RoadSettings) -
     assert json.loads(job(road, "show", JOB, "--json"))["policy_in_use"] == "static (job)"
     history = json.loads(job(road, "history", JOB, "--json"))
     assert history[1]["changed"] == {"mode": ["advise", "observe"]}
+    assert "ann  mode " in (shown := job(road, "history", JOB))
+    assert ", max 10 -> 8" in shown
+
+
+def test_settings_that_a_role_wrote_first_are_the_defaults(road: RoadSettings) -> None:
+    """A first record that changes nothing repeats nothing either; the second one does."""
+    for version in (1, 2):
+        send(road, JOB_SETTINGS, JOB, JobSettings(job=JOB, version=version, set_by="demo"))
+    first, second = job(road, "history", JOB).splitlines()
+    assert first.endswith("demo  the defaults, written for the first time")
+    assert second.endswith("demo  unchanged; written again")
 
 
 @pytest.mark.parametrize(

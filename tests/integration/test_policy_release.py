@@ -12,9 +12,18 @@ from click.testing import CliRunner, Result
 
 from contracts.clock import MINUTE_MS
 from contracts.job_settings import JobSettings
-from contracts.messages import ClockSegment, Decision, PolicyRelease
+from contracts.messages import ClockSegment, ClusterTopology, Decision, JobTopology, PolicyRelease, TaskSpec
 from contracts.settings import RoadSettings, to_environment
-from contracts.topics import CLOCK, DECISIONS, JOB_SETTINGS, POLICY_RELEASES, SNAPSHOTS, TopicNames
+from contracts.topics import (
+    CLOCK,
+    CLUSTER_TOPOLOGY,
+    DECISIONS,
+    JOB_SETTINGS,
+    JOB_TOPOLOGY,
+    POLICY_RELEASES,
+    SNAPSHOTS,
+    TopicNames,
+)
 from contracts.windows import encode_window
 from policies.registry import SHIPPED
 from policies.released_policy import card_hash
@@ -134,6 +143,19 @@ def test_a_release_is_a_record_that_list_shows(road: Road) -> None:
     assert "1970-01-01 10:30" in told
     assert "to come" in told
     assert "no release in force" in told
+
+
+def test_a_cluster_that_no_monitor_has_named_is_refused(road: Road) -> None:
+    """A slip would otherwise be kept forever and change nothing. Before the first monitor there is nothing to compare with."""
+    for topic, key, named in (
+        (CLUSTER_TOPOLOGY, "sim", ClusterTopology(cluster="sim", version=1, at_ms=0, hosts=())),
+        (JOB_TOPOLOGY, "shop/orders", JobTopology(job="shop/orders", version=1, at_ms=0, tasks=(TaskSpec(task="a"),))),
+    ):
+        send(road.settings, topic, key, named)
+    refused = road.policy("release", "sure", "--cluster", "shopp")
+    assert str(refused.exception) == "--cluster: there is no cluster 'shopp'; known: shop"
+    assert road.releases() == []
+    assert [road.policy("release", "sure", "--cluster", cluster).exit_code for cluster in ("sim", "shop")] == [0, 0]
 
 
 def test_a_policy_that_fails_its_check_is_not_released(road: Road) -> None:

@@ -15,7 +15,7 @@ from contracts.releases import release_in_force, release_timeline
 from contracts.settings import RoadSettings
 from contracts.topics import CLOCK, CLUSTER_TOPOLOGY, JOB_SETTINGS, JOB_TOPOLOGY, POLICY_RELEASES
 from runtime.whole_topics import append_ms, parsed, read_whole, road_now_ms, send
-from services.tools.job_settings.changes import Recorded, changed, differences, newest
+from services.tools.job_settings.changes import Recorded, changed, differences, newest, without_effect
 
 NEAR_MAX = 3
 ATTEMPTS_MAX = 5
@@ -47,11 +47,15 @@ class Book:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """The settings before and after; ``overtaken_by`` is the user who changed them at the same time and wrote last."""
+    """The settings before and after.
+
+    ``overtaken_by`` is the user who changed them at the same time and wrote last; ``note`` says what of it has no effect.
+    """
 
     before: JobSettings
     after: JobSettings
     overtaken_by: str | None = None
+    note: str | None = None
 
     @property
     def differences(self) -> dict[str, tuple[object, object]]:
@@ -102,7 +106,7 @@ def change(settings: RoadSettings, job: str, wanted: Wanted, by: str) -> Changed
         send(settings, JOB_SETTINGS, job, after)
         book = read_book(settings, job)
         if book.settings == after:
-            return Changed(before, after)
+            return Changed(before, after, note=without_effect(before, after, book.topology))
         if _follows(book.history, after):
             return Changed(before, after, overtaken_by=book.settings.set_by)
     raise ConnectionError(f"{job}: others keep changing its settings; try again")

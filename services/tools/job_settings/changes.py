@@ -133,6 +133,15 @@ def _in_two_steps(before: JobSettings, wanted: Mapping[str, object]) -> JobSetti
     return msgspec.structs.replace(before, step_ratio_max=None, step_up_max=step, step_down_max=step)
 
 
+def without_effect(before: JobSettings, after: JobSettings, topology: JobTopology) -> str | None:
+    """Return in words that a new upper bound is above what the engine allows every task, or None if it is not."""
+    most = max((spec.max_parallelism for spec in topology.tasks if spec.scalable), default=0)
+    bound = after.parallelism_max
+    if bound is None or bound == before.parallelism_max or bound <= most:
+        return None
+    return f"the engine allows at most {most} subtasks of a task, so --max {bound} has no effect"
+
+
 def differences(before: JobSettings, after: JobSettings) -> dict[str, tuple[object, object]]:
     """Return what a user changed, by field: before and after."""
     pairs = {name: (getattr(before, name), getattr(after, name)) for name in (*OPTIONS, *REQUESTS)}

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from contracts.settings import RoadSettings
     from services.tools.job_settings.book import Book, Changed
 
+FIRST = "the defaults, written for the first time"
 UNCHANGED = "unchanged; written again"
 
 
@@ -154,6 +155,7 @@ def history(job: str, as_json: bool, bootstrap: str | None, topic_prefix: str | 
     import msgspec
 
     from services.tools.job_settings.book import read_book
+    from services.tools.job_settings.changes import OPTIONS
     from services.tools.job_settings.overview import changes_of
 
     changes = changes_of(read_book(options.road_settings(bootstrap=bootstrap, topic_prefix=topic_prefix), job))
@@ -162,10 +164,10 @@ def history(job: str, as_json: bool, bootstrap: str | None, topic_prefix: str | 
         return
     if not changes:
         click.echo(f"{job} was never changed: it has the defaults")
-    for change in changes:
-        fields = (_changed(name, *values) for name, values in change.changed.items())
+    for number, change in enumerate(changes):
+        fields = (_changed(name, *values, OPTIONS.get(name, "")[2:]) for name, values in change.changed.items())
         passed = "" if change.in_force else " (never in force: a higher version was there)"
-        what = ", ".join(fields) or UNCHANGED
+        what = ", ".join(fields) or (UNCHANGED if number else FIRST)
         click.echo(printable(f"{change.version:>4}  {to_the_second(change.at_ms)}  {change.set_by}  {what}{passed}"))
 
 
@@ -183,11 +185,8 @@ def _summary(job: str, done: "Changed") -> str:
         return f"{job}: settings version {done.before.version} already say so; nothing was written"
     what = ", ".join(_changed(name, *values, OPTIONS.get(name, "")[2:]) for name, values in done.differences.items())
     line = f"{job}: {what}; settings version {done.after.version}, from the next span on"
-    return (
-        f"{printable(line)}\n{printable(done.overtaken_by)} changed them at the same time and wrote last"
-        if done.overtaken_by
-        else printable(line)
-    )
+    overtaken = f"{done.overtaken_by} changed them at the same time and wrote last" if done.overtaken_by else None
+    return "\n".join(printable(each) for each in (line, done.note, overtaken) if each)
 
 
 def _changed(name: str, before: object, after: object, shown: str = "") -> str:

@@ -90,11 +90,13 @@ def release(
     The cluster's agents use it for every span that ends at or after the event minute --from.
     """
     from contracts.messages import PolicyRelease
+    from services.tools.policy_releases.clusters import check_cluster
     from services.tools.policy_releases.folder import verified
     from services.tools.policy_releases.start import start_ms
 
     settings = options.road_settings(bootstrap=bootstrap, topic_prefix=topic_prefix, cluster=cluster, policy_folder=policy_folder)
     policy = verified(name, settings.policy_folder)
+    check_cluster(settings.cluster, _clusters(settings))
     _, now_ms = _released(settings)
     _publish(
         settings,
@@ -145,6 +147,18 @@ def _released(settings: "RoadSettings") -> "tuple[ReleaseTimeline, int]":
 
     found = read_whole(settings, [POLICY_RELEASES, CLOCK])
     return release_timeline(parsed(found[POLICY_RELEASES], PolicyRelease), settings.cluster), road_now_ms(settings, found[CLOCK])
+
+
+def _clusters(settings: "RoadSettings") -> list[str]:
+    """Return every cluster that a monitor has named, by itself or with a job."""
+    from contracts.ids import cluster_of
+    from contracts.messages import ClusterTopology, JobTopology
+    from contracts.topics import CLUSTER_TOPOLOGY, JOB_TOPOLOGY
+    from runtime.whole_topics import parsed, read_whole
+
+    found = read_whole(settings, [CLUSTER_TOPOLOGY, JOB_TOPOLOGY])
+    of_jobs = {cluster_of(each.job) for each in parsed(found[JOB_TOPOLOGY], JobTopology)}
+    return sorted(of_jobs | {each.cluster for each in parsed(found[CLUSTER_TOPOLOGY], ClusterTopology)})
 
 
 def _publish(settings: "RoadSettings", release: "PolicyRelease") -> None:

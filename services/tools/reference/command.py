@@ -23,6 +23,8 @@ def command(out: Path, check: bool) -> None:
     """
     made = pages()
     if check:
+        if not out.is_dir():
+            raise SurescaleError(f"--out: there is no folder {out}; name the one of the reference, or run this where it is")
         if stale := out_of_date(out, made):
             raise OutOfDate(f"{out}: out of date: {', '.join(stale)}; `make reference` writes them")
         click.echo(f"{out}: {len(made)} files are what the code makes")

@@ -57,6 +57,13 @@ def test_options_win_over_environment_over_defaults() -> None:
     assert (road.window_minutes, road.seed, road.bootstrap, road.road_clock) == (30, 9, "127.0.0.1:9092", True)
 
 
+@pytest.mark.parametrize("bootstrap", ["", " "])
+def test_an_address_of_kafka_that_is_empty_is_refused(bootstrap: str) -> None:
+    """A variable that a script left empty; no client says what is wrong."""
+    with pytest.raises(SettingsError, match=r"^SURESCALE_BOOTSTRAP: empty; set"):
+        from_environment(RoadSettings, {"SURESCALE_BOOTSTRAP": bootstrap})
+
+
 def test_a_child_process_reads_the_same_settings() -> None:
     """Settings survive the way through the environment."""
     road = RoadSettings(seed=3, topic_prefix="x-", road_clock=True)

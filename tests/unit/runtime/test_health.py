@@ -1,6 +1,7 @@
 """The health port: what is said when it cannot be had."""
 
 import contextlib
+import json
 import socket
 import struct
 import threading
@@ -41,6 +42,15 @@ def test_a_report_that_fails_is_a_server_error_and_one_line_of_the_log(
         urlopen(f"http://127.0.0.1:{port}/health", timeout=5)
     assert [record.getMessage() for record in caplog.records] == ["the state of health cannot be told"]
     assert "Traceback" not in capfd.readouterr().err
+
+
+def test_a_path_that_does_not_exist_is_answered_in_json_with_those_that_do() -> None:
+    """Like an unknown path of the state API."""
+    port = free_port()
+    with HealthServer(RoadSettings(health_port=port), lambda: {"ready": True}), pytest.raises(HTTPError, match="404") as refused:
+        urlopen(f"http://127.0.0.1:{port}/healthz?x=1", timeout=5)
+    assert refused.value.headers["Content-Type"] == "application/json"
+    assert json.load(refused.value) == {"error": "no such path: /healthz; there are /health"}
 
 
 def test_whoever_asks_and_goes_away_leaves_no_trace_in_the_log(capfd: pytest.CaptureFixture[str]) -> None:

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from runtime.kafka import batch
+from contracts.settings import RoadSettings
+from runtime.kafka import batch, creation
 
 
 class _Client:
@@ -39,3 +40,11 @@ def test_nothing_has_arrived() -> None:
     client: Any = _Client()
     assert batch(client, 10, 0.5) == []
     assert client.waits == [0.5]
+
+
+@pytest.mark.parametrize(
+    ("prefix", "typed"), [("", "`surescale topics create`"), ("y.", "`surescale topics create --prefix y.`")]
+)
+def test_the_command_that_creates_topics_has_the_prefix(prefix: str, typed: str) -> None:
+    """Else it would create other topics than those that are missing."""
+    assert creation(RoadSettings(topic_prefix=prefix)) == typed

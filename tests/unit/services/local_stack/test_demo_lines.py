@@ -5,7 +5,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from services.engine.documents import Report, ReportedJob
-from services.local_stack.demo_lines import progress_line, rent_lines
+from services.local_stack.demo_lines import host_lines, progress_line, rent_lines
 from services.local_stack.demo_report import ClusterCost, JobCost, JobFigures, together
 from simulation.engine.rescales import Rescale
 
@@ -89,4 +89,16 @@ def test_the_summary_shows_rent_and_savings_in_money() -> None:
     assert rent_lines({"sim/a": {"sure": figures, "static": figures}}, rent) == [
         "sim/a: hosts for $86.40 a day, $12.50 in this run; saved $30.00 against round robin, $20.25 against Flink's default",
         "all hosts in use, each paid once: static $40.00, sure $12.50",
+    ]
+
+
+def test_hosts_that_die_and_join_are_told_once_in_order() -> None:
+    """However many minutes passed between two looks, and those with nothing too."""
+    kills, joins = (90, 60), (60,)
+    seen = [host_lines(kills, joins, after=after, until=until) for after, until in ((0, 59), (59, 60), (60, 60), (60, 240))]
+    assert seen == [
+        [],
+        ["minute   60  a host joined", "minute   60  the busiest host was killed"],
+        [],
+        ["minute   90  the busiest host was killed"],
     ]

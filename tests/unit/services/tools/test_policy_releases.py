@@ -14,6 +14,7 @@ from policies.registry import SHIPPED, Unavailable
 from policies.released_policy import card_hash, released_policy
 from policies.scores import JobScores, PolicyScore, Scores, write_scores
 from services.agent.answerer import Answerer
+from services.tools.policy_releases.clusters import check_cluster
 from services.tools.policy_releases.folder import policies_in, verified
 from services.tools.policy_releases.rollback import rolled_back
 from services.tools.policy_releases.scores import ScoreSummary, summary_of
@@ -26,6 +27,19 @@ MINUTE_MS = 60_000
 def release(policy: str, minute: int, *, sha256: str = "", cluster: str = "sim") -> PolicyRelease:
     """Return a release that holds from a minute on."""
     return PolicyRelease(cluster=cluster, policy=policy, sha256=sha256, valid_from_ms=minute * MINUTE_MS, set_by="ann")
+
+
+@pytest.mark.parametrize(("cluster", "known"), [("sim", ["sim", "shop"]), ("any", [])])
+def test_a_cluster_that_is_known_is_taken_and_any_before_the_first(cluster: str, known: list[str]) -> None:
+    """A release may be written before the monitor has started."""
+    check_cluster(cluster, known)
+
+
+@pytest.mark.parametrize(("known", "named"), [(["shop", "sim"], "sim"), (["a", "b", "c", "d"], "a, b, c")])
+def test_a_cluster_that_is_not_known_is_refused_with_the_nearest(known: list[str], named: str) -> None:
+    """Or with the first few, if none is near."""
+    with pytest.raises(SettingsError, match=f"^--cluster: there is no cluster 'smi'; known: {named}$"):
+        check_cluster("smi", known)
 
 
 def test_a_release_holds_from_its_minute_on() -> None:

@@ -48,6 +48,12 @@ def test_a_page_that_differs_is_missing_or_superfluous_is_named(made: dict[str, 
     assert out_of_date(tmp_path, made) == []
 
 
+def test_a_folder_that_is_not_there_is_not_called_out_of_date(tmp_path: Path) -> None:
+    """The usual reason: the command was called outside of the repository."""
+    result = CliRunner().invoke(command, ["--out", str(tmp_path / "docs"), "--check"])
+    assert str(result.exception).startswith(f"--out: there is no folder {tmp_path / 'docs'};")
+
+
 def test_what_was_not_made_from_code_is_left_alone(tmp_path: Path) -> None:
     """A folder that is not the reference's own may be named by a slip: nothing of it is lost."""
     others = [tmp_path / name for name in ("README.md", "notes/schemas/mine.json", "schemas/mine.json")]

@@ -17,6 +17,7 @@ from services.tools.job_settings.changes import (
     newest,
     resumed,
     with_tasks,
+    without_effect,
 )
 from services.tools.job_settings.command import command
 
@@ -209,3 +210,15 @@ def test_every_field_that_a_user_sets_has_an_option() -> None:
     assert set(REQUESTS.values()) <= set(command.commands)
     offered = {option for parameter in command.commands["set"].params for option in parameter.opts}
     assert set(OPTIONS.values()) <= offered
+
+
+@pytest.mark.parametrize(
+    ("bound", "said"), [(13, "at most 12 subtasks of a task, so --max 13 has no effect"), (12, None), (6, None)]
+)
+def test_a_maximum_above_the_engines_is_taken_and_said_to_have_no_effect(bound: int, said: str | None) -> None:
+    """Of the tasks that can be scaled the one that may grow most counts. A bound that was there before is not told again."""
+    before = JobSettings(job=JOB)
+    after = change(before, parallelism_max=bound)
+    note = without_effect(before, after, TOPOLOGY)
+    assert note is None if said is None else note is not None and note.endswith(said)
+    assert without_effect(after, change(after, mode="advise"), TOPOLOGY) is None
