@@ -46,8 +46,23 @@ class ExcludedPeriod(Part, frozen=True, kw_only=True, omit_defaults=True):
     emergencies: bool = True  # an overloaded task may grow even then
 
 
+Direction = Literal["up", "down", "both"]
+
+
+class Pause(Part, frozen=True, kw_only=True, omit_defaults=True):
+    """Somebody has stopped rescales in these directions, until a time or until further notice (``contracts.pauses``)."""
+
+    direction: Direction = "both"
+    until_ms: TimeMs | None = None  # null: until somebody resumes it
+    why: Text
+    by: Text
+    at_ms: TimeMs
+
+
 class JobSettings(Message, frozen=True, kw_only=True, tag="job-settings/1"):
     """The limits the user sets for a job. ``version`` grows with every change.
+
+    Of a record whose job is ``CLUSTER/*`` only ``pause`` counts: it holds for every job of the cluster.
 
     A limit that is null has the default of the job's engine (``policies.limits``).
     """
@@ -78,5 +93,6 @@ class JobSettings(Message, frozen=True, kw_only=True, tag="job-settings/1"):
     policy: str | None = None
     adopted_at_ms: TimeMs = 0  # what somebody else had asked for by then is taken over
     reapplied_at_ms: TimeMs = 0  # what was required before a new submission seen by then is asked for again
+    pause: Pause | msgspec.UnsetType = msgspec.UNSET  # absent: nothing is paused
     set_by: str = "default"
     set_at_ms: TimeMs = 0

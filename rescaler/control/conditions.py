@@ -1,7 +1,8 @@
 """Conditions that describe a job, in the style of Kubernetes. Pure; the control itself reads none of them.
 
 A job whose units we place has Available, Balanced, Progressing, Draining and Degraded. A job whose engine places it has
-Available, Owned, Progressing and Degraded (`rescaler.control.conditions_by_counts`).
+Available, Owned, Progressing and Degraded (`rescaler.control.conditions_by_counts`). Once somebody has paused it, a job also has
+Paused.
 
 ``generation`` is the job's last accepted target, ``observed_generation`` the last one that is over: carried out or given up.
 """
@@ -13,6 +14,7 @@ from collections.abc import Sequence
 from contracts.capabilities import Capabilities
 from contracts.messages import Host, JobTopology
 from contracts.modes import ModeInForce
+from contracts.pauses import Pauses
 from contracts.rescaler_state import BalanceMemory, Condition
 from contracts.topology import has_ended, units_of
 from rescaler.control import conditions_by_counts
@@ -41,6 +43,7 @@ def conditions_of(
     engine: Capabilities,
     mode: ModeInForce,
     standbys: int,
+    pauses: Pauses,
     now_ms: int,
 ) -> tuple[Condition, ...]:
     """Return the job's conditions now. One whose status has not changed keeps the time of its last transition."""
@@ -63,6 +66,8 @@ def conditions_of(
             conditions_by_counts.degraded(memory, topology),
         )
     before = {condition.type: condition for condition in memory.conditions}
+    if pauses.paused or "Paused" in before:
+        statements = (*statements, _paused(pauses))
     generation = observed_generation(memory)
     return tuple(_condition(each, before.get(each[0]), generation, now_ms) for each in statements)
 
@@ -127,6 +132,13 @@ def _degraded(memory: JobMemory, topology: JobTopology, balance: BalanceMemory |
     if standbys and has_state and not memory.standby.ready_at_ms:
         return "Degraded", True, "StandbysWarming", "copies of state are not complete yet"
     return "Degraded", False, "Healthy", "owners are caught up and standbys are complete"
+
+
+def _paused(pauses: Pauses) -> Statement:
+    if not pauses.paused:
+        return "Paused", False, "Resumed", "nothing is paused"
+    both = "Rescaling" if pauses.stops_all else "ScalingUp" if pauses.stops("up") else "ScalingDown"
+    return "Paused", True, both, str(pauses)
 
 
 def _words(name: str) -> str:

@@ -15,6 +15,7 @@ from contracts.commands import Progress, RescheduleCommand
 from contracts.ids import Cluster
 from contracts.job_settings import JobSettings
 from contracts.messages import Decision, EngineEvent, JobTopology
+from contracts.pauses import NO_PAUSES, Pauses
 from contracts.rescaler_state import BALANCE, PLACEMENT, BalanceMemory, ClusterMemory, RescalerRecord
 from contracts.wire import decode
 from rescaler.control.conditions import conditions_of
@@ -43,8 +44,10 @@ class _KeptJob:
     answers: dict[str, LastOutcome] = field(default_factory=dict)
     reported: tuple[str, int] = ("", 0)
     """The command that an actuator last reported on, and when."""
-    seen: tuple[JobTopology | None, JobSettings | None] = (None, None)
-    """The topology and settings at the last tick."""
+    seen: tuple[JobTopology | None, JobSettings | None, Pauses] = (None, None, NO_PAUSES)
+    """The topology, the settings and what was paused at the last tick."""
+    pauses: Pauses = NO_PAUSES
+    """What was paused at the last turn; the same object while nothing changes."""
     described: tuple[object, ...] = ()
     """What its conditions were last computed from."""
 
@@ -114,25 +117,26 @@ class Controller:
         """Let time pass and look at the world again; call it at `wake_at_ms` and whenever the view has changed."""
         effects, calling = Effects(), calling_jobs(view)
         for job in sorted(calling | set(self._jobs)):
-            if job in calling or self._wake_at_ms(self._jobs[job].memory) is not None or self._is_news(job, view):
+            if job in calling or self._wake_at_ms(self._jobs[job].memory) is not None or self._is_news(job, view, now_ms):
                 turn = self._turn(job, view, now_ms)
                 job_control.on_tick(turn)
                 effects += self._end(turn)
         effects += self._look(view, now_ms)
         for job, kept in sorted(self._jobs.items()):
-            sources = self._sources(kept, view)
+            sources = self._sources(kept, view, now_ms)
             if not kept.described or any(new is not old for new, old in zip(sources, kept.described, strict=True)):
                 effects += self._end(self._turn(job, view, now_ms))
-                kept.described = self._sources(kept, view)
+                kept.described = self._sources(kept, view, now_ms)
         return effects
 
-    def _is_news(self, job: str, view: View) -> bool:
+    def _is_news(self, job: str, view: View, now_ms: int) -> bool:
         """Say whether a job on a real engine has changed since the last tick: somebody else may have changed it."""
         kept, topology, settings = self._jobs[job], view.jobs.get(job), view.settings.get(job)
         by_counts = view.engine is not None and view.engine.acts == "counts"
-        if not by_counts or (topology is kept.seen[0] and settings is kept.seen[1]):
+        now = topology, settings, self._pauses(kept, view, now_ms)
+        if not by_counts or all(new is old for new, old in zip(now, kept.seen, strict=True)):
             return False
-        kept.seen = topology, settings
+        kept.seen = now
         return True
 
     # What is awaited
@@ -188,6 +192,7 @@ class Controller:
             hosts=view.hosts,
             placement_generation=self._placement.placement_generation,
             units_of_others=lambda: self._units_of_others(job, view),
+            pauses=self._pauses(kept, view, now_ms),
         )
         return Turn(copy(kept.memory), world, self._rules, kept.answers)
 
@@ -205,6 +210,7 @@ class Controller:
             engine=world.engine,
             mode=world.mode,
             standbys=standbys,
+            pauses=world.pauses,
             now_ms=at_ms,
         )
         records = [
@@ -224,9 +230,17 @@ class Controller:
         self._placement = ClusterMemory(placement_generation=self._placement.placement_generation + commits)
         return state_record(self._cluster, "cluster", PLACEMENT, self._placement, at_ms)
 
-    def _sources(self, job: _KeptJob, view: View) -> tuple[object, ...]:
+    def _sources(self, job: _KeptJob, view: View, now_ms: int) -> tuple[object, ...]:
         """Return everything that the job's conditions are computed from."""
-        return view.jobs.get(job.memory.job), job.memory, view.cluster, self._looks.memory if self._looks else None
+        looks, pauses = self._looks.memory if self._looks else None, self._pauses(job, view, now_ms)
+        return view.jobs.get(job.memory.job), job.memory, view.cluster, looks, pauses
+
+    @staticmethod
+    def _pauses(job: _KeptJob, view: View, now_ms: int) -> Pauses:
+        pauses = view.pauses_of(job.memory.job, now_ms)
+        if pauses != job.pauses:
+            job.pauses = pauses
+        return job.pauses
 
     def _restore(self, record: RescalerRecord) -> None:
         body = bytes(record.body)
@@ -263,12 +277,12 @@ class Controller:
         if not looks.knows_all(hosts, view):
             return looks.go_on(LookReason.HOSTS_CHANGED, now_ms)
         effects, movable = Effects(), list[MovableJob]()
-        for job in sorted(running_jobs(view, acting=True)):
+        for job in sorted(running_jobs(view, now_ms, acting=True)):
             turn = self._turn(job, view, now_ms)
             movable.append(own_acts.as_movable(turn, view.jobs[job]))
             own_acts.note_rest(turn)
             effects += self._end(turn)
-        found = looks.look(movable, view)
+        found = looks.look(movable, view, now_ms)
         for job, moves in sorted(found.moves.items()):
             turn = self._turn(job, view, now_ms)
             own_acts.move(turn, moves)

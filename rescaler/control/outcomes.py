@@ -70,6 +70,8 @@ class OutcomeReason(StrEnum):
     """The job was rescaled as often as it may be within 24 hours."""
     ABOVE_CPU_LIMIT = "above_cpu_limit"
     """The job would take more cores than it may."""
+    PAUSED = "paused"
+    """Somebody has paused rescales in this direction."""
     NO_CHANGE = "no_change"
     """The job already runs with the wanted parallelism."""
     TOPOLOGY_CHANGED = "topology_changed"
@@ -120,6 +122,7 @@ REASONS_BY_STATUS: dict[OutcomeStatus, frozenset[OutcomeReason]] = {
             OutcomeReason.INEFFECTIVE,
             OutcomeReason.TOO_MANY_A_DAY,
             OutcomeReason.ABOVE_CPU_LIMIT,
+            OutcomeReason.PAUSED,
             OutcomeReason.NO_CHANGE,
             OutcomeReason.TOPOLOGY_CHANGED,
             OutcomeReason.INCONSISTENT_TOPOLOGY,

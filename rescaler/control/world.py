@@ -13,6 +13,7 @@ from contracts.ids import Cluster
 from contracts.job_settings import JobSettings
 from contracts.messages import ClusterTopology, Host, JobTopology
 from contracts.modes import ModeInForce, mode_in_force
+from contracts.pauses import NO_PAUSES, Pauses, pauses_of
 from contracts.topology import units_of
 from rescaler.gate import Mode
 
@@ -32,6 +33,10 @@ class View:
     def mode_of(self, job: str) -> ModeInForce:
         """Return the mode that a job is in."""
         return mode_in_force(self.settings.get(job), self.jobs.get(job), self.engine)
+
+    def pauses_of(self, job: str, now_ms: int) -> Pauses:
+        """Return what is paused for a job."""
+        return pauses_of(job, self.settings, now_ms)
 
     @property
     def engine(self) -> Capabilities | None:
@@ -63,6 +68,7 @@ class World:
     placement_generation: int
     units_of_others: Callable[[], frozenset[int]]
     """Units that all other jobs hold or are about to hold; computed only when asked for."""
+    pauses: Pauses = NO_PAUSES
 
     @property
     def by_counts(self) -> bool:
@@ -83,10 +89,14 @@ def calling_jobs(view: View) -> set[str]:
     return {job for job, topology in view.jobs.items() if topology.state == "waiting" or units_of(topology) & leaving}
 
 
-def running_jobs(view: View, *, acting: bool) -> frozenset[str]:
-    """Return jobs that have units; ``acting``: only those in mode act."""
+def running_jobs(view: View, now_ms: int, *, acting: bool) -> frozenset[str]:
+    """Return jobs that have units; ``acting``: only those in mode act that nobody has paused in both directions."""
     running = (job for job, topology in view.jobs.items() if topology.state in ("running", "restarting"))
-    return frozenset(job for job in running if not acting or view.mode_of(job).mode == "act")
+    return frozenset(job for job in running if not acting or _acts(view, job, now_ms))
+
+
+def _acts(view: View, job: str, now_ms: int) -> bool:
+    return view.mode_of(job).mode == "act" and not view.pauses_of(job, now_ms).stops_all
 
 
 def parallelism_of(topology: JobTopology) -> dict[str, int]:

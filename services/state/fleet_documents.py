@@ -10,6 +10,7 @@ from services.state.record_documents import (
     EngineEventDocument,
     HostLookDocument,
     HostsDocument,
+    PauseDocument,
     PlacementDocument,
     PolicyReleaseDocument,
     ViewDocument,
@@ -61,6 +62,8 @@ class ClusterDocument(ViewDocument, frozen=True, kw_only=True):
     """The latest looks at its hosts, newest first."""
     policy_release: PolicyReleaseDocument | None
     """Its latest policy release."""
+    pause: PauseDocument | UnsetType = UNSET
+    """What somebody has paused last for all its jobs, also if its time has passed; absent if it was resumed."""
     jobs: tuple[str, ...]
     """Ids of its jobs, sorted."""
     rent: ClusterRent | None

@@ -12,7 +12,7 @@ from msgspec.structs import asdict
 
 from contracts.capabilities import SIMULATED, Capabilities
 from contracts.commands import Balance, Outcome, Progress, RescheduleCommand, TaskChange
-from contracts.job_settings import ExcludedPeriod, JobSettings
+from contracts.job_settings import ExcludedPeriod, JobSettings, Pause
 from contracts.messages import (
     Amendment,
     Checkpointing,
@@ -72,11 +72,17 @@ class ExcludedPeriodDocument(ExcludedPeriod, frozen=True, kw_only=True, omit_def
     """A time in which nothing is rescaled."""
 
 
+class PauseDocument(Pause, frozen=True, kw_only=True, omit_defaults=False):
+    """Somebody has stopped rescales in these directions; what is in force says the condition ``Paused``."""
+
+
 class SettingsDocument(JobSettings, frozen=True, kw_only=True, tag=False):
     """A job's settings, in their highest version."""
 
     excluded: tuple[ExcludedPeriodDocument, ...] = ()
     """Times in which nothing is rescaled."""
+    pause: PauseDocument | UnsetType = UNSET
+    """What somebody has paused last, also if its time has passed; absent if it was resumed."""
     appended_ms: int
     """Broker's time of the record."""
 

@@ -2,11 +2,13 @@
 
 import json
 
+import click
+import msgspec
 import pytest
 from click.testing import CliRunner
 
 from contracts.errors import SettingsError
-from contracts.job_settings import JobSettings, TaskLimits
+from contracts.job_settings import JobSettings, Pause, TaskLimits
 from contracts.messages import ClockSegment, JobTopology
 from contracts.settings import RoadSettings
 from contracts.topics import CLOCK, JOB_SETTINGS, JOB_TOPOLOGY
@@ -14,6 +16,7 @@ from runtime.kafka import create_topics
 from runtime.whole_topics import parsed, read_whole, send
 from services.tools.job_settings.book import Book, change
 from services.tools.job_settings.command import command
+from services.tools.job_settings.pause_command import pause, resume
 from tests.conftest import KafkaForTests
 from tests.support.builders import JOB, topology
 
@@ -140,6 +143,58 @@ def test_of_two_at_the_same_time_the_last_wins_and_versions_rise(road: RoadSetti
     done = change(road, JOB, wanted, "ann")
     assert [(record.version, record.set_by) for record in records(road)] == [(1, "other"), (2, "other"), (1, "ann"), (3, "ann")]
     assert (done.after.parallelism_max, done.after.priority) == (7, 2)
+
+
+def run(road: RoadSettings, steer: click.Command, *arguments: str) -> str:
+    """Run `surescale pause` or `surescale resume` and return what it says."""
+    options = ["--bootstrap", road.bootstrap, "--prefix", road.topic_prefix]
+    result = CliRunner().invoke(steer, [*arguments, *options], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_a_job_and_its_cluster_are_paused_and_resumed(road: RoadSettings) -> None:
+    """Each a record with who, when, until and why, in a history of its own; nothing else of the settings changes."""
+    job(road, "set", JOB, "--max", "7")
+    said = run(road, pause, JOB, "--direction", "down", "--for", "2h", "--why", "release day", "--by", "ann")
+    assert "scaling down of sim/clicks is paused by ann until 1970-01-01 12:00:00: release day; settings version 2" in said
+    assert "rescaling of sim is paused by bob until further notice" in run(road, pause, "sim", "--why", "audit", "--by", "bob")
+    shown = json.loads(job(road, "show", JOB, "--json"))["paused"]
+    assert "scaling down of sim/clicks" in shown
+    assert "rescaling of sim is" in shown
+    assert "still in force: rescaling of sim is paused by bob" in run(road, resume, JOB, "--by", "cy")
+    assert run(road, resume, JOB).startswith("sim/clicks: was not paused; nothing was written")
+    assert run(road, resume, "sim", "--by", "cy") == "sim: resumed; settings version 2, at once\n"
+    assert json.loads(job(road, "show", JOB, "--json"))["paused"] == "no"
+    of_job = [record for record in records(road) if record.job == JOB]
+    assert [(each.version, each.set_by, each.parallelism_max) for each in of_job][1:] == [(2, "ann", 7), (3, "cy", 7)]
+    made = Pause(direction="down", until_ms=ROAD_NOW_MS + 7_200_000, why="release day", by="ann", at_ms=ROAD_NOW_MS)
+    assert [each.pause for each in of_job] == [msgspec.UNSET, made, msgspec.UNSET]
+    assert "paused: down, release day" in job(road, "history", JOB)
+    assert "resumed" in job(road, "history", "sim/*")
+
+
+@pytest.mark.parametrize(
+    ("steer", "target", "named"),
+    [
+        (pause, "sim/other", "JOB: there is no job 'sim/other'; known: sim/clicks"),
+        (pause, "simm", "CLUSTER: there is no cluster 'simm'; known: sim"),
+        (resume, "sim/other", "JOB: there is no job 'sim/other'"),
+    ],
+)
+def test_what_is_unknown_cannot_be_paused(quiet_road: RoadSettings, steer: click.Command, target: str, named: str) -> None:
+    """One line, and nothing is written."""
+    with pytest.raises(SettingsError) as refused:
+        run(quiet_road, steer, target, *(["--why", "x"] if steer is pause else []))
+    assert named in str(refused.value)
+    assert records(quiet_road) == []
+
+
+@pytest.mark.parametrize("arguments", [["set", "sim/*", "--max", "3"], ["show", "sim/*"]])
+def test_only_a_pause_can_be_set_for_a_whole_cluster(quiet_road: RoadSettings, arguments: list[str]) -> None:
+    """Limits are a job's own."""
+    with pytest.raises(SettingsError, match="is no single job"):
+        job(quiet_road, *arguments)
 
 
 def test_topologies_are_read_whatever_their_state(road: RoadSettings) -> None:

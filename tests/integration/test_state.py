@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from urllib.parse import quote
 
+import msgspec
 import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import NewPartitions
@@ -18,7 +19,7 @@ from msgspec.structs import replace
 
 from contracts import topics
 from contracts.clock import MINUTE_MS
-from contracts.job_settings import JobSettings
+from contracts.job_settings import JobSettings, Pause
 from contracts.settings import RoadSettings, to_environment
 from contracts.window_history import WindowHistory
 from contracts.windows import encode_window
@@ -72,6 +73,27 @@ def test_the_settings_shown_are_those_in_force(settings: RoadSettings, store: Vi
     assert shown() == (3, "advise")
     store.flush()
     assert shown() == (3, "advise")
+
+
+def test_pauses_are_shown_for_the_job_and_for_the_cluster(settings: RoadSettings, store: ViewStore, projector: Projector) -> None:
+    """With who, until when and why; no job is made of a pause of all jobs, and what was resumed is gone."""
+    send(settings, *a_road())
+    projector.catch_up(30)
+    queries = Queries(store.client, settings.topic_prefix)
+    jobs = queries.job_ids()
+    pause = Pause(direction="up", until_ms=900_000, why="release day", by="ana", at_ms=5)
+    for version, said in ((8, pause), (9, msgspec.UNSET)):
+        changes = [JobSettings(job=of, version=version, pause=said) for of in (JOB, "sim/*")]
+        send(settings, *[(topics.JOB_SETTINGS, change.job, change) for change in changes])
+        projector.catch_up(30)
+        shown, shared = queries.job(JOB).settings, queries.cluster("sim").pause
+        assert shown is not None
+        for document in (shown.pause, shared):
+            if said is msgspec.UNSET:
+                assert document is msgspec.UNSET
+            else:
+                assert msgspec.to_builtins(document) == msgspec.to_builtins(pause)
+    assert queries.job_ids() == jobs
 
 
 def test_partitions_that_are_added_are_noticed(

@@ -8,7 +8,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from contracts.commands import Balance, Outcome, RescheduleCommand
+from contracts.job_settings import Direction, JobSettings, Pause
 from contracts.messages import ClusterTopology, Decision, JobTopology
+from contracts.own_acts import OwnAct, own_act_of
+from contracts.pauses import all_jobs_of
 from contracts.wire import encode
 from rescaler.control.controller import Controller
 from rescaler.control.effects import Effects
@@ -36,6 +39,7 @@ from tests.support.reach import reached, reaches
 ROUNDS_MAX = 60
 LAST = {"held", "commanded", "superseded", "refused"}
 JOBS = (JOB, OTHER_JOB)
+ALL_JOBS = all_jobs_of("sim")
 HOSTS = (cluster(2, 4), cluster(1, 4), cluster(3, 6), cluster(2, 4, h1="removed_soon"))
 
 CODES = ("UNIT_LOST", "WARM_UP_TIMEOUT", "LEARNER_LOST", "JOB_FAILED_OVER")
@@ -50,6 +54,12 @@ step = st.one_of(
     st.tuples(st.just("lost"), st.sampled_from(JOBS)),
     st.tuples(st.just("hosts"), st.sampled_from(HOSTS)),
     st.tuples(st.just("mode"), st.sampled_from(["act", "advise", "observe"])),
+    st.tuples(
+        st.just("pause"),
+        st.sampled_from([*JOBS, ALL_JOBS]),
+        st.sampled_from(["up", "down", "both", None]),
+        st.none() | st.integers(0, 300_000),
+    ),
     st.tuples(st.just("tick")),
 )
 steps = st.lists(st.tuples(st.integers(0, 90_000), step), max_size=25)
@@ -69,10 +79,21 @@ class World:
     effects: list[Effects] = field(default_factory=list)
     jobs: dict[str, JobTopology] = field(default_factory=lambda: {JOB: job(units=(0, 4)), OTHER_JOB: job(OTHER_JOB, (1,))})
     acts: list[Decision] = field(default_factory=list)
+    pauses: dict[str, Pause] = field(default_factory=dict)
 
     def see(self) -> View:
         """The world as it is."""
-        return view(*self.jobs.values(), hosts=self.hosts, mode=self.mode)
+        seen = view(*self.jobs.values(), hosts=self.hosts, mode=self.mode)
+        plain = {**seen.settings, ALL_JOBS: JobSettings(job=ALL_JOBS)}
+        paused = {name: msgspec.structs.replace(plain[name], pause=pause) for name, pause in self.pauses.items()}
+        return View(seen.cluster, seen.jobs, {**plain, **paused})
+
+    def pause(self, name: str, direction: Direction | None, lasting_ms: int | None) -> None:
+        """Let somebody pause a job or all jobs of the cluster; without a direction, resume."""
+        self.pauses.pop(name, None)
+        if direction is not None:
+            until_ms = None if lasting_ms is None else self.now_ms + lasting_ms
+            self.pauses[name] = Pause(direction=direction, until_ms=until_ms, why="why", by="ana", at_ms=self.now_ms)
 
     def take(self, pause_ms: int, what: tuple[object, ...]) -> None:
         """Let one thing happen, then let time pass as the service does."""
@@ -96,6 +117,8 @@ class World:
                 self.hosts = hosts
             case ("mode", str(mode)):
                 self.mode = mode
+            case ("pause", str(name), direction, lasting_ms):
+                self.pause(name, direction, lasting_ms)  # type: ignore[arg-type]
         self.tick()
 
     def outstanding(self, name: str) -> RescheduleCommand | None:
@@ -137,7 +160,7 @@ class World:
 
     def drain(self) -> None:
         """Let everything that is commanded be done, and time pass until nothing waits any more."""
-        self.hosts, self.mode = HOSTS[2], "act"
+        self.hosts, self.mode, self.pauses = HOSTS[2], "act", {}
         self.tick()
         for _ in range(ROUNDS_MAX):
             for name in JOBS:
@@ -213,6 +236,32 @@ def test_commands_are_unique_and_generations_rise_by_one(happened: list[tuple[in
         assert made == sorted((generation, step) for generation in generations for step in range(len(steps_of(made, generation))))
     named = Counter(outcome.command_id for outcome in world.outcomes if outcome.status == "commanded")
     assert named == Counter(command.command_id for command in world.commands if command.step == 0)
+
+
+PAUSED_OWN_ACTS = (OwnAct.BALANCE, OwnAct.STANDBY)
+
+
+@reaches("an act begun beside a pause", "an act refused by a pause")
+@given(steps, st.sampled_from([None, {"placing": PlacingSettings("spread"), "balancing": Balancing(factor="0", standbys=1)}]))
+@example([(0, ("pause", ALL_JOBS, "down", None)), (0, ("decision", JOB, {"map": 3, "join": 1}, 0))], None)
+@settings(max_examples=80, deadline=None)
+def test_nothing_begins_against_a_pause(happened: list[tuple[int, tuple[object, ...]]], chosen: dict[str, object] | None) -> None:
+    """No decision changes a task in a paused direction, and nothing is moved or copied while both are paused."""
+    world = World(settings=chosen or {}, control=controller(**(chosen or {})))
+    for pause_ms, what in happened:
+        before, said = len(world.commands), len(world.outcomes)
+        world.take(pause_ms, what)
+        if any(outcome.reason == "paused" for outcome in world.outcomes[said:]):
+            reached("an act refused by a pause")
+        for command in world.commands[before:]:
+            pauses, own = world.see().pauses_of(command.job, world.now_ms), own_act_of(command.decision_id)
+            if command.step or not pauses.paused:
+                continue
+            assert own not in PAUSED_OWN_ACTS or not pauses.stops_all
+            if own is None:
+                reached("an act begun beside a pause")
+                # A job that waits runs nothing yet, so there every change counts from what it ran before.
+                assert not any(pauses.stops_change(change.before, change.after) for change in command.changes)
 
 
 def steps_of(made: list[tuple[int, int]], generation: int) -> list[int]:

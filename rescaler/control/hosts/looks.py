@@ -1,8 +1,8 @@
 """Looks at the hosts: when one is due, what it concludes, and what is remembered of it. Pure.
 
 A look follows a minute after hosts joined, left or died, once the jobs on them are known too. While something moves or has to
-wait, another look follows each minute. A job that enters mode `act` later, or that needs copies and was not there, triggers a
-look at once. What moves is decided in `rescaler.control.hosts.balance`.
+wait, another look follows each minute. A job that enters mode `act` later or was paused, or that needs copies and was not there,
+triggers a look at once. What moves is decided in `rescaler.control.hosts.balance`.
 """
 
 from __future__ import annotations
@@ -63,13 +63,13 @@ class Looks:
     def is_due(self, view: View, now_ms: int) -> bool:
         """Say whether to look now."""
         due_ms = self.wake_at_ms()
-        return (due_ms is not None and due_ms <= now_ms) or bool(self._newcomers(view))
+        return (due_ms is not None and due_ms <= now_ms) or bool(self._newcomers(view, now_ms))
 
-    def _newcomers(self, view: View) -> frozenset[str]:
+    def _newcomers(self, view: View, now_ms: int) -> frozenset[str]:
         """Return jobs that matter and that no look has included since all was settled."""
         if self.memory.status != "settled":
             return frozenset()  # the next look comes anyway
-        there = running_jobs(view, acting=True)
+        there = running_jobs(view, now_ms, acting=True)
         return there - set(self.memory.seen) if self._copies else there & set(self.memory.left_out)
 
     @property
@@ -81,7 +81,7 @@ class Looks:
     def take_up(self, hosts: ClusterTopology, view: View, now_ms: int) -> None:
         """Take note of hosts and jobs that have changed, as far as it is time to."""
         memory = self.memory
-        if newcomers := self._newcomers(view):
+        if newcomers := self._newcomers(view, now_ms):
             is_balanced = memory.is_balanced and not newcomers & set(memory.left_out)
             memory = msgspec.structs.replace(memory, status="moving", is_balanced=is_balanced)
         if _named(hosts) != memory.hosts and self._hosts_due_ms is not None and self._hosts_due_ms <= now_ms:
@@ -107,7 +107,7 @@ class Looks:
 
     # The look and its conclusion
 
-    def look(self, jobs: Sequence[MovableJob], view: View) -> LookResult:
+    def look(self, jobs: Sequence[MovableJob], view: View, now_ms: int) -> LookResult:
         """Return the next small step, and remember which jobs were included."""
         memory, rules = self.memory, self._rules
         found = look(
@@ -119,8 +119,8 @@ class Looks:
             new=memory.new,
             avoided=memory.avoided,
         )
-        acting = running_jobs(view, acting=True)
-        left_out = memory.left_out if memory.is_balanced else running_jobs(view, acting=False)
+        acting = running_jobs(view, now_ms, acting=True)
+        left_out = memory.left_out if memory.is_balanced else running_jobs(view, now_ms, acting=False)
         self.memory = msgspec.structs.replace(
             memory,
             under_replicated=found.under_replicated,

@@ -8,13 +8,17 @@ At any time a job has at most one pending act and at most one command under way.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+import msgspec
+
 from contracts.commands import Progress, RescheduleCommand
 from contracts.messages import Decision, EngineEvent, JobTopology, TaskDecision
 from contracts.own_acts import OwnAct
 from contracts.topology import has_ended, required_of, running_of
 from rescaler.control.counts.plan import together
-from rescaler.control.job import limits, own_acts, owners, rescale
-from rescaler.control.job.checks import no_longer_possible, objection_to
+from rescaler.control.job import limits, own_acts, owners, pauses, rescale
+from rescaler.control.job.checks import Objection, no_longer_possible, objection_to
 from rescaler.control.job.engine_checks import objection_of_engine
 from rescaler.control.job.memory import Partly, PendingAct, Rescaling, StandingBy, Wanted
 from rescaler.control.job.turn import Turn
@@ -50,7 +54,8 @@ def on_decision(turn: Turn, decision: Decision, newest: Decision | None = None) 
     if topology is None:
         _answer_without_job(turn, decision)
         return
-    if acts or memory.pending is None or memory.pending.own is not OwnAct.RECOVERY:
+    left = _left_by_pauses(turn, {task.task: task for task in decision.tasks}, topology)
+    if (acts and not left.is_nothing) or memory.pending is None or memory.pending.own is not OwnAct.RECOVERY:
         _supersede(turn, decision)
     memory.last_span_end_ms = decision.span_end_ms
     memory.limits = limits.noted(memory.limits, decision, turn.world.allowed)
@@ -59,7 +64,7 @@ def on_decision(turn: Turn, decision: Decision, newest: Decision | None = None) 
     elif newest is not None and _is_stale(turn, decision, newest):
         turn.say(decision, "superseded", OutcomeReason.NEWER_DECISION, detail=_wish(newest))
     else:
-        _take_on(turn, decision, topology)
+        _take_on(turn, decision, topology, left)
     _settle(turn)
 
 
@@ -153,17 +158,26 @@ def _is_stale(turn: Turn, decision: Decision, newest: Decision) -> bool:
     return turn.now_ms - decision.span_end_ms > OVERDUE_MS and newest.span_end_ms > decision.span_end_ms
 
 
-def _take_on(turn: Turn, decision: Decision, topology: JobTopology) -> None:
+def _left_by_pauses(turn: Turn, wanted: Mapping[str, pauses.Sized], topology: JobTopology) -> pauses.Left:
+    return pauses.left_of(wanted, topology, turn.world.engine, turn.world.pauses)
+
+
+def _take_on(turn: Turn, decision: Decision, topology: JobTopology, left: pauses.Left) -> None:
+    if left.kept:
+        tasks = tuple(task for task in decision.tasks if task.task not in left.kept)
+        decision = msgspec.structs.replace(decision, tasks=tasks)
     objection = objection_to(decision, topology, turn.world.allowed, turn.world.mode)
     if objection is None and turn.world.by_counts:
         objection = objection_of_engine(turn, topology, decision)
+    if objection is None and left.is_nothing:
+        objection = Objection(OutcomeReason.PAUSED, left.words)
     if objection is not None:
-        turn.say(decision, "refused", objection.reason, detail=objection.detail)
+        turn.say(decision, "refused", objection.reason, detail=_joined(objection.detail, left))
         return
     world = turn.world
     kept = limits.kept_back(turn.memory.limits, decision, topology, world.allowed, engine=world.engine.engine, hosts=world.hosts)
     if kept.refusal is not None:
-        turn.say(decision, "refused", kept.refusal, detail=kept.words)
+        turn.say(decision, "refused", kept.refusal, detail=_joined(kept.words, left))
         return
     wanted = {task.task: _wanted(task, kept.wanted[task.task]) for task in decision.tasks}
     turn.memory.pending = PendingAct(
@@ -171,8 +185,12 @@ def _take_on(turn: Turn, decision: Decision, topology: JobTopology) -> None:
         span_end_ms=decision.span_end_ms,
         accepted_at_ms=turn.now_ms,
         wanted=together(wanted, topology, world.engine) if world.by_counts else wanted,
-        note=kept.words,
+        note=_joined(kept.words, left),
     )
+
+
+def _joined(words: str, left: pauses.Left) -> str:
+    return "; ".join(dict.fromkeys(each for each in (words, left.words) if each))
 
 
 def _wanted(task: TaskDecision, desired: int) -> Wanted:
@@ -223,6 +241,20 @@ def _drop_impossible(turn: Turn, topology: JobTopology | None) -> None:
         objection = objection_of_engine(turn, topology)
     if pending and objection:
         turn.finish(pending, "refused", objection.reason, detail=objection.detail)
+    elif pending and topology and turn.memory.underway is None:  # before its end nobody knows what the act would change
+        _heed_pauses(turn, pending, topology)
+
+
+def _heed_pauses(turn: Turn, pending: PendingAct, topology: JobTopology) -> None:
+    """Take out of a waiting act what was paused since it was accepted."""
+    left = _left_by_pauses(turn, pending.wanted, topology)
+    if not left.kept or pending.own in pauses.NEVER_PAUSED:
+        return
+    if left.is_nothing:
+        turn.finish(pending, "refused", OutcomeReason.PAUSED, detail=left.words)
+        return
+    note, wanted = _joined(pending.note, left), pauses.without(pending.wanted, left)
+    turn.memory.pending = msgspec.structs.replace(pending, wanted=wanted, note=note)
 
 
 def _wait(turn: Turn, gate: Gate, pending: PendingAct) -> None:

@@ -1,6 +1,7 @@
 """Acts that no policy asks for: start a job that waits without units, move one off hosts that will go, move units and copies.
 
-They change no parallelism, so the gate has nothing to decide. They wait for an idle gate, though, and it rests afterwards.
+They change no parallelism, so the gate has nothing to decide. They wait for an idle gate, though, and it rests afterwards. While
+somebody has paused both directions, only jobs that have lost their units or are about to are helped.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from rescaler.control.hosts.balance import MovableJob
 from rescaler.control.job import rescale
 from rescaler.control.job.memory import PendingAct, Standby, StandingBy, Wanted
 from rescaler.control.job.owners import loses_state, named, to_apply_again, to_insist_on, to_take_back
+from rescaler.control.job.pauses import stops_restoring
 from rescaler.control.job.turn import Turn
 from rescaler.control.outcomes import OutcomeReason
 from rescaler.control.units.plan import JobPlan, plan_moves
@@ -92,6 +94,8 @@ def restore(turn: Turn) -> None:
     ):
         if wanted is None or (own is not OwnAct.TAKE_BACK and loses_state(turn, topology)):
             continue
+        if stops_restoring(wanted, topology, turn.world.pauses):
+            continue
         plan = plan_counts(topology, wanted, whole=True)
         if not plan.changes:
             continue
@@ -160,7 +164,8 @@ def _movable(turn: Turn) -> JobTopology | None:
     """Return the job's topology if only its gate could keep it from moving."""
     topology, memory = turn.topology, turn.memory
     runs = topology is not None and topology.state == "running" and turn.world.mode.mode == "act"
-    return topology if runs and not memory.pending and not memory.underway else None
+    may = runs and not turn.world.pauses.stops_all
+    return topology if may and not memory.pending and not memory.underway else None
 
 
 def move(turn: Turn, moves: Mapping[int, int]) -> None:

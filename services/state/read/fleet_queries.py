@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 import msgspec
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from contracts.ids import cluster_of
@@ -33,6 +34,7 @@ from services.state.record_documents import (
     PlacementDocument,
     PolicyReleaseDocument,
     ProgressDocument,
+    SettingsDocument,
     TopologyDocument,
     WindowDocument,
 )
@@ -59,6 +61,7 @@ class FleetQueries(View):
         hosts = read.one("topology", fields.get("topology"), HostsDocument)
         jobs = self._jobs_of(cluster)
         topologies = self._topologies(jobs, read)
+        settings = read.one("settings", fields.get("settings"), SettingsDocument)
         return ClusterDocument(
             cluster=cluster,
             topology=hosts,
@@ -66,6 +69,7 @@ class FleetQueries(View):
             balance=read.one("balance", fields.get("balance"), BalanceDocument),
             balances=read.each("balances", self._latest("balances", cluster, LOOKS_SHOWN), HostLookDocument),
             policy_release=read.one("policy_release", fields.get("policy_release"), PolicyReleaseDocument),
+            pause=settings.pause if settings else UNSET,
             jobs=tuple(jobs),
             rent=cluster_rent(topologies, hosts) if hosts and hosts.engine.places == "commanded" else None,
             events=read.each("events", self._latest("events", cluster, EVENTS_KEPT), EngineEventDocument),

@@ -25,6 +25,7 @@ from contracts.messages import (
     PolicyRelease,
     TaskDecision,
 )
+from contracts.pauses import is_of_all_jobs
 from contracts.rescaler_state import BALANCE, PLACEMENT, BalanceMemory, ClusterMemory, JobSummary, RescalerRecord
 from contracts.summaries import WindowSummary, decode_summary, summary_of
 from contracts.windows import decode_window
@@ -96,9 +97,14 @@ def _job_topology(record: Record) -> tuple[Operation, ...]:
 
 def _job_settings(record: Record) -> tuple[Operation, ...]:
     if record.value is None:
-        return (DropField(keys.job(_key(record)), "settings"),)
+        return (DropField(_settings_key(_key(record)), "settings"),)
     settings = decode(record.value, JobSettings)
-    return *_job_index(settings.job), SetField(keys.job(settings.job), "settings", _document(record, settings), settings.version)
+    named = (AddMember(keys.CLUSTERS, cluster_of(settings.job)),) if is_of_all_jobs(settings.job) else _job_index(settings.job)
+    return *named, SetField(_settings_key(settings.job), "settings", _document(record, settings), settings.version)
+
+
+def _settings_key(job: str) -> str:
+    return keys.cluster(job.rpartition("/")[0]) if is_of_all_jobs(job) else keys.job(job)
 
 
 def _cluster_topology(record: Record) -> tuple[Operation, ...]:

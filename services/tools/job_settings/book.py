@@ -1,7 +1,7 @@
 """The settings of one job on Kafka: read to their end, and changed by one more record with version, author and time."""
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from confluent_kafka import Message
@@ -11,6 +11,7 @@ from contracts.ids import cluster_of
 from contracts.job_settings import JobSettings
 from contracts.messages import ClusterTopology, JobTopology, PolicyRelease
 from contracts.modes import ModeInForce, mode_in_force
+from contracts.pauses import Pauses, all_jobs_of, is_of_all_jobs, pauses_of
 from contracts.releases import release_in_force, release_timeline
 from contracts.settings import RoadSettings
 from contracts.topics import CLOCK, CLUSTER_TOPOLOGY, JOB_SETTINGS, JOB_TOPOLOGY, POLICY_RELEASES
@@ -28,16 +29,29 @@ class Book:
     """What Kafka knows about one job's settings at one instant."""
 
     job: str
-    topology: JobTopology
+    known: JobTopology | None  # None: the settings are for all jobs of a cluster
     history: tuple[Recorded, ...]
     now_ms: int
     release: PolicyRelease | None
     hosts: ClusterTopology | None = None
+    of_all_jobs: JobSettings | None = None
+
+    @property
+    def topology(self) -> JobTopology:
+        """Return the job's topology."""
+        assert self.known is not None, f"{self.job} is no single job"
+        return self.known
 
     @property
     def mode(self) -> ModeInForce:
         """Return the mode in force, and what decided it."""
         return mode_in_force(self.settings, self.topology, self.hosts.engine if self.hosts else None)
+
+    @property
+    def pauses(self) -> Pauses:
+        """Return what is paused now, for the job or its cluster."""
+        shared = {all_jobs_of(cluster_of(self.job)): self.of_all_jobs} if self.of_all_jobs else {}
+        return pauses_of(self.job, {**shared, self.job: self.settings}, self.now_ms)
 
     @property
     def settings(self) -> JobSettings:
@@ -64,27 +78,37 @@ class Changed:
 
 
 def read_book(settings: RoadSettings, job: str) -> Book:
-    """Read everything about a job's settings.
+    """Read everything about a job's settings, or about those for all jobs of a cluster (``CLUSTER/*``).
 
     Raises:
-        SettingsError: no topology has named the job.
+        SettingsError: no topology has named the job, or the cluster.
         ConnectionError: Kafka does not answer.
     """
     found = read_whole(settings, [JOB_SETTINGS, JOB_TOPOLOGY, CLUSTER_TOPOLOGY, CLOCK, POLICY_RELEASES])
     topologies = {topology.job: topology for topology in parsed(found[JOB_TOPOLOGY], JobTopology)}
-    if job not in topologies:
-        near = difflib.get_close_matches(job, topologies, n=NEAR_MAX, cutoff=0.3) or sorted(topologies)[:NEAR_MAX]
-        raise SettingsError(f"JOB: there is no job {job!r}" + (f"; known: {', '.join(near)}" if near else " and no other yet"))
-    now_ms, cluster = road_now_ms(settings, found[CLOCK]), cluster_of(job)
     hosts = {topology.cluster: topology for topology in parsed(found[CLUSTER_TOPOLOGY], ClusterTopology)}
+    if is_of_all_jobs(job):
+        clusters = {*hosts, *map(cluster_of, topologies)}
+        _require("CLUSTER", "cluster", job.rpartition("/")[0], clusters)
+    else:
+        _require("JOB", "job", job, topologies)
+    now_ms, cluster = road_now_ms(settings, found[CLOCK]), cluster_of(job)
     return Book(
         job=job,
-        topology=topologies[job],
+        known=topologies.get(job),
         history=tuple(_history(found[JOB_SETTINGS], job)),
         now_ms=now_ms,
         release=release_in_force(release_timeline(parsed(found[POLICY_RELEASES], PolicyRelease), cluster), now_ms),
         hosts=hosts.get(cluster),
+        of_all_jobs=newest(_history(found[JOB_SETTINGS], all_jobs_of(cluster)), all_jobs_of(cluster)),
     )
+
+
+def _require(option: str, kind: str, name: str, known: Collection[str]) -> None:
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=NEAR_MAX, cutoff=0.3) or sorted(known)[:NEAR_MAX]
+        some = f"; known: {', '.join(near)}" if near else " and no other yet"
+        raise SettingsError(f"{option}: there is no {kind} {name!r}{some}")
 
 
 def change(settings: RoadSettings, job: str, wanted: Wanted, by: str) -> Changed:
@@ -100,7 +124,7 @@ def change(settings: RoadSettings, job: str, wanted: Wanted, by: str) -> Changed
     book = read_book(settings, job)
     before = book.settings
     for _ in range(ATTEMPTS_MAX):
-        after = changed(book.settings, wanted(book), book.topology, by=by, at_ms=book.now_ms)
+        after = changed(book.settings, wanted(book), book.known, by=by, at_ms=book.now_ms)
         if not differences(book.settings, after):
             return Changed(book.settings, book.settings)
         send(settings, JOB_SETTINGS, job, after)

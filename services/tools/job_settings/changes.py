@@ -64,10 +64,13 @@ def newest(history: Iterable[Recorded], job: str) -> JobSettings:
     return latest
 
 
-def changed(before: JobSettings, wanted: Mapping[str, object], topology: JobTopology, *, by: str, at_ms: int) -> JobSettings:
+def changed(
+    before: JobSettings, wanted: Mapping[str, object], topology: JobTopology | None, *, by: str, at_ms: int
+) -> JobSettings:
     """Return the next version of a job's settings.
 
-    Bounds are checked only if one of them is named: a job that has outgrown its bounds can still be paused.
+    Bounds are checked only if one of them is named: a job that has outgrown its bounds can still be paused. ``topology``: the
+    job's; None: the settings are for all jobs of a cluster, and name no bounds.
 
     Raises:
         SettingsError: the new settings contradict themselves or the job; the message names the option.
@@ -75,7 +78,7 @@ def changed(before: JobSettings, wanted: Mapping[str, object], topology: JobTopo
     # Of equal versions the later record counts, so settings stay changeable even after somebody wrote the highest version.
     version = min(before.version + 1, VERSION_MAX)
     settings = msgspec.structs.replace(_in_two_steps(before, wanted), **wanted, version=version, set_by=by, set_at_ms=at_ms)
-    if BOUNDS & wanted.keys():
+    if topology is not None and BOUNDS & wanted.keys():
         _check(settings, topology)
     return settings
 
@@ -144,8 +147,13 @@ def without_effect(before: JobSettings, after: JobSettings, topology: JobTopolog
 
 def differences(before: JobSettings, after: JobSettings) -> dict[str, tuple[object, object]]:
     """Return what a user changed, by field: before and after."""
-    pairs = {name: (getattr(before, name), getattr(after, name)) for name in (*OPTIONS, *REQUESTS)}
+    pairs = {name: (_value(before, name), _value(after, name)) for name in (*OPTIONS, *REQUESTS, "pause")}
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+
+
+def _value(settings: JobSettings, name: str) -> object:
+    value = getattr(settings, name)
+    return None if value is msgspec.UNSET else value
 
 
 def resumed(history: Iterable[Recorded], job: str) -> dict[str, object]:

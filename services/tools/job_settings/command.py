@@ -62,7 +62,10 @@ def set_(job: str, by: str | None, bootstrap: str | None, topic_prefix: str | No
 @options.bootstrap
 @options.prefix
 def pause(job: str, by: str | None, bootstrap: str | None, topic_prefix: str | None) -> None:
-    """Keep deciding on JOB, but carry out nothing (mode observe)."""
+    """Keep deciding on JOB, but carry out nothing (mode observe).
+
+    `surescale pause` stops one direction, for a time, or a whole cluster.
+    """
     from services.tools.job_settings.changes import PAUSED
 
     _change(options.road_settings(bootstrap=bootstrap, topic_prefix=topic_prefix), job, lambda _: {"mode": PAUSED}, by)
@@ -137,6 +140,7 @@ def show(job: str, as_json: bool, bootstrap: str | None, topic_prefix: str | Non
     from services.tools.job_settings.book import read_book
     from services.tools.job_settings.overview import overview
 
+    _require_single(job)
     settings = options.road_settings(bootstrap=bootstrap, topic_prefix=topic_prefix)
     document = msgspec.to_builtins(overview(read_book(settings, job), settings.policy))
     if as_json:
@@ -174,8 +178,17 @@ def history(job: str, as_json: bool, bootstrap: str | None, topic_prefix: str | 
 def _change(settings: "RoadSettings", job: str, wanted: "Callable[[Book], Mapping[str, object]]", by: str | None) -> None:
     from services.tools.job_settings.book import change
 
+    _require_single(job)
     done = change(settings, job, wanted, options.author(by))
     click.echo(_summary(job, done))
+
+
+def _require_single(job: str) -> None:
+    from contracts.errors import SettingsError
+    from contracts.pauses import is_of_all_jobs
+
+    if is_of_all_jobs(job):
+        raise SettingsError(f"JOB: {job} is no single job; name one, or `surescale pause CLUSTER` for all of them")
 
 
 def _summary(job: str, done: "Changed") -> str:
@@ -191,8 +204,11 @@ def _summary(job: str, done: "Changed") -> str:
 
 def _changed(name: str, before: object, after: object, shown: str = "") -> str:
     """Return one change for people; ``shown``: the name to show, if not the field's."""
+    from contracts.job_settings import Pause
     from services.tools.job_settings.changes import REQUESTS
 
+    if name == "pause":
+        return f"paused: {after.direction}, {after.why}" if isinstance(after, Pause) else "resumed"
     if name in REQUESTS and isinstance(after, int):
         return f"{REQUESTS[name]} what was there until {to_the_second(after)}"
     return f"{shown or name} {_in_words(before)} -> {_in_words(after)}"

@@ -28,6 +28,7 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     backlog_hold_minutes: float
     scale_down_after_minutes: int
     excluded: list[str]
+    paused: str
     rescales_a_day_max: int | None
     block_ineffective: bool
     align: bool
@@ -78,6 +79,7 @@ def overview(book: Book, road_policy: str) -> Overview:
         backlog_hold_minutes=backlog_hold_minutes(settings, engine),
         scale_down_after_minutes=settings.scale_down_after_minutes,
         excluded=in_words(settings.excluded),
+        paused=str(book.pauses) or "no",
         rescales_a_day_max=settings.rescales_a_day_max,
         block_ineffective=blocks_ineffective(settings, engine),
         align=settings.align,

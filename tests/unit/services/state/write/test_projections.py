@@ -11,7 +11,7 @@ from contracts import topics
 from contracts.clock import MINUTE_MS
 from contracts.commands import Balance, Outcome, Progress, SlotStandbys
 from contracts.errors import RecordRejected
-from contracts.job_settings import JobSettings
+from contracts.job_settings import JobSettings, Pause
 from contracts.messages import DeadLetter, Decision, LookedAt, PolicyUsed, TaskDecision
 from contracts.rescaler_state import CommandUnderway, Condition, JobSummary, RescalerRecord, WaitingAct
 from contracts.summaries import encode_summary, summary_of
@@ -220,6 +220,17 @@ def test_settings_of_a_job_that_never_ran_make_it_known() -> None:
     operations = project(record(topics.JOB_SETTINGS, JobSettings(job="sim/new", mode="observe")))
     assert AddMember("jobs", "sim/new") in operations
     assert AddMember("clusters", "sim") in operations
+
+
+def test_a_pause_of_all_jobs_belongs_to_the_cluster() -> None:
+    """No job of that name appears; the highest version counts, and a tombstone takes it away."""
+    shared = JobSettings(job="sim/*", version=3, pause=Pause(why="audit", by="ana", at_ms=5))
+    named, kept = project(record(topics.JOB_SETTINGS, shared, key="sim/*"))
+    assert named == AddMember("clusters", "sim")
+    assert isinstance(kept, SetField)
+    assert (kept.key, kept.field, kept.version) == ("cluster:sim", "settings", 3)
+    assert json.loads(kept.value)["record"]["pause"] == {"why": "audit", "by": "ana", "at_ms": 5}
+    assert project(record(topics.JOB_SETTINGS, None, key="sim/*")) == (DropField("cluster:sim", "settings"),)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,68 @@
+"""What `surescale pause` writes: a pause made of the options, checked. Pure."""
+
+import re
+
+from contracts.errors import SettingsError
+from contracts.job_settings import Direction, Pause
+from contracts.pauses import all_jobs_of
+from runtime.instants import event_time_ms, to_the_second
+
+TEXT_MAX = 256
+_UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_DURATION = re.compile(r"([0-9]{1,6})([smhd])")
+_MS_MAX = 253_402_300_799_000  # the end of the year 9999
+
+
+def scope_of(target: str) -> str:
+    """Return what settings call a job, or all jobs of a cluster.
+
+    >>> scope_of("sim/clicks"), scope_of("sim")
+    ('sim/clicks', 'sim/*')
+    """
+    return target if "/" in target else all_jobs_of(target)
+
+
+def duration_ms(text: str) -> int:
+    """Return a duration in milliseconds.
+
+    Raises:
+        SettingsError: it is none.
+
+    >>> duration_ms("90m")
+    5400000
+    """
+    found = _DURATION.fullmatch(text)
+    if found is None or not int(found[1]):
+        raise SettingsError(f"--for: {text!r} is no duration; write a whole number and s, m, h or d, like 90m")
+    return int(found[1]) * _UNITS_MS[found[2]]
+
+
+def pause_of(direction: Direction, *, until: str | None, lasting: str | None, why: str, by: str, now_ms: int) -> Pause:
+    """Return the pause that the options ask for. Times are the pipeline's.
+
+    Raises:
+        SettingsError: an option does not parse or contradicts another one; names it.
+    """
+    if until is not None and lasting is not None:
+        raise SettingsError("--until and --for both say when the pause ends; give one of them")
+    if not why.strip():
+        raise SettingsError("--why: is empty; say in a few words why, for those who come later")
+    for option, text in (("--why", why), ("--by", by)):
+        if len(text) > TEXT_MAX:
+            raise SettingsError(f"{option}: has {len(text)} characters; give at most {TEXT_MAX}")
+    until_ms = _until_ms(until, lasting, now_ms)
+    return Pause(direction=direction, until_ms=until_ms, why=why.strip(), by=by, at_ms=now_ms)
+
+
+def _until_ms(until: str | None, lasting: str | None, now_ms: int) -> int | None:
+    if lasting is not None:
+        return now_ms + duration_ms(lasting)
+    if until is None:
+        return None
+    try:
+        until_ms = event_time_ms(until)
+    except ValueError:
+        raise SettingsError(f"--until: {until!r} is no time; write one like 2026-12-24T18:00 (UTC)") from None
+    if not now_ms < until_ms <= _MS_MAX:
+        raise SettingsError(f"--until: {until} is not ahead: it is {to_the_second(now_ms)} by the pipeline's clock")
+    return until_ms

@@ -1,0 +1,90 @@
+"""``surescale pause`` and ``surescale resume``: stop rescales of a job or of a whole cluster, and let them go on."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from runtime import options
+from runtime.printable import printable
+
+if TYPE_CHECKING:
+    from services.tools.job_settings.book import Changed
+
+
+@click.command("pause")
+@click.argument("target", metavar="JOB|CLUSTER")
+@click.option(
+    "--direction", type=click.Choice(["up", "down", "both"]), default="both", show_default=True, help="What is stopped."
+)
+@click.option("--until", metavar="TIME", help="When it ends, by the pipeline's clock: ISO 8601, in UTC unless stated.")
+@click.option("--for", "lasting", metavar="DURATION", help="How long it lasts by the pipeline's clock, like 90m, 2h or 1d.")
+@click.option("--why", required=True, help="Why, for those who come later.")
+@options.by
+@options.bootstrap
+@options.prefix
+def pause(
+    target: str,
+    direction: str,
+    until: str | None,
+    lasting: str | None,
+    why: str,
+    by: str | None,
+    bootstrap: str | None,
+    topic_prefix: str | None,
+) -> None:
+    """Stop rescales of a job (cluster/name), or of all jobs of a cluster.
+
+    Both directions also stop what the rescaler does by itself, like balancing. A rescale that has begun ends, and a job that
+    loses its hosts is started again all the same. Without --until and --for the pause lasts until `surescale resume`.
+    """
+    from services.tools.job_settings.book import change
+    from services.tools.job_settings.pause import pause_of, scope_of
+
+    settings, who = options.road_settings(bootstrap=bootstrap, topic_prefix=topic_prefix), options.author(by)
+    done = change(
+        settings,
+        scope_of(target),
+        lambda book: {
+            "pause": pause_of(direction, until=until, lasting=lasting, why=why, by=who, now_ms=book.now_ms)  # type: ignore[arg-type]  # click has checked it
+        },
+        who,
+    )
+    _tell(target, done)
+
+
+@click.command("resume")
+@click.argument("target", metavar="JOB|CLUSTER")
+@options.by
+@options.bootstrap
+@options.prefix
+def resume(target: str, by: str | None, bootstrap: str | None, topic_prefix: str | None) -> None:
+    """End a pause of a job, or of a cluster.
+
+    A pause of the cluster holds for the job as long as it lasts, whatever is said of the job.
+    """
+    import msgspec
+
+    from services.tools.job_settings.book import change, read_book
+    from services.tools.job_settings.pause import scope_of
+
+    settings, who = options.road_settings(bootstrap=bootstrap, topic_prefix=topic_prefix), options.author(by)
+    done = change(settings, scope_of(target), lambda _: {"pause": msgspec.UNSET}, who)
+    if not done.differences:
+        click.echo(printable(f"{target}: was not paused; nothing was written"))
+    else:
+        _tell(target, done)
+    still = read_book(settings, scope_of(target)).pauses
+    if still.paused:
+        click.echo(printable(f"still in force: {still}"))
+
+
+def _tell(target: str, done: "Changed") -> None:
+    import msgspec
+
+    from contracts.pauses import Paused
+
+    pause = done.after.pause
+    what = "resumed" if pause is msgspec.UNSET else str(Paused(target, pause))
+    click.echo(printable(f"{target}: {what}; settings version {done.after.version}, at once"))
+    if done.overtaken_by:
+        click.echo(printable(f"{done.overtaken_by} changed them at the same time and wrote last"))
