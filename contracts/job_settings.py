@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from contracts.messages import Count, Message, Parallelism, Part, Text, TimeMs
+from contracts.messages import Count, Identity, Message, Parallelism, Part, Text, TimeMs
 
 Mode = Literal["act", "advise", "observe"]
 Objective = Literal["cost", "balanced", "latency"]
@@ -59,6 +59,14 @@ class Pause(Part, frozen=True, kw_only=True, omit_defaults=True):
     at_ms: TimeMs
 
 
+class Approval(Part, frozen=True, kw_only=True):
+    """Somebody wants the advice of one decision carried out, exactly as it was given."""
+
+    decision_id: Identity
+    by: Text
+    at_ms: TimeMs
+
+
 class JobSettings(Message, frozen=True, kw_only=True, tag="job-settings/1"):
     """The limits the user sets for a job. ``version`` grows with every change.
 
@@ -94,5 +102,6 @@ class JobSettings(Message, frozen=True, kw_only=True, tag="job-settings/1"):
     adopted_at_ms: TimeMs = 0  # what somebody else had asked for by then is taken over
     reapplied_at_ms: TimeMs = 0  # what was required before a new submission seen by then is asked for again
     pause: Pause | msgspec.UnsetType = msgspec.UNSET  # absent: nothing is paused
+    approval: Approval | msgspec.UnsetType = msgspec.UNSET  # the last one; it is answered once
     set_by: str = "default"
     set_at_ms: TimeMs = 0

@@ -1,4 +1,7 @@
-"""Acts that no policy decided: the rescaler starts them by itself. Their names take the place of a policy's in an act's id."""
+"""Acts that no policy decided: the rescaler starts them by itself, or because a person says so.
+
+Their names take the place of a policy's in an act's id.
+"""
 
 from enum import StrEnum
 
@@ -20,6 +23,8 @@ class OwnAct(StrEnum):
     """Ask again for what somebody else has changed."""
     REAPPLY = "reapply"
     """Ask again for what was required before the job was submitted again."""
+    APPROVED = "approved"
+    """Carry out an advice that somebody has approved."""
 
 
 WHY = {
@@ -30,6 +35,7 @@ WHY = {
     OwnAct.TAKE_BACK: "a command was given up: the engine shall no longer want what it had asked for",
     OwnAct.INSIST: "somebody else changed the parallelism, and the settings say to insist on ours",
     OwnAct.REAPPLY: "the job was submitted again: ask for the parallelism that it had before",
+    OwnAct.APPROVED: "somebody has approved an advice: carry out exactly what was advised",
 }
 """Why each happens, for people."""
 

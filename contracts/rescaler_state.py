@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 
 from contracts.commands import SlotStandbys
-from contracts.messages import Count, Identity, Message, Part, Text, TimeMs
+from contracts.messages import Count, Identity, Message, Parallelism, Part, Text, TimeMs
 
 Step = Literal["prepare", "barrier", "undo_prepare"]
 """Learners restore the state that will move; the job changes to its new units; learners are dropped and nothing changes."""
@@ -43,6 +43,13 @@ class CommandUnderway(Part, frozen=True, kw_only=True):
     given_up: str = ""  # why learners were last given up during this rescale
 
 
+class OpenAdvice(Part, frozen=True, kw_only=True):
+    """The job's newest decision, given as advice: somebody may approve it."""
+
+    decision_id: Identity
+    targets: dict[Text, Parallelism]  # by task that it changes
+
+
 class JobSummary(Part, frozen=True, kw_only=True):
     """How the rescaler's control of one job stands."""
 
@@ -58,6 +65,7 @@ class JobSummary(Part, frozen=True, kw_only=True):
     conditions: tuple[Condition, ...] = ()
     standbys: tuple[SlotStandbys, ...] = ()  # as last commanded
     mappings: dict[str, tuple[Count, ...]] = msgspec.field(default_factory=dict)  # unit per vnode of rescaled stateful tasks
+    advice: OpenAdvice | msgspec.UnsetType = msgspec.UNSET  # absent: there is none to approve
 
 
 PLACEMENT = "placement"

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, field
 
+import msgspec
+
 from contracts.capabilities import UNKNOWN
 from contracts.commands import Progress, RescheduleCommand
 from contracts.ids import Cluster
@@ -130,8 +132,11 @@ class Controller:
         return effects
 
     def _is_news(self, job: str, view: View, now_ms: int) -> bool:
-        """Say whether a job on a real engine has changed since the last tick: somebody else may have changed it."""
+        """Say whether an approval waits, or a job on a real engine has changed since the last tick: somebody else may have."""
         kept, topology, settings = self._jobs[job], view.jobs.get(job), view.settings.get(job)
+        approval = settings.approval if settings is not None else msgspec.UNSET
+        if approval is not msgspec.UNSET and approval != kept.memory.approval:
+            return True
         by_counts = view.engine is not None and view.engine.acts == "counts"
         now = topology, settings, self._pauses(kept, view, now_ms)
         if not by_counts or all(new is old for new, old in zip(now, kept.seen, strict=True)):

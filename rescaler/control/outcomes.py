@@ -72,6 +72,10 @@ class OutcomeReason(StrEnum):
     """The job would take more cores than it may."""
     PAUSED = "paused"
     """Somebody has paused rescales in this direction."""
+    NO_SUCH_ADVICE = "no_such_advice"
+    """What was approved is not, or no longer, the job's newest advice."""
+    ADVICE_OUTDATED = "advice_outdated"
+    """The job or its hosts have changed, so what was approved can no longer be carried out exactly as advised."""
     NO_CHANGE = "no_change"
     """The job already runs with the wanted parallelism."""
     TOPOLOGY_CHANGED = "topology_changed"
@@ -123,6 +127,8 @@ REASONS_BY_STATUS: dict[OutcomeStatus, frozenset[OutcomeReason]] = {
             OutcomeReason.TOO_MANY_A_DAY,
             OutcomeReason.ABOVE_CPU_LIMIT,
             OutcomeReason.PAUSED,
+            OutcomeReason.NO_SUCH_ADVICE,
+            OutcomeReason.ADVICE_OUTDATED,
             OutcomeReason.NO_CHANGE,
             OutcomeReason.TOPOLOGY_CHANGED,
             OutcomeReason.INCONSISTENT_TOPOLOGY,

@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from contracts.commands import Balance, Outcome, RescheduleCommand
-from contracts.job_settings import Direction, JobSettings, Pause
+from contracts.job_settings import Approval, Direction, JobSettings, Pause
 from contracts.messages import ClusterTopology, Decision, JobTopology
 from contracts.own_acts import OwnAct, own_act_of
 from contracts.pauses import all_jobs_of
@@ -60,6 +60,7 @@ step = st.one_of(
         st.sampled_from(["up", "down", "both", None]),
         st.none() | st.integers(0, 300_000),
     ),
+    st.tuples(st.just("approve"), st.sampled_from(JOBS), st.booleans()),
     st.tuples(st.just("tick")),
 )
 steps = st.lists(st.tuples(st.integers(0, 90_000), step), max_size=25)
@@ -80,13 +81,23 @@ class World:
     jobs: dict[str, JobTopology] = field(default_factory=lambda: {JOB: job(units=(0, 4)), OTHER_JOB: job(OTHER_JOB, (1,))})
     acts: list[Decision] = field(default_factory=list)
     pauses: dict[str, Pause] = field(default_factory=dict)
+    approvals: dict[str, Approval] = field(default_factory=dict)
 
     def see(self) -> View:
         """The world as it is."""
         seen = view(*self.jobs.values(), hosts=self.hosts, mode=self.mode)
         plain = {**seen.settings, ALL_JOBS: JobSettings(job=ALL_JOBS)}
-        paused = {name: msgspec.structs.replace(plain[name], pause=pause) for name, pause in self.pauses.items()}
-        return View(seen.cluster, seen.jobs, {**plain, **paused})
+        for name, pause in self.pauses.items():
+            plain[name] = msgspec.structs.replace(plain[name], pause=pause)
+        for name, approval in self.approvals.items():
+            plain[name] = msgspec.structs.replace(plain[name], approval=approval)
+        return View(seen.cluster, seen.jobs, plain)
+
+    def approve(self, name: str, newest: bool) -> None:
+        """Let somebody approve a job's newest advice, or its oldest one again."""
+        advices = [command.decision_id for command in self.commands if command.advice and command.job == name]
+        if advices:
+            self.approvals[name] = Approval(decision_id=advices[-newest], by="ana", at_ms=self.now_ms)
 
     def pause(self, name: str, direction: Direction | None, lasting_ms: int | None) -> None:
         """Let somebody pause a job or all jobs of the cluster; without a direction, resume."""
@@ -117,6 +128,8 @@ class World:
                 self.hosts = hosts
             case ("mode", str(mode)):
                 self.mode = mode
+            case ("approve", str(name), bool(newest)):
+                self.approve(name, newest)
             case ("pause", str(name), direction, lasting_ms):
                 self.pause(name, direction, lasting_ms)  # type: ignore[arg-type]
         self.tick()
@@ -262,6 +275,41 @@ def test_nothing_begins_against_a_pause(happened: list[tuple[int, tuple[object, 
                 reached("an act begun beside a pause")
                 # A job that waits runs nothing yet, so there every change counts from what it ran before.
                 assert not any(pauses.stops_change(change.before, change.after) for change in command.changes)
+
+
+ADVISED: list[tuple[int, tuple[object, ...]]] = [
+    (0, ("mode", "advise")),
+    (0, ("decision", JOB, {"map": 3}, 0)),
+    (60_000, ("approve", JOB, True)),
+    (0, ("end", JOB, "applied", True)),
+    (60_000, ("approve", JOB, True)),
+]
+
+
+@reaches("an advice carried out", "an approval refused")
+@given(steps)
+@example(ADVISED)
+@settings(max_examples=80, deadline=None)
+def test_what_is_approved_was_advised_and_is_done_once(happened: list[tuple[int, tuple[object, ...]]]) -> None:
+    """In the modes that are not act nothing else begins, and of one advice only exactly what it said, at most once."""
+    world, done = World(), Counter[str]()
+    for pause_ms, what in happened:
+        before, said = len(world.commands), len(world.outcomes)
+        idle = {name for name in JOBS if world.outstanding(name) is None}
+        world.take(pause_ms, what)
+        for command in world.commands[before:]:
+            own = own_act_of(command.decision_id)
+            if own is not OwnAct.APPROVED:
+                assert command.advice or world.mode == "act" or command.job not in idle
+            elif not command.step:
+                reached("an advice carried out")
+                advice = [each for each in world.commands if each.advice and each.job == command.job][-1]
+                assert (advice.changes, advice.decision_id) == (command.changes, world.approvals[command.job].decision_id)
+                done[advice.decision_id] += 1
+        refusals = [each for each in world.outcomes[said:] if each.status == "refused"]
+        if any(own_act_of(each.decision_id) is OwnAct.APPROVED for each in refusals):
+            reached("an approval refused")
+    assert set(done.values()) <= {1}
 
 
 def steps_of(made: list[tuple[int, int]], generation: int) -> list[int]:

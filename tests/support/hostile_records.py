@@ -28,7 +28,7 @@ _HUGE = 2**63 - 1
 KINDS: dict[str, tuple[str, ...]] = {
     topics.TASK_METRICS: ("sample", "minute", "minute-peaks"),
     topics.JOB_TOPOLOGY: ("topology",),
-    topics.JOB_SETTINGS: ("job-settings", "job-settings-pause"),
+    topics.JOB_SETTINGS: ("job-settings", "job-settings-pause", "job-settings-approval"),
     topics.CLUSTER_TOPOLOGY: ("cluster",),
     topics.ENGINE_EVENTS: ("engine-event",),
     topics.POLICY_RELEASES: ("policy-release",),

@@ -13,7 +13,7 @@ from contracts import commands as c
 from contracts import messages as m
 from contracts import rescaler_state as r
 from contracts.clock import MINUTE_MS
-from contracts.job_settings import JobSettings, Pause
+from contracts.job_settings import Approval, JobSettings, Pause
 from contracts.messages import Message
 from contracts.window_history import WindowHistory
 from contracts.windows import FIGURE, decode_window, encode_window
@@ -45,6 +45,9 @@ MESSAGES: dict[str, Message] = {
     "job-settings": JobSettings(job=JOB, version=2, mode="advise", policy="static", set_by="ana", set_at_ms=5),
     "job-settings-pause": JobSettings(
         job=JOB, version=3, pause=Pause(direction="up", until_ms=120_000, why="release day", by="ana", at_ms=5), set_by="ana"
+    ),
+    "job-settings-approval": JobSettings(
+        job=JOB, version=4, approval=Approval(decision_id=f"{JOB}@60000/sure", by="ana", at_ms=5), set_by="ana"
     ),
     "policy-release": m.PolicyRelease(cluster="sim", policy="sure", sha256="ab" * 32, valid_from_ms=60_000, set_by="ana"),
     "clock": m.ClockSegment(road="main", sequence=1, e0_ms=0, w0_ms=5, speed=60.0, until_ms=60_000, end_ms=120_000),

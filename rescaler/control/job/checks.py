@@ -9,9 +9,11 @@ from dataclasses import dataclass
 
 from contracts.job_limits import bounds_of
 from contracts.job_settings import JobSettings
-from contracts.messages import Decision, JobTopology, TaskDecision, TaskSpec
+from contracts.messages import JobTopology, TaskDecision, TaskSpec
 from contracts.modes import ModeInForce
+from contracts.own_acts import OwnAct
 from contracts.topology import has_ended
+from rescaler.control.job.limits import Asked
 from rescaler.control.job.memory import PendingAct
 from rescaler.control.outcomes import OutcomeReason
 
@@ -24,7 +26,7 @@ class Objection:
     detail: str
 
 
-def objection_to(decision: Decision, topology: JobTopology, settings: JobSettings, mode: ModeInForce) -> Objection | None:
+def objection_to(decision: Asked, topology: JobTopology, settings: JobSettings, mode: ModeInForce) -> Objection | None:
     """Return the first objection; None if the decision can be accepted.
 
     ``topology`` is the job as it runs now. Only tasks that the decision changes are checked against the bounds: one
@@ -57,9 +59,11 @@ def no_longer_possible(pending: PendingAct, topology: JobTopology | None, mode: 
         return Objection(OutcomeReason.JOB_NOT_RUNNING, f"job: {topology.state}")
     if mode.mode == "observe":
         return _observed(mode)
-    if pending.own and mode.mode == "advise":
+    if pending.own and pending.own is not OwnAct.APPROVED and mode.mode == "advise":
         detail = f"mode: advise: {pending.own} is an act of the rescaler's own, and happens in mode act only"
         return Objection(OutcomeReason.ADVISE, detail)
+    if pending.own is OwnAct.APPROVED and topology.state == "waiting":  # it was advised to a job that ran: first comes its start
+        return Objection(OutcomeReason.JOB_NOT_RUNNING, "job: waiting")
     gone = sorted(set(pending.wanted) - {spec.task for spec in topology.tasks})
     return Objection(OutcomeReason.TOPOLOGY_CHANGED, f"tasks: {gone[0]!r} is gone") if gone else None
 

@@ -17,7 +17,7 @@ from contracts.messages import Decision, EngineEvent, JobTopology, TaskDecision
 from contracts.own_acts import OwnAct
 from contracts.topology import has_ended, required_of, running_of
 from rescaler.control.counts.plan import together
-from rescaler.control.job import limits, own_acts, owners, pauses, rescale
+from rescaler.control.job import approvals, limits, own_acts, owners, pauses, rescale
 from rescaler.control.job.checks import Objection, no_longer_possible, objection_to
 from rescaler.control.job.engine_checks import objection_of_engine
 from rescaler.control.job.memory import Partly, PendingAct, Rescaling, StandingBy, Wanted
@@ -58,6 +58,7 @@ def on_decision(turn: Turn, decision: Decision, newest: Decision | None = None) 
     if (acts and not left.is_nothing) or memory.pending is None or memory.pending.own is not OwnAct.RECOVERY:
         _supersede(turn, decision)
     memory.last_span_end_ms = decision.span_end_ms
+    memory.advised = None
     memory.limits = limits.noted(memory.limits, decision, turn.world.allowed)
     if not acts:
         turn.say(decision, "held", OutcomeReason.HOLD)
@@ -123,6 +124,7 @@ def on_tick(turn: Turn) -> None:
     if underway is not None and given_up_ms is not None and turn.now_ms >= given_up_ms:
         _give_up_waiting(turn, underway)
     own_acts.recover(turn)
+    approvals.look(turn)
     if memory.pending is not None or memory.gate is not None or memory.underway is not underway:
         _settle(turn)
     own_acts.drain(turn)
@@ -238,7 +240,7 @@ def _drop_impossible(turn: Turn, topology: JobTopology | None) -> None:
     pending = turn.memory.pending
     objection = no_longer_possible(pending, topology, turn.world.mode) if pending else None
     if pending and topology and objection is None and turn.world.by_counts:
-        objection = objection_of_engine(turn, topology)
+        objection = objection_of_engine(turn, topology, approved=pending.own is OwnAct.APPROVED)
     if pending and objection:
         turn.finish(pending, "refused", objection.reason, detail=objection.detail)
     elif pending and topology and turn.memory.underway is None:  # before its end nobody knows what the act would change
@@ -250,7 +252,7 @@ def _heed_pauses(turn: Turn, pending: PendingAct, topology: JobTopology) -> None
     left = _left_by_pauses(turn, pending.wanted, topology)
     if not left.kept or pending.own in pauses.NEVER_PAUSED:
         return
-    if left.is_nothing:
+    if left.is_nothing or pending.own is OwnAct.APPROVED:
         turn.finish(pending, "refused", OutcomeReason.PAUSED, detail=left.words)
         return
     note, wanted = _joined(pending.note, left), pauses.without(pending.wanted, left)

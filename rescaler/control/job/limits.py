@@ -7,8 +7,9 @@ decision and of the world; the job's turn calls ``kept_back`` before it takes an
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import msgspec
 
@@ -26,6 +27,18 @@ SETTLED_MS = 5 * MINUTE_MS
 """How long after a rescale its effect can be judged: a decision reports the mean throughput of five minutes."""
 BLOCKED_MS = 60 * MINUTE_MS
 """How long growth is not repeated after one that brought nothing."""
+
+
+class Asked(Protocol):
+    """A decision, or something else that asks for sizes of tasks."""
+
+    @property
+    def span_end_ms(self) -> int:
+        """The end of the span that it is about."""
+
+    @property
+    def tasks(self) -> Sequence[TaskDecision]:
+        """What is wanted of each task."""
 
 
 class Need(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
@@ -85,7 +98,7 @@ def _after(needs: tuple[Need, ...], at_ms: int, size: int, oldest_ms: int) -> tu
 
 
 def kept_back(
-    memory: LimitsMemory, decision: Decision, topology: JobTopology, settings: JobSettings, *, engine: str, hosts: Iterable[Host]
+    memory: LimitsMemory, decision: Asked, topology: JobTopology, settings: JobSettings, *, engine: str, hosts: Iterable[Host]
 ) -> Kept:
     """Return what the limits leave of an act that passed the checks.
 
@@ -187,7 +200,7 @@ def _total(wanted: Mapping[str, int], topology: JobTopology) -> int:
 
 
 def _within_budget(
-    memory: LimitsMemory, kept: Kept, decision: Decision, topology: JobTopology, settings: JobSettings, hosts: Iterable[Host]
+    memory: LimitsMemory, kept: Kept, decision: Asked, topology: JobTopology, settings: JobSettings, hosts: Iterable[Host]
 ) -> Kept:
     today = [time for time in memory.rescaled_ms if time > decision.span_end_ms - DAY_MS]
     most = settings.rescales_a_day_max

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import msgspec
 
-from contracts.commands import RescheduleCommand, SlotStandbys
+from contracts.commands import RescheduleCommand, SlotStandbys, TaskChange
+from contracts.job_settings import Approval
 from contracts.messages import JobTopology, TaskSpec
 from contracts.own_acts import OwnAct
 from contracts.rescaler_state import Condition, Step
@@ -39,6 +40,14 @@ class PendingAct(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint: int = 0  # sequence number of the latest checkpoint event that the last outcome took into account
     own: OwnAct | None = None  # None: a policy's decision
     note: str = ""  # what the user's limits left out of the decision, for people
+
+
+class Advised(msgspec.Struct, frozen=True, kw_only=True):
+    """The job's newest decision, given as advice: what somebody may approve."""
+
+    decision_id: str
+    wanted: dict[str, Wanted]
+    changes: tuple[TaskChange, ...]  # of the advised command
 
 
 _STEP_OF: dict[str, Step] = {"prepare": "prepare", "commit": "barrier", "abort": "undo_prepare"}
@@ -181,6 +190,9 @@ class JobMemory(msgspec.Struct, kw_only=True, omit_defaults=True):
     wake_at_ms: int | None = None  # when something is next due, at the time this record was written
     conditions: tuple[Condition, ...] = ()
     limits: LimitsMemory = msgspec.field(default_factory=LimitsMemory)
+    advised: Advised | None = None  # open until the next decision, or until it is carried out
+    approval: Approval | None = None  # the last one that was answered
+    approved_at_ms: int = 0  # the time in the id of that answer
 
     @property
     def outstanding(self) -> RescheduleCommand | None:

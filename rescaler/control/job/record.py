@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 
 from contracts.ids import Cluster
-from contracts.rescaler_state import CommandUnderway, JobSummary, RescalerRecord, WaitingAct
+from contracts.rescaler_state import CommandUnderway, JobSummary, OpenAdvice, RescalerRecord, WaitingAct
 from contracts.wire import decode
 from rescaler.control.effects import StateRecord, state_record
-from rescaler.control.job.memory import JobMemory, PendingAct, Rescaling, StandingBy
+from rescaler.control.job.memory import Advised, JobMemory, PendingAct, Rescaling, StandingBy
 
 
 def job_record(cluster: Cluster, memory: JobMemory, at_ms: int) -> StateRecord:
@@ -44,7 +44,12 @@ def summary_of(memory: JobMemory) -> JobSummary:
         conditions=memory.conditions,
         standbys=memory.standby.copies,
         mappings=memory.mappings,
+        advice=_advice(memory.advised) if memory.advised else msgspec.UNSET,
     )
+
+
+def _advice(advised: Advised) -> OpenAdvice:
+    return OpenAdvice(decision_id=advised.decision_id, targets={change.task: change.after for change in advised.changes})
 
 
 def _waiting(pending: PendingAct) -> WaitingAct:

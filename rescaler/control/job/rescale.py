@@ -21,7 +21,7 @@ from contracts.topology import required_of, units_of
 from rescaler.control.counts.plan import plan_counts
 from rescaler.control.job import limits
 from rescaler.control.job.gate import backoff_ms, targets_of
-from rescaler.control.job.memory import Applied, PendingAct, Rescaling
+from rescaler.control.job.memory import Advised, Applied, PendingAct, Rescaling, Wanted
 from rescaler.control.job.owners import named, written
 from rescaler.control.job.turn import Turn
 from rescaler.control.job.waits import PATIENCE_MS
@@ -63,15 +63,22 @@ def begin(
         turn.finish(act, "refused", OutcomeReason.NO_CHANGE, at_ms=at_ms, detail=detail)
         close_gate(turn, gate, gate.current, ok=False, at_ms=at_ms)
         return
+    if act.own is OwnAct.APPROVED and (memory.advised is None or plan.changes != memory.advised.changes):
+        detail = f"{act.note}: it would change other units now than advised"
+        turn.finish(act, "refused", OutcomeReason.ADVICE_OUTDATED, at_ms=at_ms, detail=detail)
+        close_gate(turn, gate, gate.current, ok=False, at_ms=at_ms)
+        return
     command = _first_command(turn, plan, transition, act, at_ms)
     reason = OutcomeReason.ADVISE if command.advice else OutcomeReason(command.gate_reason)
     turn.effects.commands.append(command)
     turn.finish(act, "commanded", reason, at_ms=at_ms, detail=detail, command_id=command.command_id)
     memory.desired_generation = command.desired_generation
     if command.advice:
+        memory.advised = advised(act, command)
         close_gate(turn, gate, gate.current, ok=False, at_ms=at_ms)
         return
-    if act.own is None:
+    memory.advised = None
+    if act.own in (None, OwnAct.APPROVED):
         memory.limits = limits.begun(memory.limits, _growths(act, command), at_ms)
     memory.underway = Rescaling(
         command=command,
@@ -80,6 +87,16 @@ def begin(
         preparations=int(command.action == "prepare"),
         own=act.own,
     )
+
+
+def advised(act: PendingAct, command: RescheduleCommand) -> Advised:
+    """Return what is remembered of an act that was given as advice. It is approved in full or not at all."""
+    wanted = {}
+    for change in command.changes:
+        before = act.wanted.get(change.task)
+        overloaded_at = before.overloaded_at if before else None
+        wanted[change.task] = Wanted(desired=change.after, floor=change.after, overloaded_at=overloaded_at)
+    return Advised(decision_id=act.decision_id, wanted=wanted, changes=command.changes)
 
 
 def _growths(act: PendingAct, command: RescheduleCommand) -> dict[str, limits.Growth | None]:
@@ -120,7 +137,7 @@ def next_generation(turn: Turn) -> int:
 def _first_command(turn: Turn, plan: JobPlan, transition: Transition, act: PendingAct, at_ms: int) -> RescheduleCommand:
     """Prepare if state of a running job moves between hosts, else commit at once."""
     job, generation, topology = turn.memory.job, next_generation(turn), turn.topology
-    advice, by_counts = turn.world.mode.mode == "advise", turn.world.by_counts
+    advice, by_counts = turn.world.mode.mode == "advise" and act.own is not OwnAct.APPROVED, turn.world.by_counts
     runs = topology is not None and mode_of(topology) is Mode.EXECUTING
     warms = plan.state_moves and turn.rules.warm_up_ms_max > 0 and not advice and runs
     action: Action = "prepare" if warms else "commit"

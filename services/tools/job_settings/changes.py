@@ -40,6 +40,8 @@ OPTIONS = {
 """The option of each field that may be changed."""
 REQUESTS = {"adopted_at_ms": "adopt", "reapplied_at_ms": "reapply"}
 """The command of each field that says until when something was requested."""
+STEPS = ("pause", "approval")
+"""What people do now, with commands of their own: `surescale pause`, `resume` and `approve`."""
 BOUNDS = frozenset({"parallelism_min", "parallelism_max", "total_limit", "tasks"})
 NEAR_MAX = 3
 VERSION_MAX = 2**53  # a `Count`
@@ -147,7 +149,7 @@ def without_effect(before: JobSettings, after: JobSettings, topology: JobTopolog
 
 def differences(before: JobSettings, after: JobSettings) -> dict[str, tuple[object, object]]:
     """Return what a user changed, by field: before and after."""
-    pairs = {name: (_value(before, name), _value(after, name)) for name in (*OPTIONS, *REQUESTS, "pause")}
+    pairs = {name: (_value(before, name), _value(after, name)) for name in (*OPTIONS, *REQUESTS, *STEPS)}
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
 

@@ -204,11 +204,13 @@ def _summary(job: str, done: "Changed") -> str:
 
 def _changed(name: str, before: object, after: object, shown: str = "") -> str:
     """Return one change for people; ``shown``: the name to show, if not the field's."""
-    from contracts.job_settings import Pause
+    from contracts.job_settings import Approval, Pause
     from services.tools.job_settings.changes import REQUESTS
 
     if name == "pause":
         return f"paused: {after.direction}, {after.why}" if isinstance(after, Pause) else "resumed"
+    if isinstance(after, Approval):
+        return f"approved {after.decision_id}"
     if name in REQUESTS and isinstance(after, int):
         return f"{REQUESTS[name]} what was there until {to_the_second(after)}"
     return f"{shown or name} {_in_words(before)} -> {_in_words(after)}"

@@ -47,11 +47,24 @@ def pause_of(direction: Direction, *, until: str | None, lasting: str | None, wh
         raise SettingsError("--until and --for both say when the pause ends; give one of them")
     if not why.strip():
         raise SettingsError("--why: is empty; say in a few words why, for those who come later")
-    for option, text in (("--why", why), ("--by", by)):
-        if len(text) > TEXT_MAX:
-            raise SettingsError(f"{option}: has {len(text)} characters; give at most {TEXT_MAX}")
+    _check_length("--why", why)
     until_ms = _until_ms(until, lasting, now_ms)
-    return Pause(direction=direction, until_ms=until_ms, why=why.strip(), by=by, at_ms=now_ms)
+    return Pause(direction=direction, until_ms=until_ms, why=why.strip(), by=checked_author(by), at_ms=now_ms)
+
+
+def checked_author(by: str) -> str:
+    """Return who does something, as it fits into a record.
+
+    Raises:
+        SettingsError: the name is too long.
+    """
+    _check_length("--by", by)
+    return by
+
+
+def _check_length(option: str, text: str) -> None:
+    if len(text) > TEXT_MAX:
+        raise SettingsError(f"{option}: has {len(text)} characters; give at most {TEXT_MAX}")
 
 
 def _until_ms(until: str | None, lasting: str | None, now_ms: int) -> int | None:

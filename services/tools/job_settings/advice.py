@@ -1,0 +1,46 @@
+"""Advice that may be approved, as the rescalers tell of it."""
+
+import difflib
+
+import msgspec
+
+from contracts.errors import SettingsError
+from contracts.rescaler_state import OpenAdvice, RescalerRecord
+from contracts.settings import RoadSettings
+from contracts.topics import RESCALER_STATE
+from runtime.whole_topics import parsed, read_whole
+
+NEAR_MAX = 3
+
+
+def open_advice(settings: RoadSettings) -> dict[str, OpenAdvice]:
+    """Return the open advice of every job that has one.
+
+    Raises:
+        ConnectionError: Kafka does not answer.
+    """
+    found: dict[str, OpenAdvice] = {}
+    for record in parsed(read_whole(settings, [RESCALER_STATE])[RESCALER_STATE], RescalerRecord):
+        if record.kind == "job" and record.summary is not msgspec.UNSET:
+            found.pop(record.id, None)
+            if record.summary.advice is not msgspec.UNSET:
+                found[record.id] = record.summary.advice
+    return found
+
+
+def chosen(found: dict[str, OpenAdvice], target: str) -> tuple[str, OpenAdvice]:
+    """Return the job and the advice that a job's name or a decision's id means.
+
+    Raises:
+        SettingsError: no advice of this name is open; says which are.
+    """
+    for job, advice in found.items():
+        if target in (job, advice.decision_id):
+            return job, advice
+    ids = {advice.decision_id: job for job, advice in found.items()}
+    near = difflib.get_close_matches(target, ids, n=NEAR_MAX, cutoff=0.3) or sorted(ids)[:NEAR_MAX]
+    known = f"; open: {', '.join(near)}" if near else "; none is open at all"
+    raise SettingsError(
+        f"DECISION_ID|JOB: {target!r} is no open advice: a newer decision was made, it was carried out, or the job's mode is not "
+        f"advise{known}"
+    )

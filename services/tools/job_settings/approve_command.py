@@ -1,0 +1,35 @@
+"""``surescale approve``: let the rescaler carry out what it has advised."""
+
+import click
+
+from runtime import options
+from runtime.printable import printable
+
+
+@click.command("approve")
+@click.argument("target", metavar="DECISION_ID|JOB")
+@options.by
+@options.bootstrap
+@options.prefix
+def command(target: str, by: str | None, bootstrap: str | None, topic_prefix: str | None) -> None:
+    """Carry out what was advised for a job in mode advise.
+
+    A job's name means its newest advice. It is carried out exactly as advised, once, if it is still the newest and still possible
+    when the rescaler reads the approval. Otherwise it is refused: `surescale decisions JOB` shows what came of it.
+    """
+    from contracts.job_settings import Approval
+    from services.tools.job_settings.advice import chosen, open_advice
+    from services.tools.job_settings.book import change
+    from services.tools.job_settings.pause import checked_author
+
+    settings, who = options.road_settings(bootstrap=bootstrap, topic_prefix=topic_prefix), checked_author(options.author(by))
+    job, advice = chosen(open_advice(settings), target)
+    named = advice.decision_id
+    done = change(settings, job, lambda book: {"approval": Approval(decision_id=named, by=who, at_ms=book.now_ms)}, who)
+    sizes = ", ".join(f"{task} {size}" for task, size in sorted(advice.targets.items()))
+    if not done.differences:
+        click.echo(printable(f"{job}: {named} is approved by {who} already; nothing was written"))
+        return
+    click.echo(printable(f"{job}: {named} is approved by {who}: {sizes}; settings version {done.after.version}, at once"))
+    if done.overtaken_by:
+        click.echo(printable(f"{done.overtaken_by} changed the settings at the same time and wrote last"))

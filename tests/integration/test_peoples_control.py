@@ -1,0 +1,91 @@
+"""What people say on the command line, and what a rescaler as a process makes of it."""
+
+from collections.abc import Iterator
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from contracts.errors import SettingsError
+from rescaler.actuators.fake import FakeEngine
+from rescaler.service.settings import RescalerSettings
+from services.tools.job_settings.approve_command import command as approve
+from services.tools.job_settings.command import command as job_command
+from services.tools.job_settings.pause_command import pause, resume
+from tests.conftest import KafkaForTests
+from tests.support.controller_world import JOB, MINUTE_MS, START_MS, decision
+from tests.support.rescaler_road import Road, is_active, opened, served
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.integration
+T0 = START_MS
+
+
+@pytest.fixture
+def road(kafka: KafkaForTests) -> Iterator[Road]:
+    """A road of its own with an engine that answers, and a rescaler that is active."""
+    engine = FakeEngine(now_ms=T0, jobs={JOB})
+    with served(engine) as url:
+        settings = RescalerSettings(bootstrap=kafka.bootstrap, topic_prefix=kafka.topic_prefix(), engine_url=url, road_clock=True)
+        with opened(settings, engine) as made:
+            _, port = made.process()
+            wait_until(lambda: is_active(port), 90, "the rescaler")
+            yield made
+
+
+def run(road: Road, command: click.Command, *arguments: str) -> str:
+    """Run one command of `surescale` on the road."""
+    options = ["--bootstrap", road.settings.bootstrap, "--prefix", road.settings.topic_prefix, "--by", "ana"]
+    result = CliRunner().invoke(command, [*arguments, *options], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_a_pause_of_the_cluster_holds_until_its_time_or_until_somebody_resumes(road: Road) -> None:
+    """At once, with its reason; it ends by the pipeline's clock, and another one by a record."""
+    run(road, pause, "sim", "--direction", "up", "--for", "10m", "--why", "release day")
+    first, second, third, fourth = (decision(T0 + at * MINUTE_MS, {"map": 3 + at % 2}) for at in (0, 10, 20, 21))
+    road.decide(first)
+    wait_until(lambda: road.said(first) == [("refused", "paused")], 60, "the refusal")
+    assert road.outcomes[-1].detail == "map: scaling up of sim is paused by ana until 1970-01-01 00:20:00: release day"
+    road.clock(T0 + 10 * MINUTE_MS)
+    road.decide(second)
+    wait_until(lambda: road.said(second) == [("commanded", "desired")], 60, "the command once the time has come")
+    road.clock(T0 + 20 * MINUTE_MS)
+    wait_until(lambda: "applied" in road.statuses(), 60, "the end of the rescale")
+    run(road, pause, JOB, "--why", "audit")
+    road.decide(third)
+    wait_until(lambda: bool(road.said(third)), 60, "the answer")
+    assert road.said(third)[0][0] == "refused"
+    run(road, resume, JOB)
+    road.decide(fourth)
+    wait_until(lambda: ("commanded", "desired") in road.said(fourth), 60, "the command once somebody has resumed it")
+
+
+def test_an_approved_advice_is_carried_out_once(road: Road) -> None:
+    """The engine does what was advised. A second rescale comes neither from the same approval nor from a late one."""
+    run(road, job_command, "set", JOB, "--mode", "advise")
+    act = decision(T0, {"map": 4})
+    road.decide(act)
+    wait_until(lambda: road.said(act) == [("commanded", "advise")], 60, "the advice")
+    with pytest.raises(SettingsError, match="is no open advice"):
+        run(road, approve, f"{JOB}@0/rule")
+    road.clock(T0 + 2 * MINUTE_MS)
+    assert f"{JOB}: {act.decision_id} is approved by ana: map 4; settings version 2, at once" in run(road, approve, JOB)
+    wait_until(lambda: road.statuses() == ["accepted"], 60, "the engine's answer")
+    advice, command = road.read().commands
+    assert (advice.advice, command.advice, command.changes) == (True, False, advice.changes)
+    road.clock(T0 + 4 * MINUTE_MS)
+    wait_until(lambda: road.statuses() == ["accepted", "applied"], 60, "the end of the rescale")
+    with pytest.raises(SettingsError, match="none is open at all"):
+        run(road, approve, act.decision_id)
+    before = road.started[-1]
+    before.kill()
+    before.wait()
+    _, port = road.process()
+    wait_until(lambda: is_active(port), 90, "the successor")
+    run(road, job_command, "set", JOB, "--priority", "2")  # the record still carries the approval
+    hold = decision(T0 + 4 * MINUTE_MS)
+    road.decide(hold)
+    wait_until(lambda: road.said(hold) == [("held", "hold")], 60, "the successor's answer")
+    assert len(road.read().commands) == 2
