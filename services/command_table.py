@@ -24,7 +24,7 @@ COMMANDS = {
     },
     "Steer": {
         "job": "Show and change what is allowed for a job",
-        "pause": "Stop rescales of a job (cluster/name), or of all jobs of a cluster",
+        "pause": "Stop rescales of a job, or of all jobs of a cluster",
         "resume": "End a pause of a job, or of a cluster",
         "approve": "Carry out what was advised for a job in mode advise",
         "workers": "Show, stop or start the worker processes on this machine",

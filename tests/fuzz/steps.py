@@ -114,7 +114,8 @@ def _settings(rng: random.Random, name: str) -> JobSettings:
     if rng.random() < 0.5:
         return plain
     try:
-        return msgspec.structs.replace(decode(mutated(rng, [encode(MESSAGES["job-settings"])]), JobSettings), job=name)
+        kind = rng.choice(("job-settings", "job-settings-pause", "job-settings-approval"))
+        return msgspec.structs.replace(decode(mutated(rng, [encode(MESSAGES[kind])]), JobSettings), job=name)
     except RecordRejected:
         return plain
 

@@ -32,7 +32,7 @@ def pause(
     bootstrap: str | None,
     topic_prefix: str | None,
 ) -> None:
-    """Stop rescales of a job (cluster/name), or of all jobs of a cluster.
+    """Stop rescales of a job, or of all jobs of a cluster.
 
     Both directions also stop what the rescaler does by itself, like balancing. A rescale that has begun ends, and a job that
     loses its hosts is started again all the same. Without --until and --for the pause lasts until `surescale resume`.

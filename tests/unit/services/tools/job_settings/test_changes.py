@@ -10,6 +10,7 @@ from contracts.wire import decode, encode
 from services.tools.job_settings.changes import (
     OPTIONS,
     REQUESTS,
+    STEPS,
     Recorded,
     as_settings,
     changed,
@@ -206,7 +207,7 @@ def test_default_and_none_take_limits_away() -> None:
 def test_every_field_that_a_user_sets_has_an_option() -> None:
     """A limit without an option could be set by nobody."""
     kept = {"job", "version", "set_by", "set_at_ms"}
-    assert set(OPTIONS) | set(REQUESTS) == set(JobSettings.__struct_fields__) - kept
+    assert set(OPTIONS) | set(REQUESTS) | set(STEPS) == set(JobSettings.__struct_fields__) - kept
     assert set(REQUESTS.values()) <= set(command.commands)
     offered = {option for parameter in command.commands["set"].params for option in parameter.opts}
     assert set(OPTIONS.values()) <= offered
