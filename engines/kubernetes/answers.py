@@ -155,11 +155,17 @@ class Pod(msgspec.Struct, frozen=True):
         return self.status.phase == "Running" and (is_ready or self.metadata.deletion_timestamp is not None)
 
 
-class Event(msgspec.Struct, frozen=True):
-    """Something that a controller said about an object."""
+class Event(msgspec.Struct, frozen=True, rename="camel"):
+    """Something that a controller said about an object. Times are RFC 3339 in UTC, one of them is set."""
 
-    reason: str | None = ""
     message: str | None = ""
+    last_timestamp: str | None = None
+    event_time: str | None = None
+
+    @property
+    def at(self) -> str:
+        """Return when it was said last; later ones sort after earlier ones."""
+        return self.last_timestamp or self.event_time or ""
 
 
 class ListMeta(msgspec.Struct, frozen=True, rename="camel"):

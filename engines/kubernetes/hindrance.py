@@ -30,7 +30,7 @@ def hindrance_of(target: Target, pods: Iterable[Pod], failures: Iterable[str]) -
     Args:
         target: that has too few ready pods.
         pods: all pods of it.
-        failures: what its controller says about pods that it cannot create.
+        failures: what its controller says about pods that it cannot create, the newest first.
     """
     waiting = sorted((pod for pod in pods if not pod.is_up and not _has_ended(pod)), key=lambda pod: pod.metadata.name)
     for look in (_image, _crash, _container):
@@ -39,7 +39,7 @@ def hindrance_of(target: Target, pods: Iterable[Pod], failures: Iterable[str]) -
                 words = look(target, container)
                 if words:
                     return Hindrance(f"pod {pod.metadata.name}: {words}{_others(len(waiting) - 1)}")
-    failure = next(iter(sorted(one_line(each) for each in failures)), "")
+    failure = one_line(next(iter(failures), ""))
     if _QUOTA in failure:
         words = f"{target.namespace} may have no more pods: {failure}; raise that ResourceQuota, or lower the job's maximum"
         return Hindrance(words, is_room=True)
@@ -60,13 +60,13 @@ def hindrance_of(target: Target, pods: Iterable[Pod], failures: Iterable[str]) -
 
 
 def failures_in(status: Mapping[str, Any] | None, events: Iterable[Event]) -> list[str]:
-    """Return what a controller says about pods that it cannot create: a Deployment in a condition, others by events.
+    """Return what a controller says about pods that it cannot create, the newest first: in a condition, or by events.
 
     Args:
         status: of the workload; of any shape, as its kind may be anybody's.
         events: with that reason.
     """
-    said = [event.message for event in events if event.message]
+    said = []
     for each in (status or {}).get("conditions") or []:
         try:
             condition = msgspec.convert(each, Condition)
@@ -74,7 +74,7 @@ def failures_in(status: Mapping[str, Any] | None, events: Iterable[Event]) -> li
             continue
         if condition.type == "ReplicaFailure" and condition.status == "True" and condition.message:
             said.append(condition.message)
-    return said
+    return said + [event.message for event in sorted(events, key=lambda event: event.at, reverse=True) if event.message]
 
 
 def _image(_: Target, container: ContainerStatus) -> str:

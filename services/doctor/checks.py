@@ -21,6 +21,7 @@ from engines.groups.chains import read_chains
 from policies.registry import Unavailable, load_policy
 from runtime.http import open_url
 from services.doctor.findings import Finding
+from services.doctor.kubernetes_checks import workloads
 from services.local_stack.errors import JavaError
 from services.local_stack.java import find_java
 from services.state.connection import Credentials, connect
@@ -122,6 +123,8 @@ def _consumer_groups(settings: RoadSettings) -> Iterator[Finding]:
         return
     named = "every group with members is a job" if chains is None else f"jobs {', '.join(chains)} of {settings.groups_file}"
     yield Finding("ok", "engine", f"consumer groups: {named}; the monitor's log names those that do not answer")
+    if settings.actuator_kind == "kubernetes":
+        yield from workloads(settings, chains or {})
 
 
 def _simulated(settings: RoadSettings) -> Iterator[Finding]:

@@ -189,7 +189,8 @@ class PlayedApiServer:
         if (api, resource) == ("v1", "events"):
             said = dict(each.split("=") for each in query["fieldSelector"].split(","))
             assert said["reason"] == "FailedCreate"
-            return [w.event() for w in mine if w.uid == said["involvedObject.uid"] and w.failure and w.kind != "Deployment"]
+            silent = [w for w in mine if w.failure and w.kind != "Deployment"]
+            return [event for w in silent if w.uid == said["involvedObject.uid"] for event in w.events()]
         if (api, resource) == ("autoscaling/v2", "horizontalpodautoscalers"):
             return [each for each in self.autoscalers if each["metadata"]["namespace"] == namespace]
         if (api, resource) == ("keda.sh/v1alpha1", "scaledobjects") and self.has_keda:

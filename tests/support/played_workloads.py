@@ -141,8 +141,18 @@ class PlayedWorkload:
             ]
         return {"kind": self.kind, "apiVersion": self.api, "metadata": meta, "spec": spec, "status": status}
 
-    def event(self) -> Document:
-        """Return what the controller of another kind than a Deployment says of pods that it could not create."""
+    def events(self) -> list[Document]:
+        """Return what the controller of another kind than a Deployment has said of pods that it could not create."""
         of = {"kind": self.kind, "namespace": self.namespace, "name": self.name, "uid": self.uid}
-        meta = {"name": f"{self.name}.1", "namespace": self.namespace}
-        return {"metadata": meta, "involvedObject": of, "reason": "FailedCreate", "message": self.failure, "type": "Warning"}
+        said = [("2026-01-01T00:00:00Z", "an older trouble"), ("2026-01-01T00:59:00Z", self.failure)]
+        return [
+            {
+                "metadata": {"name": f"{self.name}.{number}", "namespace": self.namespace},
+                "involvedObject": of,
+                "reason": "FailedCreate",
+                "message": message,
+                "type": "Warning",
+                "lastTimestamp": at,
+            }
+            for number, (at, message) in enumerate(said)
+        ]

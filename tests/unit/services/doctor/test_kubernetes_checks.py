@@ -1,0 +1,76 @@
+"""What the doctor says of the workloads that are to be scaled."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from contracts.settings import RoadSettings
+from engines.groups.chains import Chain, Group
+from engines.kubernetes.target import Target
+from services.doctor.kubernetes_checks import workloads
+from tests.support.kubernetes_rig import shipped_rules
+from tests.support.played_api_server import PlayedApiServer, autoscaler
+
+TARGETS = {"parse": Target("shop", "parse"), "count": Target("shop", "count")}
+CHAINS = {"orders": Chain("orders", {task: Group(kubernetes=target) for task, target in TARGETS.items()})}
+
+
+@pytest.fixture
+def server() -> PlayedApiServer:
+    """A cluster with both workloads, behind a proxy."""
+    found = PlayedApiServer(rules=shipped_rules(), asks_token=False)
+    for task in TARGETS:
+        found.deploy(task, 2)
+    return found
+
+
+@pytest.fixture
+def settings(server: PlayedApiServer, tmp_path: Path) -> Iterator[RoadSettings]:
+    """The settings of a role that scales them."""
+    with server.serving() as answering:
+        yield RoadSettings(engine="kafka", actuator="kubernetes", groups_file="g", kubernetes_url=answering.url)
+
+
+def said(settings: RoadSettings, chains: dict[str, Chain] = CHAINS) -> list[tuple[str, str]]:
+    """Verdict and detail of each finding."""
+    return [(each.verdict, each.detail) for each in workloads(settings, chains)]
+
+
+def test_workloads_that_are_there_and_nobodys_are_fine(settings: RoadSettings) -> None:
+    """With how many pods they want."""
+    assert said(settings) == [("ok", f"orders/{task}: shop/deployments/{task}, 2 pods wanted") for task in TARGETS]
+
+
+def test_each_trouble_is_a_line_of_its_own(settings: RoadSettings, server: PlayedApiServer) -> None:
+    """One is somebody else's, the other is gone."""
+    parse, count = server.workloads
+    server.autoscalers.append(autoscaler("hpa", parse))
+    server.workloads.remove(count)
+    (_, owned), (_, gone) = said(settings)
+    assert owned.startswith("orders/parse: shop/deployments/parse: HorizontalPodAutoscaler hpa scales it; delete that")
+    assert gone.startswith("orders/count: GET ")
+    assert gone.endswith('deployments.apps "count" not found')
+
+
+def test_a_right_that_is_missing_is_named_for_each(settings: RoadSettings, server: PlayedApiServer) -> None:
+    """The others are checked all the same."""
+    server.rules = shipped_rules() - {("apps", "deployments/scale", "get")}
+    assert [('cannot get resource "deployments/scale"' in detail, verdict) for verdict, detail in said(settings)] == [
+        (True, "problem"),
+        (True, "problem"),
+    ]
+
+
+def test_a_server_that_does_not_answer_is_said_once(settings: RoadSettings, server: PlayedApiServer) -> None:
+    """Not for each workload."""
+    server.is_away = True
+    ((verdict, detail),) = said(settings)
+    assert (verdict, "answers 503" in detail) == ("problem", True)
+
+
+def test_a_job_of_which_a_part_cannot_be_scaled_is_a_problem(settings: RoadSettings) -> None:
+    """As at the start of the roles."""
+    part = {"orders": Chain("orders", {**CHAINS["orders"].groups, "other": Group()})}
+    ((verdict, detail),) = said(settings, part)
+    assert (verdict, "orders.groups.other.kubernetes: not set" in detail) == ("problem", True)
