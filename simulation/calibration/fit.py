@@ -143,7 +143,7 @@ def _service_errors(foretold: TaskFigures, logs: Float64) -> tuple[Float64, Floa
 
 def _busiest_errors(foretold: TaskFigures, late: Recorded) -> Float64:
     parts = uneven_parts(late)
-    peak, busy, beside = (parts[:, index].sum(axis=0) for index in range(3))
+    peak, busy, beside = parts.sum(axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
         expected = 1.0 + foretold.hot_share * beside / busy
         errors: Float64 = np.abs(expected / (peak / busy) - 1.0)

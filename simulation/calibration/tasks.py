@@ -61,22 +61,20 @@ def service_logs(recorded: Recorded) -> Float64:
 def hot_shares(recorded: Recorded) -> Float64:
     """Return the share [N] of each task's work on its hottest key; at p subtasks the busiest has 1 + h (p - 1) times the mean.
 
-    A rescale lets keys fall otherwise, so attempts are weighed by their minutes, and each counts as one draw.
+    Wide attempts tell more than narrow ones, and weigh more. A share that would make no more than ordinary unevenness at the
+    widest one counts as none.
     """
     parts = uneven_parts(recorded)
-    if not len(parts):
-        return np.zeros(len(recorded.topology.tasks))
+    peak, busy, beside = parts.sum(axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.nansum(parts[:, 0], axis=0) / np.nansum(parts[:, 1], axis=0)
-        share = (parts[:, 0] - parts[:, 1]) / parts[:, 2]
-    weight = np.where(np.isfinite(share), parts[:, 3], 0.0)
-    mean = (weight * np.nan_to_num(share, posinf=0.0, neginf=0.0)).sum(axis=0) / np.maximum(weight.sum(axis=0), 1.0)
-    found: Float64 = np.where(np.nan_to_num(ratio) >= UNEVEN_LEAST, np.clip(mean, 0.0, 0.999), 0.0)
+        share = np.where(beside > 0, (peak - busy) / beside, 0.0)
+        others = np.where(parts[:, 1] > 0, parts[:, 2] / parts[:, 1], 0.0).max(axis=0)  # p - 1
+    found: Float64 = np.where(1.0 + share * others >= UNEVEN_LEAST, np.clip(share, 0.0, 0.999), 0.0)
     return found
 
 
 def uneven_parts(recorded: Recorded) -> Float64:
-    """Return [A, 4, N] per attempt: busy time of the busiest subtask times p, busy time, busy time times p - 1, and minutes."""
+    """Return [A, 3, N] per attempt: busy time of the busiest subtask times p, busy time, and busy time times p - 1."""
     busy, subtasks = recorded.figure("busy_ms"), recorded.figure("parallelism")
     peak = recorded.figure("busy_ms_max") * subtasks
     told = recorded.telling() & ~np.isnan(peak) & (subtasks > 1)
@@ -85,7 +83,7 @@ def uneven_parts(recorded: Recorded) -> Float64:
     for attempt in np.unique(attempts).tolist():
         counted = told & (attempts == attempt)[:, None]
         counted &= counted.sum(axis=0) >= _ATTEMPT_MINUTES_LEAST
-        each = (peak, busy, busy * (subtasks - 1.0), np.ones_like(busy))
+        each = (peak, busy, busy * (subtasks - 1.0))
         parts.append([np.where(counted, values, 0.0).sum(axis=0) for values in each])
     return np.array(parts)
 

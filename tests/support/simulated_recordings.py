@@ -26,8 +26,10 @@ def sized(name: str) -> SizedJob:
     return load_job(name, WORKLOAD, 5.0)
 
 
-def windows_of(job: SizedJob, world: World, hours: int, *, seed: int = 0, road: bool = False) -> list[Window]:
-    """Return a window an hour; the job is rescaled to random sizes every three hours.
+def windows_of(
+    job: SizedJob, world: World, hours: int, *, seed: int = 0, road: bool = False, widths: tuple[int, ...] = ()
+) -> list[Window]:
+    """Return a window an hour; the job is rescaled every three hours, to random sizes of 5 to 10 or to ``widths`` in turn.
 
     ``road``: by the simulated engine's own steps and whole-numbered counters, many times slower.
     """
@@ -36,7 +38,9 @@ def windows_of(job: SizedJob, world: World, hours: int, *, seed: int = 0, road: 
     generator, made = np.random.default_rng(seed), []
     for hour in range(hours):
         if hour % RESCALED_EVERY_HOURS == 0:
-            sizes = job.within_limits(generator.integers(5, 11, (1, job.size)))
+            turn = hour // RESCALED_EVERY_HOURS
+            drawn = np.full((1, job.size), widths[turn % len(widths)]) if widths else generator.integers(5, 11, (1, job.size))
+            sizes = job.within_limits(drawn)
         rows.step(sizes)
         seen = rows.observe()
         tasks = (

@@ -18,13 +18,18 @@ if TYPE_CHECKING:
 @click.argument("recording", type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--job", metavar="CLUSTER/NAME", help="Job of the recording (default: its only one).")
 @click.option("--out", required=True, type=click.Path(path_type=Path, dir_okay=False), help="World to write, a .json file.")
-@click.option("--force", is_flag=True, help="Replace the file if it exists.")
+@click.option(
+    "--load-out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the recorded load too, a .csv file for evaluate --workload.",
+)
+@click.option("--force", is_flag=True, help="Replace the files if they exist.")
 @click.option(
     "--restart-s",
     type=options.FiniteRange(0.0, 3_600.0),
     help="Seconds of a restart, if the recording has none (default: 60, and says so).",
 )
-def command(*, recording: Path, job: str | None, out: Path, force: bool, restart_s: float | None) -> None:
+def command(*, recording: Path, job: str | None, out: Path, load_out: Path | None, force: bool, restart_s: float | None) -> None:
     """Fit a world to a recorded job, for evaluate.
 
     Prints what was fitted, and how well the first three quarters of RECORDING foretell the last one.
@@ -32,29 +37,48 @@ def command(*, recording: Path, job: str | None, out: Path, force: bool, restart
     from contracts.errors import PATH_TOLD, SettingsError, reason_of
     from runtime import terminal
     from runtime.printable import printable
-    from runtime.whole_files import check_folder, write_whole
+    from runtime.whole_files import write_whole
     from services.tools.calibrate.tables import show
     from services.tools.recording.format import Recording
     from simulation.calibration.fit import PRIOR_RESTART_S, fit
+    from simulation.calibration.load import as_csv, recorded_load
     from simulation.calibration.recorded import put_together
     from simulation.model.world_file import encoded, is_world_file
 
     if not is_world_file(out.name):
         raise SettingsError(f"--out: {str(out)[:PATH_TOLD]} must end in .json, so that evaluate --world knows it for a file")
-    check_folder(out, option="--out")
-    if out.exists() and not force:
-        raise SettingsError(f"--out: {out} exists; name another file or pass --force")
+    _check(out, option="--out", force=force)
+    if load_out is not None:
+        _check(load_out, option="--load-out", force=force)
     try:
         opened = Recording(recording)
     except OSError as error:
         raise SettingsError(f"{str(recording)[:PATH_TOLD]} cannot be read ({reason_of(error)}); name a recording") from None
     chosen = _chosen(opened, job)
-    fitted = fit(put_together(chosen, _windows(opened, chosen)), PRIOR_RESTART_S if restart_s is None else restart_s)
+    recorded = put_together(chosen, _windows(opened, chosen))
+    fitted = fit(recorded, PRIOR_RESTART_S if restart_s is None else restart_s)
     write_whole(out, encoded(fitted.world), option="--out")
+    if load_out is not None:
+        write_whole(load_out, as_csv(recorded_load(recorded)), option="--load-out")
     show(fitted, terminal.console())
     for note in fitted.notes:
         click.echo(printable(f"note: {note}"), err=True)
-    click.echo(f"written to {out}: surescale evaluate --world {out} --workload clarknet")
+    load = "clarknet" if load_out is None else f"{load_out} --load literal"
+    click.echo(f"written to {out}: surescale evaluate --world {out} --workload {load}")
+
+
+def _check(path: Path, *, option: str, force: bool) -> None:
+    """Check before the work that a file can be written.
+
+    Raises:
+        SettingsError: it cannot, or there is one.
+    """
+    from contracts.errors import SettingsError
+    from runtime.whole_files import check_folder
+
+    check_folder(path, option=option)
+    if path.exists() and not force:
+        raise SettingsError(f"{option}: {path} exists; name another file or pass --force")
 
 
 def _chosen(opened: "Recording", asked: str | None) -> str:

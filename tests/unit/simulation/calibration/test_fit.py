@@ -9,11 +9,12 @@ import pytest
 from contracts.messages import JobTopology
 from contracts.windows import FIGURE, Window
 from simulation.calibration.fit import Fitted, fit
+from simulation.calibration.load import recorded_load
 from simulation.calibration.recorded import CalibrationError, put_together
 from simulation.load.jobs import SizedJob, size_job
 from simulation.model.course import course_of
 from simulation.model.world_file import SECOND_MINUTES
-from simulation.model.worlds import CALM, World, world_named
+from simulation.model.worlds import CALM, OwnStraying, World, world_named
 from tests.support.simulated_recordings import WORKLOAD, sized, windows_of
 
 WIDE, SMALL = sized("j_1351665"), sized("j_2521346")
@@ -33,17 +34,18 @@ def figure(found: Fitted, name: str) -> np.ndarray:
 def test_drift_and_skew_of_a_day_are_found(seed: int) -> None:
     """Sixteen tasks, a day with eight rescales.
 
-    The deviation of the drift is found within 15 %, its memory within a factor of 1.6, and the share of every key that
-    matters within 0.006: each rescale moves it by up to a quarter. Levels lie within three standard errors of the mean of a day.
+    The deviation of the drift is found within 15 %, its memory within a factor of 1.6, the share of every key within 0.006 and
+    of large ones within 15 % (each rescale moves it by up to a quarter). Levels lie within two standard errors of the mean of a
+    day, the worst of them within four.
     """
     world = world_named("skew+drift", seed=seed)
     found, course = fitted(WIDE, world, 24, seed=seed), course_of(WIDE, world)
     assert course is not None
     assert figure(found, "drift").mean() == pytest.approx(0.25, rel=0.15)
     assert 180.0 / 1.6 < found.world.drift_minutes < 180.0 * 1.6
-    np.testing.assert_allclose(figure(found, "hot_share"), course.hot_share[1:-1], atol=0.006 + 0.2 * 0.05)
+    np.testing.assert_allclose(figure(found, "hot_share"), course.hot_share[1:-1], atol=0.006)
     large = course.hot_share[1:-1] > 0.02
-    np.testing.assert_allclose(figure(found, "hot_share")[large], course.hot_share[1:-1][large], rtol=0.2)
+    np.testing.assert_allclose(figure(found, "hot_share")[large], course.hot_share[1:-1][large], rtol=0.15)
     off = np.log(figure(found, "service_ms") / 60_000 / WIDE.service_minutes[1:-1])
     assert np.abs(off).max() < 4.0 * 0.25 * np.sqrt(2 * 180 / 1_440)
     assert np.sqrt(np.square(off).mean()) < 2.0 * 0.25 * np.sqrt(2 * 180 / 1_440)
@@ -97,6 +99,16 @@ def test_a_fitted_world_that_is_played_and_recorded_is_fitted_again() -> None:
     assert again.world.restart.seconds == pytest.approx(90.0, abs=1.0)
 
 
+def test_a_task_that_is_seldom_wide_shows_its_hot_key_when_it_is() -> None:
+    """At two subtasks four per cent on a key are ordinary unevenness, and nothing is fitted; three hours at seven tell."""
+    world = replace(CALM, name="hot", hot_share=0.04, own=(OwnStraying(hot_share=0.04),) * SMALL.size, seed=3)
+    narrow, wide = (
+        fit(put_together(f"sim/{SMALL.name}", windows_of(SMALL, world, 12, widths=widths))) for widths in ((2,), (2, 2, 7, 2))
+    )
+    assert not figure(narrow, "hot_share").any()
+    np.testing.assert_allclose(figure(wide, "hot_share"), 0.04, rtol=0.26)
+
+
 @pytest.mark.parametrize("seconds", [30.0, 90.0, 200.0])
 def test_restarts_are_measured(seconds: float) -> None:
     """Whole minutes or not, to the second."""
@@ -146,6 +158,20 @@ def test_selectivities_become_visits() -> None:
     assert found.visits == pytest.approx(0.1, rel=0.02)
     assert found.service_ms == pytest.approx(SMALL.service_minutes[last] * 60_000, rel=0.02)
     assert found.seconds == pytest.approx(SMALL.service_minutes[last] * 6, rel=0.02)
+
+
+def test_unknown_minutes_of_the_load_are_bridged_or_left_as_a_gap() -> None:
+    """Three lie on the line between their neighbours; twelve are 0, which a workload leaves out."""
+    made = windows_of(SMALL, CALM, 6)
+    sent = recorded_load(put_together(f"sim/{SMALL.name}", made))
+    made[1].figures[10:13] = np.nan
+    made[3].figures[20:32] = np.nan
+    found = recorded_load(put_together(f"sim/{SMALL.name}", made))
+    short, long = np.arange(70, 73), np.arange(200, 212)
+    same = np.setdiff1d(np.arange(360), np.concatenate([short, long]))
+    assert (found[same] == sent[same]).all()
+    assert (found[long] == 0).all()
+    np.testing.assert_allclose(found[short], sent[69] + (sent[73] - sent[69]) * np.array([0.25, 0.5, 0.75]), atol=0.5)
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from services.cli import main
+from simulation.load.workload import load_workload
 from simulation.model.course import course_of
 from simulation.model.worlds import CALM, world_named
-from tests.support.simulated_recordings import sized, windows_of, write_recording
+from tests.support.simulated_recordings import FIRST_MINUTE, WORKLOAD, sized, windows_of, write_recording
 
 JOB = sized("j_2521346")
 
@@ -74,6 +75,25 @@ def test_a_calm_job_is_judged_from_its_recording_as_from_its_graph(tmp_path: Pat
     here, there = reports
     assert here["task_minutes"] == there["task_minutes"]
     assert here["reward_mean"] == pytest.approx(there["reward_mean"], abs=1e-5)
+
+
+def test_the_recorded_load_is_written_and_judged_as_it_was(recording: Path, tmp_path: Path) -> None:
+    """Minute by minute what the simulated job was sent; with the measured service times it loads the job as it did."""
+    out, load, report = tmp_path / "world.json", tmp_path / "load.csv", tmp_path / "report.json"
+    code, shown, said = surescale("calibrate", str(recording), "--out", str(out), "--load-out", str(load))
+    assert code == 0, said
+    assert f"--workload {load} --load literal" in shown
+    sent = WORKLOAD.requests[FIRST_MINUTE : FIRST_MINUTE + 12 * 60]
+    assert (load_workload(str(load)).requests == sent).all()
+    given = ["--world", str(out), "--workload", str(load), "--load", "literal", "--policy", "hold", "--runs", "1"]
+    code, _, said = surescale("evaluate", *given, "--calibrate", "0:240", "--out", str(report))
+    assert code == 0, said
+    judged = json.loads(report.read_text())["policies"]["hold"]
+    demand = WORKLOAD.requests[FIRST_MINUTE + 300 : FIRST_MINUTE + 12 * 60].mean() * JOB.service_minutes.sum()
+    assert judged["utilisation"] == pytest.approx(demand / JOB.start_parallelism[1:-1].sum(), rel=0.05)
+    code, _, said = surescale("calibrate", str(recording), "--out", str(tmp_path / "other.json"), "--load-out", str(load))
+    assert code == 1
+    assert "--load-out" in said
 
 
 def test_measured_load_is_taken_as_it_is(recording: Path, tmp_path: Path) -> None:
