@@ -18,7 +18,6 @@ from rescaler.control.job import limits
 from rescaler.control.job.checks import Objection, no_longer_possible, objection_to
 from rescaler.control.job.engine_checks import objection_of_engine
 from rescaler.control.job.memory import Advised, PendingAct, Wanted
-from rescaler.control.job.pauses import left_of
 from rescaler.control.job.turn import Turn
 from rescaler.control.outcomes import OutcomeReason
 from rescaler.control.world import parallelism_of
@@ -70,7 +69,7 @@ def _objection(turn: Turn, act: PendingAct, approval: Approval) -> Objection | N
 
 
 def _objection_now(turn: Turn, topology: JobTopology, advice: Advised) -> Objection | None:
-    """Check the advice anew, as if it were a decision that has just been made."""
+    """Check the advice anew, as if it were a decision that has just been made. Pauses are heeded with those of every act."""
     world, current = turn.world, parallelism_of(topology)
     for change in advice.changes:
         if current[change.task] != change.before:
@@ -82,9 +81,6 @@ def _objection_now(turn: Turn, topology: JobTopology, advice: Advised) -> Object
         objection = objection_of_engine(turn, topology, approved=True)
     if objection is not None:
         return objection
-    left = left_of(advice.wanted, topology, world.engine, world.pauses)
-    if left.kept:
-        return Objection(OutcomeReason.PAUSED, left.words)
     kept = limits.kept_back(turn.memory.limits, asked, topology, world.allowed, engine=world.engine.engine, hosts=world.hosts)
     if kept.refusal is None and all(kept.wanted[task] == want.desired for task, want in advice.wanted.items()):
         return None

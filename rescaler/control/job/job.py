@@ -252,11 +252,11 @@ def _heed_pauses(turn: Turn, pending: PendingAct, topology: JobTopology) -> None
     left = _left_by_pauses(turn, pending.wanted, topology)
     if not left.kept or pending.own in pauses.NEVER_PAUSED:
         return
-    if left.is_nothing or pending.own is OwnAct.APPROVED:
-        turn.finish(pending, "refused", OutcomeReason.PAUSED, detail=left.words)
+    note = _joined(pending.note, left)
+    if left.is_nothing or pending.own is OwnAct.APPROVED:  # which is carried out in full or not at all
+        turn.finish(pending, "refused", OutcomeReason.PAUSED, detail=note)
         return
-    note, wanted = _joined(pending.note, left), pauses.without(pending.wanted, left)
-    turn.memory.pending = msgspec.structs.replace(pending, wanted=wanted, note=note)
+    turn.memory.pending = msgspec.structs.replace(pending, wanted=pauses.without(pending.wanted, left), note=note)
 
 
 def _wait(turn: Turn, gate: Gate, pending: PendingAct) -> None:

@@ -164,8 +164,7 @@ def _movable(turn: Turn) -> JobTopology | None:
     """Return the job's topology if only its gate could keep it from moving."""
     topology, memory = turn.topology, turn.memory
     runs = topology is not None and topology.state == "running" and turn.world.mode.mode == "act"
-    may = runs and not turn.world.pauses.stops_all
-    return topology if may and not memory.pending and not memory.underway else None
+    return topology if runs and not memory.pending and not memory.underway else None
 
 
 def move(turn: Turn, moves: Mapping[int, int]) -> None:

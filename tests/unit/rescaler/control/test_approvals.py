@@ -113,7 +113,9 @@ def test_what_was_never_advised_is_refused(target: str) -> None:
     control, seen, _, _ = advised()
     refused = only(control.on_tick(approved(seen, target), LATER))
     assert (refused.status, refused.reason) == ("refused", "no_such_advice")
-    assert said(control.on_tick(approved(seen), LATER)) == [("commanded", "desired")]  # at the same time, for the clock may stand
+    done = only(control.on_tick(approved(seen), LATER))  # at the same time: the clock may stand
+    assert (done.status, done.reason, done.sequence) == ("commanded", "desired", 0)
+    assert done.decision_id != refused.decision_id
 
 
 @pytest.mark.parametrize(
@@ -174,6 +176,19 @@ def test_a_part_of_the_advice_is_not_enough() -> None:
     assert said(control.on_tick(approved(narrow), LATER))[0][1] == "not_enough_parallel_units"
     effects = control.on_tick(approved(narrow), LATER + 30 * MINUTE_MS)
     assert (said(effects), effects.commands) == ([("refused", "not_enough_parallel_units")], ())
+
+
+def test_advice_of_which_a_pause_stops_a_part_is_refused_whole() -> None:
+    """Nobody has approved the other part alone."""
+    control, seen = controller(), view(job(), mode="advise")
+    both_ways = decision(T0, {"map": 3, "join": 1})
+    control.on_decision(both_ways, seen, T0)
+    pause = Pause(direction="down", why="audit", by="bob", at_ms=0)
+    effects = control.on_tick(approved(seen, both_ways.decision_id, pause=pause), LATER)
+    assert (said(effects), effects.commands) == ([("refused", "paused")], ())
+    assert only(effects).detail.startswith(
+        f"{both_ways.decision_id}, approved by ana; join: scaling down of sim/clicks is paused"
+    )
 
 
 def test_the_record_tells_which_advice_is_open() -> None:

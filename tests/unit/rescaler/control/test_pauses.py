@@ -106,10 +106,10 @@ def test_what_a_paused_shrink_was_to_make_room_for_does_not_exceed_the_total() -
 
 
 def test_tied_tasks_stay_together() -> None:
-    """If one of two tasks on a forward edge may not grow, the other does not either, and the edge keeps its records."""
+    """If one of two tasks on a forward edge may not grow to their common size, the other does not shrink to it."""
     tied = tuple(
         TaskSpec(task=name, parallelism=size, required=size, tied="chain", max_parallelism=10)
-        for name, size in (("map", 2), ("join", 3))
+        for name, size in (("map", 2), ("join", 4))
     )
     seen = view(
         JobTopology(job=JOB, version=1, at_ms=0, tasks=tied, engine="flink"),
@@ -141,6 +141,18 @@ def test_an_act_that_waits_goes_on_with_what_is_not_paused() -> None:
     effects += control.on_tick(paused("up", seen=after), later + 10 * MINUTE_MS)
     (command,) = effects.commands
     assert command.targets == {"join": 1}
+
+
+def test_what_an_act_would_change_counts_from_the_end_of_the_rescale_before_it() -> None:
+    """Three subtasks are more than the two that run, and fewer than the four that will: growth is paused, the shrink is done."""
+    control, seen = controller(), view(job())
+    (first,) = control.on_decision(decision(T0, {"map": 4}), seen, T0).commands
+    later = T0 + MINUTE_MS
+    control.on_decision(decision(later, {"map": 3}), seen, later)
+    assert said(control.on_tick(paused("up", seen=seen), later)) == []
+    after = paused("up", seen=View(seen.cluster, {JOB: carried_out(job(), first)}, seen.settings))
+    effects = control.on_progress(ended(first, later), after, later) + control.on_tick(after, later + 10 * MINUTE_MS)
+    assert [command.targets["map"] for command in effects.commands] == [3]
 
 
 def test_a_rescale_that_has_begun_ends() -> None:
@@ -183,6 +195,7 @@ def test_units_follow_hosts_only_while_not_all_is_paused(direction: Direction, s
     effects += control.on_tick(paused(direction, UNTIL_MS, seen=joined), T0 + 3 * MINUTE_MS)
     assert [command.action for command in effects.commands] == ([] if stopped else ["prepare"])
     if stopped:
+        assert [look.status for look in effects.balances][-1] == "settled"  # it does not look again and again meanwhile
         effects = control.on_tick(paused(direction, UNTIL_MS, seen=joined), UNTIL_MS)
         assert [command.action for command in effects.commands] == ["prepare"]
 
