@@ -28,7 +28,7 @@ SOURCES = {"simulated": ("simulated",), "flink": ("flink", "prometheus"), "kafka
 """Where the figures of each engine's jobs may come from; the first one, unless a setting names another."""
 ACTUATORS = {"simulated": ("simulated", "none"), "flink": ("flink", "none"), "kafka": ("none", "processes", "kubernetes")}
 """What may carry out commands for each engine's jobs; the first one, unless a setting names another."""
-ACTUATORS_BY_PROMETHEUS = ("none", "processes")
+ACTUATORS_BY_PROMETHEUS = ("none", "processes", "kubernetes")
 """What may carry out commands for jobs whose figures come from Prometheus: it does not know what Flink was asked for."""
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 SASL_MECHANISMS = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN")

@@ -15,11 +15,11 @@ from engines.groups.busy import busy_seconds
 from engines.groups.chains import Chain
 from engines.groups.requirement import Required
 from engines.kafka.offsets import OffsetsUnknown, Partition, TopicOffsets
-from engines.processes.workforce import FolderAway
 from monitor.event_log import EventLog, changes
 from monitor.minutes import Clock, Look
 from monitor.sources.base import SourceAway
 from monitor.sources.consumer_group.positions import Hindrance, Positions
+from monitor.sources.workers import HELD
 
 ENGINE = "kafka"
 MEMBERS_MAX = 10_000
@@ -100,8 +100,8 @@ class ChainJob:
             reads = {task: frozenset(self._chain.groups[task].reads) or seen[task].topics for task in self._tasks}
             ends = self._ends(reads)
             required = self._requirement(self._chain.name)
-        except (GroupsUnknown, OffsetsUnknown, FolderAway) as problem:
-            raise SourceAway(f"{self._job}: {problem}; until then its figures are unknown and it is held") from None
+        except (GroupsUnknown, OffsetsUnknown) as problem:
+            raise SourceAway(f"{self._job}: {problem}; {HELD}") from None
         now_ms = self._clock.now_ms()
         is_settled = all(group.state == "stable" for group in seen.values())
         upstream = {task: self._chain.upstream(task, topics) for task, topics in reads.items()}

@@ -1,30 +1,20 @@
 """Consumer groups of one Kafka cluster as a source, through Kafka's Admin API."""
 
-import socket
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 
-from contracts.messages import ClusterTopology, EngineEvent, Host, HourlyLoad, JobTopology
+from contracts.messages import ClusterTopology, EngineEvent, HourlyLoad, JobTopology
 from contracts.topics import own_groups
 from engines.groups.broker import GroupReader, GroupsUnknown
 from engines.groups.chains import Chain, read_chains, single
-from engines.groups.requirement import Required
 from engines.kafka.offsets import TopicOffsets
-from engines.kubernetes.capabilities import KUBERNETES
-from engines.kubernetes.connect import client_of
-from engines.kubernetes.errors import KubernetesProblem
-from engines.kubernetes.requirement import check_targets, requirement_of
-from engines.processes.capabilities import PROCESSES, WATCHED
-from engines.processes.workforce import FolderAway, Workforce
 from monitor.event_log import EventLog
 from monitor.minutes import Clock, Keepers, WallClock
 from monitor.settings import MonitorSettings
 from monitor.sources.base import FinishedMinute, SourceAway, UnknownJob
 from monitor.sources.consumer_group.job import ChainJob
-
-_CAPABILITIES = {"processes": PROCESSES, "kubernetes": KUBERNETES}
+from monitor.sources.workers import KeptWorkers
 
 
 class ConsumerGroupSource:
@@ -46,17 +36,13 @@ class ConsumerGroupSource:
         self._settings, self._clock, self._speed = settings, clock, speed
         self._groups, self._broker = GroupReader(settings.source_kafka()), TopicOffsets(settings.source_kafka())
         self._chains = read_chains(Path(settings.groups_file)) if settings.groups_file else None
-        self._workforce = Workforce(Path(settings.workers_folder), settings.cluster) if settings.workers_folder else None
-        self._kubernetes = client_of(settings) if settings.actuator_kind == "kubernetes" else None
-        if self._kubernetes is not None:
-            check_targets(self._chains or {})
+        self._workers = KeptWorkers(settings, self._chains or {})
         self._own = own_groups(settings.topic_prefix, settings.cluster)
         self._events = EventLog(settings.cluster)
         self._lock = threading.Lock()
         self._live: dict[str, Chain] = {}
         self._keepers = Keepers(lambda job: self.follow(job).look, clock)
         self._followed: dict[str, ChainJob] = {}
-        self._version: tuple[tuple[Host, ...], int] = ((), 0)
 
     @property
     def is_finite(self) -> bool:
@@ -91,21 +77,7 @@ class ConsumerGroupSource:
 
     def cluster_topology(self) -> ClusterTopology:
         """Return this machine with its room for workers, if there is an actuator, and what that can do."""
-        hosts: tuple[Host, ...] = ()
-        if self._workforce is not None:
-            try:
-                running = sum(len(self._workforce.workers(job)) for job in self._workforce.jobs())
-            except FolderAway as away:
-                raise SourceAway(str(away)) from None
-            most = self._settings.workers_max
-            hosts = (Host(host=socket.gethostname(), slots=most, free_slots=max(0, most - running)),)
-        now_ms = time.time_ns() // 1_000_000
-        with self._lock:
-            if self._version[0] != hosts or not self._version[1]:
-                self._version = (hosts, now_ms)
-            version = self._version[1]
-        engine = _CAPABILITIES.get(self._settings.actuator_kind, WATCHED)
-        return ClusterTopology(cluster=self._settings.cluster, version=version, at_ms=version, hosts=hosts, engine=engine)
+        return self._workers.topology()
 
     def events(self, after_id: str) -> list[EngineEvent]:
         """Return what happened after an event, as far as the looks have shown."""
@@ -122,15 +94,14 @@ class ConsumerGroupSource:
             if job not in self._followed:
                 clock = self._clock(threading.Event())
                 self._followed[job] = ChainJob(
-                    job, chain, self._groups, self._broker, self._requirement, self._events, clock, self._speed
+                    job, chain, self._groups, self._broker, self._workers.required, self._events, clock, self._speed
                 )
             return self._followed[job]
 
     def close(self) -> None:
         """Stop looking."""
         self._keepers.close()
-        if self._kubernetes is not None:
-            self._kubernetes.close()
+        self._workers.close()
 
     def _chain(self, job: str) -> Chain:
         with self._lock:
@@ -138,14 +109,6 @@ class ConsumerGroupSource:
         if chain is None:
             raise UnknownJob(f"there is no job {job!r}: name it in SURESCALE_GROUPS_FILE, or start its consumers")
         return chain
-
-    def _requirement(self, name: str) -> Required | None:
-        if self._kubernetes is not None:
-            try:
-                return requirement_of(self._kubernetes, (self._chains or {})[name])
-            except KubernetesProblem as problem:
-                raise SourceAway(f"{name}: {problem}; until then its figures are unknown and it is held") from None
-        return self._workforce.requirement(name) if self._workforce is not None else None
 
 
 def _plain(group: str) -> str:

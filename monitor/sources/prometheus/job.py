@@ -12,7 +12,7 @@ from contracts.errors import RecordRejected
 from contracts.messages import EventKind, Input, JobTopology, Received, TaskSample, TaskSpec
 from contracts.modes import MODE_LABEL
 from contracts.topology import check_topology
-from engines.processes.workforce import FolderAway, Requirement
+from engines.groups.requirement import Required
 from engines.prometheus.client import PrometheusAway, PrometheusClient, QueryRefused
 from engines.prometheus.jobs import SETTING, WatchedJob
 from engines.prometheus.mappings import FigureName
@@ -21,8 +21,8 @@ from monitor.event_log import EventLog, changes
 from monitor.minutes import LEAD_MS, Clock, Look
 from monitor.sources.base import SourceAway
 from monitor.sources.prometheus.ledger import Crew, Ledger
+from monitor.sources.workers import HELD
 
-HELD = "until then its figures are unknown and it is held"
 BEHIND_MINUTES = (10, 60)
 """How far back to look for series that are not there now, to tell figures that come late from ones that never come."""
 NUMBERED = ("subtask_index",)
@@ -51,7 +51,7 @@ class PrometheusJob:
         watched: WatchedJob,
         replicas: Sequence[PrometheusClient],
         engine: str,
-        requirement: Callable[[str], Requirement | None],
+        requirement: Callable[[str], Required | None],
         events: EventLog,
         clock: Clock,
     ) -> None:
@@ -87,7 +87,7 @@ class PrometheusJob:
             present = self._present(answers.readings)
             down = self._down(answers.replica, present, at_ms)
             required = self._requirement(self._watched.name)
-        except (PrometheusAway, QueryRefused, FolderAway) as problem:
+        except (PrometheusAway, QueryRefused) as problem:
             raise SourceAway(f"{self._job}: {problem}; {HELD}") from None
         is_first = not self._attempt
         self._ledger.note(answers.readings, at_ms, is_other=answers.replica != self._replica)
@@ -260,7 +260,7 @@ class PrometheusJob:
 
     # Topology
 
-    def _topology_of(self, required: Requirement | None, at_ms: int) -> JobTopology:
+    def _topology_of(self, required: Required | None, at_ms: int) -> JobTopology:
         is_empty = any(not crew.members for crew in self._crews.values())
         topology = JobTopology(
             job=self._job,
@@ -285,7 +285,7 @@ class PrometheusJob:
         self._topology = topology
         return topology
 
-    def _spec(self, task: str, required: Requirement | None) -> TaskSpec:
+    def _spec(self, task: str, required: Required | None) -> TaskSpec:
         spec, count, upstream = self._watched.tasks[task], len(self._crews[task].members), self._watched.upstream(task)
         by_topics = self._watched.joined_by == "topics"
         before = {each.task: each.parallelism for each in self._topology.tasks} if self._topology is not None else {}

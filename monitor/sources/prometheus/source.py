@@ -1,23 +1,23 @@
 """The jobs of a file as a source, through Prometheus' HTTP API."""
 
-import socket
 import threading
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from contracts.capabilities import Capabilities
-from contracts.messages import ClusterTopology, EngineEvent, Host, HourlyLoad, JobTopology
+from msgspec.structs import replace
+
+from contracts.errors import SettingsError
+from contracts.messages import ClusterTopology, EngineEvent, HourlyLoad, JobTopology
 from engines.access import Access
-from engines.processes.capabilities import PROCESSES
-from engines.processes.workforce import FolderAway, Requirement, Workforce
+from engines.groups.chains import Chain, read_chains
 from engines.prometheus.client import PrometheusClient
-from engines.prometheus.jobs import SETTING, read_jobs
+from engines.prometheus.jobs import SETTING, WatchedJob, read_jobs
 from monitor.event_log import EventLog
 from monitor.minutes import Clock, Keepers, WallClock
 from monitor.settings import MonitorSettings
-from monitor.sources.base import FinishedMinute, SourceAway, UnknownJob
+from monitor.sources.base import FinishedMinute, UnknownJob
 from monitor.sources.prometheus.job import PrometheusJob
+from monitor.sources.workers import KeptWorkers
 
 _SETTINGS = "SURESCALE_PROMETHEUS"
 
@@ -33,7 +33,7 @@ class PrometheusSource:
             clock: makes the clock of a keeper; its waiting ends when the event is set.
 
         Raises:
-            SettingsError: the file or a certificate cannot be used.
+            SettingsError: a file or a certificate cannot be used, or two files contradict each other.
         """
         self._settings, self._clock = settings, clock
         jobs = read_jobs(Path(settings.prometheus_file))
@@ -46,12 +46,13 @@ class PrometheusSource:
             settings=_SETTINGS,
         )
         self._replicas = [PrometheusClient(url, access) for url in settings.prometheus_urls()]
-        self._workforce = Workforce(Path(settings.workers_folder), settings.cluster) if settings.workers_folder else None
+        chains = read_chains(Path(settings.groups_file)) if settings.groups_file else {}
+        _check_same_tasks(jobs, chains)
+        self._workers = KeptWorkers(settings, chains)
         self._events = EventLog(settings.cluster)
         self._keepers = Keepers(lambda job: self.follow(job).look, clock)
         self._lock = threading.Lock()
         self._followed: dict[str, PrometheusJob] = {}
-        self._version: tuple[tuple[Host, ...], int] = ((), 0)
 
     @property
     def is_finite(self) -> bool:
@@ -77,21 +78,8 @@ class PrometheusSource:
 
     def cluster_topology(self) -> ClusterTopology:
         """Return what the actuator can do, and this machine with its room for workers if it starts them here."""
-        hosts: tuple[Host, ...] = ()
-        engine = Capabilities(engine=self._settings.engine)
-        if self._workforce is not None:
-            engine = PROCESSES
-            try:
-                running = sum(len(self._workforce.workers(job)) for job in self._workforce.jobs())
-            except FolderAway as away:
-                raise SourceAway(str(away)) from None
-            most = self._settings.workers_max
-            hosts = (Host(host=socket.gethostname(), slots=most, free_slots=max(0, most - running)),)
-        with self._lock:
-            if self._version[0] != hosts or not self._version[1]:
-                self._version = (hosts, time.time_ns() // 1_000_000)
-            version = self._version[1]
-        return ClusterTopology(cluster=self._settings.cluster, version=version, at_ms=version, hosts=hosts, engine=engine)
+        topology = self._workers.topology()
+        return replace(topology, engine=replace(topology.engine, engine=self._settings.engine))
 
     def events(self, after_id: str) -> list[EngineEvent]:
         """Return what happened after an event, as far as the looks have shown."""
@@ -111,7 +99,7 @@ class PrometheusSource:
                     self._jobs[job],
                     self._replicas,
                     self._settings.engine,
-                    self._requirement,
+                    self._workers.required,
                     self._events,
                     self._clock(threading.Event()),
                 )
@@ -120,6 +108,7 @@ class PrometheusSource:
     def close(self) -> None:
         """Stop looking."""
         self._keepers.close()
+        self._workers.close()
         for replica in self._replicas:
             replica.close()
 
@@ -127,5 +116,15 @@ class PrometheusSource:
         if job not in self._jobs:
             raise UnknownJob(f"there is no job {job!r}: name it in {SETTING}")
 
-    def _requirement(self, name: str) -> Requirement | None:
-        return self._workforce.requirement(name) if self._workforce is not None else None
+
+def _check_same_tasks(jobs: Mapping[str, WatchedJob], chains: Mapping[str, Chain]) -> None:
+    """Refuse a job that the two files describe with other tasks: what is asked for could not be held against what runs.
+
+    Raises:
+        SettingsError: names the task.
+    """
+    for name in sorted(jobs.keys() & chains.keys()):
+        tasks, groups = jobs[name].tasks.keys(), chains[name].groups.keys()
+        for task in sorted(tasks ^ groups):
+            missing_in = SETTING if task in groups else "SURESCALE_GROUPS_FILE"
+            raise SettingsError(f"{missing_in}: {name} has no task {task}, which the other file has; give both the same tasks")

@@ -1,4 +1,4 @@
-"""What the source of consumer groups says of the workers that are asked for, and of the actuator behind them."""
+"""What sources say of the workers that are asked for, and of the actuator behind them."""
 
 import json
 from collections.abc import Iterator
@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from engines.groups.chains import read_chains
 from engines.kubernetes.capabilities import KUBERNETES
 from monitor.settings import MonitorSettings
 from monitor.sources.base import SourceAway
-from monitor.sources.consumer_group.source import ConsumerGroupSource
+from monitor.sources.workers import KeptWorkers
 from tests.support.kubernetes_rig import shipped_rules
 from tests.support.played_api_server import PlayedApiServer
 
@@ -26,49 +27,54 @@ def server() -> PlayedApiServer:
 
 
 @pytest.fixture
-def source(server: PlayedApiServer, tmp_path: Path) -> Iterator[ConsumerGroupSource]:
-    """The source of a job with two Deployments; it asks no Kafka for what is tested here."""
+def workers(server: PlayedApiServer, tmp_path: Path) -> Iterator[KeptWorkers]:
+    """Those of a job with two Deployments."""
     groups = {task: {"kubernetes": {"namespace": "shop", "name": task}} for task in COUNTS}
     (tmp_path / "groups.json").write_text(json.dumps({"orders": {"groups": groups}}))
     file = str(tmp_path / "groups.json")
     with server.serving() as answering:
         settings = MonitorSettings(engine="kafka", actuator="kubernetes", groups_file=file, kubernetes_url=answering.url)
-        found = ConsumerGroupSource(settings)
+        found = KeptWorkers(settings, read_chains(Path(file)))
         yield found
         found.close()
 
 
-def test_the_source_says_what_the_actuator_can_do(source: ConsumerGroupSource) -> None:
+def test_what_the_actuator_can_do_is_known(workers: KeptWorkers) -> None:
     """Room is unknown: nobody says how many pods fit before they are asked for."""
-    topology = source.cluster_topology()
+    topology = workers.topology()
     assert (topology.engine, topology.hosts) == (KUBERNETES, ())
 
 
-def test_what_is_asked_for_has_a_name_and_an_epoch(source: ConsumerGroupSource, server: PlayedApiServer) -> None:
+def test_what_is_asked_for_has_a_name_and_an_epoch(workers: KeptWorkers, server: PlayedApiServer) -> None:
     """Equal numbers have one name; objects that are made anew begin an epoch, a status does not."""
-    first = source._requirement("orders")
+    first = workers.required("orders")
     assert first is not None
     assert first.counts == COUNTS
     parse = next(each for each in server.workloads if each.name == "parse")
     server.scale(parse, 5)
-    wider = source._requirement("orders")
+    wider = workers.required("orders")
     assert wider is not None
     assert (wider.counts["parse"], wider.epoch == first.epoch, wider.id == first.id) == (5, True, False)
     server.scale(parse, COUNTS["parse"])
     server.touch(parse)
-    again = source._requirement("orders")
+    again = workers.required("orders")
     assert again is not None
     assert (again.id, again.epoch) == (first.id, first.epoch)
     server.deploy("parse", COUNTS["parse"])
-    anew = source._requirement("orders")
+    anew = workers.required("orders")
     assert anew is not None
     assert anew.epoch != first.epoch
     assert server.used == set(shipped_rules("surescale-monitor")) - {("apps", "statefulsets/scale", "get")}
 
 
-def test_a_right_that_is_missing_holds_the_job(source: ConsumerGroupSource, server: PlayedApiServer) -> None:
+def test_a_right_that_is_missing_holds_the_job(workers: KeptWorkers, server: PlayedApiServer) -> None:
     """In one line that names it."""
     server.rules = frozenset()
     said = r'orders: .* cannot get resource "deployments/scale" .*; until then its figures are unknown and it is held'
     with pytest.raises(SourceAway, match=said):
-        source._requirement("orders")
+        workers.required("orders")
+
+
+def test_a_job_that_the_groups_file_does_not_name_is_asked_nothing(workers: KeptWorkers) -> None:
+    """Whatever else knows it."""
+    assert workers.required("clicks") is None

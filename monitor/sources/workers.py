@@ -1,0 +1,83 @@
+"""What keeps the workers of consumer groups, for sources: what it is asked for, what it can do, the room that it has."""
+
+import socket
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from contracts.messages import ClusterTopology, Host
+from engines.groups.chains import Chain
+from engines.groups.requirement import Required
+from engines.kubernetes.capabilities import KUBERNETES
+from engines.kubernetes.connect import client_of
+from engines.kubernetes.errors import KubernetesProblem
+from engines.kubernetes.requirement import check_targets, requirement_of
+from engines.processes.capabilities import PROCESSES, WATCHED
+from engines.processes.workforce import FolderAway, Workforce
+from monitor.settings import MonitorSettings
+from monitor.sources.base import SourceAway
+
+HELD = "until then its figures are unknown and it is held"
+_CAPABILITIES = {"processes": PROCESSES, "kubernetes": KUBERNETES}
+
+
+class KeptWorkers:
+    """The workers of every chain of the groups file, if there is an actuator. Thread-safe."""
+
+    def __init__(self, settings: MonitorSettings, chains: Mapping[str, Chain]) -> None:
+        """Ask nothing yet.
+
+        Args:
+            settings: what the actuator is, and where.
+            chains: jobs of the groups file by name.
+
+        Raises:
+            SettingsError: the actuator cannot be used with these settings or chains.
+        """
+        self._settings, self._chains = settings, chains
+        self._workforce = Workforce(Path(settings.workers_folder), settings.cluster) if settings.workers_folder else None
+        self._kubernetes = client_of(settings) if settings.actuator_kind == "kubernetes" else None
+        if self._kubernetes is not None:
+            check_targets(chains)
+        self._lock = threading.Lock()
+        self._version: tuple[tuple[Host, ...], int] = ((), 0)
+
+    def required(self, name: str) -> Required | None:
+        """Return what the workers of a job are asked to be, None if nobody keeps them.
+
+        Raises:
+            SourceAway: it is unknown now.
+        """
+        try:
+            if self._kubernetes is not None:
+                return requirement_of(self._kubernetes, self._chains[name]) if name in self._chains else None
+            return self._workforce.requirement(name) if self._workforce is not None else None
+        except (KubernetesProblem, FolderAway) as problem:
+            raise SourceAway(f"{name}: {problem}; {HELD}") from None
+
+    def topology(self) -> ClusterTopology:
+        """Return this machine with its room for workers, if they are processes here, and what the actuator can do.
+
+        Raises:
+            SourceAway: the room is unknown now.
+        """
+        hosts: tuple[Host, ...] = ()
+        if self._workforce is not None:
+            try:
+                running = sum(len(self._workforce.workers(job)) for job in self._workforce.jobs())
+            except FolderAway as away:
+                raise SourceAway(str(away)) from None
+            most = self._settings.workers_max
+            hosts = (Host(host=socket.gethostname(), slots=most, free_slots=max(0, most - running)),)
+        with self._lock:
+            if self._version[0] != hosts or not self._version[1]:
+                self._version = (hosts, time.time_ns() // 1_000_000)
+            version = self._version[1]
+        engine = _CAPABILITIES.get(self._settings.actuator_kind, WATCHED)
+        return ClusterTopology(cluster=self._settings.cluster, version=version, at_ms=version, hosts=hosts, engine=engine)
+
+    def close(self) -> None:
+        """Close what is kept open."""
+        if self._kubernetes is not None:
+            self._kubernetes.close()
