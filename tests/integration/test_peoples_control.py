@@ -9,6 +9,7 @@ from click.testing import CliRunner
 from contracts.errors import SettingsError
 from rescaler.actuators.fake import FakeEngine
 from rescaler.service.settings import RescalerSettings
+from services.tools.explain.command import command as explain
 from services.tools.job_settings.approve_command import command as approve
 from services.tools.job_settings.command import command as job_command
 from services.tools.job_settings.pause_command import pause, resume
@@ -35,7 +36,8 @@ def road(kafka: KafkaForTests) -> Iterator[Road]:
 
 def run(road: Road, command: click.Command, *arguments: str) -> str:
     """Run one command of `surescale` on the road."""
-    options = ["--bootstrap", road.settings.bootstrap, "--prefix", road.settings.topic_prefix, "--by", "ana"]
+    options = ["--bootstrap", road.settings.bootstrap, "--prefix", road.settings.topic_prefix]
+    options += ["--by", "ana"] if command is not explain else []
     result = CliRunner().invoke(command, [*arguments, *options], catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return result.output
@@ -75,6 +77,9 @@ def test_an_approved_advice_is_carried_out_once(road: Road) -> None:
     wait_until(lambda: road.statuses() == ["accepted"], 60, "the engine's answer")
     advice, command = road.read().commands
     assert (advice.advice, command.advice, command.changes) == (True, False, advice.changes)
+    told = run(road, explain, command.decision_id)
+    assert "Somebody has approved an advice" in told
+    assert f"{act.decision_id}, approved by ana" in " ".join(told.split())
     road.clock(T0 + 4 * MINUTE_MS)
     wait_until(lambda: road.statuses() == ["accepted", "applied"], 60, "the end of the rescale")
     with pytest.raises(SettingsError, match="none is open at all"):
