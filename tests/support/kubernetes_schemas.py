@@ -9,6 +9,7 @@ from kubernetes_validate.utils import schema_contents
 from referencing import Registry, Resource
 
 VERSION = "1.37.0"
+_META = ("APIGroupList", "APIResourceList", "APIVersions", "Status")
 _FOLDER = f"kubernetes-json-schema/v{VERSION}-local-strict"
 
 
@@ -30,7 +31,7 @@ def _checked(text: str) -> None:
 @cache
 def _validator(kind: str, api: str) -> jsonschema.Draft202012Validator:
     group, _, version = api.rpartition("/")
-    group = "meta" if kind == "Status" else group.partition(".")[0]
+    group = "meta" if kind in _META else group.partition(".")[0]
     name = "-".join(part for part in (kind.lower(), group, version) if part)
     return jsonschema.Draft202012Validator(schema_contents(f"{_FOLDER}/{name}.json", VERSION), registry=_registry())
 

@@ -31,6 +31,27 @@ _KINDS = {
     "horizontalpodautoscalers": "HorizontalPodAutoscaler",
     "scaledobjects": "ScaledObject",
 }
+_APPS = {"groupVersion": "apps/v1", "version": "v1"}
+_SCALE = {"namespaced": True, "group": "autoscaling", "version": "v1", "kind": "Scale", "verbs": ["get", "patch", "update"]}
+_DISCOVERY: dict[str, Document] = {
+    "/api": {"kind": "APIVersions", "apiVersion": "v1", "versions": ["v1"], "serverAddressByClientCIDRs": []},
+    "/apis": {
+        "kind": "APIGroupList",
+        "apiVersion": "v1",
+        "groups": [{"name": "apps", "versions": [_APPS], "preferredVersion": _APPS}],
+    },
+    "/api/v1": {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "v1", "resources": []},
+    "/apis/apps/v1": {
+        "kind": "APIResourceList",
+        "apiVersion": "v1",
+        "groupVersion": "apps/v1",
+        "resources": [
+            {"name": "deployments", "singularName": "deployment", "namespaced": True, "kind": "Deployment", "verbs": ["get"]},
+            {"name": "deployments/scale", "singularName": ""} | _SCALE,
+        ],
+    },
+}
+"""What ``kubectl`` asks before it asks for anything else."""
 _NO_SCHEMA = re.compile(r"example\.org/|keda\.sh/")
 """Kinds that are not Kubernetes' own."""
 
@@ -135,6 +156,8 @@ class PlayedApiServer:
         parts = urlsplit(asked.path)
         query = {name: values[0] for name, values in parse_qs(parts.query).items()}
         found = _PATH.fullmatch(parts.path)
+        if parts.path in _DISCOVERY:
+            return _DISCOVERY[parts.path]
         if found is None:
             raise _Answered(404, "NotFound", "the server could not find the requested resource")
         api, namespace, resource, name, sub = found["api"], found["ns"], found["res"], found["name"], found["sub"]
@@ -149,7 +172,7 @@ class PlayedApiServer:
             raise _Answered(404, "NotFound", f'{resource}{_of(api)} "{name}" not found')
         if sub is None:
             return workload.document(self.now_ms)
-        return workload.scale() if asked.method == "GET" else self._put(workload, json.loads(asked.body), query)
+        return workload.scale() if asked.method == "GET" else self._put(workload, asked, query)
 
     def _authorize(self, verb: str, api: str, resource: str, name: str | None, namespace: str) -> None:
         group = api.rpartition("/")[0]
@@ -163,7 +186,8 @@ class PlayedApiServer:
                 f'in API group "{group}" in the namespace "{namespace}"',
             )
 
-    def _put(self, workload: PlayedWorkload, body: Document, query: dict[str, str]) -> Document:
+    def _put(self, workload: PlayedWorkload, asked: Asked, query: dict[str, str]) -> Document:
+        body: Document = json.loads(asked.body)
         check(body)
         meta = body["metadata"]
         if (meta["name"], meta["namespace"]) != (workload.name, workload.namespace):
@@ -176,7 +200,7 @@ class PlayedApiServer:
                 "modified; please apply your changes to the latest version and try again",
             )
         replicas = body["spec"].get("replicas", 0)
-        self.scale(workload, replicas, query.get("fieldManager", "unknown"))
+        self.scale(workload, replicas, query.get("fieldManager") or asked.headers["User-Agent"].partition("/")[0])
         self.puts.append((workload.name, replicas))
         self._control()
         return workload.scale()
