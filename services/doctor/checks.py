@@ -85,9 +85,10 @@ def view(settings: RoadSettings) -> Iterator[Finding]:
 def engine(settings: RoadSettings) -> Iterator[Finding]:
     """Check that the engine's API answers as its kind does, and that its jobs can be rescaled."""
     if settings.source_kind == "prometheus":
-        yield Finding("ok", "engine", f"{settings.engine}: figures come from Prometheus; the monitor's log says what is wrong")
-        return
+        yield Finding("ok", "source", "figures come from Prometheus; the monitor's log says what is wrong with them")
     match settings.engine:
+        case "flink" if settings.source_kind == "prometheus":
+            return  # nobody asks it
         case "flink":
             yield from _flink(settings)
         case "kafka":
@@ -120,6 +121,8 @@ def _consumer_groups(settings: RoadSettings) -> Iterator[Finding]:
         chains = read_chains(Path(settings.groups_file)) if settings.groups_file else None
     except SettingsError as error:
         yield Finding("problem", "engine", str(error), "correct the file, or set SURESCALE_GROUPS_FILE to another")
+        return
+    if settings.source_kind == "prometheus" and chains is None:
         return
     named = "every group with members is a job" if chains is None else f"jobs {', '.join(chains)} of {settings.groups_file}"
     yield Finding("ok", "engine", f"consumer groups: {named}; the monitor's log names those that do not answer")

@@ -5,6 +5,7 @@ with LivePrometheus(tmp_path, ["a", "b"]) as prometheus:
     prometheus.scraped("done_total", 12)
 """
 
+import atexit
 import contextlib
 import json
 import os
@@ -30,33 +31,37 @@ START_TIMEOUT_S = 90.0
 _PULL_TIMEOUT_S = 300.0
 _END_TIMEOUT_S = 20.0
 _CONTENT = {"Content-Type": "text/plain; version=0.0.4"}
-_IN_IMAGE = "/bin/prometheus"
+_IN_IMAGE = ("/bin/prometheus", "/usr/bin/prometheus")
 
 
 @lru_cache(maxsize=1)
 def binary() -> tuple[str, str]:
     """Return the path of Prometheus' binary, empty if there is none, and why there is none.
 
-    It is taken out of the official image where a container engine answers: it is linked statically, and runs anywhere.
+    It is taken out of its image where a container engine answers: the official one is linked statically, and runs anywhere.
     """
     found = shutil.which("prometheus")
     if found is not None:
         return found, ""
     docker = shutil.which("docker")
-    if docker is None or os.environ.get("SURESCALE_NO_CONTAINERS"):
-        return "", "prometheus is not installed (Debian: package prometheus), and no container engine has its image"
+    if docker is None or os.environ.get("SURESCALE_NO_CONTAINERS") or os.environ.get("SURESCALE_TEST_STACK") == "local":
+        return "", "prometheus is not installed (Debian: package prometheus), and its image may not be asked for"
     folder = Path(tempfile.mkdtemp(prefix="surescale-prometheus-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     try:
         created = subprocess.run(
             [docker, "create", PROMETHEUS_IMAGE], capture_output=True, text=True, timeout=_PULL_TIMEOUT_S, check=True
         ).stdout.strip()
         try:
-            copy = [docker, "cp", f"{created}:{_IN_IMAGE}", str(folder / "prometheus")]
-            subprocess.run(copy, capture_output=True, text=True, timeout=_PULL_TIMEOUT_S, check=True)
+            copies = [[docker, "cp", f"{created}:{path}", str(folder / "prometheus")] for path in _IN_IMAGE]
+            copied = [
+                subprocess.run(copy, capture_output=True, text=True, timeout=_PULL_TIMEOUT_S, check=False) for copy in copies
+            ]
+            if all(each.returncode for each in copied):
+                copied[0].check_returncode()
         finally:
             subprocess.run([docker, "rm", created], capture_output=True, timeout=_PULL_TIMEOUT_S, check=False)
     except (OSError, subprocess.SubprocessError) as problem:
-        shutil.rmtree(folder, ignore_errors=True)
         said = str(getattr(problem, "stderr", "") or problem).strip().splitlines()
         return "", f"prometheus is not installed, and its image cannot be had: {said[-1] if said else problem}"
     return str(folder / "prometheus"), ""
