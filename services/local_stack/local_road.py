@@ -6,6 +6,7 @@ with LocalRoad(options, say) as road:
     report = road.report()
 """
 
+import contextlib
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +26,7 @@ from services.local_stack.demo_report import ClusterCost, DemoReport, Endpoints,
 from services.local_stack.engine_report import fetch_engine_report
 from services.local_stack.errors import Say, silent
 from services.local_stack.road import Road
-from services.local_stack.road_figures import read_figures
+from services.local_stack.road_figures import all_arrived, read_figures
 from services.local_stack.roles import engine_role, road_roles, spark_environment, surescale
 from services.local_stack.supervisor import Role
 from simulation.engine.cluster import RunOptions, SimulatedCluster
@@ -36,6 +37,7 @@ from simulation.model.worlds import cluster_world
 CLUSTER = "sim"
 TWINS = ("static", "target-utilisation")
 TWINS_TIMEOUT_S = 300.0
+LAST_WITHIN_S = 20.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +136,10 @@ class LocalRoad(Road):
     def report(self) -> DemoReport:
         """Wait for the twins, count what went over the topics, and return the whole report."""
         engine = self.engine_report()
+        if self.options.pace == "free":  # in lockstep the clock has waited for every answer
+            windows = engine.minutes_done * len(engine.jobs)
+            with contextlib.suppress(TimeoutError):
+                self.supervisor.wait(all_arrived(self.settings, windows), timeout_s=LAST_WITHIN_S, poll_s=1.0)
         figures = read_figures(self.settings)
         cost = figures.rents(engine.start_ms + engine.minutes_done * MINUTE_MS)
         twins = self._twins()

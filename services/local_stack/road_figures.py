@@ -210,6 +210,18 @@ def read_figures(settings: RoadSettings, names: Sequence[str] = tuple(_TAKE)) ->
     return figures
 
 
+def all_arrived(settings: RoadSettings, windows: int) -> Callable[[], bool]:
+    """Return a condition: so many windows have arrived, and nothing has followed from them since it was asked before."""
+    before: Counts | None = None
+
+    def is_still() -> bool:
+        nonlocal before
+        last, before = before, read_figures(settings, (topics.SNAPSHOTS, topics.DECISIONS, topics.RESCHEDULE_EVENTS)).counts()
+        return before == last and before.windows >= windows
+
+    return is_still
+
+
 def _percentiles(durations_ms: Iterable[int]) -> Percentiles:
     found = [duration / 1000 for duration in durations_ms]
     if not found:
