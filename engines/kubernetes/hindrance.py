@@ -66,8 +66,8 @@ def failures_in(status: Mapping[str, Any] | None, events: Iterable[Event]) -> li
         status: of the workload; of any shape, as its kind may be anybody's.
         events: with that reason.
     """
-    said = []
-    for each in (status or {}).get("conditions") or []:
+    said, conditions = [], (status or {}).get("conditions")
+    for each in conditions if isinstance(conditions, list) else ():
         try:
             condition = msgspec.convert(each, Condition)
         except msgspec.ValidationError:
@@ -89,7 +89,7 @@ def _crash(target: Target, container: ContainerStatus) -> str:
     waiting, last = container.state.waiting, container.last_state.terminated or container.state.terminated
     if (waiting is None or waiting.reason != _ENDS_AGAIN) and (last is None or container.restart_count < 2):
         return ""
-    how = f"with exit code {last.exit_code}{f' ({last.reason})' if last.reason else ''}, " if last is not None else ""
+    how = f"with exit code {last.exit_code}{f' ({one_line(last.reason)})' if last.reason else ''}, " if last is not None else ""
     return (
         f"container {container.name} ends again and again, {how}{container.restart_count} restarts so far; "
         f"see kubectl logs --previous --namespace {target.namespace}"
