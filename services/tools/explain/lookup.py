@@ -238,6 +238,8 @@ def _nothing_of(wanted: str) -> str:
         return f"no command {wanted!r} is in Kafka; `surescale decisions JOB` lists those of a job"
     if "@" in wanted:
         return f"no decision {wanted!r} is in Kafka, or it is older than Kafka keeps; `surescale decisions JOB` lists them"
+    if re.search(r"#\d+\Z", wanted):  # a job's name may end so too, but this is the likelier slip
+        return f"no decision on job {wanted!r} is in Kafka; a command is named with its step, such as '{wanted}.0'"
     if wanted.count("/") == 1:
         return f"no decision on job {wanted!r} is in Kafka; `surescale state` lists the jobs"
     return f"{wanted!r} names no job (cluster/name), no decision (job@span end/policy) and no command (job#generation.step)"

@@ -343,3 +343,12 @@ def test_what_a_rescale_cost_is_told() -> None:
     applied = replace(way.progress[0], waited_ms=3_400, still_ms=700)
     text = screen(explanation(decision, Aftermath(way.outcomes, way.commands, (applied,), ())))
     assert "waited 3.4 s, stood still 0.7 s" in " ".join(text.split())
+
+
+def test_a_command_without_its_step_is_answered_with_how_to_name_it() -> None:
+    """A job may be called so, which is why it is not taken for a command."""
+    log: Any = _Records({DECISIONS: [[encode(decided())]]})
+    with pytest.raises(NotInKafka, match=r"a command is named with its step, such as 'sim/clicks#3\.0'$"):
+        find_decision(log, "sim/clicks#3")
+    with pytest.raises(NotInKafka, match=r"`surescale state` lists the jobs$"):
+        find_decision(log, "sim/clack")
