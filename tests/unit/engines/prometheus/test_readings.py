@@ -4,7 +4,7 @@ import math
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engines.prometheus.client import QueryRefused, Series
@@ -81,6 +81,7 @@ def test_what_is_too_old_is_unknown() -> None:
         assert (found.value is not None) == is_known
 
 
+@settings(deadline=None)
 @given(st.dictionaries(st.text(min_size=1, max_size=5), st.text(max_size=300), max_size=5))
 def test_labels_are_shown_in_one_short_line(labels: dict[str, str]) -> None:
     """Whatever they hold: anybody may have written them."""
@@ -88,6 +89,7 @@ def test_labels_are_shown_in_one_short_line(labels: dict[str, str]) -> None:
     assert len(shown(labels)) <= 160
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(["parse", "Count", "sink", ""]), st.sampled_from("pq"), st.floats()), max_size=8))
 def test_readings_are_counts_or_unknown(found: list[tuple[str, str, float]]) -> None:
     """Any series give readings of the job's own tasks, or a refusal."""

@@ -1,6 +1,6 @@
 """How raw counters grow from look to look."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engines.prometheus.readings import Reading
@@ -9,6 +9,7 @@ from monitor.sources.prometheus.counters import Counter
 PLAIN = {"is_time": False, "is_offset": False, "is_other": False}
 
 
+@settings(deadline=None)
 @given(st.integers(0, 2**40), st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 3)), max_size=30))
 def test_growth_adds_up_to_what_was_counted(first: int, steps: list[tuple[int, int]]) -> None:
     """However many looks see the same scrape, and however long nobody looks."""

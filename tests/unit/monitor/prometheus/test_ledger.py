@@ -1,6 +1,6 @@
 """What is kept of figures from look to look, and who belongs to a task."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engines.prometheus.jobs import Task, WatchedJob
@@ -89,6 +89,7 @@ def test_a_delay_of_the_whole_task_is_not_divided() -> None:
     assert of_pod(ledger, "watermark_lag") == 900
 
 
+@settings(deadline=None)
 @given(st.lists(st.lists(st.integers(0, 1_000), min_size=3, max_size=3), min_size=1, max_size=8), st.integers(1, 7))
 def test_shares_of_a_task_add_up_and_never_fall(grown: list[list[int]], count: int) -> None:
     """Whoever reads counters takes a fall for a new beginning."""
@@ -138,12 +139,14 @@ def test_one_in_place_of_another_is_believed_at_once() -> None:
     assert crew.members == (("a",), ("c",), ("d",))
 
 
+@settings(deadline=None)
 @given(st.permutations([str(number) for number in range(12)]))
 def test_numbers_are_in_the_order_of_numbers(numbers: list[str]) -> None:
     """So that a subtask keeps its number."""
     assert ordered((f"pod-{each}",) for each in numbers) == tuple((f"pod-{each}",) for each in range(12))
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.text(max_size=6)), unique=True))
 def test_any_names_have_one_order(names: list[tuple[str, ...]]) -> None:
     """Whatever order they come in."""
