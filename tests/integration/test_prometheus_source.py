@@ -85,9 +85,9 @@ kafka_consumer_consumer_fetch_manager_metrics_records_lag{client_id="c",topic="o
 class Watched:
     """A job of a live Prometheus, under a clock that a test sets: the next end of a minute, and later ones."""
 
-    def __init__(self, prometheus: LivePrometheus, folder: Path, text: str = FILE) -> None:
+    def __init__(self, prometheus: LivePrometheus, folder: Path, text: str = FILE, urls: str = "") -> None:
         (folder / "jobs.toml").write_text(text)
-        self.source = PrometheusSource(settings(prometheus, folder), lambda _: self.clock)
+        self.source = PrometheusSource(settings(prometheus, folder, urls), lambda _: self.clock)
         self.clock = SetClock((prometheus.now_ms() // MINUTE_MS + 1) * MINUTE_MS)
         self.job: PrometheusJob = self.source.follow(JOB)
 
@@ -102,11 +102,11 @@ class Watched:
         return {(sample.task, sample.subtask): sample for sample in self.look().samples}
 
 
-def settings(prometheus: LivePrometheus, folder: Path) -> MonitorSettings:
-    """Return the settings of a monitor that asks it."""
+def settings(prometheus: LivePrometheus, folder: Path, urls: str = "") -> MonitorSettings:
+    """Return the settings of a monitor that asks it, or all of these addresses."""
     file = str(folder / "jobs.toml")
     return MonitorSettings(
-        engine="kafka", source="prometheus", cluster="real", prometheus_url=prometheus.url, prometheus_file=file
+        engine="kafka", source="prometheus", cluster="real", prometheus_url=urls or prometheus.url, prometheus_file=file
     )
 
 
@@ -117,19 +117,32 @@ def worker(task: str, records: int, busy_s: float) -> str:
 
 
 @pytest.fixture(scope="module")
-def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LivePrometheus]:
-    """A server with three workers, and a target for each mapping."""
-    with LivePrometheus(tmp_path_factory.mktemp("prometheus"), [*WORKERS, *MAPPINGS]) as live:
-        yield live
+def replicas(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LivePrometheus, LivePrometheus]]:
+    """Two servers that scrape three workers; the first one also scrapes a target for each mapping."""
+    folders = tmp_path_factory.mktemp("first"), tmp_path_factory.mktemp("second")
+    first = LivePrometheus(folders[0], [*WORKERS, *MAPPINGS])
+    with first, LivePrometheus(folders[1], WORKERS, replica_of=first) as second:
+        yield first, second
+
+
+@pytest.fixture(scope="module")
+def prometheus(replicas: tuple[LivePrometheus, LivePrometheus]) -> LivePrometheus:
+    """The first of the two."""
+    return replicas[0]
 
 
 def show(prometheus: LivePrometheus, parse1: int, parse2: int, count1: int, busy_s: float = 1.0) -> None:
     """Let the workers show these records, and wait until that is scraped."""
-    workers = [(prometheus.targets[name], name, records) for name, records in zip(WORKERS, (parse1, parse2, count1), strict=True)]
-    for target, name, records in workers:
-        target.text, target.is_up = worker(name.rstrip("12"), records, busy_s), True
-    for target, _, records in workers:
-        prometheus.scraped(f'records_in_total{{instance="{target.instance}"}}', records)
+    for name, value in zip(WORKERS, (parse1, parse2, count1), strict=True):
+        target = prometheus.targets[name]
+        target.text, target.is_up = worker(name.rstrip("12"), value, busy_s), True
+    await_scraped(prometheus, parse1, parse2, count1)
+
+
+def await_scraped(prometheus: LivePrometheus, *records: int) -> None:
+    """Wait until these records of the workers are scraped."""
+    for name, value in zip(WORKERS, records, strict=True):
+        prometheus.scraped(f'records_in_total{{instance="{prometheus.targets[name].instance}"}}', value)
 
 
 def test_counters_are_followed_through_growth_and_a_new_beginning(prometheus: LivePrometheus, tmp_path: Path) -> None:
@@ -170,6 +183,24 @@ def test_a_target_that_is_down_is_unknown_and_not_gone(prometheus: LivePrometheu
 
 
 BUSY = "'busy_seconds_total{task=~\"$tasks\"}'"
+
+
+def test_a_replica_goes_on_where_another_one_ended(replicas: tuple[LivePrometheus, LivePrometheus], tmp_path: Path) -> None:
+    """Nothing is counted twice, and nobody seems to have begun anew, though the two scrape at different moments."""
+    staying, ending = replicas
+    watched = Watched(ending, tmp_path, urls=f"{ending.url},{staying.url}")
+    show(staying, 5_000, 6_000, 7_000)
+    await_scraped(ending, 5_000, 6_000, 7_000)
+    watched.look()
+    show(staying, 5_100, 6_200, 7_300)
+    await_scraped(ending, 5_100, 6_200, 7_300)
+    before = watched.samples()
+    ending.end()
+    after = watched.samples()
+    assert {sample.records_in for sample in before.values()} == {100, 200, 300}
+    assert {(key, sample.records_in, sample.attempt) for key, sample in after.items()} == {
+        (key, sample.records_in, sample.attempt) for key, sample in before.items()
+    }
 
 
 @pytest.mark.parametrize(

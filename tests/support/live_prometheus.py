@@ -88,16 +88,17 @@ class Target:
 class LivePrometheus:
     """The server, and what it scrapes."""
 
-    def __init__(self, folder: Path, names: Iterable[str]) -> None:
-        """``names``: of the targets."""
-        self.targets = {name: Target() for name in names}
+    def __init__(self, folder: Path, names: Iterable[str], replica_of: "LivePrometheus | None" = None) -> None:
+        """``names``: of the targets; those of ``replica_of`` are scraped by both."""
+        self._others = replica_of.targets if replica_of is not None else {}
+        self.targets = {name: self._others.get(name) or Target() for name in names}
         self._folder, self._stack = folder, contextlib.ExitStack()
         self.url = f"http://127.0.0.1:{free_port()}"
         self.client = PrometheusClient(self.url, timeout_s=10)
 
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as stack:
-            for target in self.targets.values():
+            for target in [target for name, target in self.targets.items() if name not in self._others]:
                 target.url = stack.enter_context(answering(target.answer)).url
             self._start(stack)
             stack.callback(self.client.close)
@@ -105,6 +106,10 @@ class LivePrometheus:
         return self
 
     def __exit__(self, *problem: object) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """End the server and the targets that are its own; a second time does nothing."""
         self._stack.close()
 
     def scraped(self, query: str, value: float) -> None:
