@@ -11,6 +11,7 @@ import uuid
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
@@ -28,6 +29,14 @@ if TYPE_CHECKING:
 # The skip of test_flink_road.py speaks for all long tests on a real Flink.
 _NIGHTLY = ["integration/test_flink_peer.py", "integration/test_flink_road_away.py"]
 collect_ignore = [] if os.environ.get("SURESCALE_FLINK_NIGHTLY") else _NIGHTLY
+# The skip of test_training.py speaks for all tests of what trains.
+_TRAINING = [
+    "unit/model_export/test_networks.py",
+    "unit/model_export/test_reinforce.py",
+    "unit/policies/test_onnx_graph.py",
+    *(f"unit/reproductions/sure/test_{name}.py" for name in ("draws", "export", "forecasters", "methods", "sure", "train")),
+]
+collect_ignore += [] if find_spec("torch") else _TRAINING
 
 Server = TypeVar("Server", bound=LocalServer)
 _VARIABLE = "SURESCALE_TEST_STACK"

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-torch = pytest.importorskip("torch", reason="training needs torch: make install-train")
+torch = pytest.importorskip("torch", reason="these tests and nine more files of them need torch: make install-train")
 
 from contracts.errors import SurescaleError  # noqa: E402
 from model_export import checkpoints  # noqa: E402
