@@ -130,7 +130,7 @@ def change(settings: RoadSettings, job: str, wanted: Wanted, by: str) -> Changed
         send(settings, JOB_SETTINGS, job, after)
         book = read_book(settings, job)
         if book.settings == after:
-            return Changed(before, after, note=without_effect(before, after, book.topology))
+            return Changed(before, after, note=without_effect(before, after, book.known))
         if _follows(book.history, after):
             return Changed(before, after, overtaken_by=book.settings.set_by)
     raise ConnectionError(f"{job}: others keep changing its settings; try again")

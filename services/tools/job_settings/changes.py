@@ -138,8 +138,13 @@ def _in_two_steps(before: JobSettings, wanted: Mapping[str, object]) -> JobSetti
     return msgspec.structs.replace(before, step_ratio_max=None, step_up_max=step, step_down_max=step)
 
 
-def without_effect(before: JobSettings, after: JobSettings, topology: JobTopology) -> str | None:
-    """Return in words that a new upper bound is above what the engine allows every task, or None if it is not."""
+def without_effect(before: JobSettings, after: JobSettings, topology: JobTopology | None) -> str | None:
+    """Return in words that a new upper bound is above what the engine allows every task, or None if it is not.
+
+    ``topology``: None where the settings are those of all jobs of a cluster, of which each allows something else.
+    """
+    if topology is None:
+        return None
     most = max((spec.max_parallelism for spec in topology.tasks if spec.scalable), default=0)
     bound = after.parallelism_max
     if bound is None or bound == before.parallelism_max or bound <= most:
