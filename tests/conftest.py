@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from services.local_stack.broker import LocalBroker
 from services.local_stack.local_server import LocalServer
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
     from testcontainers.core.container import DockerContainer
 
     from tests.support.live_flink import LiveFlink
+
+# A machine that others use too is slow now and then; that is no property's fault.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 # The skip of test_flink_road.py speaks for all long tests on a real Flink.
 _NIGHTLY = ["integration/test_flink_peer.py", "integration/test_flink_road_away.py"]

@@ -45,10 +45,10 @@ def test_workers_end_with_the_command(evaluation: subprocess.Popen[str], number:
     """Told to stop or killed, it leaves nobody computing on, and nobody is waited for."""
     at_work = workers(evaluation)
     evaluation.send_signal(number)
-    _, said = evaluation.communicate(timeout=20)
+    _, said = evaluation.communicate(timeout=60)
     assert evaluation.returncode == code
     assert "Traceback" not in said
-    _, left = psutil.wait_procs(at_work, timeout=20)
+    _, left = psutil.wait_procs(at_work, timeout=60)
     assert left == []
 
 
@@ -56,7 +56,7 @@ def test_a_worker_that_dies_is_one_clear_line(evaluation: subprocess.Popen[str])
     """The others end too."""
     first, second = workers(evaluation)
     first.kill()
-    _, said = evaluation.communicate(timeout=20)
+    _, said = evaluation.communicate(timeout=60)
     assert evaluation.returncode == 1
     assert said == "surescale: --workers: a worker process died, perhaps out of memory; try --workers 1\n"
-    assert psutil.wait_procs([second], timeout=20)[1] == []
+    assert psutil.wait_procs([second], timeout=60)[1] == []
