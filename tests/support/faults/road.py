@@ -34,6 +34,7 @@ SPAN_MINUTES = 10
 BEHIND_MINUTES_MAX = 4
 SETTLE_S = 3.0
 OPEN_COMMANDS_S = 60.0
+APPLY_S = 60.0
 READY_WITHIN_S = 300.0
 _LOOK_EVERY_S = 2.0
 _POLL_S = 0.1
@@ -324,6 +325,9 @@ class FaultRoad:
             env["SURESCALE_BOOTSTRAP"] = f"{LOOPBACK}:{self._proxied_broker.proxied[role.name]}"
         if role.name == "state-service":
             env["SURESCALE_REDIS_URL"] = f"redis://{LOOPBACK}:{self.link('state-service-redis').port}/0"
+        if role.name == "rescaler":
+            # The clock is faster than life, recoveries are not: the default would be over before a killed role is back.
+            env["SURESCALE_APPLY_MS_MAX"] = str(round(1_000 * APPLY_S * self.options.speed))
         if f"{role.name}-engine" in self.links.links:
             env["SURESCALE_ENGINE_URL"] = f"http://{LOOPBACK}:{self.link(f'{role.name}-engine').port}"
         return replace(role, env=env)

@@ -22,7 +22,7 @@ RECOVER_WITHIN_S = 240.0
 SETTLE_WITHIN_S = 300.0
 RECOVERS = "the road recovers"
 STRUCK = "the fault came about"
-RESERVE_MINUTES = 8  # of the trace, so that the last fault too meets a road at work
+RESERVE_S = 60.0  # of the trace after the last fault, so that it too meets a road at work, and what it held up still ends
 
 
 @dataclass(slots=True)
@@ -52,7 +52,7 @@ class Report:
 
 def trace_minutes(seconds: float, speed: float) -> int:
     """Return the length of a trace that leaves this time for faults."""
-    return round(seconds * speed / 60) + RESERVE_MINUTES
+    return round((seconds + RESERVE_S) * speed / 60)
 
 
 def run(scenario: Scenario, options: FaultOptions, say: Say, *, record: bool = False) -> Report:
@@ -113,8 +113,8 @@ def _strike(
 def _left_s(road: FaultRoad) -> float:
     """Return how long faults may still be struck, in seconds."""
     progress = road.progress()
-    left_ms = progress["end_ms"] - progress["now_ms"] - RESERVE_MINUTES * 60_000
-    return float(left_ms) / 1000 / road.options.speed
+    left_ms = progress["end_ms"] - progress["now_ms"]
+    return float(left_ms) / 1000 / road.options.speed - RESERVE_S
 
 
 def table(reports: Sequence[Report]) -> list[str]:
