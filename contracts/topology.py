@@ -4,6 +4,8 @@ import heapq
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+import msgspec
+
 from contracts.errors import RecordRejected
 from contracts.messages import ClusterTopology, JobTopology, TaskSpec
 
@@ -30,6 +32,13 @@ def check_topology(topology: JobTopology) -> None:
                 "invalid_field", f"tasks[{index}].units", f"{len(spec.units)} units for parallelism {spec.parallelism}"
             )
     topological_order(topology.tasks)
+
+
+def under_lasting_version(topology: JobTopology, before: JobTopology | None) -> JobTopology:
+    """Return a topology under the version of the one before it, if nothing but the time has changed."""
+    if before is None or msgspec.structs.replace(topology, version=before.version, at_ms=before.at_ms) != before:
+        return topology
+    return msgspec.structs.replace(topology, version=before.version)
 
 
 def check_cluster(topology: ClusterTopology) -> None:

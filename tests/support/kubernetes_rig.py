@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -16,6 +15,7 @@ from rescaler.actuators.base import EngineRefused
 from rescaler.actuators.by_requirement import ByRequirement
 from rescaler.actuators.kubernetes import KubernetesEngine
 from tests.support.answering import Answering
+from tests.support.mortal_client import Mortal
 from tests.support.played_api_server import TOKEN, PlayedApiServer, Rule, rules_of
 from tests.support.played_workloads import PlayedWorkload
 
@@ -27,27 +27,8 @@ DEADLINE_MS = 60_000
 STEPS_MAX = 2_000
 
 
-class Killed(BaseException):
-    """The process ended here."""
-
-
-class MortalClient(KubernetesClient):
+class MortalClient(Mortal, KubernetesClient):
     """Dies before or after a request, or never."""
-
-    def __init__(self, url: str, access: Access, dies_at: int | None = None, *, is_sent: bool = False) -> None:
-        super().__init__(url, access)
-        self._left, self._is_sent = dies_at, is_sent
-
-    def _call(self, *args: Any, **more: Any) -> Any:
-        if self._left is None:
-            return super()._call(*args, **more)
-        self._left -= 1
-        if self._left < 0 and not self._is_sent:
-            raise Killed
-        answer = super()._call(*args, **more)
-        if self._left < 0:
-            raise Killed
-        return answer
 
 
 def shipped_rules(account: str = "surescale-rescaler") -> frozenset[Rule]:
@@ -77,7 +58,8 @@ class KubernetesRig:
 
     def restart(self, dies_at: int | None = None, *, is_sent: bool = False) -> None:
         """Start the actuator again: it remembers nothing."""
-        client = MortalClient(self.answering.url, Access(token_file=str(self.token)), dies_at, is_sent=is_sent)
+        client = MortalClient(self.answering.url, Access(token_file=str(self.token)))
+        client.dies(dies_at, is_sent=is_sent)
         groups = {task: Group(kubernetes=target) for task, target in self.targets.items()}
         self.engine = KubernetesEngine(client, {"orders": Chain("orders", groups)}, CLUSTER)
 

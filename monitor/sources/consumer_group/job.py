@@ -4,12 +4,10 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-import msgspec
-
 from contracts.errors import RecordRejected
 from contracts.messages import EventKind, Input, JobState, JobTopology, Received, TaskSample, TaskSpec
 from contracts.modes import MODE_LABEL
-from contracts.topology import check_topology
+from contracts.topology import check_topology, under_lasting_version
 from engines.groups.broker import GroupReader, GroupSeen, GroupsUnknown, Member
 from engines.groups.busy import busy_seconds
 from engines.groups.chains import Chain
@@ -292,11 +290,8 @@ class ChainJob:
             check_topology(topology)
         except RecordRejected as rejected:
             raise SourceAway(f"{self._job}: {rejected}; correct reads and writes in SURESCALE_GROUPS_FILE") from None
-        before = self._topology
-        if before is not None and msgspec.structs.replace(topology, version=before.version, at_ms=before.at_ms) == before:
-            topology = msgspec.structs.replace(topology, version=before.version)
-        self._topology = topology
-        return topology
+        self._topology = under_lasting_version(topology, self._topology)
+        return self._topology
 
 
 def _state(seen: dict[str, GroupSeen]) -> JobState:

@@ -5,13 +5,11 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-import msgspec
-
 from contracts.clock import MINUTE_MS
 from contracts.errors import RecordRejected
 from contracts.messages import EventKind, Input, JobTopology, Received, TaskSample, TaskSpec
 from contracts.modes import MODE_LABEL
-from contracts.topology import check_topology
+from contracts.topology import check_topology, under_lasting_version
 from engines.groups.requirement import Required
 from engines.prometheus.client import PrometheusAway, PrometheusClient, QueryRefused
 from engines.prometheus.jobs import SETTING, WatchedJob
@@ -279,11 +277,8 @@ class PrometheusJob:
             check_topology(topology)
         except RecordRejected as rejected:
             raise SourceAway(f"{self._job}: {rejected}; correct {SETTING}") from None
-        before = self._topology
-        if before is not None and msgspec.structs.replace(topology, version=before.version, at_ms=before.at_ms) == before:
-            topology = msgspec.structs.replace(topology, version=before.version)
-        self._topology = topology
-        return topology
+        self._topology = under_lasting_version(topology, self._topology)
+        return self._topology
 
     def _spec(self, task: str, required: Required | None) -> TaskSpec:
         spec, count, upstream = self._watched.tasks[task], len(self._crews[task].members), self._watched.upstream(task)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import msgspec
 import pytest
@@ -13,6 +12,7 @@ from rescaler.actuators.base import EngineAway, EngineRefused
 from rescaler.actuators.by_requirement import ByRequirement
 from rescaler.actuators.flink import FlinkEngine
 from tests.support.answering import Answering, Asked
+from tests.support.mortal_client import Killed, Mortal
 from tests.support.played_jobmanager import NEVER_MS, RESTART_TAKES_MS, PlayedJob, PlayedJobManager
 
 CLUSTER, JOB = "real", "real/orders"
@@ -22,27 +22,8 @@ DEADLINE_MS = 120_000
 STEPS_MAX = 2_000
 
 
-class Killed(BaseException):
-    """The process ended here."""
-
-
-class MortalClient(FlinkClient):
+class MortalClient(Mortal, FlinkClient):
     """Dies before or after a request, or never."""
-
-    def __init__(self, url: str, dies_at: int | None = None, *, is_sent: bool = False) -> None:
-        super().__init__(url)
-        self._left, self._is_sent = dies_at, is_sent
-
-    def _call(self, *args: Any, **more: Any) -> Any:
-        if self._left is None:
-            return super()._call(*args, **more)
-        self._left -= 1
-        if self._left < 0 and not self._is_sent:
-            raise Killed
-        answer = super()._call(*args, **more)
-        if self._left < 0:
-            raise Killed
-        return answer
 
 
 @dataclass
@@ -60,7 +41,8 @@ class Played:
 
     def restart(self, dies_at: int | None = None, *, is_sent: bool = False) -> None:
         """Start the actuator again: it remembers nothing."""
-        client = MortalClient(self.server.url, dies_at, is_sent=is_sent)
+        client = MortalClient(self.server.url)
+        client.dies(dies_at, is_sent=is_sent)
         self.engine = FlinkEngine(client, CLUSTER, lambda: self.manager.now_ms, sleep=lambda seconds: None)
 
     def command(self, **after: int) -> RescheduleCommand:

@@ -13,7 +13,8 @@ from engines.kubernetes.target import Target
 from rescaler.actuators.base import EngineAway, EngineRefused
 from rescaler.actuators.by_requirement import ByRequirement
 from tests.support.answering import Asked
-from tests.support.kubernetes_rig import BEFORE, CLUSTER, JOB, STEPS_MAX, Killed, KubernetesRig, shipped_rules
+from tests.support.kubernetes_rig import BEFORE, CLUSTER, JOB, STEPS_MAX, KubernetesRig, shipped_rules
+from tests.support.mortal_client import Killed
 from tests.support.played_api_server import PlayedApiServer, Rule, autoscaler, owner
 from tests.support.played_workloads import DRAIN_MS, Ill, PlayedWorkload
 
