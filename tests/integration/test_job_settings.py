@@ -14,7 +14,7 @@ from contracts.settings import RoadSettings
 from contracts.topics import CLOCK, JOB_SETTINGS, JOB_TOPOLOGY
 from runtime.kafka import create_topics
 from runtime.whole_topics import parsed, read_whole, send
-from services.tools.job_settings.book import Book, change
+from services.job_settings.book import Book, change
 from services.tools.job_settings.command import command
 from services.tools.job_settings.pause_command import pause, resume
 from tests.conftest import KafkaForTests

@@ -18,9 +18,9 @@ def command(target: str, by: str | None, bootstrap: str | None, topic_prefix: st
     when the rescaler reads the approval. Otherwise it is refused: `surescale decisions JOB` shows what came of it.
     """
     from contracts.job_settings import Approval
-    from services.tools.job_settings.advice import chosen, open_advice
-    from services.tools.job_settings.book import change
-    from services.tools.job_settings.pause import checked_author
+    from services.job_settings.advice import chosen, open_advice
+    from services.job_settings.book import change
+    from services.job_settings.pause import checked_author
 
     settings, who = options.road_settings(bootstrap=bootstrap, topic_prefix=topic_prefix), checked_author(options.author(by))
     job, advice = chosen(open_advice(settings), target)

@@ -13,7 +13,7 @@ from services.tools.job_settings.limit_options import DEFAULT, limits
 
 if TYPE_CHECKING:
     from contracts.settings import RoadSettings
-    from services.tools.job_settings.book import Book, Changed
+    from services.job_settings.book import Book, Changed
 
 FIRST = "the defaults, written for the first time"
 UNCHANGED = "unchanged; written again"
@@ -46,7 +46,8 @@ def set_(job: str, by: str | None, bootstrap: str | None, topic_prefix: str | No
     The word default makes a limit what it is for the job's engine.
     """
     from contracts.errors import SettingsError
-    from services.tools.job_settings.changes import OPTIONS, as_settings, with_tasks
+    from services.job_settings.changes import OPTIONS
+    from services.tools.job_settings.given import as_settings, with_tasks
 
     settings = options.road_settings(bootstrap=bootstrap, topic_prefix=topic_prefix)
     given: dict[str, object] = {name: value for name, value in wanted.items() if value not in (None, ())}
@@ -66,7 +67,7 @@ def pause(job: str, by: str | None, bootstrap: str | None, topic_prefix: str | N
 
     `surescale pause` stops one direction, for a time, or a whole cluster.
     """
-    from services.tools.job_settings.changes import PAUSED
+    from services.job_settings.changes import PAUSED
 
     _change(options.road_settings(bootstrap=bootstrap, topic_prefix=topic_prefix), job, lambda _: {"mode": PAUSED}, by)
 
@@ -78,7 +79,7 @@ def pause(job: str, by: str | None, bootstrap: str | None, topic_prefix: str | N
 @options.prefix
 def pin(job: str, by: str | None, bootstrap: str | None, topic_prefix: str | None) -> None:
     """Keep JOB as it is: its policy becomes hold."""
-    from services.tools.job_settings.changes import PINNED
+    from services.job_settings.changes import PINNED
 
     _change(options.road_settings(bootstrap=bootstrap, topic_prefix=topic_prefix), job, lambda _: {"policy": PINNED}, by)
 
@@ -93,7 +94,7 @@ def resume(job: str, by: str | None, bootstrap: str | None, topic_prefix: str | 
 
     Its mode and its policy become what they were before.
     """
-    from services.tools.job_settings.changes import resumed
+    from services.job_settings.changes import resumed
 
     _change(
         options.road_settings(bootstrap=bootstrap, topic_prefix=topic_prefix), job, lambda book: resumed(book.history, job), by
@@ -137,7 +138,7 @@ def show(job: str, as_json: bool, bootstrap: str | None, topic_prefix: str | Non
     """Show what is allowed for JOB, and which policy decides on it."""
     import msgspec
 
-    from services.tools.job_settings.book import read_book
+    from services.job_settings.book import read_book
     from services.tools.job_settings.overview import overview
 
     _require_single(job)
@@ -158,8 +159,8 @@ def history(job: str, as_json: bool, bootstrap: str | None, topic_prefix: str | 
     """Show every change of JOB's settings: when, by whom, what."""
     import msgspec
 
-    from services.tools.job_settings.book import read_book
-    from services.tools.job_settings.changes import OPTIONS
+    from services.job_settings.book import read_book
+    from services.job_settings.changes import OPTIONS
     from services.tools.job_settings.overview import changes_of
 
     changes = changes_of(read_book(options.road_settings(bootstrap=bootstrap, topic_prefix=topic_prefix), job))
@@ -176,7 +177,7 @@ def history(job: str, as_json: bool, bootstrap: str | None, topic_prefix: str | 
 
 
 def _change(settings: "RoadSettings", job: str, wanted: "Callable[[Book], Mapping[str, object]]", by: str | None) -> None:
-    from services.tools.job_settings.book import change
+    from services.job_settings.book import change
 
     _require_single(job)
     done = change(settings, job, wanted, options.author(by))
@@ -192,7 +193,7 @@ def _require_single(job: str) -> None:
 
 
 def _summary(job: str, done: "Changed") -> str:
-    from services.tools.job_settings.changes import OPTIONS
+    from services.job_settings.changes import OPTIONS
 
     if not done.differences:
         return f"{job}: settings version {done.before.version} already say so; nothing was written"
@@ -205,7 +206,7 @@ def _summary(job: str, done: "Changed") -> str:
 def _changed(name: str, before: object, after: object, shown: str = "") -> str:
     """Return one change for people; ``shown``: the name to show, if not the field's."""
     from contracts.job_settings import Approval, Pause
-    from services.tools.job_settings.changes import REQUESTS
+    from services.job_settings.changes import REQUESTS
 
     if name == "pause":
         return f"paused: {after.direction}, {after.why}" if isinstance(after, Pause) else "resumed"

@@ -8,8 +8,8 @@ from contracts.job_limits import backlog_hold_minutes, blocks_ineffective, step_
 from contracts.job_settings import JobSettings, Mode, Objective
 from contracts.modes import Source
 from runtime.instants import to_the_second
-from services.tools.job_settings.book import Book
-from services.tools.job_settings.changes import differences
+from services.job_settings.book import Book
+from services.job_settings.changes import differences
 from services.tools.job_settings.periods import in_words
 
 

@@ -8,7 +8,7 @@ from runtime import options
 from runtime.printable import printable
 
 if TYPE_CHECKING:
-    from services.tools.job_settings.book import Changed
+    from services.job_settings.book import Changed
 
 
 @click.command("pause")
@@ -37,8 +37,8 @@ def pause(
     Both directions also stop what the rescaler does by itself, like balancing. A rescale that has begun ends, and a job that
     loses its hosts is started again all the same. Without --until and --for the pause lasts until `surescale resume`.
     """
-    from services.tools.job_settings.book import change
-    from services.tools.job_settings.pause import pause_of, scope_of
+    from services.job_settings.book import change
+    from services.job_settings.pause import pause_of, scope_of
 
     settings, who = options.road_settings(bootstrap=bootstrap, topic_prefix=topic_prefix), options.author(by)
     done = change(
@@ -64,8 +64,8 @@ def resume(target: str, by: str | None, bootstrap: str | None, topic_prefix: str
     """
     import msgspec
 
-    from services.tools.job_settings.book import change, read_book
-    from services.tools.job_settings.pause import scope_of
+    from services.job_settings.book import change, read_book
+    from services.job_settings.pause import scope_of
 
     settings, who = options.road_settings(bootstrap=bootstrap, topic_prefix=topic_prefix), options.author(by)
     done = change(settings, scope_of(target), lambda _: {"pause": msgspec.UNSET}, who)

@@ -7,20 +7,19 @@ from contracts.errors import SettingsError
 from contracts.job_settings import ExcludedPeriod, JobSettings, TaskLimits
 from contracts.messages import JobTopology, TaskSpec
 from contracts.wire import decode, encode
-from services.tools.job_settings.changes import (
+from services.job_settings.changes import (
     OPTIONS,
     REQUESTS,
     STEPS,
     Recorded,
-    as_settings,
     changed,
     differences,
     newest,
     resumed,
-    with_tasks,
     without_effect,
 )
 from services.tools.job_settings.command import command
+from services.tools.job_settings.given import as_settings, with_tasks
 
 JOB = "sim/clicks"
 TOPOLOGY = JobTopology(

@@ -7,10 +7,10 @@ from contracts.job_settings import JobSettings, Pause
 from contracts.messages import JobTopology, TaskSpec
 from contracts.pauses import pauses_of
 from contracts.wire import decode, encode
-from services.tools.job_settings.book import Book
-from services.tools.job_settings.changes import Recorded, changed, differences
+from services.job_settings.book import Book
+from services.job_settings.changes import Recorded, changed, differences
+from services.job_settings.pause import pause_of, scope_of
 from services.tools.job_settings.overview import changes_of, overview
-from services.tools.job_settings.pause import pause_of, scope_of
 
 JOB = "sim/clicks"
 NOW_MS = 36_000_000  # 10:00

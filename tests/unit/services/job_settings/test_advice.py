@@ -4,7 +4,7 @@ import pytest
 
 from contracts.errors import SettingsError
 from contracts.rescaler_state import OpenAdvice
-from services.tools.job_settings.advice import chosen
+from services.job_settings.advice import chosen
 
 CLICKS, ORDERS = "sim/clicks", "sim/orders"
 OPEN = {

@@ -16,7 +16,7 @@ from contracts.releases import release_in_force, release_timeline
 from contracts.settings import RoadSettings
 from contracts.topics import CLOCK, CLUSTER_TOPOLOGY, JOB_SETTINGS, JOB_TOPOLOGY, POLICY_RELEASES
 from runtime.whole_topics import append_ms, parsed, read_whole, road_now_ms, send
-from services.tools.job_settings.changes import Recorded, changed, differences, newest, without_effect
+from services.job_settings.changes import Recorded, changed, differences, newest, without_effect
 
 NEAR_MAX = 3
 ATTEMPTS_MAX = 5

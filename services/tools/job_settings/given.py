@@ -1,0 +1,57 @@
+"""What the options of ``surescale job set`` ask for, as fields of the settings. Pure."""
+
+import difflib
+from collections.abc import Mapping, Sequence
+
+from contracts.errors import SettingsError
+from contracts.job_settings import ExcludedPeriod, JobSettings, TaskLimits
+from contracts.messages import JobTopology
+from services.tools.job_settings.limit_options import DEFAULT
+from services.tools.job_settings.periods import NONE, read_period, read_task
+
+NEAR_MAX = 3
+
+
+def as_settings(given: Mapping[str, object]) -> dict[str, object]:
+    """Return options as fields of ``JobSettings``; ``tasks`` become (name, limits), still to be joined to those before.
+
+    Raises:
+        SettingsError: a period or the limits of a task do not parse, or contradict one another.
+    """
+    wanted = {name: None if value == DEFAULT else value for name, value in given.items()}
+    if "step" in wanted:
+        step = wanted.pop("step")
+        wanted = {"step_up_max": step, "step_down_max": step} | wanted
+    if "block_ineffective" in wanted:
+        wanted["block_ineffective"] = {"block": True, "allow": False}.get(str(given["block_ineffective"]))
+    if "excluded" in given:
+        wanted["excluded"] = _periods(given["excluded"])  # type: ignore[arg-type]  # an option that may be repeated
+    if "tasks" in given:
+        wanted["tasks"] = tuple(read_task(text) for text in given["tasks"])  # type: ignore[attr-defined]  # the same
+    return wanted
+
+
+def with_tasks(wanted: Mapping[str, object], before: JobSettings, topology: JobTopology) -> dict[str, object]:
+    """Return what is wanted, with limits of single tasks joined to those that other tasks have already.
+
+    Raises:
+        SettingsError: the job has no such task.
+    """
+    if "tasks" not in wanted:
+        return dict(wanted)
+    named: tuple[tuple[str, TaskLimits | None], ...] = wanted["tasks"]  # type: ignore[assignment]  # made by ``as_settings``
+    known = {name for spec in topology.tasks for name in (spec.task, spec.label) if name}
+    for name, limits in named:
+        if name not in known and not (limits is None and name in before.tasks):
+            near = difflib.get_close_matches(name, sorted(known), n=NEAR_MAX, cutoff=0.3) or sorted(known)[:NEAR_MAX]
+            raise SettingsError(f"--task: job {topology.job} has no task {name!r}; known: {', '.join(near)}")
+    joined = {**before.tasks, **dict(named)}
+    return {**wanted, "tasks": {name: limits for name, limits in sorted(joined.items()) if limits is not None}}
+
+
+def _periods(texts: Sequence[str]) -> tuple[ExcludedPeriod, ...]:
+    if NONE not in texts:
+        return tuple(read_period(text) for text in texts)
+    if len(texts) > 1:
+        raise SettingsError(f"--exclude: {NONE} means no excluded period at all; leave it or the other periods out")
+    return ()
