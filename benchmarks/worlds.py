@@ -1,112 +1,139 @@
 """``surescale bench worlds``: the shipped policy beside calibrated rules and the best constant, in every world.
 
-Rules and the constant are calibrated on the first week, in each world, for each job and draw; what follows judges. Jobs and draws
-under one load share its hours, so errors are those over blocks of twelve hours, each with the hours of all jobs and draws: six
-jobs under one load are not six samples. The best rival is picked with hindsight, by the reward that is then compared with.
+Rules and the constant are calibrated on the first week (or third) of a load, in each world, for each job and draw; what follows
+judges. The best rival of a world is the one with the highest mean reward in these very hours, picked with hindsight. Errors are
+clustered by half-days of a load and by job (``simulation.evaluation.clustered``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from benchmarks.machine import conditions
 from benchmarks.markdown import table
-from benchmarks.report import show
+from benchmarks.report import say, show
+from benchmarks.world_cells import Asked, Cell, hours_in
 
 if TYPE_CHECKING:
+    from simulation.evaluation.clustered import Difference
     from simulation.evaluation.hours import Hours
 
 WORLDS = ("calm", "drift", "slow", "skew", "skew+drift", "restart@180", "restart@300", "starved")
-JOBS = ("j_2521346", "j_1351665")
+LOADS = ("clarknet", "nasa", "twitter")
+JOBS = ("j_756953", "j_242616")
+DRAWS = (101,)
 QUICK_WORLDS, QUICK_DAYS = ("calm", "drift", "skew", "restart@180"), 1
 OURS, RIVALS = "sure", ("forecast", "ds2-gate", "static")
-WEEK = 7 * 24 * 60
-LOAD_PARALLELISM = 5.0  # so that ten subtasks can carry skew and drift together
+
+Found = dict[Cell, "dict[str, Hours]"]  # hours by policy
 
 
 @click.command("worlds")
 @click.option("--world", "worlds", multiple=True, default=WORLDS, help="A world, repeatable; restart@300 sets the seconds.")
+@click.option("--load", "loads", multiple=True, default=LOADS[:1], show_default=True, help="A load, repeatable.")
 @click.option("--job", "jobs", multiple=True, default=JOBS, show_default=True, help="A job, repeatable.")
 @click.option(
-    "--draw", "draws", type=int, multiple=True, default=(101,), show_default=True, help="A seed of the world, repeatable."
+    "--draw", "draws", type=int, multiple=True, default=DRAWS, show_default=True, help="A seed of the world, repeatable."
 )
+@click.option("--in-turn", is_flag=True, help="Each job under one load and in one draw, in turn, instead of under all of them.")
 @click.option("--days", type=click.IntRange(1, 7), default=7, show_default=True, help="How many days judge.")
+@click.option("--ceiling", is_flag=True, help="Also the best path with the coming minutes known; takes minutes a cell.")
+@click.option("--keep", type=click.Path(file_okay=False, path_type=Path),
+              help="Folder of results; what is there is not run again. Empty it after a change to code.")  # fmt: skip
+@click.option("--policy", "only", multiple=True, help="Run only these, into --keep, and print no table. Repeatable.")
 @click.option("--quick", is_flag=True, help="One job, four worlds, one day.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
-    *, worlds: tuple[str, ...], jobs: tuple[str, ...], draws: tuple[int, ...], days: int, quick: bool, as_json: bool
+    *, days: int, quick: bool, ceiling: bool, keep: Path | None, only: tuple[str, ...], as_json: bool, **named: Any
 ) -> None:
     """Judge policies and the best constant in every world."""
+    asked = Asked(**named)
     if quick:
-        worlds, jobs, days = QUICK_WORLDS, JOBS[:1], QUICK_DAYS
-    found = {}
-    for world in worlds:
-        found[world] = _judged(world, jobs, draws, days)
-        click.echo(" | ".join([world, *_cells(found[world], (OURS, *RIVALS))]), err=True)
-    if as_json:
-        show("worlds", {"conditions": conditions(0), "days": days, "jobs": jobs, "draws": draws, "worlds": found}, as_json=True)
+        asked, days = Asked(QUICK_WORLDS, LOADS[:1], JOBS[:1], DRAWS), QUICK_DAYS
+    if only and keep is None:
+        raise click.UsageError("--policy: needs --keep, the folder that its results go to")
+    policies = only or (OURS, *RIVALS, *(["ceiling"] if ceiling else []))
+    found, cells = {}, list(asked.cells())
+    for done, cell in enumerate(cells):
+        found[cell] = {policy: hours_in(cell, policy, days, keep) for policy in policies}
+        rewards = ", ".join(f"{policy} {hours.reward:.4f}" for policy, hours in found[cell].items())
+        say(f"{done + 1} of {len(cells)}: {cell.world}, {cell.load}, {cell.job}, draw {cell.draw}: {rewards}")
+    if only:
         return
-    names = (OURS, *RIVALS)
-    head = ["world", *names, "best rival", "sure - best rival", "rescales/day of sure, of it"]
-    click.echo(table(head, [[world, *_cells(each, names)] for world, each in found.items()]))
+    judged = {world: figures({cell: each for cell, each in found.items() if cell.world == world}) for world in asked.worlds}
+    if as_json:
+        show("worlds", {"conditions": conditions(None), "days": days, "cells": len(cells), "worlds": judged}, as_json=True)
+        return
+    click.echo(_table(judged, policies))
 
 
-def _judged(world: str, jobs: tuple[str, ...], draws: tuple[int, ...], days: int) -> dict[str, dict[str, float]]:
-    """Return what ``compared`` says of all jobs and draws in a world."""
-    from simulation.evaluation.judge import Asked, judge, setting_of
-    from simulation.load.graphs import load_graph
-    from simulation.load.workload import load_workload
+def figures(found: Found) -> dict[str, Any]:
+    """Return each policy's mean reward, rescales a day and difference to ours, and the best rival, over all cells and by load.
 
-    name, _, seconds = world.partition("@")
-    whole = load_workload("clarknet")
-    load = replace(whole, requests=whole.requests[: WEEK + days * 24 * 60])
-    found: dict[str, list[Hours]] = {policy: [] for policy in (OURS, *RIVALS)}
-    for job in jobs:
-        for draw in draws:
-            asked = Asked(
-                world=name,
-                world_seed=draw,
-                restart_s=float(seconds) if seconds else None,
-                load_parallelism=LOAD_PARALLELISM,
-                runs=1,
-                calibrate=f"0:{WEEK}",
-            )
-            setting = setting_of(load_graph(job), load, asked)
-            for policy, hours in found.items():
-                hours.append(judge(policy, setting, lambda stage, share: None).outcome.hours)
-    return compared(found)
+    ``difference`` is ours less the policy's; ``cells_ahead``: in how many cells ours had the higher reward than the best rival.
+    """
+    from simulation.evaluation.hours import Hours
 
-
-def compared(found: Mapping[str, Sequence[Hours]]) -> dict[str, dict[str, float]]:
-    """Return reward, rescales a day, and the difference of ours to it with its error, for the hours of each policy's runs."""
-    from simulation.evaluation.hours import Hours, paired
-
-    joined = {policy: Hours.joined(runs) for policy, runs in found.items()}
-    figures = {}
-    for policy, hours in joined.items():
-        difference, error = paired(joined[OURS], hours)
-        figures[policy] = {
-            "reward": hours.reward,
+    policies = list(next(iter(found.values())))
+    joined = {policy: Hours.joined([each[policy] for each in found.values()]) for policy in policies}
+    rewards = {policy: hours.reward for policy, hours in joined.items()}
+    best = max((name for name in policies if name in RIVALS), key=lambda name: rewards[name])
+    by_policy = {
+        policy: {
+            "reward": rewards[policy],
             "rescales_per_day": hours.rescales_per_day,
-            "difference": difference,
-            "standard_error": error,
+            **_difference(_apart(found, policy)),
         }
-    return figures
+        for policy, hours in joined.items()
+    }
+    loads = sorted({cell.load for cell in found})
+    return {
+        "policies": by_policy,
+        "best_rival": best,
+        "cells": len(found),
+        "cells_ahead": sum(each[OURS].reward > each[best].reward for each in found.values()),
+        "by_load": {
+            load: _difference(_apart({cell: each for cell, each in found.items() if cell.load == load}, best)) for load in loads
+        },
+    }
 
 
-def _cells(found: dict[str, dict[str, float]], names: tuple[str, ...]) -> list[str]:
-    best = max(RIVALS, key=lambda name: found[name]["reward"])
-    own, rival = found[OURS], found[best]
-    return [
-        *(f"{found[name]['reward']:.4f}" for name in names),
-        best,
-        f"{rival['difference']:+.4f} ± {rival['standard_error']:.4f}",
-        f"{own['rescales_per_day']:.0f}, {rival['rescales_per_day']:.0f}",
-    ]
+def _apart(found: Found, policy: str) -> Difference:
+    from simulation.evaluation.clustered import Pair, difference
+
+    return difference([Pair(cell.load, cell.job, each[OURS], each[policy]) for cell, each in found.items()])
+
+
+def _difference(found: Difference) -> dict[str, float | None]:
+    error = found.standard_error
+    return {"difference": found.mean, "standard_error": None if error != error else error}
+
+
+def _table(judged: Mapping[str, Mapping[str, Any]], policies: Sequence[str]) -> str:
+    loads = list(next(iter(judged.values()))["by_load"])
+    with_ceiling = "ceiling" in policies
+    head = ["world", *policies, "best rival", "sure - best rival", "cells ahead", "rescales/day of sure, of it"]
+    head += [f"on {load}" for load in loads] if len(loads) > 1 else []
+    head += ["sure - ceiling"] if with_ceiling else []
+    rows = []
+    for world, each in judged.items():
+        of, best = each["policies"], each["best_rival"]
+        row = [world, *(f"{of[name]['reward']:.4f}" for name in policies), best, _text(of[best])]
+        row += [f"{each['cells_ahead']} of {each['cells']}"]
+        row += [f"{of[OURS]['rescales_per_day']:.0f}, {of[best]['rescales_per_day']:.0f}"]
+        row += [_text(each["by_load"][load]) for load in loads] if len(loads) > 1 else []
+        row += [_text(of["ceiling"])] if with_ceiling else []
+        rows.append(row)
+    return table(head, rows)
+
+
+def _text(found: Mapping[str, float | None]) -> str:
+    error = found["standard_error"]
+    return f"{found['difference']:+.4f}" + ("" if error is None else f" ± {error:.4f}")
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import msgspec
 
 from contracts.job_settings import Objective
 from policies.registry import FORECAST, RULES
+from simulation.evaluation.ceiling import NAME as CEILING
 from simulation.evaluation.hours import Hours, interval, paired
 from simulation.evaluation.judge import CLAIRVOYANT, STATIC, Judged, Setting
 from simulation.evaluation.oracle import NAME as ORACLE
@@ -97,10 +98,11 @@ class StaticToOracle(msgspec.Struct, frozen=True):
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
-    """Paired differences, to the best rule and of all pairs."""
+    """Paired differences, to the best rule, to the ceiling and of all pairs."""
 
     best_rule: str | None
     to_best_rule: dict[str, RewardDifference]
+    regret_to_ceiling: dict[str, RewardDifference]
     paired: dict[str, dict[str, RewardDifference]]
     static_to_oracle: StaticToOracle | None
 
@@ -192,7 +194,10 @@ def _policy(result: Judged, seed: int, wall_s: float) -> PolicyFigures:
 
 
 def _comparison(results: Sequence[Judged]) -> Comparison:
-    """Return paired differences, to the best rule and of all pairs, and each policy's share of the way from static to oracle."""
+    """Return paired differences, to the best rule, to the ceiling and of all pairs, and shares of the way to the oracle.
+
+    A regret is the ceiling's reward less the policy's.
+    """
     hours = {result.name: result.outcome.hours for result in results}
     rewards = {name: own.reward for name, own in hours.items()}
     rules = [name for name in hours if name in (*RULES, FORECAST) and name not in NO_RIVALS]
@@ -201,6 +206,7 @@ def _comparison(results: Sequence[Judged]) -> Comparison:
     return Comparison(
         best_rule=best,
         to_best_rule={name: to[best] for name, to in pairs.items() if name != best} if best is not None else {},
+        regret_to_ceiling=pairs.get(CEILING, {}),
         paired=pairs,
         static_to_oracle=_static_to_oracle(rewards) if STATIC in hours and ORACLE in hours else None,
     )

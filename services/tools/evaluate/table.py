@@ -35,6 +35,7 @@ def _table(report: EvaluationReport, width: int) -> Table:
     ranked = sorted(report.policies.items(), key=lambda item: (item[1].clairvoyant, -item[1].reward_mean))
     every = [figures for _, figures in ranked]
     minus_best = [_difference(comparison.to_best_rule.get(name)) if best else "" for name, _ in ranked]
+    regret = [_difference(comparison.regret_to_ceiling.get(name)) for name, _ in ranked]
     columns = (
         Column("policy", [f"{name} *" if figures.clairvoyant else name for name, figures in ranked], rank=1),
         Column("reward", [f"{each.reward_mean:.4f}" for each in every], right=True, rank=1),
@@ -45,6 +46,7 @@ def _table(report: EvaluationReport, width: int) -> Table:
         Column("worst hour", [f"{each.worst_hour:.3f}" for each in every], right=True, rank=4),
         Column("task minutes", [f"{each.task_minutes:.0f}" for each in every], right=True, rank=4),
         Column(f"minus {best}", minus_best, right=True, rank=3),
+        Column("below ceiling", regret, right=True, rank=3),
         Column("static to oracle", [f"{shares[name]:.0%}" if name in shares else "" for name, _ in ranked], right=True, rank=5),
     )
     return fitting(columns, width)

@@ -1,12 +1,18 @@
-"""The benchmark of worlds compares runs hour by hour and takes its error over blocks."""
+"""The benchmark of worlds: its cells, what it keeps, and what it says of them."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
-from benchmarks.worlds import OURS, RIVALS, _cells, compared
+from benchmarks import world_cells
+from benchmarks.world_cells import Asked, Cell, hours_in
+from benchmarks.worlds import OURS, RIVALS, _table, command, figures
 from simulation.evaluation.hours import BLOCK_HOURS, Hours
+
+CELL = Cell("drift", "clarknet", "j", 1)
 
 
 def run(rewards: Sequence[float], rescales: int = 0) -> Hours:
@@ -17,17 +23,58 @@ def run(rewards: Sequence[float], rescales: int = 0) -> Hours:
     return Hours(zeros, utilisation, ones, zeros, counts, np.array([14 * BLOCK_HOURS]), latency_weight=0.5, latency_cap=10.0)
 
 
-def test_differences_of_jobs_are_added_up_in_a_block_before_its_error() -> None:
-    """Jobs that differ by +0.2 and -0.2 in the same blocks differ by nothing; blocks that differ by 0.1 and 0.3 by 0.2 +- 0.1."""
-    ours = [run([0.4, 0.4], rescales=1), run([0.2, 0.2])]
-    found = compared({OURS: ours, "even": [run([0.2, 0.2]), run([0.4, 0.4])], "behind": [run([0.3, 0.1]), run([0.1, -0.1])]})
-    assert found[OURS] == pytest.approx({"reward": 0.3, "rescales_per_day": 12.0, "difference": 0.0, "standard_error": 0.0})
-    assert found["even"] == pytest.approx({"reward": 0.3, "rescales_per_day": 0.0, "difference": 0.0, "standard_error": 0.0})
-    assert found["behind"] == pytest.approx({"reward": 0.1, "rescales_per_day": 0.0, "difference": 0.2, "standard_error": 0.1})
+def judged(ours: Sequence[float], *rivals: Sequence[float]) -> dict[str, Hours]:
+    """A cell's runs, in the order of ``RIVALS``."""
+    return {OURS: run(ours, rescales=1), **{name: run(each) for name, each in zip(RIVALS, rivals, strict=True)}}
 
 
-def test_the_best_rival_is_the_one_with_the_highest_reward() -> None:
-    """Its column tells ours minus it."""
-    rewards = dict(zip((OURS, *RIVALS), ([0.3, 0.3], [0.1, 0.2], [0.25, 0.35], [0.0, 0.0]), strict=True))
-    best, difference, _ = _cells(compared({policy: [run(each)] for policy, each in rewards.items()}), (OURS, *RIVALS))[-3:]
-    assert (best, difference) == (RIVALS[1], "+0.0000 ± 0.0500")
+def test_the_best_rival_is_the_one_with_the_highest_reward_over_all_cells() -> None:
+    """The table tells ours minus it, in how many cells ours is ahead, and how often each rescales."""
+    found = {
+        CELL: judged([0.3, 0.3], [0.1, 0.2], [0.25, 0.35], [0.0, 0.0]),
+        Cell("drift", "nasa", "j", 1): judged([0.3, 0.4], [0.9, 0.0], [0.3, 0.3], [0.0, 0.0]),
+    }
+    of = figures(found)
+    assert (of["best_rival"], of["cells"], of["cells_ahead"]) == ("forecast", 2, 1)
+    assert of["policies"][OURS]["rescales_per_day"] == 24.0
+    assert of["by_load"]["clarknet"]["difference"] == pytest.approx(0.15)
+    assert of["by_load"]["nasa"]["difference"] == pytest.approx(-0.1)
+    line = _table({"drift": of}, (OURS, *RIVALS)).splitlines()[-1]
+    assert "| forecast | +0.0250 ± " in line
+    assert "| 1 of 2 | 24, 0 | +0.1500 ± 0.0500 | -0.1000 ± " in line
+
+
+def test_cells_come_in_rounds_of_all_worlds() -> None:
+    """So an unfinished table has every world; in turn, each job meets one load and one draw."""
+    names = ("calm", "drift"), ("a", "b"), ("j", "k", "l"), (1, 2)
+    every = list(Asked(*names).cells())
+    assert len(every) == len(set(every)) == 24
+    assert every[:4] == [Cell(world, load, "j", 1) for world in names[0] for load in names[1]]
+    turns = list(Asked(*names, in_turn=True).cells())
+    assert turns[::2] == [Cell("calm", "a", "j", 1), Cell("calm", "b", "k", 2), Cell("calm", "a", "l", 1)]
+
+
+def test_what_is_kept_is_not_judged_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hours come back with the same bits; another policy, cell or length is another file."""
+    first = run([0.1 / 3.0, 0.2])
+    asked: list[tuple[Cell, str, int]] = []
+
+    def judge(cell: Cell, policy: str, days: int) -> Hours:
+        asked.append((cell, policy, days))
+        return first
+
+    monkeypatch.setattr(world_cells, "_judged", judge)
+    for _ in range(2):
+        again = hours_in(CELL, "sure", 7, tmp_path)
+        assert np.array_equal(again.rewards, first.rewards)
+        assert again.rescales_per_day == first.rescales_per_day
+    hours_in(CELL, "sure", 1, tmp_path)
+    hours_in(Cell("drift", "nasa", "j", 1), "sure", 7, tmp_path)
+    assert asked == [(CELL, "sure", 7), (CELL, "sure", 1), (Cell("drift", "nasa", "j", 1), "sure", 7)]
+
+
+def test_single_policies_need_a_folder_to_run_into() -> None:
+    """A run without a table and without results would be lost."""
+    told = CliRunner().invoke(command, ["--policy", "static"])
+    assert told.exit_code == 2
+    assert "needs --keep" in told.output

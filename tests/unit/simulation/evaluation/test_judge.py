@@ -67,6 +67,18 @@ def test_clairvoyants_are_marked_and_never_the_best_rule(told: dict[str, Any]) -
     assert set(told["comparison"]["static_to_oracle"]["shares"]) == {"ds2", "hold"}
 
 
+def test_regret_is_what_the_ceiling_has_more() -> None:
+    """It is the paired difference of each policy; without the ceiling there is none, and the ceiling has none to itself."""
+    found = report(("ds2", "hold", "ceiling"))
+    rewards = {name: figures["reward_mean"] for name, figures in found["policies"].items()}
+    regret = found["comparison"]["regret_to_ceiling"]
+    assert set(regret) == {"ds2", "hold"}
+    for name, told in regret.items():
+        assert told["mean"] == pytest.approx(rewards["ceiling"] - rewards[name], abs=2e-6)
+        assert told["standard_error"] == found["comparison"]["paired"]["ceiling"][name]["standard_error"] > 0
+    assert report(("hold",))["comparison"]["regret_to_ceiling"] == {}
+
+
 def test_gaps_are_named_and_do_not_count() -> None:
     """Twenty minutes without requests in the judged part are in the report and in no sum."""
     requests = wave(1.5).requests.copy()

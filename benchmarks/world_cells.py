@@ -1,0 +1,99 @@
+"""Cells of ``surescale bench worlds``: a policy judged on one job, under one load, in one draw of a world. Kept, so resumable."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from runtime.whole_files import write_whole
+
+if TYPE_CHECKING:
+    from simulation.evaluation.hours import Hours
+
+DAY = 24 * 60
+WEEK = 7 * DAY
+LOAD_PARALLELISM = 5.0  # so that ten subtasks can carry skew and drift together
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """Where policies are judged; ``world`` may name its restart: ``restart@300``."""
+
+    world: str
+    load: str
+    job: str
+    draw: int
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """All cells of a table: the product of these, or with ``in_turn`` each job and draw under one load."""
+
+    worlds: tuple[str, ...]
+    loads: tuple[str, ...]
+    jobs: tuple[str, ...]
+    draws: tuple[int, ...]
+    in_turn: bool = False
+
+    def cells(self) -> Iterator[Cell]:
+        """Yield the cells, a round of all worlds and loads before the next: an unfinished table is a smaller one."""
+        if self.in_turn:
+            for at, job in enumerate(self.jobs):
+                load, draw = self.loads[at % len(self.loads)], self.draws[at % len(self.draws)]
+                yield from (Cell(world, load, job, draw) for world in self.worlds)
+            return
+        for job in self.jobs:
+            for draw in self.draws:
+                yield from (Cell(world, load, job, draw) for world in self.worlds for load in self.loads)
+
+
+def hours_in(cell: Cell, policy: str, days: int, kept: Path | None) -> Hours:
+    """Return a policy's hours in a cell, from the folder of earlier runs if they are there, and keep them there.
+
+    Raises:
+        SettingsError: the folder cannot be written.
+    """
+    file = None if kept is None else kept / f"{policy}~{cell.world}~{cell.load}~{cell.job}~{cell.draw}~{days}.json"
+    if file is not None and file.exists():
+        return _read(file)
+    found = _judged(cell, policy, days)
+    if file is not None:
+        arrays = {field.name: getattr(found, field.name) for field in fields(found)}
+        plain = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in arrays.items()}
+        write_whole(file, msgspec.json.encode(plain).decode(), option="--keep")
+    return found
+
+
+def _read(file: Path) -> Hours:
+    from simulation.evaluation.hours import Hours
+
+    kept: dict[str, Any] = msgspec.json.decode(file.read_bytes())
+    arrays: dict[str, Any] = {name: np.array(value) if isinstance(value, list) else value for name, value in kept.items()}
+    return Hours(**arrays)
+
+
+def _judged(cell: Cell, policy: str, days: int) -> Hours:
+    """Judge a policy over the days after the calibration part: the first week, or the first third of a longer file."""
+    from simulation.evaluation.judge import Asked as Judging
+    from simulation.evaluation.judge import judge, setting_of
+    from simulation.load.graphs import load_graph
+    from simulation.load.workload import load_workload
+
+    name, _, seconds = cell.world.partition("@")
+    whole = load_workload(cell.load)
+    end = max(WEEK, whole.minutes // 3 // 60 * 60)
+    asked = Judging(
+        world=name,
+        world_seed=cell.draw,
+        restart_s=float(seconds) if seconds else None,
+        load_parallelism=LOAD_PARALLELISM,
+        runs=1,
+        calibrate=f"0:{end}",
+    )
+    load = replace(whole, requests=whole.requests[: end + days * DAY])
+    return judge(policy, setting_of(load_graph(cell.job), load, asked), lambda stage, share: None).outcome.hours
