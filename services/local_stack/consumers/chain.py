@@ -1,4 +1,4 @@
-"""The groups file of the demo: for each arm a chain of three consumer groups on one input topic."""
+"""The groups file of the demo: for each policy a chain of three consumer groups on one input topic."""
 
 import sys
 from collections.abc import Iterable, Mapping
@@ -14,15 +14,20 @@ from services.local_stack.compared.load import TOPIC
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One group: work of the processor for each record, and waiting."""
+    """One group: work of the processor for each record, and waiting.
+
+    ``cpu_request`` are the cores that a worker uses while records wait all the time, so that it is 100 % of a pod's request: what
+    a load test of one worker would tell whoever sets up a HorizontalPodAutoscaler.
+    """
 
     task: str
     rounds: int
     wait_ms: float
+    cpu_request: float
 
 
-STAGES = (Stage("parse", 500, 3.0), Stage("enrich", 500, 7.0), Stage("deliver", 500, 3.0))
-"""About 3.5, 7.5 and 3.5 ms a record: the one in the middle is the bottleneck."""
+STAGES = (Stage("parse", 500, 6.0, 0.048), Stage("enrich", 500, 14.0, 0.027), Stage("deliver", 500, 6.0, 0.048))
+"""About 6.3, 14.3 and 6.3 ms a record: the one in the middle is the bottleneck."""
 
 
 def output_of(job: str, task: str) -> str:

@@ -23,17 +23,19 @@ ROWS: Final = {
 
 
 @click.command("demo-consumers")
-@demo.load_options(seconds=105, seconds_min=30, mean=55.0)
-@click.option("--policy", default="target-utilisation", show_default=True, help="Policy that scales one of the two chains.")
+@demo.load_options(seconds=105, seconds_min=30, mean=28.0)
+@click.option("--policy", "policies", multiple=True, default=("target-utilisation", "static"), show_default=True,
+              help="Policy that scales a chain of its own under the same load; static: nobody does; keda: KEDA's rule, 10 "
+              "records waiting for each member, keda-N: N; hpa-cpu: HorizontalPodAutoscaler on CPU. Repeatable.")  # fmt: skip
 @click.option("--clock-speed", "speed", type=options.FiniteRange(min=1.0, max=20.0), default=6.0, show_default=True,
-              help="Minutes of the pipeline in one minute: how often it looks and decides.")  # fmt: skip
+              help="Minutes of the pipeline, and of the rivals, in one minute: how often they decide.")  # fmt: skip
 @demo.seed
 @demo.outcome_options
 def command(*, record: Any, out: Any, keep: bool, **given: Any) -> None:
     """Scale real consumer groups on this machine by workers.
 
-    Starts Kafka, Redis, two chains of three consumer groups on the same topic, and surescale beside them, which scales one of the
-    chains by starting and draining worker processes. Ends by itself with a table.
+    Starts Kafka, Redis, a chain of three consumer groups for each policy, all on the same topic, and surescale beside them, which
+    starts and drains worker processes. Ends by itself with a table.
     """
     from services.local_stack.consumers.road import ConsumersRoad, ConsumersRoadOptions
 
@@ -41,7 +43,7 @@ def command(*, record: Any, out: Any, keep: bool, **given: Any) -> None:
         lambda say: ConsumersRoad(ConsumersRoadOptions(**given), say),
         ROWS,
         "members (parse-enrich-deliver)",
-        given["policy"],
+        f"clock x{given['speed']:g}",
         record=record,
         out=out,
         keep=keep,

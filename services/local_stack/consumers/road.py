@@ -1,10 +1,13 @@
-"""A road with two chains of three consumer groups: surescale scales one, nobody scales the other.
+"""A road with a chain of three consumer groups for each policy compared.
 
-The pipeline's clock runs several times as fast as the wall's, so that it decides every few seconds; all else happens as it does.
+surescale scales the chains of its policies, a rival (`rivals`) its own; the chain `static` is not touched. The clock of the
+pipeline and of the rivals runs several times as fast as the wall's, so that all decide every few seconds; all else happens as it
+does.
 """
 
+import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -19,15 +22,14 @@ from policies.registry import check_policy, load_policy, policy_names
 from runtime.whole_topics import send
 from services.local_stack.compared.load import PARTITIONS
 from services.local_stack.compared.road import STATIC, ComparedRoad, LoadOptions, Report
-from services.local_stack.consumers.chain import outputs, write_groups_file
+from services.local_stack.consumers.chain import STAGES, outputs, write_groups_file
+from services.local_stack.consumers.rivals.run import HPA_CPU, KEDA, is_rival
 from services.local_stack.consumers.watch import ChainFigures, ChainWatch
 from services.local_stack.errors import Say, silent
+from services.local_stack.supervisor import Role
 
 CLUSTER: Final = "consumers"
-SCALED: Final = "scaled"
-MODES: Final[Mapping[str, Mode]] = {SCALED: "act", STATIC: "observe"}
 CATCH_UP_MINUTES: Final = 1.0
-WORKERS_MAX: Final = 24
 _STARTED_WITHIN_S: Final = 60.0
 _STOPPED_WITHIN_S: Final = 45.0
 
@@ -37,12 +39,13 @@ class ConsumersRoadOptions(LoadOptions):
     """What runs on the road.
 
     Attributes:
-        speed: minutes of the pipeline in one minute.
+        policies: one chain each; `static` is one that nobody scales, `keda`, `keda-N` and `hpa-cpu` are rivals.
+        speed: minutes of the pipeline and of the rivals in one minute.
     """
 
     seconds: int = 105
-    mean: float = 55.0
-    policy: str = "target-utilisation"
+    mean: float = 28.0
+    policies: tuple[str, ...] = ("target-utilisation", STATIC)
     speed: float = 6.0
 
 
@@ -50,12 +53,11 @@ class ConsumersReport(Report, frozen=True, kw_only=True):
     """Everything a run came to, by chain."""
 
     jobs: dict[str, ChainFigures]
-    policy: str
     speed: float
 
 
 class ConsumersRoad(ComparedRoad):
-    """The workers end by themselves when the supervisor's folder vanishes."""
+    """The chains are named after what scales them. The workers end by themselves when the supervisor's folder vanishes."""
 
     options: ConsumersRoadOptions
     drain_s_max = 15.0
@@ -67,16 +69,15 @@ class ConsumersRoad(ComparedRoad):
             StackError: no Java, or a download failed.
             SurescaleError: there is no such policy or trace.
         """
-        check_policy(options.policy, policy_names())
-        load_policy(options.policy)
+        self.jobs = _jobs(options.policies)
         super().__init__(options, say)
-        self.jobs = list(MODES)
 
     def _make_ready(self) -> RoadSettings:
         folder = self.supervisor.folder / "workers"
         folder.mkdir()
         groups_file = folder / "groups.json"
-        write_groups_file(groups_file, self._broker.bootstrap, MODES)
+        modes: dict[str, Mode] = {job: "act" if job in self._policies else "observe" for job in self.jobs}
+        write_groups_file(groups_file, self._broker.bootstrap, modes)
         return RoadSettings(
             bootstrap=self._broker.bootstrap,
             redis_url=self._redis.url,
@@ -85,32 +86,29 @@ class ConsumersRoad(ComparedRoad):
             actuator="processes",
             groups_file=str(groups_file),
             workers_folder=str(folder),
-            workers_max=WORKERS_MAX,
-            policy=self.options.policy,
+            workers_max=len(self.jobs) * len(STAGES) * PARTITIONS,  # no chain takes another's place
+            policy=self._policies[0] if self._policies else "target-utilisation",
             seed=self.options.seed,
             span_minutes=1,
             road_clock=True,
         )
+
+    @property
+    def _policies(self) -> list[str]:
+        """The chains that surescale acts on."""
+        return [job for job in self.jobs if job != STATIC and not is_rival(job)]
 
     def start(self) -> None:
         """Bring up servers, roles and workers, then start the load."""
         self._start_servers()
         self._create_topics(outputs(self.jobs))
         self._publish_clock()
-        limits = JobSettings(
-            job=f"{CLUSTER}/{SCALED}",
-            version=1,
-            mode="act",
-            parallelism_max=PARTITIONS,
-            policy=self.options.policy,
-            minutes_known_min=1,
-            catch_up_minutes=CATCH_UP_MINUTES,
-            set_by="demo-consumers",
-        )
-        self._publish([limits])
+        self._publish(map(_limits, self._policies))
         self.supervisor.start_together(self._roles(SURESCALE_COOLDOWN_MS="60000", SURESCALE_STABILIZATION_MS="1000"))
         self._watches = {job: ChainWatch(self.settings.bootstrap, job) for job in self.jobs}
         self.supervisor.wait(self._all_joined, timeout_s=_STARTED_WITHIN_S, what="the workers to join their groups", poll_s=0.5)
+        for rival in filter(is_rival, self.jobs):
+            self.supervisor.launch(Role(rival, self._command_of(rival)))
         self._start_load()
 
     def stop_jobs(self) -> None:
@@ -124,7 +122,12 @@ class ConsumersRoad(ComparedRoad):
 
     def report(self) -> ConsumersReport:
         """Return the figures of chains that have stopped."""
-        return ConsumersReport(**self._ran(), policy=self.options.policy, speed=self.options.speed)
+        return ConsumersReport(**self._ran(), speed=self.options.speed)
+
+    def _command_of(self, rival: str) -> list[str]:
+        command = [sys.executable, "-m", "services.local_stack.consumers.rivals.run", "--rival", rival]
+        command += ["--bootstrap", self.settings.bootstrap, "--workers", self.settings.workers_folder, "--cluster", CLUSTER]
+        return [*command, "--speed", str(self.options.speed), "--replicas-max", str(PARTITIONS)]
 
     def _publish_clock(self) -> None:
         now_ms = time.time_ns() // 1_000_000
@@ -142,3 +145,30 @@ class ConsumersRoad(ComparedRoad):
         for watch in self._watches.values():
             watch.look()
         return all(min(watch.sizes.values(), default=0) > 0 for watch in self._watches.values())
+
+
+def _limits(job: str) -> JobSettings:
+    """Return the limits of a chain that surescale scales, and its policy."""
+    return JobSettings(
+        job=f"{CLUSTER}/{job}",
+        version=1,
+        mode="act",
+        parallelism_max=PARTITIONS,
+        policy=job,
+        minutes_known_min=1,
+        catch_up_minutes=CATCH_UP_MINUTES,
+        set_by="demo-consumers",
+    )
+
+
+def _jobs(policies: Sequence[str]) -> list[str]:
+    """Return the chains of a run: one for each policy, without repeats.
+
+    Raises:
+        SurescaleError: there is no such policy.
+    """
+    for policy in policies:
+        if policy != STATIC and not is_rival(policy):
+            check_policy(policy, [*policy_names(), KEDA, HPA_CPU])
+            load_policy(policy)
+    return list(dict.fromkeys(policies))

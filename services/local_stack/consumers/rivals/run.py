@@ -1,0 +1,161 @@
+"""One rival as a process: scales one chain of the demo through the same requirement that surescale's actuator writes.
+
+    python -m services.local_stack.consumers.rivals.run --rival keda-100 --bootstrap HOST:PORT --workers FOLDER --speed 6
+
+The workers are started and drained by the tender of the actuator `processes`, whoever asked for them.
+"""
+
+import argparse
+import math
+import sys
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from contracts.errors import SurescaleError
+from contracts.settings import RoadSettings
+from engines.groups.broker import GroupReader, GroupsUnknown
+from engines.kafka.offsets import OffsetsUnknown, TopicOffsets
+from engines.processes.workforce import Requirement, Workforce
+from services.local_stack.consumers.chain import STAGES, group_of, inputs_of
+from services.local_stack.consumers.rivals.cpu import CpuMeter
+from services.local_stack.consumers.rivals.horizontal import SYNC_S, Autoscaler, replicas_by_average_value, replicas_by_cpu
+from services.local_stack.consumers.rivals.lag import LAG_THRESHOLD, total_lag
+
+HPA_CPU: Final = "hpa-cpu"
+KEDA: Final = "keda"
+
+
+def lag_threshold(rival: str) -> int | None:
+    """Return the records that ``keda`` (its default) or ``keda-N`` accepts for each replica; None: it is another name."""
+    name, _, number = rival.partition("-")
+    if name != KEDA:
+        return None
+    if rival == KEDA:
+        return LAG_THRESHOLD
+    return int(number) if number.isascii() and number.isdigit() and int(number) > 0 else None
+
+
+def is_rival(name: str) -> bool:
+    """Return whether something that is not surescale goes by this name here."""
+    return name == HPA_CPU or lag_threshold(name) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a rival works: brokers, the workers' folder and cluster, its chain, and how fast the demo's clock runs."""
+
+    bootstrap: str
+    workers: str
+    cluster: str
+    rival: str
+    speed: float
+    replicas_max: int
+
+
+class Rival(ABC):
+    """Scales the chain of its own name."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._workforce = Workforce(Path(place.workers), place.cluster)
+        self._autoscalers = {stage.task: Autoscaler(place.replicas_max) for stage in STAGES}
+
+    def run(self) -> None:
+        """Decide once in a sync period, until this process is ended."""
+        while True:
+            began_s = time.monotonic()
+            self.step(began_s * self._place.speed)
+            time.sleep(max(0.0, SYNC_S / self._place.speed - (time.monotonic() - began_s)))
+
+    def step(self, now_s: float) -> None:
+        """Look, decide, and ask for other numbers of workers, once. What cannot be read now is left for the next time."""
+        chain = self._place.rival
+        required = self._workforce.requirement(chain)
+        if required is None:
+            return
+        try:
+            proposals = self._proposals(required)
+        except (GroupsUnknown, OffsetsUnknown) as unknown:
+            print(unknown, file=sys.stderr, flush=True)
+            return
+        wanted = {
+            task: self._autoscalers[task].decide(now_s, required.counts[task], proposal) for task, proposal in proposals.items()
+        }
+        if wanted and wanted != {task: required.counts[task] for task in wanted}:
+            self._workforce.change(chain, required, wanted)
+
+    @abstractmethod
+    def _proposals(self, required: Requirement) -> Mapping[str, int]:
+        """Return the replicas that each task should have by the metric; a task with none is switched off, so it is left out."""
+
+
+class ByLag(Rival):
+    """KEDA."""
+
+    def __init__(self, place: Place, threshold: int) -> None:
+        super().__init__(place)
+        self._threshold = threshold
+        self._groups = GroupReader(RoadSettings(bootstrap=place.bootstrap))
+        self._topics = TopicOffsets(RoadSettings(bootstrap=place.bootstrap))
+
+    def _proposals(self, required: Requirement) -> Mapping[str, int]:
+        chain = self._place.rival
+        reads = dict(inputs_of(chain))
+        seen = self._groups.look(list(reads))
+        ends = self._topics.ends(list(reads.values()))
+        proposals = {}
+        for stage in STAGES:
+            replicas, group = required.counts.get(stage.task, 0), group_of(chain, stage.task)
+            if replicas:
+                of_topic = {partition: end for partition, end in ends.items() if partition[0] == reads[group]}
+                total = total_lag(of_topic, seen[group].committed, self._threshold)
+                proposals[stage.task] = replicas_by_average_value(total, self._threshold, replicas)
+        return proposals
+
+
+class ByCpu(Rival):
+    """HorizontalPodAutoscaler. It reads the CPU at the moment it decides; a metrics server's figure is up to 15 s older."""
+
+    def __init__(self, place: Place) -> None:
+        super().__init__(place)
+        self._meter = CpuMeter()
+
+    def _proposals(self, required: Requirement) -> Mapping[str, int]:
+        # A worker that drains is no longer one of the pods, as one that is being deleted.
+        staying = [each for each in self._workforce.workers(self._place.rival) if each.draining_ms is None and each.pid]
+        cores = self._meter.cores(each.pid for each in staying)
+        proposals = {}
+        for stage in STAGES:
+            replicas = required.counts.get(stage.task, 0)
+            if replicas:
+                found = [cores.get(each.pid) for each in staying if each.task == stage.task]
+                usages = [each for each in found if each is not None and math.isfinite(each)]
+                proposals[stage.task] = replicas_by_cpu(usages, len(found) - len(usages), stage.cpu_request, replicas)
+        return proposals
+
+
+def rival_of(place: Place) -> Rival:
+    """Return the rival that goes by a name."""
+    threshold = lag_threshold(place.rival)
+    return ByCpu(place) if threshold is None else ByLag(place, threshold)
+
+
+def main() -> None:
+    """Run one rival."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name in ("bootstrap", "workers", "cluster", "rival"):
+        parser.add_argument(f"--{name}", required=True)
+    parser.add_argument("--speed", type=float, required=True)
+    parser.add_argument("--replicas-max", type=int, required=True)
+    try:
+        rival_of(Place(**vars(parser.parse_args()))).run()
+    except SurescaleError as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main()
