@@ -42,6 +42,7 @@ COMMANDS = {
         "jobs": "List the jobs and workloads that are shipped",
         "evaluate": "Judge policies on a job under a workload, in the simulator",
         "calibrate": "Fit a world to a recorded job, for evaluate",
+        "what-if": "Try other policies or settings on a recorded job",
         "twin": "Run other policies on the jobs and trace of `engine`",
         "record": "Record topics or jobs to one file",
         "replay": "Let policies decide again on what was recorded",

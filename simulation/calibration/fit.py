@@ -46,11 +46,13 @@ class Fitted:
         world: as it goes into the file, fitted to the whole recording.
         errors: per task of the world, how well the earlier part foretold the last one.
         notes: sentences for people about what could not be told.
+        kept: per task of the world, its position in the recording's topology.
     """
 
     world: WorldFile
     errors: tuple[TaskErrors, ...]
     notes: tuple[str, ...]
+    kept: tuple[int, ...]
 
 
 def fit(recorded: Recorded, prior_restart_s: float = PRIOR_RESTART_S) -> Fitted:
@@ -99,7 +101,7 @@ def fit(recorded: Recorded, prior_restart_s: float = PRIOR_RESTART_S) -> Fitted:
         ),
         held_back=held_back,
     )
-    return Fitted(world, errors, tuple(note for note in (seen_note, *_notes(recorded, whole, kept)) if note))
+    return Fitted(world, errors, tuple(note for note in (seen_note, *_notes(recorded, whole, kept)) if note), tuple(kept))
 
 
 def _held_back(recorded: Recorded, kept: list[int]) -> tuple[HeldBack, tuple[TaskErrors, ...]]:

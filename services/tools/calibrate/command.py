@@ -1,17 +1,10 @@
 """``surescale calibrate``: a recording in, a world out."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from runtime import options
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from contracts.windows import Window
-    from services.tools.recording.format import Recording
 
 
 @click.command("calibrate")
@@ -39,6 +32,7 @@ def command(*, recording: Path, job: str | None, out: Path, load_out: Path | Non
     from runtime.printable import printable
     from runtime.whole_files import write_whole
     from services.tools.calibrate.tables import show
+    from services.tools.calibrate.windows import chosen_job, windows_of
     from services.tools.recording.format import Recording
     from simulation.calibration.fit import PRIOR_RESTART_S, fit
     from simulation.calibration.load import as_csv, recorded_load
@@ -54,8 +48,8 @@ def command(*, recording: Path, job: str | None, out: Path, load_out: Path | Non
         opened = Recording(recording)
     except OSError as error:
         raise SettingsError(f"{str(recording)[:PATH_TOLD]} cannot be read ({reason_of(error)}); name a recording") from None
-    chosen = _chosen(opened, job)
-    recorded = put_together(chosen, _windows(opened, chosen))
+    chosen = chosen_job(opened, job)
+    recorded = put_together(chosen, windows_of(opened, chosen))
     fitted = fit(recorded, PRIOR_RESTART_S if restart_s is None else restart_s)
     write_whole(out, encoded(fitted.world), option="--out")
     if load_out is not None:
@@ -79,50 +73,3 @@ def _check(path: Path, *, option: str, force: bool) -> None:
     check_folder(path, option=option)
     if path.exists() and not force:
         raise SettingsError(f"{option}: {path} exists; name another file or pass --force")
-
-
-def _chosen(opened: "Recording", asked: str | None) -> str:
-    """Return the job asked for, or the only one.
-
-    Raises:
-        SettingsError: the recording does not have it, or has several.
-    """
-    from contracts.errors import SettingsError
-
-    jobs = [each.job for each in opened.header.jobs]
-    if asked is not None and asked in jobs:
-        return asked
-    known = ", ".join(jobs[:5]) + (f" and {len(jobs) - 5} more" if len(jobs) > 5 else "") or "none"
-    if asked is not None:
-        raise SettingsError(f"--job: {opened.path} has no job {asked[:200]!r}; it has {known}")
-    if len(jobs) != 1:
-        raise SettingsError(f"--job: name one of the jobs in {opened.path}: {known}")
-    return jobs[0]
-
-
-def _windows(opened: "Recording", job: str) -> "Iterator[Window]":
-    """Yield a job's windows in order of time; those that cannot be read are left out, as on the road.
-
-    Raises:
-        SettingsError: there is none.
-        RecordingRejected: the file is damaged.
-    """
-    from contracts.errors import RecordRejected, SettingsError
-    from contracts.topics import SNAPSHOTS
-    from contracts.windows import decode_window
-    from services.tools.recording.records import job_of
-
-    found = unreadable = 0
-    for record in opened.records():
-        if record.topic != SNAPSHOTS or job_of(record) != job:
-            continue
-        try:
-            window = decode_window(record.value)
-        except RecordRejected:
-            unreadable += 1
-            continue
-        found += 1
-        yield window
-    if not found:
-        why = f"its {unreadable} windows cannot be read" if unreadable else f"it has no windows of {job}"
-        raise SettingsError(f"{opened.path}: {why}; record topic {SNAPSHOTS} with this surescale")

@@ -1,0 +1,181 @@
+"""``surescale what-if``: a recording in; policies and settings compared in a closed loop out."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from runtime import options
+
+if TYPE_CHECKING:
+    from services.tools.what_if.document import Report
+    from services.tools.what_if.run import Told
+
+TIME_LIMIT_S = 600.0
+
+
+@click.command("what-if")
+@click.argument("recording", type=click.Path(path_type=Path, dir_okay=False))
+@click.option(
+    "--try",
+    "tried",
+    metavar="CHANGE",
+    multiple=True,
+    required=True,
+    help="What to try: a policy, FIELD=VALUE or @FILE of job settings, joined by commas; repeatable.",
+)
+@click.option("--baseline", metavar="CHANGE", default="", help="Compare with this instead of what was in force at the end.")
+@click.option("--job", metavar="CLUSTER/NAME", help="Job of the recording (default: its only one).")
+@click.option(
+    "--draws", type=click.IntRange(2, 50), default=5, show_default=True, help="Draws of what strays in the fitted world."
+)
+@click.option(
+    "--price", type=options.FiniteRange(0, 1e9), help="Dollars per subtask and hour (default: that of the recorded hosts)."
+)
+@click.option(
+    "--restart-s", type=options.FiniteRange(0.0, 3_600.0), help="Seconds of a restart, if the recording has none (default: 60)."
+)
+@click.option(
+    "--time-limit",
+    type=options.FiniteRange(1.0, 86_400.0),
+    default=TIME_LIMIT_S,
+    show_default=True,
+    help="Seconds; draws that are not done by then are left out.",
+)
+@options.policy_folder
+@click.option(
+    "--html", type=click.Path(path_type=Path, dir_okay=False), help="Write a report with charts, one file, for a browser."
+)
+@click.option("--force", is_flag=True, help="Replace the file of --html if it exists.")
+@click.option("--full", is_flag=True, help="List every stretch in which decisions differ.")
+@options.as_json
+def command(
+    *,
+    recording: Path,
+    tried: tuple[str, ...],
+    baseline: str,
+    job: str | None,
+    draws: int,
+    price: float | None,
+    restart_s: float | None,
+    time_limit: float,
+    policy_folder: str | None,
+    html: Path | None,
+    force: bool,
+    full: bool,
+    as_json: bool,
+) -> None:
+    """Try other policies or settings on a recorded job.
+
+    Fits a world to RECORDING, checks it on the last quarter, and plays the recorded load again, closing the loop.
+    """
+    import json
+
+    import msgspec
+
+    from contracts.errors import SettingsError
+    from runtime.whole_files import check_folder, write_whole
+
+    if html is not None:
+        check_folder(html, option="--html")
+        if html.exists() and not force:
+            raise SettingsError(f"--html: {html} exists; name another file or pass --force")
+    report = _report(
+        recording, tried, baseline, job, draws=draws, price=price, restart_s=restart_s, limit_s=time_limit, folder=policy_folder
+    )
+    if html is not None:
+        from services.tools.what_if.page import page
+
+        write_whole(html, page(report), option="--html")
+    if as_json:
+        click.echo(json.dumps(msgspec.to_builtins(report), indent=1, allow_nan=False))
+        return
+    from runtime import terminal
+    from services.tools.what_if.table import show
+
+    show(report, terminal.console(), full=full)
+    if html is not None:
+        click.echo(f"report with charts: {html}", err=True)
+
+
+def _report(
+    recording: Path,
+    tried: tuple[str, ...],
+    baseline: str,
+    job: str | None,
+    *,
+    draws: int,
+    price: float | None,
+    restart_s: float | None,
+    limit_s: float,
+    folder: str | None,
+) -> "Report":
+    from dataclasses import replace
+
+    from contracts.errors import PATH_TOLD, SettingsError, reason_of
+    from services.tools.calibrate.windows import chosen_job
+    from services.tools.recording.format import Recording
+    from services.tools.what_if.asked import variant_of
+    from services.tools.what_if.document import report_of
+    from services.tools.what_if.run import play_all
+    from services.tools.what_if.source import take
+    from simulation.calibration.fit import PRIOR_RESTART_S, fit
+    from simulation.what_if.check import check
+    from simulation.what_if.compare import compare
+    from simulation.what_if.ground import ground_of
+
+    try:
+        opened = Recording(recording)
+    except OSError as error:
+        raise SettingsError(f"{str(recording)[:PATH_TOLD]} cannot be read ({reason_of(error)}); name a recording") from None
+    settings = options.road_settings(policy_folder=folder)
+    taken = take(opened, chosen_job(opened, job), settings.policy_folder, settings.span_minutes)
+    in_force = taken.in_force if price is None else replace(taken.in_force, price=price)
+    variants = [variant_of(baseline, "--baseline", in_force), *(variant_of(each, "--try", in_force) for each in tried)]
+    labels = [each.label for each in variants]
+    twice = next((label for label in labels if labels.count(label) > 1), None)
+    if twice is not None:
+        raise SettingsError(f"--try: {twice[:80]!r} is named twice; name it once")
+    prior_s = PRIOR_RESTART_S if restart_s is None else restart_s
+    fitted = fit(taken.recorded, prior_s)
+    ground = ground_of(taken.recorded, fitted, taken.first_window)
+    with _Progress() as told:
+        checked = check(
+            taken.recorded, taken.first_window, prior_s, draws=draws, told=lambda share: told("checks the fitted world", share)
+        )
+        played = play_all(ground, variants, draws=draws, seed=taken.seed, limit_s=limit_s, told=told)
+    comparison = compare(played, checked, ground.job.path_minutes, seed=taken.seed)
+    return report_of(ground, fitted, checked, comparison, asked_draws=draws)
+
+
+class _Lines:
+    """Says where there is no terminal every so often how far the work is."""
+
+    def __init__(self) -> None:
+        self._tenth = -1
+
+    def __call__(self, stage: str, share: float) -> None:
+        tenth = int(10 * share)
+        if tenth != self._tenth:
+            self._tenth = tenth
+            click.echo(f"{share:4.0%} {stage}", err=True)
+
+
+class _Progress:
+    """A bar on a terminal; lines elsewhere."""
+
+    def __enter__(self) -> "Told":
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+        console = Console(stderr=True, highlight=False)
+        columns = (TextColumn("{task.description:<40.40}", markup=False), BarColumn(bar_width=20), TimeElapsedColumn())
+        self._bars = Progress(*columns, console=console, disable=not console.is_terminal)
+        self._bars.start()
+        if not console.is_terminal:
+            return _Lines()
+        task = self._bars.add_task("", total=1.0)
+        return lambda stage, share: self._bars.update(task, description=stage, completed=share)
+
+    def __exit__(self, *_: object) -> None:
+        self._bars.stop()

@@ -1,0 +1,180 @@
+"""Plays one variant through a recorded stretch in a closed loop: ``policies.decide`` with its guardrails, restarts paid.
+
+A decision takes effect a minute later and stops the job as long as restarts stopped it in the recording. The rescaler's own waits
+and limits are not played, nor where subtasks are placed.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import msgspec
+import numpy as np
+
+from contracts.clock import MINUTE_MS
+from contracts.messages import JobTopology
+from contracts.windows import FIGURE, Float32, Window
+from policies.answer import Float64
+from policies.decide import decide
+from policies.graph import Bool, Int64
+from simulation.loops.rows import LoopRows, Observed
+from simulation.loops.terms import Terms
+from simulation.what_if.ground import HOUR_MINUTES, Ground, WhatIfError
+from simulation.what_if.variant import Variant
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What happened to a job; M minutes, H hours, D decisions, T tasks that can be scaled or take time.
+
+    Attributes:
+        subtasks: float64 [M], of all tasks.
+        waiting: float64 [M], records waiting at all tasks, mean over each minute.
+        busy: float64 [M], busy subtask-minutes.
+        waited: float64 [H], record-minutes spent in the job, source to sink.
+        arrivals: float64 [H], records that came.
+        rescales: int64 [H].
+        sizes: int64 [D, T], wanted from each decision on.
+        at_ms: int64 [D], when each was made.
+        reasons: [D], the decision's sentence.
+        stand_ins: how often the rule stood in for a model, with one reason.
+    """
+
+    subtasks: Float64
+    waiting: Float64
+    busy: Float64
+    waited: Float64
+    arrivals: Float64
+    rescales: Int64
+    sizes: Int64
+    at_ms: Int64
+    reasons: tuple[str, ...]
+    stand_ins: int = 0
+    stand_in_reason: str = ""
+
+
+def check_span(policy_name: str, span_minutes: int) -> None:
+    """Refuse a policy whose decisions do not fall on full hours.
+
+    Raises:
+        WhatIfError: its span does not divide an hour.
+    """
+    if HOUR_MINUTES % span_minutes:
+        raise WhatIfError(f"{policy_name} decides every {span_minutes} minutes; a divisor of 60 is needed")
+
+
+def play(ground: Ground, variant: Variant, *, draw: int, seed: int, told: Callable[[float], None]) -> Played:
+    """Play a variant through the whole stretch, in one draw of what strays; ``told`` receives the share that is done."""
+    span_minutes = variant.policy.span_minutes
+    terms = ground.terms(draw, span_minutes)
+    rows = _settled(ground, terms)
+    windows = _Windows(ground, terms)
+    count = ground.hours * HOUR_MINUTES // span_minutes
+    decisions, spans, figures = [], [], []
+    for done in range(count):
+        seen = rows.observe()
+        if done:
+            figures.append(seen.figures[0, -span_minutes:])
+        made = decide(windows(seen), variant.policy, variant.settings, seed=seed)
+        decisions.append(made)
+        spans.append(rows.step(np.array([[task.desired for task in made.tasks]], dtype=np.int64)))
+        told((done + 1) / count)
+    figures.append(rows.observe().figures[0, -span_minutes:])
+    minutes = np.concatenate(figures)
+
+    def hourly(name: str) -> Float64:
+        values = np.array([float(getattr(span, name)[0]) for span in spans])
+        summed: Float64 = values.reshape(ground.hours, -1).sum(axis=1)
+        return summed
+
+    reasons = [made.policy.fallback_reason for made in decisions if made.policy.fallback_reason]
+    return Played(
+        subtasks=filled(minutes[:, 1:-1, FIGURE["parallelism"]].sum(axis=1)),
+        waiting=waiting_records(minutes),
+        busy=minutes[:, 1:-1, FIGURE["busy_ms"]].astype(np.float64).sum(axis=1) / MINUTE_MS,
+        waited=hourly("backlog_minutes"),
+        arrivals=hourly("arrivals"),
+        rescales=np.rint(hourly("rescaled")).astype(np.int64),
+        sizes=np.array([[task.desired for task in made.tasks[1:-1]] for made in decisions], dtype=np.int64),
+        at_ms=np.array([made.span_end_ms for made in decisions], dtype=np.int64),
+        reasons=tuple(made.reason for made in decisions),
+        stand_ins=len(reasons),
+        stand_in_reason=reasons[0] if reasons else "",
+    )
+
+
+def _settled(ground: Ground, terms: Terms) -> LoopRows:
+    """Return one row at the first decision, after an hour at the sizes that the job had in it, with the queues these left."""
+    begin = ground.first_minute - HOUR_MINUTES
+    first = begin - ground.lead_minutes
+    rows = LoopRows(ground.job, ground.workload, np.array([begin]), ground.recorded_sizes(first)[None], terms)
+    for minute in range(first, first + HOUR_MINUTES, terms.span_minutes):
+        rows.step(ground.recorded_sizes(minute + 1)[None])
+    return rows
+
+
+def play_recorded_sizes(ground: Ground, minutes: slice, *, draw: int) -> tuple[Float64, Float64]:
+    """Return waiting records and busy subtask-minutes [m] over some recorded minutes, at the sizes that the job had in them.
+
+    The hour before runs too, and does not count.
+    """
+    terms = replace(ground.terms(draw, 1), window_minutes=1, effect_minutes=0)
+    begin = max(1, minutes.start - HOUR_MINUTES)
+    sizes = ground.recorded_sizes(begin)
+    rows = LoopRows(ground.job, ground.workload, np.array([ground.lead_minutes + begin]), sizes[None], terms)
+    figures = []
+    for minute in range(begin, minutes.stop):
+        sizes = ground.recorded_sizes(minute)
+        rows.step(sizes[None])
+        figures.append(rows.observe().figures[0, -1])
+    shown = np.array(figures[minutes.start - begin :])
+    return waiting_records(shown), shown[:, 1:-1, FIGURE["busy_ms"]].astype(np.float64).sum(axis=1) / MINUTE_MS
+
+
+def waiting_records(figures: Float32) -> Float64:
+    """Return the records [m] that wait at all tasks together, from figures [m, N, F]; NaN where no task knows."""
+    queued = figures[..., FIGURE["queued_records_mean"]].astype(np.float64)
+    known: Bool = ~np.isnan(queued)
+    total: Float64 = np.where(known.any(axis=1), np.where(known, queued, 0.0).sum(axis=1), np.nan)
+    return total
+
+
+def filled(values: Float32 | Float64) -> Float64:
+    """Return values [m] with each unknown one replaced by the known one before it, else the first known one."""
+    numbers = np.asarray(values, dtype=np.float64)
+    known = ~np.isnan(numbers)
+    if not known.any():
+        return np.zeros_like(numbers)
+    at = np.maximum.accumulate(np.where(known, np.arange(len(numbers)), -1))
+    found: Float64 = numbers[np.where(at >= 0, at, int(known.argmax()))]
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Windows:
+    """Builds the windows that the pipeline would send."""
+
+    ground: Ground
+    terms: Terms
+
+    def __call__(self, seen: Observed) -> Window:
+        recorded, specs = self.ground.recorded, self.ground.job.recorded_specs
+        tasks = tuple(
+            msgspec.structs.replace(spec, parallelism=size) for spec, size in zip(specs, seen.current[0].tolist(), strict=True)
+        )
+        restart_ms = self.ground.restart_ms
+        topology = JobTopology(
+            job=recorded.job,
+            version=0,
+            at_ms=0,
+            tasks=tasks,
+            engine=recorded.topology.engine,
+            restart_ms=self.terms.told_restart_ms if restart_ms is None else restart_ms,
+        )
+        return Window(
+            job=recorded.job,
+            window_end_ms=int(seen.ends_ms[0]),
+            figures=seen.figures[0],
+            topology=topology,
+            hourly_load=seen.hourly_load[0].astype(np.float32),
+            hourly_peak=seen.hourly_peak[0].astype(np.float32),
+        )
