@@ -96,6 +96,8 @@ class GroupReader:
             listed = self._admin.list_consumer_groups(request_timeout=self._timeout_s).result(2 * self._timeout_s)
         except (KafkaException, FutureTimeout) as error:
             raise self._unknown(error, "list consumer groups") from None
+        if listed.errors:  # without this broker's groups the list would look as if they had ended
+            raise self._unknown(KafkaException(listed.errors[0]), "list consumer groups")
         absent = (ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD)
         return tuple(sorted(each.group_id for each in listed.valid or () if each.state not in absent))
 

@@ -37,6 +37,18 @@ class ObjectMeta(msgspec.Struct, frozen=True, rename="camel"):
     deletion_timestamp: str | None = None
 
 
+class ReviewStatus(msgspec.Struct, frozen=True):
+    """Whether the account may do what was asked about."""
+
+    allowed: bool = False
+
+
+class Review(msgspec.Struct, frozen=True):
+    """The answer to a question about a right."""
+
+    status: ReviewStatus
+
+
 class ScaleSpec(msgspec.Struct, frozen=True):
     """How many pods are wanted; the API leaves 0 out."""
 

@@ -11,8 +11,9 @@ import msgspec
 
 from contracts.settings import without_password
 from engines.access import Access, TokenUnreadable
-from engines.kubernetes.answers import Autoscaler, Event, Page, Pod, Scale, Workload
+from engines.kubernetes.answers import Autoscaler, Event, Page, Pod, Review, Scale, Workload
 from engines.kubernetes.errors import ApiAway, NotAuthenticated, NotThere, not_kubernetes, problem_of
+from engines.kubernetes.rights import Right
 from engines.kubernetes.target import Target, namespaced
 from runtime.http import NoAnswer
 from runtime.kept_http import KeptConnections
@@ -101,6 +102,24 @@ class KubernetesClient:
             return list(self._pages(namespaced("keda.sh/v1alpha1", namespace) + "/scaledobjects", {}, Page[Autoscaler]))
         except NotThere:
             return []
+
+    def may(self, right: Right) -> bool:
+        """Return whether the account that asks has a right. Every account may ask this of itself; nothing is changed."""
+        attributes = {
+            "verb": right.verb,
+            "group": right.group,
+            "resource": right.resource,
+            "subresource": right.subresource,
+            "name": right.name,
+            "namespace": right.namespace,
+        }
+        body = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": {name: value for name, value in attributes.items() if value}},
+        }
+        path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+        return self._call("POST", path, Review, msgspec.json.encode(body)).status.allowed
 
     def _pages(self, path: str, query: dict[str, str], kind: type[Page[Any]]) -> Iterator[Any]:
         """Yield the objects of a list, page by page."""

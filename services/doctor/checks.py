@@ -18,10 +18,13 @@ from engines.flink.capabilities import capabilities_of
 from engines.flink.client import FlinkClient
 from engines.flink.errors import FlinkProblem
 from engines.groups.chains import read_chains
+from engines.source_settings import SourceSettings
 from policies.registry import Unavailable, load_policy
 from runtime.http import open_url
 from services.doctor.findings import Finding
+from services.doctor.group_checks import groups
 from services.doctor.kubernetes_checks import workloads
+from services.doctor.prometheus_checks import figures
 from services.local_stack.errors import JavaError
 from services.local_stack.java import find_java
 from services.state.connection import Credentials, connect
@@ -82,10 +85,10 @@ def view(settings: RoadSettings) -> Iterator[Finding]:
     yield from _skew("redis", skew_s)
 
 
-def engine(settings: RoadSettings) -> Iterator[Finding]:
-    """Check that the engine's API answers as its kind does, and that its jobs can be rescaled."""
+def engine(settings: SourceSettings) -> Iterator[Finding]:
+    """Check that whatever gives figures answers as its kind does, and that the jobs can be rescaled."""
     if settings.source_kind == "prometheus":
-        yield Finding("ok", "source", "figures come from Prometheus; the monitor's log says what is wrong with them")
+        yield from figures(settings)
     match settings.engine:
         case "flink" if settings.source_kind == "prometheus":
             return  # nobody asks it
@@ -115,8 +118,8 @@ def _flink(settings: RoadSettings) -> Iterator[Finding]:
         )
 
 
-def _consumer_groups(settings: RoadSettings) -> Iterator[Finding]:
-    """Check the file that names the groups. Whether they answer is the monitor's to say: it knows which Kafka they read."""
+def _consumer_groups(settings: SourceSettings) -> Iterator[Finding]:
+    """Check the file that names the groups, the groups where they are the source, and what scales them."""
     try:
         chains = read_chains(Path(settings.groups_file)) if settings.groups_file else None
     except SettingsError as error:
@@ -125,7 +128,9 @@ def _consumer_groups(settings: RoadSettings) -> Iterator[Finding]:
     if settings.source_kind == "prometheus" and chains is None:
         return
     named = "every group with members is a job" if chains is None else f"jobs {', '.join(chains)} of {settings.groups_file}"
-    yield Finding("ok", "engine", f"consumer groups: {named}; the monitor's log names those that do not answer")
+    yield Finding("ok", "engine", f"consumer groups: {named}")
+    if settings.source_kind == "consumer-group":
+        yield from groups(settings, chains)
     if settings.actuator_kind == "kubernetes":
         yield from workloads(settings, chains or {})
 

@@ -22,16 +22,18 @@ if TYPE_CHECKING:
 def command(*, as_json: bool, **given: str | None) -> None:
     """Check what a pipeline needs, and say what to do.
 
-    Kafka, topics, Redis, the engine, the policy, and whether the roles are at work.
+    Kafka, topics, Redis, the engine, Prometheus or the consumer groups where figures come from them, what Kubernetes allows, the
+    policy, and whether the roles are at work.
 
     Reads the same settings as the roles. Changes nothing. Exit code 1 if there is a problem; a warning is none.
     """
-    from contracts.settings import RoadSettings, from_environment
+    from contracts.settings import from_environment
+    from engines.source_settings import SourceSettings
     from services.doctor import checks
     from services.doctor.findings import is_well, run_checks
     from services.doctor.kafka_checks import KafkaChecks
 
-    settings = from_environment(RoadSettings, **given)
+    settings = from_environment(SourceSettings, **given)
     kafka = KafkaChecks(settings)
     findings = run_checks(
         [

@@ -1,4 +1,4 @@
-"""Checks of the workloads that the actuator ``kubernetes`` is to scale: they are there, and nobody else scales them."""
+"""Checks of the workloads that the actuator ``kubernetes`` is to scale: rights, they are there, and nobody else scales them."""
 
 from collections.abc import Iterator, Mapping
 
@@ -7,9 +7,10 @@ from contracts.settings import RoadSettings
 from engines.groups.chains import Chain
 from engines.kubernetes.client import KubernetesClient
 from engines.kubernetes.connect import client_of
-from engines.kubernetes.errors import ApiAway, KubernetesProblem, NotAuthenticated, NotKubernetes
+from engines.kubernetes.errors import ROLE, ApiAway, KubernetesProblem, NotAuthenticated, NotKubernetes
 from engines.kubernetes.owners import other_owner
 from engines.kubernetes.requirement import check_targets, targets_of
+from engines.kubernetes.rights import rights_for
 from engines.kubernetes.target import Target
 from services.doctor.findings import Finding
 
@@ -37,6 +38,12 @@ def workloads(settings: RoadSettings, chains: Mapping[str, Chain]) -> Iterator[F
 
 def _workload(client: KubernetesClient, task: str, target: Target) -> Finding:
     try:
+        missing = [str(right) for right in rights_for(target) if not client.may(right)]
+        if missing:
+            detail = f"{task}: {target}: the account that asks may not {', '.join(missing)}"
+            return Finding(
+                "problem", _SUBJECT, detail, f"give the rescaler's account these rights ({ROLE}), and run this with it"
+            )
         scale, workload = client.scale(target), client.workload(target)
         owner = other_owner(target, workload, client.autoscalers(target.namespace), client.scaled_objects(target.namespace))
     except (ApiAway, NotAuthenticated, NotKubernetes):
@@ -45,4 +52,4 @@ def _workload(client: KubernetesClient, task: str, target: Target) -> Finding:
         return Finding("problem", _SUBJECT, f"{task}: {problem}", _REMEDY)
     if owner is not None:
         return Finding("problem", _SUBJECT, f"{task}: {target}: {owner}", "until then no act on its job is carried out")
-    return Finding("ok", _SUBJECT, f"{task}: {target}, {scale.spec.replicas} pods wanted")
+    return Finding("ok", _SUBJECT, f"{task}: {target}, {scale.spec.replicas} pods wanted; all rights are there")

@@ -7,15 +7,20 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 
 from contracts.settings import RoadSettings, to_environment
 from contracts.topics import CLOCK, TASK_METRICS
+from engines.groups.chains import Chain, Group
+from engines.source_settings import SourceSettings
 from runtime.kafka import admin_client, create_topics, producer
 from runtime.ports import free_ports
+from services.doctor.group_checks import groups
 from services.local_stack.roles import surescale
 from tests.conftest import KafkaForTests
 from tests.support.recorded_flink import recorded, replayed
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 
@@ -115,6 +120,56 @@ def test_consumer_groups_have_a_file_instead_of_an_address(road: RoadSettings, t
     verdict, detail, _ = examined(kafka)["engine"]
     assert verdict == "ok"
     assert "jobs shop of" in detail
+
+
+def test_consumer_groups_that_are_jobs_are_asked_for(road: RoadSettings, kafka: KafkaForTests) -> None:
+    """One reads, one has no members, one was never there, one reads a topic that is gone."""
+    prefix = road.topic_prefix
+    topic = f"{prefix}orders"
+    admin = admin_client(road)
+    admin.create_topics([NewTopic(topic, 2, 1)])[topic].result(30)
+    sender = producer(road)
+    for number in range(5):
+        sender.produce(topic, str(number), partition=number % 2)
+    assert sender.flush(30) == 0
+    names = {task: f"{prefix}{task}" for task in ("reads", "left", "never", "lost")}
+    reading, left = (_committed(road, names[task], topic) for task in ("reads", "left"))
+    left.close()
+    chains = {"shop": Chain("shop", {task: Group(group, reads=(f"{prefix}gone",) if task == "lost" else (topic,))
+                                     for task, group in names.items()})}  # fmt: skip
+    lost = _committed(road, names["lost"], topic)
+    settings = SourceSettings(bootstrap=road.bootstrap, topic_prefix=prefix, engine="kafka")
+    try:
+        reads, empty, never, gone = groups(settings, chains)
+        assert (reads.verdict, reads.detail) == (
+            "ok",
+            f"shop/reads: group {names['reads']} with 1 member(s), 0 record(s) to read",
+        )
+        assert (empty.verdict, empty.detail) == ("warning", f"shop/left: group {names['left']} has no members")
+        assert (never.verdict, never.detail) == ("warning", f"shop/never: there is no group {names['never']}")
+        assert (gone.verdict, f"has no topic {prefix}gone" in gone.detail) == ("problem", True)
+        (found,) = groups(settings, None)
+        assert found.verdict == "ok"
+    finally:
+        reading.close()
+        lost.close()
+
+
+def _committed(road: RoadSettings, group: str, topic: str) -> Consumer:
+    """Return a member of a group that has read and committed the whole topic."""
+    member = Consumer({"bootstrap.servers": road.bootstrap, "group.id": group, "auto.offset.reset": "earliest"})
+    member.subscribe([topic])
+    read = 0
+
+    def is_through() -> bool:
+        nonlocal read
+        record = member.poll(0.2)
+        read += record is not None and record.error() is None
+        return read == 5
+
+    wait_until(is_through, timeout_s=60, what="the group to read its topic")
+    member.commit(asynchronous=False)
+    return member
 
 
 def test_something_else_at_flinks_address(road: RoadSettings) -> None:

@@ -32,6 +32,7 @@ _KINDS = {
     "scaledobjects": "ScaledObject",
 }
 _APPS = {"groupVersion": "apps/v1", "version": "v1"}
+_REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _SCALE = {"namespaced": True, "group": "autoscaling", "version": "v1", "kind": "Scale", "verbs": ["get", "patch", "update"]}
 _DISCOVERY: dict[str, Document] = {
     "/api": {"kind": "APIVersions", "apiVersion": "v1", "versions": ["v1"], "serverAddressByClientCIDRs": []},
@@ -158,6 +159,8 @@ class PlayedApiServer:
         found = _PATH.fullmatch(parts.path)
         if parts.path in _DISCOVERY:
             return _DISCOVERY[parts.path]
+        if parts.path == _REVIEWS and asked.method == "POST":
+            return self._review(json.loads(asked.body))
         if found is None:
             raise _Answered(404, "NotFound", "the server could not find the requested resource")
         api, namespace, resource, name, sub = found["api"], found["ns"], found["res"], found["name"], found["sub"]
@@ -185,6 +188,14 @@ class PlayedApiServer:
                 f'{plain}{_of(api)}{named} is forbidden: User "{ACCOUNT}" cannot {verb} resource "{resource}" '
                 f'in API group "{group}" in the namespace "{namespace}"',
             )
+
+    def _review(self, asked: Document) -> Document:
+        """Say whether the account has a right, as every account may ask of itself."""
+        check(asked)
+        right = asked["spec"]["resourceAttributes"]
+        resource = "/".join(filter(None, (right["resource"], right.get("subresource"))))
+        rule = (right.get("group", ""), resource, right["verb"])
+        return asked | {"metadata": {}, "status": {"allowed": self.rules is None or rule in self.rules}}
 
     def _put(self, workload: PlayedWorkload, asked: Asked, query: dict[str, str]) -> Document:
         body: Document = json.loads(asked.body)

@@ -8,9 +8,8 @@ from msgspec.structs import replace
 
 from contracts.errors import SettingsError
 from contracts.messages import ClusterTopology, EngineEvent, HourlyLoad, JobTopology
-from engines.access import Access
 from engines.groups.chains import Chain, read_chains
-from engines.prometheus.client import PrometheusClient
+from engines.prometheus.connect import replicas_of
 from engines.prometheus.jobs import SETTING, WatchedJob, read_jobs
 from monitor.event_log import EventLog
 from monitor.minutes import Clock, Keepers, WallClock
@@ -18,8 +17,6 @@ from monitor.settings import MonitorSettings
 from monitor.sources.base import FinishedMinute, UnknownJob
 from monitor.sources.prometheus.job import PrometheusJob
 from monitor.sources.workers import KeptWorkers
-
-_SETTINGS = "SURESCALE_PROMETHEUS"
 
 
 class PrometheusSource:
@@ -38,14 +35,7 @@ class PrometheusSource:
         self._settings, self._clock = settings, clock
         jobs = read_jobs(Path(settings.prometheus_file))
         self._jobs = {f"{settings.cluster}/{name}": job for name, job in jobs.items() if settings.watches(name)}
-        access = Access(
-            settings.prometheus_token_file,
-            settings.prometheus_ca_file,
-            settings.prometheus_certificate_file,
-            settings.prometheus_key_file,
-            settings=_SETTINGS,
-        )
-        self._replicas = [PrometheusClient(url, access) for url in settings.prometheus_urls()]
+        self._replicas = replicas_of(settings)
         chains = read_chains(Path(settings.groups_file)) if settings.groups_file else {}
         _check_same_tasks(jobs, chains)
         self._workers = KeptWorkers(settings, chains)

@@ -23,7 +23,7 @@ ROWS: Final = {
 
 
 @click.command("demo-consumers")
-@demo.load_options(seconds=105, seconds_min=30, mean=28.0)
+@demo.load_options(seconds=105, seconds_min=30, mean=14.0)
 @click.option("--policy", "policies", multiple=True, default=("target-utilisation", "static"), show_default=True,
               help="Policy that scales a chain of its own under the same load; static: nobody does; keda: KEDA's rule, 10 "
               "records waiting for each member, keda-N: N; hpa-cpu: HorizontalPodAutoscaler on CPU. Repeatable.")  # fmt: skip

@@ -23,6 +23,7 @@ from runtime.whole_topics import send
 from services.local_stack.compared.load import PARTITIONS
 from services.local_stack.compared.road import STATIC, ComparedRoad, LoadOptions, Report
 from services.local_stack.consumers.chain import STAGES, outputs, write_groups_file
+from services.local_stack.consumers.rivals import load_test
 from services.local_stack.consumers.rivals.run import HPA_CPU, KEDA, is_rival
 from services.local_stack.consumers.watch import ChainFigures, ChainWatch
 from services.local_stack.errors import Say, silent
@@ -44,7 +45,7 @@ class ConsumersRoadOptions(LoadOptions):
     """
 
     seconds: int = 105
-    mean: float = 28.0
+    mean: float = 14.0
     policies: tuple[str, ...] = ("target-utilisation", STATIC)
     speed: float = 6.0
 
@@ -101,7 +102,7 @@ class ConsumersRoad(ComparedRoad):
     def start(self) -> None:
         """Bring up servers, roles and workers, then start the load."""
         self._start_servers()
-        self._create_topics(outputs(self.jobs))
+        self._create_topics([*outputs(self.jobs), *([load_test.TOPIC, load_test.OUTPUT] if HPA_CPU in self.jobs else [])])
         self._publish_clock()
         self._publish(map(_limits, self._policies))
         self.supervisor.start_together(self._roles(SURESCALE_COOLDOWN_MS="60000", SURESCALE_STABILIZATION_MS="1000"))
@@ -127,7 +128,13 @@ class ConsumersRoad(ComparedRoad):
     def _command_of(self, rival: str) -> list[str]:
         command = [sys.executable, "-m", "services.local_stack.consumers.rivals.run", "--rival", rival]
         command += ["--bootstrap", self.settings.bootstrap, "--workers", self.settings.workers_folder, "--cluster", CLUSTER]
-        return [*command, "--speed", str(self.options.speed), "--replicas-max", str(PARTITIONS)]
+        command += ["--speed", str(self.options.speed), "--replicas-max", str(PARTITIONS)]
+        if rival == HPA_CPU:
+            requests = load_test.busy_cores(self.settings, Path(self.settings.workers_folder), self.supervisor)
+            words = ", ".join(f"{task} {cores:.3f}" for task, cores in requests.items())
+            self._say(f"{rival}: a busy worker uses so many cores, which is its pod's request: {words}")
+            command += [part for task, cores in requests.items() for part in ("--request", f"{task}={cores}")]
+        return command
 
     def _publish_clock(self) -> None:
         now_ms = time.time_ns() // 1_000_000

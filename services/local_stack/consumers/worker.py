@@ -16,7 +16,7 @@ from pathlib import Path
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from prometheus_client import CollectorRegistry, Counter, start_http_server
 
-BATCH_RECORDS = 50
+BATCH_RECORDS = 20  # the client is polled, and can give partitions away, between two batches
 COMMIT_S = 0.5
 FLUSH_S = 30.0
 GIVE_AWAY_S = 3.0  # well within the session's timeout

@@ -38,7 +38,7 @@ def settings_page() -> str:
         parts += [
             f"## Of `surescale {role}`\n",
             f"{first_paragraph(kind.__doc__)}\n".replace("``", "`"),
-            _table(fields_of(kind), kind),
+            _table(_own_fields(kind), kind),
         ]
     rows = [(code(name), code(default), description) for name, default, description in OTHERS]
     return page("Settings", *parts, "## Others\n", table(["variable", "default", "is"], rows))
@@ -48,6 +48,11 @@ def roles() -> Iterator[tuple[str, type]]:
     """Yield each role with its settings, in the order of the road."""
     found = {point.name: point.load() for point in entry_points(group="surescale.settings")}
     yield from ((role, found[role]) for role in ROLES)
+
+
+def _own_fields(kind: type) -> list[Field]:
+    """Return the fields of a role that not every role has, its own first."""
+    return [field for each in kind.__mro__[: kind.__mro__.index(RoadSettings)] for field in fields_of(each)]
 
 
 def _table(written: list[Field], kind: type[Any]) -> str:

@@ -11,7 +11,7 @@ import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -46,7 +46,10 @@ def is_rival(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a rival works: brokers, the workers' folder and cluster, its chain, and how fast the demo's clock runs."""
+    """Where a rival works: brokers, the workers' folder and cluster, its chain, and how fast the demo's clock runs.
+
+    ``requests``: for `hpa-cpu`, the cores that a pod of each group requests.
+    """
 
     bootstrap: str
     workers: str
@@ -54,6 +57,7 @@ class Place:
     rival: str
     speed: float
     replicas_max: int
+    requests: Mapping[str, float] = field(default_factory=dict)
 
 
 class Rival(ABC):
@@ -134,7 +138,9 @@ class ByCpu(Rival):
             if replicas:
                 found = [cores.get(each.pid) for each in staying if each.task == stage.task]
                 usages = [each for each in found if each is not None and math.isfinite(each)]
-                proposals[stage.task] = replicas_by_cpu(usages, len(found) - len(usages), stage.cpu_request, replicas)
+                proposals[stage.task] = replicas_by_cpu(
+                    usages, len(found) - len(usages), self._place.requests[stage.task], replicas
+                )
         return proposals
 
 
@@ -144,6 +150,11 @@ def rival_of(place: Place) -> Rival:
     return ByCpu(place) if threshold is None else ByLag(place, threshold)
 
 
+def _request(text: str) -> tuple[str, float]:
+    task, _, cores = text.rpartition("=")
+    return task, float(cores)
+
+
 def main() -> None:
     """Run one rival."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -151,8 +162,10 @@ def main() -> None:
         parser.add_argument(f"--{name}", required=True)
     parser.add_argument("--speed", type=float, required=True)
     parser.add_argument("--replicas-max", type=int, required=True)
+    parser.add_argument("--request", dest="requests", action="append", default=[], metavar="TASK=CORES", type=_request)
+    options = vars(parser.parse_args())
     try:
-        rival_of(Place(**vars(parser.parse_args()))).run()
+        rival_of(Place(**options | {"requests": dict(options["requests"])})).run()
     except SurescaleError as error:
         sys.exit(str(error))
 

@@ -7,6 +7,7 @@ import pytest
 
 from contracts.settings import RoadSettings
 from engines.groups.chains import Chain, Group
+from engines.kubernetes.rights import rights_for
 from engines.kubernetes.target import Target
 from services.doctor.kubernetes_checks import workloads
 from tests.support.kubernetes_rig import shipped_rules
@@ -39,7 +40,9 @@ def said(settings: RoadSettings, chains: dict[str, Chain] = CHAINS) -> list[tupl
 
 def test_workloads_that_are_there_and_nobodys_are_fine(settings: RoadSettings) -> None:
     """With how many pods they want."""
-    assert said(settings) == [("ok", f"orders/{task}: shop/deployments/{task}, 2 pods wanted") for task in TARGETS]
+    assert said(settings) == [
+        ("ok", f"orders/{task}: shop/deployments/{task}, 2 pods wanted; all rights are there") for task in TARGETS
+    ]
 
 
 def test_each_trouble_is_a_line_of_its_own(settings: RoadSettings, server: PlayedApiServer) -> None:
@@ -53,13 +56,26 @@ def test_each_trouble_is_a_line_of_its_own(settings: RoadSettings, server: Playe
     assert gone.endswith('deployments.apps "count" not found')
 
 
-def test_a_right_that_is_missing_is_named_for_each(settings: RoadSettings, server: PlayedApiServer) -> None:
-    """The others are checked all the same."""
-    server.rules = shipped_rules() - {("apps", "deployments/scale", "get")}
-    assert [('cannot get resource "deployments/scale"' in detail, verdict) for verdict, detail in said(settings)] == [
-        (True, "problem"),
-        (True, "problem"),
+def test_rights_that_are_missing_are_named_together(settings: RoadSettings, server: PlayedApiServer) -> None:
+    """Also those that only an act would need. The other workloads are checked all the same."""
+    server.rules = shipped_rules() - {("apps", "deployments/scale", "update"), ("", "events", "list")}
+    assert said(settings) == [
+        (
+            "problem",
+            f"orders/{task}: shop/deployments/{task}: the account that asks may not update deployments/scale.apps, list events",
+        )
+        for task in TARGETS
     ]
+
+
+def test_what_is_asked_for_is_what_the_shipped_role_gives() -> None:
+    """No more and no less, for a Deployment and a StatefulSet together."""
+    needed = {
+        (right.group, "/".join(filter(None, (right.resource, right.subresource))), right.verb)
+        for resource in ("deployments", "statefulsets")
+        for right in rights_for(Target("shop", "parse", resource))
+    }
+    assert needed == shipped_rules()
 
 
 def test_a_server_that_does_not_answer_is_said_once(settings: RoadSettings, server: PlayedApiServer) -> None:

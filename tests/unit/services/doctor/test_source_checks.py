@@ -1,31 +1,156 @@
-"""What the doctor says of an engine whose figures come from Prometheus."""
+"""What the doctor says of sources beside the engine: Prometheus, consumer groups and the file that names them."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
-from contracts.settings import RoadSettings
+import pytest
+
+from engines.source_settings import SourceSettings
 from runtime.ports import free_port
 from services.doctor.checks import engine
+from services.doctor.findings import Finding
+from tests.support.answering import Given
+from tests.support.played_prometheus import PlayedPrometheus, played_prometheus
 
-SAID = ("ok", "source", "figures come from Prometheus; the monitor's log says what is wrong with them")
+FILE = """
+[orders]
+subtask = ["pod"]
+[orders.tasks.parse]
+[orders.tasks.count]
+upstream = ["parse"]
+[orders.figures]
+records_in = 'in_total'
+records_out = 'out_total'
+busy = 'busy_seconds_total'
+"""
+NAMES = ("in_total", "out_total", "busy_seconds_total")
 
 
-def test_flink_is_not_asked_when_prometheus_is() -> None:
-    """It may be out of reach."""
-    nowhere = f"http://127.0.0.1:{free_port()}"
-    settings = RoadSettings(engine="flink", source="prometheus", actuator="none", engine_url=nowhere)
-    assert [(each.verdict, each.subject, each.detail) for each in engine(settings)] == [SAID]
+@pytest.fixture
+def prometheus() -> Iterator[PlayedPrometheus]:
+    """One that has all figures of both tasks."""
+    with played_prometheus() as found:
+        for name in NAMES:
+            found.series[name] = [({"task": task, "pod": "a"}, 12.0) for task in ("parse", "count")]
+        yield found
 
 
-def test_the_groups_of_an_actuator_are_checked_all_the_same(tmp_path: Path) -> None:
-    """The file says how their workers are started."""
-    file = tmp_path / "groups.json"
-    settings = RoadSettings(
-        engine="kafka", source="prometheus", actuator="processes", groups_file=str(file), workers_folder=str(tmp_path)
+@pytest.fixture
+def settings(prometheus: PlayedPrometheus, tmp_path: Path) -> SourceSettings:
+    """The settings of a monitor that takes its figures from there."""
+    file = tmp_path / "prometheus.toml"
+    file.write_text(FILE)
+    return SourceSettings(
+        engine="flink",
+        source="prometheus",
+        actuator="none",
+        engine_url=f"http://127.0.0.1:{free_port()}",  # nobody asks it
+        prometheus_url=prometheus.url,
+        prometheus_file=str(file),
     )
-    assert [(each.verdict, each.subject) for each in engine(settings)] == [("ok", "source"), ("problem", "engine")]
-    file.write_text(json.dumps({"orders": {"groups": {"parse": {}}}}))
-    assert [(each.verdict, each.subject) for each in engine(settings)] == [("ok", "source"), ("ok", "engine")]
-    assert [(each.verdict, each.subject) for each in engine(RoadSettings(engine="kafka", source="prometheus"))] == [
-        ("ok", "source")
+
+
+def said(settings: SourceSettings) -> list[tuple[str, str]]:
+    """Verdict and detail of each finding."""
+    return [(each.verdict, each.detail) for each in engine(settings)]
+
+
+def test_figures_that_are_all_there_are_fine(settings: SourceSettings, prometheus: PlayedPrometheus) -> None:
+    """With how old the oldest is. Flink is not asked: it may be out of reach."""
+    assert said(settings) == [
+        ("ok", f"{prometheus.url} answers"),
+        ("ok", "orders: 3 figures of 2 tasks, the oldest from 5 s ago"),
     ]
+
+
+def test_a_task_without_series_is_a_problem_only_where_records_are_missing(
+    settings: SourceSettings, prometheus: PlayedPrometheus
+) -> None:
+    """Without its busy time a task is merely sized with less certainty; the last one need not send on."""
+    for name in NAMES:
+        prometheus.series[name] = prometheus.series[name][:1]
+    (_, first, second) = engine(settings)
+    assert (first.verdict, first.detail) == ("problem", "orders.figures.records_in: no series of count ('count')")
+    assert (second.verdict, second.detail) == ("warning", "orders.figures.busy: no series of count ('count')")
+
+
+def test_figures_that_are_too_old_are_named_with_their_age(settings: SourceSettings, prometheus: PlayedPrometheus) -> None:
+    """A minute that is hours old is no figure."""
+    prometheus.age_s = 300.0
+    assert said(settings)[1:] == [
+        ("problem", "orders.figures.records_in: last scraped 5 min ago"),
+        ("problem", "orders.figures.records_out: last scraped 5 min ago"),
+        ("warning", "orders.figures.busy: last scraped 5 min ago"),
+    ]
+
+
+def test_two_series_for_one_subtask_are_a_problem(settings: SourceSettings, prometheus: PlayedPrometheus) -> None:
+    """With both, and what to do; the other figures are checked all the same."""
+    prometheus.series["busy_seconds_total"].append(({"task": "parse", "pod": "a", "thread": "2"}, 1.0))
+    ((verdict, detail),) = said(settings)[1:]
+    assert (verdict, "two series for task parse subtask a" in detail, "over" in detail) == ("problem", True, True)
+
+
+def test_values_that_are_no_figures_are_a_warning(settings: SourceSettings, prometheus: PlayedPrometheus) -> None:
+    """They stay unknown."""
+    prometheus.series["busy_seconds_total"][0][0]["task"] = "parse"
+    prometheus.series["busy_seconds_total"] = [(labels, float("nan")) for labels, _ in prometheus.series["busy_seconds_total"]]
+    assert said(settings)[1:] == [("warning", "orders.figures.busy: a value that is negative, infinite or no number")]
+
+
+def test_a_replica_that_is_away_stops_nothing(settings: SourceSettings, prometheus: PlayedPrometheus, tmp_path: Path) -> None:
+    """The next one is asked, as the monitor does."""
+    away = f"http://127.0.0.1:{free_port()}"
+    both = SourceSettings(
+        engine="flink",
+        source="prometheus",
+        actuator="none",
+        prometheus_url=f"{away},{prometheus.url}",
+        prometheus_file=settings.prometheus_file,
+    )
+    verdicts = [each.verdict for each in engine(both)]
+    assert verdicts == ["problem", "ok", "ok"]
+    prometheus.ahead_s = -4000.0
+    verdicts, details = zip(*said(both), strict=True)
+    assert verdicts == ("problem", "problem")
+    assert details[1] == f"the clock of {prometheus.url} is 67 min behind this machine's"
+
+
+def test_a_server_that_is_no_prometheus_is_named(settings: SourceSettings, prometheus: PlayedPrometheus) -> None:
+    """By what it answers."""
+    prometheus.instead = lambda _: Given(200, b"<html>hello</html>")
+    ((verdict, detail),) = said(settings)
+    assert (verdict, "does not answer as Prometheus does" in detail) == ("problem", True)
+
+
+def test_a_file_that_cannot_be_used_is_named(settings: SourceSettings) -> None:
+    """With the field."""
+    Path(settings.prometheus_file).write_text("[orders.tasks.parse]\nseres = 'x'\n")
+    ((verdict, detail),) = said(settings)
+    assert (verdict, "seres" in detail) == ("problem", True)
+
+
+def test_the_groups_of_an_actuator_are_checked_all_the_same(settings: SourceSettings, tmp_path: Path) -> None:
+    """The file says how their workers are started. No broker is asked: the figures come from elsewhere."""
+    file = tmp_path / "groups.json"
+    given = {"source": "prometheus", "prometheus_url": settings.prometheus_url, "prometheus_file": settings.prometheus_file}
+    own = {"engine": "kafka", "actuator": "processes", "groups_file": str(file), "workers_folder": str(tmp_path)}
+    acting = SourceSettings(**given, **own)
+
+    def of_engine() -> list[Finding]:
+        return [each for each in engine(acting) if each.subject == "engine"]
+
+    (problem,) = of_engine()
+    assert (problem.verdict, str(file) in problem.detail) == ("problem", True)
+    file.write_text(json.dumps({"orders": {"groups": {"parse": {}}}}))
+    (fine,) = of_engine()
+    assert (fine.verdict, fine.detail) == ("ok", f"consumer groups: jobs orders of {file}")
+
+
+def test_a_broker_that_is_away_is_a_problem() -> None:
+    """Named as the Kafka that the groups read; no simulated engine is looked for."""
+    settings = SourceSettings(engine="kafka", bootstrap=f"127.0.0.1:{free_port()}")
+    engine_, groups = engine(settings)
+    assert (engine_.verdict, engine_.detail) == ("ok", "consumer groups: every group with members is a job")
+    assert (groups.verdict, "which the groups read, does not answer" in groups.detail) == ("problem", True)

@@ -1,0 +1,65 @@
+"""Checks of consumer groups as jobs: the Kafka that they read answers, each group is there, and its topics are."""
+
+from collections.abc import Iterator, Mapping
+
+from contracts.errors import SettingsError
+from contracts.topics import own_groups
+from engines.groups.broker import GroupReader, GroupSeen, GroupsUnknown
+from engines.groups.chains import Chain
+from engines.kafka.offsets import OffsetsUnknown, TopicOffsets
+from engines.source_settings import SourceSettings
+from services.doctor.findings import Finding
+
+_SUBJECT = "groups"
+_SHOWN_MAX = 5
+
+
+def groups(settings: SourceSettings, chains: Mapping[str, Chain] | None) -> Iterator[Finding]:
+    """Check every group of the file; without a file, say which groups become jobs."""
+    try:
+        kafka = settings.source_kafka()
+        reader, topics = GroupReader(kafka), TopicOffsets(kafka)
+        if chains is None:
+            yield _found(reader, settings)
+            return
+        seen = reader.look([chain.group_of(task) for chain in chains.values() for task in chain.groups])
+    except (SettingsError, GroupsUnknown) as problem:
+        yield Finding("problem", _SUBJECT, str(problem), "docs/consumers.md says what the monitor needs")
+        return
+    for chain in chains.values():
+        for task, group in chain.groups.items():
+            yield _group(f"{chain.name}/{task}", seen[chain.group_of(task)], group.reads, topics)
+
+
+def _found(reader: GroupReader, settings: SourceSettings) -> Finding:
+    own = own_groups(settings.topic_prefix, settings.cluster)
+    names = [name for name in reader.names() if name not in own]
+    if not names:
+        detail = f"Kafka at {settings.source_kafka().bootstrap} has no group with members"
+        return Finding(
+            "warning", _SUBJECT, detail, "start consumers, or set SURESCALE_SOURCE_BOOTSTRAP to the Kafka that they read"
+        )
+    more = f" and {len(names) - _SHOWN_MAX} more" if len(names) > _SHOWN_MAX else ""
+    return Finding("ok", _SUBJECT, f"each is a job: {', '.join(names[:_SHOWN_MAX])}{more}")
+
+
+def _group(task: str, seen: GroupSeen, reads: tuple[str, ...], topics: TopicOffsets) -> Finding:
+    if seen.state == "dead":
+        return Finding(
+            "warning", _SUBJECT, f"{task}: there is no group {seen.group}", "start its consumers, or correct group in the file"
+        )
+    try:
+        ends = topics.ends(sorted({*reads, *(() if reads else seen.topics)}))
+    except OffsetsUnknown as problem:
+        return Finding("problem", _SUBJECT, f"{task}: {problem}", "correct reads in the file, or create the topic")
+    if not seen.members:
+        return Finding("warning", _SUBJECT, f"{task}: group {seen.group} has no members", "start its consumers")
+    waiting = sum(max(0, end - seen.committed.get(partition, 0)) for partition, end in ends.items())
+    detail = f"{task}: group {seen.group} with {len(seen.members)} member(s), {waiting} record(s) to read"
+    never = sum(end > 0 and partition not in seen.committed for partition, end in ends.items())
+    if never:
+        return Finding(
+            "warning", _SUBJECT, f"{detail}; nothing was ever committed of {never} partition(s) that hold records",
+            "what waits is unknown until then; let the consumers commit",
+        )  # fmt: skip
+    return Finding("ok", _SUBJECT, detail)
