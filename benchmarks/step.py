@@ -43,43 +43,54 @@ class Answered:
     subtask_minutes: float
 
 
-def answered(policy: str, world: World, load: float, factor: float, seed: int, step_up: float | None = None) -> Answered:
+def answered(
+    policy: str,
+    world: World,
+    load: float,
+    factor: float,
+    seed: int,
+    step_up: float | None = None,
+    *,
+    emergency: bool = False,
+    late_minutes: int = OFF_SPAN_MINUTES,
+) -> Answered:
     """Follow a policy through a step from ``load`` records a minute (Poisson counts) to ``factor`` times as many.
 
     Decisions pass the guardrails and are carried out by the simulated engine as on the road. The job is sized so that its
     heaviest task needs seven subtasks at the new load's 99th percentile. ``step_up``: the guardrail's factor; None: the simulated
-    engine's.
+    engine's. ``emergency``: plain overload is answered at once, as on a real engine. ``late_minutes``: from the end of a span to
+    the step.
     """
     from contracts.job_settings import JobSettings
-    from policies.decide import decide
+    from policies.decide import decide_if_due
     from policies.registry import load_policy
     from simulation.engine.cluster import RunOptions
     from simulation.engine.episode import run_episode
     from simulation.load.jobs import load_job
     from simulation.model.costs import RestartCost
 
-    workload, step = stepped(load, factor, seed)
+    workload, step = stepped(load, factor, seed, late_minutes)
     job = load_job(JOB, workload, minutes=(step, workload.minutes))
-    loaded, begin = load_policy(policy), step - 2 * 60 - OFF_SPAN_MINUTES
-    settings = JobSettings(job=f"sim/{job.name}", total_limit=job.total_limit, step_up_max=step_up)
+    loaded, begin = load_policy(policy), step - 2 * 60 - late_minutes
+    settings = JobSettings(job=f"sim/{job.name}", total_limit=job.total_limit, step_up_max=step_up, emergency_growth=emergency)
     cost = RestartCost(restart_ms=world.restart_ms)
     episode = run_episode(
         [job],
         workload,
-        lambda window: decide(window, loaded, settings, seed=seed),
+        lambda window: decide_if_due(window, loaded, settings, seed=seed),
         options=RunOptions(minutes=workload.minutes - begin, start_minute=begin, world=world, cost=cost),
-        span_minutes=loaded.span_minutes,
+        span_minutes=1,
     )
     return _figures(episode.cluster.job(job.name), job, load * factor)
 
 
-def stepped(load: float, factor: float, seed: int) -> tuple[Workload, int]:
+def stepped(load: float, factor: float, seed: int, late_minutes: int = OFF_SPAN_MINUTES) -> tuple[Workload, int]:
     """Return a workload of Poisson counts and the minute of its step."""
     import numpy as np
 
     from simulation.load.workload import Workload
 
-    step = BEFORE_HOURS * 60 + OFF_SPAN_MINUTES
+    step = BEFORE_HOURS * 60 + late_minutes
     means = np.full(step + WATCHED_MINUTES, load)
     means[step:] *= factor
     return Workload("step", np.random.default_rng(seed).poisson(means).astype(np.int64), 0), step
@@ -122,8 +133,11 @@ def mean_of(found: Sequence[Answered]) -> dict[str, float | None]:
     type=options.FiniteRange(1, 1_000_000, min_open=True),
     help="Largest factor by which one decision widens a task (default: the simulated engine's).",
 )
+@click.option("--emergency", is_flag=True, help="Answer plain overload at once, as on a real engine.")
 @options.as_json
-def command(policies: tuple[str, ...], load: float, factor: float, seeds: int, step_up: float | None, as_json: bool) -> None:
+def command(
+    policies: tuple[str, ...], load: float, factor: float, seeds: int, step_up: float | None, emergency: bool, as_json: bool
+) -> None:
     """How policies answer a step of the load.
 
     Runs each with its shipped constants in every world of the simulator, and prints means over the seeds: minutes until the
@@ -140,7 +154,7 @@ def command(policies: tuple[str, ...], load: float, factor: float, seeds: int, s
     for policy in policies:
         say(policy)
         found[policy] = {
-            name: mean_of([answered(policy, world, load, factor, seed, step_up) for seed in range(seeds)])
+            name: mean_of([answered(policy, world, load, factor, seed, step_up, emergency=emergency) for seed in range(seeds)])
             for name, world in played.items()
         }
     if as_json:

@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+from msgspec import UNSET
+
 from contracts.capabilities import SIMULATED
 from contracts.job_settings import JobSettings, TaskLimits
 from contracts.messages import TaskSpec
@@ -48,6 +50,11 @@ def backlog_hold_minutes(settings: JobSettings, engine: str) -> float:
 def blocks_ineffective(settings: JobSettings, engine: str) -> bool:
     """Return whether a scale-up that brought no throughput must not be repeated."""
     return not is_simulated(engine) if settings.block_ineffective is None else settings.block_ineffective
+
+
+def answers_emergencies(settings: JobSettings, engine: str) -> bool:
+    """Return whether a job that is plainly overloaded grows at once, without waiting for the end of a span."""
+    return not is_simulated(engine) if settings.emergency_growth is UNSET else settings.emergency_growth
 
 
 def task_limits(settings: JobSettings, spec: TaskSpec) -> TaskLimits:

@@ -141,6 +141,7 @@ class JobTopology(Message, frozen=True, kw_only=True, tag="topology/1", omit_def
     labels: dict[str, str] = {}  # set by the job's own author, e.g. ``surescale.mode``
     checkpointing: Checkpointing | msgspec.UnsetType | None = msgspec.UNSET  # unset: the engine does not say
     restart_ms: Count | None = None  # that a rescale stopped the job: median of the last few measured; null: none was measured
+    began_ms: TimeMs | None = None  # when the present attempt began to run, by the engine's clock; null: it does not say
 
 
 class HourlyLoad(Part, frozen=True, kw_only=True, omit_defaults=True):
@@ -333,6 +334,14 @@ class Compared(Part, frozen=True, kw_only=True):
     unit: Text
 
 
+class Plight(Part, frozen=True, kw_only=True):
+    """The overload that a decision answers at once (``policies.emergency``)."""
+
+    task: Text  # the busiest that work waits for
+    load_records_per_minute: float  # that come to the job now, at least
+    grown_records: float  # by which what waits for the task grew in the last minute
+
+
 class Decision(Message, frozen=True, kw_only=True, tag="decision/1"):
     """A policy's answer for one job and span, act or hold. Identity: ``decision_id``.
 
@@ -356,6 +365,7 @@ class Decision(Message, frozen=True, kw_only=True, tag="decision/1"):
     closed_append_ms: TimeMs | None = None  # broker's append time of the record that closed the window's last minute
     reached_wall_ms: TimeMs | None = None  # wall time when the clock reached the window's end
     compared: Compared | msgspec.UnsetType = msgspec.UNSET  # unset: the policy does not score
+    emergency: Plight | msgspec.UnsetType = msgspec.UNSET  # unset: there is none
 
 
 # --- refused records --------------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 A decision depends on window, policy package, settings and seed alone. It uses no clock and no memory, and its bytes never vary.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import get_args
 
 import numpy as np
@@ -11,14 +11,16 @@ from msgspec import UNSET, UnsetType
 
 from contracts.clock import MINUTE_MS
 from contracts.ids import decision_id
+from contracts.job_limits import answers_emergencies
 from contracts.job_settings import JobSettings
-from contracts.messages import Decision, JobTopology, LookedAt, PolicyUsed, Sentence, TaskDecision
+from contracts.messages import Decision, JobTopology, LookedAt, Plight, PolicyUsed, Sentence, TaskDecision
 from contracts.windows import FIGURE, Window
 from policies.answer import Answer, Float64, NotReady, PolicyFailed, RawAnswer
+from policies.emergency import Emergency, emergency_of, present_need
 from policies.graph import Int64
 from policies.guardrails import Proposal, Situation, guard, situation
 from policies.measure import mean_of_last
-from policies.policy import Policy, ask
+from policies.policy import Policy, ask, is_span_end
 from policies.question import Question
 from policies.rules.target_utilisation import TargetUtilisation
 
@@ -35,6 +37,27 @@ class _Answered:
     floor_applies: bool
 
 
+def decide_if_due(
+    window: Window, policy: Policy, settings: JobSettings, *, seed: int, asked: str | None = None, rule: Policy | None = None
+) -> Decision | None:
+    """Return the decision at the end of a span, else an act that an emergency asks for at once; None: nothing is due.
+
+    Parameters and errors as of ``decide``.
+    """
+    if is_span_end(window.window_end_ms, policy.span_minutes):
+        return decide(window, policy, settings, seed=seed, asked=asked, rule=rule)
+    if not policy.floor_applies or not answers_emergencies(settings, window.topology.engine):
+        return None
+    question = Question.of(window, settings, seed)
+    emergency = emergency_of(question)
+    if emergency is None:
+        return None
+    used = PolicyUsed(name=policy.name, sha256=policy.sha256, asked=asked or policy.name)
+    as_it_is = RawAnswer(question.current, "Decided before the end of the span.")
+    decision = _decided(question, _Answered(as_it_is, used, floor_applies=True), emergency, asked or policy.name)
+    return decision if decision.action == "act" else None
+
+
 def decide(
     window: Window, policy: Policy, settings: JobSettings, *, seed: int, asked: str | None = None, rule: Policy | None = None
 ) -> Decision:
@@ -46,32 +69,39 @@ def decide(
     Raises:
         RecordRejected: the window's topology has a cycle.
     """
-    question = Question.of(window, settings, seed)
-    graph, current = question.graph, question.current
-    seen = situation(question.measured, graph, current)
-    answered = _answered(question, policy, asked or policy.name, rule or TargetUtilisation())
+    question, named = Question.of(window, settings, seed), asked or policy.name
+    answered = _answered(question, policy, named, rule or TargetUtilisation())
+    return _decided(question, answered, emergency_of(question) if answered.floor_applies else None, named)
+
+
+def _decided(question: Question, answered: _Answered, emergency: Emergency | None, asked: str) -> Decision:
+    window, graph, current = question.window, question.graph, question.current
+    seen = _with_emergency(situation(question.measured, graph, current), question, answered, emergency)
     load = float(mean_of_last(question.measured.load, LOAD_MINUTES))
     if isinstance(answered.answer, NotReady):
         ratios, proposed = np.ones(len(current)), current
-        outcome = Proposal(desired=current, amendments=tuple(() for _ in current))
         looked_at: tuple[tuple[LookedAt, ...], ...] = ()
     else:
         proposed = np.where(graph.scalable, answered.answer.wanted, current)
         ratios = _ratios(answered.answer, proposed, seen)
-        outcome = guard(proposed, seen, question.limits, floor_applies=answered.floor_applies)
         looked_at = answered.answer.looked_at
+    if isinstance(answered.answer, NotReady) and emergency is None:
+        outcome = Proposal(desired=current, amendments=tuple(() for _ in current))
+    else:
+        outcome = guard(proposed, seen, question.limits, floor_applies=answered.floor_applies)
     acts = bool((outcome.desired != current).any())
+    facts = _Facts(_plight_in_words(question, emergency), _hindrance(window.topology))
     return Decision(
-        decision_id=decision_id(window.job, window.window_end_ms, asked or policy.name),
+        decision_id=decision_id(window.job, window.window_end_ms, asked),
         job=window.job,
         span_end_ms=window.window_end_ms,
         window_id=window.id,
         policy=answered.used,
-        seed=seed,
-        settings_version=settings.version,
+        seed=question.seed,
+        settings_version=question.settings.version,
         topology_version=window.topology.version,
         action="act" if acts else "hold",
-        reason=_sentence(answered.answer, outcome, seen, acts, _hindrance(window.topology)),
+        reason=_sentence(answered.answer, outcome, seen, acts, facts),
         completeness=window.completeness,
         minutes_known=window.minutes_known,
         tasks=_task_decisions(seen, ratios, proposed, outcome, looked_at, _Figures.of(question)),
@@ -79,6 +109,37 @@ def decide(
         closed_append_ms=window.closed_append_ms,
         reached_wall_ms=window.reached_wall_ms,
         compared=(answered.answer.compared or UNSET) if isinstance(answered.answer, RawAnswer) else UNSET,
+        emergency=UNSET if emergency is None else _plight(question, emergency),
+    )
+
+
+def _with_emergency(seen: Situation, question: Question, answered: _Answered, emergency: Emergency | None) -> Situation:
+    """Return the situation with what tasks need at once; nothing shrinks while too little is known to ask a policy."""
+    if emergency is not None:
+        overloaded = seen.overloaded | (emergency.wanted > seen.current)
+        return replace(seen, overloaded=overloaded, urgent=np.where(seen.graph.scalable, emergency.wanted, 0))
+    if isinstance(answered.answer, NotReady) or not answered.floor_applies:
+        return seen
+    least = present_need(question)
+    return replace(seen, urgent=least) if least.any() else seen
+
+
+def _plight(question: Question, emergency: Emergency) -> Plight:
+    task = question.graph.tasks[emergency.task]
+    return Plight(
+        task=task,
+        load_records_per_minute=round(emergency.load, 1),
+        grown_records=round(emergency.grown_records, 1),
+    )
+
+
+def _plight_in_words(question: Question, emergency: Emergency | None) -> str:
+    if emergency is None:
+        return ""
+    spec = question.window.topology.tasks[emergency.task]
+    return (
+        f"Emergency: {emergency.grown_records:.0f} more records wait for {spec.label or spec.task} than a minute ago; "
+        f"at least {emergency.load:.0f} a minute come now."
     )
 
 
@@ -145,10 +206,22 @@ def _hindrance(topology: JobTopology) -> str:
     return next((f"{spec.label or spec.task}: {spec.hindrance}." for spec in topology.tasks if spec.hindrance), "")
 
 
-def _sentence(answer: RawAnswer | NotReady, outcome: Proposal, seen: Situation, acts: bool, hindrance: str) -> str:
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What a decision's reason says beside the policy's own words; empty where there is nothing to say."""
+
+    plight: str
+    hindrance: str
+
+
+def _sentence(answer: RawAnswer | NotReady, outcome: Proposal, seen: Situation, acts: bool, facts: _Facts) -> str:
     if isinstance(answer, NotReady):
-        return f"Not ready: {answer.missing_minutes} more minutes of figures are needed."
-    words = []
+        said = f"Not ready: {answer.missing_minutes} more minutes of figures are needed."
+        if not facts.plight:
+            return said
+    else:
+        said = answer.reason or "The policy gave no reason."
+    words = [_shortened(facts.plight, HINDRANCE_MAX)] if facts.plight else []
     rules = sorted({amendment.rule for amendments in outcome.amendments for amendment in amendments})
     if rules:
         words.append(f"Amended by {', '.join(rules)}.")
@@ -157,10 +230,10 @@ def _sentence(answer: RawAnswer | NotReady, outcome: Proposal, seen: Situation, 
         after = int(outcome.desired[seen.graph.scalable].sum())
         changed = int((outcome.desired != seen.current).sum())
         words.append(f"{changed} of {len(seen.current)} tasks change, {before} subtasks become {after}.")
-    if hindrance:
-        words.append(_shortened(hindrance, HINDRANCE_MAX))
-    facts = "".join(f" {word}" for word in words)
-    return _shortened(answer.reason or "The policy gave no reason.", REASON_MAX - len(facts)) + facts
+    if facts.hindrance:
+        words.append(_shortened(facts.hindrance, HINDRANCE_MAX))
+    told = "".join(f" {word}" for word in words)
+    return _shortened(said, REASON_MAX - len(told)) + told
 
 
 def _shortened(text: str, most: int) -> str:

@@ -4,13 +4,14 @@ They come in a fixed order, and a later one wins over an earlier one:
 
 1. ``pinned``: a task that its owner pinned stays as it is.
 2. ``floor``: no task gets less than the measured load needs.
-3. ``backlog_hold``: no task shrinks while the job works off a backlog.
-4. ``max_step``: no task changes by more than a factor at once; an overloaded one may grow further.
-5. ``tied``: tasks on forward edges keep one parallelism, the widest of them.
-6. ``bounds``: the narrower of what the owner, the engine, the partitions and the key groups allow.
-7. ``aligned``: a size that divides key groups or partitions evenly, where that costs little.
-8. ``excluded``: in an excluded period nothing changes, or only an overloaded task grows.
-9. ``total_limit``: the job's total.
+3. ``emergency``: a plainly overloaded task gets what the present load needs, and no task shrinks below that.
+4. ``backlog_hold``: no task shrinks while the job works off a backlog.
+5. ``max_step``: no task changes by more than a factor at once; an overloaded one may grow further.
+6. ``tied``: tasks on forward edges keep one parallelism, the widest of them.
+7. ``bounds``: the narrower of what the owner, the engine, the partitions and the key groups allow.
+8. ``aligned``: a size that divides key groups or partitions evenly, where that costs little.
+9. ``excluded``: in an excluded period nothing changes, or only an overloaded task grows.
+10. ``total_limit``: the job's total.
 
 The virtual source and sink of a simulated job are never changed.
 
@@ -30,7 +31,7 @@ from policies.graph import Bool, Int64, JobGraph
 from policies.limits import Limits
 from policies.measure import Measured, mean_of_last
 
-ORDER = ("pinned", "floor", "backlog_hold", "max_step", "tied", "bounds", "aligned", "excluded", "total_limit")
+ORDER = ("pinned", "floor", "emergency", "backlog_hold", "max_step", "tied", "bounds", "aligned", "excluded", "total_limit")
 FLOOR_MINUTES = 15  # known minutes that count as "the measured load"; five would chase noise and cost restarts
 OVERLOAD_BACKLOG_MINUTES = 2.0  # a task with this much work waiting is overloaded whatever its load
 OVERLOAD_STEP = 2  # an overloaded task may always double, however small the step
@@ -42,7 +43,8 @@ _EPSILON = 1e-9  # keeps 6 / 2.0 from becoming 3.0000000001 and then 4
 class Situation:
     """What the guardrails know about the job; arrays are [.., N] in the order of its tasks.
 
-    ``backlog_minutes``: minutes each task needs for the work that is waiting; None: nothing waits.
+    ``backlog_minutes``: minutes each task needs for the work that is waiting; None: nothing waits. ``urgent``: what each task
+    needs at once, 0 where nothing is; None: no task needs anything at once.
     """
 
     graph: JobGraph
@@ -50,6 +52,7 @@ class Situation:
     floor: Int64
     overloaded: Bool
     backlog_minutes: Float64 | None = None
+    urgent: Int64 | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +112,10 @@ def _stages(proposed: Int64, seen: Situation, limits: Limits, *, floor_applies: 
     floor = np.where(free, seen.floor, 0) if floor_applies else np.zeros_like(seen.floor)
     desired = np.maximum(desired, floor)
     yield "floor", desired
+    if seen.urgent is not None and floor_applies:
+        floor = np.maximum(floor, np.where(free, seen.urgent, 0))
+        desired = np.maximum(desired, floor)
+        yield "emergency", desired
     desired = backlog_hold(desired, seen, limits)
     yield "backlog_hold", desired
     nearest, farthest = step_range(seen, floor, limits)

@@ -75,6 +75,15 @@ def attempt_of(detail: JobDetail) -> int | None:
     return detail.timestamps.get("CREATED", 0) or None
 
 
+def began_of(detail: JobDetail) -> int | None:
+    """Return when the job's execution graph began to run, in milliseconds of the JobManager's clock; None if it does not yet.
+
+    Flink's own cooldown after a rescale counts from about then.
+    """
+    created, running = detail.timestamps.get("CREATED", 0), detail.timestamps.get("RUNNING", 0)
+    return running if running and running >= created else None
+
+
 def _identity(cluster: str, entry: JobEntry, name: str, labels: dict[str, str], count: Mapping[str, int]) -> Identity:
     if count[name] == 1:
         return Identity(entry.jid, job_id(cluster, name), entry.name, labels)

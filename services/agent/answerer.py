@@ -23,6 +23,8 @@ def _nothing_released(_cluster: str, _at_ms: int) -> PolicyRelease | None:
 class Answerer:
     """Asks a policy at the end of each of its spans: the one in the job's settings, else the released one, else the road's.
 
+    An emergency is answered at once.
+
     Policies are loaded once. A policy that cannot be loaded, or a released one whose hash differs, answers with the reason, and
     the rule takes over.
     """
@@ -51,20 +53,17 @@ class Answerer:
         self._of_releases: dict[tuple[str, str], Policy] = {}
 
     def answer(self, raw: bytes | None) -> Decision | None:
-        """Return the decision on a window, or None if no span ends with it.
+        """Return the decision on a window, or None if no span ends with it and no emergency asks for growth.
 
         Raises:
             RecordRejected: the window does not parse, or its topology is not a graph that a policy can decide on.
         """
-        from policies.decide import decide
-        from policies.policy import is_span_end
+        from policies.decide import decide_if_due
 
         window = decode_window(raw)
         settings = self._settings_of(window.job)
         asked, policy = self._choose(settings, window.job, window.window_end_ms)
-        if not is_span_end(window.window_end_ms, policy.span_minutes):
-            return None
-        return decide(window, policy, settings, seed=self._seed, asked=asked)
+        return decide_if_due(window, policy, settings, seed=self._seed, asked=asked)
 
     def policy(self, name: str) -> "Policy":
         """Return the policy of that name; the first call loads it."""

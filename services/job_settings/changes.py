@@ -24,6 +24,7 @@ OPTIONS = {
     "excluded": "--exclude",
     "rescales_a_day_max": "--rescales-a-day",
     "block_ineffective": "--ineffective",
+    "emergency_growth": "--emergency",
     "align": "--align",
     "cpu_limit": "--cpu",
     "catch_up_minutes": "--catch-up",

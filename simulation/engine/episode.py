@@ -23,7 +23,7 @@ from simulation.load.jobs import SizedJob
 from simulation.load.workload import Workload
 from simulation.model.reward import REWARD_LAMBDA
 
-Decide = Callable[[Window], Decision]
+Decide = Callable[[Window], Decision | None]
 
 
 class Answer(Protocol):
@@ -122,8 +122,8 @@ def run_episode(
 ) -> Episode:
     """Run jobs under a workload, deciding at the end of every span (minutes since the epoch divisible by ``span_minutes``).
 
-    ``decide`` gets the window that a road would have at that minute. The figures of the first ``first_counted_minute`` minutes of
-    the run are left out of the reports.
+    ``decide`` gets the window that a road would have at that minute, and may return None: nothing is due. The figures of the
+    first ``first_counted_minute`` minutes of the run are left out of the reports.
 
     Raises:
         RunError: the run cannot be set up as asked.
@@ -141,8 +141,10 @@ def run_episode(
         if cluster.now_ms % (span_minutes * MINUTE_MS) == 0:
             for job, buffer in buffers.items():
                 if not cluster.jobs[job].is_waiting:
-                    decisions.append(decide(buffer.window()))
-                    answer.decided(decisions[-1], cluster)
+                    decision = decide(buffer.window())
+                    if decision is not None:
+                        decisions.append(decision)
+                        answer.decided(decision, cluster)
     return Episode(
         reports={job: cluster.report(job, first_counted_minute, reward_lambda) for job in cluster.jobs},
         decisions=tuple(decisions),

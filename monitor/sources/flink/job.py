@@ -14,7 +14,7 @@ from engines.flink.answers import CheckpointConfig, Checkpoints, JobDetail, Metr
 from engines.flink.client import PRIMING_S, FlinkClient
 from engines.flink.errors import FlinkProblem, NotAdaptive
 from engines.flink.graph import checkpointing_of, is_over, runs, state_of, tasks_of
-from engines.flink.identity import Identity, attempt_of
+from engines.flink.identity import Identity, attempt_of, began_of
 from engines.flink.requirements import requirement_id, wanted
 from engines.kafka.offsets import OffsetsUnknown, TopicOffsets
 from monitor.event_log import changes
@@ -198,6 +198,7 @@ class FlinkJob:
             labels=dict(identity.labels),
             checkpointing=checkpointing_of(self._checkpoint_config(epoch), checkpoints),
             restart_ms=round(statistics.median(self._still_ms)) if self._still_ms else None,
+            began_ms=began_of(detail),
         )
         before = self._topology
         if before is not None and _lasting(before) == _lasting(topology):

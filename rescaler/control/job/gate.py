@@ -107,8 +107,8 @@ def matching_gate(
         return Gate.start(settings, mode=mode, targets=targets, slots=slots, now_ms=now_ms)[0]
     if state is not None and state.current == current:
         return Gate(settings, state)
-    # The cooldown counts from when the job began to run this way.
-    since_ms = min(topology.at_ms, now_ms)
+    # The cooldown counts from when the job began to run this way. An engine that does not say was looked at no earlier.
+    since_ms = min(topology.at_ms if topology.began_ms is None else topology.began_ms, now_ms)
     start_ms = since_ms if state is None else max(since_ms, state.now_ms)
     idle = targets_of(None, current)
     return Gate.start(settings, mode=mode, targets=idle, slots=slots, current=current, now_ms=start_ms)[0]

@@ -7,6 +7,7 @@ from contracts.messages import TaskDecision
 MEANINGS = {
     "pinned": "the task, or one on a forward edge to it, is pinned to its size",
     "floor": "the measured load needs at least this many",
+    "emergency": "the load of the last minute or two needs at least this many at once",
     "backlog_hold": "nothing shrinks while the job works off a backlog",
     "max_step": "one decision changes a task only by so much; an overloaded one may double, or reach what its load needs",
     "tied": "tasks on a forward edge keep one size, the widest of theirs",

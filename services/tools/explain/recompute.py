@@ -2,13 +2,15 @@
 
 from dataclasses import dataclass
 
+from msgspec import UNSET
+
 from contracts.errors import SurescaleError
 from contracts.job_settings import JobSettings
 from contracts.messages import Decision
 from contracts.settings import SPAN_MINUTES
 from contracts.windows import Window
 from contracts.wire import encode
-from policies.decide import decide
+from policies.decide import decide, decide_if_due
 from policies.policy import Policy
 from policies.registry import FORECAST, RULES, Unavailable
 from policies.released_policy import released_policy
@@ -45,7 +47,9 @@ def recompute(
     if settings is None:
         raise CannotRecompute(f"settings version {decision.settings_version} of {decision.job} is not in Kafka")
     used = decision.policy
-    again = decide(window, _policy(decision, folder, span_minutes), settings, seed=decision.seed, asked=used.asked or used.name)
+    policy, asked = _policy(decision, folder, span_minutes), used.asked or used.name
+    again = decide_if_due(window, policy, settings, seed=decision.seed, asked=asked) if decision.emergency is not UNSET else None
+    again = again or decide(window, policy, settings, seed=decision.seed, asked=asked)
     same = encode(again) == raw
     return Recomputed(again, same, () if same else _differences(decision, again))
 

@@ -3,6 +3,8 @@
 import difflib
 from collections.abc import Mapping, Sequence
 
+from msgspec import UNSET
+
 from contracts.errors import SettingsError
 from contracts.job_settings import ExcludedPeriod, JobSettings, TaskLimits
 from contracts.messages import JobTopology
@@ -24,6 +26,8 @@ def as_settings(given: Mapping[str, object]) -> dict[str, object]:
         wanted = {"step_up_max": step, "step_down_max": step} | wanted
     if "block_ineffective" in wanted:
         wanted["block_ineffective"] = {"block": True, "allow": False}.get(str(given["block_ineffective"]))
+    if "emergency_growth" in wanted:
+        wanted["emergency_growth"] = {"grow": True, "wait": False}.get(str(given["emergency_growth"]), UNSET)
     if "excluded" in given:
         wanted["excluded"] = _periods(given["excluded"])  # type: ignore[arg-type]  # an option that may be repeated
     if "tasks" in given:

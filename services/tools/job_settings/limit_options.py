@@ -75,6 +75,12 @@ limits = options.grouped(
         type=click.Choice(["block", "allow", DEFAULT]),
         help="Whether growth that brought no throughput may be repeated within an hour.",
     ),
+    click.option(
+        "--emergency",
+        "emergency_growth",
+        type=click.Choice(["grow", "wait", DEFAULT]),
+        help="Whether a plainly overloaded job grows at once, or at the end of its span.",
+    ),
     click.option("--align/--no-align", default=None, help="Prefer sizes that divide key groups or partitions evenly."),
     click.option(
         "--cpu", "cpu_limit", type=OrDefault(options.FiniteRange(0, 1_000_000, min_open=True)), help="Most cores for the job."

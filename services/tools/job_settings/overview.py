@@ -4,7 +4,7 @@ from typing import Literal
 
 import msgspec
 
-from contracts.job_limits import backlog_hold_minutes, blocks_ineffective, step_down, step_up
+from contracts.job_limits import answers_emergencies, backlog_hold_minutes, blocks_ineffective, step_down, step_up
 from contracts.job_settings import JobSettings, Mode, Objective
 from contracts.modes import Source
 from runtime.instants import to_the_second
@@ -31,6 +31,7 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     paused: str
     rescales_a_day_max: int | None
     block_ineffective: bool
+    emergency_growth: bool
     align: bool
     cpu_limit: float | None
     catch_up_minutes: float | None
@@ -82,6 +83,7 @@ def overview(book: Book, road_policy: str) -> Overview:
         paused=str(book.pauses) or "no",
         rescales_a_day_max=settings.rescales_a_day_max,
         block_ineffective=blocks_ineffective(settings, engine),
+        emergency_growth=answers_emergencies(settings, engine),
         align=settings.align,
         cpu_limit=settings.cpu_limit,
         catch_up_minutes=settings.catch_up_minutes,

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from msgspec import UNSET
+
 from contracts.clock import MINUTE_MS
 from contracts.errors import RecordRejected, SettingsError, SurescaleError
 from contracts.job_settings import JobSettings
@@ -19,8 +21,8 @@ from contracts.settings import SPAN_MINUTES
 from contracts.topics import DECISIONS, JOB_SETTINGS, SNAPSHOTS
 from contracts.windows import Window, decode_window
 from contracts.wire import decode
-from policies.decide import decide
-from policies.policy import Policy, is_span_end
+from policies.decide import decide_if_due
+from policies.policy import Policy
 from services.tools.recording.diff import Agreement, KeptDecision, PolicyTally, SpanDiff, asked_policy, minute_load, span_diff
 
 if TYPE_CHECKING:
@@ -39,8 +41,11 @@ class _Spans:
     _ends: dict[tuple[str, str], int] = field(default_factory=dict)
 
     def take(self, decision: Decision) -> None:
-        """Take one decision; those of packages, and of rules in their place, do not count: a package states its own span."""
-        if decision.policy.sha256 or decision.policy.fallback_reason:
+        """Take one decision; those of packages, and of rules in their place, do not count: a package states its own span.
+
+        Nor do emergencies, which wait for the end of no span.
+        """
+        if decision.policy.sha256 or decision.policy.fallback_reason or decision.emergency is not UNSET:
             return
         end = decision.span_end_ms // MINUTE_MS
         before = self._ends.setdefault((decision.job, decision.policy.name), end)
@@ -260,12 +265,12 @@ class OpenLoop:
 
     def _decide(self, index: int, window: Window, append_ms: int) -> Decision | None:
         policy, tally = self._policies[index], self._tallies[index]
-        if not is_span_end(window.window_end_ms, policy.span_minutes):
-            return None
         recorded = self._known.recorded(window.job, window.window_end_ms, policy.name)
         settings = self._known.settings_of(window.job, recorded, append_ms)
         seed = self._seed if recorded is None else recorded.seed
-        decision = decide(window, policy, settings, seed=seed, asked=policy.name)
+        decision = decide_if_due(window, policy, settings, seed=seed, asked=policy.name)
+        if decision is None:
+            return None
         tally.decided(decision, self._wanted[index].get(window.job, {}))
         self._wanted[index][window.job] = {task.task: task.desired for task in decision.tasks}
         if recorded is not None:

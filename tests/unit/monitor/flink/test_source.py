@@ -257,6 +257,8 @@ def test_a_rescale_is_an_event_and_measured(version: str) -> None:
             (event,) = (event for event in source.events("") if event.kind == "rescaled")
             assert event.detail.startswith("parse 1 -> 3, from checkpoint ")
             assert after.restart_ms is not None
+            assert after.began_ms is not None
+            assert after.began_ms > after.attempt  # the graph was made before it ran
             assert 0 < after.restart_ms < 10_000
             assert len([event for event in look_again(source) if event.kind == "rescaled"]) == 1
         remembers = version.startswith("2.3")

@@ -2,12 +2,13 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from contracts.capabilities import Capabilities
 from contracts.modes import AMBIGUOUS_LABEL
 from rescaler.actuators.fake_by_requirement import COUNTS
-from tests.support.requirement_road import AUTHOR, JOB, WIDER, rescaled, road
+from tests.support.requirement_road import AUTHOR, JOB, START_MS, WIDER, rescaled, road
 
 # From a decision to a requirement
 
@@ -114,6 +115,25 @@ def test_the_gate_keeps_only_the_cooldown_where_the_engine_gates_itself() -> Non
     waited_ms = found.commands[-1].issued_at_ms - begun_ms
     assert 200_000 < waited_ms <= 300_000
     assert found.running == {"parse": 1, "count": 6}
+
+
+@pytest.mark.parametrize(("ran_s", "waits_s"), [(3_600, 0), (30, 0), (10, 20), (-5, 30)])
+def test_the_first_act_waits_for_the_cooldown_of_the_start_and_not_of_our_first_look(ran_s: int, waits_s: int) -> None:
+    """A job that has run for long may change at once; one whose engine's clock is ahead of ours began to run now."""
+    found = road(topology_fields={"began_ms": START_MS - ran_s * 1_000})
+    outcome = found.decide({"count": 4})
+    assert (outcome.status == "pending") == bool(waits_s)
+    found.settle()
+    assert found.commands[0].issued_at_ms - START_MS == waits_s * 1_000
+
+
+def test_without_a_start_the_cooldown_counts_from_the_last_look() -> None:
+    """The engine does not say, and the job may have begun just before."""
+    found = road()
+    found.topology = msgspec.structs.replace(found.topology, at_ms=START_MS) if found.topology else None
+    assert found.decide({"count": 4}).reason == "cooldown"
+    found.settle()
+    assert found.commands[0].issued_at_ms - START_MS == 30_000
 
 
 def test_fewer_slots_than_asked_are_shown_and_end_with_what_runs() -> None:

@@ -1,0 +1,156 @@
+"""Says when a job is plainly overloaded, and what it needs at once: growth that waits for no span and no full window. Pure.
+
+A policy decides at the end of its spans, on minutes enough to tell load from noise. A load that becomes four times as high leaves
+no doubt after one minute: work waits that did not wait before, and the busiest task does not rest. Two cases are told apart.
+
+- The busiest task worked all minute, and more waits than before: the newest minute's load is more than it can do.
+- It rested for part of the minute, and yet work waits at its end. A task does not rest while its own work waits, so the load rose
+  within the minute. All that waits has gathered while the task was busy, which gives a lower bound of the present load.
+
+Sizes are those of the rule ``target-utilisation`` at the present load. The guardrails hold for them as for every wish.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from contracts.clock import MINUTE_MS
+from contracts.job_limits import answers_emergencies
+from contracts.windows import FIGURE
+from policies.answer import Float64
+from policies.graph import Int64
+from policies.measure import WARM_UP_MINUTES, mean_of_last, restarts_seen
+from policies.question import Question
+from policies.rules.reading import Reading
+from policies.rules.target_utilisation import CALIBRATED
+from policies.sizing import exact_subtasks, wish
+
+BUSY_LEAST: Final = 0.9
+"""Share of the minute from which a task counts as working all the time."""
+RESTED_LEAST: Final = 0.2
+"""A task that was busy for less of the minute is not what the work waits for."""
+GROWN_LEAST: Final = 0.1
+"""Minutes of all its subtasks by which a busy task's waiting work must have grown; two seconds of noise are no emergency."""
+RISEN_GROWN_LEAST: Final = 0.05
+"""The same where the load rose within the minute, so that less of it had to wait."""
+RISEN_LEAST: Final = 1.5
+"""Times that the newest minute's load must be that of the minute before, to have risen within it."""
+OVER_LEAST: Final = 1.1
+"""Times its subtasks that a task must need."""
+PRESENT_MINUTES: Final = 2
+"""No task shrinks below what the load of these last minutes needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Emergency:
+    """A job that is plainly overloaded.
+
+    Attributes:
+        task: index of the busiest task that work waits for.
+        load: records per minute that come to the job now, at least.
+        grown_records: by which what waits for the task has grown within the newest minute.
+        wanted: int64 [N], subtasks that this load needs; never fewer than there are.
+    """
+
+    task: int
+    load: float
+    grown_records: float
+    wanted: Int64
+
+
+def emergency_of(question: Question) -> Emergency | None:
+    """Return the emergency at the end of a window, None if there is none, or if settings or engine want none answered."""
+    if not answers_emergencies(question.settings, question.window.topology.engine):
+        return None
+    newest = _Newest.of(question)
+    if newest is None:
+        return None
+    measured, graph, current = question.measured, question.graph, question.current
+    with np.errstate(divide="ignore", invalid="ignore"):
+        grown_minutes = newest.grown * measured.service_minutes / current
+        is_known = graph.scalable & (measured.service_minutes > 0) & (measured.visits > 0) & (newest.busy >= RESTED_LEAST)
+    waited_for = is_known & (grown_minutes >= RISEN_GROWN_LEAST)
+    if not waited_for.any():
+        return None
+    task = int(np.argmax(np.where(waited_for, newest.busy, -1.0)))
+    busy = min(float(newest.busy[task]), 1.0)
+    if busy >= BUSY_LEAST and grown_minutes[task] < GROWN_LEAST:
+        return None
+    if busy < BUSY_LEAST and not newest.has_risen:
+        return None
+    # Full work while the task was busy, and what gathered meanwhile: both as records that enter the job.
+    per_record = float(measured.visits[task] * measured.service_minutes[task])
+    load = max(newest.load, float(current[task]) / per_record + float(newest.grown[task] / measured.visits[task]) / busy)
+    if load * per_record < OVER_LEAST * current[task]:
+        return None
+    wanted = np.maximum(_needed(question, load), current)
+    if wanted[task] <= current[task]:
+        return None
+    return Emergency(task, load, float(newest.grown[task]), wanted)
+
+
+def present_need(question: Question) -> Int64:
+    """Return int64 [N], the least that the last minutes' load leaves of each task: a mean over a whole span may lag behind it.
+
+    At most the present sizes: this keeps, and asks for no growth. 0 where nothing is known, or nobody wants emergencies answered.
+    """
+    current = question.current
+    if not answers_emergencies(question.settings, question.window.topology.engine):
+        return np.zeros_like(current)
+    load = float(mean_of_last(question.measured.load[-PRESENT_MINUTES:], PRESENT_MINUTES))
+    return np.minimum(_needed(question, load), current) if np.isfinite(load) else np.zeros_like(current)
+
+
+def _needed(question: Question, load: float) -> Int64:
+    """Return the subtasks [N] that a load needs; 0 where unknown."""
+    sizing = Reading.of(question).sizing(CALIBRATED)
+    exact = exact_subtasks(question.measured, np.array(load), question.graph, sizing)
+    needed: Int64 = np.where(np.isnan(exact), 0, wish(exact, question.current).wanted)
+    return needed
+
+
+@dataclass(frozen=True, slots=True)
+class _Newest:
+    """What is known of a window's last minute; arrays are [N].
+
+    Attributes:
+        load: records per minute that came to the job.
+        busy: share of its subtasks' time that each task was busy, NaN where unknown.
+        grown: records by which what waits for each task has grown.
+        has_risen: the load is well above that of the minute before.
+    """
+
+    load: float
+    busy: Float64
+    grown: Float64
+    has_risen: bool
+
+    @classmethod
+    def of(cls, question: Question) -> "_Newest | None":
+        """Return it; None if the load is unknown, or the job restarted so lately that its records cost more than they will."""
+        figures, load = question.window.figures, question.measured.load
+        if len(figures) < 2 or np.isnan(load[-1]) or restarts_seen(figures[-WARM_UP_MINUTES:]):
+            return None
+        newest = figures[-1].astype(np.float64)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            busy = newest[:, FIGURE["busy_ms"]] / (newest[:, FIGURE["parallelism"]] * MINUTE_MS)
+        has_risen = bool(load[-1] >= RISEN_LEAST * load[-2])  # False where unknown
+        return cls(float(load[-1]), busy, _grown(question), has_risen)
+
+
+def _grown(question: Question) -> Float64:
+    """Return by how many records [N] what waits for each task has grown: in its own queue, and at the sources before it.
+
+    A source whose queue was not known before took in less than came to it.
+    """
+    queued = question.window.figures[-2:, :, FIGURE["queued_records_last"]].astype(np.float64)
+    grown = np.nan_to_num(queued[1] - queued[0])
+    sources, newest = question.graph.by_level[0], question.window.figures[-1].astype(np.float64)
+    came, taken = newest[sources, FIGURE["arrived"]], newest[sources, FIGURE["records_in"]]
+    behind = np.where(taken > 0, came - taken, 0.0)
+    grown[sources] = np.where(np.isnan(queued[:, sources]).any(axis=0), np.nan_to_num(behind), grown[sources])
+    lag = np.zeros_like(grown)
+    lag[sources] = grown[sources]
+    waiting: Float64 = grown + question.measured.flows.carried(lag) - lag
+    return waiting

@@ -1,0 +1,235 @@
+"""Plain overload is answered at once, on little evidence but clear evidence; noise, restarts and slow sinks are not."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from contracts.job_settings import ExcludedPeriod, JobSettings, TaskLimits
+from contracts.messages import Decision
+from contracts.windows import FIGURE, Window
+from contracts.wire import decode, encode
+from policies.decide import decide, decide_if_due
+from policies.emergency import emergency_of
+from policies.question import Question
+from policies.registry import load_policy
+from policies.rules.fixed import Static
+from policies.rules.target_utilisation import TargetUtilisation
+from tests.unit.policies.conftest import END_MS, MINUTE_MS, chain_window
+
+SERVICE = 0.01  # minutes: a subtask of a gets through 100 records a minute
+POLICY = TargetUtilisation()
+
+
+def flink_window(loads: tuple[float, ...], *, subtasks: int = 1, off_span: bool = True, **bent: Any) -> Window:
+    """Return a window of a Flink job, source -> a -> b -> sink, whose last minutes had these arrivals.
+
+    Task a gets through 100 records a minute for each subtask, and what it does not get through waits at the source. Before, the
+    load was the first of them.
+    """
+    window = chain_window(load=loads[0], service_minutes=(SERVICE, SERVICE / 10), parallelism=(subtasks, 1))
+    figures, waiting = window.figures.copy(), 0.0
+    figures[:, 0, FIGURE["arrived"]] = loads[0]
+    figures[:, 1:, FIGURE["queued_records_last"]] = np.nan
+    for back, load in zip(range(len(loads), 0, -1), loads, strict=True):
+        done = min(waiting + load, subtasks / SERVICE)
+        waiting += load - done
+        fill(figures[-back], load, done, waiting, subtasks)
+    for name, value in bent.items():
+        figures[-1, 1, FIGURE[name]] = value
+    topology = msgspec.structs.replace(window.topology, engine="flink")
+    return replace(window, figures=figures, topology=topology, window_end_ms=END_MS + MINUTE_MS * off_span)
+
+
+def fill(row: np.ndarray, load: float, done: float, waiting: float, subtasks: int, busy: float | None = None) -> None:
+    """Write one minute into a row [N, F]: arrivals, records done, records waiting at the source, busy share of a."""
+    busy = done * SERVICE / subtasks if busy is None else busy
+    row[:, FIGURE["records_in"]] = row[:, FIGURE["records_out"]] = done
+    row[0, FIGURE["arrived"]], row[0, FIGURE["queued_records_last"]] = load, waiting
+    row[1, FIGURE["busy_ms"]] = busy * subtasks * MINUTE_MS
+    row[1, FIGURE["idle_ms"]] = (1.0 - busy) * subtasks * MINUTE_MS
+    row[2, FIGURE["busy_ms"]] = done * SERVICE / 10 * MINUTE_MS
+
+
+def decided(window: Window, settings: JobSettings | None = None, **given: Any) -> Decision | None:
+    """Return what is decided on a window."""
+    return decide_if_due(window, POLICY, settings or JobSettings(job=window.job, **given), seed=0)
+
+
+def sizes(decision: Decision | None) -> list[int]:
+    """Return the desired sizes of a and b."""
+    assert decision is not None
+    return [task.desired for task in decision.tasks[1:3]]
+
+
+def test_a_load_beyond_capacity_is_answered_before_the_end_of_the_span() -> None:
+    """Sized for the newest minute's load, not for the mean of ten: 280 a minute at 100 each, 75 % busy, and the backlog."""
+    decision = decided(flink_window((70.0, 280.0)))
+    assert sizes(decision) == [4, 1]
+    assert decision is not None
+    assert [amendment.rule for amendment in decision.tasks[1].amendments] == ["emergency"]
+    assert decision.emergency == msgspec.structs.replace(decision.emergency, task="a", grown_records=180.0)
+    assert "Emergency: 180 more records wait for a than a minute ago; at least 280 a minute come now." in decision.reason
+    assert decode(encode(decision), Decision) == decision
+
+
+def test_at_the_end_of_a_span_it_adds_to_what_the_policy_wants() -> None:
+    """A mean of ten minutes has not seen the step yet; the policy was asked, and its wish was amended."""
+    decision = decided(flink_window((70.0, 280.0), off_span=False))
+    assert sizes(decision) == [4, 1]
+    assert decision is not None
+    assert decision.tasks[1].proposed < 4
+
+
+def test_a_rise_within_the_minute_is_more_than_its_mean() -> None:
+    """The task rested for half of the minute, so all that waits came in the other half: the load now is above capacity."""
+    window = flink_window((40.0, 40.0))
+    fill(window.figures[-1], load=90.0, done=70.0, waiting=20.0, subtasks=1, busy=0.7)
+    found = emergency_of(Question.of(window, JobSettings(job=window.job), 0))
+    assert found is not None
+    assert found.load == pytest.approx(100.0 + 20.0 / 0.7, rel=0.02)
+    assert sizes(decided(window)) == [2, 1]
+
+
+def test_work_that_waits_while_nothing_is_busy_is_no_emergency() -> None:
+    """A slow service behind an asynchronous sink: the load is as before, and more subtasks would wait as well."""
+    window = flink_window((70.0, 70.0))
+    fill(window.figures[-1], load=70.0, done=40.0, waiting=30.0, subtasks=1)
+    assert decided(window) is None
+
+
+def test_a_source_whose_queue_was_unknown_tells_by_what_it_did_not_take() -> None:
+    """As in the first minutes of a job: what came less what was taken is what waits."""
+    window = flink_window((70.0, 280.0))
+    window.figures[-2, 0, FIGURE["queued_records_last"]] = np.nan
+    assert sizes(decided(window)) == [4, 1]
+
+
+def test_few_minutes_are_enough_for_an_emergency_and_for_nothing_else() -> None:
+    """With two known minutes no policy is asked; growth is decided, and without an emergency nothing is."""
+    for off_span in (True, False):
+        window = flink_window((70.0, 280.0), off_span=off_span)
+        window.figures[:-2] = np.nan
+        assert sizes(decided(window)) == [4, 1]
+    calm = flink_window((10.0, 10.0), subtasks=4, off_span=False)
+    calm.figures[:-2] = np.nan
+    waits = decided(calm)
+    assert waits is not None
+    assert (waits.action, waits.reason) == ("hold", "Not ready: 3 more minutes of figures are needed.")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"emergency_growth": False},
+        {"tasks": {"a": TaskLimits(pinned=True)}},
+        {"parallelism_max": 1},
+        {"total_limit": 2},
+        {"excluded": (ExcludedPeriod(emergencies=False),)},
+    ],
+)
+def test_every_limit_of_the_owner_holds(given: dict[str, Any]) -> None:
+    """Off, pinned, at its maximum, at the job's total, in a strict period: nothing is decided."""
+    assert decided(flink_window((70.0, 280.0)), **given) is None
+
+
+def test_an_excluded_period_that_is_not_strict_lets_it_pass() -> None:
+    """As it lets every overloaded task grow."""
+    assert sizes(decided(flink_window((70.0, 280.0)), excluded=(ExcludedPeriod(),))) == [4, 1]
+
+
+def test_one_answer_is_no_larger_than_a_step_unless_the_load_needs_it() -> None:
+    """Overload lifts the step as far as the present load needs, as with every policy."""
+    assert sizes(decided(flink_window((70.0, 280.0)), step_up_max=1.5)) == [4, 1]
+
+
+def test_the_simulated_engine_answers_none_unless_it_is_told_to() -> None:
+    """Its published figures stay what they are."""
+    window = flink_window((70.0, 280.0))
+    window = replace(window, topology=msgspec.structs.replace(window.topology, engine="simulated"))
+    assert decided(window) is None
+    assert sizes(decided(window, emergency_growth=True)) == [4, 1]
+
+
+def test_a_persons_choice_is_left_alone() -> None:
+    """Static stays static."""
+    assert decide_if_due(flink_window((70.0, 280.0)), Static(), JobSettings(job="sim/chain"), seed=0) is None
+
+
+@pytest.mark.parametrize(
+    ("figure", "value"), [("restarts", 1.0), ("busy_ms", np.nan), ("busy_ms", 6_000.0)], ids=["restarted", "unknown", "idle"]
+)
+def test_what_a_restart_or_an_unknown_figure_shows_is_no_emergency(figure: str, value: float) -> None:
+    """After a restart work waits because the job stood still, and a record costs more than it will."""
+    window = flink_window((70.0, 280.0), **{figure: value})
+    if figure == "restarts":
+        window.figures[-1, :, FIGURE["restarts"]] = value
+    assert decided(window) is None
+
+
+def test_no_demand_from_the_broker_no_emergency() -> None:
+    """What was let in says nothing about what came."""
+    window = flink_window((70.0, 280.0))
+    window.figures[-1, 0, [FIGURE["arrived"], FIGURE["queued_records_last"]]] = np.nan
+    assert decided(window) is None
+
+
+def test_the_next_span_does_not_take_back_what_an_emergency_gave() -> None:
+    """Its means still hold minutes from before the step; what the last two need is kept."""
+    window = flink_window((70.0, 280.0, 280.0), subtasks=4, off_span=False)
+    decision = decide(window, POLICY, JobSettings(job="sim/chain"), seed=0)
+    assert sizes(decision) == [4, 1]
+    off = decide(window, POLICY, JobSettings(job="sim/chain", emergency_growth=False), seed=0)
+    assert sizes(off) < [4, 1]
+
+
+def test_after_a_fall_the_job_shrinks_as_before() -> None:
+    """Nothing is kept that the last minutes do not need."""
+    window = flink_window((70.0,) * 40, subtasks=4, off_span=False)
+    assert sizes(decide(window, POLICY, JobSettings(job="sim/chain"), seed=0)) == [2, 1]
+
+
+def test_the_same_window_gives_the_same_bytes() -> None:
+    """An emergency is a function of window, settings and seed, so a replay finds it again."""
+    first, second = (decided(flink_window((70.0, 280.0))) for _ in range(2))
+    assert first is not None
+    assert second is not None
+    assert encode(first) == encode(second)
+
+
+@pytest.mark.parametrize("name", ["sure", "ds2", "hpa"])
+def test_every_policy_that_may_be_lifted_is(name: str) -> None:
+    """The act is that policy's, so its name and its identity are in the record."""
+    decision = decide_if_due(flink_window((70.0, 280.0)), load_policy(name), JobSettings(job="sim/chain"), seed=0)
+    assert sizes(decision) == [4, 1]
+    assert decision is not None
+    assert decision.decision_id == f"sim/chain@{END_MS + MINUTE_MS}/{name}"
+
+
+@given(st.lists(st.floats(50.0, 98.0), min_size=2, max_size=30))
+def test_no_noise_below_capacity_is_an_emergency(loads: list[float]) -> None:
+    """Whatever the minutes were like, as long as the task gets through each of them."""
+    assert decided(flink_window(tuple(loads))) is None
+
+
+@given(loads=st.lists(st.floats(1.0, 2_000.0), min_size=2, max_size=6), subtasks=st.integers(1, 8), known=st.integers(2, 60))
+def test_an_emergency_only_adds_subtasks(loads: list[float], subtasks: int, known: int) -> None:
+    """And within the owner's bounds."""
+    window = flink_window(tuple(loads), subtasks=subtasks)
+    window.figures[: 60 - known] = np.nan
+    decision = decided(window)
+    if decision is not None:
+        assert decision.action == "act"
+        assert all(task.current <= task.desired <= max(task.current, 10) for task in decision.tasks)
+
+
+@given(st.floats(150.0, 900.0), st.floats(1.0, 1.5))
+def test_more_load_never_asks_for_less(load: float, factor: float) -> None:
+    """The wish grows with the load."""
+    wanted: Callable[[float], int] = lambda rate: sizes(decided(flink_window((70.0, rate)), parallelism_max=1_000))[0]  # noqa: E731
+    assert wanted(load * factor) >= wanted(load)
