@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from services.engine.documents import Report, ReportedJob
 from services.local_stack.demo_report import ClusterCost, JobFigures
 from services.local_stack.rescale_figures import Rescaling
+from services.state.read.words import phase_words
 
 JOBS_SHOWN = 4
 
@@ -59,7 +60,7 @@ def rescale_lines(rescaling: Rescaling, *, jobs_shown: bool = True) -> list[str]
 
 
 def _job(job: str, figures: ReportedJob, gate: str | None) -> str:
-    words = [gate] if gate else []
+    words = [phase_words(gate)] if gate else []
     if _is_warming(figures):
         words.append(_warming([figures]))
     elif figures.state != "running":
@@ -71,7 +72,7 @@ def _job(job: str, figures: ReportedJob, gate: str | None) -> str:
 def _all_jobs(jobs: Mapping[str, ReportedJob], gates: Mapping[str, str]) -> str:
     load = sum(figures.load_records_per_minute for figures in jobs.values())
     subtasks = sum(figures.parallelism[-1] for figures in jobs.values())
-    words = _counted(gates[job] for job in jobs if gates.get(job))
+    words = _counted(phase_words(gates[job]) for job in jobs if gates.get(job))
     warming = [figures for figures in jobs.values() if _is_warming(figures)]
     words += [_warming(warming)] if warming else []
     words += _counted(figures.state for figures in jobs.values() if not _is_warming(figures) and figures.state != "running")

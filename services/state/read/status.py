@@ -6,9 +6,22 @@ from contracts.job_settings import Mode
 from services.state.record_documents import GateDocument, TopologyDocument, WindowDocument
 
 Status = Literal[
-    "fine", "scaling", "warming", "held", "advised", "observed", "overloaded", "down", "starting", "silent", "ended", "unknown"
+    "fine",
+    "scaling",
+    "warming",
+    "held",
+    "paused",
+    "advised",
+    "observed",
+    "overloaded",
+    "down",
+    "starting",
+    "silent",
+    "ended",
+    "unknown",
 ]
-"""``held``: a change waits for the gate. ``silent``: no window for a while, though its cluster has some."""
+"""``held``: a change waits for the gate. ``paused``: somebody has stopped rescales, in one direction or both.
+``silent``: no window for a while, though its cluster has some."""
 
 SILENT_MINUTES_MIN = 15  # windows may be on their way for less, when the pipeline's clock runs fast
 RAN_LEAST = 0.5  # of its newest minute: a job that ran for less, and is not being changed, is down
@@ -20,7 +33,7 @@ _BY_STATE: dict[str, Status] = {
     "suspended": "down",
     "created": "starting",
 }
-_AVAILABLE = "Available"
+_AVAILABLE, _PAUSED = "Available", "Paused"
 
 
 def status_of(
@@ -58,4 +71,6 @@ def _load_or_mode(gate: GateDocument | None, window: WindowDocument | None, mode
         return "overloaded"
     if mode != "act":
         return "advised" if mode == "advise" else "observed"
+    if gate is not None and any(each.type == _PAUSED and each.status for each in gate.conditions):
+        return "paused"
     return "held" if gate is not None and gate.pending_decision_id is not None else "fine"

@@ -17,6 +17,7 @@ from runtime.instants import to_the_minute, to_the_second
 from runtime.terminal import Column, fitting, plain
 from services.state.documents import JobDocument, JobOverview, JobRent
 from services.state.read.decision_lines import amended, progress_line
+from services.state.read.words import phase_words, reason_words
 from services.state.record_documents import GateDocument, TopologyDocument, WindowDocument
 
 _GOOD_WHEN_TRUE = ("Available", "Balanced", "Owned")  # conditions that are good when they hold; all others are bad
@@ -187,7 +188,7 @@ def _last(job: JobOverview) -> str:
 
 
 def _gate(phase: str | None, wake_up_ms: int | None, reason: str | None = None) -> str:
-    words = [_word(phase), *([f"({reason})"] if reason else [])]
+    words = [reason_words(reason) if reason else phase_words(phase)]
     if wake_up_ms is not None:
         words.append(f"until {_minute(wake_up_ms)}")
     return " ".join(words)

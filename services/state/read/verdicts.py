@@ -4,6 +4,7 @@ from collections.abc import Collection
 from typing import Protocol
 
 from contracts.messages import TaskSpec
+from services.state.read.words import reason_words
 from services.state.record_documents import TaskDecisionDocument
 
 _LIMITS = ("bounds", "total_limit")
@@ -54,7 +55,7 @@ def what_came(action: str, outcome: Answer | None) -> str:
         case "commanded":
             return "advised" if reason == "advise" else "acted in part" if reason == "sufficient" else "acted"
         case "pending":
-            return f"waits: {words}"
+            return f"waits ({reason_words(reason)})"
         case "refused":
             return "observed" if reason == "observe" else f"refused: {words}"
     return outcome.status

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
-import msgspec
 from msgspec import UNSET, UnsetType
 from rich.console import Console
 from rich.table import Table
@@ -16,8 +15,10 @@ from runtime.instants import to_the_second
 from runtime.terminal import Column, fitting, plain, several
 from services.state.read.decision_lines import amended
 from services.state.read.verdicts import what_came
+from services.state.read.words import cause_words, phase_words, reason_words
 from services.tools.explain.amendments import meanings_of
 from services.tools.explain.explanation import Explanation, OwnActExplanation, RecomputedFacts, heaviest_minutes
+from services.tools.explain.gate import GateNow
 from services.tools.explain.lookup import ENDED
 
 ROWS_SHOWN = 8
@@ -199,12 +200,15 @@ def _show_course(out: Console, explained: Explanation | OwnActExplanation) -> No
     for at_ms, _, line in sorted(steps, key=lambda step: step[:2]):
         grid.add_row(to_the_second(at_ms), plain(line))
     out.print(grid)
-    gate = explained.gate_now
-    if gate:
-        words = ", ".join(
-            f"{name.replace('_', ' ')} {value}" for name, value in msgspec.structs.asdict(gate).items() if value is not None
-        )
-        out.print(plain(f"gate now: {words}"))
+    if explained.gate_now:
+        out.print(plain(f"now: {_gate(explained.gate_now)}"))
+
+
+def _gate(gate: GateNow) -> str:
+    """Return what the rescaler does about a decision now, until when, and by which command."""
+    words = reason_words(gate.waits_because) if gate.waits_because else phase_words(gate.phase)
+    until = "" if gate.wakes_up_ms is None else f", until {to_the_second(gate.wakes_up_ms)}"
+    return f"{words}{until}{f', by {gate.carries_out}' if gate.carries_out else ''}"
 
 
 def _show_commands(out: Console, commands: Sequence[RescheduleCommand], labels: Mapping[str, str]) -> None:
@@ -212,7 +216,7 @@ def _show_commands(out: Console, commands: Sequence[RescheduleCommand], labels: 
     last = commands[-1]
     kind = " (advice)" if last.advice else ""
     steps = ", then ".join(f"{command.command_id} {command.action}" for command in commands)
-    out.print(plain(f"{steps}{kind}: {last.gate_reason}, because of {last.gate_cause}"))
+    out.print(plain(f"{steps}{kind}: {reason_words(last.gate_reason)}; {cause_words(last.gate_cause)}"))
     by_units = last.expected is None  # otherwise the engine chooses the places
     rows = _alike(last.changes, _change_figures if by_units else _count_figures)
     shown = rows[:ROWS_SHOWN]
@@ -245,7 +249,7 @@ def _show_recomputed(out: Console, recomputed: RecomputedFacts) -> None:
 
 
 def _outcome(outcome: Outcome) -> str:
-    words = [outcome.reason]
+    words = [reason_words(outcome.reason)]
     if outcome.detail:
         words.append(f"({outcome.detail})")
     if outcome.until_ms is not None:
@@ -287,7 +291,7 @@ def _events(events: Iterable[EngineEvent]) -> Iterator[tuple[int, int, str]]:
 
 
 def _event(event: EngineEvent) -> str:
-    return " ".join(filter(None, (event.kind, event.job, event.host, event.detail)))
+    return " ".join(filter(None, (event.kind.replace("_", " "), event.job, event.host, event.detail)))
 
 
 def _units(units: Sequence[int]) -> str:

@@ -55,7 +55,7 @@ def test_few_jobs_are_told_by_name() -> None:
     """Load, size, the gate's phase, and learners or a state that is not running."""
     line = progress_line(report(running(), WARMING, running(state="restarting")), {"sim/0": "Idling"})
     assert line == (
-        "minute   20 of 240  sim/0: 100 records/min on 20 subtasks (Idling)   "
+        "minute   20 of 240  sim/0: 100 records/min on 20 subtasks (steady)   "
         "sim/1: 100 records/min on 20 subtasks (3 learners, 5 MiB behind)   sim/2: 100 records/min on 20 subtasks (restarting)"
     )
 
@@ -65,7 +65,8 @@ def test_many_jobs_are_told_together() -> None:
     gates = {"sim/0": "Idling", "sim/1": "Idling", "sim/2": "Cooldown"}
     line = progress_line(report(*[running()] * 3, WARMING, WARMING, running(state="waiting")), gates)
     assert line == (
-        "minute   20 of 240  6 jobs: 600 records/min on 120 subtasks (1 Cooldown, 2 Idling, 6 learners, 10 MiB behind, 1 waiting)"
+        "minute   20 of 240  6 jobs: 600 records/min on 120 subtasks "
+        "(1 resting after a rescale, 2 steady, 6 learners, 10 MiB behind, 1 waiting)"
     )
 
 

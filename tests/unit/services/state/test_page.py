@@ -12,7 +12,7 @@ from services.state.http.page import BUILT
 
 PAGE = BUILT.parent
 BYTES_MAX = 1_500_000
-SINGLE = ("build.mjs", "package-lock.json", "package.json", "tsconfig.json")
+SINGLE = ("build.mjs", "package-lock.json", "package.json", "tsconfig.json", "words.json")
 
 
 def source_hash() -> str:

@@ -1,7 +1,7 @@
 // The documents of the API, as far as the page reads them; `/openapi.json` describes them in full.
 
 export type Status =
-  | "fine" | "scaling" | "warming" | "held" | "advised" | "observed" | "overloaded" | "down" | "starting" | "silent" | "ended"
+  | "fine" | "scaling" | "warming" | "held" | "paused" | "advised" | "observed" | "overloaded" | "down" | "starting" | "silent" | "ended"
   | "unknown";
 
 export interface JobOverview {

@@ -7,7 +7,7 @@ import { useLive } from "../api/live";
 import { Card, Empty, Facts, Guardrail, Heading, Notice, Table, figures } from "../parts/basics";
 import { TaskGraph } from "../parts/graph";
 import { clusterLink, decisionLink, jobLink, jobOf } from "../parts/links";
-import { DAY_S, GUARDRAILS, MINUTE_MS, bytes, clock, count, dollars, duration, moment, percent, plural, spoken } from "../parts/words";
+import { DAY_S, GUARDRAILS, MINUTE_MS, bytes, clock, count, dollars, duration, moment, percent, plural, reason } from "../parts/words";
 
 const ROWS_MAX = 12;
 
@@ -174,11 +174,11 @@ function stepsOf(decision: Decision, commands: Command[]): Step[] {
   const outcome = decision.outcome;
   if (outcome && !(outcome.status === "commanded" && commands.length)) {
     const until = outcome.until_ms === null ? "" : `, until ${clock(outcome.until_ms)}`;
-    const detail = [spoken(outcome.reason) + until, outcome.detail].filter(Boolean).join("; ");
+    const detail = [reason(outcome.reason) + until, outcome.detail].filter(Boolean).join("; ");
     steps.push({ at_ms: outcome.at_ms, what: outcome.status, detail, kind: outcome.status === "refused" ? "failed" : "gate" });
   }
   commands.forEach((command) => {
-    const why = `gate: ${spoken(command.gate_reason)}, ${spoken(command.gate_cause)}`;
+    const why = `${reason(command.gate_reason)}; ${reason(command.gate_cause)}`;
     const what = `${command.advice ? "advised" : "commanded"}: ${command.action}`;
     steps.push({ at_ms: command.issued_at_ms, what, detail: why, kind: "command" });
     command.progress.forEach((each) => {

@@ -8,7 +8,7 @@ import { Card, Empty, Facts, Heading, Notice, StatusWord, Table, figures } from 
 import { Charts } from "../parts/charts";
 import { TaskGraph, heat } from "../parts/graph";
 import { clusterLink, decisionLink, jobLink } from "../parts/links";
-import { clock, count, dollars, duration, percent, plural, spoken } from "../parts/words";
+import { clock, count, dollars, duration, percent, plural, reason } from "../parts/words";
 
 const TOPICS = ["snapshots", "decisions", "job-topology", "rescaler-state", "reschedule-events", "reschedule-commands", "job-settings"];
 const GOOD_WHEN_TRUE = ["Available", "Balanced", "Owned"];
@@ -70,10 +70,12 @@ export function JobPage({ job }: { job: string }): JSX.Element {
 
 function lead(job: JobDocument): string {
   const gate = job.gate;
-  if (gate?.pending_decision_id && job.mode === "act") return `A change waits: ${spoken(gate.pending_reason ?? "for the gate")}.`;
+  if (gate?.pending_decision_id && job.mode === "act") return `A change waits: ${reason(gate.pending_reason ?? "not answered yet")}.`;
   if (gate?.outstanding_command_id) {
     return gate.step === "prepare" ? "Learners restore state; the job runs on." : "A change is being carried out.";
   }
+  const paused = gate?.conditions.find((each) => each.type === "Paused" && each.status);
+  if (paused) return `${paused.message[0]?.toUpperCase() ?? ""}${paused.message.slice(1)}.`;
   if (job.mode !== "act") return job.mode === "advise" ? "Changes are only recommended." : "Only watched.";
   return job.decision ? job.decision.reason : "No decision yet: the first one comes at the end of a span.";
 }

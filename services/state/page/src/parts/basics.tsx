@@ -4,27 +4,12 @@ import { useEffect, useRef } from "preact/hooks";
 import type { Status } from "../api/documents";
 import type { ApiError } from "../api/client";
 import type { Live } from "../api/live";
-import { GUARDRAILS, spoken } from "./words";
-
-const ABOUT: Record<Status, string> = {
-  fine: "Runs at the right size.",
-  scaling: "A change of size is under way.",
-  warming: "Learners restore state before the change; the job runs on.",
-  held: "A change waits for the gate.",
-  advised: "Changes are only recommended: the job is in mode advise.",
-  observed: "Only watched: the job is in mode observe.",
-  overloaded: "A task has nothing left, or two minutes of its work wait.",
-  down: "The job does not run.",
-  starting: "The job is being started.",
-  silent: "No figures for a while, though its cluster has some.",
-  ended: "The job has ended.",
-  unknown: "No topology has arrived yet.",
-};
+import { GUARDRAILS, STATES, spoken } from "./words";
 
 /** One word for a job, with a shape of its own, so that no one needs to see its colour. */
 export function StatusWord({ status }: { status: Status }): JSX.Element {
   return (
-    <span class={`status status-${status}`} title={ABOUT[status]}>
+    <span class={`status status-${status}`} title={STATES[status]}>
       <svg aria-hidden="true" viewBox="0 0 12 12" class="status-shape">
         <use href={`#shape-${status}`} />
       </svg>
@@ -43,6 +28,7 @@ export function StatusShapes(): JSX.Element {
         <path d="M6 1.2a4.8 4.8 0 1 1-4.8 4.8" fill="none" stroke="currentColor" stroke-width="2.2" stroke-linecap="round" />
       </symbol>
       <symbol id="shape-held" viewBox="0 0 12 12"><path d="M2.5 1.5h2.6v9H2.5zM6.9 1.5h2.6v9H6.9z" fill="currentColor" /></symbol>
+      <symbol id="shape-paused" viewBox="0 0 12 12"><path d="M2 2h8v8H2z" fill="currentColor" /></symbol>
       <symbol id="shape-advised" viewBox="0 0 12 12">
         <path d="M1 2h10v6.4H6.4L3.5 11V8.4H1z" fill="none" stroke="currentColor" stroke-width="1.6" stroke-linejoin="round" />
       </symbol>

@@ -1,3 +1,5 @@
+import table from "../../words.json";
+
 // Figures as people read them. Times are UTC, as everywhere in surescale.
 
 const NONE = "–";
@@ -59,15 +61,14 @@ export function spoken(word: string): string {
   return word.replaceAll("_", " ");
 }
 
+// The one table of what the words of programs mean; services/state/read/words.py reads it for the command line.
+const WORDS: Record<"states" | "phases" | "reasons" | "causes" | "guardrails", Record<string, string>> = table;
+
 /** What each guardrail means; in the order in which guardrails come. */
-export const GUARDRAILS: Record<string, string> = {
-  pinned: "the task, or one chained to it, is pinned to its size",
-  floor: "the measured load needs at least this many",
-  backlog_hold: "nothing shrinks while work is waiting",
-  max_step: "one decision changes a task only by so much",
-  tied: "chained tasks keep one size, the widest of theirs",
-  bounds: "owner, engine, partitions or key groups allow no other size",
-  aligned: "this size deals key groups or partitions out evenly",
-  excluded: "the moment is in an excluded period",
-  total_limit: "the job's total leaves no more",
-};
+export const GUARDRAILS = WORDS.guardrails;
+export const STATES = WORDS.states;
+
+/** Return why something happened to a decision, or what released it. */
+export function reason(word: string): string {
+  return WORDS.reasons[word] ?? WORDS.causes[word] ?? spoken(word);
+}

@@ -26,6 +26,8 @@ BUSY = replace(WINDOW, minute=JobMinute(overloaded=1))
 DOWN = replace(WINDOW, minute=JobMinute(ran=0.49, overloaded=1))
 GONE = ConditionDocument(last_transition_ms=0, message="", observed_generation=1, reason="Failed", status=False, type="Available")
 
+PAUSED = replace(GONE, reason="Rescaling", status=True, type="Paused")
+
 
 @pytest.mark.parametrize(
     ("changes", "word"),
@@ -46,6 +48,10 @@ GONE = ConditionDocument(last_transition_ms=0, message="", observed_generation=1
         ({"window": DOWN, "gate": replace(GATE, outstanding_command_id="c", step="barrier")}, "scaling"),
         ({"window": replace(WINDOW, minute=JobMinute(ran=0.5))}, "fine"),
         ({"gate": replace(GATE, pending_decision_id="d")}, "held"),
+        ({"gate": replace(GATE, conditions=(PAUSED,), pending_decision_id="d")}, "paused"),
+        ({"gate": replace(GATE, conditions=(replace(PAUSED, status=False),))}, "fine"),
+        ({"gate": replace(GATE, conditions=(PAUSED,)), "window": BUSY}, "overloaded"),
+        ({"gate": replace(GATE, conditions=(PAUSED,)), "mode": "observe"}, "observed"),
         ({"mode": "advise"}, "advised"),
         ({"mode": "observe"}, "observed"),
         ({"silent_minutes": 15, "window": BUSY}, "silent"),
