@@ -5,7 +5,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
@@ -35,6 +35,10 @@ def load_options(*, seconds: int, seconds_min: int, mean: float) -> Callable[[F]
                      help="Records a second that the trace is scaled to."),
         click.option("--step", type=options.FiniteRange(min=0.01, max=100.0), default=4.0, show_default=True,
                      help="Factor of the load from 20 % to 65 % of the run."),
+        click.option("--steps", metavar="MINUTE:FACTOR,...",
+                     help="In place of --step: the load is multiplied by each factor from its minute on, like 2:4,9:1."),
+        click.option("--minutes", type=options.FiniteRange(seconds_min / 60, 1_440),
+                     help="Length of the load in minutes, in place of --seconds."),
     )  # fmt: skip
 
 
@@ -47,6 +51,26 @@ _record = click.option(
 _out = click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Write the report to this file, as JSON.")
 _keep = click.option("--keep", is_flag=True, help="Stay up after the run, until Ctrl-C.")
 outcome_options = options.grouped(_record, _out, _keep)
+
+
+def load_given(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a demo as those of its road: steps read, minutes as seconds.
+
+    Raises:
+        SettingsError: ``--steps`` does not parse, or none of them falls into the run.
+    """
+    from contracts.errors import SettingsError
+    from services.local_stack.compared.load import read_steps
+
+    given = dict(given)
+    steps, minutes = given.pop("steps"), given.pop("minutes")
+    if minutes is not None:
+        given["seconds"] = round(60 * minutes)
+    if steps is not None:
+        given["steps"] = read_steps(steps)
+        if given["steps"][-1][0] >= given["seconds"]:
+            raise SettingsError(f"--steps: the last one comes after the {given['seconds']} s of the run; give --minutes too")
+    return given
 
 
 def run(
@@ -152,6 +176,9 @@ def _print(report: "Report", rows: Mapping[str, str], sizes: str, by: str) -> No
 
     console = terminal.console(WIDTH_WITHOUT_TERMINAL)
     console.print(_table(report, rows))
+    console.print(_phases(report))
+    if report.waits:
+        console.print(_waits(report))
     for job, figures in report.jobs.items():
         console.print(f"{job}: {' → '.join(figures.sizes)} {sizes}")
     console.print(f"{by}, {report.seconds} s of load, {report.wall_s:.0f} s in all")
@@ -161,10 +188,50 @@ def _table(report: "Report", rows: Mapping[str, str]) -> "Table":
     from rich.box import SIMPLE
     from rich.table import Table
 
-    table = Table(title=f"{report.workload}, step x{report.step:g}", title_justify="left", box=SIMPLE)
+    steps = ", ".join(f"x{factor:g} from {at_s:.0f} s" for at_s, factor in report.steps)
+    table = Table(title=f"{report.workload}, {steps}", title_justify="left", box=SIMPLE)
     table.add_column("")
     for job in report.jobs:
         table.add_column(job, justify="right")
     for name, words in rows.items():
         table.add_row(words, *(f"{getattr(figures, name):,}" for figures in report.jobs.values()))
+    return table
+
+
+def _phases(report: "Report") -> "Table":
+    """Return the table of what followed each step: seconds until nothing waited, rescales, backlog-seconds."""
+    from rich.box import SIMPLE
+    from rich.table import Table
+
+    table = Table(title="after each step: seconds until settled / rescales / backlog-seconds", title_justify="left", box=SIMPLE)
+    table.add_column("")
+    for job in report.phases:
+        table.add_column(job, justify="right")
+    for each in zip(*report.phases.values(), strict=True):
+        cells = (
+            f"{'never' if phase.settled_s is None else f'{phase.settled_s:.0f}'} / {phase.rescales} / "
+            f"{phase.backlog_record_seconds:,}"
+            for phase in each
+        )
+        table.add_row(f"{each[0].from_s:.0f} s, x{each[0].factor:g}, {each[0].records_per_s:.0f} records/s", *cells)
+    return table
+
+
+def _waits(report: "Report") -> "Table":
+    """Return the table of what each rescale waited for."""
+    from rich.box import SIMPLE
+    from rich.table import Table
+
+    from services.local_stack.compared.waits import PARTS
+
+    table = Table(title="what each rescale waited for, s", title_justify="left", box=SIMPLE)
+    table.add_column("")
+    for wait in report.waits:
+        table.add_column(wait.command_id.partition("/")[2], justify="right")
+    for name, words in PARTS.items():
+        cells = (getattr(wait, name) for wait in report.waits)
+        table.add_row(words, *("" if seconds is None else f"{seconds:.1f}" for seconds in cells))
+    table.add_row("spans held since the step", *(str(wait.spans_held) for wait in report.waits))
+    table.add_row("gate waited for", *(", ".join(wait.gate_reasons) for wait in report.waits))
+    table.add_row("decided as an emergency", *("yes" if wait.emergency else "no" for wait in report.waits))
     return table

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -9,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from confluent_kafka import Producer
 
-from contracts.errors import SurescaleError
+from contracts.errors import SettingsError, SurescaleError
 from simulation.load.workload import Workload
 
 TOPIC: Final = "orders"
@@ -17,20 +18,60 @@ PARTITIONS: Final = 8
 """Of every topic."""
 KEYS: Final = 997
 ZIPF_EXPONENT: Final = 1.1
+FACTOR_MIN, FACTOR_MAX = 0.01, 100.0
 STEP_FROM, STEP_UNTIL = 0.2, 0.65
-"""The part of the run in which the load is multiplied."""
+"""The part of the run in which the load is multiplied, unless other steps are asked for."""
 
 _TICK_S: Final = 0.02
 _KEYS_DRAWN: Final = 65_536
 _FLUSH_TIMEOUT_S: Final = 30.0
 
 
+Steps = Sequence[tuple[float, float]]
+"""Seconds of a run, ascending, with the factor of the load from each of them on."""
+
+
+def one_step(seconds: int, factor: float) -> Steps:
+    """Return the steps of a load that is multiplied between 20 % and 65 % of a run.
+
+    >>> one_step(100, 4.0)
+    ((20.0, 4.0), (65.0, 1.0))
+    """
+    return (STEP_FROM * seconds, factor), (STEP_UNTIL * seconds, 1.0)
+
+
+def read_steps(text: str) -> Steps:
+    """Return the steps that ``MINUTE:FACTOR,MINUTE:FACTOR`` means.
+
+    Raises:
+        SettingsError: it does not parse, minutes do not ascend, or a factor is out of range.
+
+    >>> read_steps("2:4,9.5:1")
+    ((120.0, 4.0), (570.0, 1.0))
+    """
+    steps: list[tuple[float, float]] = []
+    for part in text.split(","):
+        minute, _, factor = part.partition(":")
+        try:
+            at_s, times = 60.0 * float(minute), float(factor)
+        except ValueError:
+            raise SettingsError(
+                f"--steps: {part!r} is not MINUTE:FACTOR, like 2:4,9:1 for four times the load from 2 to 9"
+            ) from None
+        if not 0.0 <= at_s < np.inf or (steps and at_s <= steps[-1][0]):
+            raise SettingsError(f"--steps: minute {minute} must come after the one before it")
+        if not FACTOR_MIN <= times <= FACTOR_MAX:
+            raise SettingsError(f"--steps: the factor {factor} must be from {FACTOR_MIN:g} to {FACTOR_MAX:g}")
+        steps.append((at_s, times))
+    return tuple(steps)
+
+
 def rates(
-    workload: Workload, *, seconds: int, mean: float, step: float, start_minute: int | None = None
+    workload: Workload, *, seconds: int, mean: float, steps: Steps, start_minute: int | None = None
 ) -> npt.NDArray[np.float64]:
     """Return the records per second [seconds]: each second is one minute of the trace.
 
-    The trace is scaled to ``mean`` records a second; between 20 % and 65 % of the run it is multiplied by ``step``.
+    The trace is scaled to ``mean`` records a second; from each step on it is multiplied by that step's factor.
 
     Raises:
         SurescaleError: the trace is shorter than the run.
@@ -41,8 +82,9 @@ def rates(
         raise SurescaleError(
             f"trace {workload.name} has no {seconds} minutes of load after minute {first}: shorten the run or start earlier"
         )
-    at = np.arange(seconds) / seconds
-    factor = np.where((at >= STEP_FROM) & (at < STEP_UNTIL), step, 1.0)
+    factor = np.ones(seconds)
+    for at_s, times in steps:
+        factor[np.arange(seconds) >= at_s - 1e-9] = times
     scaled: npt.NDArray[np.float64] = minutes / minutes.mean() * mean * factor
     return scaled
 
@@ -68,10 +110,11 @@ class Load:
         self._problem = ""
         self._acknowledged = 0
         self.began_s = 0.0
+        self.began_ms = 0
 
     def start(self) -> None:
         """Start sending."""
-        self.began_s = time.monotonic()
+        self.began_s, self.began_ms = time.monotonic(), time.time_ns() // 1_000_000
         self._thread.start()
 
     def stop(self) -> None:

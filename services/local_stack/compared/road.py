@@ -19,7 +19,13 @@ from typing import Any, ClassVar, Final
 import msgspec
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from services.local_stack.compared.load import PARTITIONS, TOPIC, Load, Target, rates
+from contracts.commands import EventRecord, RescheduleCommand
+from contracts.messages import Decision
+from contracts.topics import DECISIONS, RESCHEDULE_COMMANDS, RESCHEDULE_EVENTS
+from runtime.whole_topics import append_ms, parsed, read_whole
+from services.local_stack.compared.load import PARTITIONS, TOPIC, Load, Steps, Target, one_step, rates
+from services.local_stack.compared.phases import Phase, phases_of
+from services.local_stack.compared.waits import Waited, Waits
 from services.local_stack.compared.watch import Figures, Watch
 from services.local_stack.errors import Say
 from services.local_stack.road import Road
@@ -39,6 +45,7 @@ class LoadOptions:
         seconds: length of the load; each second is a minute of the trace.
         mean: records a second that the trace is scaled to, before the step.
         step: factor of the load between 20 % and 65 % of the run.
+        steps: in its place, the seconds at which the load changes, and its factor from then on.
     """
 
     workload: str = "clarknet"
@@ -46,7 +53,13 @@ class LoadOptions:
     seconds: int
     mean: float
     step: float = 4.0
+    steps: Steps = ()
     seed: int = 0
+
+    @property
+    def changes(self) -> Steps:
+        """When the load changes, and its factor from then on."""
+        return self.steps or one_step(self.seconds, self.step)
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,8 +70,11 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     seconds: int
     mean: float
     step: float
+    steps: Steps
     seed: int
     wall_s: float
+    phases: Mapping[str, tuple[Phase, ...]]
+    waits: tuple[Waited, ...]
 
 
 class ComparedRoad(Road):
@@ -67,11 +83,13 @@ class ComparedRoad(Road):
     Attributes:
         jobs: their names.
         drain_s_max: how long after the load the jobs that are scaled may work off what waits.
+        by_the_wall: the pipeline's clock is the machine's, so the times of its records say what a change waited for.
     """
 
     options: LoadOptions
     jobs: list[str]
     drain_s_max: ClassVar[float]
+    by_the_wall: ClassVar[bool] = True
 
     def __init__(self, options: LoadOptions, say: Say) -> None:
         """Check what this machine provides before anything starts.
@@ -86,7 +104,7 @@ class ComparedRoad(Road):
             load_workload(options.workload),
             seconds=options.seconds,
             mean=options.mean,
-            step=options.step,
+            steps=options.changes,
             start_minute=options.start_minute,
         )
         self._spark_env = spark_environment(say)
@@ -158,6 +176,22 @@ class ComparedRoad(Road):
             "seconds": self.options.seconds,
             "mean": self.options.mean,
             "step": self.options.step,
+            "steps": self.options.changes,
             "seed": self.options.seed,
             "wall_s": round(time.monotonic() - self._began_s, 1),
+            "phases": {
+                job: phases_of(watch.looks_since(self.load.began_s), self.options.changes, self.load.per_second)
+                for job, watch in self._watches.items()
+            },
+            "waits": self._waits() if self.by_the_wall else (),
         }
+
+    def _waits(self) -> tuple[Waited, ...]:
+        """Return what each change that surescale commanded waited for."""
+        found = read_whole(self.settings, [DECISIONS, RESCHEDULE_COMMANDS, RESCHEDULE_EVENTS])
+        waits = Waits()
+        for topic, kind in ((DECISIONS, Decision), (RESCHEDULE_COMMANDS, RescheduleCommand), (RESCHEDULE_EVENTS, EventRecord)):
+            for message in found[topic]:
+                for record in parsed([message], kind):
+                    waits.take(record, append_ms(message))
+        return waits.found(self.load.began_ms, [at_s for at_s, _ in self.options.changes])

@@ -39,8 +39,9 @@ def command(*, record: Any, out: Any, keep: bool, **given: Any) -> None:
     """
     from services.local_stack.consumers.road import ConsumersRoad, ConsumersRoadOptions
 
+    options = ConsumersRoadOptions(**demo.load_given(given))
     demo.run(
-        lambda say: ConsumersRoad(ConsumersRoadOptions(**given), say),
+        lambda say: ConsumersRoad(options, say),
         ROWS,
         "members (parse-enrich-deliver)",
         f"clock x{given['speed']:g}",

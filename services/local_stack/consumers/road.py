@@ -62,6 +62,7 @@ class ConsumersRoad(ComparedRoad):
 
     options: ConsumersRoadOptions
     drain_s_max = 15.0
+    by_the_wall = False
 
     def __init__(self, options: ConsumersRoadOptions, say: Say = silent) -> None:
         """Check what this machine provides before anything starts.

@@ -41,8 +41,9 @@ def command(*, record: Any, out: Any, keep: bool, **given: Any) -> None:
     """
     from services.local_stack.flink.road import FlinkRoad, FlinkRoadOptions
 
+    options = FlinkRoadOptions(**demo.load_given(given))
     demo.run(
-        lambda say: FlinkRoad(FlinkRoadOptions(**given), say),
+        lambda say: FlinkRoad(options, say),
         ROWS,
         "subtasks (source-parse-count-sink)",
         f"Flink {given['version']}",

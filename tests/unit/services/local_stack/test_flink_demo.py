@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from contracts.errors import SurescaleError
-from services.local_stack.compared.load import STEP_FROM, STEP_UNTIL, rates
+from services.local_stack.compared.load import STEP_FROM, STEP_UNTIL, one_step, rates, read_steps
 from services.local_stack.errors import JavaError
 from services.local_stack.flink import road as road_module
 from services.local_stack.flink.demo_command import command
@@ -23,8 +23,8 @@ from simulation.load.workload import load_workload
 def test_the_load_is_the_trace_at_one_minute_a_second_with_a_step() -> None:
     """Without the step it has the mean that was asked for and the trace's shape; the step multiplies a stretch of it."""
     trace = load_workload("clarknet")
-    calm = rates(trace, seconds=200, mean=100.0, step=1.0)
-    stepped = rates(trace, seconds=200, mean=100.0, step=4.0)
+    calm = rates(trace, seconds=200, mean=100.0, steps=())
+    stepped = rates(trace, seconds=200, mean=100.0, steps=one_step(200, 4.0))
     first = trace.default_start_minute
     assert calm.mean() == pytest.approx(100.0)
     assert calm / calm[0] == pytest.approx(trace.requests[first : first + 200] / trace.requests[first])
@@ -36,7 +36,27 @@ def test_a_trace_that_is_too_short_is_refused() -> None:
     """The message says what to change."""
     trace = load_workload("clarknet")
     with pytest.raises(SurescaleError, match="shorten the run or start earlier"):
-        rates(trace, seconds=100, mean=10.0, step=1.0, start_minute=trace.minutes - 50)
+        rates(trace, seconds=100, mean=10.0, steps=(), start_minute=trace.minutes - 50)
+
+
+def test_several_steps_up_and_down_are_read_and_sent() -> None:
+    """Each factor holds from its minute to the next; before the first it is 1."""
+    steps = read_steps("1:4,2:1,2.5:0.5")
+    calm, stepped = (rates(load_workload("clarknet"), seconds=200, mean=100.0, steps=each) for each in ((), steps))
+    assert (stepped / calm)[[0, 59, 60, 119, 120, 149, 150, 199]] == pytest.approx([1, 1, 4, 4, 1, 1, 0.5, 0.5])
+
+
+@pytest.mark.parametrize(
+    ("steps", "problem"),
+    [("4", "'4' is not MINUTE:FACTOR"), ("2:4,x:1", "'x:1' is not MINUTE:FACTOR"), ("2:4,2:1", "must come after"),
+     ("-1:4", "must"), ("1:0", "from 0.01 to 100"), ("1:nan", "from 0.01 to 100"), ("5:2", "after the 210 s of the run")],
+)  # fmt: skip
+def test_steps_that_make_no_sense_are_refused_before_anything_starts(steps: str, problem: str) -> None:
+    """The message names the option."""
+    found = CliRunner().invoke(command, ["--steps", steps])
+    assert isinstance(found.exception, SurescaleError)
+    assert str(found.exception).startswith("--steps: ")
+    assert problem in str(found.exception)
 
 
 def test_labels_reach_flink_as_job_parameters() -> None:
