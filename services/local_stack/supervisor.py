@@ -11,13 +11,14 @@ outright, the roles die with it (see `process_group.py`), and `janitor.py` remov
 """
 
 import contextlib
+import re
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType, TracebackType
@@ -31,6 +32,7 @@ POLL_S = 0.1
 STILL_STARTING_EVERY_S = 5.0
 LOG_LINES_SHOWN = 15
 WAITS = " waiting for "
+_SINCE = re.compile(r" since \d+ s: ")  # each role has its own
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -127,8 +129,7 @@ class Supervisor:
         """Start roles side by side and wait until all are ready; raises RoleError as `start` does."""
         for role in roles:
             self.launch(role)
-        for role in roles:
-            self.await_ready(role.name)
+        self.await_ready(*(role.name for role in roles))
 
     def launch(self, role: Role) -> None:
         """Start a role without waiting for it."""
@@ -145,21 +146,30 @@ class Supervisor:
             self._on_signal(self._held_signal, None)
         self._progress(f"{role.name}: starting")
 
-    def await_ready(self, name: str) -> None:
-        """Wait until a launched role is ready; raises RoleError as `start` does."""
-        this = self._running[name]
-        next_word_s = STILL_STARTING_EVERY_S
-        while not _is_ready(this.role):
+    def await_ready(self, *names: str) -> None:
+        """Wait until launched roles are ready; raises RoleError as `start` does.
+
+        One line every few seconds names all that are not, and what anybody waits for.
+        """
+        began_s = time.monotonic()
+        waiting, next_word_s = list(names), STILL_STARTING_EVERY_S
+        while waiting:
             self.check()
-            waited_s = time.monotonic() - this.started_s
-            if waited_s > this.role.ready_timeout_s:
-                raise _role_error(this, f"was not ready after {this.role.ready_timeout_s:.0f} s")
-            if waited_s > next_word_s:
-                self._progress(f"{name}: still starting, {waited_s:.0f} s{self._who_waits()}")
+            for name in list(waiting):
+                this = self._running[name]
+                waited_s = time.monotonic() - this.started_s
+                if _is_ready(this.role):
+                    self.check()  # whatever answered must be this process, not a stranger on its port
+                    waiting.remove(name)
+                    self._progress(f"{name}: ready after {waited_s:.1f} s")
+                elif waited_s > this.role.ready_timeout_s:
+                    raise _role_error(this, f"was not ready after {this.role.ready_timeout_s:.0f} s")
+            waited_s = time.monotonic() - began_s
+            if waiting and waited_s > next_word_s:
+                self._progress(f"waiting {waited_s:.0f} s: {' | '.join(self._waits(waiting))}")
                 next_word_s += STILL_STARTING_EVERY_S
-            time.sleep(POLL_S)
-        self.check()  # whatever answered must be this process, not a stranger on its port
-        self._progress(f"{name}: ready after {time.monotonic() - this.started_s:.1f} s")
+            if waiting:
+                time.sleep(POLL_S)
 
     def check(self) -> None:
         """Raise RoleError if a role has ended unexpectedly."""
@@ -219,13 +229,14 @@ class Supervisor:
         """Return the last lines a role wrote since it was last started."""
         return self._running[name].process.last_log_lines(count)
 
-    def _who_waits(self) -> str:
-        """Return which role last logged that it waits (`runtime.backoff`), and for what, such as a missing broker, or ""."""
+    def _waits(self, starting: Sequence[str]) -> Iterator[str]:
+        """Yield what each role last logged that it waits for (`runtime.backoff`), such as a missing broker, or that it starts."""
         for name in self._running:
             line = "".join(self.last_log_lines(name, 1))
             if WAITS in line:
-                return f"; {name} is{WAITS}{line.partition(WAITS)[2]}"
-        return ""
+                yield f"{name} for {_SINCE.sub(': ', line.partition(WAITS)[2])}"
+            elif name in starting:
+                yield f"{name} starting"
 
     def _stop_one(self, this: _Running) -> None:
         this.process.ask_to_end()

@@ -1,6 +1,7 @@
 """``surescale up``: the roles of the road against given addresses, until stopped."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ from runtime import options
 @click.option("--master", "spark_master", default="local[2]", show_default=True, help="Spark master.")
 @click.option("--checkpoint", type=click.Path(path_type=Path), help="Folder of Spark's offsets and windows, kept between runs.")
 @click.option("--one-process", is_flag=True, help="Monitor, agent, rescaler and state service share a process, for few jobs.")
+@click.option("--wait", "wait_s", type=options.FiniteRange(1.0, 86_400.0),
+              help="Seconds until every role must be ready; then up ends with exit code 1 (default: 180).")  # fmt: skip
 @click.option("--road-clock/--wall-clock", default=None, help="Follow the topic clock (simulated engine), or the wall clock.")
 def command(
     *,
@@ -29,6 +32,7 @@ def command(
     spark_master: str,
     checkpoint: Path | None,
     one_process: bool,
+    wait_s: float | None,
     **given: Any,
 ) -> None:
     """Run all roles against an existing Kafka, Redis and engine.
@@ -58,6 +62,8 @@ def command(
         with Supervisor(folder, progress=say) as supervisor:
             spark_env = spark_environment(say)
             roles = road_roles(settings, ports, spark_env=spark_env, spark_arguments=arguments, one_process=one_process)
+            if wait_s is not None:
+                roles = [replace(role, ready_timeout_s=wait_s) for role in roles]
             supervisor.start_together(roles)
             say(f"the page and the state API are at http://{LOOPBACK}:{ports.http}/; logs are in {folder / 'logs'}; Ctrl-C stops")
             supervisor.wait(lambda: False)

@@ -1,11 +1,17 @@
 """``surescale topics``: the topics, who may use them, and the way past a record that stops a role."""
 
+from typing import TYPE_CHECKING
+
 import click
 
+from contracts.errors import SettingsError
 from contracts.topics import TOPICS
 from runtime import options
 from services.tools.topic_acls import acls
 from services.tools.topic_skip import skip
+
+if TYPE_CHECKING:
+    from contracts.settings import RoadSettings
 
 
 @click.group("topics")
@@ -32,14 +38,21 @@ def create(bootstrap: str | None, topic_prefix: str | None) -> None:
 
 
 @command.command("list")
-def show() -> None:
+@click.option("--check", is_flag=True, help="Ask Kafka which of them exist; exit code 1 if one is missing.")
+@options.bootstrap
+@options.prefix
+def show(*, check: bool, bootstrap: str | None, topic_prefix: str | None) -> None:
     """Print the table of topics."""
     from runtime import terminal
     from runtime.terminal import Column, fitting
 
     topics = TOPICS.values()
+    settings = options.road_settings(bootstrap=bootstrap, topic_prefix=topic_prefix) if check else None
+    there = {} if settings is None else _partitions_in_kafka(settings)
+    in_kafka = [_found(there.get(topic.name), topic.partitions) if check else "" for topic in topics]
     columns = (
         Column("topic", [topic.name for topic in topics], rank=1),
+        Column("in Kafka", in_kafka, rank=1),
         Column("key", [topic.key for topic in topics], rank=3),
         Column("kept", [topic.kept for topic in topics], rank=2),
         Column("written by", [", ".join(topic.written_by) for topic in topics], rank=4),
@@ -48,3 +61,29 @@ def show() -> None:
     )
     console = terminal.console()
     console.print(fitting(columns, console.width))
+    missing = sum(topic.name not in there for topic in topics)
+    if settings is not None and missing:
+        prefix = f" --prefix {settings.topic_prefix}" if settings.topic_prefix else ""
+        raise SettingsError(f"{missing} topics are missing; create them with `surescale topics create{prefix}`")
+
+
+def _partitions_in_kafka(settings: "RoadSettings") -> dict[str, int]:
+    """Return how many partitions each of the topics has, by its name in the table; without those that do not exist.
+
+    Raises:
+        ConnectionError: Kafka does not answer.
+    """
+    from contracts.topics import TopicNames
+    from runtime.kafka import REQUEST_TIMEOUT_S, admin_client
+    from runtime.kafka_errors import readable_errors
+
+    full = TopicNames(settings.topic_prefix)
+    with readable_errors(settings):
+        known = admin_client(settings).list_topics(timeout=REQUEST_TIMEOUT_S).topics
+    return {name: len(known[full(name)].partitions) for name in TOPICS if full(name) in known}
+
+
+def _found(partitions: int | None, wanted: int) -> str:
+    if partitions is None:
+        return "missing"
+    return "yes" if partitions == wanted else f"{partitions} partitions"

@@ -7,8 +7,10 @@ it (``Workload.masked``), and reports name it (``Workload.gaps``).
 import csv
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cached_property
 from importlib.resources import files
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +25,8 @@ Int64 = npt.NDArray[np.int64]
 
 Bool = npt.NDArray[np.bool_]
 
+UNDATED_MS = 978_307_200_000  # 2001-01-01, a Monday, 00:00 UTC: where a file without dates begins
+UNDATED_HISTORY_MS = HOURS * HOUR_MS  # nothing is dated before the epoch, also not eight days back
 GAP_MINUTES = 10  # consecutive zeros that make a gap
 REQUESTS_MAX = 10**9  # a minute; sums of eight days stay exact in float64
 
@@ -133,20 +137,22 @@ def workload_names() -> tuple[str, ...]:
 def load_workload(name_or_path: str) -> Workload:
     """Return a workload by name (``clarknet``, ``nasa``, ``twitter``) or from a CSV file with the columns minute and requests.
 
+    Minutes are counted from 0, or dated: 2026-11-20T08:00. A file without dates begins on Monday 2001-01-01 at midnight.
+
     Raises:
         WorkloadError: no such name or file, or the file does not parse.
     """
     if name_or_path in _NAMED:
         file, trace_start_ms = _NAMED[name_or_path]
         with (files("simulation") / "data" / file).open(encoding="utf-8") as lines:
-            requests = _parse(lines, file)
+            requests, _ = _parse(lines, file)
         return Workload(name_or_path, requests, trace_start_ms, _START_MINUTES.get(name_or_path, 0))
     path = Path(name_or_path)
     try:
         if not path.is_file():
             raise WorkloadError(f"workload {name_or_path!r} is neither a file nor one of {', '.join(workload_names())}")
         with path.open(encoding="utf-8-sig", newline="") as lines:
-            requests = _parse(lines, path.name)
+            requests, first_ms = _parse(lines, path.name)
     except UnicodeDecodeError:
         raise WorkloadError(f"{path.name}: not a UTF-8 text file; save it as one") from None
     except OSError as problem:
@@ -154,25 +160,29 @@ def load_workload(name_or_path: str) -> Workload:
         raise WorkloadError(f"workload {told!r}: cannot be read ({reason_of(problem)}); name another file") from None
     except csv.Error as problem:
         raise WorkloadError(f"{path.name}: not a CSV file ({problem}); give one with the columns minute,requests") from None
-    # A trace without dates starts on a Monday at midnight, as ClarkNet does.
-    return Workload(path.stem, requests, _NAMED["clarknet"][1])
+    return Workload(path.stem, requests, UNDATED_MS if first_ms is None else first_ms)
 
 
-def _parse(lines: Iterable[str], file: str) -> Int64:
+def _parse(lines: Iterable[str], file: str) -> tuple[Int64, int | None]:
+    """Return the requests of each minute, and when the first one starts, in milliseconds of the epoch; None: not told."""
     reader = csv.reader(lines)
     header = [column.strip() for column in next(reader, [])]
     if header != _COLUMNS:
         raise WorkloadError(f"{file}: the first row must name the columns minute,requests; it reads {','.join(header)!r}")
-    requests = np.fromiter(_rows(reader, file), dtype=np.int64)
+    rows = _rows(reader, file)
+    first_ms, first = next(rows, (None, None))
+    found = [] if first is None else [first]
+    requests = np.fromiter(chain(found, (count for _, count in rows)), dtype=np.int64)
     if not len(requests):
         raise WorkloadError(f"{file}: the file has no rows; give one row per minute")
     if not requests.any():
         raise WorkloadError(f"{file}: column requests is 0 in every row; give a trace with some load")
-    return requests
+    return requests, first_ms
 
 
-def _rows(reader: Iterator[list[str]], file: str) -> Iterator[int]:
-    expected = 0
+def _rows(reader: Iterator[list[str]], file: str) -> Iterator[tuple[int | None, int]]:
+    """Yield each row's start, if rows are dated, and its requests; of either kind every minute is there once."""
+    expected, first_ms = 0, None
     for number, cells in enumerate(reader, start=2):
         if not any(cell.strip() for cell in cells):
             continue
@@ -182,14 +192,37 @@ def _rows(reader: Iterator[list[str]], file: str) -> Iterator[int]:
             raise WorkloadError(
                 f"{file}: row {number}, column {column}: the row reads {read!r}; give two cells, minute and requests"
             )
-        minute, requests = (_count(cell, column, number, file) for cell, column in zip(cells, _COLUMNS, strict=True))
+        requests = _count(cells[1], _COLUMNS[1], number, file)
+        if expected == 0 and "T" in cells[0].upper():
+            first_ms = _instant_ms(cells[0], number, file)
+            if first_ms % HOUR_MS:
+                raise WorkloadError(f"{file}: row {number}, column minute: {cells[0].strip()} is no full hour; begin with one")
+        if first_ms is not None:
+            minute = (_instant_ms(cells[0], number, file) - first_ms) // MINUTE_MS
+        else:
+            minute = _count(cells[0], _COLUMNS[0], number, file)
         if minute != expected:
             raise WorkloadError(
                 f"{file}: row {number}, column minute: {minute} instead of {expected}; "
                 "list every minute once, counted from 0, with 0 requests if there were none"
             )
         expected += 1
-        yield requests
+        yield first_ms, requests
+
+
+def _instant_ms(cell: str, row: int, file: str) -> int:
+    """Return a dated minute in milliseconds of the epoch; UTC unless it names a zone."""
+    try:
+        found = datetime.fromisoformat(cell.strip())
+        found = found.replace(tzinfo=UTC) if found.tzinfo is None else found
+        at_ms = round(found.timestamp() * 1_000)
+    except (ValueError, OverflowError):
+        at_ms = -1
+    if at_ms < UNDATED_HISTORY_MS or at_ms % MINUTE_MS:
+        raise WorkloadError(
+            f"{file}: row {row}, column minute: {cell.strip()[:40]!r} is no minute; give 2026-11-20T08:00 (UTC), or count from 0"
+        )
+    return at_ms
 
 
 def _count(cell: str, column: str, row: int, file: str) -> int:

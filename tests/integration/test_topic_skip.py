@@ -84,3 +84,16 @@ def test_what_would_lose_records_unseen_is_refused(road: Road) -> None:
     for role, topic, offset in (("rescaler", DECISIONS, "2"), ("actuator", RESCHEDULE_COMMANDS, "0")):
         code, said = skip(road, topic, str(PARTITION), offset, "--role", role)
         assert (code, "stop them first" in said) == (1, True)
+
+
+def test_the_list_of_topics_says_which_exist(kafka: KafkaForTests) -> None:
+    """With --check it asks the broker; what is missing is an exit code, and the line says how to create it."""
+    environment = {"SURESCALE_BOOTSTRAP": kafka.bootstrap, "SURESCALE_TOPIC_PREFIX": kafka.topic_prefix(), "COLUMNS": "160"}
+    missing = CliRunner().invoke(command, ["list", "--check"], env=environment)
+    assert missing.exit_code == 1
+    assert missing.output.count("missing") == len(TOPICS)
+    assert f"topics create --prefix {environment['SURESCALE_TOPIC_PREFIX']}`" in str(missing.exception)
+    assert CliRunner().invoke(command, ["create"], env=environment).exit_code == 0
+    found = CliRunner().invoke(command, ["list", "--check"], env=environment)
+    assert (found.exit_code, found.output.count("missing")) == (0, 0)
+    assert CliRunner().invoke(command, ["list"]).output.count("yes") == 0

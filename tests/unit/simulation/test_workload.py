@@ -43,9 +43,23 @@ def test_a_file_of_ones_own_is_a_workload(tmp_path: Path) -> None:
     assert (load.name, load.requests.tolist(), load.default_start_minute) == ("load", [5, 7], 0)
 
 
+def test_a_file_is_dated_by_its_minutes_or_not_at_all(tmp_path: Path) -> None:
+    """UTC unless a zone is named; without dates it begins on the first Monday of 2001."""
+    dated = "minute,requests\n2026-11-20T08:00,5\n2026-11-20T08:01,7\n"
+    zoned = "minute,requests\n2026-11-20T09:00+01:00,5\n2026-11-20T09:01+01:00,7\n"
+    for text in (dated, zoned):
+        load = load_workload(written(tmp_path, text))
+        assert (load.requests.tolist(), load.trace_start_ms) == ([5, 7], 1_795_161_600_000)
+    assert load_workload(written(tmp_path, "minute,requests\n0,5\n")).trace_start_ms == 978_307_200_000
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
+        ("minute,requests\n2026-11-20T08:30,1\n", "row 2, column minute: 2026-11-20T08:30 is no full hour; begin with one"),
+        ("minute,requests\n2026-11-20T08:00,1\n1,1\n", "row 3, column minute: '1' is no minute; give 2026-11-20T08:00 (UTC)"),
+        ("minute,requests\n2026-11-20T08:00,1\n2026-11-20T08:02,1\n", "row 3, column minute: 2 instead of 1"),
+        ("minute,requests\n1969-11-20T08:00,1\n", "row 2, column minute: '1969-11-20T08:00' is no minute"),
         ("", "load.csv: the first row must name the columns minute,requests"),
         ("minute,load\n0,1\n", "it reads 'minute,load'"),
         ("minute,requests\n", "load.csv: the file has no rows"),

@@ -105,9 +105,9 @@ def test_whoever_waits_while_roles_start_is_told(tmp_path: Path, monkeypatch: py
     """So that a broker that is away is seen at once, and not in a log after minutes."""
     monkeypatch.setattr(supervisor_module, "STILL_STARTING_EVERY_S", 0.1)
     said: list[str] = []
-    waits = python("print('agent WARNING waiting for Kafka at nowhere', flush=True)\n" + FOREVER)
+    waits = python("print('agent WARNING waiting for Kafka at nowhere since 3 s: refused', flush=True)\n" + FOREVER)
     with Supervisor(tmp_path, progress=said.append) as supervisor:
-        told = lambda: any(line.endswith("; agent is waiting for Kafka at nowhere") for line in said)  # noqa: E731
+        told = lambda: any(line.endswith(" s: agent for Kafka at nowhere: refused | slow starting") for line in said)  # noqa: E731
         supervisor.start_together([Role("agent", waits), Role("slow", python(FOREVER), ready=told, ready_timeout_s=20.0)])
 
 
