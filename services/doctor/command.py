@@ -27,13 +27,13 @@ def command(*, as_json: bool, **given: str | None) -> None:
 
     Reads the same settings as the roles. Changes nothing. Exit code 1 if there is a problem; a warning is none.
     """
-    from contracts.settings import from_environment
+    from contracts.settings import RoadSettings, from_environment
     from engines.source_settings import SourceSettings
     from services.doctor import checks
     from services.doctor.findings import is_well, run_checks
     from services.doctor.kafka_checks import KafkaChecks
 
-    settings = from_environment(SourceSettings, **given)
+    settings = from_environment(RoadSettings, **given)
     kafka = KafkaChecks(settings)
     findings = run_checks(
         [
@@ -43,7 +43,7 @@ def command(*, as_json: bool, **given: str | None) -> None:
             ("writers", kafka.writers),
             ("readers", kafka.groups),
             ("redis", lambda: checks.view(settings)),
-            ("engine", lambda: checks.engine(settings)),
+            ("engine", lambda: checks.engine(from_environment(SourceSettings, **given))),
             ("policy", lambda: checks.policy(settings)),
         ]
     )

@@ -4,7 +4,8 @@
 
 A plain client, as many are: at-least-once, with the offset committed after the output is acknowledged. When it is asked to end
 (SIGTERM) or gives a partition away, it finishes the records in hand first and commits them, so an orderly end repeats nothing.
-It shows at http://127.0.0.1:PORT how long it has worked. It ends by itself when the folder named by --while vanishes.
+It shows at http://127.0.0.1:PORT how long and on how many records it has worked. It ends by itself when the folder named by
+--while vanishes.
 """
 
 import argparse
@@ -32,8 +33,8 @@ _LATER = frozenset(
 class Worker:
     """One consumer with its producer."""
 
-    def __init__(self, options: argparse.Namespace, busy: Counter) -> None:
-        self._options, self._busy = options, busy
+    def __init__(self, options: argparse.Namespace, busy: Counter, records: Counter) -> None:
+        self._options, self._busy, self._records = options, busy, records
         client = {"bootstrap.servers": options.bootstrap, "client.id": f"{options.group}-{options.index}-{options.port}"}
         self._consumer = Consumer(
             {
@@ -94,6 +95,7 @@ class Worker:
         self._producer.produce(self._options.to, value, key=record.key(), timestamp=since_ms, on_delivery=self._delivered)
         self._done[str(record.topic()), partition] = at + 1
         self._busy.inc(time.perf_counter() - began_s)
+        self._records.inc()
 
     def _delivered(self, error: object, _record: object) -> None:
         self._problem = self._problem or error
@@ -144,8 +146,9 @@ def main() -> None:
     options = parser.parse_args()
     registry = CollectorRegistry()
     busy = Counter("worker_busy_seconds", "Time spent on records", registry=registry)
+    records = Counter("worker_records", "Records worked on", registry=registry)
     start_http_server(options.port, addr="127.0.0.1", registry=registry)
-    Worker(options, busy).run()
+    Worker(options, busy, records).run()
 
 
 if __name__ == "__main__":
