@@ -119,7 +119,7 @@ class LogReader:
             KafkaException: a topic does not exist or the broker does not answer.
         """
         full = TopicNames(settings.topic_prefix)
-        self._admin = admin_client(settings)
+        self._admin: AdminClient | None = admin_client(settings)
         # A broker delays a fetch until there is data; the end behind a transaction marker must be reported at once.
         self._client = consumer(settings, READER_GROUP, **{"enable.partition.eof": True, "fetch.wait.max.ms": 20})
         # Asked through the admin client, so that it learns the leaders.
@@ -162,8 +162,10 @@ class LogReader:
     def close(self) -> None:
         """Leave the broker."""
         self._client.close()
+        self._admin = None  # it has no other way to close; whoever holds this reader would keep its threads and sockets
 
     def _ends(self) -> dict[tuple[str, int], int]:
+        assert self._admin is not None, "closed"
         return committed_offsets(self._admin, self._partitions, "end")
 
     def _consume(self, timeout_s: float = 0.05) -> list[Message]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import threading
 
 import pytest
@@ -40,6 +41,20 @@ def send(client: Producer, road: RoadSettings, *values: bytes, key: str = "sim")
 def values(reader: LogReader) -> list[bytes | None]:
     """Return the values up to the end."""
     return [record.value() for record in reader.read_to_end()]
+
+
+def threads() -> int:
+    """Those of this process, with those of its clients' libraries."""
+    return len(os.listdir("/proc/self/task"))
+
+
+def test_a_reader_that_was_closed_keeps_no_client(road: RoadSettings) -> None:
+    """Even while somebody still refers to it: a rescaler that loses its partition again and again must not grow."""
+    before = threads()
+    reader = LogReader(road, [topics.DECISIONS])
+    assert threads() > before
+    reader.close()
+    wait_until(lambda: threads() <= before, 10, "the clients' threads to end")
 
 
 def test_creating_topics_twice_creates_nothing_the_second_time(road: RoadSettings) -> None:
