@@ -34,7 +34,6 @@ _WRITERS: dict[str, tuple[Role, ...]] = {
     "spark_streaming": ("spark",),
     "agent": ("agent",),
     "rescaler": ("rescaler",),
-    "actuators": ("rescaler",),  # threads of it
     "simulated engine": ("engine",),
     "command line": ("operator",),
     "API": (),  # none writes yet
@@ -52,7 +51,7 @@ _READERS: dict[str, tuple[Role, ...]] = {
     topics.POLICY_RELEASES: ("agent", "state-service"),
     topics.DECISIONS: ("rescaler", "state-service"),
     topics.RESCHEDULE_COMMANDS: ("rescaler", "state-service"),
-    topics.RESCHEDULE_EVENTS: ("rescaler", "state-service", "engine"),
+    topics.RESCHEDULE_EVENTS: ("state-service", "engine"),
     topics.RESCALER_STATE: ("rescaler", "state-service"),
     topics.CLOCK: ("monitor", "spark", "rescaler", "state-service"),
     topics.DEAD_LETTERS: ("state-service",),

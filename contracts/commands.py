@@ -13,7 +13,8 @@ from contracts.messages import Count, Identity, Message, Parallelism, Part, Text
 GENERATION_LEAP_MAX = 2**32
 """Most that a generation may be ahead of the last known one. Whoever claims more is not believed, so that nobody can use up a
 job's generations with one record."""
-
+NOT_REPORTED = "NOT_REPORTED"
+"""Code of a command that the rescaler gave up: no actuator reported its end in time, and the engine does not show it."""
 
 NamedUnits = Annotated[tuple[Count, ...], Meta(max_length=65_536)]
 
@@ -115,6 +116,9 @@ class Outcome(Message, frozen=True, kw_only=True, tag="outcome/1"):
 
 class Progress(Message, frozen=True, kw_only=True, tag="progress/1", omit_defaults=True):
     """What an actuator did with a command. Identity: (command_id, status); of several ``warming`` records the last counts.
+
+    The rescaler writes it in the transaction that changes its memory, so a command ends exactly once, as the memory says. If no
+    actuator reports an end in time, the rescaler ends the command by what the engine shows, and ``detail`` says so.
 
     ``partly``: the engine runs fewer subtasks than asked for and goes on by itself when it can.
     A ``prepare`` is ``applied`` when its learners are ready. ``lag_bytes`` is the state all of them still have to restore.

@@ -74,7 +74,7 @@ _TABLE = (
         RESCHEDULE_EVENTS,
         "cluster",
         "by time",
-        ("rescaler", "actuators"),
+        ("rescaler",),
         "Outcome, Progress, Balance, Drift",
         CLUSTER_PARTITIONS,
     ),

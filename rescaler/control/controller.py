@@ -228,7 +228,14 @@ class Controller:
             records.append(job_record(self._cluster, memory, at_ms))
         if done.commits:
             records.append(self._counted(done.commits, at_ms))
-        effects = Effects(tuple(done.outcomes), tuple(done.commands), tuple(records), done.duplicates, drifts=tuple(done.drifts))
+        effects = Effects(
+            tuple(done.outcomes),
+            tuple(done.commands),
+            tuple(records),
+            done.duplicates,
+            drifts=tuple(done.drifts),
+            progress=tuple(done.progress),
+        )
         return effects + self._looks.after(done, at_ms) if self._looks else effects
 
     def _counted(self, commits: int, at_ms: int) -> StateRecord:

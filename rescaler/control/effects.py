@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from contracts.commands import Balance, Drift, Outcome, RescheduleCommand
+from contracts.commands import Balance, Drift, Outcome, Progress, RescheduleCommand
 from contracts.ids import Cluster
 from contracts.rescaler_state import JobSummary, RescalerRecord
 from contracts.wire import encode
@@ -49,11 +49,13 @@ class Effects:
     duplicates: int = 0
     balances: tuple[Balance, ...] = ()
     drifts: tuple[Drift, ...] = ()
+    progress: tuple[Progress, ...] = ()
+    """Reports that count, and ends of commands on which nobody reported in time."""
 
     @property
     def is_empty(self) -> bool:
         """There is nothing to write."""
-        return not (self.outcomes or self.commands or self.records or self.balances or self.drifts)
+        return not (self.outcomes or self.commands or self.records or self.balances or self.drifts or self.progress)
 
     def __add__(self, other: Effects) -> Effects:
         """Return both, in order."""
@@ -64,4 +66,5 @@ class Effects:
             self.duplicates + other.duplicates,
             self.balances + other.balances,
             self.drifts + other.drifts,
+            self.progress + other.progress,
         )

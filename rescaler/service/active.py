@@ -15,7 +15,7 @@ from contracts.commands import Progress
 from contracts.dead_letters import Coordinates, dead_letter, key_of_letter
 from contracts.errors import RecordRejected, SurescaleError
 from contracts.ids import Cluster, cluster_of
-from contracts.messages import DeadLetter, Decision
+from contracts.messages import DeadLetter, Decision, EngineEvent
 from contracts.rescaler_state import RescalerRecord
 from contracts.topics import RESCALER_STATE
 from contracts.wire import decode
@@ -23,11 +23,14 @@ from rescaler.actuators.base import EngineApi
 from rescaler.control.controller import Controller
 from rescaler.control.effects import Effects
 from rescaler.service.actuator import ActuatorThread
-from rescaler.service.road_view import VIEWED, News, RoadView
+from rescaler.service.road_view import VIEWED, RoadView
 from rescaler.service.settings import RescalerSettings
 from rescaler.service.status import Status
 from rescaler.service.transactions import Transactions
 from runtime.kafka import LogReader
+
+News = Progress | EngineEvent
+"""What happened: taken once."""
 
 HOLD_BACK_S = 10.0  # longest wait for the report of a rescale's end, or for what had happened when the clock stopped
 
@@ -41,7 +44,6 @@ def activate(
     log: logging.Logger,
     *,
     transactions: type[Transactions] = Transactions,
-    actuator: type[ActuatorThread] = ActuatorThread,
 ) -> "ActiveRescaler":
     """Fence whoever was active, read the memory, and return the active rescaler; its actuator starts after the first round.
 
@@ -53,7 +55,7 @@ def activate(
     with contextlib.ExitStack() as opened:
         view = RoadView(settings, LogReader(settings, VIEWED), status, log)
         opened.callback(view.close)
-        worker = actuator(settings, engine, controller.standing_of, view.now_ms, status, log)
+        worker = ActuatorThread(settings, engine, controller.standing_of, view.now_ms, status, log)
         opened.callback(worker.stop)
         active = ActiveRescaler(settings, controller, writer, view, worker, status, log)
         opened.pop_all()
@@ -97,7 +99,8 @@ class ActiveRescaler:
         news, changed = self._view.look()
         self._news += news
         self._changed |= changed
-        if self._view.now_ms() is None or not (self._waiting or self._news or self._changed or self._is_due()):
+        is_idle = not (self._waiting or self._news or self._changed or self._actuator.has_reports() or self._is_due())
+        if self._view.now_ms() is None or is_idle:
             return
         # Everything that a decision depends on was acknowledged before the decision, so it is visible after this.
         self._news += self._view.refresh()
@@ -105,8 +108,8 @@ class ActiveRescaler:
         assert now_ms is not None
         if self._is_early(now_ms):
             return
-        effects = self._taken([each for each in self._news if isinstance(each, Progress)], now_ms)
-        self._news = [each for each in self._news if not isinstance(each, Progress)]
+        told = self._actuator.take()
+        effects = self._taken(told.reports, now_ms)
         handled: list[Message] = []
         letters: list[tuple[bytes | None, DeadLetter]] = []
         if not self._holds_back(now_ms):
@@ -118,10 +121,10 @@ class ActiveRescaler:
             effects += self._answered(decisions, now_ms)
         if handled or not effects.is_empty:
             began_s = time.monotonic()
-            self._transactions.write(effects, letters, _consumed(handled), self._actuator.carried_out())
+            self._transactions.write(effects, letters, _consumed(handled), told.carried_out)
             self._status.count_round(handled, effects, letters, time.monotonic() - began_s)
             self._say(effects)
-        self._actuator.start()  # not before: what was reported on its commands has been heard and committed by now
+        self._actuator.start()  # not before: commands whose time was up while no rescaler was active are over by now
         self._status.show(self._controller.memory, self._view.view())
 
     def close(self) -> None:

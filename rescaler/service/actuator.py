@@ -1,22 +1,23 @@
-"""The actuator beside the active rescaler: a thread that reads commands, has them carried out, and reports.
+"""The actuator beside the active rescaler: a thread that reads commands, has them carried out, and reports to its rescaler.
 
-It works at least once: after a restart it repeats every command whose end was not committed, and each step is idempotent. How
-far it has come is committed in the transactions of its rescaler, so a process that has been fenced cannot pass over a command of
-its successor.
+It works at least once: after a restart it repeats every command whose end was not committed, and each step is idempotent. It
+writes nothing itself. Its reports, and how far it has come, are committed in the transactions of its rescaler, so a process that
+has been fenced can neither report on a command of its successor nor pass over one.
 Only commands that its own rescaler remembers as outstanding reach the engine.
 """
 
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
-from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaException, Message, TopicPartition
 
 from contracts.commands import Progress, RescheduleCommand
 from contracts.errors import RecordRejected
-from contracts.topics import RESCHEDULE_COMMANDS, RESCHEDULE_EVENTS, TopicNames, actuator_group
-from contracts.wire import decode, encode
+from contracts.topics import RESCHEDULE_COMMANDS, TopicNames, actuator_group
+from contracts.wire import decode
 from rescaler.actuators.base import EngineApi
 from rescaler.actuators.choice import work_on
 from rescaler.actuators.work import CommandWork
@@ -25,11 +26,20 @@ from rescaler.service.partitions import partition_of
 from rescaler.service.settings import RescalerSettings
 from rescaler.service.status import Status
 from rescaler.service.transactions import CarriedOut
-from runtime.backoff import Seldom, Stopped
-from runtime.kafka import REQUEST_TIMEOUT_S, consumer, partitions_of, producer
+from runtime.backoff import Seldom
+from runtime.kafka import REQUEST_TIMEOUT_S, consumer, partitions_of
 
 POLL_S = 0.05
 STOP_WITHIN_S = 10.0
+
+
+class Told(NamedTuple):
+    """What an actuator has to say at one moment."""
+
+    reports: Sequence[Progress]
+    """Those that were not taken before, in order."""
+    carried_out: CarriedOut | None
+    """How far it has come, if these reports are written; None as long as it has read nothing."""
 
 
 class ActuatorThread:
@@ -60,8 +70,6 @@ class ActuatorThread:
         self._cluster, self._engine, self._now_ms, self._status, self._log = settings.cluster, engine, now_ms, status, log
         self._standing_of = standing_of
         names = TopicNames(settings.topic_prefix)
-        self._events = names(RESCHEDULE_EVENTS)
-        self._producer = producer(settings)
         self._consumer = consumer(settings, actuator_group(settings.topic_prefix, settings.cluster))
         topic = names(RESCHEDULE_COMMANDS)
         at = TopicPartition(topic, partition_of(settings.cluster, len(partitions_of(self._consumer, topic))))
@@ -74,8 +82,11 @@ class ActuatorThread:
         self._open: dict[str, tuple[int, CommandWork]] = {}
         """Per job, the offset of its command and how far that has come."""
         self._read_to: int | None = None
+        self._now: list[Progress] = []
+        """Reports of the round under way."""
+        self._lock = threading.Lock()
+        self._reports: list[Progress] = []
         self._position: int | None = None
-        self._undelivered: KafkaError | None = None
         self._seldom, self._seldom_refused = Seldom(), Seldom()
 
     def start(self) -> None:
@@ -89,28 +100,30 @@ class ActuatorThread:
         if self._thread.is_alive():
             self._thread.join(STOP_WITHIN_S)
         self._consumer.close()
-        self._failed = None  # it refers to this object: the producer would stay open until a full collection
+        self._failed = None  # it refers to this object: the consumer would stay open until a full collection
 
     def check(self) -> None:
         """Raise the error that ended the thread, if one did."""
         if self._failed is not None:
             raise self._failed
 
-    def carried_out(self) -> CarriedOut | None:
-        """Return how far it has come, None as long as it has read nothing."""
-        position = self._position
-        if position is None:
-            return None
-        at = TopicPartition(self._from.topic, self._from.partition, position)
-        return CarriedOut(at, self._group)
+    def has_reports(self) -> bool:
+        """Say whether there are reports to take."""
+        return bool(self._reports)
+
+    def take(self) -> Told:
+        """Hand over what it has to report. Whoever takes it writes it, with how far it has come, or ends this actuator."""
+        with self._lock:
+            reports, self._reports = self._reports, []
+            position = self._position
+        at = None if position is None else TopicPartition(self._from.topic, self._from.partition, position)
+        return Told(reports, None if at is None else CarriedOut(at, self._group))
 
     def _run(self) -> None:
         try:
             self._consumer.assign([self._from])
             while not self._stop.is_set():
                 self._round()
-        except Stopped:
-            pass
         except BaseException as error:
             self._failed = error
 
@@ -128,8 +141,11 @@ class ActuatorThread:
                     self._log.warning("waiting for the engine: %s", work.away)
                 if work.ended:
                     del self._open[job]
-        if self._read_to is not None:
-            self._position = min([offset for offset, _ in self._open.values()] + [self._read_to])
+        with self._lock:  # a command has ended for both at once
+            self._reports += self._now
+            if self._read_to is not None:
+                self._position = min([offset for offset, _ in self._open.values()] + [self._read_to])
+        self._now = []
 
     def _stepped(self, work: CommandWork, now_ms: int, wall_ms: int) -> list[Progress]:
         """Do the next step of a command; an unforeseen error ends this command and no other."""
@@ -180,24 +196,8 @@ class ActuatorThread:
         self._open[command.job] = (offset, work_on(command))
 
     def _report(self, reports: list[Progress]) -> None:
-        """Write reports, before their command counts as ended.
-
-        Raises:
-            KafkaException: a report was refused permanently; after a restart it is sent again.
-            Stopped: told to stop before Kafka took it.
-        """
+        self._now += reports
         for progress in reports:
-            self._producer.produce(self._events, key=self._cluster, value=encode(progress), on_delivery=self._delivered)
-            self._status.count_progress(progress)
             if progress.status == "failed":
                 fields = {"job": progress.job, "command_id": progress.command_id}
                 self._log.warning("failed: %s %s", progress.code, progress.detail, extra=fields)
-        while reports and self._producer.flush(1.0):
-            if self._stop.is_set():
-                raise Stopped("Kafka to take progress")
-            self._log.warning("waiting for Kafka to take progress")
-        if self._undelivered is not None:
-            raise KafkaException(self._undelivered)
-
-    def _delivered(self, error: KafkaError | None, _record: Message) -> None:
-        self._undelivered = self._undelivered or error

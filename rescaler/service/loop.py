@@ -8,7 +8,7 @@ from functools import partial
 
 from confluent_kafka import Consumer, KafkaException
 
-from contracts.topics import DEAD_LETTERS, DECISIONS, RESCALER_STATE, RESCHEDULE_COMMANDS
+from contracts.topics import DEAD_LETTERS, DECISIONS, RESCALER_STATE, RESCHEDULE_COMMANDS, RESCHEDULE_EVENTS
 from rescaler.actuators.base import EngineApi
 from rescaler.service.active import ActiveRescaler, activate
 from rescaler.service.road_view import VIEWED
@@ -21,7 +21,7 @@ from runtime.health import HealthServer
 from runtime.kafka import wait_for_topics
 
 PAUSE_S = 0.5  # before the next session; waiting for Kafka itself has its own back-off
-NEEDED = (*VIEWED, DECISIONS, RESCHEDULE_COMMANDS, RESCALER_STATE, DEAD_LETTERS)
+NEEDED = (*VIEWED, DECISIONS, RESCHEDULE_COMMANDS, RESCHEDULE_EVENTS, RESCALER_STATE, DEAD_LETTERS)
 
 Activate = Callable[[RescalerSettings, Consumer, EngineApi, Status, threading.Event, logging.Logger], ActiveRescaler]
 

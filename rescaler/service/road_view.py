@@ -1,4 +1,4 @@
-"""The rescaler's view of the world, read from topics: clock, topologies, settings, and news from actuators and engine.
+"""The rescaler's view of the world, read from topics: clock, topologies, settings, and what happened to the engine.
 
 A record that does not parse or contradicts itself is counted, and the one before it stays in force.
 """
@@ -12,7 +12,6 @@ import msgspec
 from confluent_kafka import Message
 
 from contracts.clock import road_time_ms
-from contracts.commands import EventRecord, Progress
 from contracts.errors import RecordRejected
 from contracts.ids import cluster_of
 from contracts.job_settings import JobSettings
@@ -23,7 +22,6 @@ from contracts.topics import (
     ENGINE_EVENTS,
     JOB_SETTINGS,
     JOB_TOPOLOGY,
-    RESCHEDULE_EVENTS,
     TopicNames,
 )
 from contracts.topology import check_cluster, check_topology
@@ -34,10 +32,7 @@ from rescaler.service.settings import RescalerSettings
 from rescaler.service.status import Status
 from runtime.kafka import LogReader
 
-VIEWED = (CLOCK, JOB_TOPOLOGY, CLUSTER_TOPOLOGY, JOB_SETTINGS, ENGINE_EVENTS, RESCHEDULE_EVENTS)
-
-News = Progress | EngineEvent
-"""What happened: taken once, in order within each topic."""
+VIEWED = (CLOCK, JOB_TOPOLOGY, CLUSTER_TOPOLOGY, JOB_SETTINGS, ENGINE_EVENTS)
 
 
 class RoadView:
@@ -53,28 +48,26 @@ class RoadView:
         self._jobs: dict[str, JobTopology] = {}
         self._events = 0  # sequence of the newest engine event
         self._allowed: dict[str, JobSettings] = {}
-        self._take: dict[str, Callable[[bytes | None], News | None]] = {
+        self._take: dict[str, Callable[[bytes | None], EngineEvent | None]] = {
             CLOCK: self._take_clock,
             JOB_TOPOLOGY: self._take_job,
             CLUSTER_TOPOLOGY: self._take_cluster,
             JOB_SETTINGS: self._take_settings,
             ENGINE_EVENTS: self._take_engine_event,
-            RESCHEDULE_EVENTS: self._take_event,
         }
 
-    def refresh(self) -> list[News]:
-        """Read everything committed before now, and return the news in it.
+    def refresh(self) -> list[EngineEvent]:
+        """Read everything committed before now, and return the events in it that matter; each is returned once.
 
         Raises:
             TimeoutError, KafkaException: Kafka does not answer.
         """
         return self._taken(self._reader.read_to_end())
 
-    def look(self) -> tuple[list[News], bool]:
-        """Return news that has arrived meanwhile, without asking for more, and whether the world has changed."""
+    def look(self) -> tuple[list[EngineEvent], bool]:
+        """Return events that have arrived meanwhile, without asking for more, and whether the world has changed."""
         records = self._reader.poll(0)
-        events = {self._names(RESCHEDULE_EVENTS), self._names(ENGINE_EVENTS)}  # our own, for the most part
-        return self._taken(records), any(record.topic() not in events for record in records)
+        return self._taken(records), any(record.topic() != self._names(ENGINE_EVENTS) for record in records)
 
     def now_ms(self) -> int | None:
         """Return the road's time; None while its clock has not been seen."""
@@ -104,7 +97,7 @@ class RoadView:
         """Leave the broker."""
         self._reader.close()
 
-    def _taken(self, records: Iterable[Message]) -> list[News]:
+    def _taken(self, records: Iterable[Message]) -> list[EngineEvent]:
         found = []
         for record in records:
             topic: Any = record.topic()
@@ -147,10 +140,6 @@ class RoadView:
         if event.cluster == self._settings.cluster:
             self._events = max(self._events, event.sequence)
         return event if event.cluster == self._settings.cluster and event.kind in RELEVANT_EVENTS else None
-
-    def _take_event(self, raw: bytes | None) -> Progress | None:
-        event = decode(raw, EventRecord)
-        return event if isinstance(event, Progress) and event.cluster == self._settings.cluster else None
 
     def _is_ours(self, job: str) -> bool:
         return cluster_of(job) == self._settings.cluster

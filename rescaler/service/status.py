@@ -60,6 +60,8 @@ class Status:
             self._outcomes.add(outcome.status, outcome.reason)
         for command in effects.commands:
             self._commands.add(command.action, command.gate_reason)
+        for progress in effects.progress:
+            self._count_progress(progress)
         for _, letter in letters:
             self._refused.add(letter.reason)
         for record in records:
@@ -71,14 +73,13 @@ class Status:
         self._written.add(RESCHEDULE_EVENTS, by=len(effects.balances) + len(effects.drifts))
         self.metrics.observe(metrics.TRANSACTION_DURATION, took_s)
 
-    def count_progress(self, progress: Progress) -> None:
-        """Count a report of the actuator."""
+    def _count_progress(self, progress: Progress) -> None:
         self._progress.add(progress.status)
         if progress.status in _ENDED:
             self._last_report.pop(progress.command_id, None)
         else:
             self._last_report[progress.command_id] = progress
-        if progress.status == "applied":
+        if progress.status == "applied" and progress.duration_ms:  # 0: nobody knows
             self.metrics.observe(metrics.APPLY_DURATION, progress.duration_ms / 1000, self._action_of(progress))
 
     def show(self, memory: Mapping[str, JobMemory], view: View) -> None:

@@ -64,7 +64,7 @@ class Transactions:
         consumed: Sequence[TopicPartition],
         carried_out: CarriedOut | None,
     ) -> None:
-        """Commit a round, and how far the actuator has come.
+        """Commit a round, and how far the actuator has come; the reports up to there are among the effects.
 
         Raises:
             Fenced: another process is active now.
@@ -86,6 +86,8 @@ class Transactions:
 
     def _produce(self, effects: Effects, letters: Sequence[tuple[bytes | None, DeadLetter]]) -> None:
         names, cluster = self._names, self._cluster
+        for progress in effects.progress:
+            self._producer.produce(names(RESCHEDULE_EVENTS), key=cluster, value=encode(progress))
         for balance in effects.balances:
             self._producer.produce(names(RESCHEDULE_EVENTS), key=cluster, value=encode(balance))
         for drift in effects.drifts:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from contracts.clock import MINUTE_MS, minute_end_ms
-from contracts.commands import Balance, Outcome, Progress, RescheduleCommand
+from contracts.commands import NOT_REPORTED, Balance, Outcome, Progress, RescheduleCommand
 from contracts.ids import command_id
 
 _ADVICE = "advise"  # the reason of an outcome whose command actuators ignore
@@ -112,13 +112,14 @@ class Lockstep:
             command.has_arrived = command.is_refused = True
 
     def on_progress(self, progress: Progress) -> None:
-        """Take note of the actuator's report. A ``prepare`` that has ended is followed by another step."""
+        """Take note of a report. A ``prepare`` that has ended is followed by another step, unless it was given up."""
         if progress.status == "accepted" and progress.command_id in self._commands:
             self._commands[progress.command_id].is_acknowledged = True
         if progress.status in _FINAL:
             self._ended.add(progress.command_id)
             ended = self._commands.pop(progress.command_id, None)
-            if ended and ended.next and ended.is_promised and ended.next not in self._ended:
+            goes_on = ended is not None and ended.is_promised and progress.code != NOT_REPORTED
+            if ended and goes_on and ended.next and ended.next not in self._ended:
                 self._commands.setdefault(ended.next, _Command()).is_promised = True
 
     def on_hosts(self, version: int, at_ms: int) -> None:

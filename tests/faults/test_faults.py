@@ -200,6 +200,11 @@ def failed_and_applied(recording: Recording) -> None:
     )
 
 
+def ended_twice(recording: Recording) -> None:
+    """The end of a command is written again."""
+    append(recording, "reschedule-events", first(recording, "reschedule-events", type="progress/1", status="applied"))
+
+
 def never_ended(recording: Recording) -> None:
     """A command of long ago neither was applied nor failed."""
     change(recording, "reschedule-commands", 0, issued_at_ms=0)
@@ -239,6 +244,7 @@ PLANTED = {
     older_command: ORDER,
     generation_left_out: ORDER,
     failed_and_applied: ENDED,
+    ended_twice: ENDED,
     never_ended: ENDED,
     progress_of_nothing: ENDED,
     other_parallelism: AS_DECIDED,

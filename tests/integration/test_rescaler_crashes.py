@@ -106,6 +106,23 @@ def test_a_rescale_survives_a_crash_between_any_two_writes(road: Road) -> None:
     assert road.engine.look(JOB).generation == 1
 
 
+def test_a_command_whose_time_is_up_while_no_rescaler_lives_ends_on_the_topic(road: Road) -> None:
+    """Its rescaler died before it could say that the engine had taken it on. The next one says that nobody knows, and goes on."""
+    road.decide(decision(T0, WIDER))
+    process, _ = road.process("tests.support.crashing_rescaler")
+    assert process.wait(60) == EXIT_CODE
+    assert [(command.command_id, command.action) for command in road.read().commands] == [(f"{JOB}#1.0", "prepare")]
+    assert not road.progress
+    late_ms = T0 + 60 * MINUTE_MS
+    road.clock(late_ms)
+    road.process()
+    wait_until(lambda: road.statuses() == ["failed"], 60, "the end")
+    assert [(each.command_id, each.code) for each in road.progress] == [(f"{JOB}#1.0", "NOT_REPORTED")]
+    road.decide(decision(late_ms, {"map": 3}))
+    wait_until(lambda: f"{JOB}#2.0" in {each.command_id for each in road.read().progress}, 60, "the next command is carried out")
+    assert [each.status for each in road.progress if each.command_id == f"{JOB}#1.0"] == ["failed"]
+
+
 def test_hosts_that_join_are_balanced_across_crashes(kafka: KafkaForTests, monkeypatch: pytest.MonkeyPatch) -> None:
     """Looks, learners, commit and standbys: each process does a write or two and dies in the next, and each is done once."""
     with made(kafka, placement="spread", balancing_factor="0", standbys=1) as road:

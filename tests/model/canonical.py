@@ -74,7 +74,6 @@ class Pools:
             lived_ms=state.lived_ms + by_ms,
             memory=self._memory_earlier(state.memory, by_ms),
             commands=tuple(self._once("command", each, by_ms, self._command_earlier) for each in state.commands),
-            reports=frozenset(self._once("report", each, by_ms, self._report_earlier) for each in state.reports),
             engine=self._once("engine", state.engine, by_ms, self._engine_earlier),
             seen=self._once("seen", state.seen, by_ms, self._seen_earlier),
             processes=tuple(sorted(self._process_earlier(each, by_ms) for each in state.processes)),
@@ -92,12 +91,9 @@ class Pools:
             memory=self._memory_earlier(process.memory, by_ms),
             unsent=NOTHING if process.unsent == NOTHING else self._once("round", process.unsent, by_ms, self._round_earlier),
             works=tuple(
-                work._replace(
-                    command=self._once("command", work.command, by_ms, self._command_earlier),
-                    reports=tuple(self._once("report", each, by_ms, self._report_earlier) for each in work.reports),
-                )
-                for work in process.works
+                work._replace(command=self._once("command", work.command, by_ms, self._command_earlier)) for work in process.works
             ),
+            told=tuple(self._once("report", each, by_ms, self._report_earlier) for each in process.told),
         )
 
     def _memory_earlier(self, memory: int, by_ms: int) -> int:
@@ -112,7 +108,7 @@ class Pools:
     def _round_earlier(self, number: int, by_ms: int) -> int:
         made = self.rounds[number]
         commands = tuple(self._once("command", each, by_ms, self._command_earlier) for each in made.commands)
-        return self.rounds.put(Round(self._memory_earlier(made.memory, by_ms), commands, made.finals))
+        return self.rounds.put(made._replace(memory=self._memory_earlier(made.memory, by_ms), commands=commands))
 
     def _command_earlier(self, number: int, by_ms: int) -> int:
         return self.commands.put(_struct_earlier(self.commands[number], by_ms))

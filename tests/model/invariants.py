@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 from contracts.messages import JobTopology
 from rescaler.control.job.memory import JobMemory
+from rescaler.control.job.standing import Standing, standing_of
 from simulation.engine.checked_changes import units_of
 from tests.model.engine import Engine, EngineJob
 from tests.model.road import Road
@@ -35,6 +36,17 @@ def commands_rise(road: Road, state: State) -> Iterator[str]:
         if turn not in ((before[0] + 1, 0), (before[0], before[1] + 1)):
             yield f"{command.command_id} follows generation {before[0]}, step {before[1]}"
         last[command.job] = turn
+
+
+def a_command_ends_once(road: Road, state: State) -> Iterator[str]:
+    """The topic has one end of each command that is over by the memory, and none of the others."""
+    known = road.known(state.memory)
+    for number, ended in zip(state.commands, state.ends, strict=True):
+        command = road.pools.commands[number]
+        memory = known.get(command.job)
+        is_over = memory is not None and standing_of(command, memory) is Standing.OVER
+        if len(ended.split()) != is_over:
+            yield f"{command.command_id} is {'over' if is_over else 'under way'}, and the topic says: {ended or 'nothing'}"
 
 
 def a_unit_has_one_owner(road: Road, state: State) -> Iterator[str]:
@@ -145,4 +157,5 @@ RULES: tuple[Rule, ...] = (
     learners_have_an_owner,
     the_engine_knows_only_commands,
     ends_agree,
+    a_command_ends_once,
 )

@@ -4,9 +4,9 @@ What decides is the product's own: `Controller` with everything below it (gate, 
 `CarryingOut`. Restated here is only what surrounds them: transactions with fencing epochs, offsets, crashes and the clock.
 
 One step of the model is one write, or one thing read. So a crash may come between any two writes, and everything that two
-processes, two actuators and the engine do may happen in any order. Reports are a set: each may be heard late, out of order and
-again. Time stands until all that is due has been done by a rescaler that is active; then it jumps to the next timer. Engine,
-actuators and hearing may take any time.
+processes, two actuators and the engine do may happen in any order. What an actuator tells its rescaler may be heard late, and is
+lost in a crash. Time stands until all that is due has been done by a rescaler that is active; then it jumps to the next timer.
+Engine, actuators and hearing may take any time.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from rescaler.control.job.record import restored
 from rescaler.control.job.standing import Standing, standing_of
 from rescaler.control.settings import ControlSettings
 from rescaler.control.world import View
+from rescaler.service.active import in_order
 from tests.model.actuators import Actuators
 from tests.model.canonical import BEGINS_MS, Pools, bare
 from tests.model.engine import Engine, EngineJob
@@ -33,6 +34,7 @@ from tests.model.state import ACTIVE, DOWN, FENCING, NOTHING, ROUND, Guards, Pro
 from tests.support.controller_world import CLUSTER
 
 LAST = frozenset({"held", "commanded", "superseded", "refused"})
+ENDS = frozenset({"applied", "failed"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +76,7 @@ class Road:
             finals=(0,) * len(self.decided),
             commands=(),
             position=0,
-            reports=frozenset(),
+            ends=(),
             engine=self.pools.engines.put(engine),
             seen=self.pools.views.put(Seen(self.hosts, self.jobs)),
             processes=(Process(), first),
@@ -88,7 +90,7 @@ class Road:
 
     @cached_property
     def _actuators(self) -> Actuators:
-        return Actuators(self.pools, self.known, compares_commands=self.guards.compares_commands)
+        return Actuators(self.pools, self.known, self.guards)
 
     # What may happen
 
@@ -104,7 +106,7 @@ class Road:
         engine, monitor and another process's actuator do meanwhile can as well come after the transaction.
         """
         rounds = [each for each in state.processes if each.unsent != NOTHING and each.epoch == state.epoch]
-        if rounds and self.merges and self.guards == Guards():
+        if rounds and self.merges and self.guards.keep_apart:
             for at, process in enumerate(state.processes):
                 others = state.processes[:at] + state.processes[at + 1 :]
                 yield from self._rescaler_does(state, process, others)
@@ -203,8 +205,10 @@ class Road:
             yield "commit refused", becomes(Process())
             return
         if not self.guards.is_atomic and made.commands:
-            first = self.pools.rounds.put(Round(made.memory, (), made.finals))
-            yield "commit commands", becomes(process._replace(unsent=first), commands=state.commands + made.commands)
+            first = self.pools.rounds.put(made._replace(commands=()))
+            commands = state.commands + made.commands
+            ends = state.ends + ("",) * len(made.commands)
+            yield "commit commands", becomes(process._replace(unsent=first), commands=commands, ends=ends)
             return
         decided = self.decided
         finals = tuple(count + made.finals.count(decided[at]) for at, count in enumerate(state.finals))
@@ -214,11 +218,21 @@ class Road:
                 sent,
                 memory=made.memory,
                 consumed=process.consumed,
-                position=process.carried_out,
+                position=process.carried_out if self.guards.positions_in_transactions else state.position,
                 finals=finals,
                 commands=state.commands + made.commands,
+                ends=self._ended(state, made),
             ),
         )
+
+    def _ended(self, state: State, made: Round) -> tuple[str, ...]:
+        """Return the ends of all commands after a round."""
+        names = [self.pools.commands[number].command_id for number in state.commands]
+        ends = list(state.ends)
+        for command_id, status in made.ends:
+            at = names.index(command_id)
+            ends[at] = f"{ends[at]} {status}".lstrip()
+        return (*ends, *("" for _ in made.commands))
 
     def _heard(self, state: State, process: Process) -> Iterator[tuple[str, Process]]:
         """Return what follows from each input that a rescaler may take now, if anything does.
@@ -227,18 +241,16 @@ class Road:
         """
 
         def after(made: Round, consumed: int) -> Process | None:
-            if made.memory == process.memory and not made.commands and not made.finals and consumed == process.consumed:
+            if made == Round(process.memory) and consumed == process.consumed:
                 return None
             unsent, carried_out = self.pools.rounds.put(made), process.position()
-            return process._replace(memory=made.memory, consumed=consumed, unsent=unsent, carried_out=carried_out)
+            return process._replace(memory=made.memory, consumed=consumed, unsent=unsent, carried_out=carried_out, told=())
 
-        is_up_to_date = True
-        for each in sorted(state.reports):
-            heard = after(self._round(process.memory, ("progress", each), state.seen, state.now_ms), process.consumed)
-            if heard is not None:
-                yield f"progress {self.pools.reports[each].command_id} {self.pools.reports[each].status}", heard
-                is_up_to_date = False
-        if not is_up_to_date:
+        if process.told:
+            made = self._round(process.memory, ("progress", *process.told), state.seen, state.now_ms)
+            told = [self.pools.reports[each] for each in process.told]
+            name = " ".join(["progress", *(f"{each.command_id} {each.status}" for each in told)])
+            yield name, after(made, process.consumed) or process._replace(told=())
             return
         inputs: list[tuple[str, tuple[object, ...], int]] = [("tick", ("tick",), process.consumed)]
         lived_ms = state.lived_ms
@@ -257,8 +269,10 @@ class Road:
             match what:
                 case ("tick",):
                     effects = control.on_tick(view, now_ms)
-                case ("progress", int(number)):
-                    effects = control.on_progress(self.pools.reports[number], view, now_ms)
+                case ("progress", *numbers):
+                    effects = Effects()
+                    for report in in_order([self.pools.reports[int(number)] for number in numbers]):  # type: ignore[call-overload]
+                        effects += control.on_progress(report, view, now_ms)  # type: ignore[arg-type]
                 case ("decision", int(number)):
                     decision = self.script[number]
                     effects = control.give_way({decision.job: decision}, view, now_ms) + control.on_tick(view, now_ms)
@@ -277,7 +291,8 @@ class Road:
                 records[changed.key] = encode(bare(changed.record))
         finals = tuple(outcome.decision_id for outcome in effects.outcomes if outcome.status in LAST)
         commands = tuple(self.pools.commands.put(command) for command in effects.commands)
-        return Round(self.pools.memories.put(tuple(sorted(records.items()))), commands, finals)
+        ends = tuple((each.command_id, each.status) for each in effects.progress if each.status in ENDS)
+        return Round(self.pools.memories.put(tuple(sorted(records.items()))), commands, finals, ends)
 
     def _controller(self, memory: int) -> Controller:
         records = [decode(raw, RescalerRecord) for _, raw in self.pools.memories[memory]]
@@ -304,15 +319,13 @@ class Road:
     def _merged(self, state: State) -> State:
         """Return one state for all that can only go on in the same way.
 
-        The two processes are alike, so they are sorted. What was reported on a command that nobody has under way is not kept, and
-        commands that are over count as read: the product passes both over. (Not so when a test takes a guard away.)
+        The two processes are alike, so they are sorted. A report on a command that its rescaler does not have under way is not
+        kept, and commands that are over count as read: the product passes both over. (Not so when a test takes a guard away.)
         """
-        if not self.merges or self.guards != Guards():
+        if not self.merges or not self.guards.keep_apart:
             return state
         processes = tuple(sorted(self._read_on(process, state.commands) for process in state.processes))
         memories = {state.memory, *(process.memory for process in processes if process.memory != NOTHING)}
-        awaited = {command_id for memory in memories for command_id in self._outstanding(memory)}
-        reports = frozenset(each for each in state.reports if self.pools.reports[each].command_id in awaited)
         unread = self.script[min([state.consumed, *(each.consumed for each in processes if each.phase == ACTIVE)]) :]
         lived_ms = min(state.lived_ms, max((each.span_end_ms - BEGINS_MS for each in unread), default=0))
         position = state.position
@@ -322,7 +335,7 @@ class Road:
             self.pools.without_times(each) if all(self._is_over(each, memory) for memory in memories) else each
             for each in state.commands
         )
-        return state._replace(processes=processes, reports=reports, position=position, lived_ms=lived_ms, commands=commands)
+        return state._replace(processes=processes, position=position, lived_ms=lived_ms, commands=commands)
 
     def _read_on(self, process: Process, commands: tuple[int, ...]) -> Process:
         if process.phase != ACTIVE:
@@ -330,7 +343,8 @@ class Road:
         read = process.read
         while read < len(commands) and self._is_over(commands[read], process.memory):
             read += 1
-        return process._replace(read=read)
+        told = tuple(each for each in process.told if self.pools.reports[each].command_id in self._outstanding(process.memory))
+        return process._replace(read=read, told=told)
 
     def _is_over(self, command: int, memory: int) -> bool:
         known = self._over.get((command, memory))

@@ -16,14 +16,12 @@ class Seen(NamedTuple):
 
 
 class Work(NamedTuple):
-    """A command that an actuator carries out: its number and offset, how far it is, and reports not written yet."""
+    """A command that an actuator carries out: its number and offset, and how far it is."""
 
     command: int
     offset: int
     requested: bool = False
     accepted: bool = False
-    ended: bool = False
-    reports: tuple[int, ...] = ()
 
 
 ROUND = frozenset({"progress", "tick", "decision", "commit"})
@@ -47,6 +45,8 @@ class Process(NamedTuple):
     carried_out: int = 0
     """Committed with that round: how far the actuator had come when it was made."""
     works: tuple[Work, ...] = ()
+    told: tuple[int, ...] = ()
+    """Reports of the actuator that its rescaler has not taken yet."""
 
     def position(self) -> int:
         """Return the first command that must be read again after a crash, as far as this process knows."""
@@ -68,7 +68,8 @@ class State(NamedTuple):
     commands: tuple[int, ...]
     position: int
     """Committed offset of the actuators."""
-    reports: frozenset[int]
+    ends: tuple[str, ...]
+    """What is on the topic about the end of each command: nothing, applied, failed, or several of these."""
     engine: int
     seen: int
     processes: tuple[Process, ...]
@@ -81,6 +82,8 @@ class Round(NamedTuple):
     memory: int
     commands: tuple[int, ...] = ()
     finals: tuple[str, ...] = ()
+    ends: tuple[tuple[str, str], ...] = ()
+    """Ids of commands and how they ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,3 +98,10 @@ class Guards:
     """Commands and memory are one transaction. Otherwise the commands are written first."""
     compares_commands: bool = True
     """An actuator carries out only what its own rescaler remembers as outstanding."""
+    positions_in_transactions: bool = True
+    """How far an actuator has come is written in its rescaler's transactions. Otherwise it writes that itself, at any time."""
+
+    @property
+    def keep_apart(self) -> bool:
+        """States may be taken for one that differ in what these guards make no difference."""
+        return self == Guards(positions_in_transactions=self.positions_in_transactions)

@@ -27,7 +27,7 @@ class Verified:
 
     def broken(self, state: State) -> str:
         """Return which invariant does not hold."""
-        key = (state.now_ms, state.finals, state.commands, state.memory, state.engine, state.seen)
+        key = (state.now_ms, state.finals, state.commands, state.ends, state.memory, state.engine, state.seen)
         known = self._judged.get(key)
         if known is None:
             known = self._judged[key] = broken(self.road, state)

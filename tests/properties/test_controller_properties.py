@@ -7,7 +7,7 @@ import msgspec
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from contracts.commands import Balance, Outcome, RescheduleCommand
+from contracts.commands import NOT_REPORTED, Balance, Outcome, RescheduleCommand
 from contracts.job_settings import Approval, Direction, JobSettings, Pause
 from contracts.messages import ClusterTopology, Decision, JobTopology
 from contracts.own_acts import OwnAct, own_act_of
@@ -20,6 +20,7 @@ from rescaler.control.settings import Balancing, PlacingSettings
 from rescaler.control.world import View
 from rescaler.gate_settings import GateSettings
 from tests.support.controller_world import (
+    CLUSTER,
     JOB,
     MINUTE_MS,
     OTHER_JOB,
@@ -37,6 +38,7 @@ from tests.support.controller_world import (
 from tests.support.reach import reached, reaches
 
 ROUNDS_MAX = 60
+SILENCE_MS = 15 * MINUTE_MS  # longer than any command is waited for
 LAST = {"held", "commanded", "superseded", "refused"}
 JOBS = (JOB, OTHER_JOB)
 ALL_JOBS = all_jobs_of("sim")
@@ -61,6 +63,7 @@ step = st.one_of(
         st.none() | st.integers(0, 300_000),
     ),
     st.tuples(st.just("approve"), st.sampled_from(JOBS), st.booleans()),
+    st.tuples(st.just("silence")),
     st.tuples(st.just("tick")),
 )
 steps = st.lists(st.tuples(st.integers(0, 90_000), step), max_size=25)
@@ -126,6 +129,8 @@ class World:
                 self.lose(name)
             case ("hosts", ClusterTopology() as hosts):
                 self.hosts = hosts
+            case ("silence",):
+                self.now_ms += SILENCE_MS
             case ("mode", str(mode)):
                 self.mode = mode
             case ("approve", str(name), bool(newest)):
@@ -249,6 +254,29 @@ def test_commands_are_unique_and_generations_rise_by_one(happened: list[tuple[in
         assert made == sorted((generation, step) for generation in generations for step in range(len(steps_of(made, generation))))
     named = Counter(outcome.command_id for outcome in world.outcomes if outcome.status == "commanded")
     assert named == Counter(command.command_id for command in world.commands if command.step == 0)
+
+
+SILENT: list[tuple[int, tuple[object, ...]]] = [(0, ("decision", JOB, {"map": 3}, 0)), (0, ("silence",))]
+
+
+@reaches("an end that nobody reported", "a reported end")
+@given(steps, st.sampled_from([None, {"placing": PlacingSettings("spread"), "balancing": Balancing(factor="0", standbys=1)}]))
+@example(SILENT, None)
+@settings(max_examples=80, deadline=None)
+def test_every_command_ends_once_on_the_topic(
+    happened: list[tuple[int, tuple[object, ...]]], chosen: dict[str, object] | None
+) -> None:
+    """Written as one record, whoever reports it, twice or never; and the memory says the same."""
+    world = lived(happened, settings=chosen)
+    ends = [each for effects in world.effects for each in effects.progress if each.status in ("applied", "failed")]
+    carried_out = [command for command in world.commands if not command.advice]
+    assert Counter(end.command_id for end in ends) == Counter(command.command_id for command in carried_out)
+    for end in ends:
+        reached("an end that nobody reported" if end.code == NOT_REPORTED else "a reported end")
+    for effects in world.effects:
+        over = {each.command_id for each in effects.progress if each.status in ("applied", "failed")}
+        assert over <= {each.command_id for each in carried_out}
+        assert not over or any(record.key.startswith(f"{CLUSTER}/job/") for record in effects.records), "one transaction"
 
 
 PAUSED_OWN_ACTS = (OwnAct.BALANCE, OwnAct.STANDBY)
@@ -393,7 +421,7 @@ def test_reasons_come_from_the_closed_set(happened: list[tuple[int, tuple[object
 
 def said_bytes(effects: Effects) -> list[bytes]:
     """Everything that would be written, as bytes."""
-    written: list[msgspec.Struct] = [*effects.outcomes, *effects.commands, *effects.balances]
+    written: list[msgspec.Struct] = [*effects.progress, *effects.outcomes, *effects.commands, *effects.balances]
     written += [record.record for record in effects.records if record.record is not None]
     return [encode(message) for message in written]
 

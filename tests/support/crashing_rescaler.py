@@ -1,23 +1,20 @@
 """A rescaler that dies inside its second write: ``python -m tests.support.crashing_rescaler`` does one write and no more.
 
-A write is a transaction of the rescaler or a report of its actuator. The second one is only started: a transaction with all its
-records sent and not committed, a report not sent at all. ``CRASH_AFTER_WRITES`` says how many writes come through (default: one).
+A write is a transaction. The second one is only started: all its records are sent, reports of the actuator among them, and it is
+not committed. ``CRASH_AFTER_WRITES`` says how many writes come through (default: one).
 """
 
 import os
-import threading
 from collections.abc import Sequence
 from functools import partial
 
 from confluent_kafka import TopicPartition
 
-from contracts.commands import Progress
 from contracts.messages import DeadLetter
 from contracts.settings import from_environment
 from rescaler.actuators.engine_http import EngineHttp
 from rescaler.control.effects import Effects
 from rescaler.service.active import activate
-from rescaler.service.actuator import ActuatorThread
 from rescaler.service.loop import run
 from rescaler.service.settings import RescalerSettings
 from rescaler.service.transactions import CarriedOut, Transactions
@@ -32,13 +29,11 @@ class Lifetime:
 
     def __init__(self, writes: int) -> None:
         self._left = writes
-        self._lock = threading.Lock()
 
     def is_over(self) -> bool:
         """Count a write; the one after those allowed is the last thing that this process does."""
-        with self._lock:
-            self._left -= 1
-            return self._left < 0
+        self._left -= 1
+        return self._left < 0
 
 
 LIFETIME = Lifetime(int(os.environ.get("CRASH_AFTER_WRITES", "1")))
@@ -63,17 +58,8 @@ class DyingTransactions(Transactions):
         super().write(effects, letters, consumed, carried_out)
 
 
-class DyingActuator(ActuatorThread):
-    """Dies before it reports."""
-
-    def _report(self, reports: list[Progress]) -> None:
-        if reports and LIFETIME.is_over():
-            os._exit(EXIT_CODE)
-        super()._report(reports)
-
-
 if __name__ == "__main__":
     settings = from_environment(RescalerSettings)
     engine = EngineHttp(settings.engine_url, settings.engine_timeout_ms)
-    connect = partial(activate, transactions=DyingTransactions, actuator=DyingActuator)
+    connect = partial(activate, transactions=DyingTransactions)
     run(settings, engine, stop_event(), set_up_logs("rescaler"), activate=connect)

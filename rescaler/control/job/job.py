@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from contracts.commands import Progress, RescheduleCommand
+from contracts.commands import NOT_REPORTED, Progress, RescheduleCommand
 from contracts.messages import Decision, EngineEvent, JobTopology, TaskDecision
 from contracts.own_acts import OwnAct
 from contracts.topology import has_ended, required_of, running_of
@@ -70,10 +70,11 @@ def on_decision(turn: Turn, decision: Decision, newest: Decision | None = None) 
 
 
 def on_progress(turn: Turn, progress: Progress) -> None:
-    """Take an actuator's report into account, if it is about the command under way."""
+    """Take an actuator's report into account, if it is about the command under way; any other one changes nothing."""
     underway = turn.memory.underway
     if underway is None or progress.command_id != underway.command.command_id:
         return
+    turn.effects.progress.append(progress)
     has_ended = progress.status in ("applied", "failed")
     if isinstance(underway, StandingBy):
         if has_ended:
@@ -122,7 +123,7 @@ def on_tick(turn: Turn) -> None:
     owners.look(turn)
     given_up_ms = given_up_at_ms(memory)
     if underway is not None and given_up_ms is not None and turn.now_ms >= given_up_ms:
-        _give_up_waiting(turn, underway)
+        _give_up_waiting(turn, underway, given_up_ms)
     own_acts.recover(turn)
     approvals.look(turn)
     if memory.pending is not None or memory.gate is not None or memory.underway is not underway:
@@ -305,15 +306,29 @@ def _wait_for_units(turn: Turn, gate: Gate, pending: PendingAct) -> None:
 # A command whose end nobody reported
 
 
-def _give_up_waiting(turn: Turn, underway: Rescaling | StandingBy) -> None:
-    """End the command by what the engine's topology shows."""
-    command = underway.command
+def _give_up_waiting(turn: Turn, underway: Rescaling | StandingBy, given_up_ms: int) -> None:
+    """End the command by what the engine's topology shows, and write that end down: no actuator will."""
+    command, topology = underway.command, turn.world.topology
+    shown = isinstance(underway, Rescaling) and topology is not None and is_shown(command, topology)
+    turn.effects.progress.append(_not_reported(command, given_up_ms, shown=shown))
     if isinstance(underway, StandingBy):
         own_acts.end_standing_by(turn, underway, None)
     else:
-        topology = turn.world.topology
-        shown = topology is not None and is_shown(command, topology)
         rescale.end(turn, underway, ok=shown, at_ms=turn.now_ms if command.deadline_ms is None else command.deadline_ms)
+
+
+def _not_reported(command: RescheduleCommand, at_ms: int, *, shown: bool) -> Progress:
+    unheard = "no actuator reported in time how this command ended"
+    return Progress(
+        cluster=command.cluster,
+        job=command.job,
+        command_id=command.command_id,
+        desired_generation=command.desired_generation,
+        status="applied" if shown else "failed",
+        at_ms=at_ms,
+        code="" if shown else NOT_REPORTED,
+        detail=f"{unheard}; the engine shows that it was carried out" if shown else f"{unheard}, and the engine does not show it",
+    )
 
 
 def is_shown(command: RescheduleCommand, topology: JobTopology) -> bool:

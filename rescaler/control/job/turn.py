@@ -7,7 +7,7 @@ from typing import Protocol
 
 import msgspec
 
-from contracts.commands import Drift, Outcome, RescheduleCommand
+from contracts.commands import Drift, Outcome, Progress, RescheduleCommand
 from contracts.messages import JobTopology
 from rescaler.control.counts.plan import fitting
 from rescaler.control.job.gate import settings_after, settings_for, targets_now, updated_gate
@@ -42,6 +42,7 @@ class TurnEffects:
     outcomes: list[Outcome] = field(default_factory=list)
     commands: list[RescheduleCommand] = field(default_factory=list)
     drifts: list[Drift] = field(default_factory=list)
+    progress: list[Progress] = field(default_factory=list)
     answers: dict[str, LastOutcome | None] = field(default_factory=dict)
     """Decisions answered (or, None, forgotten), by id."""
     duplicates: int = 0

@@ -252,7 +252,9 @@ def test_a_command_without_an_end_has_failed_at_its_deadline() -> None:
     control, seen = controller(apply_ms_max=300_000), view()
     control.on_decision(decision(T0, {"map": 3}), seen, T0)
     assert control.wake_at_ms() == T0 + 300_000
-    control.on_tick(seen, T0 + 300_000)
+    (end,) = control.on_tick(seen, T0 + 300_000).progress
+    assert (end.status, end.code, end.at_ms) == ("failed", "NOT_REPORTED", T0 + 300_000)
+    assert end.detail == "no actuator reported in time how this command ended, and the engine does not show it"
     assert control.memory[JOB].failures == 1
     assert only(control.on_decision(decision(T0 + 310_000, {"map": 3}), seen, T0 + 310_000)).reason == "backoff"
 
@@ -261,9 +263,26 @@ def test_a_command_whose_end_was_not_heard_but_can_be_seen_has_succeeded() -> No
     """At the deadline the engine's own topology is believed."""
     control, seen = controller(apply_ms_max=300_000), view()
     (command,) = control.on_decision(decision(T0, {"map": 3}), seen, T0).commands
-    control.on_tick(view(carried_out(job(), command)), T0 + 300_000)
+    (end,) = control.on_tick(view(carried_out(job(), command)), T0 + 300_000).progress
+    assert (end.status, end.code, end.command_id) == ("applied", "", command.command_id)
+    assert end.detail == "no actuator reported in time how this command ended; the engine shows that it was carried out"
     assert control.memory[JOB].failures == 0
     assert control.memory[JOB].outstanding is None
+
+
+@pytest.mark.parametrize("status", ["applied", "failed"])
+def test_a_report_after_the_end_is_no_second_end(status: str) -> None:
+    """What the engine did all the same shows in its topology, from which the next act starts."""
+    control, seen = controller(apply_ms_max=300_000), view()
+    (command,) = control.on_decision(decision(T0, {"map": 4}), seen, T0).commands
+    control.on_tick(seen, T0 + 300_000)
+    late_ms = T0 + 310_000
+    assert control.on_progress(ended(command, late_ms, status), seen, late_ms).is_empty
+    assert (control.memory[JOB].failures, control.memory[JOB].applied.generation) == (1, 0)
+    next_ms = T0 + 60 * MINUTE_MS
+    (following,) = control.on_decision(decision(next_ms, {"map": 3}), view(carried_out(job(), command)), next_ms).commands
+    assert {change.task: (change.before, change.after) for change in following.changes}["map"] == (4, 3)
+    assert following.desired_generation == command.desired_generation + 1
 
 
 def test_progress_of_other_commands_changes_nothing() -> None:

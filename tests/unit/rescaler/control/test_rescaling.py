@@ -202,7 +202,8 @@ def test_silence_about_learners_ends_in_failure_long_after_their_deadline() -> N
     assert command.deadline_ms is not None
     assert control.on_tick(seen, command.deadline_ms).is_empty
     assert control.wake_at_ms() == command.deadline_ms + 180_000
-    control.on_tick(seen, command.deadline_ms + 180_000)
+    (end,) = control.on_tick(seen, command.deadline_ms + 180_000).progress
+    assert (end.command_id, end.code, end.at_ms) == (command.command_id, "NOT_REPORTED", command.deadline_ms + 180_000)
     assert (control.memory[JOB].underway, control.memory[JOB].failures) == (None, 1)
 
 

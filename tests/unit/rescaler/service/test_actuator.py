@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Message
 
 from contracts.commands import Progress, RescheduleCommand
-from contracts.wire import decode, encode
+from contracts.wire import encode
 from rescaler.actuators.fake import FakeEngine
 from rescaler.control.job.standing import Standing
 from rescaler.service import actuator
@@ -22,7 +22,7 @@ T0 = START_MS
 
 
 class Kafka:
-    """Both clients of an actuator: hands over commands, and keeps reports."""
+    """An actuator's client, which hands over commands; and what the actuator says in the end."""
 
     def __init__(self, *values: bytes) -> None:
         self._left = [cast(Message, Read(value, offset)) for offset, value in enumerate(values)]
@@ -43,14 +43,6 @@ class Kafka:
     def consumer_group_metadata(self) -> str:
         """Return the group in short."""
         return "actuators"
-
-    def produce(self, _topic: str, *, value: bytes, **_: object) -> None:
-        """Keep a report, as its readers would read it."""
-        self.reports.append(decode(value, Progress))
-
-    def flush(self, _: float) -> int:
-        """Everything is delivered."""
-        return 0
 
     def close(self) -> None:
         """Nothing is open."""
@@ -87,7 +79,6 @@ def commands() -> tuple[Any, list[RescheduleCommand]]:
 def worked(monkeypatch: pytest.MonkeyPatch, engine: FakeEngine, standing_of: Any, *values: bytes) -> tuple[Kafka, Status]:
     """Let an actuator work through these records."""
     kafka, status, looks = Kafka(*values), Status(CLUSTER), threading.Semaphore(0)
-    monkeypatch.setattr(actuator, "producer", lambda _: kafka)
     monkeypatch.setattr(actuator, "consumer", lambda *_: kafka)
     monkeypatch.setattr(actuator, "partitions_of", lambda *_: [0])
 
@@ -101,8 +92,11 @@ def worked(monkeypatch: pytest.MonkeyPatch, engine: FakeEngine, standing_of: Any
         assert looks.acquire(timeout=20)
     worker.stop()
     worker.check()
-    carried_out = worker.carried_out()
-    kafka.carried_out_to = carried_out.at.offset if carried_out else None
+    has_reports, told = worker.has_reports(), worker.take()
+    assert has_reports == bool(told.reports)
+    assert not worker.take().reports  # each is handed over once
+    kafka.reports = list(told.reports)
+    kafka.carried_out_to = told.carried_out.at.offset if told.carried_out else None
     return kafka, status
 
 

@@ -2,6 +2,7 @@
 
 import logging
 import threading
+from collections.abc import Sequence
 from typing import Any, cast
 
 import pytest
@@ -9,13 +10,14 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from contracts.commands import Progress
 from contracts.messages import Decision, EngineEvent
+from contracts.rescaler_state import RescalerRecord
 from contracts.wire import encode
 from rescaler.control.controller import Controller
 from rescaler.control.effects import Effects
 from rescaler.control.world import View
 from rescaler.service.active import ActiveRescaler, in_order
-from rescaler.service.actuator import ActuatorThread
-from rescaler.service.road_view import News, RoadView
+from rescaler.service.actuator import ActuatorThread, Told
+from rescaler.service.road_view import RoadView
 from rescaler.service.session import Session
 from rescaler.service.settings import RescalerSettings
 from rescaler.service.status import Status
@@ -112,6 +114,7 @@ class World:
     def __init__(self, seen: View) -> None:
         self.seen, self.time_ms = seen, START_MS
         self.written: list[Effects] = []
+        self.reports: list[Progress] = []
 
     def view(self) -> View:
         """The world as the test wants it."""
@@ -125,19 +128,25 @@ class World:
         """Nothing is missing."""
         return True
 
-    def refresh(self) -> list[News]:
+    def refresh(self) -> list[EngineEvent]:
         """No news."""
         return []
 
-    def look(self) -> tuple[list[News], bool]:
+    def look(self) -> tuple[list[EngineEvent], bool]:
         """No news."""
         return [], False
 
     def check(self) -> None:
         """The actuator is well."""
 
-    def carried_out(self) -> None:
-        """The actuator has read nothing."""
+    def has_reports(self) -> bool:
+        """The actuator has something to say."""
+        return bool(self.reports)
+
+    def take(self) -> Told:
+        """What the actuator says; it has read nothing."""
+        told, self.reports = Told(self.reports, None), []
+        return told
 
     def start(self) -> None:
         """The actuator starts, if it has not."""
@@ -147,12 +156,12 @@ class World:
         self.written.append(effects)
 
 
-def active(world: World) -> ActiveRescaler:
-    """A rescaler in this world."""
+def active(world: World, records: Sequence[RescalerRecord] = ()) -> ActiveRescaler:
+    """A rescaler in this world that remembers this."""
     settings = RescalerSettings()
     return ActiveRescaler(
         settings,
-        Controller(CLUSTER, settings.control()),
+        Controller(CLUSTER, settings.control(), records),
         cast(Transactions, world),
         cast(RoadView, world),
         cast(ActuatorThread, world),
@@ -209,3 +218,26 @@ def test_what_was_due_before_an_outage_gives_way_to_what_waits_after_it() -> Non
     world.seen, world.time_ms = view(job(units=(0, 1)), hosts=cluster(3)), START_MS + 20 * MINUTE_MS
     one.round(arrived(decision(world.time_ms, {"map": 3})))
     assert [outcome.status for outcome in world.written[-1].outcomes] == ["superseded", "commanded"]
+
+
+def test_a_report_is_written_with_what_it_changes() -> None:
+    """In one transaction with the memory, so nobody reads of an end that a crash could undo. A late report is not written."""
+    world = World(view(job()))
+    one = active(world)
+    one.round(arrived(decision(START_MS, {"map": 3})))
+    world.reports = [report("accepted", START_MS), report("applied", START_MS + 1), report("failed", START_MS + 2)]
+    one.round([])
+    assert [each.status for each in world.written[-1].progress] == ["accepted", "applied"]
+    assert f"{CLUSTER}/job/{JOB}" in [record.key for record in world.written[-1].records]
+
+
+def test_a_command_that_nobody_reported_on_in_time_ends_in_the_first_round() -> None:
+    """The process before died; whoever takes over after the deadline writes the end, before its actuator reads the command."""
+    world = World(view(job()))
+    before = active(world)
+    before.round(arrived(decision(START_MS, {"map": 3})))
+    records = [each.record for each in world.written[-1].records if each.record is not None]
+    world.time_ms, world.seen = START_MS + 3_600_000, view(job())
+    active(world, records).round([])
+    (end,) = world.written[-1].progress
+    assert (end.command_id, end.status, end.code) == (f"{JOB}#1.0", "failed", "NOT_REPORTED")

@@ -5,6 +5,7 @@ import msgspec
 from contracts.commands import Progress
 from contracts.ids import Cluster
 from rescaler.control.controller import Controller
+from rescaler.control.effects import Effects
 from rescaler.control.settings import ControlSettings
 from rescaler.service import metrics
 from rescaler.service.status import Status
@@ -15,6 +16,11 @@ from tests.support.metrics import Scraped
 def shown(status: Status) -> Scraped:
     """Return what the page shows."""
     return Scraped(status.metrics.page()[0].decode())
+
+
+def counted(status: Status, report: Progress) -> None:
+    """Let a round write a report."""
+    status.count_round([], Effects(progress=(report,)), [], 0.0)
 
 
 def priced() -> object:
@@ -43,9 +49,9 @@ def test_a_command_is_in_flight_until_its_end_is_known() -> None:
     accepted = Progress(
         cluster="sim", job=JOB, command_id=command.command_id, desired_generation=1, status="accepted", at_ms=START_MS
     )
-    status.count_progress(accepted)
+    counted(status, accepted)
     assert (shown(status).of(metrics.IN_FLIGHT, status="accepted"), shown(status)[metrics.IN_FLIGHT]) == (1, 1)
-    status.count_progress(msgspec.structs.replace(accepted, status="applied", duration_ms=30_000))
+    counted(status, msgspec.structs.replace(accepted, status="applied", duration_ms=30_000))
     status.show({}, view())
     assert (shown(status)[metrics.IN_FLIGHT], shown(status)[metrics.APPLY_DURATION]) == (0, 1)
 
@@ -56,19 +62,17 @@ def test_learners_count_while_they_warm() -> None:
     warming = Progress(
         cluster="sim", job=JOB, command_id="c", desired_generation=1, status="warming", at_ms=0, learners=3, lag_bytes=900
     )
-    status.count_progress(warming)
-    status.count_progress(msgspec.structs.replace(warming, lag_bytes=100))
+    counted(status, warming)
+    counted(status, msgspec.structs.replace(warming, lag_bytes=100))
     assert (shown(status)[metrics.LEARNERS], shown(status)[metrics.LEARNER_LAG]) == (3, 100)
-    status.count_progress(msgspec.structs.replace(warming, status="applied", lag_bytes=0))
+    counted(status, msgspec.structs.replace(warming, status="applied", lag_bytes=0))
     assert (shown(status)[metrics.LEARNERS], shown(status)[metrics.LEARNER_LAG]) == (0, 0)
 
 
 def test_learners_of_another_process_are_not_shown() -> None:
     """Whoever is no longer active does not hear how their warming goes on."""
     status = Status(CLUSTER)
-    status.count_progress(
-        Progress(cluster="sim", job=JOB, command_id="c", desired_generation=1, status="warming", at_ms=0, learners=3)
-    )
+    counted(status, Progress(cluster="sim", job=JOB, command_id="c", desired_generation=1, status="warming", at_ms=0, learners=3))
     status.forget()
     assert shown(status)[metrics.LEARNERS] == 0
 
