@@ -298,7 +298,7 @@ class RescalerConsumer(Consumer):
     reads = (*VIEWED, topics.DECISIONS, topics.RESCHEDULE_COMMANDS, topics.RESCALER_STATE)
 
     def __init__(self, settings: RoadSettings, folder: Path) -> None:
-        assert {*self.reads, topics.DEAD_LETTERS} == set(NEEDED)
+        assert {*self.reads, topics.RESCHEDULE_EVENTS, topics.DEAD_LETTERS} == set(NEEDED)
         self._engine = FakeEngine(jobs={JOB})
         opened = contextlib.ExitStack()
         url = opened.enter_context(served(self._engine))
