@@ -215,14 +215,16 @@ def _offsets(
     deadline = time.monotonic() + timeout_s
     while asked:
         futures = admin.list_offsets(asked, isolation_level=isolation, request_timeout=timeout_s)
-        try:
+        failures = [failure for future in futures.values() if (failure := future.exception()) is not None]
+        if not failures:
             return {(found.topic, found.partition): future.result().offset for found, future in futures.items()}
-        except KafkaException as error:
-            # The broker learns of a new partition, or of a new leader, a moment later.
-            if error.args[0].code() not in _PASSING or time.monotonic() > deadline:
-                raise
-            admin.list_topics(timeout=timeout_s)  # learn who leads now
-            time.sleep(0.05)
+        # A failure is not raised itself: its future and this frame would refer to each other, and keep the client open.
+        error: KafkaError = failures[0].args[0]
+        # The broker learns of a new partition, or of a new leader, a moment later.
+        if error.code() not in _PASSING or time.monotonic() > deadline:
+            raise KafkaException(error)
+        admin.list_topics(timeout=timeout_s)  # learn who leads now
+        time.sleep(0.05)
     return {}
 
 
