@@ -70,8 +70,8 @@ def progress_line(command: CommandDocument | None) -> str:
     newest = command.progress[-1]
     if newest.status == "warming":
         return f"{name} warming {newest.learners} learners, {(newest.lag_bytes or 0) / 2**20:.0f} MiB behind"
-    failed = f": {newest.code} {newest.detail}".rstrip() if newest.code else ""
-    return f"{name} {newest.status} {to_the_minute(newest.at_ms)[-5:]}{failed}"
+    why = " ".join(filter(None, (newest.code, newest.detail)))
+    return f"{name} {newest.status} {to_the_minute(newest.at_ms)[-5:]}" + (f": {why}" if why else "")
 
 
 def amended(amendments: Iterable[Amendment]) -> str:

@@ -275,8 +275,8 @@ def _progress(step: Progress, labels: Mapping[str, str]) -> str:
         words.append(f"waited {step.waited_ms / 1000:.1f} s")
     if step.still_ms is not None:
         words.append(f"stood still {step.still_ms / 1000:.1f} s")
-    failed = f": {step.code} {step.detail}".rstrip() if step.code else ""
-    return ", ".join(words) + failed
+    why = " ".join(filter(None, (step.code, step.detail)))
+    return ", ".join(words) + (f": {why}" if why else "")
 
 
 def _events(events: Iterable[EngineEvent]) -> Iterator[tuple[int, int, str]]:

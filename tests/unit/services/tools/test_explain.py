@@ -338,6 +338,18 @@ def test_what_a_rescale_cost_is_told() -> None:
     assert "waited 3.4 s, stood still 0.7 s" in " ".join(text.split())
 
 
+def test_an_end_that_nobody_reported_says_so() -> None:
+    """Whether the engine showed it or not."""
+    decision = decided()
+    way = course(decision)
+    shown = replace(way.progress[0], status="applied", code="", detail="no actuator reported; the engine shows it")
+    failed = replace(way.progress[0], status="failed", code="NOT_REPORTED", detail="no actuator reported")
+    for end, words in ((shown, "applied"), (failed, "failed")):
+        text = " ".join(screen(explanation(decision, Aftermath(way.outcomes, way.commands, (end,), ()))).split())
+        assert words in text
+        assert " ".join(filter(None, (end.code, end.detail))) in text
+
+
 def test_a_command_without_its_step_is_answered_with_how_to_name_it() -> None:
     """A job may be called so, which is why it is not taken for a command."""
     log: Any = _Records({DECISIONS: [[encode(decided())]]})
