@@ -36,7 +36,7 @@ _WRITERS: dict[str, tuple[Role, ...]] = {
     "rescaler": ("rescaler",),
     "simulated engine": ("engine",),
     "command line": ("operator",),
-    "API": (),  # none writes yet
+    "API": (),  # writes only where people operate over HTTP: see ``rights``
     "whoever refused it": _REFUSE,
 }
 """The roles behind each writer of the table of topics."""
@@ -87,12 +87,17 @@ def readers(topic: str) -> tuple[Role, ...]:
     return (*_READERS[topic], "operator")
 
 
-def rights(topic_prefix: str, cluster: str) -> list[Right]:
+def rights(topic_prefix: str, cluster: str, *, http_operate: bool = False) -> list[Right]:
     """Return what each role needs and no more, sorted: for the topics under a prefix, and the rescaler of one cluster.
 
+    ``http_operate``: people pause, resume and approve through the state service, which writes settings for them.
     ``Read`` and ``Write`` imply ``Describe``. An idempotent producer needs no right besides ``Write`` since Kafka 2.8 (KIP-679).
     """
-    return sorted({*_on_topics(TopicNames(topic_prefix)), *_on_groups(topic_prefix, cluster)})
+    found = {*_on_topics(TopicNames(topic_prefix)), *_on_groups(topic_prefix, cluster)}
+    if http_operate:
+        found.add(Right("state-service", "topic", TopicNames(topic_prefix)(topics.JOB_SETTINGS), "Write"))
+        found.add(Right("state-service", "group", READER_GROUP, "Describe"))
+    return sorted(found)
 
 
 def _on_topics(full: TopicNames) -> Iterator[Right]:

@@ -104,5 +104,6 @@ class JobSettings(Message, frozen=True, kw_only=True, tag="job-settings/1"):
     emergency_growth: bool | msgspec.UnsetType = msgspec.UNSET  # plain overload is answered at once; absent: on a real engine
     pause: Pause | msgspec.UnsetType = msgspec.UNSET  # absent: nothing is paused
     approval: Approval | msgspec.UnsetType = msgspec.UNSET  # the last one; it is answered once
+    request: Text | msgspec.UnsetType = msgspec.UNSET  # the HTTP request that made this version; repeated, it makes none
     set_by: str = "default"
     set_at_ms: TimeMs = 0

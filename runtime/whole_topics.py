@@ -56,7 +56,8 @@ def send_all(settings: RoadSettings, topic: str, records: Iterable[tuple[bytes |
     """
     refused: list[KafkaError] = []
     with readable_errors(settings):
-        client = producer(settings)
+        # A fatal error, as of a user who may write nowhere, would be raised amid the callbacks; the records tell of it too.
+        client = producer(settings, error_cb=lambda _: None)
         full = TopicNames(settings.topic_prefix)(topic)
 
         def acknowledged(error: KafkaError | None, _: Message) -> None:
@@ -67,7 +68,14 @@ def send_all(settings: RoadSettings, topic: str, records: Iterable[tuple[bytes |
             client.produce(full, encode(message), key=key, on_delivery=acknowledged)
         left = client.flush(REQUEST_TIMEOUT_S)
     if left or refused:
-        raise ConnectionError(f"Kafka at {settings.bootstrap} did not acknowledge what was written to {topic}")
+        why = f": {_in_words(refused[0])}" if refused else ""
+        raise ConnectionError(f"Kafka at {settings.bootstrap} did not acknowledge what was written to {topic}{why}")
+
+
+def _in_words(error: KafkaError) -> str:
+    if error.code() in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED):
+        return f"{error.str()}; `surescale topics acls` prints the rights that are needed"
+    return error.str()
 
 
 @overload

@@ -13,6 +13,10 @@ from runtime.whole_topics import parsed, read_whole
 NEAR_MAX = 3
 
 
+class NoOpenAdvice(SettingsError):
+    """What should be approved is not open, or no longer."""
+
+
 def open_advice(settings: RoadSettings) -> dict[str, OpenAdvice]:
     """Return the open advice of every job that has one.
 
@@ -32,7 +36,7 @@ def chosen(found: dict[str, OpenAdvice], target: str) -> tuple[str, OpenAdvice]:
     """Return the job and the advice that a job's name or a decision's id means.
 
     Raises:
-        SettingsError: no advice of this name is open; says which are.
+        NoOpenAdvice: no advice of this name is open; says which are.
     """
     for job, advice in found.items():
         if target in (job, advice.decision_id):
@@ -40,7 +44,7 @@ def chosen(found: dict[str, OpenAdvice], target: str) -> tuple[str, OpenAdvice]:
     ids = {advice.decision_id: job for job, advice in found.items()}
     near = difflib.get_close_matches(target, ids, n=NEAR_MAX, cutoff=0.3) or sorted(ids)[:NEAR_MAX]
     known = f"; open: {', '.join(near)}" if near else "; none is open at all"
-    raise SettingsError(
+    raise NoOpenAdvice(
         f"DECISION_ID|JOB: {target!r} is no open advice: a newer decision was made, it was carried out, or the job's mode is not "
         f"advise{known}"
     )

@@ -4,6 +4,7 @@ import difflib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
+import msgspec
 from confluent_kafka import Message
 
 from contracts.errors import SettingsError
@@ -22,6 +23,18 @@ NEAR_MAX = 3
 ATTEMPTS_MAX = 5
 
 Wanted = Callable[["Book"], Mapping[str, object]]
+
+
+class UnknownName(SettingsError):
+    """No topology has named the job, or the cluster."""
+
+
+class Overtaken(SettingsError):
+    """The settings are no longer those that the change was meant for."""
+
+
+class RequestReused(SettingsError):
+    """Another change was made under the same request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +76,15 @@ class Book:
 class Changed:
     """The settings before and after.
 
-    ``overtaken_by`` is the user who changed them at the same time and wrote last; ``note`` says what of it has no effect.
+    ``overtaken_by`` is the user who changed them at the same time and wrote last; ``note`` says what of it has no effect; the
+    change ``was_made`` before if the same request comes again.
     """
 
     before: JobSettings
     after: JobSettings
     overtaken_by: str | None = None
     note: str | None = None
+    was_made: bool = False
 
     @property
     def differences(self) -> dict[str, tuple[object, object]]:
@@ -81,7 +96,7 @@ def read_book(settings: RoadSettings, job: str) -> Book:
     """Read everything about a job's settings, or about those for all jobs of a cluster (``CLUSTER/*``).
 
     Raises:
-        SettingsError: no topology has named the job, or the cluster.
+        UnknownName: no topology has named the job, or the cluster.
         ConnectionError: Kafka does not answer.
     """
     found = read_whole(settings, [JOB_SETTINGS, JOB_TOPOLOGY, CLUSTER_TOPOLOGY, CLOCK, POLICY_RELEASES])
@@ -104,27 +119,62 @@ def read_book(settings: RoadSettings, job: str) -> Book:
     )
 
 
+def made_by(book: Book, request: str) -> JobSettings | None:
+    """Return the settings that a request has made already; None if it has made none, or is none.
+
+    A request is ``KEY#WHAT``: its sender chooses the key, and uses it again only to repeat the same.
+
+    Raises:
+        RequestReused: the key has made something else.
+    """
+    key = request.partition("#")[0]
+    for settings in (recorded.settings for recorded in book.history) if key else ():
+        if settings.request == request:
+            return settings
+        if settings.request is not msgspec.UNSET and settings.request.partition("#")[0] == key:
+            raise RequestReused(f"the key {key!r} was used for another change of {book.job}; take a new one")
+    return None
+
+
 def _require(option: str, kind: str, name: str, known: Collection[str]) -> None:
     if name not in known:
         near = difflib.get_close_matches(name, known, n=NEAR_MAX, cutoff=0.3) or sorted(known)[:NEAR_MAX]
         some = f"; known: {', '.join(near)}" if near else " and no other yet"
-        raise SettingsError(f"{option}: there is no {kind} {name!r}{some}")
+        raise UnknownName(f"{option}: there is no {kind} {name!r}{some}")
 
 
-def change(settings: RoadSettings, job: str, wanted: Wanted, by: str) -> Changed:
+def change(
+    settings: RoadSettings, job: str, wanted: Wanted, by: str, *, request: str = "", version: int | None = None
+) -> Changed:
     """Write the next version of a job's settings, or nothing if they already are as wanted.
 
     Two users who write at the same time may choose the same version. Then the later record wins. If another record with a higher
     version came first, ours is written again with a version of its own.
 
+    Args:
+        settings: how to reach Kafka.
+        job: the job, or all jobs of a cluster (``CLUSTER/*``).
+        wanted: returns the fields to change, given what Kafka knows.
+        by: who changes them.
+        request: what a repeated request is known by: the topic remembers it, and nothing is written twice.
+        version: the version that the change was meant for; None: any.
+
     Raises:
-        SettingsError: the job is unknown, or the wanted settings contradict themselves; nothing was written.
+        UnknownName: there is no such job or cluster.
+        Overtaken: the settings have another version; nothing was written.
+        RequestReused: the request has made another change; nothing was written.
+        SettingsError: the wanted settings contradict themselves; nothing was written.
         ConnectionError: Kafka does not answer.
     """
     book = read_book(settings, job)
     before = book.settings
+    made = made_by(book, request)
+    if made is not None:
+        return Changed(made, made, was_made=True)
+    if version not in (None, before.version):
+        raise Overtaken(f"{job}: its settings have version {before.version}, set by {before.set_by}, not {version}; look again")
     for _ in range(ATTEMPTS_MAX):
-        after = changed(book.settings, wanted(book), book.known, by=by, at_ms=book.now_ms)
+        after = changed(book.settings, wanted(book), book.known, by=by, at_ms=book.now_ms, request=request)
         if not differences(book.settings, after):
             return Changed(book.settings, book.settings)
         send(settings, JOB_SETTINGS, job, after)

@@ -64,19 +64,21 @@ def newest(history: Iterable[Recorded], job: str) -> JobSettings:
 
 
 def changed(
-    before: JobSettings, wanted: Mapping[str, object], topology: JobTopology | None, *, by: str, at_ms: int
+    before: JobSettings, wanted: Mapping[str, object], topology: JobTopology | None, *, by: str, at_ms: int, request: str = ""
 ) -> JobSettings:
     """Return the next version of a job's settings.
 
     Bounds are checked only if one of them is named: a job that has outgrown its bounds can still be paused. ``topology``: the
-    job's; None: the settings are for all jobs of a cluster, and name no bounds.
+    job's; None: the settings are for all jobs of a cluster, and name no bounds. ``request``: what a
+    repeated request is known by.
 
     Raises:
         SettingsError: the new settings contradict themselves or the job; the message names the option.
     """
     # Of equal versions the later record counts, so settings stay changeable even after somebody wrote the highest version.
     version = min(before.version + 1, VERSION_MAX)
-    settings = msgspec.structs.replace(_in_two_steps(before, wanted), **wanted, version=version, set_by=by, set_at_ms=at_ms)
+    made = {"version": version, "set_by": by, "set_at_ms": at_ms, "request": request or msgspec.UNSET}
+    settings = msgspec.structs.replace(_in_two_steps(before, wanted), **wanted, **made)
     if topology is not None and BOUNDS & wanted.keys():
         _check(settings, topology)
     return settings

@@ -1,17 +1,19 @@
-"""Who may ask the HTTP API: bearer tokens from a file, and the names under which it may be asked. Knows no HTTP library."""
+"""Who may ask the HTTP API, and do what: bearer tokens from files, own names, own pages. Knows no HTTP library."""
 
 import hmac
 import ipaddress
 import os
 import re
 import ssl
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from pathlib import Path
 
 from contracts.errors import SettingsError, reason_of
 
 TOKEN_CHARACTERS_MIN = 16
 _BEARER = "bearer "
+_NAME = re.compile(r"[A-Za-z0-9._@-]{1,64}")
 _HOST = re.compile(r"(\[(?P<address>[0-9a-f:.]+)\]|(?P<name>[^:\[\]]+))(:\d+)?")
 
 
@@ -19,57 +21,143 @@ class Unreadable(Exception):
     """The file of tokens cannot be read now; nobody is let in."""
 
 
-class Tokens:
-    """The tokens in a file, one a line; the file is read again when it has changed, so tokens rotate without a restart.
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks, and what that token allows."""
 
-    With two lines in it both hold, so that clients can change over one after the other.
+    name: str = ""
+    """Of a token that may operate; the others have none."""
+    may_operate: bool = False
+
+
+ANYBODY = Caller()
+
+
+class Tokens:
+    """The tokens of readers and of operators, from a file each. A file is read again when it has changed, so tokens rotate.
+
+    A token of operators also reads. Where readers have no file, everybody reads, and operators still need a token.
     """
 
-    def __init__(self, path: str) -> None:
-        """Read the file; without a path everybody is let in.
+    def __init__(self, path: str = "", operate_path: str = "") -> None:
+        """Read the files.
+
+        Args:
+            path: of readers: one token a line. With two in it both hold, so that clients can change over one after the other.
+            operate_path: of operators: a name and a token a line; a name may have two. Empty: nobody operates.
 
         Raises:
-            SettingsError: it cannot be read or holds no token; names the setting.
+            SettingsError: one cannot be read or holds no token; names the setting.
         """
-        self._path = path
+        self._readers = _TokenFile(path, "SURESCALE_HTTP_TOKEN_FILE", _plain) if path else None
+        self._operators = _TokenFile(operate_path, "SURESCALE_HTTP_OPERATE_TOKEN_FILE", _named) if operate_path else None
+
+    @property
+    def let_operate(self) -> bool:
+        """Say whether there are tokens that may operate."""
+        return self._operators is not None
+
+    def caller(self, authorization: str) -> Caller | None:
+        """Return who asks with this value of the header ``Authorization``; None for nobody that is let in.
+
+        Raises:
+            Unreadable: the tokens cannot be read, and without them nobody would be let in.
+        """
+        given = _given(authorization)
+        problem: Unreadable | None = None
+        found = None if self._readers else ANYBODY
+        for file in (self._readers, self._operators):
+            try:
+                found = (file.owner(given) if file else None) or found
+            except Unreadable as unreadable:
+                problem = unreadable
+        if found is None and problem is not None:
+            raise problem
+        return found
+
+
+def _given(authorization: str) -> bytes:
+    """Return the token in a header, empty if it has none. From nowhere else: a browser adds this header to no foreign request."""
+    if authorization[: len(_BEARER)].lower() != _BEARER:
+        return b""
+    return authorization[len(_BEARER) :].strip().encode(errors="surrogateescape")
+
+
+class _TokenFile:
+    def __init__(self, path: str, setting: str, parse: Callable[[str], dict[bytes, Caller]]) -> None:
+        self._path, self._parse = path, parse
         self._stamp: tuple[int, int, int] | None = None
-        self._known: tuple[bytes, ...] = ()
+        self._known: dict[bytes, Caller] = {}
         try:
             self._refresh()
         except Unreadable as problem:
-            raise SettingsError(f"SURESCALE_HTTP_TOKEN_FILE: {problem}") from None
+            raise SettingsError(f"{setting}: {problem}") from None
 
-    def let_in(self, authorization: str) -> bool:
-        """Say whether a request with this value of the header ``Authorization`` is let in.
+    def owner(self, given: bytes) -> Caller | None:
+        """Return whose token this is, None for nobody's.
 
         Raises:
-            Unreadable: the tokens cannot be read.
+            Unreadable: the file cannot be read.
         """
-        if not self._path:
-            return True
         self._refresh()
-        if authorization[: len(_BEARER)].lower() != _BEARER:
-            return False
-        given = authorization[len(_BEARER) :].strip().encode(errors="surrogateescape")
         # All are compared, each in constant time: how long it takes says nothing about any of them.
-        return sum(hmac.compare_digest(given, token) for token in self._known) > 0
+        owners = [caller for token, caller in self._known.items() if hmac.compare_digest(given, token)]
+        return owners[0] if owners else None
 
     def _refresh(self) -> None:
-        if not self._path:
-            return
         try:
             seen = os.stat(self._path)
             stamp = (seen.st_mtime_ns, seen.st_size, seen.st_ino)
             if stamp == self._stamp:
                 return
-            lines = Path(self._path).read_text(encoding="ascii").split()
+            text = Path(self._path).read_text(encoding="ascii")
         except OSError as error:
             raise Unreadable(f"{self._path} cannot be read ({reason_of(error)}); set it to a readable file") from None
         except UnicodeDecodeError:
             raise Unreadable(f"{self._path} is not text; write one token a line into it") from None
-        if not lines or min(map(len, lines)) < TOKEN_CHARACTERS_MIN:
-            raise Unreadable(f"{self._path}: write one token a line into it, each of at least {TOKEN_CHARACTERS_MIN} characters")
-        self._known, self._stamp = tuple(line.encode() for line in lines), stamp
+        try:
+            self._known, self._stamp = self._parse(text), stamp
+        except ValueError as wrong:
+            raise Unreadable(f"{self._path}: {wrong}") from None
+
+
+def _plain(text: str) -> dict[bytes, Caller]:
+    tokens = text.split()
+    if not tokens or min(map(len, tokens)) < TOKEN_CHARACTERS_MIN:
+        raise ValueError(f"write one token a line into it, each of at least {TOKEN_CHARACTERS_MIN} characters")
+    return {token.encode(): ANYBODY for token in tokens}
+
+
+def _named(text: str) -> dict[bytes, Caller]:
+    """Return the tokens with their owners. No message has a piece of a line: it may be a token."""
+    found: dict[bytes, Caller] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.split()
+        if not words:
+            continue
+        if len(words) != 2 or not _NAME.fullmatch(words[0]) or len(words[1]) < TOKEN_CHARACTERS_MIN:
+            raise ValueError(
+                f"line {number}: write a name and a token there, like `ana TOKEN`; the name of at most 64 letters, digits and "
+                f"._@-, the token of at least {TOKEN_CHARACTERS_MIN} characters"
+            )
+        if found.setdefault(words[1].encode(), Caller(words[0], may_operate=True)).name != words[0]:
+            raise ValueError(f"line {number}: another name has the same token; give each a token of its own")
+    if not found:
+        raise ValueError("write a name and a token a line into it, like `ana TOKEN`")
+    return found
+
+
+def is_same_site(host: str, origin: str | None, fetch_site: str | None) -> bool:
+    """Say whether a request comes from our own page or from no page at all, by what browsers tell of it.
+
+    Args:
+        host: value of the header ``Host``.
+        origin: of the header ``Origin``, None without one. A proxy in front may speak TLS for us, so only its host must be ours.
+        fetch_site: of the header ``Sec-Fetch-Site``, None without one.
+    """
+    if fetch_site not in (None, "same-origin", "none"):
+        return False
+    return origin is None or origin.strip().lower().partition("://")[2] == host.strip().lower() != ""
 
 
 def is_own_host(host: str, names: Collection[str]) -> bool:
@@ -89,6 +177,14 @@ def is_own_host(host: str, names: Collection[str]) -> bool:
     except ValueError:
         return False
     return True
+
+
+def is_loopback(host: str) -> bool:
+    """Say whether only this machine reaches an address that something listens on."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 class ServedCertificate:

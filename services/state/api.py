@@ -1,8 +1,9 @@
-"""The HTTP API over the view: JSON documents, an event stream and the page, GET only. Reads Redis, never Kafka."""
+"""The HTTP API over the view: JSON documents, an event stream and the page. Reads Redis; what people change goes to Kafka."""
 
 import asyncio
 import hashlib
 import json
+import re
 import time
 from collections.abc import Awaitable, Callable, Collection
 from importlib.metadata import version
@@ -14,24 +15,38 @@ import redis
 from aiohttp import ETag, web
 from aiohttp.typedefs import Middleware
 
-from services.state.access import Tokens, Unreadable, is_own_host
-from services.state.documents import ErrorDocument, HealthDocument, IndexDocument
+from contracts.errors import SettingsError
+from services.job_settings.advice import NoOpenAdvice
+from services.job_settings.book import Overtaken, UnknownName
+from services.state.access import ANYBODY, Caller, Tokens, Unreadable, is_own_host
+from services.state.documents import AccessDocument, ErrorDocument, HealthDocument, IndexDocument, OperationDocument
 from services.state.http import page
 from services.state.http.openapi import openapi
-from services.state.http.routes import EVENTS, HEALTH, LINKS, OPENAPI, ROUTES, BadParameter, Route
+from services.state.http.operations import BODY_BYTES_MAX, OPERATIONS, Operation, Operations
+from services.state.http.routes import ACCESS, EVENTS, HEALTH, LINKS, OPENAPI, ROUTES, BadParameter, Route
 from services.state.http.stream import Changes
+from services.state.operate import Asked
 from services.state.read.queries import Queries
 from services.state.read.stored import UnreadableView
 from services.state.read.view import NotFound, StaleCursor
 
+_OPTION = re.compile(r"(?<!\S)--(?=[a-z])")  # what is an option on the command line is a field here
 SHORT_BYTES = 1_024  # what is shorter gains nothing from compression
 
 Answered = Callable[[str, int, float], None]  # route, status code, seconds
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
+_CALLER = web.RequestKey("caller", Caller)
+
+
 def _nobody_counts(_route: str, _code: int, _took_s: float) -> None:
     """Do nothing: there are no metrics."""
+
+
+def _nobody_operates(asked: Asked) -> OperationDocument:
+    """Refuse: there is no way to Kafka."""
+    raise ConnectionError(f"{asked.target}: this service has no way to Kafka")
 
 
 def make_app(
@@ -42,6 +57,7 @@ def make_app(
     answered: Answered = _nobody_counts,
     tokens: Tokens | None = None,
     hosts: Collection[str] = (),
+    carry_out: Callable[[Asked], OperationDocument] = _nobody_operates,
 ) -> web.Application:
     """Return the application.
 
@@ -52,7 +68,10 @@ def make_app(
         answered: called after each answer.
         tokens: those that are let in; None: everybody is.
         hosts: names with a dot under which clients reach the API.
+        carry_out: changes what somebody whose token allows it asks for.
     """
+    tokens = tokens or Tokens()
+    operations = Operations(tokens, carry_out)
     answers, changes, files = _Answers(queries), Changes(queries.positions), page.Page()
     described = _text(openapi(version("surescale")))
 
@@ -61,6 +80,19 @@ def make_app(
             return _tagged(request, await answers.made(route, request))
 
         return handle
+
+    def operating(operation: Operation) -> _Handler:
+        async def handle(request: web.Request) -> web.Response:
+            return _json(await operations.answer(operation, request, request[_CALLER]))
+
+        return handle
+
+    async def tell_access(request: web.Request) -> web.Response:
+        caller = request[_CALLER]
+        document = AccessDocument(name=caller.name, may_operate=caller.may_operate, operable=tokens.let_operate)
+        response = _json(document)
+        response.headers["Cache-Control"] = "no-store"
+        return response
 
     async def index(request: web.Request) -> web.Response:
         has_page = files.is_built and _is_browser(request)
@@ -84,12 +116,15 @@ def make_app(
     async def end_streams(_: web.Application) -> None:
         await changes.close()
 
-    app = web.Application(middlewares=[_measured(answered), _errors_as_json(redis_url), _guarded(tokens or Tokens(""), hosts)])
+    middlewares = [_measured(answered), _errors_as_json(redis_url), _guarded(tokens, hosts)]
+    app = web.Application(middlewares=middlewares, client_max_size=BODY_BYTES_MAX)
     app.on_response_prepare.append(secured)
     app.on_shutdown.append(end_streams)
     app.add_routes([web.get("/", index), web.get(HEALTH, tell_health), web.get(OPENAPI, describe)])
+    app.add_routes([web.get(ACCESS, tell_access)])
     app.add_routes([web.get(EVENTS, changes.answer), web.get(page.AT + "{file}", file)])
     app.add_routes([web.get(route.pattern, handler(route)) for route in ROUTES])
+    app.add_routes([web.post(operation.path, operating(operation)) for operation in OPERATIONS])
     return app
 
 
@@ -155,8 +190,10 @@ def _guarded(tokens: Tokens, hosts: Collection[str]) -> Middleware:
             is_public = (
                 request.path == HEALTH or request.path.startswith(page.AT) or (request.path == "/" and _is_browser(request))
             )
-            if not is_public and not tokens.let_in(request.headers.get("Authorization", "")):
+            caller = ANYBODY if is_public else tokens.caller(request.headers.get("Authorization", ""))
+            if caller is None:
                 raise web.HTTPUnauthorized(text="a token is asked for: Authorization: Bearer TOKEN")
+            request[_CALLER] = caller
         except Unreadable:
             raise web.HTTPServiceUnavailable(text="the tokens cannot be read now") from None
         return await handler(request)
@@ -169,6 +206,14 @@ def _errors_as_json(redis_url: str) -> Middleware:
     async def middleware(request: web.Request, handler: _Handler) -> web.StreamResponse:
         try:
             return await handler(request)
+        except UnknownName as error:
+            return _json(ErrorDocument(error=str(error)), status=404)
+        except (NoOpenAdvice, Overtaken) as error:
+            return _json(ErrorDocument(error=str(error)), status=409)
+        except SettingsError as error:
+            return _json(ErrorDocument(error=_OPTION.sub("", str(error))), status=422)
+        except ConnectionError as error:
+            return _json(ErrorDocument(error=str(error)), status=503)
         except NotFound as error:
             return _json(ErrorDocument(error=str(error), near=error.near), status=404)
         except (BadParameter, StaleCursor) as error:

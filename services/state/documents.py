@@ -238,8 +238,43 @@ class ChangeDocument(ViewDocument, frozen=True, kw_only=True):
     """Why the view cannot be read now; null if it can."""
 
 
+Verb = Literal["paused", "resumed", "approved"]
+
+
+class AccessDocument(ViewDocument, frozen=True, kw_only=True):
+    """Answer of ``/access``: what the token that asked may do."""
+
+    name: str
+    """Name of the token; empty if it has none."""
+    may_operate: bool
+    """Whether it may pause, resume and approve."""
+    operable: bool
+    """Whether any token may: the service has a file of such tokens."""
+
+
+class OperationDocument(ViewDocument, frozen=True, kw_only=True):
+    """Answer to a pause, a resume or an approval."""
+
+    target: str
+    """The job, or the cluster."""
+    done: Verb
+    """What was asked for."""
+    written: bool
+    """Whether this request has written a record; false if there was nothing to change, or it came before."""
+    repeated: bool
+    """Whether the same request had come before."""
+    version: int
+    """Version of the settings that hold it."""
+    by: str
+    """Who set that version."""
+    at_ms: int
+    """When."""
+    paused: str
+    """What is paused now, for the job or its cluster, until when and why; empty: nothing."""
+
+
 class ErrorDocument(ViewDocument, frozen=True, kw_only=True):
-    """Answer with status 400, 404 or 503."""
+    """Answer with a status from 400."""
 
     error: str
     """What is wrong, and why."""

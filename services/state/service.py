@@ -18,10 +18,11 @@ from runtime.kafka import wait_for_topics
 from runtime.listen import listen
 from runtime.metrics import Reading, RoleMetrics, Tally
 from services.state import metrics
-from services.state.access import ServedCertificate, Tokens
+from services.state.access import ServedCertificate, Tokens, is_loopback
 from services.state.api import make_app
 from services.state.connection import Credentials, connect
 from services.state.documents import HealthDocument
+from services.state.operate import Operator
 from services.state.read.queries import Queries
 from services.state.settings import StateSettings
 from services.state.write.projections import PROJECTED
@@ -58,8 +59,9 @@ async def _serve(
         work.health,
         redis_url=without_password(settings.redis_url),
         answered=work.answered,
-        tokens=Tokens(settings.http_token_file),
+        tokens=Tokens(settings.http_token_file, settings.http_operate_token_file),
         hosts=frozenset(name.strip().lower() for name in settings.http_hosts.split(",")),
+        carry_out=Operator(settings, log).carry_out,
     )
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
@@ -68,6 +70,8 @@ async def _serve(
         await listen(runner, settings.http_host, settings.http_port, option="--port", context=context)
         scheme = "https" if certificate else "http"
         log.info("the page and the API are at %s://%s:%d/", scheme, settings.http_host, settings.http_port)
+        if settings.http_operate_token_file and not certificate and not is_loopback(settings.http_host):
+            log.warning("tokens that may operate are sent unencrypted; set SURESCALE_HTTP_CERTIFICATE_FILE, or put TLS in front")
         work.thread.start()
         seldom = Seldom()
         while not stop.is_set() and work.thread.is_alive():

@@ -16,6 +16,9 @@ class StateSettings(RoadSettings):
     """Port of the HTTP API."""
     http_token_file: str = ""
     """File of bearer tokens, one a line, that the HTTP API asks for, but for /health; empty: none. Read again when it changes."""
+    http_operate_token_file: str = ""
+    """File of bearer tokens that may also pause, resume and approve, a name and a token a line; empty: the HTTP API changes
+    nothing. Read again when it changes."""
     http_hosts: str = ""
     """Names with a dot under which clients reach the HTTP API, separated by commas; addresses and names without a dot hold."""
     http_certificate_file: str = ""

@@ -26,6 +26,7 @@ PRINCIPAL = "User:surescale-{role}"
     metavar="ROLE=PRINCIPAL",
     help="Principal of a role, as Kafka names it; repeatable (default: ROLE=User:surescale-ROLE).",
 )
+@click.option("--http-operate", is_flag=True, help="With the rights that the state service needs to pause, resume and approve.")
 @options.as_json
 def acls(
     bootstrap: str | None,
@@ -33,6 +34,7 @@ def acls(
     cluster: str | None,
     wanted: tuple[Role, ...],
     named: tuple[str, ...],
+    http_operate: bool,
     as_json: bool,
 ) -> None:
     """Print the least rights that each role needs on Kafka.
@@ -41,7 +43,8 @@ def acls(
     can write to its topics. Creating the topics needs the right Create, which no role has.
     """
     settings = options.road_settings(bootstrap=bootstrap, topic_prefix=topic_prefix, cluster=cluster)
-    found = [right for right in rights(settings.topic_prefix, settings.cluster) if not wanted or right.role in wanted]
+    needed = rights(settings.topic_prefix, settings.cluster, http_operate=http_operate)
+    found = [right for right in needed if not wanted or right.role in wanted]
     principals = _principals(named)
     if as_json:
         click.echo(json.dumps([document(right, principals) for right in found], indent=2))

@@ -4,6 +4,7 @@
 """
 
 import io
+import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,12 +12,21 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import pytest
+from msgspec import UNSET
 
-from contracts.topics import SNAPSHOTS
+from contracts.job_settings import JobSettings, Pause
+from contracts.settings import RoadSettings
+from contracts.topics import JOB_SETTINGS, JOB_TOPOLOGY, SNAPSHOTS
+from runtime.kafka import create_topics
 from runtime.ports import free_port
+from runtime.whole_topics import append_ms, parsed, read_whole, value_of
+from services.state.access import Tokens
+from services.state.operate import Operator
 from services.state.write.operations import Remember
 from services.state.write.projections import Record, project
+from tests.conftest import KafkaForTests
 from tests.support.served_page import Served, View, recorded
+from tests.support.view_road import send
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, Route
@@ -200,7 +210,7 @@ def test_a_token_is_asked_for_and_used(page: "Page", view: View, road: list[Reco
     """The page itself is open; its data are not."""
     (tmp_path / "tokens").write_text("a-token-of-sixteen-or-more\n")
     view.take(road)
-    served = Served(view, free_port(), str(tmp_path / "tokens"))
+    served = Served(view, free_port(), Tokens(str(tmp_path / "tokens")))
     try:
         page.expected_errors = 100  # type: ignore[attr-defined]  # the browser itself logs each 401
         page.goto(served.url)
@@ -218,7 +228,7 @@ def test_a_refusal_from_before_the_token_does_not_ask_for_it_again(
     """The stream was asked for without a token, and its refusal comes late: the stream is asked for again with it."""
     (tmp_path / "tokens").write_text("a-token-of-sixteen-or-more\n")
     view.take(road)
-    served = Served(view, free_port(), str(tmp_path / "tokens"))
+    served = Served(view, free_port(), Tokens(str(tmp_path / "tokens")))
     held: list[Route] = []
 
     def hold_the_first(route: "Route") -> None:
@@ -238,5 +248,50 @@ def test_a_refusal_from_before_the_token_does_not_ask_for_it_again(
         page.get_by_text("live", exact=True).wait_for()
         assert page.get_by_text("2 jobs").is_visible()
         assert page.get_by_label("Token").count() == 0
+    finally:
+        served.stop()
+
+
+def test_who_may_operate_pauses_and_resumes_on_the_page_and_nobody_else_sees_buttons(
+    page: "Page", view: View, road: list[Record], kafka: KafkaForTests, tmp_path: Path
+) -> None:
+    """Over a real Kafka: the record is written once, by the token's name, and the page shows what is in force."""
+    settings = RoadSettings(bootstrap=kafka.bootstrap, topic_prefix=kafka.topic_prefix())
+    create_topics(settings)
+    topology = next(each for each in reversed(road) if each.topic == JOB_TOPOLOGY and each.key == BUSIEST.encode())
+    send(settings, (JOB_TOPOLOGY, BUSIEST, topology.value))
+    (tmp_path / "operate").write_text("ana a-token-of-sixteen-or-more\n")
+    view.take(road)
+    carry_out = Operator(settings, logging.getLogger("test")).carry_out
+    served = Served(view, free_port(), Tokens("", str(tmp_path / "operate")), carry_out)
+
+    def project_settings() -> list[JobSettings]:
+        records = read_whole(settings, [JOB_SETTINGS])[JOB_SETTINGS]
+        key = BUSIEST.encode()
+        view.take(Record(JOB_SETTINGS, 0, int(each.offset() or 0), key, value_of(each), append_ms(each)) for each in records)
+        return parsed(records, JobSettings)
+
+    try:
+        page.goto(f"{served.url}{PAGES['job']}")
+        page.get_by_role("heading", name="Task graph").wait_for()
+        assert page.get_by_role("button", name="Pause").count() == 0
+        page.get_by_role("button", name="Sign in to operate").click()
+        page.get_by_label("Token").fill("a-token-of-sixteen-or-more")
+        page.get_by_role("button", name="Go on").click()
+        page.get_by_text("as ana").wait_for()
+        page.get_by_role("button", name="Pause", exact=True).click()
+        page.get_by_label("Rescaling").select_option("up")
+        page.get_by_label("Why").fill("release day")
+        assert violations(page) == []
+        page.get_by_role("button", name="Pause now").click()
+        page.get_by_text(f"Now in force: scaling up of {BUSIEST} is paused by ana").wait_for()
+        (paused,) = project_settings()
+        assert isinstance(paused.pause, Pause)
+        assert (paused.pause.by, paused.pause.why, paused.pause.direction) == ("ana", "release day", "up")
+        page.get_by_role("button", name="Resume").click()
+        page.get_by_text("Nothing is paused.").wait_for()
+        assert [each.pause is UNSET for each in project_settings()] == [False, True]
+        page.get_by_role("button", name="Resume").wait_for(state="detached")
+        assert page.get_by_role("button", name="Approve the advice").count() == 0
     finally:
         served.stop()

@@ -1,6 +1,7 @@
 """A real broker that authorises: each role works with exactly the rights printed for it, and nobody writes for another."""
 
 import json
+import logging
 import shutil
 import subprocess
 import sys
@@ -13,9 +14,12 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from contracts.access import ROLES, Role, writers
 from contracts.settings import RoadSettings
-from contracts.topics import TOPICS
+from contracts.topics import JOB_SETTINGS, JOB_TOPOLOGY, TOPICS
 from runtime.kafka import create_topics
 from runtime.kafka_security import librdkafka_options
+from runtime.whole_topics import send
+from services.state.operate import Asked, Operator, PauseBody
+from tests.support.builders import JOB, topology
 from tests.support.hostile_consumers import CONSUMERS, Consumer, consumer_of
 from tests.support.secure_broker import AuthorizingBroker
 
@@ -44,11 +48,10 @@ def user(broker: AuthorizingBroker, name: str) -> dict[str, str]:
     return broker.scram | {"kafka_username": name}
 
 
-def granted(broker: AuthorizingBroker, prefix: str) -> None:
+def granted(broker: AuthorizingBroker, prefix: str, *options: str) -> None:
     """Grant what the command prints, to the letter."""
-    printed = subprocess.run(
-        [*SURESCALE, "topics", "acls", "--json", "--prefix", prefix], capture_output=True, text=True, timeout=60, check=True
-    )
+    words = [*SURESCALE, "topics", "acls", "--json", "--prefix", prefix, *options]
+    printed = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True)
     broker.grant(json.loads(printed.stdout))
 
 
@@ -105,6 +108,24 @@ def test_the_command_line_changes_settings_with_the_operators_rights(broker: Aut
     assert outcomes["operator"][0] == 0, outcomes["operator"][1]
     assert outcomes["agent"][0] == 1
     assert len(outcomes["agent"][1].splitlines()) == 1
+
+
+def test_the_state_service_pauses_a_job_only_with_the_right_for_it(broker: AuthorizingBroker) -> None:
+    """Without it the broker refuses, in one line; with `--http-operate` it works, and settings are all that it writes."""
+    prefix = "operate-"
+    road = RoadSettings(bootstrap=broker.bootstrap, topic_prefix=prefix)
+    create_topics(road)
+    send(road, JOB_TOPOLOGY, JOB, topology(1))
+    own = replace(road, **user(broker, "surescale-state-service"))  # type: ignore[arg-type]  # texts
+    operator = Operator(own, logging.getLogger("test"))
+    asked = Asked(target=JOB, of_cluster=False, body=PauseBody(why="audit"), by="ana", key="k")
+    granted(broker, prefix)
+    with pytest.raises(ConnectionError, match="uthoriz") as refused:
+        operator.carry_out(asked)
+    assert "\n" not in str(refused.value)
+    granted(broker, prefix, "--http-operate")
+    assert operator.carry_out(asked).written
+    assert let_in(broker, "state-service", prefix) == {JOB_SETTINGS}
 
 
 def release(road: RoadSettings) -> tuple[int, str]:

@@ -14,6 +14,7 @@ from services.state.access import Tokens
 from services.state.api import make_app
 from services.state.connection import connect
 from services.state.documents import HealthDocument
+from services.state.http.operations import CarryOut
 from services.state.read.queries import Queries
 from services.state.write.operations import condensed
 from services.state.write.projections import Record, project
@@ -58,9 +59,10 @@ class View:
 class Served:
     """The API in a thread of its own; it can go away and come back at the same address."""
 
-    def __init__(self, view: View, port: int, token_file: str = "") -> None:
+    def __init__(self, view: View, port: int, tokens: Tokens | None = None, carry_out: CarryOut | None = None) -> None:
         self.url = f"http://{LOOPBACK}:{port}/"
-        self._view, self._port, self._tokens = view, port, Tokens(token_file)
+        self._view, self._port, self._tokens = view, port, tokens or Tokens()
+        self._operating: dict[str, CarryOut] = {"carry_out": carry_out} if carry_out else {}
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
@@ -92,6 +94,7 @@ class Served:
             lambda: HealthDocument(role="state-service", ready=True, records=0, rebuilds=0),
             redis_url="redis://here",
             tokens=self._tokens,
+            **self._operating,
         )
         self._runner = web.AppRunner(app, access_log=None)
         await self._runner.setup()

@@ -4,8 +4,16 @@ from typing import Any
 
 import msgspec
 
-from services.state.documents import ChangeDocument, ErrorDocument, HealthDocument, IndexDocument
-from services.state.http.routes import EVENTS, HEALTH, OPENAPI, ROUTES, Parameter, Route
+from services.state.documents import (
+    AccessDocument,
+    ChangeDocument,
+    ErrorDocument,
+    HealthDocument,
+    IndexDocument,
+    OperationDocument,
+)
+from services.state.http.operations import KEY, OPERATIONS, Operation
+from services.state.http.routes import ACCESS, EVENTS, HEALTH, OPENAPI, ROUTES, Parameter, Route
 
 _PLACE = "#/components/schemas/{name}"
 _NAMES = {
@@ -17,14 +25,20 @@ _NAMES = {
 
 def openapi(version: str) -> dict[str, Any]:
     """Return the document, for OpenAPI 3.1."""
-    answers = [route.answers for route in ROUTES] + [HealthDocument, IndexDocument, ErrorDocument, ChangeDocument]
-    schemas, components = msgspec.json.schema_components(answers, ref_template=_PLACE)
-    *of_routes, health, index, error, change = schemas
+    answers = [route.answers for route in ROUTES]
+    plain = [HealthDocument, IndexDocument, ErrorDocument, ChangeDocument, AccessDocument, OperationDocument]
+    bodies = [operation.body for operation in OPERATIONS]
+    schemas, components = msgspec.json.schema_components([*answers, *plain, *bodies], ref_template=_PLACE)
+    of_routes, rest = schemas[: len(answers)], schemas[len(answers) :]
+    (health, index, error, change, access, done), of_bodies = rest[: len(plain)], rest[len(plain) :]
     paths = {route.path: {"get": _operation(route, schema, error)} for route, schema in zip(ROUTES, of_routes, strict=True)}
     paths["/"] = {"get": _plain("The paths; to a browser, the page.", index)}
     paths[HEALTH] = {"get": _plain("Whether the view has caught up with Kafka.", health) | {"security": []}}
     paths[HEALTH]["get"]["responses"]["503"] = _answer("Not ready.", health)
     paths[OPENAPI] = {"get": _plain("This document.", {"type": "object"})}
+    paths[ACCESS] = {"get": _plain("What the token that asks may do.", access)}
+    for operation, body in zip(OPERATIONS, of_bodies, strict=True):
+        paths[operation.path] = {"post": _change(operation, body, done, error)}
     paths[EVENTS] = {"get": _stream(change)}
     return {
         "openapi": "3.1.0",
@@ -37,12 +51,8 @@ def openapi(version: str) -> dict[str, Any]:
 
 def _operation(route: Route, schema: dict[str, Any], error: dict[str, Any]) -> dict[str, Any]:
     operation = _plain(route.about, schema)
-    names = [part[1:-1] for part in route.path.split("/") if part.startswith("{")]
-    parameters = [
-        {"name": name, "in": "path", "required": True, "description": _NAMES[name], "schema": {"type": "string"}}
-        for name in names
-    ]
-    operation["parameters"] = parameters + [_parameter(each) for each in route.parameters]
+    names = _names(route.path)
+    operation["parameters"] = names + [_parameter(each) for each in route.parameters]
     if route.cursor_of:
         link = {"description": 'Where the next page is, rel="next"; absent on the last one.', "schema": {"type": "string"}}
         operation["responses"]["200"]["headers"] = {"Link": link}
@@ -54,6 +64,42 @@ def _operation(route: Route, schema: dict[str, Any], error: dict[str, Any]) -> d
     if names:
         operation["responses"]["404"] = _answer("Nothing of that name.", error)
     return operation
+
+
+def _change(operation: Operation, body: dict[str, Any], done: dict[str, Any], error: dict[str, Any]) -> dict[str, Any]:
+    key = {
+        "name": KEY,
+        "in": "header",
+        "required": True,
+        "description": "New for each change, the same when it is repeated: then nothing is written twice.",
+        "schema": {"type": "string", "minLength": 1, "maxLength": 128},
+    }
+    refusals = {
+        "400": "The body is no JSON document, or the key is missing.",
+        "401": "No token was given that is known here.",
+        "403": "The token may not operate, a page from elsewhere asks, or this service only reads.",
+        "404": "There is no such job or cluster.",
+        "409": "What was seen holds no longer: the advice is not open, or the settings have another version.",
+        "413": "The body is too long.",
+        "415": "The body is not sent as JSON.",
+        "422": "A field is unknown, missing or contradicts another, or the key has made another change.",
+        "503": "Kafka does not answer or refuses, or too many requests wait.",
+    }
+    made = _plain(operation.about, done)
+    made["security"] = [{"bearer": []}]
+    made["parameters"] = [*_names(operation.path), key]
+    made["requestBody"] = {"required": True, "content": {"application/json": {"schema": body}}}
+    made["responses"] |= {code: _answer(about, error) for code, about in refusals.items()}
+    return made
+
+
+def _names(path: str) -> list[dict[str, Any]]:
+    """Return the parameters that stand in a path."""
+    names = [part[1:-1] for part in path.split("/") if part.startswith("{")]
+    return [
+        {"name": name, "in": "path", "required": True, "description": _NAMES[name], "schema": {"type": "string"}}
+        for name in names
+    ]
 
 
 def _plain(about: str, schema: dict[str, Any]) -> dict[str, Any]:

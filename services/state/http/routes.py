@@ -24,6 +24,7 @@ LIMIT_MAX = 500
 HEALTH = "/health"
 EVENTS = "/events"
 OPENAPI = "/openapi.json"
+ACCESS = "/access"
 
 
 class BadParameter(Exception):
@@ -207,4 +208,4 @@ ROUTES = (
     Route("/clocks", "The current segment of each pipeline's clock.", Clocks, lambda queries, _: queries.clocks()),
 )
 
-LINKS = (HEALTH, EVENTS, OPENAPI, *(route.link for route in ROUTES))
+LINKS = (HEALTH, EVENTS, OPENAPI, ACCESS, *(route.link for route in ROUTES))

@@ -3,7 +3,7 @@
 import pytest
 
 from contracts.access import ROLES, Role, readers, rights, writers
-from contracts.topics import CLOCK, DEAD_LETTERS, TASK_METRICS, TOPICS
+from contracts.topics import CLOCK, DEAD_LETTERS, JOB_SETTINGS, READER_GROUP, TASK_METRICS, TOPICS
 from monitor.service import TOPICS_USED
 from rescaler.service.loop import NEEDED
 from services.agent.worker import READS_AND_WRITES
@@ -32,3 +32,14 @@ def test_the_rights_are_sorted_and_of_every_role() -> None:
     assert ("spark", f"p-{TASK_METRICS}", "Read") in {(right.role, right.name, right.operation) for right in found}
     assert ("engine", f"p-{CLOCK}", "Write") in {(right.role, right.name, right.operation) for right in found}
     assert {right.name for right in found if right.resource == "transactional-id"} == {"p-rescaler-c"}
+
+
+def test_the_state_service_writes_only_where_people_operate_over_http() -> None:
+    """Then settings and nothing else, and it names the group of those who read whole topics."""
+    more = set(rights("p-", "c", http_operate=True)) - set(rights("p-", "c"))
+    assert {(right.role, right.name, right.operation) for right in more} == {
+        ("state-service", f"p-{JOB_SETTINGS}", "Write"),
+        ("state-service", READER_GROUP, "Describe"),
+    }
+    written = {right.name for right in rights("p-", "c") if (right.role, right.operation) == ("state-service", "Write")}
+    assert written == set()

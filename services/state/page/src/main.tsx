@@ -2,8 +2,9 @@
 import { render } from "preact";
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { setToken, tokenNeeded } from "./api/client";
+import { tokenNeeded } from "./api/client";
 import { connection, problem, startStream } from "./api/live";
+import { access, askAccess, signIn, signingIn } from "./api/operate";
 import { Empty, Heading, StatusShapes } from "./parts/basics";
 import { setTheme, theme } from "./parts/theme";
 import type { Theme } from "./parts/theme";
@@ -86,6 +87,11 @@ function Bar({ address }: { address: string }): JSX.Element {
       <p class={`connection connection-${connection.value}`} role="status" title={problem.value || undefined}>
         <span class="dot" aria-hidden="true" /> {CONNECTION[connection.value]}
       </p>
+      {access.value?.operable && !access.value.may_operate && (
+        <button type="button" class="sign-in" onClick={() => (signingIn.value = true)}>
+          Sign in to operate
+        </button>
+      )}
       <label class="theme">
         <span class="offscreen">Colours</span>
         <select value={theme.value} onChange={(event) => setTheme(event.currentTarget.value as Theme)}>
@@ -105,11 +111,16 @@ function TokenForm(): JSX.Element {
       class="card token"
       onSubmit={(event) => {
         event.preventDefault();
-        setToken(token);
+        void signIn(token);
       }}
     >
       <Heading title="Token">A token, please</Heading>
-      <p>This state service lets in only those who have one of its tokens (SURESCALE_HTTP_TOKEN_FILE). It stays in this tab.</p>
+      <p>
+        {tokenNeeded.value
+          ? "This state service lets in only those who have one of its tokens (SURESCALE_HTTP_TOKEN_FILE)."
+          : "Who has a token of SURESCALE_HTTP_OPERATE_TOKEN_FILE may pause, resume and approve."}{" "}
+        It stays in this tab.
+      </p>
       <label>
         Token <input type="password" autocomplete="off" value={token} onInput={(event) => setTyped(event.currentTarget.value)} />
       </label>
@@ -129,10 +140,13 @@ function Page(): JSX.Element {
           {problem.value}. What is shown is as it was; it goes on by itself.
         </p>
       )}
-      <main>{tokenNeeded.value ? <TokenForm /> : <View address={address} />}</main>
+      <main>{tokenNeeded.value || signingIn.value ? <TokenForm /> : <View address={address} />}</main>
     </>
   );
 }
 
+connection.subscribe((state) => {
+  if (state === "live" && access.value === null) void askAccess();
+});
 startStream();
 render(<Page />, document.getElementById("app")!);

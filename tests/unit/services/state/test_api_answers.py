@@ -19,6 +19,7 @@ from contracts.wire import encode
 from services.state.api import make_app
 from services.state.connection import connect
 from services.state.documents import HealthDocument
+from services.state.http.operations import OPERATIONS
 from services.state.http.page import AT
 from services.state.http.routes import LINKS
 from services.state.read.queries import Queries
@@ -163,7 +164,7 @@ def test_the_index_lists_every_route() -> None:
         redis_url="redis://nowhere",
     )
     routes = {resource.canonical for resource in app.router.resources()}
-    assert routes == {"/", AT + "{file}", *(path.partition("?")[0] for path in LINKS)}
+    assert routes == {"/", AT + "{file}", *(path.partition("?")[0] for path in LINKS), *(each.path for each in OPERATIONS)}
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from services.state.api import make_app
 from services.state.connection import connect
 from services.state.documents import HealthDocument, JobOverview
 from services.state.fleet_documents import ClusterOverview
+from services.state.http.operations import OPERATIONS
 from services.state.http.routes import LINKS, ROUTES
 from services.state.read.queries import Queries
 from services.state.read.view import StaleCursor
@@ -127,7 +128,13 @@ def test_the_description_names_every_path_parameter_and_answer() -> None:
         async with client.get("/openapi.json") as answer:
             text = await answer.text()
         document = json.loads(text)
-        assert set(document["paths"]) == {"/", *(link.partition("?")[0] for link in LINKS)}
+        of_operations = {operation.path for operation in OPERATIONS}
+        assert set(document["paths"]) == {"/", *(link.partition("?")[0] for link in LINKS), *of_operations}
+        for path in of_operations:
+            described = document["paths"][path]["post"]
+            assert described["security"] == [{"bearer": []}]
+            assert {"400", "401", "403", "404", "409", "413", "415", "422", "503"} < set(described["responses"])
+            assert [each["name"] for each in described["parameters"]][-1] == "Idempotency-Key"
         for route in ROUTES:
             names = [each["name"] for each in document["paths"][route.path]["get"]["parameters"]]
             assert names[len(names) - len(route.parameters) :] == [each.name for each in route.parameters]

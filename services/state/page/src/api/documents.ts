@@ -150,7 +150,7 @@ export interface JobDocument {
   job: string;
   status: Status;
   topology: { tasks: Task[]; generation: number; state: string; engine: string; at_ms: number } | null;
-  settings: { version: number; total_limit: number; set_by: string } | null;
+  settings: { version: number; total_limit: number; set_by: string; pause?: { by: string; why: string } } | null;
   mode: string;
   mode_set_by: string;
   window: { window_end_ms: number; completeness: number; minutes_known: number; window_minutes: number;
@@ -222,6 +222,7 @@ export interface HostLook {
 export interface ClusterDocument {
   cluster: string;
   topology: { hosts: Host[]; at_ms: number; engine: { engine: string } } | null;
+  pause?: { by: string; why: string };
   balance: { status: string; reason: string; detail: string } | null;
   balances: HostLook[];
   policy_release: { policy: string; valid_from_ms: number; set_by: string } | null;

@@ -5,6 +5,7 @@ import type { ClusterDocument, ClusterInfo, Host } from "../api/documents";
 import { useLive } from "../api/live";
 import { Card, Empty, Facts, Heading, Notice, Table } from "../parts/basics";
 import { clusterLink, jobLink } from "../parts/links";
+import { Operate } from "../parts/operate";
 import { DAY_S, clock, dollars, plural, spoken } from "../parts/words";
 
 const COLOURS = 8;
@@ -18,7 +19,7 @@ interface Unit {
 
 export function ClusterPage({ cluster }: { cluster: string }): JSX.Element {
   const path = `clusters/${encodeURIComponent(cluster)}`;
-  const live = useLive<ClusterDocument>(path, ["cluster-topology", "job-topology", "engine-events", "reschedule-events", "rescaler-state"]);
+  const live = useLive<ClusterDocument>(path, ["cluster-topology", "job-topology", "engine-events", "reschedule-events", "rescaler-state", "job-settings"]);
   const { document } = live;
   const { document: info } = useLive<ClusterInfo>(document?.topology ? `${path}/info` : null, ["cluster-topology", "job-topology", "rescaler-state"]);
   return (
@@ -40,6 +41,7 @@ export function ClusterPage({ cluster }: { cluster: string }): JSX.Element {
               ["Policy", document.policy_release?.policy ?? "the agents' own"],
             ]}
           />
+          <Operate path={path} isPaused={Boolean(document.pause)} />
           <Card title="Hosts">
             {document.topology?.hosts.length ? (
               <Hosts document={document} info={info} />

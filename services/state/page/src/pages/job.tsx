@@ -8,6 +8,7 @@ import { Card, Empty, Facts, Heading, Notice, StatusWord, Table, figures } from 
 import { Charts } from "../parts/charts";
 import { TaskGraph, heat } from "../parts/graph";
 import { clusterLink, decisionLink, jobLink } from "../parts/links";
+import { Operate } from "../parts/operate";
 import { clock, count, dollars, duration, percent, plural, reason } from "../parts/words";
 
 const TOPICS = ["snapshots", "decisions", "job-topology", "rescaler-state", "reschedule-events", "reschedule-commands", "job-settings"];
@@ -35,6 +36,7 @@ export function JobPage({ job }: { job: string }): JSX.Element {
       {document && (
         <>
           <Figures document={document} />
+          <Operate path={jobPath(job)} isPaused={Boolean(document.settings?.pause)} advised={advised(document)} />
           <div class="columns">
             <Card title="Last hours" class="wide">
               {history && history.window_end_ms.length > 1 ? (
@@ -66,6 +68,11 @@ export function JobPage({ job }: { job: string }): JSX.Element {
       )}
     </>
   );
+}
+
+/** Return the decision whose advice is open, as far as the view can tell; the service asks the rescaler's memory. */
+function advised({ decision }: JobDocument): string | null {
+  return decision?.outcome?.status === "commanded" && decision.command?.advice ? decision.decision_id : null;
 }
 
 function lead(job: JobDocument): string {
