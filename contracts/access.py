@@ -50,6 +50,7 @@ _READERS: dict[str, tuple[Role, ...]] = {
     topics.ENGINE_EVENTS: ("rescaler", "state-service"),
     topics.POLICY_RELEASES: ("agent", "state-service"),
     topics.DECISIONS: ("rescaler", "state-service"),
+    topics.SHADOW_DECISIONS: ("state-service",),  # and never the rescaler: nothing can act on a shadow's answer
     topics.RESCHEDULE_COMMANDS: ("rescaler", "state-service"),
     topics.RESCHEDULE_EVENTS: ("state-service", "engine"),
     topics.RESCALER_STATE: ("rescaler", "state-service"),

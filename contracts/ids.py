@@ -48,6 +48,15 @@ def decision_id(job: str, span_end_ms: int, policy: str) -> str:
     return f"{job}@{span_end_ms}/{policy}"
 
 
+def shadow_id(job: str, span_end_ms: int, policy: str, sha256: str) -> str:
+    """Return the identity of a shadow's answer. Two versions of one package may be asked at the same time, so the hash is in it.
+
+    >>> shadow_id("sim/clicks", 60_000, "sure", "ab" * 32), shadow_id("sim/clicks", 60_000, "ds2", "")
+    ('sim/clicks@60000/sure~abababababab', 'sim/clicks@60000/ds2~')
+    """
+    return f"{job}@{span_end_ms}/{policy}~{sha256[:12]}"
+
+
 def command_id(job: str, desired_generation: int, step: int) -> str:
     """Return a command's identity: applying it twice changes nothing."""
     return f"{job}#{desired_generation}.{step}"

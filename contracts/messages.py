@@ -239,13 +239,15 @@ class EngineEvent(Message, frozen=True, kw_only=True, tag="engine-event/1", omit
 
 
 class PolicyRelease(Message, frozen=True, kw_only=True, tag="policy-release/1"):
-    """The policy a cluster's agents use from an event minute on."""
+    """The policy a cluster's agents use from an event minute on. `contracts.releases` has releases for some of the jobs."""
 
     cluster: PlainName
     policy: PlainName
     sha256: Sha256
     valid_from_ms: TimeMs
     set_by: str = ""
+    set_at_ms: TimeMs | msgspec.UnsetType = msgspec.UNSET  # wall time at which it was written
+    note: Sentence | msgspec.UnsetType = msgspec.UNSET  # for people: what the choice rests on, such as a shadow's record
 
 
 class Told(Part, frozen=True, kw_only=True):
@@ -280,6 +282,14 @@ class ClockSegment(Message, frozen=True, kw_only=True, tag="clock/1"):
 # --- decisions --------------------------------------------------------------------------------------------------------------
 
 
+class ReleasedTo(Part, frozen=True, kw_only=True):
+    """The part of a cluster's jobs that the release behind a decision is for."""
+
+    scope: Literal["job", "canary", "cluster"]
+    share_permille: Permille | msgspec.UnsetType = msgspec.UNSET  # of a canary
+    valid_from_ms: TimeMs
+
+
 class PolicyUsed(Part, frozen=True, kw_only=True):
     """The policy that answered. ``fallback_reason`` is set when the rule took over from the requested policy."""
 
@@ -287,6 +297,7 @@ class PolicyUsed(Part, frozen=True, kw_only=True):
     sha256: str = ""
     asked: str = ""
     fallback_reason: str | None = None
+    release: ReleasedTo | msgspec.UnsetType = msgspec.UNSET  # unset: the job's settings or the agents' own setting chose
 
 
 class Amendment(Part, frozen=True, kw_only=True):

@@ -1,22 +1,217 @@
-"""Which policy release is in force at an event time. Pure."""
+"""Which policies serve a job at an event time, and which look on in the shadow: the releases of the topic, in scopes. Pure.
 
-from collections.abc import Iterable
+A release is for one job, for a share of a cluster's jobs (a canary), or for the whole cluster. The most specific one in force
+serves the job.
+"""
 
-from contracts.messages import PolicyRelease
+from bisect import bisect_right, insort
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Annotated, Literal
 
-ReleaseTimeline = tuple[PolicyRelease, ...]
-"""One cluster's releases, by the minute each takes effect."""
+from msgspec import UNSET, Meta, UnsetType
+
+from contracts.ids import cluster_of
+from contracts.messages import Message, PlainName, PolicyRelease, ReleasedTo, Sentence, Sha256, Text, TimeMs
+
+Role = Literal["serve", "shadow"]
+Scope = Literal["job", "canary", "cluster"]
+SCOPES: tuple[Scope, ...] = ("job", "canary", "cluster")
+"""From the most specific to the widest."""
+SHADOWS_MAX = 3
+"""Policies that look on at one job. Of more, the first by scope, name and hash do."""
 
 
-def release_timeline(releases: Iterable[PolicyRelease], cluster: str) -> ReleaseTimeline:
-    """Return a cluster's releases by the minute each takes effect; if two share a minute, the later record wins.
+class ScopedRelease(Message, frozen=True, kw_only=True, tag="policy-release/2", omit_defaults=True):
+    """A policy for some of a cluster's jobs, a policy in the shadow, or the end of either, from an event minute on.
 
-    ``releases`` come in the order of the topic.
+    With ``job`` it is for that job, with ``share_permille`` for that share of the cluster's jobs (`is_in_share`), with neither
+    for all of them. Its own type keeps an agent that does not know scopes from taking it for a release to the whole cluster.
     """
-    by_start = {release.valid_from_ms: release for release in releases if release.cluster == cluster}
-    return tuple(by_start[start] for start in sorted(by_start))
+
+    cluster: PlainName
+    policy: PlainName
+    sha256: Sha256
+    valid_from_ms: TimeMs
+    role: Role = "serve"
+    job: Text | None = None
+    share_permille: Annotated[int, Meta(ge=1, le=999)] | None = None
+    withdrawn: bool = False  # from then on this scope has no release of its own, or not this shadow
+    set_by: str = ""
+    set_at_ms: TimeMs | UnsetType = UNSET
+    note: Sentence | UnsetType = UNSET
+
+    def __post_init__(self) -> None:
+        """Check what the types do not say.
+
+        Raises:
+            ValueError: the scope contradicts itself.
+        """
+        if self.job is not None and self.share_permille is not None:
+            raise ValueError("job and share_permille: a release is for one job or for a share of them, not for both")
+        if self.job is not None and self.job.partition("/")[0] != self.cluster:
+            raise ValueError("job: it belongs to another cluster")
+
+    @property
+    def scope(self) -> Scope:
+        """Return what part of the cluster's jobs it is for."""
+        return "job" if self.job is not None else "cluster" if self.share_permille is None else "canary"
+
+    @property
+    def slot(self) -> "Slot":
+        """Return what it takes the place of: the later release of a slot replaces the earlier one."""
+        if self.role == "serve":
+            return Slot(self.cluster, self.role, self.scope, self.job or "")
+        return Slot(self.cluster, self.role, self.scope, self.job or "", self.policy, self.sha256)
+
+    @property
+    def to(self) -> ReleasedTo:
+        """Return the scope as decisions name it."""
+        share = UNSET if self.share_permille is None else self.share_permille
+        return ReleasedTo(scope=self.scope, share_permille=share, valid_from_ms=self.valid_from_ms)
+
+    def is_for(self, job: str) -> bool:
+        """Return whether a job is in its scope."""
+        if cluster_of(job) != self.cluster:
+            return False
+        if self.share_permille is not None:
+            return is_in_share(job, self.share_permille, salt=f"{self.policy}/{self.sha256}")
+        return self.job in (None, job)
 
 
-def release_in_force(releases: ReleaseTimeline, at_ms: int) -> PolicyRelease | None:
-    """Return the latest release in effect at an event time, or None before the first."""
-    return next((release for release in reversed(releases) if release.valid_from_ms <= at_ms), None)
+ReleaseRecord = PolicyRelease | ScopedRelease
+"""What the topic carries: the first is for a whole cluster, and every agent understands it."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Slot:
+    """A place that holds one release at a time; of shadows there may be several in a scope, so they have one each."""
+
+    cluster: str
+    role: Role
+    scope: Scope
+    job: str = ""
+    policy: str = ""
+    sha256: str = ""
+
+
+def is_in_share(job: str, share_permille: int, *, salt: str) -> bool:
+    """Return whether a job is among that share of all jobs. A larger share with the same salt keeps the jobs of a smaller one.
+
+    >>> [is_in_share("sim/clicks", share, salt="sure/") for share in (0, 500, 1000)]
+    [False, False, True]
+    """
+    drawn = int.from_bytes(blake2b(f"{salt}\0{job}".encode(), digest_size=8).digest())
+    return drawn * 1000 < share_permille << 64
+
+
+def scoped(release: ReleaseRecord) -> ScopedRelease:
+    """Return a release in its general form."""
+    if isinstance(release, ScopedRelease):
+        return release
+    return ScopedRelease(
+        cluster=release.cluster,
+        policy=release.policy,
+        sha256=release.sha256,
+        valid_from_ms=release.valid_from_ms,
+        set_by=release.set_by,
+        set_at_ms=release.set_at_ms,
+        note=release.note,
+    )
+
+
+def as_record(release: ScopedRelease) -> ReleaseRecord:
+    """Return the record to write: one that agents of every version understand, where there is one."""
+    if release.scope != "cluster" or release.role != "serve" or release.withdrawn:
+        return release
+    return PolicyRelease(
+        cluster=release.cluster,
+        policy=release.policy,
+        sha256=release.sha256,
+        valid_from_ms=release.valid_from_ms,
+        set_by=release.set_by,
+        set_at_ms=release.set_at_ms,
+        note=release.note,
+    )
+
+
+class Releases:
+    """All releases, by slot and the minute each takes effect. If two share both, the later record wins."""
+
+    def __init__(self, records: Iterable[ReleaseRecord] = ()) -> None:
+        """``records`` come in the order of the topic."""
+        self._starts: dict[Slot, list[int]] = {}
+        self._by_start: dict[Slot, dict[int, ScopedRelease]] = {}
+        self._of_cluster: dict[str, list[Slot]] = {}
+        for record in records:
+            self.add(record)
+
+    def add(self, record: ReleaseRecord) -> None:
+        """Take note of one more record."""
+        release = scoped(record)
+        slot, start = release.slot, release.valid_from_ms
+        if slot not in self._by_start:
+            self._by_start[slot], self._starts[slot] = {}, []
+            insort(self._of_cluster.setdefault(slot.cluster, []), slot)
+        if start not in self._by_start[slot]:
+            insort(self._starts[slot], start)
+        self._by_start[slot][start] = release
+
+    def slots(self, cluster: str) -> tuple[Slot, ...]:
+        """Return the slots of a cluster that ever held a release, sorted."""
+        return tuple(self._of_cluster.get(cluster, ()))
+
+    def timeline(self, slot: Slot) -> tuple[ScopedRelease, ...]:
+        """Return the releases of a slot by the minute each takes effect."""
+        return tuple(self._by_start[slot][start] for start in self._starts.get(slot, ()))
+
+    def in_force(self, slot: Slot, at_ms: int) -> ScopedRelease | None:
+        """Return the release of a slot at an event time; None before the first, and after one that was withdrawn."""
+        starts = self._starts.get(slot, [])
+        index = bisect_right(starts, at_ms)
+        release = self._by_start[slot][starts[index - 1]] if index else None
+        return None if release is None or release.withdrawn else release
+
+    def serving(self, job: str, at_ms: int) -> ScopedRelease | None:
+        """Return the most specific release that serves a job at an event time, if any."""
+        cluster = cluster_of(job)
+        slots = (Slot(cluster, "serve", scope, job if scope == "job" else "") for scope in SCOPES)
+        found = (self.in_force(slot, at_ms) for slot in slots)
+        return next((release for release in found if release is not None and release.is_for(job)), None)
+
+    def shadows(self, job: str, at_ms: int) -> tuple[ScopedRelease, ...]:
+        """Return the policies that look on at a job at an event time, each version once, the most specific release of it."""
+        found: dict[tuple[str, str], ScopedRelease] = {}
+        for release in self._shadows_in_force(cluster_of(job), at_ms):
+            if release.is_for(job):
+                found.setdefault((release.policy, release.sha256), release)
+        return tuple(found.values())[:SHADOWS_MAX]
+
+    def _shadows_in_force(self, cluster: str, at_ms: int) -> Iterator[ScopedRelease]:
+        slots = (slot for slot in self._of_cluster.get(cluster, ()) if slot.role == "shadow")
+        for slot in sorted(slots, key=lambda slot: (SCOPES.index(slot.scope), slot)):
+            if (release := self.in_force(slot, at_ms)) is not None:
+                yield release
+
+
+def why_released(to: ReleasedTo, policy: str) -> str:
+    """Return why a release serves a job, for people.
+
+    >>> why_released(ReleasedTo(scope="canary", share_permille=125, valid_from_ms=0), "sure")
+    'this job is in the 12.5 % canary of sure'
+    """
+    if to.scope == "job":
+        return "released for this job"
+    if to.scope == "cluster":
+        return "released for the cluster"
+    return f"this job is in the {percent(0 if to.share_permille is UNSET else to.share_permille)} canary of {policy}"
+
+
+def percent(share_permille: int) -> str:
+    """Return a share for people.
+
+    >>> percent(100), percent(125)
+    ('10 %', '12.5 %')
+    """
+    return f"{share_permille / 10:g} %"

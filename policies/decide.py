@@ -3,6 +3,8 @@
 A decision depends on window, policy package, settings and seed alone. It uses no clock and no memory, and its bytes never vary.
 """
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import get_args
 
@@ -13,7 +15,7 @@ from contracts.clock import MINUTE_MS
 from contracts.ids import decision_id
 from contracts.job_limits import answers_emergencies
 from contracts.job_settings import JobSettings
-from contracts.messages import Decision, JobTopology, LookedAt, Plight, PolicyUsed, Sentence, TaskDecision
+from contracts.messages import Decision, JobTopology, LookedAt, Plight, PolicyUsed, ReleasedTo, Sentence, TaskDecision
 from contracts.windows import FIGURE, Window
 from policies.answer import Answer, Float64, NotReady, PolicyFailed, RawAnswer
 from policies.emergency import Emergency, emergency_of, present_need
@@ -38,39 +40,53 @@ class _Answered:
 
 
 def decide_if_due(
-    window: Window, policy: Policy, settings: JobSettings, *, seed: int, asked: str | None = None, rule: Policy | None = None
+    window: Window,
+    policy: Policy,
+    settings: JobSettings,
+    *,
+    seed: int,
+    asked: str | None = None,
+    rule: Policy | None = None,
+    release: ReleasedTo | UnsetType = UNSET,
 ) -> Decision | None:
     """Return the decision at the end of a span, else an act that an emergency asks for at once; None: nothing is due.
 
     Parameters and errors as of ``decide``.
     """
     if is_span_end(window.window_end_ms, policy.span_minutes):
-        return decide(window, policy, settings, seed=seed, asked=asked, rule=rule)
+        return decide(window, policy, settings, seed=seed, asked=asked, rule=rule, release=release)
     if not policy.floor_applies or not answers_emergencies(settings, window.topology.engine):
         return None
     question = Question.of(window, settings, seed)
     emergency = emergency_of(question)
     if emergency is None:
         return None
-    used = PolicyUsed(name=policy.name, sha256=policy.sha256, asked=asked or policy.name)
+    used = PolicyUsed(name=policy.name, sha256=policy.sha256, asked=asked or policy.name, release=release)
     as_it_is = RawAnswer(question.current, "Decided before the end of the span.")
     decision = _decided(question, _Answered(as_it_is, used, floor_applies=True), emergency, asked or policy.name)
     return decision if decision.action == "act" else None
 
 
 def decide(
-    window: Window, policy: Policy, settings: JobSettings, *, seed: int, asked: str | None = None, rule: Policy | None = None
+    window: Window,
+    policy: Policy,
+    settings: JobSettings,
+    *,
+    seed: int,
+    asked: str | None = None,
+    rule: Policy | None = None,
+    release: ReleasedTo | UnsetType = UNSET,
 ) -> Decision:
     """Return what to do with one job at the end of a span.
 
     ``asked`` is the policy named by settings or release, if it differs from ``policy``. ``rule`` takes over when ``policy``
-    fails; by default it is target utilisation.
+    fails; by default it is target utilisation. ``release`` is the one that chose ``policy``, if one did.
 
     Raises:
         RecordRejected: the window's topology has a cycle.
     """
     question, named = Question.of(window, settings, seed), asked or policy.name
-    answered = _answered(question, policy, named, rule or TargetUtilisation())
+    answered = _answered(question, policy, named, rule or TargetUtilisation(), release)
     return _decided(question, answered, emergency_of(question) if answered.floor_applies else None, named)
 
 
@@ -143,15 +159,16 @@ def _plight_in_words(question: Question, emergency: Emergency | None) -> str:
     )
 
 
-def _answered(question: Question, policy: Policy, asked: str, rule: Policy) -> _Answered:
+def _answered(question: Question, policy: Policy, asked: str, rule: Policy, release: ReleasedTo | UnsetType) -> _Answered:
     """Return the policy's answer or, if it fails, the rule's."""
     tasks = len(question.current)
     answer = _checked(ask(policy, question), tasks)
     if not isinstance(answer, PolicyFailed):
-        return _Answered(answer, PolicyUsed(name=policy.name, sha256=policy.sha256, asked=asked), policy.floor_applies)
+        used = PolicyUsed(name=policy.name, sha256=policy.sha256, asked=asked, release=release)
+        return _Answered(answer, used, policy.floor_applies)
     instead = _checked(ask(rule, question), tasks)
     assert not isinstance(instead, PolicyFailed), f"the fallback rule failed too: {instead.reason}"
-    used = PolicyUsed(name=rule.name, sha256=rule.sha256, asked=asked, fallback_reason=answer.reason)
+    used = PolicyUsed(name=rule.name, sha256=rule.sha256, asked=asked, fallback_reason=answer.reason, release=release)
     return _Answered(instead, used, rule.floor_applies)
 
 
@@ -171,7 +188,18 @@ def _checked(answer: Answer, tasks: int) -> Answer:
         return PolicyFailed("the policy answered a ratio that is not a number")
     if answer.looked_at and len(answer.looked_at) != tasks:
         return PolicyFailed(f"the policy explained {len(answer.looked_at)} of {tasks} tasks")
+    if not all(map(math.isfinite, _told_numbers(answer))):  # readers would refuse the whole decision
+        return PolicyFailed("the policy explained its answer with a number that is none")
     return answer
+
+
+def _told_numbers(answer: RawAnswer) -> Iterator[float]:
+    """Yield the numbers that an answer gives people: its scores, and the weights of what it looked at."""
+    if answer.compared:
+        yield from (answer.compared.score, answer.compared.present_score, answer.compared.gain_needed)
+    for task in answer.looked_at:
+        for looked_at in task:
+            yield from (looked_at.weight, *looked_at.neighbour_weights)
 
 
 def _ratios(answer: RawAnswer, proposed: Int64, seen: Situation) -> Float64:

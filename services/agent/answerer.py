@@ -3,9 +3,11 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from contracts.ids import cluster_of
+from msgspec import UNSET
+
 from contracts.job_settings import JobSettings
-from contracts.messages import Decision, PolicyRelease
+from contracts.messages import Decision
+from contracts.releases import ScopedRelease
 from contracts.settings import SPAN_MINUTES
 from contracts.windows import decode_window
 
@@ -13,10 +15,10 @@ if TYPE_CHECKING:
     from policies.onnx_sessions import Opener
     from policies.policy import Policy
 
-Released = Callable[[str, int], PolicyRelease | None]  # the release in force, by cluster and event time
+Released = Callable[[str, int], ScopedRelease | None]  # the release that serves a job, by job and event time
 
 
-def _nothing_released(_cluster: str, _at_ms: int) -> PolicyRelease | None:
+def _nothing_released(_job: str, _at_ms: int) -> ScopedRelease | None:
     return None
 
 
@@ -62,8 +64,11 @@ class Answerer:
 
         window = decode_window(raw)
         settings = self._settings_of(window.job)
-        asked, policy = self._choose(settings, window.job, window.window_end_ms)
-        return decide_if_due(window, policy, settings, seed=self._seed, asked=asked)
+        release = None if settings.policy else self._released(window.job, window.window_end_ms)
+        asked = release.policy if release else settings.policy or self._policy
+        policy = self._of_release(release) if release else self.policy(asked)
+        to = release.to if release else UNSET
+        return decide_if_due(window, policy, settings, seed=self._seed, asked=asked, release=to)
 
     def policy(self, name: str) -> "Policy":
         """Return the policy of that name; the first call loads it."""
@@ -77,15 +82,7 @@ class Answerer:
                 self._loaded[name] = load_policy(name, self._folder, span_minutes=self._span_minutes, opener=self._opener)
         return self._loaded[name]
 
-    def _choose(self, settings: JobSettings, job: str, at_ms: int) -> "tuple[str, Policy]":
-        """Return the name asked for, and the policy that answers."""
-        release = None if settings.policy else self._released(cluster_of(job), at_ms)
-        if release is not None:
-            return release.policy, self._of_release(release)
-        asked = settings.policy or self._policy
-        return asked, self.policy(asked)
-
-    def _of_release(self, release: PolicyRelease) -> "Policy":
+    def _of_release(self, release: ScopedRelease) -> "Policy":
         from policies.released_policy import released_policy
 
         key = (release.policy, release.sha256)

@@ -4,9 +4,12 @@ import time
 from collections.abc import Iterator, Mapping
 
 from contracts.messages import Decision
-from contracts.topics import DEAD_LETTERS, DECISIONS, SNAPSHOTS
+from contracts.topics import DEAD_LETTERS, DECISIONS, SHADOW_DECISIONS, SNAPSHOTS
 from runtime.metrics import Reading, RoleMetrics, Tally
 from services.agent import metrics
+
+LOST = "lost"
+"""How a question to a policy in the shadow ended if Kafka did not take the record."""
 
 
 class AgentCounts:
@@ -16,7 +19,9 @@ class AgentCounts:
         self.partitions = 0
         self.failed: BaseException | None = None
         self.windows = 0
-        self._decided, self._fallbacks, self._refused = Tally(), Tally(), Tally()
+        self.shadows_waiting = 0
+        """Windows at which policies in the shadow have still to look."""
+        self._decided, self._fallbacks, self._refused, self._shadows = Tally(), Tally(), Tally(), Tally()
         self.rejected = Tally()
         """Records of settings and releases that do not parse, by topic."""
         self.metrics = RoleMetrics("agent", metrics.METRICS, self._readings)
@@ -30,6 +35,12 @@ class AgentCounts:
         self.metrics.observe(metrics.DECISION_DURATION, took_s)
         if decision.closed_append_ms is not None:
             self.metrics.observe(metrics.DECISION_DELAY, time.time() - decision.closed_append_ms / 1000)
+
+    def shadow_answered(self, policy: str, status: str, took_s: float | None) -> None:
+        """Take note of how a question to a policy in the shadow ended; ``took_s``: of an answer."""
+        self._shadows.add(policy, status)
+        if took_s is not None:
+            self.metrics.observe(metrics.SHADOW_DURATION, took_s, policy)
 
     def refused(self, reason: str) -> None:
         """Take note of a window that became a dead letter."""
@@ -52,6 +63,10 @@ class AgentCounts:
         yield Reading(metrics.RECORDS_READ, self.windows, (SNAPSHOTS,))
         yield Reading(metrics.RECORDS_WRITTEN, self._decided.total(), (DECISIONS,))
         yield Reading(metrics.RECORDS_WRITTEN, self._refused.total(), (DEAD_LETTERS,))
+        written = sum(count for (_, status), count in self._shadows.items() if status != LOST)
+        yield Reading(metrics.RECORDS_WRITTEN, written, (SHADOW_DECISIONS,))
+        yield Reading(metrics.SHADOWS_WAITING, self.shadows_waiting)
+        yield from self._shadows.readings(metrics.SHADOW_ANSWERS)
         yield from self._decided.readings(metrics.DECISIONS)
         yield from self._fallbacks.readings(metrics.FALLBACKS)
         yield from self._refused.readings(metrics.DEAD_LETTERS)

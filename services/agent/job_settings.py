@@ -8,8 +8,7 @@ from confluent_kafka import KafkaException, Message
 
 from contracts.errors import RecordRejected
 from contracts.job_settings import JobSettings
-from contracts.messages import PolicyRelease
-from contracts.releases import ReleaseTimeline, release_in_force, release_timeline
+from contracts.releases import ReleaseRecord, Releases, ScopedRelease
 from contracts.settings import RoadSettings
 from contracts.topics import JOB_SETTINGS, POLICY_RELEASES, TopicNames
 from contracts.wire import decode
@@ -34,7 +33,7 @@ def newest(known: dict[str, JobSettings], raw: bytes | None) -> dict[str, JobSet
 
 
 class JobSettingsView:
-    """Settings by job and releases by cluster, read from the whole topics. A job without settings has the defaults.
+    """Settings by job, and releases, read from the whole topics. A job without settings has the defaults.
 
     Calls block while Kafka is away, so make them from a worker thread. A record that does not parse is counted and skipped with a
     warning; earlier ones stay in force.
@@ -48,7 +47,7 @@ class JobSettingsView:
         self._rejected = rejected or Tally()
         self._reader: LogReader | None = None
         self._known: dict[str, JobSettings] = {}
-        self._releases: dict[str, ReleaseTimeline] = {}
+        self._releases = Releases()
         self._release_topic = TopicNames(settings.topic_prefix)(POLICY_RELEASES)
 
     def refresh(self) -> None:
@@ -64,9 +63,13 @@ class JobSettingsView:
         """Return the job's settings."""
         return self._known.get(job) or JobSettings(job=job)
 
-    def released(self, cluster: str, at_ms: int) -> PolicyRelease | None:
-        """Return the release in force for a cluster at an event time, if any."""
-        return release_in_force(self._releases.get(cluster, ()), at_ms)
+    def released(self, job: str, at_ms: int) -> ScopedRelease | None:
+        """Return the release that serves a job at an event time, if any."""
+        return self._releases.serving(job, at_ms)
+
+    def shadows(self, job: str, at_ms: int) -> tuple[ScopedRelease, ...]:
+        """Return the policies that look on at a job at an event time."""
+        return self._releases.shadows(job, at_ms)
 
     def close(self) -> None:
         """Leave the broker."""
@@ -88,14 +91,10 @@ class JobSettingsView:
         for record in records:
             try:
                 if record.topic() == self._release_topic:
-                    self._release(decode(record.value(), PolicyRelease))
+                    self._releases.add(decode(record.value(), ReleaseRecord))
                 else:
                     self._known = newest(self._known, record.value())
             except RecordRejected as error:
                 self._rejected.add(POLICY_RELEASES if record.topic() == self._release_topic else JOB_SETTINGS)
                 where = f"{record.topic()}[{record.partition()}]@{record.offset()}"
                 self._log.warning("the record at %s is ignored: %s", where, error)
-
-    def _release(self, release: PolicyRelease) -> None:
-        known = self._releases.get(release.cluster, ())
-        self._releases[release.cluster] = release_timeline((*known, release), release.cluster)

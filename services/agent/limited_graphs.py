@@ -6,14 +6,8 @@ operator takes. The child gets its graphs and inputs through a pipe, as msgpack;
 
 from __future__ import annotations
 
-import os
-import resource
-import select
-import struct
-import subprocess
 import sys
 import threading
-import time
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from policies.onnx_sessions import GraphStopped, cannot_be_run, open_sessions, runtime_errors
+from services.agent.pipes import Child, limit_memory, limit_time, read_message, write_message
 
 Array = npt.NDArray[np.float32]
 
@@ -31,7 +26,6 @@ STARTS_MAX = 3
 """After so many ends a package stays unusable: each may have cost the time of `Limits.seconds`."""
 START_SECONDS = 60.0
 """For importing the runtime and opening the graphs, besides `Limits.seconds`."""
-_LENGTH = struct.Struct("<Q")
 _KINDS = frozenset({"float32", "float64", "int64", "int32", "bool"})
 
 
@@ -86,7 +80,7 @@ class LimitedGraphs:
         """
         self._start, self._limits = _Start(tuple(graphs), limits.seconds, limits.memory_mb), limits
         self._lock, self._starts = threading.Lock(), 0
-        self._child: subprocess.Popen[bytes] | None = None
+        self._child: Child | None = None
         with self._lock:
             self._opened()
 
@@ -104,34 +98,23 @@ class LimitedGraphs:
             raise GraphStopped(done.error)
         return [_unpacked(tensor) for tensor in done.outputs]
 
-    def _opened(self) -> subprocess.Popen[bytes]:
+    def _opened(self) -> Child:
         if self._child is not None:
             return self._child
         if self._starts >= STARTS_MAX:
             raise GraphStopped(f"its process was stopped {STARTS_MAX} times, and is not started again")
         self._starts += 1
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("SURESCALE_")}  # no secrets
-        self._child = child = subprocess.Popen(
-            [sys.executable, "-m", "services.agent.limited_graphs"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            bufsize=0,
-            env=kept | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
-        )
-        weakref.finalize(self, _ended, child)
+        self._child = child = Child("services.agent.limited_graphs")
+        weakref.finalize(self, child.end)
         done = self._asked(child, self._start, self._limits.seconds + START_SECONDS)
         if done.error:
             self._end()
             raise GraphStopped(done.error)
         return child
 
-    def _asked(self, child: subprocess.Popen[bytes], question: msgspec.Struct, seconds: float) -> _Done:
-        until_s = time.monotonic() + seconds
-        assert child.stdin is not None
-        assert child.stdout is not None
+    def _asked(self, child: Child, question: msgspec.Struct, seconds: float) -> _Done:
         try:
-            _write_within(child.stdin, msgspec.msgpack.encode(question), until_s)
-            return msgspec.msgpack.decode(_read_within(child.stdout, until_s), type=_Done)
+            return msgspec.msgpack.decode(child.ask(msgspec.msgpack.encode(question), seconds), type=_Done)
         except TimeoutError:
             self._end()
             raise GraphStopped(f"it took more than {seconds:g} s and was stopped") from None
@@ -141,7 +124,7 @@ class LimitedGraphs:
 
     def _end(self) -> None:
         if self._child is not None:
-            _ended(self._child)
+            self._child.end()
         self._child = None
 
 
@@ -161,14 +144,6 @@ class LimitedSession:
         return self.graphs.run(self.number, inputs)
 
 
-def _ended(child: subprocess.Popen[bytes]) -> None:
-    child.kill()
-    for pipe in (child.stdin, child.stdout):
-        if pipe is not None:
-            pipe.close()
-    child.wait()
-
-
 def _packed(value: npt.NDArray[np.generic]) -> _Tensor:
     array = np.ascontiguousarray(value)
     return _Tensor(array.dtype.name, tuple(array.shape), array.tobytes())
@@ -181,84 +156,32 @@ def _unpacked(tensor: _Tensor) -> Array:
     return values
 
 
-def _write_within(pipe: object, message: bytes, until_s: float) -> None:
-    descriptor = pipe.fileno()  # type: ignore[attr-defined]
-    os.set_blocking(descriptor, False)
-    left = memoryview(_LENGTH.pack(len(message)) + message)
-    while left:
-        wait_s = until_s - time.monotonic()
-        if wait_s <= 0 or not select.select([], [descriptor], [], wait_s)[1]:
-            raise TimeoutError
-        left = left[os.write(descriptor, left) :]
-
-
-def _read_within(pipe: object, until_s: float) -> bytes:
-    descriptor = pipe.fileno()  # type: ignore[attr-defined]
-    got, length = bytearray(), _LENGTH.size
-    has_length = False
-    while len(got) < length:
-        wait_s = until_s - time.monotonic()
-        if wait_s <= 0 or not select.select([descriptor], [], [], wait_s)[0]:
-            raise TimeoutError
-        part = os.read(descriptor, min(length - len(got), 1 << 20))
-        if not part:
-            raise EOFError
-        got += part
-        if not has_length and len(got) == _LENGTH.size:
-            (length,) = _LENGTH.unpack(got)
-            got, has_length = bytearray(), True
-    return bytes(got)
-
-
 # The child
 
 
 def _serve(questions: BinaryIO, answers: BinaryIO) -> None:
     """Answer until the other end closes the pipe."""
     errors = runtime_errors()
-    start = msgspec.msgpack.decode(_read(questions), type=_Start)
-    taken = _address_space()
-    resource.setrlimit(resource.RLIMIT_AS, (taken + start.memory_mb * 2**20,) * 2)
+    start = msgspec.msgpack.decode(read_message(questions), type=_Start)
+    limit_memory(start.memory_mb)
     try:
         sessions = open_sessions(start.graphs)
     except errors as error:
-        _write(answers, _Done(error=cannot_be_run(error)))
+        _answer(answers, _Done(error=cannot_be_run(error)))
         return
-    _write(answers, _Done())
+    _answer(answers, _Done())
     while True:
-        asked = msgspec.msgpack.decode(_read(questions), type=_Run)
-        # Whoever asked may have died meanwhile: then nobody would stop an endless run.
-        used = resource.getrusage(resource.RUSAGE_SELF)
-        allowed_s = int(used.ru_utime + used.ru_stime + 2 * start.seconds) + 2
-        resource.setrlimit(resource.RLIMIT_CPU, (allowed_s, resource.getrlimit(resource.RLIMIT_CPU)[1]))
+        asked = msgspec.msgpack.decode(read_message(questions), type=_Run)
+        limit_time(start.seconds)
         try:
             found = sessions[asked.graph].run(None, {name: _unpacked(value) for name, value in asked.inputs.items()})
-            _write(answers, _Done(outputs=tuple(_packed(np.asarray(value)) for value in found)))
+            _answer(answers, _Done(outputs=tuple(_packed(np.asarray(value)) for value in found)))
         except errors as error:
-            _write(answers, _Done(error=cannot_be_run(error)))
+            _answer(answers, _Done(error=cannot_be_run(error)))
 
 
-def _address_space() -> int:
-    with open("/proc/self/statm", encoding="ascii") as statm:
-        return int(statm.read().split()[0]) * resource.getpagesize()
-
-
-def _read(pipe: BinaryIO) -> bytes:
-    (length,) = _LENGTH.unpack(_exactly(pipe, _LENGTH.size))
-    return _exactly(pipe, length)
-
-
-def _exactly(pipe: BinaryIO, count: int) -> bytes:
-    got = pipe.read(count)
-    if len(got) < count:
-        sys.exit(0)
-    return got
-
-
-def _write(pipe: BinaryIO, done: _Done) -> None:
-    message = msgspec.msgpack.encode(done)
-    pipe.write(_LENGTH.pack(len(message)) + message)
-    pipe.flush()
+def _answer(pipe: BinaryIO, done: _Done) -> None:
+    write_message(pipe, msgspec.msgpack.encode(done))
 
 
 if __name__ == "__main__":

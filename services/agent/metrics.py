@@ -22,6 +22,23 @@ REJECTED = Metric(
     labels=("topic",),
 )
 PARTITIONS = Metric("surescale_agent_partitions", "gauge", "Partitions of the windows' topic that are assigned to this agent.")
+SHADOW_ANSWERS = Metric(
+    "surescale_agent_shadow_answers_total",
+    "counter",
+    "Questions to policies in the shadow, by policy and how they ended: answered, failed, late, skipped, lost.",
+    labels=("policy", "status"),
+)
+SHADOWS_WAITING = Metric(
+    "surescale_agent_shadows_waiting", "gauge", "Windows at which policies in the shadow have still to look."
+)
+SHADOW_DURATION = Metric(
+    "surescale_agent_shadow_duration_seconds",
+    "histogram",
+    "Time that a policy in the shadow took to answer a window, by policy: features, policy, guardrails.",
+    "seconds",
+    ("policy",),
+    SECONDS,
+)
 DECISION_DURATION = Metric(
     "surescale_agent_decision_duration_seconds",
     "histogram",
@@ -45,6 +62,9 @@ METRICS = (
     DEAD_LETTERS,
     REJECTED,
     PARTITIONS,
+    SHADOW_ANSWERS,
+    SHADOWS_WAITING,
+    SHADOW_DURATION,
     DECISION_DURATION,
     DECISION_DELAY,
 )

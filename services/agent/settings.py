@@ -16,6 +16,8 @@ class AgentSettings(RoadSettings):
     """Time for one run of a package's graphs; then they are stopped and the rule decides. 0: they run in the agent, unlimited."""
     policy_memory_mb: int = 1_024
     """Memory for a package's graphs, besides what the runtime takes."""
+    shadow_seconds: float = 10.0
+    """Time for one answer of a policy in the shadow; then its process is stopped. 0: nobody is asked in the shadow."""
     policy_pinned: bool = False
     """Use packages of the policy folder only if a release names their hash; true also refuses one named by settings."""
 
@@ -24,4 +26,6 @@ class AgentSettings(RoadSettings):
         RoadSettings.__post_init__(self)
         if not 0 <= self.policy_seconds <= 600:
             raise SettingsError(f"SURESCALE_POLICY_SECONDS: must be between 0 and 600, not {self.policy_seconds}")
+        if not 0 <= self.shadow_seconds <= 600:
+            raise SettingsError(f"SURESCALE_SHADOW_SECONDS: must be between 0 and 600, not {self.shadow_seconds}")
         self.check_least(policy_memory_mb=64)

@@ -15,12 +15,14 @@ from contracts.dead_letters import Coordinates, dead_letter, key_of_letter
 from contracts.errors import RecordRejected, SurescaleError
 from contracts.ids import cluster_of
 from contracts.messages import Decision
+from contracts.shadows import ShadowDecision
 from contracts.topics import (
     DEAD_LETTERS,
     DECISIONS,
     JOB_SETTINGS,
     POLICY_RELEASES,
     RECORD_BYTES_MAX,
+    SHADOW_DECISIONS,
     SNAPSHOTS,
     TopicNames,
     agent_group,
@@ -35,12 +37,14 @@ from services.agent.counts import AgentCounts
 from services.agent.job_settings import JobSettingsView
 from services.agent.limited_graphs import Limits
 from services.agent.settings import AgentSettings
+from services.agent.shadow_process import ShadowProcess
+from services.agent.shadows import Shadows
 from services.agent.transport import faust_credentials, read_committed
 
 if TYPE_CHECKING:
     from policies.policy import Policy
 
-READS_AND_WRITES = (SNAPSHOTS, JOB_SETTINGS, POLICY_RELEASES, DECISIONS, DEAD_LETTERS)
+READS_AND_WRITES = (SNAPSHOTS, JOB_SETTINGS, POLICY_RELEASES, DECISIONS, SHADOW_DECISIONS, DEAD_LETTERS)
 WINDOWS_IN_MEMORY = 16  # a window may take 16 MiB
 COMMIT_EVERY_S = 1.0
 STOP_WITHIN_S = 3.0
@@ -133,14 +137,16 @@ async def _serve(
     let_go = threading.Event()  # ends waits for Kafka in threads when this app ends
     view = JobSettingsView(settings, stop=let_go, log=log, rejected=counts.rejected)
     app = build_app(settings)
-    _wire(app, _Desk(settings, view, app, counts, log), counts)
+    desk = _Desk(settings, view, app, counts, log)
+    _wire(app, desk, counts)
     log.info("deciding with policy %s on windows of %s", settings.policy, settings.bootstrap)
-    starting = asyncio.ensure_future(app.start())
+    starting, shadows = asyncio.ensure_future(app.start()), asyncio.ensure_future(desk.shadows.run())
     while not (stop.is_set() or counts.failed or app.should_stop or _gave_up(starting, log)):
         await asyncio.sleep(_LOOK_EVERY_S)
     ending.set()
     let_go.set()
     counts.partitions = 0
+    shadows.cancel()
     # Faust does not stop while its broker is away. Then it is left behind, and nothing is lost: a window whose decision is not in
     # Kafka was not committed.
     await app.stop()
@@ -214,6 +220,19 @@ class _Desk:
             opener=Limits(settings.policy_seconds, settings.policy_memory_mb).open if limited else None,
             pinned=settings.policy_pinned,
         )
+        shadow_decisions = _raw_topic(app, full(SHADOW_DECISIONS))
+
+        async def send_shadow(record: ShadowDecision) -> None:
+            await _send(shadow_decisions, cluster_of(record.job).encode(), encode(record))
+
+        process = ShadowProcess(
+            folder=settings.policy_folder,
+            span_minutes=settings.span_minutes,
+            seconds=settings.shadow_seconds,
+            memory_mb=settings.policy_memory_mb,
+        )
+        self.shadows = Shadows(process, send_shadow, counts, log)
+        self._has_shadows = settings.shadow_seconds > 0
         warn_if_unavailable(self._answerer.policy(settings.policy), log)  # loads it before the first window
 
     async def handle(self, event: EventT[bytes]) -> None:
@@ -234,6 +253,9 @@ class _Desk:
             self._counts.decided(decision, took_s)
             fields = {"job": decision.job, "decision_id": decision.decision_id, "policy": decision.policy.name}
             self._log.debug("%s: %s", decision.action, decision.reason, extra=fields)
+            if raw is not None and self._has_shadows:
+                looking_on = self._view.shadows(decision.job, decision.span_end_ms)
+                self.shadows.offer(raw, decision, took_s * 1000, self._view.of(decision.job), looking_on)
 
     def _answer(self, raw: bytes | None) -> Decision | None:
         self._view.refresh()

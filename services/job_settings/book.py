@@ -10,10 +10,10 @@ from confluent_kafka import Message
 from contracts.errors import SettingsError
 from contracts.ids import cluster_of
 from contracts.job_settings import JobSettings
-from contracts.messages import ClusterTopology, JobTopology, PolicyRelease
+from contracts.messages import ClusterTopology, JobTopology
 from contracts.modes import ModeInForce, mode_in_force
 from contracts.pauses import Pauses, all_jobs_of, is_of_all_jobs, pauses_of
-from contracts.releases import release_in_force, release_timeline
+from contracts.releases import ReleaseRecord, Releases, ScopedRelease
 from contracts.settings import RoadSettings
 from contracts.topics import CLOCK, CLUSTER_TOPOLOGY, JOB_SETTINGS, JOB_TOPOLOGY, POLICY_RELEASES
 from runtime.whole_topics import append_ms, parsed, read_whole, road_now_ms, send
@@ -45,7 +45,7 @@ class Book:
     known: JobTopology | None  # None: the settings are for all jobs of a cluster
     history: tuple[Recorded, ...]
     now_ms: int
-    release: PolicyRelease | None
+    release: ScopedRelease | None
     hosts: ClusterTopology | None = None
     of_all_jobs: JobSettings | None = None
 
@@ -113,7 +113,7 @@ def read_book(settings: RoadSettings, job: str) -> Book:
         known=topologies.get(job),
         history=tuple(_history(found[JOB_SETTINGS], job)),
         now_ms=now_ms,
-        release=release_in_force(release_timeline(parsed(found[POLICY_RELEASES], PolicyRelease), cluster), now_ms),
+        release=Releases(parsed(found[POLICY_RELEASES], ReleaseRecord)).serving(job, now_ms),
         hosts=hosts.get(cluster),
         of_all_jobs=newest(_history(found[JOB_SETTINGS], all_jobs_of(cluster)), all_jobs_of(cluster)),
     )

@@ -15,6 +15,7 @@ from services.state.record_documents import (
     PolicyReleaseDocument,
     ViewDocument,
 )
+from services.state.shadow_documents import ShadowSummary
 
 
 class ClusterRent(ViewDocument, frozen=True, kw_only=True):
@@ -149,7 +150,9 @@ class PoliciesDocument(ViewDocument, frozen=True, kw_only=True):
     in_use: tuple[PolicyInUse, ...]
     """By name."""
     releases: tuple[PolicyReleaseDocument, ...]
-    """The latest release of each cluster that has one."""
+    """The latest release to each cluster, share of jobs or job that has one, and each policy in the shadow."""
+    shadows: tuple[ShadowSummary, ...]
+    """How the policies in the shadow compare with the decisions that were made."""
 
 
 class StageDocument(ViewDocument, frozen=True, kw_only=True):

@@ -9,11 +9,11 @@ COUNTS = "counts"
 FLOORS = "floors"
 POSITIONS = "positions"
 
-TIMELINES = ("windows", "decisions", "outcomes", "commands", "progress", "balances", "events", "dead-letters")
+TIMELINES = ("windows", "decisions", "outcomes", "commands", "progress", "balances", "events", "dead-letters", "shadows")
 _PARTS = ("", ".bodies", ".groups")
 
 _SINGLE = "|".join((JOBS, CLUSTERS, CLOCKS, COUNTS, FLOORS, POSITIONS))
-_OWNED = "|".join(map(re.escape, ("job", "cluster", *(f"{name}{part}" for name in TIMELINES for part in _PARTS))))
+_OWNED = "|".join(map(re.escape, ("job", "cluster", "releases", *(f"{name}{part}" for name in TIMELINES for part in _PARTS))))
 
 
 def job(of: str) -> str:
@@ -24,6 +24,11 @@ def job(of: str) -> str:
 def cluster(of: str) -> str:
     """Return the name of the hash of one cluster."""
     return f"cluster:{of}"
+
+
+def releases(cluster: str) -> str:
+    """Return the name of the hash of a cluster's releases, by what each takes the place of."""
+    return f"releases:{cluster}"
 
 
 def timeline(name: str, owner: str) -> str:

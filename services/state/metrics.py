@@ -2,8 +2,10 @@
 
 from collections.abc import Iterable, Iterator
 
+from contracts.rent import DAY_S
 from runtime.metrics import SECONDS, Metric, Reading
 from services.state.documents import JobOverview
+from services.state.shadow_documents import ShadowSummary
 
 RECORDS_READ = Metric(
     "surescale_state_records_read_total", "counter", "Records taken into the view, by topic.", labels=("topic",)
@@ -102,9 +104,59 @@ JOBS = (
     JOB_BACKLOG,
     JOB_LATENCY,
 )
+_SHADOW = ("streaming_cluster", "policy", "sha256")
+SHADOW_ANSWERED = Metric(
+    "surescale_state_shadow_answered_ratio",
+    "gauge",
+    "Share of the windows offered to a policy in the shadow that it answered, of those that the view keeps.",
+    "ratio",
+    _SHADOW,
+)
+SHADOW_AGREEMENT = Metric(
+    "surescale_state_shadow_tasks_equal_ratio",
+    "gauge",
+    "Share of tasks to which a policy in the shadow gives the parallelism that was decided.",
+    "ratio",
+    _SHADOW,
+)
+SHADOW_DECISIONS_EQUAL = Metric(
+    "surescale_state_shadow_decisions_equal_ratio",
+    "gauge",
+    "Share of answers of a policy in the shadow that equal the decision in every task.",
+    "ratio",
+    _SHADOW,
+)
+SHADOW_SUBTASKS = Metric(
+    "surescale_state_shadow_subtasks_difference",
+    "gauge",
+    "Subtasks of a job that a policy in the shadow would have given it, less those decided; mean over its answers.",
+    labels=_SHADOW,
+)
+SHADOW_COST = Metric(
+    "surescale_state_shadow_cost_difference_dollars_per_second",
+    "gauge",
+    "What the subtasks of a policy in the shadow would cost more than those decided, at the mean price of a unit.",
+    "dollars_per_second",
+    _SHADOW,
+)
+SHADOW_UTILISATION = Metric(
+    "surescale_state_shadow_utilisation_difference_ratio",
+    "gauge",
+    "Predicted utilisation of the busiest task under a policy in the shadow, less that under the decisions; mean.",
+    "ratio",
+    _SHADOW,
+)
+SHADOWS = (
+    SHADOW_ANSWERED,
+    SHADOW_AGREEMENT,
+    SHADOW_DECISIONS_EQUAL,
+    SHADOW_SUBTASKS,
+    SHADOW_COST,
+    SHADOW_UTILISATION,
+)
 GONE = ("silent", "ended", "unknown")  # of these jobs nothing is known now
 
-METRICS = (RECORDS_READ, UNREADABLE, REBUILDS, LAG, HELD_BACK, STEP_DURATION, HTTP_REQUESTS, HTTP_DURATION, *JOBS)
+METRICS = (RECORDS_READ, UNREADABLE, REBUILDS, LAG, HELD_BACK, STEP_DURATION, HTTP_REQUESTS, HTTP_DURATION, *JOBS, *SHADOWS)
 
 
 def of_jobs(jobs: Iterable[JobOverview]) -> Iterator[Reading]:
@@ -125,3 +177,22 @@ def of_jobs(jobs: Iterable[JobOverview]) -> Iterator[Reading]:
             JOB_LATENCY: job.latency_ms and job.latency_ms / 1000.0,
         }
         yield from (Reading(metric, float(value), (job.job,)) for metric, value in figures.items() if value is not None)
+
+
+def of_shadows(shadows: Iterable[ShadowSummary]) -> Iterator[Reading]:
+    """Yield the figures of each policy in the shadow; none that is unknown."""
+    for each in shadows:
+        asked = each.answered + each.failed + each.late + each.skipped
+        busier = None
+        if each.utilisation is not None and each.served_utilisation is not None:
+            busier = each.utilisation - each.served_utilisation
+        figures: dict[Metric, float | None] = {
+            SHADOW_ANSWERED: each.answered / asked,
+            SHADOW_AGREEMENT: each.tasks_equal,
+            SHADOW_DECISIONS_EQUAL: each.decisions_equal,
+            SHADOW_SUBTASKS: each.subtasks_difference,
+            SHADOW_COST: None if each.dollars_per_day is None else each.dollars_per_day / DAY_S,
+            SHADOW_UTILISATION: busier,
+        }
+        labels = (each.cluster, each.policy, each.sha256[:12])
+        yield from (Reading(metric, float(value), labels) for metric, value in figures.items() if value is not None)

@@ -25,12 +25,12 @@ from contracts.messages import (
     Input,
     JobTopology,
     LookedAt,
-    PolicyRelease,
     PolicyUsed,
     TaskSpec,
 )
 from contracts.minute_figures import TaskMinutes
 from contracts.own_acts import OwnAct
+from contracts.releases import ScopedRelease
 from contracts.rescaler_state import BalanceMemory, ClusterMemory
 from contracts.summaries import WindowSummary
 
@@ -255,8 +255,8 @@ class HostsDocument(ClusterTopology, frozen=True, kw_only=True, tag=False, omit_
     """Broker's time of the record."""
 
 
-class PolicyReleaseDocument(PolicyRelease, frozen=True, kw_only=True, tag=False):
-    """The latest policy release of a cluster."""
+class PolicyReleaseDocument(ScopedRelease, frozen=True, kw_only=True, tag=False, omit_defaults=False):
+    """The latest release to a cluster, one of its jobs or a share of them, or of a policy in the shadow there."""
 
     appended_ms: int
     """Broker's time of the record."""

@@ -131,6 +131,7 @@ class _Projection:
         yield Reading(metrics.HELD_BACK, projector.held_back.seconds())
         with suppress(redis.RedisError):  # the service is not ready then, and says so
             yield from metrics.of_jobs(self._queries.jobs())
+            yield from metrics.of_shadows(self._queries.shadows())
 
     def _run(self) -> None:
         try:

@@ -49,9 +49,13 @@ class Road:
         self._decisions: dict[int, Decision] = {}
 
     def policy(self, *arguments: str) -> Result:
+        """Run `surescale policy` on this road, with its folder."""
+        return self.command(*arguments, "--policy-folder", self.settings.policy_folder)
+
+    def command(self, *arguments: str) -> Result:
         """Run `surescale policy` on this road."""
-        options = ["--policy-folder", self.settings.policy_folder, "--bootstrap", self.settings.bootstrap]
-        return CliRunner().invoke(command, [*arguments, *options, "--prefix", self.settings.topic_prefix])
+        options = ["--bootstrap", self.settings.bootstrap, "--prefix", self.settings.topic_prefix]
+        return CliRunner().invoke(command, [*arguments, *options])
 
     def decide(self, minute: int) -> Decision:
         """Send the window of a span's end and return the agent's decision on it."""

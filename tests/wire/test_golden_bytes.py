@@ -15,6 +15,8 @@ from contracts import rescaler_state as r
 from contracts.clock import MINUTE_MS
 from contracts.job_settings import Approval, JobSettings, Pause
 from contracts.messages import Message
+from contracts.releases import ScopedRelease
+from contracts.shadows import Comparison, Served, ShadowDecision, TaskDifference, Verdict
 from contracts.window_history import WindowHistory
 from contracts.windows import FIGURE, decode_window, encode_window
 from contracts.wire import decode, encode
@@ -50,6 +52,46 @@ MESSAGES: dict[str, Message] = {
         job=JOB, version=4, approval=Approval(decision_id=f"{JOB}@60000/sure", by="ana", at_ms=5), set_by="ana"
     ),
     "policy-release": m.PolicyRelease(cluster="sim", policy="sure", sha256="ab" * 32, valid_from_ms=60_000, set_by="ana"),
+    "policy-release-canary": ScopedRelease(
+        cluster="sim",
+        policy="sure",
+        sha256="ab" * 32,
+        valid_from_ms=60_000,
+        share_permille=100,
+        set_by="ana",
+        set_at_ms=5,
+        note="Promoted from the shadow.",
+    ),
+    "policy-release-shadow": ScopedRelease(
+        cluster="sim", policy="ds2", sha256="", valid_from_ms=60_000, role="shadow", job=JOB, withdrawn=True, set_by="ana"
+    ),
+    "shadow-decision": ShadowDecision(
+        shadow_id=f"{JOB}@60000/ds2~",
+        job=JOB,
+        span_end_ms=60_000,
+        policy="ds2",
+        sha256="",
+        served=Served(decision_id=f"{JOB}@60000/sure", policy="sure", sha256="ab" * 32, took_ms=21.5),
+        status="answered",
+        reason="map needs 4 of 2",
+        comparison=Comparison(
+            served=Verdict(action="act", subtasks=3, utilisation=0.5),
+            shadow=Verdict(action="act", subtasks=4, utilisation=0.375),
+            took_ms=4.25,
+            tasks=1,
+            differences=(TaskDifference(task="map", current=2, served=3, shadow=4),),
+        ),
+    ),
+    "shadow-decision-late": ShadowDecision(
+        shadow_id=f"{JOB}@60000/sure~{'cd' * 6}",
+        job=JOB,
+        span_end_ms=60_000,
+        policy="sure",
+        sha256="cd" * 32,
+        served=Served(decision_id=f"{JOB}@60000/ds2", policy="ds2", took_ms=3.0),
+        status="late",
+        reason="It took more than 10 s and was stopped.",
+    ),
     "clock": m.ClockSegment(road="main", sequence=1, e0_ms=0, w0_ms=5, speed=60.0, until_ms=60_000, end_ms=120_000),
     "decision": m.Decision(
         decision_id=f"{JOB}@60000/sure",

@@ -17,6 +17,7 @@ from services.state.fleet_documents import (
 from services.state.read.fleet_queries import place_of
 from services.state.read.queries import Queries
 from services.state.record_documents import CommandDocument, DeadLetterDocument, DecisionDocument
+from services.state.shadow_documents import ShadowAnswer
 from services.state.write.projections import WINDOWS_KEPT
 
 LIMIT_DEFAULT = 50
@@ -165,6 +166,14 @@ ROUTES = (
         lambda command: command.command_id,
     ),
     Route(
+        "/jobs/{cluster}/{name}/shadows",
+        "The latest answers of policies in the shadow, newest first, each beside the decision that was made.",
+        list[ShadowAnswer],
+        lambda queries, asked: queries.shadow_answers(asked.job, asked.limit or LIMIT_DEFAULT, after=asked.cursor),
+        _PAGES,
+        lambda answer: answer.shadow_id,
+    ),
+    Route(
         "/decisions/{id}",
         "One decision, with the snapshots to which each task gave most weight.",
         DecisionDocument,
@@ -189,7 +198,7 @@ ROUTES = (
         ClusterInfo,
         lambda queries, asked: queries.cluster_info(asked.names["cluster"]),
     ),
-    Route("/policies", "Which policy serves where.", PoliciesDocument, lambda queries, _: queries.policies()),
+    Route("/policies", "Which policy serves where, and which look on.", PoliciesDocument, lambda queries, _: queries.policies()),
     Route(
         "/road",
         "The pipeline: what each role last wrote, freshness, refused records.",

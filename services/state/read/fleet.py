@@ -10,6 +10,7 @@ from contracts import topics
 from contracts.messages import PolicyUsed
 from services.state.fleet_documents import ClusterOverview, Counts, PoliciesDocument, PolicyInUse, RoadDocument, StageDocument
 from services.state.record_documents import ClockDocument, HostsDocument, PolicyReleaseDocument
+from services.state.shadow_documents import ShadowSummary
 
 Newest = tuple[int | None, int | None]
 """Event time and broker's time of the newest record; None: there is none."""
@@ -51,8 +52,10 @@ def cluster_overview(
     )
 
 
-def policies(latest: Iterable[DecidedBy], releases: Iterable[PolicyReleaseDocument]) -> PoliciesDocument:
-    """Return which policy made each job's latest decision."""
+def policies(
+    latest: Iterable[DecidedBy], releases: Iterable[PolicyReleaseDocument], shadows: Iterable[ShadowSummary]
+) -> PoliciesDocument:
+    """Return which policy made each job's latest decision, what is released, and what others would have decided."""
     by_policy: dict[tuple[str, str], list[DecidedBy]] = {}
     for decision in sorted(latest, key=lambda each: each.job):
         by_policy.setdefault((decision.policy.name, decision.policy.sha256), []).append(decision)
@@ -68,7 +71,7 @@ def policies(latest: Iterable[DecidedBy], releases: Iterable[PolicyReleaseDocume
                 fallback_reasons=tuple(sorted(set(reasons.values()))),
             )
         )
-    return PoliciesDocument(in_use=tuple(in_use), releases=tuple(releases))
+    return PoliciesDocument(in_use=tuple(in_use), releases=tuple(releases), shadows=tuple(shadows))
 
 
 def road(

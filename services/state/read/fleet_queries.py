@@ -21,6 +21,7 @@ from services.state.fleet_documents import (
 from services.state.read.cluster_info import JobUnits, cluster_info
 from services.state.read.fleet import DecidedBy, Newest, cluster_overview, policies, road
 from services.state.read.rent import cluster_rent
+from services.state.read.shadows import dollars_per_unit_minute, summaries
 from services.state.read.stored import Documents, decoded
 from services.state.read.view import NotFound, StaleCursor, View
 from services.state.record_documents import (
@@ -38,6 +39,7 @@ from services.state.record_documents import (
     TopologyDocument,
     WindowDocument,
 )
+from services.state.shadow_documents import ShadowAnswer, ShadowSummary, StoredAnswer
 from services.state.write.projections import EVENTS_KEPT
 
 D = TypeVar("D", bound=msgspec.Struct)
@@ -116,11 +118,36 @@ class FleetQueries(View):
         return replace(info, unreadable_jobs=read.unreadable)
 
     def policies(self) -> PoliciesDocument:
-        """Return which policy made each job's latest decision, and the releases."""
+        """Return which policy made each job's latest decision, the releases, and the record of policies in the shadow."""
         read = Documents()
         latest = self._newest_documents("decisions", DecidedBy, read)
-        bodies = [self._client.hget(self._key(keys.cluster(cluster)), "policy_release") for cluster in self._clusters()]
-        return policies(latest, read.each("policy releases", bodies, PolicyReleaseDocument))
+        found = [self._client.hgetall(self._key(keys.releases(cluster))) for cluster in self._clusters()]
+        bodies = [fields[place] for fields in found for place in sorted(fields)]
+        return policies(latest, read.each("policy releases", bodies, PolicyReleaseDocument), self.shadows())
+
+    def shadows(self) -> tuple[ShadowSummary, ...]:
+        """Return how each policy in the shadow compares with the decisions that were made."""
+        read, answers, clusters = Documents(), list[StoredAnswer](), set[str]()
+        for job, body in self._all_of_each("shadows"):
+            if (answer := read.part(job, body, StoredAnswer)) is not None:
+                answers.append(answer)
+                clusters.add(cluster_of(job))
+        return summaries(answers, {cluster: self._unit_minute(cluster, read) for cluster in clusters}) if answers else ()
+
+    def shadow_answers(self, job: str, limit: int, *, after: str = "") -> list[ShadowAnswer]:
+        """Return the latest answers of policies in the shadow on a job, newest first; with ``after``, those before that one.
+
+        Raises:
+            NotFound: no topic has named the job.
+            StaleCursor: the answer of that identity is no longer in the view.
+        """
+        self._require_job(job)
+        bodies = self._bodies("shadows", job, self._page("shadows", job, after, limit))
+        return list(Documents().each("shadows", bodies, ShadowAnswer))
+
+    def _unit_minute(self, cluster: str, read: Documents) -> float | None:
+        hosts = read.one("topology", self._client.hget(self._key(keys.cluster(cluster)), "topology"), HostsDocument)
+        return dollars_per_unit_minute(hosts.hosts) if hosts else None
 
     def positions(self) -> dict[str, int]:
         """Return the offsets that the view stands for, by ``topic/partition``."""

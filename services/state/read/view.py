@@ -81,6 +81,15 @@ class View:
                 bodies: list[str | None] = pipe.execute()
             yield from ((job, body) for job, body in zip(few, bodies, strict=True) if body is not None)
 
+    def _all_of_each(self, timeline: str) -> Iterator[tuple[str, str]]:
+        """Yield every document of a timeline with its job, read for many jobs in one round trip."""
+        for few in in_parts(self.job_ids()):
+            with self._client.pipeline(transaction=False) as pipe:
+                for job in few:
+                    pipe.hvals(self._key(keys.bodies(timeline, job)))
+                answers: list[list[str]] = pipe.execute()
+            yield from ((job, body) for job, bodies in zip(few, answers, strict=True) for body in bodies)
+
     def _newest(self, timeline: str, job: str) -> str | None:
         ids = self._client.zrevrange(self._key(keys.timeline(timeline, job)), 0, 0)
         return self._body(timeline, job, ids[0]) if ids else None

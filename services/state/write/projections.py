@@ -22,22 +22,25 @@ from contracts.messages import (
     Decision,
     EngineEvent,
     JobTopology,
-    PolicyRelease,
     TaskDecision,
 )
 from contracts.pauses import is_of_all_jobs
+from contracts.releases import ReleaseRecord, Slot, scoped
 from contracts.rescaler_state import BALANCE, PLACEMENT, BalanceMemory, ClusterMemory, JobSummary, RescalerRecord
+from contracts.shadows import ShadowDecision
 from contracts.summaries import WindowSummary, decode_summary, summary_of
 from contracts.windows import decode_window
 from contracts.wire import decode, encode
 from services.state import keys
 from services.state.record_documents import ConditionDocument, GateSummary, NewestMinute, StandbysDocument
+from services.state.shadow_documents import answer_of
 from services.state.write.operations import AddMember, DropField, Operation, Remember, SetField
 
 WINDOWS_KEPT = 240
 DECISIONS_KEPT = 500
 # Per task, those with the highest weight: all of them may take 100 KB per decision, and Kafka keeps them. Acts are few.
 LOOKED_AT_SHOWN = {"act": 16, "hold": 3}
+SHADOWS_KEPT = 432  # three policies in the shadow for a day, at ten minutes a span
 EVENTS_KEPT = 500
 DEAD_LETTERS_KEPT = 200
 
@@ -115,9 +118,17 @@ def _cluster_topology(record: Record) -> tuple[Operation, ...]:
 
 
 def _policy_release(record: Record) -> tuple[Operation, ...]:
-    release = decode(record.value, PolicyRelease)
-    field = SetField(keys.cluster(release.cluster), "policy_release", _document(record, release))
-    return AddMember(keys.CLUSTERS, release.cluster), field
+    found = decode(record.value, ReleaseRecord)
+    release = scoped(found)
+    slot, cluster = release.slot, keys.cluster(release.cluster)
+    place = (keys.releases(release.cluster), "/".join((slot.role, slot.scope, slot.job, slot.policy, slot.sha256)))
+    is_plain = slot == Slot(release.cluster, "serve", "cluster")
+    if release.withdrawn:
+        of_cluster = (DropField(cluster, "policy_release"),) if is_plain else ()
+        return AddMember(keys.CLUSTERS, release.cluster), DropField(*place), *of_cluster
+    newest = SetField(*place, _document(record, release))
+    plain = (SetField(cluster, "policy_release", _document(record, release)),) if is_plain else ()
+    return AddMember(keys.CLUSTERS, release.cluster), newest, *plain
 
 
 def _clock(record: Record) -> tuple[Operation, ...]:
@@ -237,6 +248,20 @@ def _decision(record: Record) -> tuple[Operation, ...]:
     return *_job_index(decision.job), remembered
 
 
+def _shadow_decision(record: Record) -> tuple[Operation, ...]:
+    shadow = decode(record.value, ShadowDecision)
+    remembered = Remember(
+        "shadows",
+        shadow.job,
+        shadow.shadow_id,
+        shadow.span_end_ms,
+        _document(record, answer_of(shadow)),
+        SHADOWS_KEPT,
+        f"shadows.{shadow.status}",
+    )
+    return *_job_index(shadow.job), remembered
+
+
 def _trimmed(decision: Decision) -> Decision:
     """Keep only the snapshots with the highest weight that each task looked at, in their order."""
     most = LOOKED_AT_SHOWN[decision.action]
@@ -337,6 +362,7 @@ _PROJECTIONS: dict[str, Callable[[Record], tuple[Operation, ...]]] = {
     topics.POLICY_RELEASES: _policy_release,
     topics.CLOCK: _clock,
     topics.DECISIONS: _decision,
+    topics.SHADOW_DECISIONS: _shadow_decision,
     topics.RESCHEDULE_COMMANDS: _command,
     topics.RESCHEDULE_EVENTS: _event,
     topics.RESCALER_STATE: _rescaler_state,

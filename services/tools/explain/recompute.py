@@ -48,8 +48,11 @@ def recompute(
         raise CannotRecompute(f"settings version {decision.settings_version} of {decision.job} is not in Kafka")
     used = decision.policy
     policy, asked = _policy(decision, folder, span_minutes), used.asked or used.name
-    again = decide_if_due(window, policy, settings, seed=decision.seed, asked=asked) if decision.emergency is not UNSET else None
-    again = again or decide(window, policy, settings, seed=decision.seed, asked=asked)
+    seed, release = decision.seed, used.release
+    again = None
+    if decision.emergency is not UNSET:
+        again = decide_if_due(window, policy, settings, seed=seed, asked=asked, release=release)
+    again = again or decide(window, policy, settings, seed=seed, asked=asked, release=release)
     same = encode(again) == raw
     return Recomputed(again, same, () if same else _differences(decision, again))
 

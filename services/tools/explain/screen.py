@@ -9,7 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from contracts.commands import Outcome, Progress, RescheduleCommand, SlotMove, TaskChange
-from contracts.messages import Compared, EngineEvent, TaskDecision
+from contracts.messages import Compared, EngineEvent, PolicyUsed, TaskDecision
+from contracts.releases import why_released
 from runtime import terminal
 from runtime.instants import to_the_second
 from runtime.terminal import Column, fitting, plain, several
@@ -93,7 +94,7 @@ def _facts(explained: Explanation) -> list[tuple[str, str]]:
             f"{window.minutes_known} minutes known, {window.completeness:.0%} complete, "
             f"{shown_load}, up to {to_the_second(explained.span_end_ms)}",
         ),
-        ("policy", f"{policy.name} ({policy.sha256[:12] or 'rule'}), seed {explained.seed}"),
+        ("policy", f"{policy.name} ({policy.sha256[:12] or 'rule'}), seed {explained.seed}{_chosen_by(policy)}"),
         ("settings", f"version {explained.settings_version}, topology version {explained.topology_version}"),
     ]
     if policy.fallback_reason:
@@ -102,6 +103,10 @@ def _facts(explained: Explanation) -> list[tuple[str, str]]:
         facts.append(("scores", _scores(compared)))
         facts.append(("", f"score = {compared.unit}; higher is better"))
     return facts
+
+
+def _chosen_by(policy: PolicyUsed) -> str:
+    return "" if isinstance(policy.release, UnsetType) else f"; {why_released(policy.release, policy.asked or policy.name)}"
 
 
 def _scores(compared: Compared) -> str:

@@ -7,6 +7,7 @@ import msgspec
 from contracts.job_limits import answers_emergencies, backlog_hold_minutes, blocks_ineffective, step_down, step_up
 from contracts.job_settings import JobSettings, Mode, Objective
 from contracts.modes import Source
+from contracts.releases import why_released
 from runtime.instants import to_the_second
 from services.job_settings.book import Book
 from services.job_settings.changes import differences
@@ -66,7 +67,8 @@ def overview(book: Book, road_policy: str) -> Overview:
     settings, scalable = book.settings, [task for task in book.topology.tasks if task.scalable]
     engine = book.topology.engine
     policy = settings.policy or (book.release.policy if book.release else road_policy)
-    source = "job" if settings.policy else "release" if book.release else "agents' own"
+    released = why_released(book.release.to, book.release.policy) if book.release else "agents' own"
+    source = "job" if settings.policy else released
     return Overview(
         job=book.job,
         mode=book.mode.mode,

@@ -1,4 +1,4 @@
-"""``surescale policy``: list and check policies, and choose which one a cluster uses from which minute on."""
+"""``surescale policy``: list and check policies, and choose which one a cluster, a job or a share of jobs uses from when on."""
 
 import json
 from typing import TYPE_CHECKING
@@ -8,16 +8,17 @@ import click
 from runtime import options
 from runtime.instants import to_the_minute
 from runtime.printable import printable
+from services.tools.policy_releases import scope
+from services.tools.policy_releases.shadow_commands import promote, shadow, shadows
 
 if TYPE_CHECKING:
-    from contracts.messages import PolicyRelease
-    from contracts.releases import ReleaseTimeline
-    from contracts.settings import RoadSettings
+    from contracts.releases import ScopedRelease
+    from services.tools.policy_releases.book import Book
 
 
 @click.group("policy")
 def command() -> None:
-    """List, check, release and roll back policies."""
+    """List, check, release and roll back policies, or let them look on."""
 
 
 @command.command("list")
@@ -30,26 +31,26 @@ def list_(as_json: bool, cluster: str | None, policy_folder: str | None, bootstr
     """Show the folder's policies and the cluster's releases."""
     import msgspec
 
-    from contracts.releases import release_in_force
+    from contracts.releases import Slot
+    from services.tools.policy_releases.book import read_book
     from services.tools.policy_releases.folder import policies_in
 
     settings = options.road_settings(bootstrap=bootstrap, topic_prefix=topic_prefix, cluster=cluster, policy_folder=policy_folder)
-    releases, now_ms = _released(settings)
-    rows, now = policies_in(settings.policy_folder), release_in_force(releases, now_ms)
+    book, rows = read_book(settings), policies_in(settings.policy_folder)
+    slots = book.releases.slots(settings.cluster)
+    shown = [(release, book.releases.in_force(slot, book.now_ms)) for slot in slots for release in book.releases.timeline(slot)]
     if as_json:
-        shown = [_document(release, in_force=release == now) for release in releases]
-        document = {"policies": msgspec.to_builtins(rows), "cluster": settings.cluster, "releases": shown}
+        releases = [_document(release, in_force=release == now) for release, now in shown]
+        document = {"policies": msgspec.to_builtins(rows), "cluster": settings.cluster, "releases": releases}
         click.echo(json.dumps(document, indent=2))
         return
     for row in rows:
         note = row.unusable or (row.scores.line() if row.scores else "")
         span = f"every {row.span_minutes} min"
         click.echo(printable(f"{row.policy:<20} {row.sha256[:12] or 'rule':<12}  {span:<13} {note}".rstrip()))
-    for release in releases:
-        here = "  <- in force" if release == now else "  to come" if release.valid_from_ms > now_ms else ""
-        line = f"{settings.cluster}: from {to_the_minute(release.valid_from_ms)} {_named(release)}, by {release.set_by}{here}"
-        click.echo(printable(line))
-    if now is None:
+    for release, now in shown:
+        click.echo(printable(_line(release, now, book)))
+    if book.releases.in_force(Slot(settings.cluster, "serve", "cluster"), book.now_ms) is None:
         click.echo(f"{settings.cluster}: no release in force; agents use their own policy (SURESCALE_POLICY)")
 
 
@@ -70,7 +71,9 @@ def verify(name: str, policy_folder: str | None) -> None:
 
 @command.command("release")
 @click.argument("name")
-@click.option("--from", "start", default="now", show_default=True, help="Event minute: milliseconds, ISO time (UTC), or now.")
+@scope.starts
+@scope.job
+@scope.share
 @options.by
 @options.cluster
 @options.policy_folder
@@ -79,105 +82,127 @@ def verify(name: str, policy_folder: str | None) -> None:
 def release(
     name: str,
     start: str,
+    job: str | None,
+    canary: float | None,
     by: str | None,
     cluster: str | None,
     policy_folder: str | None,
     bootstrap: str | None,
     topic_prefix: str | None,
 ) -> None:
-    """Release the policy NAME for a cluster.
+    """Release the policy NAME for a cluster, one job, or a share of the cluster's jobs.
 
-    The cluster's agents use it for every span that ends at or after the event minute --from.
+    Agents use it for every span that ends at or after the event minute --from. The most specific release serves a job: its own,
+    else a canary that it falls into, else the cluster's.
     """
-    from contracts.messages import PolicyRelease
-    from services.tools.policy_releases.clusters import check_cluster
+    from services.tools.policy_releases.book import publish, read_book
     from services.tools.policy_releases.folder import verified
     from services.tools.policy_releases.start import start_ms
 
     settings = options.road_settings(bootstrap=bootstrap, topic_prefix=topic_prefix, cluster=cluster, policy_folder=policy_folder)
-    policy = verified(name, settings.policy_folder)
-    check_cluster(settings.cluster, _clusters(settings))
-    _, now_ms = _released(settings)
-    _publish(
-        settings,
-        PolicyRelease(
-            cluster=settings.cluster,
-            policy=policy.name,
-            sha256=policy.sha256,
-            valid_from_ms=start_ms(start, now_ms),
-            set_by=options.author(by),
-        ),
+    policy, book = verified(name, settings.policy_folder), read_book(settings)
+    wanted = scope.release_to(
+        "serve",
+        policy.name,
+        policy.sha256,
+        cluster=settings.cluster,
+        job=job,
+        canary=canary,
+        start_ms=start_ms(start, book.now_ms),
+        by=options.author(by),
     )
+    scope.check_scope(wanted, book.clusters, book.jobs)
+    publish(settings, wanted)
+    scope.say_reach(wanted, book.jobs)
 
 
 @command.command("rollback")
+@scope.job
+@scope.of_share
 @options.by
 @options.cluster
 @options.policy_folder
 @options.bootstrap
 @options.prefix
 def rollback(
-    by: str | None, cluster: str | None, policy_folder: str | None, bootstrap: str | None, topic_prefix: str | None
+    job: str | None,
+    canary: bool,
+    by: str | None,
+    cluster: str | None,
+    policy_folder: str | None,
+    bootstrap: str | None,
+    topic_prefix: str | None,
 ) -> None:
-    """Undo the newest release of a cluster.
+    """Undo the newest release for a cluster, one job, or a share of the cluster's jobs.
 
-    The policy released before it is used again from the next minute on.
+    The policy released there before it is used again from the next minute on. If it was the first, the scope has no release
+    then: the next wider one counts, at last the agents' own policy.
     """
     from contracts.errors import SettingsError
     from policies.registry import Unavailable
     from policies.released_policy import released_policy
+    from services.tools.policy_releases.book import publish, read_book
     from services.tools.policy_releases.rollback import rolled_back
     from services.tools.policy_releases.start import next_minute_ms
 
     settings = options.road_settings(bootstrap=bootstrap, topic_prefix=topic_prefix, cluster=cluster, policy_folder=policy_folder)
-    releases, now_ms = _released(settings)
-    wanted = rolled_back(releases, next_minute_ms=next_minute_ms(now_ms), by=options.author(by))
+    book, slot = read_book(settings), scope.slot_of(settings.cluster, job, canary)
+    wanted = rolled_back(book.releases, slot, next_minute_ms=next_minute_ms(book.now_ms), by=options.author(by))
     policy = released_policy(wanted.policy, wanted.sha256, settings.policy_folder)
-    if isinstance(policy, Unavailable):
+    if isinstance(policy, Unavailable) and not wanted.withdrawn:
         raise SettingsError(f"policy {wanted.policy}: {policy.reason}")
-    _publish(settings, wanted)
+    publish(settings, wanted)
 
 
-def _released(settings: "RoadSettings") -> "tuple[ReleaseTimeline, int]":
-    """Return the cluster's releases and the road's time."""
-    from contracts.messages import PolicyRelease
-    from contracts.releases import release_timeline
-    from contracts.topics import CLOCK, POLICY_RELEASES
-    from runtime.whole_topics import parsed, read_whole, road_now_ms
+@command.command("withdraw")
+@scope.job
+@scope.of_share
+@options.by
+@options.cluster
+@options.bootstrap
+@options.prefix
+def withdraw(
+    job: str | None, canary: bool, by: str | None, cluster: str | None, bootstrap: str | None, topic_prefix: str | None
+) -> None:
+    """End the release for a cluster, one job, or a share of the cluster's jobs, from the next minute on.
 
-    found = read_whole(settings, [POLICY_RELEASES, CLOCK])
-    return release_timeline(parsed(found[POLICY_RELEASES], PolicyRelease), settings.cluster), road_now_ms(settings, found[CLOCK])
+    The next wider release counts then, at last the agents' own policy.
+    """
+    from services.tools.policy_releases.book import publish, read_book
+    from services.tools.policy_releases.rollback import withdrawn
+    from services.tools.policy_releases.start import next_minute_ms
 
-
-def _clusters(settings: "RoadSettings") -> list[str]:
-    """Return every cluster that a monitor has named, by itself or with a job."""
-    from contracts.ids import cluster_of
-    from contracts.messages import ClusterTopology, JobTopology
-    from contracts.topics import CLUSTER_TOPOLOGY, JOB_TOPOLOGY
-    from runtime.whole_topics import parsed, read_whole
-
-    found = read_whole(settings, [CLUSTER_TOPOLOGY, JOB_TOPOLOGY])
-    of_jobs = {cluster_of(each.job) for each in parsed(found[JOB_TOPOLOGY], JobTopology)}
-    return sorted(of_jobs | {each.cluster for each in parsed(found[CLUSTER_TOPOLOGY], ClusterTopology)})
-
-
-def _publish(settings: "RoadSettings", release: "PolicyRelease") -> None:
-    from contracts.topics import POLICY_RELEASES
-    from runtime.whole_topics import send
-
-    send(settings, POLICY_RELEASES, release.cluster, release)
-    click.echo(f"{release.cluster}: {_named(release)} from {to_the_minute(release.valid_from_ms)} ({release.valid_from_ms}) on")
+    settings = options.road_settings(bootstrap=bootstrap, topic_prefix=topic_prefix, cluster=cluster)
+    book, slot = read_book(settings), scope.slot_of(settings.cluster, job, canary)
+    publish(settings, withdrawn(book.releases, slot, next_minute_ms=next_minute_ms(book.now_ms), by=options.author(by)))
 
 
-def _document(release: "PolicyRelease", *, in_force: bool) -> dict[str, str | int | bool]:
+for each in (shadow, shadows, promote):
+    command.add_command(each)
+
+
+def _line(release: "ScopedRelease", now: "ScopedRelease | None", book: "Book") -> str:
+    from services.tools.policy_releases.book import named, reached
+
+    here = "  <- in force" if release == now else "  to come" if release.valid_from_ms > book.now_ms else ""
+    what = f"{named(release)} {'ends' if release.withdrawn else ''}".rstrip()
+    return f"{reached(release)}: from {to_the_minute(release.valid_from_ms)} {what}, by {release.set_by}{here}"
+
+
+def _document(release: "ScopedRelease", *, in_force: bool) -> dict[str, object]:
+    from msgspec import UNSET
+
     return {
         "policy": release.policy,
         "sha256": release.sha256,
+        "role": release.role,
+        "scope": release.scope,
+        "job": release.job,
+        "share": None if release.share_permille is None else release.share_permille / 1000,
         "valid_from_ms": release.valid_from_ms,
+        "withdrawn": release.withdrawn,
         "set_by": release.set_by,
+        "set_at_ms": None if release.set_at_ms is UNSET else release.set_at_ms,
+        "note": None if release.note is UNSET else release.note,
         "in_force": in_force,
     }
-
-
-def _named(release: "PolicyRelease") -> str:
-    return f"{release.policy} ({release.sha256[:12] or 'rule'})"

@@ -14,7 +14,7 @@ from services.engine.settings import EngineSettings
 def test_cluster_keyed_topics_have_equal_partition_counts() -> None:
     """The rescaler's assignment is co-partitioned: one cluster is one partition number everywhere."""
     keyed = [topic for topic in TOPICS.values() if topic.key.startswith("cluster")]
-    assert len(keyed) == 7
+    assert len(keyed) == 8
     assert {topic.partitions for topic in keyed} == {CLUSTER_PARTITIONS}
 
 

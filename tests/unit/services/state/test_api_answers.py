@@ -43,6 +43,8 @@ PATHS = (
     f"/jobs/{JOB}/decisions?limit=2&cursor={JOB}@1800000/hold",
     f"/jobs/{JOB}/decisions?cursor=gone",
     f"/jobs/{JOB}/commands?limit=2",
+    f"/jobs/{JOB}/shadows?limit=1",
+    f"/jobs/{JOB}/shadows?cursor=gone",
     f"/decisions/{JOB}@60000/sure",
     f"/decisions/{JOB}@2400000/hold",
     f"/decisions/{JOB}@1/hold",
@@ -97,6 +99,8 @@ def records() -> Iterable[tuple[str, str, bytes | None]]:
         yield topic, key, encode(message) if isinstance(message, msgspec.Struct) else message
     for topic, names in {
         topics.DECISIONS: ("decision",),
+        topics.SHADOW_DECISIONS: ("shadow-decision", "shadow-decision-late"),
+        topics.POLICY_RELEASES: ("policy-release-shadow", "policy-release-canary"),
         topics.RESCHEDULE_COMMANDS: ("command", "standby"),
         topics.RESCHEDULE_EVENTS: ("balance", "outcome", "progress"),
         topics.ENGINE_EVENTS: ("engine-event",),

@@ -4,24 +4,26 @@ import shutil
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from contracts.errors import SettingsError
 from contracts.job_settings import JobSettings
 from contracts.messages import PolicyRelease
-from contracts.releases import release_in_force, release_timeline
+from contracts.releases import Releases, ScopedRelease, Slot, scoped
 from contracts.windows import encode_window
 from policies.registry import SHIPPED, Unavailable
 from policies.released_policy import card_hash, released_policy
 from policies.scores import JobScores, PolicyScore, Scores, write_scores
 from services.agent.answerer import Answerer
-from services.tools.policy_releases.clusters import check_cluster
 from services.tools.policy_releases.folder import policies_in, verified
-from services.tools.policy_releases.rollback import rolled_back
+from services.tools.policy_releases.names import check_cluster
+from services.tools.policy_releases.rollback import rolled_back, withdrawn
 from services.tools.policy_releases.scores import ScoreSummary, summary_of
 from services.tools.policy_releases.start import start_ms
 from tests.support.builders import JOB, window_at
 
 MINUTE_MS = 60_000
+SIM = Slot("sim", "serve", "cluster")
 
 
 def release(policy: str, minute: int, *, sha256: str = "", cluster: str = "sim") -> PolicyRelease:
@@ -42,39 +44,57 @@ def test_a_cluster_that_is_not_known_is_refused_with_the_nearest(known: list[str
         check_cluster("smi", known)
 
 
-def test_a_release_holds_from_its_minute_on() -> None:
-    """Before its minute nothing holds; at it and after it the release does; other clusters are not touched."""
-    releases = release_timeline([release("hold", 10), release("static", 20), release("static", 5, cluster="other")], "sim")
-    names = [held.policy if (held := release_in_force(releases, minute * MINUTE_MS)) else None for minute in (9, 10, 19, 20)]
-    assert names == [None, "hold", "hold", "static"]
-
-
-def test_of_two_releases_for_one_minute_the_later_record_holds() -> None:
-    """A release that is to come can be taken back by another one for the same minute."""
-    releases = release_timeline([release("hold", 10), release("static", 10)], "sim")
-    assert [held.policy for held in releases] == ["static"]
+def back_from(releases: list[PolicyRelease | ScopedRelease], slot: Slot = SIM, *, minute: int = 9) -> ScopedRelease:
+    """Return what a rollback at a minute writes."""
+    return rolled_back(Releases(releases), slot, next_minute_ms=minute * MINUTE_MS, by="bob")
 
 
 def test_rollback_brings_the_policy_before_the_newest() -> None:
     """The newest release is undone from the next minute on, also when it was released twice."""
-    releases = release_timeline([release("hold", 1), release("static", 2), release("static", 3)], "sim")
-    back = rolled_back(releases, next_minute_ms=9 * MINUTE_MS, by="bob")
-    assert (back.policy, back.valid_from_ms, back.set_by) == ("hold", 9 * MINUTE_MS, "bob")
+    back = back_from([release("hold", 1), release("static", 2), release("static", 3)])
+    assert (back.policy, back.valid_from_ms, back.set_by, back.withdrawn) == ("hold", 9 * MINUTE_MS, "bob", False)
 
 
 def test_a_rollback_of_a_release_to_come_takes_its_place() -> None:
     """A release that has not begun never takes effect."""
-    before = [release("hold", 1), release("static", 50)]
-    back = rolled_back(release_timeline(before, "sim"), next_minute_ms=9 * MINUTE_MS, by="bob")
-    after = release_timeline([*before, back], "sim")
-    assert {held.policy for minute in range(1, 99) if (held := release_in_force(after, minute * MINUTE_MS))} == {"hold"}
+    before: list[PolicyRelease | ScopedRelease] = [release("hold", 1), release("static", 50)]
+    after = Releases([*before, back_from(before)])
+    assert {held.policy for minute in range(1, 99) if (held := after.serving(JOB, minute * MINUTE_MS))} == {"hold"}
 
 
-@pytest.mark.parametrize("releases", [[], [release("hold", 1)]])
-def test_without_an_earlier_release_there_is_no_rollback(releases: list[PolicyRelease]) -> None:
-    """Nothing released, or one policy only: the message says so."""
-    with pytest.raises(SettingsError, match=r"^policy: "):
-        rolled_back(release_timeline(releases, "sim"), next_minute_ms=0, by="bob")
+def test_a_rollback_of_the_first_release_ends_it_and_the_next_one_brings_it_back() -> None:
+    """Agents use their own policy again: the first release is the one that is most likely to be a mistake."""
+    releases: list[PolicyRelease | ScopedRelease] = [release("hold", 1)]
+    releases.append(back_from(releases))
+    assert [Releases(releases).serving(JOB, minute * MINUTE_MS) is None for minute in (8, 9)] == [False, True]
+    releases.append(back_from(releases, minute=20))
+    held = Releases(releases).serving(JOB, 20 * MINUTE_MS)
+    assert held is not None
+    assert held.policy == "hold"
+
+
+def test_a_rollback_of_a_canary_brings_its_smaller_share_back_and_leaves_other_scopes_alone() -> None:
+    """A share is part of what is undone."""
+    small, large = (replace(scoped(release("static", minute)), share_permille=share) for minute, share in ((1, 100), (2, 500)))
+    releases: list[PolicyRelease | ScopedRelease] = [release("hold", 3), small, large]
+    back = back_from(releases, Slot("sim", "serve", "canary"))
+    assert (back.policy, back.share_permille, back.withdrawn) == ("static", 100, False)
+
+
+@pytest.mark.parametrize("slot", [Slot("sim", "serve", "cluster"), Slot("sim", "serve", "job", JOB)])
+def test_without_any_release_there_is_no_rollback_and_nothing_to_withdraw(slot: Slot) -> None:
+    """The message names the scope."""
+    for undo in (rolled_back, withdrawn):
+        with pytest.raises(SettingsError, match=f"^policy: nothing .* for .*{slot.job or slot.cluster}"):
+            undo(Releases([release("hold", 1, cluster="other")]), slot, next_minute_ms=0, by="bob")
+
+
+def test_a_release_that_is_withdrawn_is_withdrawn_once() -> None:
+    """From the next minute on, with the name of who did it."""
+    end = withdrawn(Releases([release("hold", 1)]), SIM, next_minute_ms=9 * MINUTE_MS, by="bob")
+    assert (end.withdrawn, end.valid_from_ms, end.set_by) == (True, 9 * MINUTE_MS, "bob")
+    with pytest.raises(SettingsError, match="nothing is released for cluster sim"):
+        withdrawn(Releases([release("hold", 1), end]), SIM, next_minute_ms=20 * MINUTE_MS, by="bob")
 
 
 @pytest.mark.parametrize(("text", "expected"), [("now", 180_000), ("240000", 240_000), ("1970-01-01T00:05", 300_000)])
@@ -133,13 +153,13 @@ def test_another_hash_than_the_released_one_is_not_used(folder: Path) -> None:
 
 def released_answerer(released: PolicyRelease, settings: JobSettings | None = None) -> Answerer:
     """Return an agent's answerer that knows one release."""
-    releases = release_timeline([released], "sim")
+    releases = Releases([released])
     return Answerer(
         lambda job: settings or JobSettings(job=job),
         policy="target-utilisation",
         folder="",
         seed=7,
-        released=lambda _, at_ms: release_in_force(releases, at_ms),
+        released=releases.serving,
     )
 
 

@@ -236,9 +236,45 @@ export interface ClusterInfo {
   fragments: { job: string; task: string; parallel_units: number[] }[];
 }
 
+export interface Release {
+  cluster: string;
+  policy: string;
+  sha256: string;
+  valid_from_ms: number;
+  role: "serve" | "shadow";
+  job: string | null;
+  share_permille: number | null;
+  set_by: string;
+  note?: string;
+}
+
+export interface Shadow {
+  cluster: string;
+  policy: string;
+  sha256: string;
+  beside: string[];
+  jobs: string[];
+  from_ms: number;
+  to_ms: number;
+  answered: number;
+  failed: number;
+  late: number;
+  skipped: number;
+  decisions_equal: number | null;
+  tasks_equal: number | null;
+  subtasks_difference: number | null;
+  dollars_per_day: number | null;
+  utilisation: number | null;
+  served_utilisation: number | null;
+  took_ms: number | null;
+  served_took_ms: number | null;
+  newest_problem?: string;
+}
+
 export interface Policies {
   in_use: { name: string; sha256: string; jobs: string[]; stands_in: string[]; fallback_reasons: string[] }[];
-  releases: { cluster: string; policy: string; sha256: string; valid_from_ms: number; set_by: string }[];
+  releases: Release[];
+  shadows: Shadow[];
 }
 
 export interface Road {

@@ -1,15 +1,15 @@
-// Which policy serves which job, who stands in for whom, and the releases.
+// Which policy serves which job, who stands in for whom, who looks on in the shadow, and the releases.
 import type { JSX } from "preact";
-import type { Policies } from "../api/documents";
+import type { Policies, Release, Shadow } from "../api/documents";
 import { useLive } from "../api/live";
 import { Card, Empty, Heading, Notice, Table, figures } from "../parts/basics";
 import { clusterLink, jobLink } from "../parts/links";
-import { moment, plural } from "../parts/words";
+import { count, dollars, duration, moment, percent, plural, signed } from "../parts/words";
 
 const JOBS_SHOWN = 12;
 
 export function PoliciesPage(): JSX.Element {
-  const live = useLive<Policies>("policies", ["decisions", "policy-releases"]);
+  const live = useLive<Policies>("policies", ["decisions", "shadow-decisions", "policy-releases"]);
   const { document } = live;
   return (
     <>
@@ -20,6 +20,17 @@ export function PoliciesPage(): JSX.Element {
           <Card title="In use" aside="by each job's latest decision">
             {document.in_use.length ? <InUse document={document} /> : <Empty title="No decision yet">The first ones come at the end of a span.</Empty>}
           </Card>
+          <Card title="In the shadow" aside="beside the decisions that were made">
+            {document.shadows.length ? (
+              <Shadows document={document} />
+            ) : (
+              <Empty title="Nobody looks on">
+                <p>
+                  <code>surescale policy shadow NAME</code> lets a policy look at the same windows; nothing acts on its answers.
+                </p>
+              </Empty>
+            )}
+          </Card>
           <Card title="Releases">
             {document.releases.length ? (
               <Releases document={document} />
@@ -27,7 +38,7 @@ export function PoliciesPage(): JSX.Element {
               <Empty title="Nothing released">
                 <p>
                   Agents use the policy they were started with. <code>surescale policy release NAME</code> gives all jobs of a
-                  cluster another one, <code>surescale job set JOB --policy NAME</code> a single job;{" "}
+                  cluster another one, with <code>--canary 10</code> a tenth of them, with <code>--job JOB</code> a single one;{" "}
                   <code>surescale policy list</code> shows what there is, with scores.
                 </p>
               </Empty>
@@ -66,17 +77,70 @@ function InUse({ document }: { document: Policies }): JSX.Element {
   );
 }
 
+function Shadows({ document }: { document: Policies }): JSX.Element {
+  const columns = [
+    "Policy",
+    "Beside",
+    figures("Answers", "Windows with two answers, of those that the policy was to look at"),
+    figures("Equal decisions", "Share of its answers that equal the decision in every task"),
+    figures("Equal tasks", "Share of tasks to which both give the same parallelism"),
+    figures("Subtasks", "Mean difference in a job's subtasks"),
+    figures("Cost a day", "Difference of all its jobs, at the mean price of a unit"),
+    figures("Busiest task", "Predicted utilisation of the busiest task; in brackets that under the decisions"),
+    figures("Time", "Mean time of an answer; in brackets that of the decisions"),
+  ];
+  return (
+    <Table label="Policies in the shadow" columns={columns}>
+      {document.shadows.map((shadow) => (
+        <tr key={`${shadow.cluster} ${shadow.policy} ${shadow.sha256}`}>
+          <th scope="row" title={shadow.sha256 || "a rule"}>{shadow.policy}</th>
+          <td>{shadow.beside.join(", ")} on <LookedAt jobs={shadow.jobs} /></td>
+          <td class="number"><Answers shadow={shadow} /></td>
+          <td class="number">{percent(shadow.decisions_equal)}</td>
+          <td class="number">{percent(shadow.tasks_equal)}</td>
+          <td class="number">{signed(shadow.subtasks_difference)}</td>
+          <td class="number">{signed(shadow.dollars_per_day, dollars)}</td>
+          <td class="number">{percent(shadow.utilisation)} ({percent(shadow.served_utilisation)})</td>
+          <td class="number">{duration(shadow.took_ms)} ({duration(shadow.served_took_ms)})</td>
+        </tr>
+      ))}
+    </Table>
+  );
+}
+
+function LookedAt({ jobs }: { jobs: string[] }): JSX.Element {
+  const [first, ...others] = jobs;
+  return first && !others.length ? <a href={jobLink(first)}>{first}</a> : <>{plural(jobs.length, "job")}</>;
+}
+
+function Answers({ shadow }: { shadow: Shadow }): JSX.Element {
+  const missed = shadow.failed + shadow.late + shadow.skipped;
+  if (!missed) return <>{count(shadow.answered)}</>;
+  const why = `${shadow.failed} failed, ${shadow.late} late, ${shadow.skipped} skipped`;
+  return (
+    <span class="bad" title={shadow.newest_problem ? `${why}; newest: ${shadow.newest_problem}` : why}>
+      {count(shadow.answered)} of {count(shadow.answered + missed)}
+    </span>
+  );
+}
+
 function Releases({ document }: { document: Policies }): JSX.Element {
   return (
-    <Table label="Releases" columns={["Cluster", "Policy", "From", "By"]}>
+    <Table label="Releases" columns={["For", "Policy", "From", "By"]}>
       {document.releases.map((release) => (
-        <tr key={release.cluster}>
-          <th scope="row"><a href={clusterLink(release.cluster)}>{release.cluster}</a></th>
-          <td>{release.policy}</td>
+        <tr key={`${release.role} ${release.cluster} ${release.job ?? ""} ${release.share_permille ?? ""} ${release.policy} ${release.sha256}`}>
+          <th scope="row"><For release={release} /></th>
+          <td title={release.note}>{release.policy}{release.role === "shadow" && <span class="quiet"> in the shadow</span>}</td>
           <td class="figure">{moment(release.valid_from_ms)}</td>
           <td>{release.set_by || "–"}</td>
         </tr>
       ))}
     </Table>
   );
+}
+
+function For({ release }: { release: Release }): JSX.Element {
+  if (release.job) return <a href={jobLink(release.job)}>{release.job}</a>;
+  const cluster = <a href={clusterLink(release.cluster)}>{release.cluster}</a>;
+  return release.share_permille === null ? cluster : <>{release.share_permille / 10} % of the jobs of {cluster}</>;
 }

@@ -22,6 +22,12 @@ export function dollars(value: number | null | undefined): string {
   return value == null ? NONE : `$${value.toLocaleString("en", { minimumFractionDigits: 2, maximumFractionDigits: 2 })}`;
 }
 
+/** Return a difference with its sign. */
+export function signed(value: number | null | undefined, words: (size: number) => string = count): string {
+  if (value == null) return NONE;
+  return `${value < 0 ? "−" : "+"}${words(Math.abs(value))}`;
+}
+
 export function duration(ms: number | null | undefined): string {
   if (ms == null) return NONE;
   if (ms < 1_000) return `${Math.round(ms)} ms`;

@@ -1,0 +1,154 @@
+"""``surescale policy shadow``, ``shadows`` and ``promote``: a policy looks on, is compared, and takes over."""
+
+import json
+
+import click
+
+from runtime import options
+from runtime.printable import printable
+from services.tools.policy_releases import scope
+
+
+@click.command("shadow")
+@click.argument("name")
+@click.option("--stop", is_flag=True, help="It looks on no longer, from the next minute on.")
+@scope.starts
+@scope.job
+@scope.share
+@options.by
+@options.cluster
+@options.policy_folder
+@options.bootstrap
+@options.prefix
+def shadow(
+    name: str,
+    stop: bool,
+    start: str,
+    job: str | None,
+    canary: float | None,
+    by: str | None,
+    cluster: str | None,
+    policy_folder: str | None,
+    bootstrap: str | None,
+    topic_prefix: str | None,
+) -> None:
+    """Let the policy NAME look at the windows that another one decides on.
+
+    Its answers are kept beside the decisions, and nothing acts on them. Up to three policies look on at a job.
+    """
+    from services.tools.policy_releases.book import publish, read_book
+    from services.tools.policy_releases.folder import verified
+    from services.tools.policy_releases.rollback import withdrawn
+    from services.tools.policy_releases.shadow_room import check_room, shadow_slot
+    from services.tools.policy_releases.start import next_minute_ms, start_ms
+
+    settings = options.road_settings(bootstrap=bootstrap, topic_prefix=topic_prefix, cluster=cluster, policy_folder=policy_folder)
+    book, author = read_book(settings), options.author(by)
+    if stop:
+        slot = shadow_slot(book.releases, name, settings.cluster, job, canary is not None)
+        publish(settings, withdrawn(book.releases, slot, next_minute_ms=next_minute_ms(book.now_ms), by=author))
+        return
+    policy, at_ms = verified(name, settings.policy_folder), start_ms(start, book.now_ms)
+    wanted = scope.release_to(
+        "shadow", policy.name, policy.sha256, cluster=settings.cluster, job=job, canary=canary, start_ms=at_ms, by=author
+    )
+    scope.check_scope(wanted, book.clusters, book.jobs)
+    check_room(book.releases, wanted)
+    publish(settings, wanted)
+    scope.say_reach(wanted, book.jobs)
+
+
+@click.command("shadows")
+@options.as_json
+@click.option("--job", help="Only what they made of this job, CLUSTER/NAME.")
+@options.cluster
+@options.bootstrap
+@options.prefix
+def shadows(as_json: bool, job: str | None, cluster: str | None, bootstrap: str | None, topic_prefix: str | None) -> None:
+    """Compare the policies in the shadow with the decisions that were made.
+
+    Reads all their answers that Kafka keeps.
+    """
+    import msgspec
+
+    from runtime import terminal
+    from services.tools.policy_releases.book import read_shadows
+    from services.tools.policy_releases.evidence import print_record
+
+    settings = options.road_settings(bootstrap=bootstrap, topic_prefix=topic_prefix, cluster=cluster)
+    found = [each for each in read_shadows(settings, job=job) if job is not None or each.cluster == settings.cluster]
+    if as_json:
+        click.echo(json.dumps(msgspec.to_builtins(found), indent=2))
+        return
+    if not found:
+        where = job or settings.cluster
+        click.echo(
+            printable(f"{where}: no policy in the shadow has answered yet; `surescale policy shadow NAME` lets one look on")
+        )
+    out = terminal.console()
+    for summary in found:
+        print_record(out, summary)
+
+
+@click.command("promote")
+@click.argument("name")
+@click.option("--force", is_flag=True, help="Also with a record that is too short, or with none.")
+@click.option("--answers", type=click.IntRange(1), default=36, show_default=True, help="Least answers from the shadow.")
+@click.option("--hours", type=options.FiniteRange(0), default=6.0, show_default=True, help="Least hours that they cover.")
+@scope.starts
+@scope.job
+@scope.share
+@options.by
+@options.cluster
+@options.policy_folder
+@options.bootstrap
+@options.prefix
+def promote(
+    name: str,
+    force: bool,
+    answers: int,
+    hours: float,
+    start: str,
+    job: str | None,
+    canary: float | None,
+    by: str | None,
+    cluster: str | None,
+    policy_folder: str | None,
+    bootstrap: str | None,
+    topic_prefix: str | None,
+) -> None:
+    """Release the policy NAME after printing its record from the shadow.
+
+    Refuses a record that is too short. The release keeps the record's main figures, the author and the time.
+    """
+    from msgspec.structs import replace
+
+    from contracts.releases import Slot
+    from runtime import terminal
+    from services.tools.policy_releases.book import publish, reached, read_book, read_shadows
+    from services.tools.policy_releases.evidence import Least, check_evidence, note_of, print_record
+    from services.tools.policy_releases.folder import verified
+    from services.tools.policy_releases.rollback import ended
+    from services.tools.policy_releases.start import start_ms
+
+    settings = options.road_settings(bootstrap=bootstrap, topic_prefix=topic_prefix, cluster=cluster, policy_folder=policy_folder)
+    policy, book, author = verified(name, settings.policy_folder), read_book(settings), options.author(by)
+    at_ms = start_ms(start, book.now_ms)
+    wanted = scope.release_to(
+        "serve", policy.name, policy.sha256, cluster=settings.cluster, job=job, canary=canary, start_ms=at_ms, by=author
+    )
+    scope.check_scope(wanted, book.clusters, book.jobs)
+    version = (wanted.cluster, wanted.policy, wanted.sha256)
+    records = read_shadows(settings, job=job)
+    record = next((each for each in records if (each.cluster, each.policy, each.sha256) == version), None)
+    if record is not None:
+        print_record(terminal.console(), record)
+    if not force:
+        check_evidence(record, policy.name, job or wanted.cluster, Least(answers, hours))
+    publish(settings, replace(wanted, note=note_of(record)))
+    scope.say_reach(wanted, book.jobs)
+    tried = book.releases.in_force(Slot(wanted.cluster, "serve", "canary"), book.now_ms)
+    if wanted.scope == "cluster" and tried is not None and (tried.policy, tried.sha256) == (policy.name, policy.sha256):
+        # The cluster has what the canary has tried; left as it is, the canary would hide the cluster's next release.
+        publish(settings, ended(tried, start_ms=at_ms, by=author))
+    click.echo(printable(f"{reached(wanted)}: `surescale policy rollback` undoes it"))
