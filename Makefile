@@ -1,6 +1,6 @@
 .DEFAULT_GOAL := help
 .PHONY: help install install-train demo flink-demo flink-test faults test model fuzz lint format locks reference bench page page-figures up down clean
-.PHONY: demo-consumers docs
+.PHONY: demo-consumers docs prometheus-test
 
 PYTHON ?= python3
 VENV   := .venv
@@ -44,6 +44,9 @@ demo-consumers: install ## Scale real Kafka consumer groups on this machine by s
 
 flink-test: install ## The tests on a real Flink, also those that CI leaves to the night
 	@SURESCALE_FLINK_NIGHTLY=1 $(BIN)/python -m pytest -m flink $(PYTEST_ARGS)
+
+prometheus-test: install ## The whole road with figures from a real Prometheus; minutes of the wall's time
+	@SURESCALE_LONG_ROADS=1 $(BIN)/python -m pytest tests/e2e/test_prometheus_road.py $(PYTEST_ARGS)
 
 faults: install ## Kill, cut off and starve whole roads, then check that nothing was lost; FAULTS_ARGS="--seed 7 --minutes 30" chooses
 	@$(BIN)/python -m tests.faults $(FAULTS_ARGS)

@@ -88,8 +88,18 @@ class Target:
 class LivePrometheus:
     """The server, and what it scrapes."""
 
-    def __init__(self, folder: Path, names: Iterable[str], replica_of: "LivePrometheus | None" = None) -> None:
-        """``names``: of the targets; those of ``replica_of`` are scraped by both."""
+    def __init__(
+        self, folder: Path, names: Iterable[str] = (), replica_of: "LivePrometheus | None" = None, discovered: Path | None = None
+    ) -> None:
+        """Start nothing yet.
+
+        Args:
+            folder: for its data.
+            names: of the targets.
+            replica_of: another one, whose targets are scraped by both.
+            discovered: a file of further targets that come and go, as Prometheus' discovery by files has it.
+        """
+        self._discovered = discovered
         self._others = replica_of.targets if replica_of is not None else {}
         self.targets = {name: self._others.get(name) or Target() for name in names}
         self._folder, self._stack = folder, contextlib.ExitStack()
@@ -131,6 +141,8 @@ class LivePrometheus:
             "job_name": SCRAPED_AS,
             "static_configs": [{"targets": [target.instance for target in self.targets.values()]}],
         }
+        if self._discovered is not None:
+            scrapes["file_sd_configs"] = [{"files": [str(self._discovered)], "refresh_interval": SCRAPE_INTERVAL}]
         # JSON is YAML.
         config = {"global": {"scrape_interval": SCRAPE_INTERVAL, "scrape_timeout": SCRAPE_INTERVAL}, "scrape_configs": [scrapes]}
         (self._folder / "prometheus.yml").write_text(json.dumps(config))
