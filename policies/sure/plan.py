@@ -28,6 +28,8 @@ from policies.sure.planning_input import Planning, PlanningInput
 from policies.sure.queue_delay import DRAIN_SHARE, LEAST, waiting_at, waiting_by_bursts, waiting_by_surges, waiting_inside
 
 WALK_SHARE = 0.7  # of the spread of the task that walks most: it is not always the bottleneck
+WALK_GAIN = 30.0  # times that spread more must a change gain: what it is sized for may have walked off before it has paid
+WALK_MOST = 0.15  # of the spread, in that gain: a jump is no walk, and to wait after one costs more than a restart
 SHIFT_MINUTES = 13  # each scenario starts this many minutes further into the same bursts
 
 
@@ -57,7 +59,8 @@ def plan(planning: Planning, given: PlanningInput, correction: Correction) -> Pl
     """Return plans for B jobs of one graph, with the learned policy's correction or none."""
     expected, current, limits = given.expected, given.current, given.limits
     work = Work.of(given.measured, given.graph)
-    expected = _with_spread(expected, np.where(work.sized, given.measured.spread, 0.0).max(axis=-1))
+    walk = np.where(work.sized, given.measured.spread, 0.0).max(axis=-1)
+    expected = _with_spread(expected, walk)
     choices = choices_of(planning, given, work, correction.caution)
     unrest = np.maximum(given.restarts, planning.calm_restarts * calmness(planning, expected))
     curve = waiting_by_bursts(expected.burst, expected.stage_minutes)
@@ -68,7 +71,8 @@ def plan(planning: Planning, given: PlanningInput, correction: Correction) -> Pl
     allowed = (choices.subtasks <= limits.total) | (np.arange(values.shape[1]) == 0)
     values = np.where(allowed, values, -np.inf)
     rows, best = np.arange(len(values)), values.argmax(axis=1)
-    gain_min = planning.gain_min * (1.0 + planning.again * unrest) + planning.hindsight_gain * past
+    doubt = WALK_GAIN * np.minimum(walk, WALK_MOST)
+    gain_min = planning.gain_min * (1.0 + planning.again * unrest + doubt) + planning.hindsight_gain * past
     needed = gain_min * correction.hurdle
     acts = values[rows, best] - values[:, 0] > needed
     stages = expected.means.shape[1] + past

@@ -14,7 +14,7 @@ from policies.measure import Measured
 from policies.sure.correction import Correction
 from policies.sure.outlook import Expected
 from policies.sure.past import PAST_HOURS, Past
-from policies.sure.plan import Planned, _with_spread, plan
+from policies.sure.plan import WALK_GAIN, WALK_MOST, Planned, _with_spread, plan
 from policies.sure.planning_input import Planning, PlanningInput, with_objective, with_restart
 from policies.sure.queue_delay import waiting_by_bursts, waiting_by_surges, waiting_inside
 
@@ -347,3 +347,23 @@ def test_a_service_time_that_walks_widens_the_outlook() -> None:
     here = replace(measured(), spread=np.array([[0.0, 0.3, 0.0]]))
     assert (_with_spread(expecting(100.0), here.spread.max(axis=-1)).spread > expecting(100.0).spread).all()
     assert _with_spread(expecting(100.0), np.zeros(1)).spread.tobytes() == expecting(100.0).spread.tobytes()
+
+
+def test_a_change_must_gain_more_where_service_times_walk() -> None:
+    """A size is soon wrong again, so a change that pays on firm ground is put off; one against overload is not."""
+    walking = replace(measured(), spread=np.array([[0.0, 0.1, 0.0]]))
+    slight, overload = expecting(110, 110, 110, 110), expecting(260, 260, 260, 260)
+    firm, unsure = (planned((4, 2), slight, seen) for seen in (measured(), walking))
+    assert unsure.gain_needed[0] == pytest.approx((1.0 + WALK_GAIN * 0.1) * firm.gain_needed[0])
+    assert firm.acts[0]
+    assert not unsure.acts[0]
+    assert planned((3, 2), overload, walking).acts[0]
+
+
+def test_a_jump_needs_no_more_gain_than_a_fast_walk() -> None:
+    """Its spread says that the task was somewhere else an hour ago, not that it will be in an hour."""
+    fast, jumped = (
+        planned((4, 2), expecting(*[110.0] * 4), replace(measured(), spread=np.array([[0.0, spread, 0.0]])))
+        for spread in (WALK_MOST, 0.35)
+    )
+    assert jumped.gain_needed[0] == fast.gain_needed[0] == pytest.approx((1.0 + WALK_GAIN * WALK_MOST) * PLANNING.gain_min / 4)
