@@ -19,7 +19,7 @@ from contracts.clock import MINUTE_MS
 from contracts.job_limits import answers_emergencies
 from contracts.windows import FIGURE
 from policies.answer import Float64
-from policies.graph import Int64
+from policies.graph import Bool, Int64
 from policies.measure import WARM_UP_MINUTES, mean_of_last, restarts_seen
 from policies.question import Question
 from policies.rules.reading import Reading
@@ -35,7 +35,8 @@ GROWN_LEAST: Final = 0.1
 RISEN_GROWN_LEAST: Final = 0.05
 """The same where the load rose within the minute, so that less of it had to wait."""
 RISEN_LEAST: Final = 1.5
-"""Times that the newest minute's load must be that of the minute before, to have risen within it."""
+"""Times that the newest minute's load must be that of the minute before, to have risen within it. A service that stalls changes
+how fast work is done, not how much comes."""
 OVER_LEAST: Final = 1.1
 """Times its subtasks that a task must need."""
 PRESENT_MINUTES: Final = 2
@@ -77,7 +78,7 @@ def emergency_of(question: Question) -> Emergency | None:
     busy = min(float(newest.busy[task]), 1.0)
     if busy >= BUSY_LEAST and grown_minutes[task] < GROWN_LEAST:
         return None
-    if busy < BUSY_LEAST and not newest.has_risen:
+    if busy < BUSY_LEAST and not newest.has_risen[task]:
         return None
     # Full work while the task was busy, and what gathered meanwhile: both as records that enter the job.
     per_record = float(measured.visits[task] * measured.service_minutes[task])
@@ -118,13 +119,13 @@ class _Newest:
         load: records per minute that came to the job.
         busy: share of its subtasks' time that each task was busy, NaN where unknown.
         grown: records by which what waits for each task has grown.
-        has_risen: the load is well above that of the minute before.
+        has_risen: bool, the load is well above that of the minute before; where that is not known, what the task took in is.
     """
 
     load: float
     busy: Float64
     grown: Float64
-    has_risen: bool
+    has_risen: Bool
 
     @classmethod
     def of(cls, question: Question) -> "_Newest | None":
@@ -135,8 +136,9 @@ class _Newest:
         newest = figures[-1].astype(np.float64)
         with np.errstate(divide="ignore", invalid="ignore"):
             busy = newest[:, FIGURE["busy_ms"]] / (newest[:, FIGURE["parallelism"]] * MINUTE_MS)
-        has_risen = bool(load[-1] >= RISEN_LEAST * load[-2])  # False where unknown
-        return cls(float(load[-1]), busy, _grown(question), has_risen)
+        taken = figures[-2:, :, FIGURE["records_in"]]
+        before, after = (taken[0], taken[1]) if np.isnan(load[-2]) else np.broadcast_to(load[-2:, None], taken.shape)
+        return cls(float(load[-1]), busy, _grown(question), after >= RISEN_LEAST * before)  # False where unknown
 
 
 def _grown(question: Question) -> Float64:

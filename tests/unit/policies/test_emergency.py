@@ -96,6 +96,16 @@ def test_a_rise_within_the_minute_is_more_than_its_mean() -> None:
     assert sizes(decided(window)) == [2, 1]
 
 
+def test_where_the_load_before_is_unknown_the_tasks_own_input_says_whether_it_rose() -> None:
+    """As in the second minute of a job, whose source had read nothing yet in the first."""
+    for taken_before, answered in ((0.0, True), (60.0, False)):
+        window = flink_window((40.0, 40.0))
+        fill(window.figures[-1], load=90.0, done=70.0, waiting=20.0, subtasks=1, busy=0.7)
+        window.figures[:-1, 0, [FIGURE["arrived"], FIGURE["queued_records_last"]]] = np.nan
+        window.figures[:-1, :, FIGURE["records_in"]] = taken_before
+        assert (decided(window) is not None) is answered
+
+
 def test_work_that_waits_while_nothing_is_busy_is_no_emergency() -> None:
     """A slow service behind an asynchronous sink: the load is as before, and more subtasks would wait as well."""
     window = flink_window((70.0, 70.0))
