@@ -1,4 +1,4 @@
-"""Reports that no actuator made: whatever they say, everything written can be read, and the job can be rescaled again."""
+"""Reports that a lying engine leads to: whatever they say, everything written can be read, and the job can be rescaled again."""
 
 import msgspec
 import pytest

@@ -1,15 +1,19 @@
 """Documents of the view as tables for people."""
 
+from typing import Any, Literal
+
 import pytest
 
 from contracts.messages import Amendment, PolicyUsed
 from services.state.documents import JobDocument, JobOverview
-from services.state.read.decision_lines import print_decisions
+from services.state.read.decision_lines import print_decisions, progress_line
 from services.state.read.tables import print_job, print_jobs
 from services.state.record_documents import (
+    CommandDocument,
     ConditionDocument,
     DecisionDocument,
     GateDocument,
+    ProgressDocument,
     StandbysDocument,
     TaskDecisionDocument,
 )
@@ -103,6 +107,37 @@ def test_a_job_that_has_gone_silent_says_for_how_long(capsys: pytest.CaptureFixt
     """Its other figures are of long ago."""
     print_jobs([overview(status="silent", silent_minutes=15)])
     assert "silent 15 min" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "line"),
+    [
+        ("applied", "", "#1.0 commit applied 00:01: no actuator reported"),
+        ("failed", "NOT_REPORTED", "#1.0 commit failed 00:01: NOT_REPORTED no actuator reported"),
+    ],
+)
+def test_an_end_that_nobody_reported_says_so(status: Literal["applied", "failed"], code: str, line: str) -> None:
+    """Whether the engine showed it or not."""
+    about: dict[str, Any] = {
+        "cluster": "sim",
+        "job": "sim/a",
+        "command_id": "sim/a#1.0",
+        "desired_generation": 1,
+        "appended_ms": 0,
+    }
+    end = ProgressDocument(**about, status=status, at_ms=60_000, code=code, detail="no actuator reported")
+    command = CommandDocument(
+        **about,
+        step=0,
+        base_placement_generation=0,
+        decision_id="sim/a@0/sure",
+        gate_reason="desired",
+        gate_cause="change",
+        issued_at_ms=0,
+        changes=(),
+        progress=(end,),
+    )
+    assert progress_line(command) == line
 
 
 def test_text_from_records_is_shown_and_not_obeyed(capsys: pytest.CaptureFixture[str]) -> None:
