@@ -17,6 +17,9 @@ from runtime.kafka_security import librdkafka_options
 
 METADATA_TIMEOUT_S = 5.0
 REQUEST_TIMEOUT_S = 10.0
+GROUP_REQUEST_TIMEOUT_S = 60.0
+"""For librdkafka, of a question about a group. It ends the process with a failed assertion if the answer comes just when this
+time is up (confluentinc/librdkafka#4605), so whoever asks stops waiting long before."""
 BATCH_RECORDS = 2_000  # of a reader, at most
 CREATE_TIMEOUT_S = 60.0  # of all topics together, on a broker that answers
 

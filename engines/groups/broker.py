@@ -19,11 +19,8 @@ from confluent_kafka.admin import ConsumerGroupDescription  # type: ignore[attr-
 from contracts.errors import SurescaleError
 from contracts.settings import RoadSettings
 from engines.kafka.offsets import ANSWER_TIMEOUT_S, Partition
-from runtime.kafka import admin_client
+from runtime.kafka import GROUP_REQUEST_TIMEOUT_S, admin_client
 
-_REQUEST_TIMEOUT_S = 60.0
-"""Of librdkafka. Its process aborts if an answer about a group comes just when the request times out (confluentinc/librdkafka
-#4605), so we stop waiting long before it does."""
 GroupState = Literal["stable", "rebalancing", "empty", "dead"]
 _STATES: dict[ConsumerGroupState, GroupState] = {
     ConsumerGroupState.STABLE: "stable",
@@ -96,7 +93,7 @@ class GroupReader:
             GroupsUnknown: the broker does not answer.
         """
         try:
-            listed = self._admin.list_consumer_groups(request_timeout=_REQUEST_TIMEOUT_S).result(self._timeout_s)
+            listed = self._admin.list_consumer_groups(request_timeout=GROUP_REQUEST_TIMEOUT_S).result(self._timeout_s)
         except (KafkaException, FutureTimeout) as error:
             raise self._unknown(error, "list consumer groups") from None
         if listed.errors:  # without this broker's groups the list would look as if they had ended
@@ -110,7 +107,7 @@ class GroupReader:
         Raises:
             GroupsUnknown: the broker does not answer, or does not let us ask.
         """
-        asked = self._admin.describe_consumer_groups(list(groups), request_timeout=_REQUEST_TIMEOUT_S)
+        asked = self._admin.describe_consumer_groups(list(groups), request_timeout=GROUP_REQUEST_TIMEOUT_S)
         described = {group: self._described(group, future) for group, future in asked.items()}
         return {group: self._seen(group, found) for group, found in described.items()}
 
@@ -138,7 +135,7 @@ class GroupReader:
     def _committed(self, group: str) -> dict[Partition, int]:
         try:
             (future,) = self._admin.list_consumer_group_offsets(
-                [ConsumerGroupTopicPartitions(group)], request_timeout=_REQUEST_TIMEOUT_S
+                [ConsumerGroupTopicPartitions(group)], request_timeout=GROUP_REQUEST_TIMEOUT_S
             ).values()
             found = future.result(self._timeout_s)
         except (KafkaException, FutureTimeout) as error:

@@ -2,6 +2,9 @@
 
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from typing import TypeVar
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # these names are not in its __all__
@@ -13,9 +16,18 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # these names
 
 from contracts.settings import RoadSettings
 from contracts.topics import DECISIONS, SNAPSHOTS, TASK_METRICS, TOPICS, Topic, TopicNames, agent_group, rescaler_group
-from runtime.kafka import METADATA_TIMEOUT_S, REQUEST_TIMEOUT_S, LogReader, admin_client, committed_offsets, creation
+from runtime.kafka import (
+    GROUP_REQUEST_TIMEOUT_S,
+    METADATA_TIMEOUT_S,
+    REQUEST_TIMEOUT_S,
+    LogReader,
+    admin_client,
+    committed_offsets,
+    creation,
+)
 from services.doctor.findings import Finding, in_words
 
+T = TypeVar("T")
 SETTINGS_THAT_MATTER = ("compression.type", "cleanup.policy", "max.message.bytes", "message.timestamp.type")
 LAG_MAX = 1_000
 LATE_S = 180.0
@@ -119,8 +131,8 @@ class KafkaChecks:
         deadline = time.monotonic() + REQUEST_TIMEOUT_S
         while True:
             try:
-                described = self._admin.describe_consumer_groups([group], request_timeout=REQUEST_TIMEOUT_S)[group].result()
-                return len(described.members)
+                asked = self._admin.describe_consumer_groups([group], request_timeout=GROUP_REQUEST_TIMEOUT_S)
+                return len(self._answer(asked[group]).members)
             except KafkaException as error:
                 if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
                     return 0
@@ -128,12 +140,18 @@ class KafkaChecks:
                     raise
             time.sleep(0.2)
 
+    def _answer(self, future: Future[T]) -> T:
+        try:
+            return future.result(REQUEST_TIMEOUT_S)
+        except FutureTimeout:
+            raise TimeoutError(f"{self._settings.bootstrap} did not answer within {REQUEST_TIMEOUT_S:.0f} s") from None
+
     def _lag(self, group: str, topic: str) -> int:
         assert self._metadata is not None, "groups are looked at only where a broker answered"
         partitions = [TopicPartition(topic, number) for number in self._metadata.topics[topic].partitions]
         ends = committed_offsets(self._admin, partitions, "end")
         asked = [ConsumerGroupTopicPartitions(group, partitions)]
-        read = self._admin.list_consumer_group_offsets(asked, request_timeout=REQUEST_TIMEOUT_S)[group].result()
+        read = self._answer(self._admin.list_consumer_group_offsets(asked, request_timeout=GROUP_REQUEST_TIMEOUT_S)[group])
         reached = {(each.topic, each.partition): each.offset for each in read.topic_partitions}
         return sum(max(0, end - max(0, reached.get(key, 0))) for key, end in ends.items())
 
