@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help install install-train demo flink-demo flink-test faults test model fuzz lint format locks reference bench page page-figures up down clean
+.PHONY: help install install-train demo flink-demo flink-test faults test model fuzz lint format locks sbom reference bench page page-figures up down clean
 .PHONY: demo-consumers docs prometheus-test
 
 PYTHON ?= python3
@@ -69,6 +69,9 @@ lint: install ## ruff, formatting, strict types, import contracts
 format: install ## Format the code
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
+
+sbom: install ## Write a bill of materials (CycloneDX) of each image into build/sbom, from the committed locks
+	@$(BIN)/python -m compose.sbom build/sbom
 
 locks: install ## Resolve the lock files again
 	@./locks/compile.sh

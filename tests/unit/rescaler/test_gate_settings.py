@@ -134,3 +134,32 @@ def test_null_is_refused_elsewhere(name: str) -> None:
     """A duration cannot be null."""
     with pytest.raises(Refused, match="INVALID_PARAM"):
         resolve({name: None})
+
+
+@pytest.mark.parametrize(
+    ("name", "least"),
+    [
+        ("submission.resource-stabilization-timeout", 0),
+        ("executing.cooldown-after-rescaling", 0),
+        ("executing.resource-stabilization-timeout", 0),
+        ("rescale-trigger.max-delay", 0),
+        ("rescale-trigger.max-checkpoint-failures", 1),
+        ("checkpoint-interval", 1),
+    ],
+)
+def test_the_least_value_is_allowed(name: str, least: int) -> None:
+    """The limit belongs to the range; the refusal of what is below names it, and says where null may stand."""
+    assert getattr(resolve({name: least})[0], DEFAULTS[name][0]) == least
+    with pytest.raises(Refused) as refused:
+        resolve({name: least - 1})
+    null = " or null" if name in ("rescale-trigger.max-delay", "checkpoint-interval") else ""
+    assert f"{name} must be an integer of at least {least}{null}, not {least - 1}" in str(refused.value)
+
+
+def test_a_refusal_says_what_would_do() -> None:
+    """Any integer, where there is no least one; all names, where the name is unknown."""
+    with pytest.raises(Refused, match=r"submission\.resource-wait-timeout must be an integer, not 'soon'"):
+        resolve({"submission.resource-wait-timeout": "soon"})
+    with pytest.raises(Refused) as refused:
+        resolve({"cooldown": 1})
+    assert f"known: {', '.join(DEFAULTS)}" in str(refused.value)

@@ -1,5 +1,6 @@
 """Names of jobs: labels first, one job per name, no slashes."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,6 +22,7 @@ def test_a_label_wins_over_the_name() -> None:
     assert (found.job, found.engine_name) == ("prod/orders", "Orders v17 (2026-11-22)")
     assert found.labels == {"surescale.job": "orders", "surescale.mode": "advise"}
     assert not found.ambiguous
+    assert found.flink_job == "1"
 
 
 def test_two_live_jobs_of_one_name_are_ambiguous() -> None:
@@ -31,6 +33,16 @@ def test_two_live_jobs_of_one_name_are_ambiguous() -> None:
     for each in found.values():
         assert each.ambiguous == "2 jobs are named 'team a_job'; give each its own label surescale.job"
         assert each.labels[AMBIGUOUS_LABEL] == each.ambiguous
+        assert each.engine_name == "team a/job"
+    assert {jid: each.flink_job for jid, each in found.items()} == {"aaaaaaaaaa": "aaaaaaaaaa", "bbbbbbbbbb": "bbbbbbbbbb"}
+
+
+@pytest.mark.parametrize(
+    ("name", "safe"), [("a/b", "a_b"), ("a\u200bb", "a_b"), ("", "_"), ("  ", "_"), (" a ", "a"), ("\x00", "_")]
+)
+def test_what_a_name_may_not_have_becomes_an_underscore(name: str, safe: str) -> None:
+    """One each, and one alone where nothing is left."""
+    assert safe_name(name) == safe
 
 
 def test_an_upgrade_keeps_the_name() -> None:
