@@ -16,7 +16,8 @@ from msgspec import UNSET
 
 from contracts.job_settings import JobSettings, Pause
 from contracts.settings import RoadSettings
-from contracts.topics import JOB_SETTINGS, JOB_TOPOLOGY, SNAPSHOTS
+from contracts.topics import JOB_SETTINGS, JOB_TOPOLOGY, POLICY_RELEASES, SHADOW_DECISIONS, SNAPSHOTS
+from contracts.wire import encode
 from runtime.kafka import create_topics
 from runtime.ports import free_port
 from runtime.whole_topics import append_ms, parsed, read_whole, value_of
@@ -27,6 +28,7 @@ from services.state.write.projections import Record, project
 from tests.conftest import KafkaForTests
 from tests.support.served_page import Served, View, recorded
 from tests.support.view_road import send
+from tests.wire.test_golden_bytes import MESSAGES
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, Route
@@ -126,6 +128,29 @@ def test_every_page_shows_the_demo_in_light_and_dark(
             assert violations(page) == [], (name, theme)
             keep(page, f"page-{name}{'-dark' if theme == 'dark' else ''}.png")
     assert {url for url in asked if not url.startswith((served.url, "data:"))} == set()
+
+
+def test_policies_in_the_shadow_and_releases_to_some_jobs_are_shown(
+    page: "Page", served: Served, view: View, road: list[Record]
+) -> None:
+    """Agreement, cost and problems of each; whom a release is for. In both themes, and without a fault that axe finds."""
+    kinds = {
+        SHADOW_DECISIONS: ("shadow-decision", "shadow-decision-late"),
+        POLICY_RELEASES: ("policy-release", "policy-release-canary"),
+    }
+    values = [(topic, encode(MESSAGES[name])) for topic, names in kinds.items() for name in names]
+    view.take([*road, *(Record(topic, 0, 10_000 + at, b"sim", value, 9) for at, (topic, value) in enumerate(values))])
+    for theme in ("light", "dark"):
+        page.emulate_media(color_scheme=theme)
+        page.goto(served.url + PAGES["policies"])
+        settled(page)
+        shadows = page.get_by_role("region", name="Policies in the shadow").get_by_role("row")
+        cells = shadows.nth(1).inner_text().split("\t")[:7]
+        assert cells == ["ds2", "sure on sim/clicks", "1", "0 %", "0 %", "+1", "+$54.38"]
+        assert "0 of 1" in shadows.nth(2).inner_text()
+        releases = page.get_by_role("region", name="Releases by scope").get_by_role("row")
+        assert [row.split("\t")[0] for row in releases.all_inner_texts()[1:]] == ["10 % of the jobs of sim", "sim"]
+        assert violations(page) == [], theme
 
 
 def keep(page: "Page", name: str) -> None:

@@ -86,7 +86,9 @@ def shadows(as_json: bool, job: str | None, cluster: str | None, bootstrap: str 
             printable(f"{where}: no policy in the shadow has answered yet; `surescale policy shadow NAME` lets one look on")
         )
     out = terminal.console()
-    for summary in found:
+    for number, summary in enumerate(found):
+        if number:
+            out.print()
         print_record(out, summary)
 
 
@@ -125,7 +127,7 @@ def promote(
 
     from contracts.releases import Slot
     from runtime import terminal
-    from services.tools.policy_releases.book import publish, reached, read_book, read_shadows
+    from services.tools.policy_releases.book import publish, read_book, read_shadows
     from services.tools.policy_releases.evidence import Least, check_evidence, note_of, print_record
     from services.tools.policy_releases.folder import verified
     from services.tools.policy_releases.rollback import ended
@@ -151,4 +153,5 @@ def promote(
     if wanted.scope == "cluster" and tried is not None and (tried.policy, tried.sha256) == (policy.name, policy.sha256):
         # The cluster has what the canary has tried; left as it is, the canary would hide the cluster's next release.
         publish(settings, ended(tried, start_ms=at_ms, by=author))
-    click.echo(printable(f"{reached(wanted)}: `surescale policy rollback` undoes it"))
+    options_of = {"job": f" --job {wanted.job}", "canary": " --canary", "cluster": ""}[wanted.scope]
+    click.echo(printable(f"`surescale policy rollback{options_of}` undoes it"))

@@ -126,7 +126,7 @@ function Answers({ shadow }: { shadow: Shadow }): JSX.Element {
 
 function Releases({ document }: { document: Policies }): JSX.Element {
   return (
-    <Table label="Releases" columns={["For", "Policy", "From", "By"]}>
+    <Table label="Releases by scope" columns={["For", "Policy", "From", "By"]}>
       {document.releases.map((release) => (
         <tr key={`${release.role} ${release.cluster} ${release.job ?? ""} ${release.share_permille ?? ""} ${release.policy} ${release.sha256}`}>
           <th scope="row"><For release={release} /></th>
