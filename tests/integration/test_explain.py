@@ -157,6 +157,9 @@ def test_deciding_again_from_kafka_gives_the_same_bytes(road: RoadSettings) -> N
     result = explain(road, decided(600).decision_id, "--recompute")
     assert result.exit_code == 0, result.output
     assert "recomputed: the same bytes" in result.output
+    cut = explain(road, decided(600).decision_id, "--without", "map", "--without", "-3")
+    assert cut.exit_code == 0, cut.output
+    assert [line.split()[0] for line in cut.output.splitlines() if line.startswith(("map ", "-3 "))][-2:] == ["map", "-3"]
 
 
 @pytest.mark.parametrize(

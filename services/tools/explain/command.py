@@ -19,6 +19,13 @@ if TYPE_CHECKING:
 @click.option(
     "--recompute", "again", is_flag=True, help="Decide again on the same window, and say whether the answer is the same."
 )
+@click.option(
+    "--without",
+    "cut",
+    metavar="TASK|MINUTE",
+    multiple=True,
+    help="Also decide without a task's figures, or a minute's (09:45, or -3 from the end); repeatable, one at a time.",
+)
 @click.option("--attention", is_flag=True, help="Also show the minutes and neighbours that a learned policy looked at.")
 @options.as_json
 @options.policy_folder
@@ -27,6 +34,7 @@ if TYPE_CHECKING:
 def command(
     wanted: str,
     again: bool,
+    cut: tuple[str, ...],
     attention: bool,
     as_json: bool,
     policy_folder: str | None,
@@ -50,7 +58,7 @@ def command(
     with readable_errors(settings):
         log = Log(settings)
         try:
-            explained = _explained(settings, log, wanted, again)
+            explained = _explained(settings, log, wanted, again, cut)
         finally:
             log.close()
     if as_json:
@@ -61,22 +69,32 @@ def command(
         sys.exit(1)
 
 
-def _explained(settings: "RoadSettings", log: "Log", wanted: str, again: bool) -> "Explanation | OwnActExplanation":
+def _explained(
+    settings: "RoadSettings", log: "Log", wanted: str, again: bool, cut: tuple[str, ...]
+) -> "Explanation | OwnActExplanation":
+    from services.tools.explain.counterfactual import without
     from services.tools.explain.explanation import explanation, own_act_explanation
     from services.tools.explain.gate import gate_now
     from services.tools.explain.lookup import Found, find, find_aftermath, find_labels, find_settings, find_window
-    from services.tools.explain.recompute import recompute
+    from services.tools.explain.recompute import question_of, recompute
 
     found = find(log, wanted)
     job = found.origin.job
     aftermath, gate, labels = find_aftermath(log, found), gate_now(settings, job, found.origin.act_id), find_labels(settings, job)
     if not isinstance(found, Found):
-        if again:
-            raise click.UsageError("--recompute decides again; no policy decided this, the rescaler started it by itself")
+        if again or cut:
+            option = "--recompute" if again else "--without"
+            raise click.UsageError(f"{option} decides again; no policy decided this, the rescaler started it by itself")
         return own_act_explanation(found, aftermath, gate=gate, labels=labels)
-    decision, recomputed = found.decision, None
-    if again:
-        window = find_window(log, found)
-        known = find_settings(settings, found)
-        recomputed = recompute(found.raw, decision, window, known, settings.policy_folder, settings.span_minutes)
-    return explanation(decision, aftermath, gate=gate, labels=labels, recomputed=recomputed)
+    decision, recomputed, answers = found.decision, None, None
+    if again or cut:
+        made_from = (
+            decision,
+            find_window(log, found),
+            find_settings(settings, found),
+            settings.policy_folder,
+            settings.span_minutes,
+        )
+        recomputed = recompute(found.raw, *made_from) if again else None
+        answers = without(question_of(*made_from), cut) if cut else None
+    return explanation(decision, aftermath, gate=gate, labels=labels, recomputed=recomputed, without=answers)

@@ -9,6 +9,7 @@ from contracts.commands import Balance, Outcome, Progress, RescheduleCommand
 from contracts.messages import Compared, Decision, EngineEvent, LookedAt, PolicyUsed, TaskDecision
 from contracts.own_acts import WHY, OwnAct
 from policies.decide import LOAD_MINUTES
+from services.tools.explain.counterfactual import WithoutFacts
 from services.tools.explain.gate import GateNow
 from services.tools.explain.lookup import Aftermath, FoundOwnAct
 from services.tools.explain.recompute import Recomputed
@@ -40,7 +41,8 @@ class RecomputedFacts(msgspec.Struct, frozen=True, kw_only=True):
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """A decision in full, in the order in which it came about.
 
-    ``labels``: the names that people know the tasks by, where they have one. ``recomputed`` is set only after deciding again.
+    ``labels``: the names that people know the tasks by, where they have one. ``recomputed`` and ``without`` are set only
+    after deciding again.
     """
 
     decision_id: str
@@ -62,6 +64,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     progress: tuple[Progress, ...]
     engine_events: tuple[EngineEvent, ...]
     recomputed: RecomputedFacts | msgspec.UnsetType = msgspec.UNSET
+    without: tuple[WithoutFacts, ...] | msgspec.UnsetType = msgspec.UNSET
 
 
 class OwnActExplanation(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,6 +111,7 @@ def explanation(
     gate: GateNow | None = None,
     labels: Mapping[str, str] | None = None,
     recomputed: Recomputed | None = None,
+    without: tuple[WithoutFacts, ...] | None = None,
 ) -> Explanation:
     """Return the explanation of a decision."""
     return Explanation(
@@ -138,6 +142,7 @@ def explanation(
         progress=aftermath.progress,
         engine_events=aftermath.events,
         recomputed=_facts_of(recomputed) if recomputed else msgspec.UNSET,
+        without=msgspec.UNSET if without is None else without,
     )
 
 

@@ -42,19 +42,44 @@ def recompute(
     Raises:
         CannotRecompute: window, settings or model is gone.
     """
+    asked_again = question_of(decision, window, settings, folder, span_minutes)
+    again = asked_again.answer(asked_again.window)
+    same = encode(again) == raw
+    return Recomputed(again, same, () if same else _differences(decision, again))
+
+
+@dataclass(frozen=True, slots=True)
+class AskedAgain:
+    """What a decision was made from."""
+
+    decision: Decision
+    window: Window
+    settings: JobSettings
+    policy: Policy
+
+    def answer(self, window: Window) -> Decision:
+        """Return what would be decided on a window of the job."""
+        used, seed = self.decision.policy, self.decision.seed
+        asked = used.asked or used.name
+        again = None
+        if self.decision.emergency is not UNSET:
+            again = decide_if_due(window, self.policy, self.settings, seed=seed, asked=asked, release=used.release)
+        return again or decide(window, self.policy, self.settings, seed=seed, asked=asked, release=used.release)
+
+
+def question_of(
+    decision: Decision, window: Window | None, settings: JobSettings | None, folder: str, span_minutes: int = SPAN_MINUTES
+) -> AskedAgain:
+    """Return what a decision was made from.
+
+    Raises:
+        CannotRecompute: window, settings or model is gone.
+    """
     if window is None:
         raise CannotRecompute(f"the window {decision.window_id} is no longer in Kafka: snapshots are kept only for a while")
     if settings is None:
         raise CannotRecompute(f"settings version {decision.settings_version} of {decision.job} is not in Kafka")
-    used = decision.policy
-    policy, asked = _policy(decision, folder, span_minutes), used.asked or used.name
-    seed, release = decision.seed, used.release
-    again = None
-    if decision.emergency is not UNSET:
-        again = decide_if_due(window, policy, settings, seed=seed, asked=asked, release=release)
-    again = again or decide(window, policy, settings, seed=seed, asked=asked, release=release)
-    same = encode(again) == raw
-    return Recomputed(again, same, () if same else _differences(decision, again))
+    return AskedAgain(decision, window, settings, _policy(decision, folder, span_minutes))
 
 
 def _policy(decision: Decision, folder: str, span_minutes: int) -> Policy:

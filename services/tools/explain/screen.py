@@ -18,6 +18,7 @@ from services.state.read.decision_lines import amended
 from services.state.read.verdicts import what_came
 from services.state.read.words import cause_words, phase_words, reason_words
 from services.tools.explain.amendments import meanings_of
+from services.tools.explain.counterfactual_screen import show_without
 from services.tools.explain.explanation import Explanation, OwnActExplanation, RecomputedFacts, heaviest_minutes
 from services.tools.explain.gate import GateNow
 from services.tools.explain.lookup import ENDED
@@ -41,6 +42,8 @@ def show(explained: Explanation | OwnActExplanation, console: Console | None = N
     _show_course(out, explained)
     if explained.commands:
         _show_commands(out, explained.commands, explained.labels)
+    if isinstance(explained, Explanation) and explained.without:
+        show_without(out, explained.without, explained.labels)
     if isinstance(explained, Explanation) and isinstance(explained.recomputed, RecomputedFacts):
         _show_recomputed(out, explained.recomputed)
 

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from contracts.commands import Balance, Outcome, Progress, RescheduleCommand, SlotMove, TaskChange
+from contracts.errors import SettingsError
 from contracts.job_settings import JobSettings
 from contracts.messages import Amendment, Compared, Decision, EngineEvent, LookedAt, PolicyUsed
 from contracts.own_acts import OwnAct
@@ -20,10 +21,11 @@ from contracts.wire import encode
 from policies.registry import SHIPPED
 from policies.released_policy import card_hash
 from services.agent.answerer import Answerer
+from services.tools.explain.counterfactual import without
 from services.tools.explain.explanation import Explanation, OwnActExplanation, explanation, heaviest_minutes, own_act_explanation
 from services.tools.explain.gate import about
 from services.tools.explain.lookup import Aftermath, FoundOwnAct, NotInKafka, find_decision, names_command, settings_named
-from services.tools.explain.recompute import CannotRecompute, recompute
+from services.tools.explain.recompute import CannotRecompute, question_of, recompute
 from services.tools.explain.screen import show
 from tests.support.builders import JOB, window_at
 
@@ -373,3 +375,38 @@ def test_where_the_gate_stands_is_told_in_words() -> None:
         ),
     ):
         assert words in screen(explanation(decision, NOTHING, gate=about(summary, decision.decision_id)))
+
+
+def test_a_decision_is_made_again_without_a_task_or_a_minute() -> None:
+    """What was not reported cannot weigh: without the last minutes' load the answer differs, and only what differs is shown."""
+    decision = decided("sure")
+    asked = question_of(decision, WINDOW, SETTINGS, "")
+    assert encode(asked.answer(WINDOW)) == encode(decision)
+    names = ("map", "0", "-59", "10:00")
+    answers = without(asked, names)
+    assert [each.without for each in answers] == list(names)
+    assert replace(answers[1], without="10:00") == answers[3]
+    text = screen(explanation(decision, NOTHING, without=answers))
+    for each in answers:
+        line = next(line for line in text.splitlines() if line.startswith(f"{each.without} "))
+        assert ("the same sizes" in line) is (not each.sizes)
+        assert all(before != after for before, after in each.sizes.values())
+
+
+def test_without_what_is_not_there_is_refused() -> None:
+    """The line names the tasks and the minutes that there are."""
+    asked = question_of(decided(), WINDOW, SETTINGS, "")
+    for name in ("mup", "-60", "11:00", "1"):
+        with pytest.raises(
+            SettingsError, match=f"no task or minute '{name}'; tasks: .*map.*; minutes: 09:01 to 10:00, or -59 to 0"
+        ):
+            without(asked, (name,))
+
+
+def test_without_a_task_its_neighbours_still_answer() -> None:
+    """A task whose figures are gone keeps its size: nothing says that it needs another."""
+    decision = decided()
+    assert {task.task: task.desired for task in decision.tasks}["map"] == 4
+    (answer,) = without(question_of(decision, WINDOW, SETTINGS, ""), ("map",))
+    assert answer.sizes["map"] == (4, 2)
+    assert "map      hold: map 2 instead of 4" in screen(explanation(decision, NOTHING, without=(answer,)))
