@@ -353,6 +353,14 @@ class Plight(Part, frozen=True, kw_only=True):
     grown_records: float  # by which what waits for the task grew in the last minute
 
 
+class LoadOutlook(Part, frozen=True, kw_only=True, omit_defaults=True):
+    """The load that a policy expected, in stages of one length from the span's end on."""
+
+    stage_minutes: Annotated[int, Meta(ge=1, le=10_080)]
+    means: Annotated[tuple[float, ...], Meta(min_length=1, max_length=1_000)]  # records a minute
+    spread: Annotated[tuple[float, ...], Meta(max_length=1_000)] = ()  # standard deviation of each mean's log; empty: not told
+
+
 class Decision(Message, frozen=True, kw_only=True, tag="decision/1"):
     """A policy's answer for one job and span, act or hold. Identity: ``decision_id``.
 
@@ -376,6 +384,7 @@ class Decision(Message, frozen=True, kw_only=True, tag="decision/1"):
     closed_append_ms: TimeMs | None = None  # broker's append time of the record that closed the window's last minute
     reached_wall_ms: TimeMs | None = None  # wall time when the clock reached the window's end
     compared: Compared | msgspec.UnsetType = msgspec.UNSET  # unset: the policy does not score
+    outlook: LoadOutlook | msgspec.UnsetType = msgspec.UNSET  # unset: the policy does not look ahead
     emergency: Plight | msgspec.UnsetType = msgspec.UNSET  # unset: there is none
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from contracts.messages import Compared, LookedAt
+from contracts.messages import Compared, LoadOutlook, LookedAt
 from contracts.rounding import round_half_up
 
 Float64 = npt.NDArray[np.float64]
@@ -25,6 +25,7 @@ class RawAnswer:
         looked_at: the sampled snapshots of each task, [N] tuples; empty for a policy that does not sample.
         ratios: float64 [N], what a policy answered whose actions are ratios, as in SURE; None: derived from ``wanted``.
         compared: how the best change compared with no change; None for a policy that does not score.
+        outlook: the load that it expected; None for a policy that does not look ahead.
     """
 
     wanted: Int64
@@ -32,6 +33,7 @@ class RawAnswer:
     looked_at: tuple[tuple[LookedAt, ...], ...] = field(default=())
     ratios: Float64 | None = None
     compared: Compared | None = None
+    outlook: LoadOutlook | None = None
 
 
 def answer_in_ratios(ratios: Float64, current: Int64, reason: str) -> RawAnswer:

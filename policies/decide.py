@@ -125,6 +125,7 @@ def _decided(question: Question, answered: _Answered, emergency: Emergency | Non
         closed_append_ms=window.closed_append_ms,
         reached_wall_ms=window.reached_wall_ms,
         compared=(answered.answer.compared or UNSET) if isinstance(answered.answer, RawAnswer) else UNSET,
+        outlook=(answered.answer.outlook or UNSET) if isinstance(answered.answer, RawAnswer) else UNSET,
         emergency=UNSET if emergency is None else _plight(question, emergency),
     )
 

@@ -4,9 +4,12 @@ The load of the next hour comes from a ridge regression on short trends, yesterd
 Sizes and gate are those of ``target-utilisation`` (``policies.sizing``). All constants come from the model package.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from policies.answer import Answer, Float64
+import numpy as np
+
+from contracts.messages import LoadOutlook
+from policies.answer import Answer, Float64, RawAnswer
 from policies.graph import Int64
 from policies.policy import SPAN_MINUTES
 from policies.question import Question
@@ -43,4 +46,9 @@ class ForecastRule:
 
     def answer(self, question: Question) -> Answer:
         """Return the sizes for the expected load, or the present ones if the change is not worth a restart."""
-        return answer_of(self, question)
+        found = answer_of(self, question)
+        expected = float(self._expected(Reading.of(question)))
+        if not isinstance(found, RawAnswer) or not np.isfinite(expected):
+            return found
+        outlook = LoadOutlook(stage_minutes=self.base.forecast.horizon_minutes, means=(float(f"{expected:.4g}"),))
+        return replace(found, outlook=outlook)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from contracts.clock import MINUTE_MS
-from contracts.messages import Compared, LookedAt
+from contracts.messages import Compared, LoadOutlook, LookedAt
 from contracts.windows import Float32
 from policies.answer import Answer, Float64, PolicyFailed, RawAnswer
 from policies.features import Encoded, encode
@@ -110,6 +110,7 @@ class SurePolicy:
             reason=_sentence(expected, planned, planning, have),
             looked_at=_explained(question, looked, mu, encoded),
             compared=_compared(expected, planned, planning, have),
+            outlook=_outlook(expected),
         )
 
     def run(self, encoded: Encoded, graph: JobGraph, draws: Draws | None = None) -> tuple[Looked, Float32, Float32]:
@@ -156,6 +157,14 @@ def _compared(expected: Expected, planned: Planned, planning: Planning, have: in
         present_score=_rounded(planned.holding)[0],
         gain_needed=_rounded(planned.gain_needed)[0],
         unit=f"{1.0 - weight:g} x utilisation - {weight:g} x minutes of latency, mean of the next {_hours(expected):g} hours",
+    )
+
+
+def _outlook(expected: Expected) -> LoadOutlook:
+    return LoadOutlook(
+        stage_minutes=expected.stage_minutes,
+        means=tuple(float(f"{mean:.4g}") for mean in expected.means[0].tolist()),
+        spread=tuple(float(f"{spread:.3g}") for spread in expected.spread[0].tolist()),
     )
 
 

@@ -177,6 +177,21 @@ class DecisionMark(ViewDocument, frozen=True, kw_only=True):
     """Why, in a sentence."""
 
 
+class ExpectedLoad(ViewDocument, frozen=True, kw_only=True):
+    """The load that a decision expected of a stretch of time."""
+
+    from_ms: int
+    """Where it begins."""
+    until_ms: int
+    """Where it ends."""
+    mean: float
+    """Expected records a minute."""
+    low: float | None
+    """One standard deviation below; null where the policy does not say how sure it is."""
+    high: float | None
+    """One standard deviation above."""
+
+
 class HistoryDocument(ViewDocument, frozen=True, kw_only=True):
     """A job's last minutes in columns of one length, oldest first; null where a figure is not known."""
 
@@ -198,6 +213,8 @@ class HistoryDocument(ViewDocument, frozen=True, kw_only=True):
     """Dollars a day, from the placements that were in force."""
     decisions: tuple[DecisionMark, ...]
     """Decisions about these minutes, oldest first."""
+    expected: tuple[ExpectedLoad, ...] = ()
+    """The load that the newest of these decisions expected ahead; empty if its policy does not look ahead."""
     unreadable: tuple[str, ...] | UnsetType = UNSET
     """Names of the parts that cannot be read, and are left out; absent if there are none."""
 

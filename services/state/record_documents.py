@@ -24,6 +24,7 @@ from contracts.messages import (
     Host,
     Input,
     JobTopology,
+    LoadOutlook,
     LookedAt,
     PolicyUsed,
     TaskSpec,
@@ -205,6 +206,8 @@ class DecisionDocument(ViewDocument, frozen=True, kw_only=True):
     """Wall time at which the pipeline's clock reached the window's end."""
     compared: Compared | None = None
     """How the best change compared with no change; null of a policy that does not score."""
+    outlook: LoadOutlook | None = None
+    """The load that the policy expected, from the span's end on; null of a policy that does not look ahead."""
     appended_ms: int
     """Broker's time of the decision."""
     freshness_ms: int | UnsetType = UNSET

@@ -3,6 +3,7 @@
 ``SURESCALE_PAGE_FIGURES=yes`` writes the screenshots to docs/figures (`make page-figures`).
 """
 
+import dataclasses
 import io
 import logging
 import os
@@ -11,13 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+import msgspec
 import pytest
 from msgspec import UNSET
 
 from contracts.job_settings import JobSettings, Pause
+from contracts.messages import Decision, LoadOutlook
 from contracts.settings import RoadSettings
-from contracts.topics import JOB_SETTINGS, JOB_TOPOLOGY, POLICY_RELEASES, SHADOW_DECISIONS, SNAPSHOTS
-from contracts.wire import encode
+from contracts.topics import DECISIONS, JOB_SETTINGS, JOB_TOPOLOGY, POLICY_RELEASES, SHADOW_DECISIONS, SNAPSHOTS
+from contracts.wire import decode, encode
 from runtime.kafka import create_topics
 from runtime.ports import free_port
 from runtime.whole_topics import append_ms, parsed, read_whole, value_of
@@ -211,6 +214,28 @@ def test_new_minutes_appear_by_themselves_also_after_the_service_was_away(
     served.start()
     page.get_by_text("event time 1995-09-08 09:30 UTC").wait_for()
     page.get_by_text("live", exact=True).wait_for()
+
+
+def test_the_load_that_the_newest_decision_expects_is_shown_ahead_of_now(
+    page: "Page", served: Served, view: View, road: list[Record]
+) -> None:
+    """A band after the newest minute, told to a screen reader as well; hovering it says what is expected until when."""
+    outlook = LoadOutlook(stage_minutes=20, means=(180.0, 210.0, 240.0), spread=(0.1, 0.15, 0.2))
+    view.take(_looking_ahead(record, outlook) if record.topic == DECISIONS else record for record in road)
+    page.goto(f"{served.url}{PAGES['job']}")
+    settled(page)
+    load = page.locator("figure.chart").first
+    assert "expected from 180 to 240 until 10:30" in str(load.get_attribute("aria-label"))
+    box = load.locator(".u-over").bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] - 2, box["y"] + 20)
+    expect = page.locator(".charts-at")
+    expect.filter(has_text="until 10:30: 240 records a minute expected, 196 to 293").wait_for()
+
+
+def _looking_ahead(record: Record, outlook: LoadOutlook) -> Record:
+    decision = decode(record.value, Decision)
+    return dataclasses.replace(record, value=encode(msgspec.structs.replace(decision, outlook=outlook)))
 
 
 def _window_end(record: Record) -> int:

@@ -1,15 +1,18 @@
 """A job's last minutes as columns, made of its windows, decisions and commands. Pure."""
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from math import exp
 from typing import Literal
 
 import msgspec
 from msgspec import UnsetType
 
+from contracts.clock import MINUTE_MS
+from contracts.messages import LoadOutlook
 from contracts.minute_figures import JobMinute
 from contracts.rent import DAY_S
-from services.state.documents import DecisionMark, HistoryDocument
+from services.state.documents import DecisionMark, ExpectedLoad, HistoryDocument
 from services.state.record_documents import CommandDocument, WindowDocument
 
 
@@ -29,6 +32,7 @@ class MarkedDecision(msgspec.Struct, frozen=True):
     action: Literal["act", "hold"]
     reason: str
     tasks: tuple[MarkedTask, ...]
+    outlook: LoadOutlook | None = None
 
 
 def history(
@@ -54,6 +58,7 @@ def history(
     seen = list(windows)
     minutes = [window.minute or JobMinute() for window in seen]
     began_ms = seen[0].window_end_ms if seen else 0
+    marked = [(decision, outcome) for decision, outcome in decisions if decision.span_end_ms >= began_ms]
     return HistoryDocument(
         job=job,
         window_end_ms=tuple(window.window_end_ms for window in seen),
@@ -63,9 +68,27 @@ def history(
         backlog_records=tuple(minute.backlog for minute in minutes),
         latency_ms=tuple(minute.latency_ms for minute in minutes),
         rent_per_day=_rents([window.window_end_ms for window in seen], commands, rent_per_day),
-        decisions=tuple(_mark(decision, outcome, fixed) for decision, outcome in decisions if decision.span_end_ms >= began_ms),
+        expected=tuple(_expected(marked[-1][0])) if marked else (),
+        decisions=tuple(_mark(decision, outcome, fixed) for decision, outcome in marked),
         unreadable=unreadable,
     )
+
+
+def _expected(decision: MarkedDecision) -> Iterator[ExpectedLoad]:
+    """Yield the stages that a decision looked ahead at."""
+    outlook = decision.outlook
+    if outlook is None:
+        return
+    stage_ms = outlook.stage_minutes * MINUTE_MS
+    for at, mean in enumerate(outlook.means):
+        factor = exp(outlook.spread[at]) if at < len(outlook.spread) else None
+        yield ExpectedLoad(
+            from_ms=decision.span_end_ms + at * stage_ms,
+            until_ms=decision.span_end_ms + (at + 1) * stage_ms,
+            mean=mean,
+            low=None if factor is None else round(mean / factor, 3),
+            high=None if factor is None else round(mean * factor, 3),
+        )
 
 
 def _mark(decision: MarkedDecision, outcome: str | None, fixed: Collection[str]) -> DecisionMark:

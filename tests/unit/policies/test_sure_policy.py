@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec import UNSET
 
 from contracts.job_settings import JobSettings
-from contracts.messages import Compared, Decision, JobTopology, TaskSpec
+from contracts.messages import Compared, Decision, JobTopology, LoadOutlook, TaskSpec
 from contracts.windows import FIGURES, Window, blank_figures
 from contracts.wire import decode
 from contracts.wire import encode as encode_message
@@ -392,3 +393,19 @@ def test_the_forecast_rule_reads_its_constants_from_the_model_package(package: P
     assert "Sized for" in decision.reason
     shutil.rmtree(package / "sure")
     assert isinstance(load_policy("forecast", str(package)), Unavailable)
+
+
+def test_what_the_load_is_expected_to_be_is_part_of_the_record(policy: SurePolicy) -> None:
+    """Stage by stage, with how sure it is; a rule that only looks back says nothing."""
+    window = branching_window()
+    settings = JobSettings(job=window.job)
+    made = decode(encode_message(decide(window, policy, settings, seed=0)), Decision)
+    outlook = policy.card.base.outlook
+    assert isinstance(made.outlook, LoadOutlook)
+    assert made.outlook.stage_minutes == outlook.stage_minutes
+    assert len(made.outlook.means) == len(made.outlook.spread) == outlook.stages
+    assert f"Expecting {min(made.outlook.means):.0f} to {max(made.outlook.means):.0f} records" in made.reason
+    ahead = decide(window, load_policy("forecast"), settings, seed=0).outlook
+    assert isinstance(ahead, LoadOutlook)
+    assert (len(ahead.means), ahead.spread) == (1, ())
+    assert decide(window, load_policy("ds2"), settings, seed=0).outlook is UNSET

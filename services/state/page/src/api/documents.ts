@@ -185,6 +185,15 @@ export interface History {
   latency_ms: (number | null)[];
   rent_per_day: (number | null)[];
   decisions: Mark[];
+  expected: ExpectedLoad[];
+}
+
+export interface ExpectedLoad {
+  from_ms: number;
+  until_ms: number;
+  mean: number;
+  low: number | null;
+  high: number | null;
 }
 
 export interface ClusterOverview {

@@ -2,10 +2,10 @@
 import uPlot from "uplot";
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { History, Mark } from "../api/documents";
+import type { ExpectedLoad, History, Mark } from "../api/documents";
 import { decisionLink } from "./links";
 import { colour, isDark } from "./theme";
-import { DAY_S, clock, count, day, dollars, duration, percent } from "./words";
+import { DAY_S, MINUTE_MS, clock, count, day, dollars, duration, percent } from "./words";
 
 interface Panel {
   title: string;
@@ -16,11 +16,12 @@ interface Panel {
   most?: number;
   least_most?: number;
   axis?: (value: number) => string;
+  ahead?: boolean;
   text: (value: number | null | undefined) => string;
 }
 
 const PANELS: Panel[] = [
-  { title: "Load", about: "records a minute", column: "load_records_per_minute", colour: "chart-load", text: count },
+  { title: "Load", about: "records a minute", column: "load_records_per_minute", colour: "chart-load", ahead: true, text: count },
   { title: "Size", about: "subtasks", column: "parallelism", colour: "chart-size", steps: true, text: count },
   { title: "Busy", about: "busiest task", column: "utilisation", colour: "chart-busy", most: 1, text: percent },
   { title: "Backlog", about: "records waiting", column: "backlog_records", colour: "chart-backlog", least_most: 10, text: count },
@@ -36,18 +37,20 @@ const NEAR_PX = 8;
 export function Charts({ history }: { history: History }): JSX.Element {
   const [at, setAt] = useState<number | null>(null);
   const last = history.window_end_ms.length - 1;
-  const shown = at ?? last;
+  const shown = Math.min(at ?? last, last);
+  const expects = ahead(history);
+  const coming = at !== null && at > last ? expects[Math.floor((at - last - 1) / 2)] : undefined;
   const mark = history.decisions.find((each) => each.at_ms === history.window_end_ms[shown]);
   return (
     <div class="charts">
       <p class="charts-at" aria-hidden="true">
-        <span class="figure">{clock(history.window_end_ms[shown])}</span>{" "}
-        {at === null ? "newest minute" : mark ? `decision: ${mark.action} ${mark.before} → ${mark.after}` : "UTC"}
+        <span class="figure">{clock(coming ? coming.from_ms : history.window_end_ms[shown])}</span>{" "}
+        {coming ? expectation(coming) : at === null ? "newest minute" : mark ? `decision: ${mark.action} ${mark.before} → ${mark.after}` : "UTC"}
       </p>
       {PANELS.map((panel, index) => {
         const values = history[panel.column] as (number | null)[];
         return (
-          <figure key={panel.title} class="chart" aria-label={`${panel.title}, ${panel.about}: ${spoken(values, panel)}`}>
+          <figure key={panel.title} class="chart" aria-label={`${panel.title}, ${panel.about}: ${spoken(values, panel)}${panel.ahead ? foretold(expects) : ""}`}>
             <figcaption>
               <span class="chart-title">{panel.title}</span>
               <span class="chart-value figure">{panel.text(values[shown])}</span>
@@ -59,9 +62,21 @@ export function Charts({ history }: { history: History }): JSX.Element {
       })}
       <p class="legend" aria-hidden="true">
         <span class="key key-act" /> act <span class="key key-hold" /> hold · click a mark to see why
+        {expects.length > 0 && " · dashed: the load that the newest decision expects, shaded within one standard deviation"}
       </p>
     </div>
   );
+}
+
+function foretold(stages: ExpectedLoad[]): string {
+  if (!stages.length) return "";
+  const means = stages.map((stage) => stage.mean);
+  return `, expected from ${count(Math.min(...means))} to ${count(Math.max(...means))} until ${clock(stages[stages.length - 1]?.until_ms)}`;
+}
+
+function expectation(stage: ExpectedLoad): string {
+  const range = stage.low === null ? "" : `, ${count(stage.low)} to ${count(stage.high)}`;
+  return `until ${clock(stage.until_ms)}: ${count(stage.mean)} records a minute expected${range}`;
 }
 
 function spoken(values: (number | null)[], panel: Panel): string {
@@ -102,8 +117,27 @@ function Plot({ history, panel, hasAxis, onCursor }: PlotProps): JSX.Element {
 
 const height = (hasAxis: boolean): number => HEIGHT + (hasAxis ? AXIS_HEIGHT : 0);
 
+type Column = (number | null)[];
+
+/** Return the stages that are still ahead of the newest minute, the one under way from then on. */
+function ahead(history: History): ExpectedLoad[] {
+  const now = history.window_end_ms[history.window_end_ms.length - 1] ?? 0;
+  return history.expected
+    .filter((stage) => stage.until_ms > now + MINUTE_MS)
+    .map((stage) => ({ ...stage, from_ms: Math.max(stage.from_ms, now + MINUTE_MS) }));
+}
+
+/** Return the minutes, then both ends of each stage ahead; of the load also what was expected of them: mean, low and high. */
 function data(history: History, panel: Panel): uPlot.AlignedData {
-  return [history.window_end_ms.map((ms) => ms / 1_000), history[panel.column] as (number | null)[]];
+  const stages = ahead(history);
+  const values = history[panel.column] as Column;
+  const past: Column = values.map(() => null);
+  const future: Column = stages.flatMap(() => [null, null]);
+  const of = (pick: (stage: ExpectedLoad) => number | null): Column => [...past, ...stages.flatMap((stage) => [pick(stage), pick(stage)])];
+  const times = [...history.window_end_ms, ...stages.flatMap((stage) => [stage.from_ms, stage.until_ms - 1])];
+  const seconds = times.map((ms) => ms / 1_000);
+  if (!panel.ahead) return [seconds, [...values, ...future]];
+  return [seconds, [...values, ...future], of((stage) => stage.mean), of((stage) => stage.high), of((stage) => stage.low)];
 }
 
 function options(
@@ -150,7 +184,15 @@ function options(
         points: { show: false },
         ...(panel.steps ? { paths: uPlot.paths.stepped!({ align: -1 }) } : {}),
       },
+      ...(panel.ahead
+        ? [
+            { stroke, width: 1.4, dash: [4, 3], points: { show: false } },
+            { stroke: "transparent", points: { show: false } },
+            { stroke: "transparent", points: { show: false } },
+          ]
+        : []),
     ],
+    bands: panel.ahead ? [{ series: [3, 4], fill: `${stroke}33` }] : [],
     hooks: {
       drawAxes: [(plot) => drawMarks(plot, marks.current)],
       setCursor: [(plot) => onCursor(plot.cursor.left !== undefined && plot.cursor.left >= 0 ? (plot.cursor.idx ?? null) : null)],
