@@ -26,6 +26,7 @@ from contracts.messages import (
     JobTopology,
     LoadOutlook,
     LookedAt,
+    Plight,
     PolicyUsed,
     TaskSpec,
 )
@@ -208,6 +209,8 @@ class DecisionDocument(ViewDocument, frozen=True, kw_only=True):
     """How the best change compared with no change; null of a policy that does not score."""
     outlook: LoadOutlook | None = None
     """The load that the policy expected, from the span's end on; null of a policy that does not look ahead."""
+    emergency: Plight | None = None
+    """The plain overload that is answered at once; null if there is none."""
     appended_ms: int
     """Broker's time of the decision."""
     freshness_ms: int | UnsetType = UNSET
