@@ -129,14 +129,15 @@ def _follow(road: "LocalRoad", say: Lines) -> None:
 
 def _print_summary(report: "DemoReport") -> None:
     from runtime import terminal
-    from services.local_stack.demo_lines import JOBS_SHOWN, rent_lines, rescale_lines
+    from services.local_stack.demo_lines import JOBS_SHOWN, acting, rent_lines, rescale_lines
     from services.local_stack.demo_report import together
 
     console = terminal.console(WIDTH_WITHOUT_TERMINAL)
     many = len(report.jobs) > JOBS_SHOWN
     shown = {f"{len(report.jobs)} jobs together": together(report.jobs)} if many else report.jobs
     for job, policies in shown.items():
-        console.print(_table(f"{job}, {report.minutes} minutes", policies))
+        decided_by = report.decided_by.values() if many else (report.decided_by.get(job, ()),)
+        console.print(_table(f"{job}, {report.minutes} minutes", policies, acting(decided_by, report.policy.name)))
     if many:
         console.print("means over the jobs; subtask min, rescales, overload and rent are sums; --out FILE writes each job")
     for line in rent_lines(report.jobs, report.rent, jobs_shown=not many):
@@ -152,7 +153,8 @@ def _print_summary(report: "DemoReport") -> None:
     console.print(f"freshness p50 {fresh.p50} s, p99 {fresh.p99} s over {fresh.samples} decisions; {report.wall_s} s in all")
 
 
-def _table(title: str, policies: "Mapping[str, JobFigures]") -> "Table":
+def _table(title: str, policies: "Mapping[str, JobFigures]", acted: str) -> "Table":
+    """Return the figures by policy; the first row is the road itself, on which ``acted`` decided."""
     from rich.box import SIMPLE
     from rich.table import Table
 
@@ -160,9 +162,9 @@ def _table(title: str, policies: "Mapping[str, JobFigures]") -> "Table":
     table.add_column("policy", no_wrap=True)
     for heading in (*HEADINGS.values(), "rent $"):
         table.add_column(heading, justify="right")
-    for policy, figures in policies.items():
+    for at, (policy, figures) in enumerate(policies.items()):
         cells = [_cell(getattr(figures, name)) for name in HEADINGS]
-        table.add_row(policy, *cells, f"{figures.rent.dollars:.2f}" if figures.rent else "-")
+        table.add_row(policy if at else acted, *cells, f"{figures.rent.dollars:.2f}" if figures.rent else "-")
     return table
 
 

@@ -25,6 +25,18 @@ def host_lines(kill_minutes: Collection[int], join_minutes: Collection[int], *, 
     return [f"minute {minute:>4}  {what}" for minute, what in sorted(done) if after < minute <= until]
 
 
+def acting(policies: Iterable[tuple[str, ...]], first: str) -> str:
+    """Return who decided on the road, over some jobs: one policy, or several that were released one after the other.
+
+    >>> acting([("sure", "forecast"), ("sure", "forecast")], "sure"), acting([("sure",), ("sure", "ds2")], "sure")
+    ('sure, then forecast', 'sure, then others')
+    """
+    found = {names for names in policies if names}
+    if len(found) > 1:
+        return f"{first}, then others"
+    return ", then ".join(found.pop()) if found else first
+
+
 def rent_lines(
     jobs: Mapping[str, Mapping[str, JobFigures]], rent: Mapping[str, ClusterCost], *, jobs_shown: bool = True
 ) -> list[str]:

@@ -76,7 +76,10 @@ class Endpoints(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DemoReport(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything a run of the road came to. ``jobs`` and ``rent`` are by policy; the one that acted comes first."""
+    """Everything a run of the road came to. ``jobs`` and ``rent`` are by policy; the one that acted comes first.
+
+    ``decided_by``: by job, the policies that were asked on the road, in their order; ``policy`` is the first one.
+    """
 
     jobs: dict[str, dict[str, JobFigures]]
     rent: dict[str, ClusterCost]
@@ -84,6 +87,7 @@ class DemoReport(msgspec.Struct, frozen=True, kw_only=True):
     rescaling: Rescaling
     freshness_s: Freshness
     policy: PolicyRan
+    decided_by: dict[str, tuple[str, ...]]
     window_minutes: int
     span_minutes: int
     minutes: int

@@ -149,6 +149,7 @@ class LocalRoad(Road):
             counts=figures.counts(),
             rescaling=figures.rescales.rescaling(engine.start_ms),
             freshness_s=figures.freshness_s(engine.start_ms),
+            decided_by=figures.decided_by(),
             policy=PolicyRan(self.policy.name, self.policy.sha256),
             window_minutes=self.settings.window_minutes,
             span_minutes=self.policy.span_minutes,

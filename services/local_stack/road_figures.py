@@ -102,6 +102,16 @@ class RoadFigures:
             dead_letters=len(self.dead_letters),
         )
 
+    def decided_by(self) -> dict[str, tuple[str, ...]]:
+        """Return for each job the policies that were asked, in their order; several if one was released on the way."""
+        found: dict[str, list[str]] = {}
+        for decision, _ in sorted(self.decisions.values(), key=lambda each: (each[0].job, each[0].span_end_ms)):
+            asked = found.setdefault(decision.job, [])
+            name = decision.policy.asked or decision.policy.name
+            if not asked or asked[-1] != name:
+                asked.append(name)
+        return {job: tuple(names) for job, names in found.items()}
+
     def rents(self, end_ms: int) -> Rents:
         """Return what the jobs have cost up to an instant of the trace."""
         return rents(self.topologies.values(), tuple(self.hosts.values()), self.placements, end_ms)
