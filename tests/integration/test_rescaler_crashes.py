@@ -1,6 +1,7 @@
 """One rescale whose rescaler dies at every write on Kafka, on a real broker: it is carried out once, like any other."""
 
 import contextlib
+import signal
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
@@ -121,6 +122,25 @@ def test_a_command_whose_time_is_up_while_no_rescaler_lives_ends_on_the_topic(ro
     road.decide(decision(late_ms, {"map": 3}))
     wait_until(lambda: f"{JOB}#2.0" in {each.command_id for each in road.read().progress}, 60, "the next command is carried out")
     assert [each.status for each in road.progress if each.command_id == f"{JOB}#1.0"] == ["failed"]
+
+
+def test_a_command_is_carried_out_though_its_rescaler_dies_and_a_fenced_one_has_read_it(road: Road) -> None:
+    """One is paused and taken for dead; its successor commands and dies; the first wakes up, reads the command, and passes it."""
+    sleeper, port = road.process()
+    wait_until(lambda: is_active(port), 60, "the first rescaler")
+    sleeper.send_signal(signal.SIGSTOP)
+    road.decide(decision(T0, {"map": 4}))
+    successor, _ = road.process("tests.support.crashing_rescaler")
+    assert successor.wait(60) == EXIT_CODE
+    assert [command.command_id for command in road.read().commands] == [f"{JOB}#1.0"]
+    assert not road.progress
+    sleeper.send_signal(signal.SIGCONT)
+    road.process()
+    wait_until(lambda: "accepted" in road.statuses(), 60, "the acceptance")
+    road.clock(T0 + 2 * MINUTE_MS)
+    wait_until(lambda: road.statuses()[-1:] == ["applied"], 60, "the end")
+    assert {each.command_id for each in road.progress} == {f"{JOB}#1.0"}
+    assert len(road.commands) == 1
 
 
 def test_hosts_that_join_are_balanced_across_crashes(kafka: KafkaForTests, monkeypatch: pytest.MonkeyPatch) -> None:
