@@ -1,24 +1,32 @@
 """One rescale whose rescaler dies at every write on Kafka, on a real broker: it is carried out once, like any other."""
 
 import contextlib
-import signal
+import logging
 import subprocess
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 import pytest
+from confluent_kafka import Consumer
 
+from contracts.commands import RescheduleCommand
 from contracts.messages import DeadLetter, Decision
 from contracts.rescaler_state import BALANCE, PLACEMENT, ClusterMemory
 from contracts.topics import CLUSTER_TOPOLOGY, DEAD_LETTERS, DECISIONS, JOB_TOPOLOGY
 from contracts.wire import decode
+from rescaler.actuators.base import Accepted, EngineAway
 from rescaler.actuators.fake import FakeEngine
 from rescaler.control.job.memory import JobMemory
 from rescaler.control.job.record import restored
-from rescaler.service.active import remembered
+from rescaler.service.active import ActiveRescaler, activate, remembered
+from rescaler.service.session import decisions_of, group_member
 from rescaler.service.settings import RescalerSettings
+from rescaler.service.status import Status
+from rescaler.service.transactions import Fenced
+from runtime.kafka import batch
 from tests.conftest import KafkaForTests
 from tests.support.controller_world import JOB, MINUTE_MS, START_MS, carried_out, cluster, decision, job
 from tests.support.crashing_rescaler import EXIT_CODE
@@ -124,23 +132,45 @@ def test_a_command_whose_time_is_up_while_no_rescaler_lives_ends_on_the_topic(ro
     assert [each.status for each in road.progress if each.command_id == f"{JOB}#1.0"] == ["failed"]
 
 
+class Away(FakeEngine):
+    """An engine that one process cannot reach."""
+
+    def request(self, command: RescheduleCommand) -> Accepted:
+        """Give no answer."""
+        raise EngineAway("as the test wants")
+
+
+@contextlib.contextmanager
+def alive(road: Road, engine: FakeEngine) -> Iterator[tuple[ActiveRescaler, Consumer, Status]]:
+    """An active rescaler whose rounds the test calls, with its client and its counts; it fences whoever was active."""
+    log, status, stop = logging.getLogger("test"), Status(road.settings.cluster), threading.Event()
+    with contextlib.closing(group_member(road.settings, status.held_back, log)) as member:
+        member.assign([decisions_of(road.settings, member)])
+        with contextlib.closing(activate(road.settings, member, engine, status, stop, log)) as active:
+            yield active, member, status
+
+
 def test_a_command_is_carried_out_though_its_rescaler_dies_and_a_fenced_one_has_read_it(road: Road) -> None:
-    """One is paused and taken for dead; its successor commands and dies; the first wakes up, reads the command, and passes it."""
-    sleeper, port = road.process()
-    wait_until(lambda: is_active(port), 60, "the first rescaler")
-    sleeper.send_signal(signal.SIGSTOP)
-    road.decide(decision(T0, {"map": 4}))
-    successor, _ = road.process("tests.support.crashing_rescaler")
-    assert successor.wait(60) == EXIT_CODE
+    """One is wrongly taken for dead. Its successor commands and dies; the first reads that command and passes it."""
+    with alive(road, road.engine) as (first, its_decisions, counts):
+        first.round([])
+        with alive(road, Away(now_ms=T0)) as (successor, decisions, _):
+            road.decide(decision(T0, {"map": 4}))
+            successor.round(wait_until(lambda: batch(decisions, 1, 0.1), 30, "the decision"))
+            wait_until(lambda: counts.report().get("unknown_commands") == 1, 30, "the first to read the command")
+        with pytest.raises(Fenced):
+            first.round(wait_until(lambda: batch(its_decisions, 1, 0.1), 30, "the decision"))
     assert [command.command_id for command in road.read().commands] == [f"{JOB}#1.0"]
-    assert not road.progress
-    sleeper.send_signal(signal.SIGCONT)
-    road.process()
-    wait_until(lambda: "accepted" in road.statuses(), 60, "the acceptance")
-    road.clock(T0 + 2 * MINUTE_MS)
-    wait_until(lambda: road.statuses()[-1:] == ["applied"], 60, "the end")
+    with alive(road, road.engine) as (heir, _, _):
+
+        def reports(status: str) -> bool:
+            heir.round([])
+            return road.statuses()[-1:] == [status]
+
+        wait_until(lambda: reports("accepted"), 30, "the acceptance")
+        road.clock(T0 + 2 * MINUTE_MS)
+        wait_until(lambda: reports("applied"), 30, "the end")
     assert {each.command_id for each in road.progress} == {f"{JOB}#1.0"}
-    assert len(road.commands) == 1
 
 
 def test_hosts_that_join_are_balanced_across_crashes(kafka: KafkaForTests, monkeypatch: pytest.MonkeyPatch) -> None:
