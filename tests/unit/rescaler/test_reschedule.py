@@ -136,7 +136,17 @@ class TestRefusals:
     def test_stale_generation(self) -> None:
         """An expected generation that is not the current one is refused even before the cluster is checked."""
         broken = with_fragment(Fragment(10, HASH, ()))
-        assert code_of(plan_desired, broken, {10: 1}, expected_generation=6) == "STALE_GENERATION"
+        for plan in (plan_desired, plan_request):
+            assert code_of(plan, broken, {}, expected_generation=6) == "STALE_GENERATION"
+            assert code_of(plan, broken, {}, expected_generation=7) == "CLUSTER_INCONSISTENT"
+
+    def test_the_most_that_is_possible_is_possible(self) -> None:
+        """Every unit of running workers; a unit for each vnode; with one fewer of either it is refused."""
+        assert plan_desired(CLUSTER, {10: 4}).units[10] == (1, 2, 3, 4)
+        assert plan_desired(replace(CLUSTER, vnodes=4), {10: 4}).units[10] == (1, 2, 3, 4)
+        assert code_of(plan_desired, replace(CLUSTER, vnodes=3), {10: 4}) == "INVALID_PARALLELISM"
+        smaller = replace(CLUSTER, workers=(Worker(1, "w1", (1, 2)), Worker(2, "w2", (3,))))
+        assert code_of(plan_desired, smaller, {10: 4}) == "NOT_ENOUGH_PARALLEL_UNITS"
 
     @pytest.mark.parametrize(
         ("desired", "code"),
@@ -178,6 +188,7 @@ class TestRefusals:
         with pytest.raises(Refused) as refused:
             plan_request(CLUSTER, {fragment: change})
         assert (refused.value.code, refused.value.place) == (code, {"fragment": fragment})
+        assert str(fragment) in str(refused.value)
 
     def test_more_units_than_vnodes(self) -> None:
         """Every unit needs a vnode."""
