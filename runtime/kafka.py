@@ -13,7 +13,7 @@ from contracts.settings import RoadSettings
 from contracts.topics import LIBRDKAFKA_CONSUMER, LIBRDKAFKA_PRODUCER, READER_GROUP, TOPICS, TopicNames
 from runtime.backoff import wait_for
 from runtime.kafka_errors import is_end, is_record
-from runtime.kafka_security import librdkafka_options
+from runtime.kafka_security import PLAINTEXT, librdkafka_options
 
 METADATA_TIMEOUT_S = 5.0
 REQUEST_TIMEOUT_S = 10.0
@@ -65,6 +65,15 @@ def creation(settings: RoadSettings) -> str:
     return f"`surescale topics create{f' --prefix {settings.topic_prefix}' if settings.topic_prefix else ''}`"
 
 
+def missing_in_words(missing: Sequence[str], settings: RoadSettings) -> str:
+    """Return that topics (full names) are missing, and what to do. A broker hides those that the user has no right to."""
+    names = ", ".join(missing)
+    if settings.kafka_security_protocol == PLAINTEXT:
+        return f"topics missing: {names} (create them with {creation(settings)})"
+    rights = "`surescale topics acls` prints the rights that are needed"
+    return f"topics missing, or this user is not authorized: {names} ({creation(settings)} creates them, {rights})"
+
+
 def wait_for_topics(settings: RoadSettings, names: Sequence[str], *, stop: threading.Event, log: logging.Logger) -> None:
     """Wait until the broker answers and every topic named (bare names) exists.
 
@@ -78,7 +87,7 @@ def wait_for_topics(settings: RoadSettings, names: Sequence[str], *, stop: threa
         present = admin.list_topics(timeout=3.0).topics
         missing = [full(name) for name in names if full(name) not in present]
         if missing:
-            raise LookupError(f"topics missing: {', '.join(missing)} (create them with {creation(settings)})")
+            raise LookupError(missing_in_words(missing, settings))
 
     wait_for(f"Kafka at {settings.bootstrap}", attempt, expected=(KafkaException, LookupError), stop=stop, log=log)
 

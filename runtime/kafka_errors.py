@@ -9,6 +9,9 @@ from contracts.settings import RoadSettings
 
 _UNREACHABLE = frozenset({KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._RESOLVE})
 
+_NEEDED = "; `surescale topics acls` prints the rights that are needed"
+_RIGHTS = {KafkaError.TOPIC_AUTHORIZATION_FAILED: _NEEDED, KafkaError.GROUP_AUTHORIZATION_FAILED: _NEEDED}
+
 
 def is_record(message: Message) -> bool:
     """Return whether a message is a record; otherwise it marks the end of a partition or a fault the client recovers from.
@@ -20,7 +23,9 @@ def is_record(message: Message) -> bool:
     if error is None:
         return True
     if not is_end(message) and not error.retriable():
-        raise KafkaException(error)
+        # The error itself names no topic.
+        told = f"{message.topic()}: {error.str()}{_RIGHTS.get(error.code(), '')}"
+        raise KafkaException(KafkaError(error.code(), told, fatal=error.fatal()))
     return False
 
 

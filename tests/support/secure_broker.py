@@ -6,6 +6,7 @@ from pathlib import Path
 
 from confluent_kafka.admin import (
     AclBinding,
+    AclBindingFilter,
     AclOperation,
     AclPermissionType,
     AdminClient,
@@ -123,6 +124,24 @@ class AuthorizingBroker(SecureBroker):
         ]
         for future in admin.create_acls(bindings).values():
             future.result(20)
+
+    def revoke(self, documents: Iterable[Mapping[str, str]]) -> None:
+        """Take ACLs away again."""
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        filters = [
+            AclBindingFilter(
+                ResourceType[each["resource"].replace("-", "_").upper()],
+                each["name"],
+                ResourcePatternType.LITERAL,
+                each["principal"],
+                "*",
+                AclOperation[_OPERATIONS[each["operation"]]],
+                AclPermissionType.ALLOW,
+            )
+            for each in documents
+        ]
+        for future in admin.delete_acls(filters).values():
+            assert future.result(20), "no such right was granted"
 
     def _own_settings(self, data: Path) -> Mapping[str, str]:
         return super()._own_settings(data) | {

@@ -9,7 +9,7 @@ from contracts.settings import RoadSettings
 from contracts.summaries import SUMMARY_HEADER
 from contracts.topics import STATE_GROUP, TopicNames
 from runtime.held_back import HeldBack
-from runtime.kafka import METADATA_TIMEOUT_S, admin_client, batch, committed_offsets, consumer, creation
+from runtime.kafka import METADATA_TIMEOUT_S, admin_client, batch, committed_offsets, consumer, missing_in_words
 from runtime.kafka_errors import is_end
 from services.state.write.projections import PROJECTED, Record
 from services.state.write.view_store import Positions
@@ -106,7 +106,7 @@ class TopicLog:
         known = self._client.list_topics(timeout=METADATA_TIMEOUT_S).topics
         missing = [self._names(name) for name in PROJECTED if self._names(name) not in known]
         if missing:
-            what = f"topics missing: {', '.join(missing)} (create them with {creation(self._settings)})"
+            what = missing_in_words(missing, self._settings)
             raise KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, what))
         return [(name, partition) for name in PROJECTED for partition in sorted(known[self._names(name)].partitions)]
 

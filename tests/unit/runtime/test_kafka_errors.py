@@ -19,6 +19,10 @@ class _Message:
         """Return the error."""
         return self._error
 
+    def topic(self) -> str:
+        """Return the topic that it is of."""
+        return "x-decisions"
+
 
 def message(code: int | None, *, retriable: bool = False) -> Any:
     """Return a message with an error of this code; None: a record."""
@@ -44,8 +48,11 @@ def test_a_fault_that_passes_is_neither_record_nor_end() -> None:
 
 def test_a_refusal_is_raised() -> None:
     """The broker will not answer otherwise later."""
-    with pytest.raises(KafkaException, match="why"):
+    with pytest.raises(KafkaException, match="x-decisions: why; `surescale topics acls` prints the rights"):
         is_record(message(KafkaError.TOPIC_AUTHORIZATION_FAILED))
+    with pytest.raises(KafkaException, match="x-decisions: why") as refused:
+        is_record(message(KafkaError.OFFSET_OUT_OF_RANGE))
+    assert "acls" not in str(refused.value)
 
 
 @pytest.mark.parametrize(
