@@ -1,6 +1,6 @@
 .DEFAULT_GOAL := help
 .PHONY: help install install-train demo flink-demo flink-test faults test model fuzz lint format locks sbom reference bench page page-figures up down clean
-.PHONY: demo-consumers docs prometheus-test
+.PHONY: demo-consumers docs kubernetes-test prometheus-test
 
 PYTHON ?= python3
 VENV   := .venv
@@ -8,6 +8,9 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 # The site's tools have an environment of their own: nothing else needs them.
 DOCS   := .venv-docs
+# A control plane of Kubernetes, for the tests that need a real one.
+KUBERNETES := $(CURDIR)/build/kubernetes
+KUBERNETES_VERSION := -X k8s.io/component-base/version.gitVersion=$(shell sed -n 's/.*k8s.io\/kubernetes //p' tests/kubernetes/servers/go.mod)
 DEMO_ARGS ?=
 FLINK_DEMO_ARGS ?=
 FAULTS_ARGS ?=
@@ -47,6 +50,12 @@ flink-test: install ## The tests on a real Flink, also those that CI leaves to t
 
 prometheus-test: install ## The whole road with figures from a real Prometheus; minutes of the wall's time
 	@SURESCALE_LONG_ROADS=1 $(BIN)/python -m pytest tests/e2e/test_prometheus_road.py $(PYTEST_ARGS)
+
+kubernetes-test: install ## Actuator, manifests and chart on a real Kubernetes control plane, built once from Go modules
+	@cd tests/kubernetes/servers && go build -ldflags "$(KUBERNETES_VERSION)" -o $(KUBERNETES)/ $(addprefix k8s.io/kubernetes/cmd/,kube-apiserver kube-controller-manager kube-scheduler kubectl)
+	@cd tests/kubernetes/servers && go build -o $(KUBERNETES)/etcd go.etcd.io/etcd/server/v3
+	@cd tests/kubernetes/helm && go build -o $(KUBERNETES)/ helm.sh/helm/v3/cmd/helm
+	@SURESCALE_TEST_KUBERNETES=$(KUBERNETES) $(BIN)/python -m pytest tests/kubernetes $(PYTEST_ARGS)
 
 faults: install ## Kill, cut off and starve whole roads, then check that nothing was lost; FAULTS_ARGS="--seed 7 --minutes 30" chooses
 	@$(BIN)/python -m tests.faults $(FAULTS_ARGS)

@@ -19,6 +19,8 @@ from runtime.kept_http import Answer
 REASON_LENGTH_MAX = 400
 _AWAY = frozenset({408, 425, 429, 500, 502, 503, 504})
 _RIGHT_IS_MISSING = " cannot "
+_NO_SUCH_PATH = b"404 page not found"
+"""The API server's whole answer, in plain text, where it knows no kind of that API group, such as KEDA's where that is absent."""
 ROLE = "compose/kubernetes/scaling"
 """Where the rights stand that are needed."""
 
@@ -44,7 +46,7 @@ class NotAllowed(KubernetesProblem):
 
 
 class NotThere(KubernetesProblem):
-    """Status 404."""
+    """Status 404: no such object, or no such kind."""
 
 
 class Conflict(KubernetesProblem):
@@ -70,6 +72,8 @@ def problem_of(answer: Answer, request: str) -> KubernetesProblem:
         )
     if status in _AWAY:
         return ApiAway(f"{request} answers {status}: {words}")
+    if status == 404 and answer.body.strip() == _NO_SUCH_PATH:
+        return NotThere(f"{request}: the cluster knows no such kind of object; install its definition")
     if said is None:
         return not_kubernetes(answer, request)
     if status == 403 and _RIGHT_IS_MISSING in words:  # the other refusals are those of an admission controller

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from services.local_stack.child_process import ChildProcess
+from services.local_stack.flink.options import FlinkRoadOptions
 from services.local_stack.flink.peer import Peer
-from services.local_stack.flink.road import FlinkRoadOptions
 from tests.support.flink_road import loaded
 from tests.support.live_flink import LiveFlink
 from tests.support.waiting import wait_until

@@ -57,6 +57,12 @@ _NO_SCHEMA = re.compile(r"example\.org/|keda\.sh/")
 """Kinds that are not Kubernetes' own."""
 
 
+class _UnknownGroup(Exception):
+    """No kind of an API group is installed: the one answer of an API server that is no document."""
+
+    given = Given(404, b"404 page not found\n", {"Content-Type": "text/plain; charset=utf-8"})
+
+
 class _Answered(Exception):
     def __init__(self, status: int, reason: str, message: str) -> None:
         super().__init__(message)
@@ -150,7 +156,7 @@ class PlayedApiServer:
                 raise _Answered(401, "Unauthorized", "Unauthorized")
             self._control()
             return Given(200, json.dumps(_checked(self._handled(asked))).encode())
-        except _Answered as answered:
+        except (_Answered, _UnknownGroup) as answered:
             return answered.given
 
     def _handled(self, asked: Asked) -> Document:
@@ -230,7 +236,7 @@ class PlayedApiServer:
             return [each for each in self.autoscalers if each["metadata"]["namespace"] == namespace]
         if (api, resource) == ("keda.sh/v1alpha1", "scaledobjects") and self.has_keda:
             return [each for each in self.scaled_objects if each["metadata"]["namespace"] == namespace]
-        raise _Answered(404, "NotFound", "the server could not find the requested resource")
+        raise _UnknownGroup
 
     def _page(self, api: str, resource: str, items: list[Document], query: dict[str, str]) -> Document:
         begin = int(query.get("continue", "0"))

@@ -144,7 +144,9 @@ class PlayedWorkload:
     def events(self) -> list[Document]:
         """Return what the controller of another kind than a Deployment has said of pods that it could not create."""
         of = {"kind": self.kind, "namespace": self.namespace, "name": self.name, "uid": self.uid}
-        said = [("2026-01-01T00:00:00Z", "an older trouble"), ("2026-01-01T00:59:00Z", self.failure)]
+        create = f"create Pod {self.name}-{self.made} in {self.kind} {self.name}"
+        failed = f"{create} failed error: {self.failure}" if self.failure else ""
+        said = [("2026-01-01T00:00:00Z", "an older trouble"), ("2026-01-01T00:59:00Z", failed)]
         return [
             {
                 "metadata": {"name": f"{self.name}.{number}", "namespace": self.namespace},

@@ -110,37 +110,13 @@ class AuthorizingBroker(SecureBroker):
     def grant(self, documents: Iterable[Mapping[str, str]]) -> None:
         """Add ACLs, as ``surescale topics acls --json`` prints them."""
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
-        bindings = [
-            AclBinding(
-                ResourceType[each["resource"].replace("-", "_").upper()],
-                each["name"],
-                ResourcePatternType.LITERAL,
-                each["principal"],
-                "*",
-                AclOperation[_OPERATIONS[each["operation"]]],
-                AclPermissionType.ALLOW,
-            )
-            for each in documents
-        ]
-        for future in admin.create_acls(bindings).values():
+        for future in admin.create_acls([AclBinding(*_named(each)) for each in documents]).values():
             future.result(20)
 
     def revoke(self, documents: Iterable[Mapping[str, str]]) -> None:
         """Take ACLs away again."""
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
-        filters = [
-            AclBindingFilter(
-                ResourceType[each["resource"].replace("-", "_").upper()],
-                each["name"],
-                ResourcePatternType.LITERAL,
-                each["principal"],
-                "*",
-                AclOperation[_OPERATIONS[each["operation"]]],
-                AclPermissionType.ALLOW,
-            )
-            for each in documents
-        ]
-        for future in admin.delete_acls(filters).values():
+        for future in admin.delete_acls([AclBindingFilter(*_named(each)) for each in documents]).values():
             assert future.result(20), "no such right was granted"
 
     def _own_settings(self, data: Path) -> Mapping[str, str]:
@@ -149,6 +125,19 @@ class AuthorizingBroker(SecureBroker):
             "super.users": "User:ANONYMOUS",
             "allow.everyone.if.no.acl.found": "false",
         }
+
+
+def _named(document: Mapping[str, str]) -> tuple[object, ...]:
+    """Return what an ACL, or a filter that finds it, is made of."""
+    return (
+        ResourceType[document["resource"].replace("-", "_").upper()],
+        document["name"],
+        ResourcePatternType.LITERAL,
+        document["principal"],
+        "*",
+        AclOperation[_OPERATIONS[document["operation"]]],
+        AclPermissionType.ALLOW,
+    )
 
 
 def make_certificates(folder: Path) -> None:

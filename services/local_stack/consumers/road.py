@@ -23,7 +23,7 @@ from runtime.whole_topics import send
 from services.local_stack.compared.load import PARTITIONS
 from services.local_stack.compared.road import STATIC, ComparedRoad, LoadOptions, Report
 from services.local_stack.consumers.chain import STAGES, outputs, write_groups_file
-from services.local_stack.consumers.rivals import load_test
+from services.local_stack.consumers.rivals import cpu_request
 from services.local_stack.consumers.rivals.run import HPA_CPU, KEDA, is_rival
 from services.local_stack.consumers.watch import ChainFigures, ChainWatch
 from services.local_stack.errors import Say, silent
@@ -103,7 +103,7 @@ class ConsumersRoad(ComparedRoad):
     def start(self) -> None:
         """Bring up servers, roles and workers, then start the load."""
         self._start_servers()
-        self._create_topics([*outputs(self.jobs), *([load_test.TOPIC, load_test.OUTPUT] if HPA_CPU in self.jobs else [])])
+        self._create_topics([*outputs(self.jobs), *([cpu_request.TOPIC, cpu_request.OUTPUT] if HPA_CPU in self.jobs else [])])
         self._publish_clock()
         self._publish(map(_limits, self._policies))
         self.supervisor.start_together(self._roles(SURESCALE_COOLDOWN_MS="60000", SURESCALE_STABILIZATION_MS="1000"))
@@ -131,7 +131,7 @@ class ConsumersRoad(ComparedRoad):
         command += ["--bootstrap", self.settings.bootstrap, "--workers", self.settings.workers_folder, "--cluster", CLUSTER]
         command += ["--speed", str(self.options.speed), "--replicas-max", str(PARTITIONS)]
         if rival == HPA_CPU:
-            requests = load_test.busy_cores(self.settings, Path(self.settings.workers_folder), self.supervisor)
+            requests = cpu_request.busy_cores(self.settings, Path(self.settings.workers_folder), self.supervisor)
             words = ", ".join(f"{task} {cores:.3f}" for task, cores in requests.items())
             self._say(f"{rival}: a busy worker uses so many cores, which is its pod's request: {words}")
             command += [part for task, cores in requests.items() for part in ("--request", f"{task}={cores}")]

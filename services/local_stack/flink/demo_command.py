@@ -39,7 +39,8 @@ def command(*, record: Any, out: Any, keep: bool, **given: Any) -> None:
     Fetches Flink once, starts Kafka, Redis, a Flink session cluster, a job for each policy, and surescale beside them. Ends by
     itself with a table.
     """
-    from services.local_stack.flink.road import FlinkRoad, FlinkRoadOptions
+    from services.local_stack.flink.options import FlinkRoadOptions
+    from services.local_stack.flink.road import FlinkRoad
 
     options = FlinkRoadOptions(**demo.load_given(given))
     demo.run(

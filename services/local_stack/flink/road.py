@@ -6,18 +6,18 @@ autoscaler.
 
 import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from contracts.job_settings import JobSettings
 from contracts.modes import MODE_LABEL
 from contracts.settings import RoadSettings
 from policies.registry import check_policy, load_policy, policy_names
-from services.local_stack.compared.load import PARTITIONS, TOPIC
-from services.local_stack.compared.road import STATIC, ComparedRoad, LoadOptions, Report
+from services.local_stack.compared.load import TOPIC
+from services.local_stack.compared.road import STATIC, ComparedRoad, Report
 from services.local_stack.errors import Say, silent
 from services.local_stack.flink.cluster import FlinkCluster
 from services.local_stack.flink.job import JobOptions, job_jar, stop, submit
+from services.local_stack.flink.options import FlinkRoadOptions
 from services.local_stack.flink.peer import UPSTREAM, Peer
 from services.local_stack.flink.watch import ArmFigures, FlinkWatch
 from services.local_stack.supervisor import Role
@@ -26,28 +26,6 @@ CLUSTER: Final = "flink"
 SLOTS: Final = 10
 _JOBS_TIMEOUT_S: Final = 90.0
 _ENDED: Final = frozenset({"FINISHED", "CANCELED", "FAILED"})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlinkRoadOptions(LoadOptions):
-    """What runs on the road.
-
-    Attributes:
-        policies: one job each; `static` is a job that nobody scales, `upstream` one that Flink's own autoscaler scales.
-        span_minutes: how often a rule decides; a learned policy has its own span, so give it a longer run.
-        parallelism_max: of each vertex.
-        catch_up_minutes: in which a backlog is to be worked off.
-    """
-
-    seconds: int = 210
-    mean: float = 220.0
-    policies: tuple[str, ...] = ("target-utilisation", STATIC)
-    span_minutes: int = 1
-    parallelism_max: int = PARTITIONS
-    catch_up_minutes: float = 2.0
-    parse_rounds: int = 50_000
-    parse_wait_micros: int = 1_800
-    version: str = "2.3.0"
 
 
 class FlinkReport(Report, frozen=True, kw_only=True):

@@ -2,7 +2,7 @@
 
 horizontal   the HorizontalPodAutoscaler's arithmetic: replicas from a metric, stabilisation, rates, bounds. Pure
 lag          KEDA's metric of a consumer group: its total lag, as its Kafka scaler reports it
-load_test    how much CPU a busy worker uses, so that its pod can request it
+cpu_request  how much CPU a busy worker uses, so that its pod can request it
 cpu          what the metrics server tells: CPU that each worker has used
 run          the loop around them, as a process beside the demo: reads, decides, asks for another number of workers
 

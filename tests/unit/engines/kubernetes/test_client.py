@@ -64,6 +64,8 @@ RBAC = 'deployments.apps "parse" is forbidden: User "x" cannot get resource "dep
         (Given(502, b"bad gateway"), ApiAway, "answers 502"),
         (Given(200, b"<html>", {"Content-Type": "text/html"}), NotKubernetes, "set SURESCALE_KUBERNETES_URL to the address of"),
         (Given(403, b"<html>", {"Content-Type": "text/html"}), NotKubernetes, "answers 403 with text/html that is no answer"),
+        (Given(404, b"404 page not found\n", {"Content-Type": "text/plain"}), NotThere, "no such kind of object; install its"),
+        (Given(404, b"<html>", {"Content-Type": "text/html"}), NotKubernetes, "answers 404 with text/html that is no answer"),
         (Given(302, b"", {"Location": "https://login"}), NotKubernetes, "answers 302"),
         (Given(200, b"[]"), NotKubernetes, "that is no answer of Kubernetes"),
     ],

@@ -287,7 +287,7 @@ def test_a_quota_is_named(rig: KubernetesRig, task: str) -> None:
     rig.server.quota = 4
     _, partly, failed = rig.to_the_end(ByRequirement(rig.command(**{task: BEFORE[task] + 3})))
     assert partly.waiting_for == "slots"
-    assert f"{task}: shop may have no more pods: pods " in partly.detail
+    assert f"{task}: shop may have no more pods: " in partly.detail
     assert "exceeded quota: compute" in partly.detail
     assert "raise that ResourceQuota, or lower the job's maximum" in failed.detail
     assert (failed.code, rig.required) == ("PARTLY", {**BEFORE, task: BEFORE[task] + 1})

@@ -14,8 +14,9 @@ from services.local_stack.errors import JavaError
 from services.local_stack.flink import road as road_module
 from services.local_stack.flink.demo_command import command
 from services.local_stack.flink.job import JobOptions
+from services.local_stack.flink.options import FlinkRoadOptions
 from services.local_stack.flink.peer import peer_settings
-from services.local_stack.flink.road import FlinkRoad, FlinkRoadOptions
+from services.local_stack.flink.road import FlinkRoad
 from services.local_stack.java import JavaRuntime, find_compiler
 from simulation.load.workload import load_workload
 

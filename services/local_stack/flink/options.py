@@ -1,0 +1,28 @@
+"""What runs on a road with a real Flink."""
+
+from dataclasses import dataclass
+
+from services.local_stack.compared.load import PARTITIONS
+from services.local_stack.compared.road import STATIC, LoadOptions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlinkRoadOptions(LoadOptions):
+    """What runs on the road.
+
+    Attributes:
+        policies: one job each; `static` is a job that nobody scales, `upstream` one that Flink's own autoscaler scales.
+        span_minutes: how often a rule decides; a learned policy has its own span, so give it a longer run.
+        parallelism_max: of each vertex.
+        catch_up_minutes: in which a backlog is to be worked off.
+    """
+
+    seconds: int = 210
+    mean: float = 220.0
+    policies: tuple[str, ...] = ("target-utilisation", STATIC)
+    span_minutes: int = 1
+    parallelism_max: int = PARTITIONS
+    catch_up_minutes: float = 2.0
+    parse_rounds: int = 50_000
+    parse_wait_micros: int = 1_800
+    version: str = "2.3.0"

@@ -1,0 +1,41 @@
+"""One control plane for all tests of this folder, and a namespace for each."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.kubernetes.live_cluster import BINARIES, LiveCluster
+
+_FOLDER = "SURESCALE_TEST_KUBERNETES"
+ACCESS = Path(__file__).parents[2] / "compose/kubernetes/scaling/access.yaml"
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCluster]:
+    """With the accounts of monitor and rescaler, which may do nothing yet."""
+    folder = Path(os.environ.get(_FOLDER, "build/kubernetes")).absolute()
+    missing = [name for name in BINARIES if not (folder / name).is_file()]
+    if missing:
+        if _FOLDER in os.environ:
+            pytest.fail(f"{_FOLDER}: {folder} has no {', '.join(missing)}")
+        pytest.skip("no Kubernetes to run: `make kubernetes-test` builds one")
+    with LiveCluster(tmp_path_factory.mktemp("kubernetes"), folder) as cluster:
+        cluster.namespace("surescale")
+        for account in ("surescale-monitor", "surescale-rescaler"):
+            cluster.kubectl("create", "serviceaccount", account, "--namespace=surescale")
+        yield cluster
+
+
+@pytest.fixture
+def namespace(cluster: LiveCluster, request: pytest.FixtureRequest) -> Iterator[str]:
+    """One of the test's own, in which the shipped roles hold."""
+    name = f"shop-{abs(hash(request.node.nodeid)) % 10**8}"
+    cluster.namespace(name)
+    cluster.kubectl("apply", f"--namespace={name}", f"--filename={ACCESS}")
+    yield name
+    cluster.node.ill.clear()
+    cluster.node.well.clear()
+    cluster.node.is_draining_slowly = False
+    cluster.kubectl("delete", "namespace", name, "--wait=false")

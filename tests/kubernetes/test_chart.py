@@ -1,0 +1,118 @@
+"""The Helm chart: the same objects as the kustomize overlays, installed and upgraded by a real `helm` on a real API server."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.kubernetes.live_cluster import Document, HelmFailed, LiveCluster
+from tests.support.waiting import wait_until
+
+COMPOSE = Path(__file__).parents[2] / "compose"
+CHART = COMPOSE / "helm/surescale"
+ROLES = ("monitor", "spark", "agent", "rescaler", "state")
+OURS_ALONE = {
+    "app.kubernetes.io/instance",
+    "app.kubernetes.io/managed-by",
+    "app.kubernetes.io/part-of",
+    "helm.sh/chart",
+    "checksum/settings",
+    "imagePullPolicy",
+}
+"""What the chart adds, and labels that kustomize puts elsewhere."""
+HASHED = re.compile(r"(surescale-(?:road|groups))-[a-z0-9]{10}")
+TIMEOUT_S = 120.0
+
+
+def _bare(document: Any) -> Any:
+    """Return an object without what may differ."""
+    if isinstance(document, dict):
+        kept = {key: _bare(value) for key, value in document.items() if key not in OURS_ALONE}
+        return {key: value for key, value in kept.items() if value != {} or key in ("podSelector", "emptyDir")}
+    if isinstance(document, list):
+        return [_bare(each) for each in document]
+    return document
+
+
+def _objects(rendered: str) -> dict[tuple[str, str], Document]:
+    found = {}
+    for each in yaml.safe_load_all(HASHED.sub(r"\1", rendered)):
+        if each and each["kind"] != "Namespace":
+            each["metadata"].pop("namespace", None)
+            found[each["kind"], each["metadata"]["name"]] = _bare(each)
+    return found
+
+
+@pytest.mark.parametrize(("overlay", "values"), [("production", ["production"]), ("consumers", ["production", "consumers"])])
+def test_the_chart_makes_what_the_overlay_makes(cluster: LiveCluster, overlay: str, values: list[str]) -> None:
+    """But for the policies that hold for all pods: the chart's hold for its own, since it may share a namespace."""
+    files = [f"--values={CHART / name}.yaml" for name in values]
+    chart = _objects(cluster.helm("template", "surescale", str(CHART), "--kube-version=1.34", *files))
+    ours = _objects(cluster.kubectl("kustomize", str(COMPOSE / "kubernetes/overlays" / overlay)))
+    for name in ("surescale-nothing", "surescale-names"):
+        (expression,) = chart["NetworkPolicy", name]["spec"].pop("podSelector")["matchExpressions"]
+        assert expression["values"] == [f"surescale-{role}" for role in ROLES]
+        assert ours["NetworkPolicy", name]["spec"].pop("podSelector") == {}
+    assert chart == ours
+
+
+def test_it_installs_upgrades_and_goes(cluster: LiveCluster, namespace: str) -> None:
+    """All pods become ready; a changed setting replaces them; nothing but the checkpoint's volume stays."""
+    where = [f"--namespace={namespace}", f"--kubeconfig={cluster.kubeconfig}"]
+    cluster.helm("install", "sizes", str(CHART), *where)
+    paths = {role: _path(namespace, role) for role in ROLES}
+    for role, path in paths.items():
+        wait_until(lambda path=path: _is_ready(cluster, path), TIMEOUT_S, what=f"the pods of {role}")  # type: ignore[misc]
+    cluster.helm("upgrade", "sizes", str(CHART), "--set=settings.SURESCALE_CLUSTER=other", "--set=rescaler.replicas=1", *where)
+    wait_until(lambda: _generation(cluster, paths["agent"]) == 2, TIMEOUT_S, what="the agents to be replaced")
+    for role, path in paths.items():
+        wait_until(lambda path=path: _is_ready(cluster, path), TIMEOUT_S, what=f"the new pods of {role}")  # type: ignore[misc]
+    settings = cluster.ask("GET", f"/api/v1/namespaces/{namespace}/configmaps/sizes-road")["data"]
+    assert settings["SURESCALE_CLUSTER"] == "other"
+    cluster.helm("uninstall", "sizes", "--wait", *where)
+    assert not any(cluster.is_there(path) for path in paths.values())
+    (claim,) = cluster.ask("GET", f"/api/v1/namespaces/{namespace}/persistentvolumeclaims")["items"]
+    assert claim["metadata"]["name"] == "checkpoint-sizes-spark-0"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ("agent.replicas.min=0", "'/agent/replicas/min': minimum: got 0, want 1"),
+        ("setings.SURESCALE_CLUSTER=x", "additional properties 'setings' not allowed"),
+        ("settings.BOOTSTRAP=kafka:9092", "'/settings': additional properties 'BOOTSTRAP' not allowed"),
+        ("settings.SURESCALE_SEED=3", "'/settings/SURESCALE_SEED'"),
+        ("consumers.enabled=true", "consumers.groups: say what scales each group, as TOML"),
+    ],
+)
+def test_a_wrong_value_is_named(cluster: LiveCluster, wrong: str, said: str) -> None:
+    """Before anything reaches the cluster. A number as a setting is refused: Helm would write a million as 1e+06."""
+    with pytest.raises(HelmFailed) as failed:
+        cluster.helm("template", "surescale", str(CHART), "--kube-version=1.34", f"--set={wrong}")
+    assert said in str(failed.value)
+
+
+def test_the_schema_knows_exactly_the_values_there_are() -> None:
+    """So none can be misspelt; that it accepts the shipped ones is what every other test shows."""
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    assert schema["properties"].keys() - {"global"} == values.keys()
+
+
+def _path(namespace: str, role: str) -> str:
+    return f"/apis/apps/v1/namespaces/{namespace}/{'statefulsets' if role == 'spark' else 'deployments'}/sizes-{role}"
+
+
+def _is_ready(cluster: LiveCluster, path: str) -> bool:
+    seen = cluster.ask("GET", path)
+    status, wanted = seen["status"], seen["spec"]["replicas"]
+    is_new = status.get("observedGeneration") == seen["metadata"]["generation"]
+    return bool(is_new and status.get("readyReplicas", 0) == status.get("updatedReplicas", 0) == wanted > 0)
+
+
+def _generation(cluster: LiveCluster, path: str) -> int:
+    revision = cluster.ask("GET", path)["metadata"]["annotations"]["deployment.kubernetes.io/revision"]
+    return int(revision)
