@@ -28,7 +28,7 @@ COMMANDS = {
         "resume": "End a pause of a job, or of a cluster",
         "approve": "Carry out what was advised for a job in mode advise",
         "workers": "Show, stop or start the worker processes on this machine",
-        "policy": "List, check, release and roll back policies",
+        "policy": "List, check, try, release and roll back policies",
         "up": "Run all roles against an existing Kafka, Redis and engine",
         "demo": "Run everything on this machine under a real trace",
         "flink-demo": "Scale a real Flink job on this machine under a real trace",

@@ -11,6 +11,7 @@ that are asked to end. Everything else (rights, admission, quotas, resource vers
 import json
 import subprocess
 import threading
+import time
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -35,6 +36,8 @@ CONTROLLERS = (
 """Not those that judge nodes: nobody renews the lease of ours."""
 _TIMEOUT_S = 30.0
 _LOOK_S = 0.1
+_START_S = 0.7
+"""A pod takes this long to start, so that nobody sees a request carried out as soon as it is made."""
 
 
 class ControlPlaneServer(LocalServer):
@@ -296,6 +299,7 @@ class Node:
         self.ill: dict[str, Document] = {}
         self.well: set[str] = set()
         self.is_draining_slowly = False
+        self._seen_s: dict[str, float] = {}
         self._stop = threading.Event()
         cluster.ask("POST", "/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}})
         room = {"cpu": "64", "memory": "256Gi", "pods": str(PODS_OF_THE_NODE)}
@@ -324,6 +328,9 @@ class Node:
         if "deletionTimestamp" in meta:
             if not self.is_draining_slowly:
                 self._cluster.ask("DELETE", path, {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0})
+            return
+        began_s = self._seen_s.setdefault(meta["uid"], time.monotonic())
+        if time.monotonic() - began_s < _START_S:
             return
         states = [state for name, state in self.ill.items() if meta["name"].startswith(name) and meta["name"] not in self.well]
         state = states[0] if states else {"running": {}}

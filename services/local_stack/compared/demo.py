@@ -37,8 +37,6 @@ def load_options(*, seconds: int, seconds_min: int, mean: float) -> Callable[[F]
                      help="Factor of the load from 20 % to 65 % of the run."),
         click.option("--steps", metavar="MINUTE:FACTOR,...",
                      help="In place of --step: the load is multiplied by each factor from its minute on, like 2:4,9:1."),
-        click.option("--minutes", type=options.FiniteRange(seconds_min / 60, 1_440),
-                     help="Length of the load in minutes, in place of --seconds."),
     )  # fmt: skip
 
 
@@ -54,7 +52,7 @@ outcome_options = options.grouped(_record, _out, _keep)
 
 
 def load_given(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of a demo as those of its road: steps read, minutes as seconds.
+    """Return the options of a demo as those of its road: steps read.
 
     Raises:
         SettingsError: ``--steps`` does not parse, or none of them falls into the run.
@@ -63,13 +61,13 @@ def load_given(given: Mapping[str, Any]) -> dict[str, Any]:
     from services.local_stack.compared.load import read_steps
 
     given = dict(given)
-    steps, minutes = given.pop("steps"), given.pop("minutes")
-    if minutes is not None:
-        given["seconds"] = round(60 * minutes)
+    steps = given.pop("steps")
     if steps is not None:
         given["steps"] = read_steps(steps)
         if given["steps"][-1][0] >= given["seconds"]:
-            raise SettingsError(f"--steps: the last one comes after the {given['seconds']} s of the run; give --minutes too")
+            raise SettingsError(
+                f"--steps: the last one comes after the {given['seconds']} s of the run; give a longer --seconds too"
+            )
     return given
 
 

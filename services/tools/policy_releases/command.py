@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @click.group("policy")
 def command() -> None:
-    """List, check, release and roll back policies, or let them look on."""
+    """List, check, try, release and roll back policies."""
 
 
 @command.command("list")
@@ -90,10 +90,11 @@ def release(
     bootstrap: str | None,
     topic_prefix: str | None,
 ) -> None:
-    """Release the policy NAME for a cluster, one job, or a share of the cluster's jobs.
+    """Release the policy NAME.
 
-    Agents use it for every span that ends at or after the event minute --from. The most specific release serves a job: its own,
-    else a canary that it falls into, else the cluster's.
+    It serves a cluster, one job (--job), or a share of the cluster's jobs (--canary). Agents use it for every span that ends
+    at or after the event minute --from. The most specific release serves a job: its own, else a canary that it falls into,
+    else the cluster's.
     """
     from services.tools.policy_releases.book import publish, read_book
     from services.tools.policy_releases.folder import verified
@@ -133,10 +134,11 @@ def rollback(
     bootstrap: str | None,
     topic_prefix: str | None,
 ) -> None:
-    """Undo the newest release for a cluster, one job, or a share of the cluster's jobs.
+    """Undo the newest release.
 
-    The policy released there before it is used again from the next minute on. If it was the first, the scope has no release
-    then: the next wider one counts, at last the agents' own policy.
+    That of a cluster, of one job (--job), or of a canary (--canary). The policy released there before it is used again from
+    the next minute on. If it was the first, the scope has no release then: the next wider one counts, at last the agents' own
+    policy.
     """
     from contracts.errors import SettingsError
     from policies.registry import Unavailable
@@ -164,9 +166,10 @@ def rollback(
 def withdraw(
     job: str | None, canary: bool, by: str | None, cluster: str | None, bootstrap: str | None, topic_prefix: str | None
 ) -> None:
-    """End the release for a cluster, one job, or a share of the cluster's jobs, from the next minute on.
+    """End a release from the next minute on.
 
-    The next wider release counts then, at last the agents' own policy.
+    That of a cluster, of one job (--job), or of a canary (--canary). The next wider release counts then, at last the agents'
+    own policy.
     """
     from services.tools.policy_releases.book import publish, read_book
     from services.tools.policy_releases.rollback import withdrawn

@@ -32,9 +32,10 @@ def shadow(
     bootstrap: str | None,
     topic_prefix: str | None,
 ) -> None:
-    """Let the policy NAME look at the windows that another one decides on.
+    """Let the policy NAME look on while another one decides.
 
-    Its answers are kept beside the decisions, and nothing acts on them. Up to three policies look on at a job.
+    It is asked about the same windows. Its answers are kept beside the decisions, and nothing acts on them. Up to three
+    policies look on at a job.
     """
     from services.tools.policy_releases.book import publish, read_book
     from services.tools.policy_releases.folder import verified
@@ -65,7 +66,7 @@ def shadow(
 @options.bootstrap
 @options.prefix
 def shadows(as_json: bool, job: str | None, cluster: str | None, bootstrap: str | None, topic_prefix: str | None) -> None:
-    """Compare the policies in the shadow with the decisions that were made.
+    """Compare policies in the shadow with the decisions made.
 
     Reads all their answers that Kafka keeps.
     """
@@ -119,9 +120,10 @@ def promote(
     bootstrap: str | None,
     topic_prefix: str | None,
 ) -> None:
-    """Release the policy NAME after printing its record from the shadow.
+    """Release the policy NAME on its record from the shadow.
 
-    Refuses a record that is too short. The release keeps the record's main figures, the author and the time.
+    Prints the record first. Refuses a record that is too short. The release keeps the record's main figures, the author and
+    the time.
     """
     from msgspec.structs import replace
 

@@ -53,7 +53,7 @@ def test_a_name_follows_the_convention(role: str, metric: Metric) -> None:
 def test_a_metric_is_explained_and_its_labels_can_be_used(role: str, metric: Metric) -> None:
     """Help is a sentence; ``job`` and ``instance`` are Prometheus' own labels; only histograms have buckets, ascending."""
     assert re.fullmatch(r"[A-Z0-9].*\.", metric.help)
-    assert all(re.fullmatch(r"[a-z]+(_[a-z]+)*", label) for label in metric.labels)
+    assert all(re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", label) for label in metric.labels)
     assert not {"job", "instance", "le", "quantile"} & set(metric.labels)
     assert bool(metric.buckets) == (metric.kind == "histogram")
     assert sorted(set(metric.buckets)) == list(metric.buckets)
