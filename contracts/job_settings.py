@@ -101,6 +101,7 @@ class JobSettings(Message, frozen=True, kw_only=True, tag="job-settings/1"):
     policy: str | None = None
     adopted_at_ms: TimeMs = 0  # what somebody else had asked for by then is taken over
     reapplied_at_ms: TimeMs = 0  # what was required before a new submission seen by then is asked for again
+    memory_limit: Annotated[float, Meta(gt=0.0)] | msgspec.UnsetType = msgspec.UNSET  # GiB for the job; absent: any
     emergency_growth: bool | msgspec.UnsetType = msgspec.UNSET  # plain overload is answered at once; absent: on a real engine
     pause: Pause | msgspec.UnsetType = msgspec.UNSET  # absent: nothing is paused
     approval: Approval | msgspec.UnsetType = msgspec.UNSET  # the last one; it is answered once

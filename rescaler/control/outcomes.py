@@ -70,6 +70,8 @@ class OutcomeReason(StrEnum):
     """The job was rescaled as often as it may be within 24 hours."""
     ABOVE_CPU_LIMIT = "above_cpu_limit"
     """The job would take more cores than it may."""
+    ABOVE_MEMORY_LIMIT = "above_memory_limit"
+    """The job would take more memory than it may."""
     PAUSED = "paused"
     """Somebody has paused rescales in this direction."""
     NO_SUCH_ADVICE = "no_such_advice"
@@ -126,6 +128,7 @@ REASONS_BY_STATUS: dict[OutcomeStatus, frozenset[OutcomeReason]] = {
             OutcomeReason.INEFFECTIVE,
             OutcomeReason.TOO_MANY_A_DAY,
             OutcomeReason.ABOVE_CPU_LIMIT,
+            OutcomeReason.ABOVE_MEMORY_LIMIT,
             OutcomeReason.PAUSED,
             OutcomeReason.NO_SUCH_ADVICE,
             OutcomeReason.ADVICE_OUTDATED,

@@ -27,6 +27,7 @@ OPTIONS = {
     "emergency_growth": "--emergency",
     "align": "--align",
     "cpu_limit": "--cpu",
+    "memory_limit": "--memory",
     "catch_up_minutes": "--catch-up",
     "restart_seconds": "--restart-seconds",
     "objective": "--objective",

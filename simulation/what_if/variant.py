@@ -108,5 +108,5 @@ def _check_parts(field: str, given: object, kind: type[TaskLimits] | type[Exclud
 def not_played(settings: JobSettings) -> tuple[str, ...]:
     """Return the settings of a job that differ from their defaults and that the closed loop leaves out."""
     plain = JobSettings(job=settings.job)
-    named = ("scale_down_after_minutes", "rescales_a_day_max", "block_ineffective", "cpu_limit", "pause")
+    named = ("scale_down_after_minutes", "rescales_a_day_max", "block_ineffective", "cpu_limit", "memory_limit", "pause")
     return tuple(name for name in named if getattr(settings, name) != getattr(plain, name))

@@ -1,4 +1,4 @@
-"""The user's limits that need a memory or the hosts: rescales a day, lower needs that last, growth in vain, the CPU quota.
+"""The user's limits that need a memory or the hosts: rescales a day, lower needs that last, growth in vain, the quotas.
 
 The other limits are guardrails of the policies, which remember nothing. Everything here is a function of `LimitsMemory`, of the
 decision and of the world; the job's turn calls ``kept_back`` before it takes an act on, ``noted`` for every decision, and
@@ -7,7 +7,7 @@ decision and of the world; the job's turn calls ``kept_back`` before it takes an
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -207,16 +207,42 @@ def _within_budget(
     if most is not None and len(today) >= most:
         words = f"rescales_a_day_max: {len(today)} rescales in the last 24 hours, allowed {most}"
         return Kept({}, words, OutcomeReason.TOO_MANY_A_DAY)
-    per_slot = cores_per_slot(hosts)
-    if settings.cpu_limit is not None and per_slot is not None:
-        before, after = (slots_needed(topology.tasks, sizes) for sizes in (None, kept.wanted))
-        if per_slot * after > max(settings.cpu_limit, per_slot * before):
-            words = f"cpu_limit: {per_slot * after:g} cores for {after} slots, allowed {settings.cpu_limit:g}"
-            return Kept({}, words, OutcomeReason.ABOVE_CPU_LIMIT)
+    before, after = (slots_needed(topology.tasks, sizes) for sizes in (None, kept.wanted))
+    slot = slot_of(hosts)
+    for quota in _quotas(settings, slot) if slot is not None else ():
+        if quota.per_slot * after > max(quota.most, quota.per_slot * before):
+            words = f"{quota.name}: {quota.per_slot * after:g} {quota.unit} for {after} slots, allowed {quota.most:g}"
+            return Kept({}, words, quota.reason)
     return kept
 
 
-def cores_per_slot(hosts: Iterable[Host]) -> float | None:
-    """Return the cores of a slot, of the host that has most for each; None where no host says how many slots it has."""
-    each = [host.cpu_cores / slots for host in hosts if (slots := host.slots or len(host.units))]
-    return max(each, default=None)
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """What one slot has of a host, of the host that has most for each slot."""
+
+    cores: float
+    memory_gib: float
+
+
+def slot_of(hosts: Iterable[Host]) -> Slot | None:
+    """Return what a slot counts as; None where no host says how many slots it has."""
+    each = [(host, slots) for host in hosts if (slots := host.slots or len(host.units))]
+    if not each:
+        return None
+    return Slot(max(host.cpu_cores / slots for host, slots in each), max(host.memory_gb / slots for host, slots in each))
+
+
+@dataclass(frozen=True, slots=True)
+class _Quota:
+    name: str
+    unit: str
+    per_slot: float
+    most: float
+    reason: OutcomeReason
+
+
+def _quotas(settings: JobSettings, slot: Slot) -> Iterator[_Quota]:
+    if settings.cpu_limit is not None:
+        yield _Quota("cpu_limit", "cores", slot.cores, settings.cpu_limit, OutcomeReason.ABOVE_CPU_LIMIT)
+    if settings.memory_limit is not msgspec.UNSET:
+        yield _Quota("memory_limit", "GiB", slot.memory_gib, settings.memory_limit, OutcomeReason.ABOVE_MEMORY_LIMIT)

@@ -28,6 +28,8 @@ def as_settings(given: Mapping[str, object]) -> dict[str, object]:
         wanted["block_ineffective"] = {"block": True, "allow": False}.get(str(given["block_ineffective"]))
     if "emergency_growth" in wanted:
         wanted["emergency_growth"] = {"grow": True, "wait": False}.get(str(given["emergency_growth"]), UNSET)
+    if wanted.get("memory_limit", UNSET) is None:
+        wanted["memory_limit"] = UNSET
     if "excluded" in given:
         wanted["excluded"] = _periods(given["excluded"])  # type: ignore[arg-type]  # an option that may be repeated
     if "tasks" in given:

@@ -86,6 +86,9 @@ limits = options.grouped(
         "--cpu", "cpu_limit", type=OrDefault(options.FiniteRange(0, 1_000_000, min_open=True)), help="Most cores for the job."
     ),
     click.option(
+        "--memory", "memory_limit", type=OrDefault(options.FiniteRange(0, 1_000_000, min_open=True)), help="Most GiB for the job."
+    ),
+    click.option(
         "--catch-up", "catch_up_minutes", type=OrDefault(_ABOVE_0), help="Minutes in which a backlog should be worked off."
     ),
     click.option(

@@ -35,6 +35,7 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     emergency_growth: bool
     align: bool
     cpu_limit: float | None
+    memory_limit: float | None
     catch_up_minutes: float | None
     restart_seconds: float | None
     objective: Objective | None
@@ -88,6 +89,7 @@ def overview(book: Book, road_policy: str) -> Overview:
         emergency_growth=answers_emergencies(settings, engine),
         align=settings.align,
         cpu_limit=settings.cpu_limit,
+        memory_limit=settings.memory_limit or None,
         catch_up_minutes=settings.catch_up_minutes,
         restart_seconds=settings.restart_seconds,
         objective=settings.objective,

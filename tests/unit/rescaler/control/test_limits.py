@@ -11,7 +11,7 @@ from contracts.messages import ClusterTopology, Decision, Host, JobTopology, Tas
 from contracts.topology import slots_needed
 from rescaler.control.controller import Controller
 from rescaler.control.effects import Effects
-from rescaler.control.job.limits import LimitsMemory, Need, cores_per_slot, kept_back, noted
+from rescaler.control.job.limits import LimitsMemory, Need, Slot, kept_back, noted, slot_of
 from rescaler.control.world import View
 from tests.support.controller_world import (
     JOB,
@@ -164,13 +164,26 @@ def test_cores_are_limited_where_hosts_say_how_many_they_have() -> None:
     assert only(controller().on_decision(decision(T0, {"map": 3}), seen, T0)).status == "commanded"
 
 
+def test_memory_is_limited_where_hosts_say_how_much_they_have() -> None:
+    """Two slots a host of 3 GiB: a fourth slot would be 6 GiB. A job that is above already may stay as large as it is."""
+    hosts = tuple(Host(host=f"tm{index}", units=(2 * index, 2 * index + 1), memory_gb=3.0) for index in range(4))
+    cluster = ClusterTopology(cluster="sim", version=1, at_ms=0, hosts=hosts)
+    seen = view(job(units=(0, 2)), hosts=cluster, memory_limit=5.0)
+    refused = only(controller().on_decision(decision(T0, {"map": 4}), seen, T0))
+    assert (refused.reason, refused.detail) == ("above_memory_limit", "memory_limit: 6 GiB for 4 slots, allowed 5")
+    assert only(controller().on_decision(decision(T0, {"map": 3}), seen, T0)).status == "commanded"
+    above = view(job(units=(0, 2)), hosts=cluster, memory_limit=1.0)
+    assert only(controller().on_decision(decision(T0, {"map": 1}), above, T0)).status == "commanded"
+
+
 def test_tasks_of_one_sharing_group_share_their_slots() -> None:
     """The widest of a group counts; a group of its own takes slots of its own."""
     tasks = (TaskSpec(task="a"), TaskSpec(task="b", upstream=("a",)), TaskSpec(task="c", upstream=("b",), sharing_group="own"))
     topology = JobTopology(job=JOB, version=1, at_ms=0, tasks=tasks)
     assert slots_needed(topology.tasks, {"a": 2, "b": 5, "c": 3}) == 8
-    assert cores_per_slot([Host(host="h", slots=4, cpu_cores=8.0), Host(host="k")]) == 2.0
-    assert cores_per_slot([Host(host="k")]) is None
+    big, small = Host(host="h", slots=4, cpu_cores=8.0, memory_gb=4.0), Host(host="i", slots=1, cpu_cores=1.0, memory_gb=3.0)
+    assert slot_of([big, small, Host(host="k")]) == Slot(cores=2.0, memory_gib=3.0)
+    assert slot_of([Host(host="k")]) is None
 
 
 def test_tied_tasks_wait_together() -> None:
