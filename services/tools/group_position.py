@@ -2,6 +2,9 @@
 
 import time
 from collections.abc import Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from typing import TypeVar
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 
@@ -10,11 +13,15 @@ from contracts.errors import RecordRejected, SettingsError
 from contracts.messages import DeadLetter
 from contracts.settings import RoadSettings
 from contracts.topics import DEAD_LETTERS, READER_GROUP, TopicNames, actuator_group, agent_group, rescaler_group
-from runtime.kafka import REQUEST_TIMEOUT_S, admin_client, committed_offsets, consumer
+from runtime.kafka import GROUP_REQUEST_TIMEOUT_S, admin_client, committed_offsets, consumer
 from runtime.kafka_errors import is_end, is_record
 from runtime.whole_topics import send_all, value_of
 
+T = TypeVar("T")
+
 READ_WITHIN_S = 30.0
+ANSWER_WITHIN_S = 30.0
+"""A broker under load needs several seconds for a question about a group."""
 SKIPPED = "skipped"
 """The reason of a dead letter that an operator made."""
 
@@ -22,7 +29,9 @@ SKIPPED = "skipped"
 class GroupPosition:
     """The position of a role's consumer group in one partition."""
 
-    def __init__(self, settings: RoadSettings, role: str, topic: str, partition: int) -> None:
+    def __init__(
+        self, settings: RoadSettings, role: str, topic: str, partition: int, *, answer_within_s: float = ANSWER_WITHIN_S
+    ) -> None:
         prefix, cluster = settings.topic_prefix, settings.cluster
         rescaler = rescaler_group(prefix, cluster)
         self._settings, self._role = settings, role
@@ -31,7 +40,7 @@ class GroupPosition:
         self._members = rescaler if role == "actuator" else self._group
         self._names = TopicNames(prefix)
         self._at = TopicPartition(self._names(topic), partition)
-        self._admin = admin_client(settings)
+        self._admin, self._answer_within_s = admin_client(settings), answer_within_s
 
     def check(self, begin: int, offset: int) -> None:
         """Refuse while the role runs, stands elsewhere, or the records do not exist.
@@ -39,6 +48,7 @@ class GroupPosition:
         Raises:
             SettingsError: says what to do.
             KafkaException: Kafka refuses.
+            TimeoutError: it does not answer.
         """
         self._admin.list_topics(timeout=READ_WITHIN_S)
         (oldest,) = committed_offsets(self._admin, [self._at], "beginning").values()
@@ -89,15 +99,17 @@ class GroupPosition:
 
         Raises:
             KafkaException: Kafka refuses, as it does while a member is running.
+            TimeoutError: no answer, so it is unknown whether the group was moved. Asked again, `check` refuses if it was.
         """
         wanted = [TopicPartition(self._at.topic, self._at.partition, offset)]
         asked = [ConsumerGroupTopicPartitions(self._group, wanted)]
-        self._admin.alter_consumer_group_offsets(asked, request_timeout=REQUEST_TIMEOUT_S)[self._group].result()
+        moved = self._admin.alter_consumer_group_offsets(asked, request_timeout=GROUP_REQUEST_TIMEOUT_S)[self._group]
+        self._answer(moved, f"to move group {self._group}; ask again, nothing is skipped twice")
 
     def _running(self) -> int:
-        asked = self._admin.describe_consumer_groups([self._members], request_timeout=REQUEST_TIMEOUT_S)
+        asked = self._admin.describe_consumer_groups([self._members], request_timeout=GROUP_REQUEST_TIMEOUT_S)
         try:
-            return len(asked[self._members].result().members)
+            return len(self._answer(asked[self._members], f"to describe group {self._members}").members)
         except KafkaException as error:
             if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
                 return 0
@@ -106,9 +118,16 @@ class GroupPosition:
     def _committed(self) -> int:
         """Return where the group stands; a negative number if it has committed nothing."""
         asked = [ConsumerGroupTopicPartitions(self._group, [self._at])]
-        found = self._admin.list_consumer_group_offsets(asked, request_timeout=REQUEST_TIMEOUT_S)[self._group].result()
-        (position,) = found.topic_partitions
+        found = self._admin.list_consumer_group_offsets(asked, request_timeout=GROUP_REQUEST_TIMEOUT_S)[self._group]
+        (position,) = self._answer(found, f"where group {self._group} stands").topic_partitions
         return int(position.offset)
+
+    def _answer(self, future: Future[T], asked: str) -> T:
+        """Return an answer. We stop waiting before librdkafka does, which would end the process (`GROUP_REQUEST_TIMEOUT_S`)."""
+        try:
+            return future.result(self._answer_within_s)
+        except FutureTimeout:
+            raise TimeoutError(f"no answer within {self._answer_within_s:g} s when asked {asked}") from None
 
     def _records(self, begin: int, offset: int) -> list[tuple[int, bytes | str | None, bytes | None]]:
         client = consumer(self._settings, READER_GROUP, **{"enable.partition.eof": True})

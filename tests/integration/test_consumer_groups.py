@@ -90,6 +90,15 @@ def test_scaling_loses_no_record_and_doubles_none(kafka: KafkaForTests, tmp_path
             assert set(chain.output().values()) == {1}
 
 
+def test_workers_whose_owner_is_gone_end_by_themselves(kafka: KafkaForTests, tmp_path: Path) -> None:
+    """Nobody asks them to, and nobody removes a folder: whoever started the demo may have been killed outright."""
+    with LiveChain(kafka.bootstrap, kafka.topic_prefix(), tmp_path, parse=2) as chain:
+        chain.joined(parse=2)
+        chain.presence.close()
+        wait_until(lambda: not chain.tender.workforce.workers(JOB), what="the workers to end")
+        assert not list((tmp_path / "workers").rglob("*.draining"))
+
+
 def test_without_a_file_each_group_is_a_job_that_is_only_watched(kafka: KafkaForTests) -> None:
     """Our own groups are none; a topic that is deleted under way makes the job unknown, in one line."""
     prefix = kafka.topic_prefix()

@@ -33,17 +33,28 @@ TIMES = 6
 ASKS = f"""
 import sys, threading
 from contracts.settings import RoadSettings
+from confluent_kafka import KafkaException
 from engines.groups.broker import GroupReader, GroupsUnknown
+from services.tools.group_position import GroupPosition
 
-reader = GroupReader(RoadSettings(bootstrap=sys.argv[1]), timeout_s={PATIENCE_S})
+settings = RoadSettings(bootstrap=sys.argv[1])
+reader = GroupReader(settings, timeout_s={PATIENCE_S})
 def ask(number):
     while True:
         try:
             reader.look([f"group{{number}}-{{each}}" for each in range(3)])
         except GroupsUnknown as unknown:
             print(unknown, flush=True)
+def ask_for_position():
+    position = GroupPosition(settings, "agent", "snapshots", 0, answer_within_s={PATIENCE_S})
+    while True:
+        try:
+            position._running(), position._committed()
+        except (TimeoutError, KafkaException) as late:
+            print("position:", late, flush=True)
 for number in range(5):
     threading.Thread(target=ask, args=(number,), daemon=True).start()
+threading.Thread(target=ask_for_position, daemon=True).start()
 threading.Event().wait()
 """
 
@@ -72,6 +83,7 @@ def test_answers_that_come_too_late_end_nothing(tmp_path: Path) -> None:
                 time.sleep(ANSWERS_S)
             wait_until(lambda: log.read_text().count("does not answer") >= TIMES or asks.poll() is not None, what="late answers")
             assert asks.poll() is None, log.read_text()[-2_000:]
+            assert "position: no answer within 1 s when asked" in log.read_text()
         finally:
             _send(servers, signal.SIGCONT)
             asks.kill()

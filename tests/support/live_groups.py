@@ -22,6 +22,8 @@ from engines.processes.tend import Tender
 from engines.processes.workforce import Workforce
 from monitor.settings import MonitorSettings
 from services.local_stack.compared.watch import read_to_end
+from services.local_stack.consumers.chain import OWNER
+from services.local_stack.consumers.presence import hold
 from tests.support.waiting import wait_until
 from tests.support.worker_processes import kill_all
 
@@ -37,6 +39,7 @@ class LiveChain:
         self.bootstrap, self.prefix, self.folder, self.start = bootstrap, prefix, folder, start
         self.topics = [f"{prefix}orders", *(f"{prefix}{task}-out" for task in start)]
         self.file = folder / "groups.json"
+        self.presence = hold(folder / OWNER)
         self.file.write_text(json.dumps({JOB: {"groups": dict(self._groups(wait_ms))}}))
         self.tender = Tender(Workforce(folder / "workers", CLUSTER), read_chains(self.file), folder, workers_max=20)
         self._sent = 0
@@ -49,6 +52,7 @@ class LiveChain:
 
     def __exit__(self, *problem: object) -> None:
         kill_all(self.tender.workforce)
+        self.presence.close()
 
     def settings(self, **more: Any) -> MonitorSettings:
         """Return the settings of a monitor that watches it, with the actuator on this machine."""
@@ -100,7 +104,7 @@ class LiveChain:
         for task, reads, writes in zip(self.start, self.topics, self.topics[1:], strict=False):
             command = [sys.executable, "-m", "services.local_stack.consumers.worker", "--bootstrap", self.bootstrap]
             command += ["--group", self.group(task), "--from", reads, "--to", writes, "--rounds", "50"]
-            command += ["--wait-ms", str(wait_ms), "--index", "{index}", "--port", "{port}", "--while", str(self.folder)]
+            command += ["--wait-ms", str(wait_ms), "--index", "{index}", "--port", "{port}", "--while", str(self.folder / OWNER)]
             yield (
                 task,
                 {

@@ -21,6 +21,8 @@ class Stage:
     wait_ms: float
 
 
+OWNER = "owner"
+"""File in the workers' folder, held by the demo as long as it lives."""
 STAGES = (Stage("parse", 500, 12.0), Stage("enrich", 500, 28.0), Stage("deliver", 500, 12.0))
 """About 12.3, 28.3 and 12.3 ms a record: the one in the middle is the bottleneck."""
 
@@ -57,9 +59,9 @@ def write_groups_file(path: Path, bootstrap: str, jobs: Mapping[str, Mode]) -> N
 
 
 def worker_command(bootstrap: str, group: str, reads: str, writes: str, stage: Stage, folder: Path) -> list[str]:
-    """Return the command of a worker, with ``{index}`` and ``{port}`` in it; it ends by itself when the folder vanishes."""
+    """Return the command of a worker, with ``{index}`` and ``{port}`` in it; it ends by itself when nobody holds `OWNER`."""
     command = [sys.executable, "-m", "services.local_stack.consumers.worker", "--bootstrap", bootstrap]
-    command += ["--group", group, "--from", reads, "--to", writes, "--while", str(folder)]
+    command += ["--group", group, "--from", reads, "--to", writes, "--while", str(folder / OWNER)]
     return [*command, "--rounds", str(stage.rounds), "--wait-ms", str(stage.wait_ms), "--index", "{index}", "--port", "{port}"]
 
 

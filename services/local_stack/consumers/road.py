@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from contracts.clock import MINUTE_MS
 from contracts.job_settings import JobSettings, Mode
@@ -22,7 +22,8 @@ from policies.registry import check_policy, load_policy, policy_names
 from runtime.whole_topics import send
 from services.local_stack.compared.load import PARTITIONS
 from services.local_stack.compared.road import STATIC, ComparedRoad, LoadOptions, Report
-from services.local_stack.consumers.chain import STAGES, outputs, write_groups_file
+from services.local_stack.consumers.chain import OWNER, STAGES, outputs, write_groups_file
+from services.local_stack.consumers.presence import hold
 from services.local_stack.consumers.rivals import cpu_request
 from services.local_stack.consumers.rivals.run import HPA_CPU, KEDA, is_rival
 from services.local_stack.consumers.watch import ChainFigures, ChainWatch
@@ -58,7 +59,7 @@ class ConsumersReport(Report, frozen=True, kw_only=True):
 
 
 class ConsumersRoad(ComparedRoad):
-    """The chains are named after what scales them. The workers end by themselves when the supervisor's folder vanishes."""
+    """The chains are named after what scales them. The workers end by themselves when this process does, however it ends."""
 
     options: ConsumersRoadOptions
     drain_s_max = 15.0
@@ -77,6 +78,7 @@ class ConsumersRoad(ComparedRoad):
     def _make_ready(self) -> RoadSettings:
         folder = self.supervisor.folder / "workers"
         folder.mkdir()
+        self._presence = hold(folder / OWNER)
         groups_file = folder / "groups.json"
         modes: dict[str, Mode] = {job: "act" if job in self._policies else "observe" for job in self.jobs}
         write_groups_file(groups_file, self._broker.bootstrap, modes)
@@ -94,6 +96,10 @@ class ConsumersRoad(ComparedRoad):
             span_minutes=1,
             road_clock=True,
         )
+
+    def __exit__(self, *problem: Any) -> None:
+        super().__exit__(*problem)
+        self._presence.close()
 
     @property
     def _policies(self) -> list[str]:

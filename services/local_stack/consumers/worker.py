@@ -4,8 +4,8 @@
 
 A plain client, as many are: at-least-once, with the offset committed after the output is acknowledged. When it is asked to end
 (SIGTERM) or gives a partition away, it finishes the records in hand first and commits them, so an orderly end repeats nothing.
-It shows at http://127.0.0.1:PORT how long and on how many records it has worked. It ends by itself when the folder named by
---while vanishes.
+It shows at http://127.0.0.1:PORT how long and on how many records it has worked. It ends by itself, in order, when nobody holds
+the lock on the file named by --while any more (`presence`).
 """
 
 import argparse
@@ -16,6 +16,8 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from prometheus_client import CollectorRegistry, Counter, start_http_server
+
+from services.local_stack.consumers.presence import is_held
 
 BATCH_RECORDS = 20  # the client is polled, and can give partitions away, between two batches
 COMMIT_S = 0.5
@@ -65,9 +67,8 @@ class Worker:
         signal.signal(signal.SIGINT, self._end)
         topic = getattr(self._options, "from")
         self._consumer.subscribe([topic], on_revoke=self._give_away, on_lost=self._lose)
-        folder = Path(self._options.exists) if self._options.exists else None
         try:
-            while not self._is_ending and (folder is None or folder.is_dir()):
+            while not self._is_ending:
                 for record in self._consumer.consume(BATCH_RECORDS, 0.1):
                     if record.error() is not None:
                         raise KafkaException(record.error())
@@ -75,12 +76,16 @@ class Worker:
                 self._producer.poll(0)
                 if time.monotonic() - self._committed_s > COMMIT_S:
                     self._commit()
+                    self._is_ending |= self._is_deserted()
             self._commit()
         finally:
             self._consumer.close()
 
     def _end(self, *_: object) -> None:
         self._is_ending = True
+
+    def _is_deserted(self) -> bool:
+        return bool(self._options.held) and not is_held(Path(self._options.held))
 
     def _work_on(self, record: Message) -> None:
         began_s = time.perf_counter()
@@ -142,7 +147,7 @@ def main() -> None:
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--rounds", type=int, default=500, help="of PBKDF2 for each record")
     parser.add_argument("--wait-ms", type=float, default=0.0, help="for each record, as for the answer of a service")
-    parser.add_argument("--while", dest="exists", default="", help="a folder; the worker ends when it vanishes")
+    parser.add_argument("--while", dest="held", default="", help="a file; the worker ends when nobody holds its lock any more")
     options = parser.parse_args()
     registry = CollectorRegistry()
     busy = Counter("worker_busy_seconds", "Time spent on records", registry=registry)
