@@ -24,6 +24,8 @@ from simulation.model.pressure import PressureTables, next_lags
 from simulation.model.queueing import STEP_MS, STEPS
 from simulation.model.straying import Straying
 
+_NEVER = 2**31  # minutes from now
+
 
 @dataclass(frozen=True, slots=True)
 class _Chunk:
@@ -74,7 +76,9 @@ class PressureRows:
         self._subtasks = np.ascontiguousarray(parallelism.T)
         self._lag = np.zeros((job.size, len(parallelism)))
         self._down_ms = np.zeros(len(parallelism), dtype=np.int64)  # still to stand still
-        self._begins = np.zeros(len(parallelism), dtype=np.bool_)  # an attempt begins in the next minute
+        self._before = self._subtasks  # that run until a change comes into effect
+        self._waits = np.full(len(parallelism), -1)  # minutes until then; -1: no change waits
+        self._entered = np.zeros(len(parallelism))  # in the last minute
         self._recent = Recent.empty(terms.window_minutes, (len(FIGURES), job.size, len(parallelism)))
 
     @property
@@ -87,25 +91,30 @@ class PressureRows:
         rows, minutes = requests.shape
         after = self._subtasks if desired is None else np.ascontiguousarray(desired.T)
         changed = np.asarray((after != self._subtasks).any(axis=0))
-        begin = np.where(changed, np.minimum(self._effect_minutes(), minutes), minutes + 1)
+        before = np.where(self._waits >= 0, self._before, self._subtasks)
+        begin = np.where(self._waits >= 0, self._waits, _NEVER)
+        if changed.any():
+            effect = np.minimum(self._effect_minutes(before), max(minutes, self._terms.span_minutes))
+            begin = np.where(changed, effect, begin)
         at = np.arange(minutes)[:, None]
-        subtasks = np.where((at >= begin)[:, None], after, self._subtasks)
+        subtasks = np.where((at >= begin)[:, None], after, before)
         began = at == begin
-        began[0] |= self._begins
         up = self._up(begin, minutes)
         arrivals = np.ascontiguousarray(requests.T)
         slowness = busiest = redone = None
         if self._straying is not None:
             slowness = self._straying.slowness(minutes)
-            now = self._straying.busiest(self._subtasks)
-            entered = np.concatenate([arrivals[:1], arrivals[:-1]])
+            now = self._straying.busiest(before)
+            entered = np.concatenate([self._entered[None], arrivals[:-1]])
             redone = np.where(began, self._straying.redone(entered), 0.0)
             self._straying = self._straying.after(minutes, changed)
             busiest = np.where((at >= begin)[:, None], self._straying.busiest(after), now)
         lags = self._lags(arrivals, self._most(subtasks, slowness, busiest), up, redone)
         share = np.ones((minutes, rows)) if up is None else up.mean(axis=1)
         chunk = _Chunk(arrivals, lags, share, subtasks, began, counted, slowness, busiest, redone)
-        self._subtasks, self._lag, self._begins = after, lags[-1].copy(), begin == minutes
+        self._subtasks, self._before, self._lag = after, before, lags[-1].copy()
+        self._waits = np.where((begin >= minutes) & (begin < _NEVER), begin - minutes, -1)
+        self._entered = arrivals[-1]
         self._recent = self._recent.then(minutes, partial(_fill, self._tables, self.job.service_minutes, chunk))
         return self._span(chunk, changed, is_full=is_full)
 
@@ -124,12 +133,13 @@ class PressureRows:
         twin._subtasks = np.ascontiguousarray(self._subtasks[:, rows])
         twin._lag = np.ascontiguousarray(self._lag[:, rows])
         twin._straying = None if self._straying is None else self._straying.chosen(rows)
-        twin._down_ms, twin._begins = self._down_ms[rows], self._begins[rows]
+        twin._before = np.ascontiguousarray(self._before[:, rows])
+        twin._down_ms, twin._waits, twin._entered = self._down_ms[rows], self._waits[rows], self._entered[rows]
         twin._recent = self._recent.emptied(len(rows))
         return twin
 
-    def _effect_minutes(self) -> Int64:
-        return self._tables.effect_minutes(self._lag, self._most(self._subtasks), self._terms.delay_minutes)
+    def _effect_minutes(self, subtasks: Int64) -> Int64:
+        return self._tables.effect_minutes(self._lag, self._most(subtasks), self._terms.delay_minutes)
 
     def _most(self, subtasks: Int64, slowness: Float64 | None = None, busiest: Float64 | None = None) -> Float64:
         """Return the records that subtasks [.., N, B] serve in a minute at most."""
@@ -145,7 +155,7 @@ class PressureRows:
         restart_ms = np.full(len(begin), self._terms.restart_ms)
         if self._straying is not None:
             restart_ms = self._straying.restart_ms(self._terms.restart_ms, begin)
-        stops = begin <= minutes
+        stops = begin < minutes
         if not (stops.any() or self._down_ms.any()):
             return None
         ends_ms = STEP_MS * np.arange(1, minutes * STEPS + 1)[:, None]
@@ -153,7 +163,7 @@ class PressureRows:
         down = np.clip(self._down_ms - (ends_ms - STEP_MS), 0, STEP_MS)
         down = np.where(stops & (ends_ms > first_ms), _overlap(ends_ms, first_ms, first_ms + restart_ms), down)
         left = np.where(stops, first_ms + restart_ms, self._down_ms) - minutes * MINUTE_MS
-        self._down_ms = np.where(begin == minutes, restart_ms, np.maximum(left, 0))
+        self._down_ms = np.maximum(left, 0)
         up: Float64 = 1.0 - down / STEP_MS
         return up.reshape(minutes, STEPS, -1)
 

@@ -29,6 +29,9 @@ from simulation.model.attempts import RECORD_BYTES
 from simulation.model.level_order import LevelOrder, in_lines, in_order
 from simulation.model.straying import Straying, running_share
 
+_Redone = tuple[tuple[int, Float64], ...]
+"""Minutes of a chunk in which restarts begin, each with the records [B] that they serve again."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Scale:
@@ -65,7 +68,7 @@ class _Chunk:
     shape are read and written in one run; slices of them would not be.
 
     Attributes:
-        requests: float64 [B, m + 1]; column 0 is 0.
+        requests: float64 [B, m + 1]; column 0 is the minute before the chunk.
         lags: float64 [R, B, m + 1], at the minutes' marks.
         behind: per level, the largest lag of its tasks' parents, [n, B, m + 1]; a single 0 if there are none.
         up: float64 [B, m + 1], share of the minute in which the job ran.
@@ -74,7 +77,8 @@ class _Chunk:
         began: bool [B], rows in which an attempt began in that minute.
         counted: bool [B, m] or None.
         slowness: float64 [R, B, m + 1], factors on service times; column 0 is 1. None: all 1.
-        redone: float64 [B], records that the restart in this chunk serves again.
+        began_before: bool [B], rows in which an attempt began with the chunk, due to a change in the one before.
+        redone: minutes of the chunk in which restarts serve records [B] again, with these; None: in this world they serve none.
     """
 
     requests: Float64
@@ -86,7 +90,8 @@ class _Chunk:
     began: Bool
     counted: Bool | None
     slowness: Float64 | None
-    redone: Float64 | None
+    began_before: Bool
+    redone: _Redone | None
 
     @property
     def minutes(self) -> int:
@@ -107,6 +112,8 @@ class RecordRows:
         self._lag = np.zeros((job.size - 2, len(parallelism)))
         self._down = np.zeros(len(parallelism), dtype=np.int64)  # minutes still down after the last chunk
         self._down_ms = np.zeros(len(parallelism), dtype=np.int64)  # the same in a world that strays
+        self._entered = np.zeros(len(parallelism))  # in the last minute
+        self._begins = np.zeros(len(parallelism), dtype=np.bool_)  # an attempt begins in the next minute
         self._recent = Recent.empty(terms.window_minutes, (len(FIGURES), job.size, len(parallelism)))
 
     @property
@@ -122,7 +129,7 @@ class RecordRows:
         changed = np.asarray((subtasks != before.subtasks).any(axis=0))
         begin = 0 if desired is None else min(self._terms.delay_minutes, minutes)
         padded = np.zeros((rows, minutes + 1))
-        padded[:, 1:] = requests
+        padded[:, 0], padded[:, 1:] = self._entered, requests
         entered = requests.sum(axis=1)
         slowness = redone = None
         if self._straying is None:
@@ -130,14 +137,15 @@ class RecordRows:
         else:
             slowness = self._slowness(minutes)
             up = self._straying_up(self._straying, padded.shape, begin, changed)
-            redone = np.where(changed, self._straying.redone(padded[:, begin]), 0.0)
+            redone = self._redone(self._straying, padded, begin, changed)
             self._straying = self._straying.after(minutes, changed)
         if desired is not None:
             after = _Scale.of(self._order, subtasks, self._straying)
         scale = (before, after)
         lags, behind = self._lags(padded, entered, scale, begin, up, slowness, redone)
-        chunk = _Chunk(padded, lags, behind, up, scale, begin, changed, counted, slowness, redone)
+        chunk = _Chunk(padded, lags, behind, up, scale, begin, changed, counted, slowness, self._begins, redone)
         self._scale, self._lag = after, lags[..., -1]
+        self._entered, self._begins = padded[:, -1], changed & (begin == minutes)
         self._recent = self._recent.then(minutes, partial(_fill, self._order, chunk))
         return self._span(chunk, entered, changed, is_full=is_full)
 
@@ -157,6 +165,7 @@ class RecordRows:
         twin._scale = _Scale.of(self._order, np.ascontiguousarray(self._scale.subtasks[:, rows]), twin._straying)
         twin._lag, twin._down = np.ascontiguousarray(self._lag[:, rows]), self._down[rows]
         twin._down_ms = self._down_ms[rows]
+        twin._entered, twin._begins = self._entered[rows], self._begins[rows]
         twin._recent = self._recent.emptied(len(rows))
         return twin
 
@@ -190,6 +199,14 @@ class RecordRows:
         self._down_ms = np.maximum(left, 0)
         return up
 
+    def _redone(self, straying: Straying, requests: Float64, begin: int, changed: Bool) -> _Redone:
+        """Return what restarts serve again, by the minute in which they begin."""
+        found: list[tuple[int, Float64]] = []
+        for minute, began in ((0, self._begins), (begin, changed)):
+            if began.any() and minute < requests.shape[1] - 1:
+                found.append((minute, np.where(began, straying.redone(requests[:, minute]), 0.0)))
+        return tuple(found)
+
     def _lags(
         self,
         requests: Float64,
@@ -198,23 +215,26 @@ class RecordRows:
         begin: int,
         up: Float64,
         slowness: Float64 | None,
-        redone: Float64 | None,
+        redone: _Redone | None,
     ) -> tuple[Float64, tuple[Float64, ...]]:
         """Return lags at the marks, float64 [R, B, m + 1], from the current ones on, and the parents' lags per level."""
         order, present = self._order, self._lag
         enough = present.max(axis=0) + entered + 1.0  # serves everything: keeps a task without service time finite
-        if redone is not None:
-            enough = enough + redone
+        for _, records in redone or ():
+            enough = enough + records
         if slowness is not None:
             enough = enough * slowness.max()
+        part = up.min(where=up > 0.0, initial=1.0)  # of a minute, in which it must still be enough
+        if part < 1.0:
+            enough = enough / part
         before, after = (np.minimum(each.most, enough)[..., None] for each in scale)
         grown = after * up
         np.multiply(before, up[:, 1 : 1 + begin], out=grown[..., 1 : 1 + begin])
         if slowness is not None:
             grown /= slowness
         np.subtract(requests, grown, out=grown)
-        if redone is not None and begin < requests.shape[1] - 1:
-            grown[..., 1 + begin] += redone
+        for minute, records in redone or ():
+            grown[..., 1 + minute] += records
         grown[..., 0] = 0.0
         np.cumsum(grown, axis=-1, out=grown)
         lags, parents = np.empty_like(grown), []
@@ -245,8 +265,9 @@ class RecordRows:
         if chunk.slowness is not None:
             worked = _served(chunk)[..., 1:] * chunk.slowness[..., 1:]
             served = (worked if counted is None else worked * counted).sum(axis=-1)
-        if chunk.redone is not None and not (chunk.slowness is None and counted is None):
-            served = served - chunk.redone  # work that is done twice is used once
+        if not (chunk.slowness is None and counted is None):
+            for _, records in chunk.redone or ():
+                served = served - records  # work that is done twice is used once
         busy = in_order(served * self._order.service_minutes)
         before, after = (each.total for each in chunk.scale)
         allocated = before * early + after * late
@@ -320,8 +341,9 @@ def _fill_parallelism(chunk: _Chunk, planes: Float32) -> None:
     before, after = (each.subtasks.astype(np.float32)[..., None] for each in chunk.scale)
     parallelism[...] = after
     parallelism[..., : chunk.begin] = before
+    planes[FIGURE["restarts"], ..., 0] = chunk.began_before
     if chunk.begin < chunk.minutes:
-        planes[FIGURE["restarts"], ..., chunk.begin] = chunk.began
+        planes[FIGURE["restarts"], ..., chunk.begin] += chunk.began
     busiest = np.divide(planes[FIGURE["busy_ms"]], parallelism, out=planes[FIGURE["busy_ms_max"]])
     earlier, later = (each.busiest for each in chunk.scale)
     if earlier is not None and later is not None:

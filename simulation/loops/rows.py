@@ -63,7 +63,7 @@ class LoopRows:
         """Warm up for one window at parallelism ``start`` [B, N]; the first decision is due at ``first_minutes`` [B]."""
         self.job, self.terms = job, terms
         self.graph: JobGraph = job.tables
-        self._load = _Load.of(workload, (terms.window_minutes, terms.span_minutes))
+        self._load = _Load.of(workload, (terms.window_minutes, terms.span_minutes, 1))
         self._minute = np.asarray(first_minutes, dtype=np.int64) - terms.window_minutes
         assert (self._minute >= 0).all(), "a loop needs one window of workload before its first decision"
         self._core = core_of(job, np.asarray(start, dtype=np.int64), terms, self._minute)
@@ -95,6 +95,10 @@ class LoopRows:
         ``is_full``: compute ``full_latency``.
         """
         return self._pass(self.terms.span_minutes, self.job.within_limits(desired), is_full=is_full)
+
+    def step_minute(self, desired: Int64 | None) -> Span:
+        """Let one minute pass, whatever the span; ``desired`` as of ``step``, None changes nothing."""
+        return self._pass(1, None if desired is None else self.job.within_limits(desired))
 
     def reward(self, span: Span) -> Float64:
         """Return the reward [B] of one span; 0 where no minute counts."""

@@ -11,10 +11,11 @@ import msgspec
 import numpy as np
 
 from contracts.clock import MINUTE_MS
-from contracts.messages import JobTopology
+from contracts.job_limits import answers_emergencies
+from contracts.messages import Decision, JobTopology
 from contracts.windows import FIGURE, Float32, Window
 from policies.answer import Float64
-from policies.decide import decide
+from policies.decide import decide_if_due
 from policies.graph import Bool, Int64
 from simulation.loops.rows import LoopRows, Observed
 from simulation.loops.terms import Terms
@@ -68,17 +69,23 @@ def play(ground: Ground, variant: Variant, *, draw: int, seed: int, told: Callab
     terms = ground.terms(draw, span_minutes)
     rows = _settled(ground, terms)
     windows = _Windows(ground, terms)
-    count = ground.hours * HOUR_MINUTES // span_minutes
-    decisions, spans, figures = [], [], []
+    # An emergency is looked for every minute, as on the road. Where none is answered, whole spans are quicker.
+    is_minutely = answers_emergencies(variant.settings, ground.recorded.topology.engine)
+    step_minutes = 1 if is_minutely else span_minutes
+    count = ground.hours * HOUR_MINUTES // step_minutes
+    decisions: list[Decision] = []
+    spans, figures = [], []
     for done in range(count):
         seen = rows.observe()
         if done:
-            figures.append(seen.figures[0, -span_minutes:])
-        made = decide(windows(seen), variant.policy, variant.settings, seed=seed)
-        decisions.append(made)
-        spans.append(rows.step(np.array([[task.desired for task in made.tasks]], dtype=np.int64)))
+            figures.append(seen.figures[0, -step_minutes:])
+        made = decide_if_due(windows(seen), variant.policy, variant.settings, seed=seed)
+        if made is not None:
+            decisions.append(made)
+        wanted = None if made is None else np.array([[task.desired for task in made.tasks]], dtype=np.int64)
+        spans.append(rows.step_minute(wanted) if is_minutely or wanted is None else rows.step(wanted))
         told((done + 1) / count)
-    figures.append(rows.observe().figures[0, -span_minutes:])
+    figures.append(rows.observe().figures[0, -step_minutes:])
     minutes = np.concatenate(figures)
 
     def hourly(name: str) -> Float64:

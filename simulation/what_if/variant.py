@@ -26,6 +26,7 @@ PLAYED = (
     "restart_seconds",
     "objective",
     "minutes_known_min",
+    "emergency_growth",
 )
 """Settings that policies and guardrails read. What the rescaler reads (limits a day, pauses, modes) is not played."""
 

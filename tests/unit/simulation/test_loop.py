@@ -17,6 +17,7 @@ from simulation.loops.records_core import RecordRows
 from simulation.loops.rows import LoopRows, core_of, resized
 from simulation.loops.terms import Mode, Terms
 from simulation.model.queueing import Int64
+from simulation.model.worlds import world_named
 from tests.support.builders import row
 from tests.unit.simulation.cases import chain, clarknet, sized, workload
 
@@ -62,6 +63,20 @@ def test_spans_of_ten_minutes_end_in_the_same_queues_as_one_hour() -> None:
     for _ in range(6):
         short.step(plan)
     np.testing.assert_allclose(short.observe().figures, long.observe().figures, rtol=1e-5, atol=1e-3)
+
+
+@pytest.mark.parametrize("world", ["calm", "pressure", "skew+drift", "restart"])
+def test_minute_by_minute_ends_where_a_span_does(world: str) -> None:
+    """Also where a change begins minutes later, and stops the job for several minutes or for a part of one."""
+    job = load_job("j_2521346", clarknet(), 5.0)
+    restart_ms = world_named("restart").restart_ms if world == "restart" else 90_000
+    terms = Terms(world=world_named(world), restart_ms=restart_ms, span_minutes=10)
+    minutes, span = loop(job, clarknet(), terms), loop(job, clarknet(), terms)
+    for plan in plans(job, 4, 3):
+        whole = span.step(plan)
+        parts = [minutes.step_minute(plan), *(minutes.step_minute(None) for _ in range(9))]
+        np.testing.assert_allclose(sum(part.backlog_minutes for part in parts), whole.backlog_minutes, rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(minutes.observe().figures, span.observe().figures, rtol=1e-5, atol=2e-2)
 
 
 def test_a_change_takes_effect_a_minute_later_and_stops_the_job_for_one() -> None:

@@ -14,6 +14,7 @@ from contracts.windows import Window
 from policies.registry import RULES, load_policy
 from simulation.calibration.fit import fit
 from simulation.calibration.recorded import put_together
+from simulation.load.workload import Workload
 from simulation.loops.hourly import HourlyLoads, HourlyPeaks
 from simulation.model.worlds import CALM, World, world_named
 from simulation.what_if.check import Check, check
@@ -89,6 +90,41 @@ def test_bounds_are_those_of_engine_and_settings_not_of_the_simulator() -> None:
     bound = play(found, replace(tried, settings=with_settings(SETTINGS, {"parallelism_max": 14})), draw=0, seed=0, told=quiet)
     assert free.sizes.max() > 14
     assert bound.sizes.max() == 14
+
+
+def test_an_emergency_waits_for_no_span_where_the_job_answers_it() -> None:
+    """The load becomes four times as high in the middle of a span. On a real engine the job grows at the next minute's end."""
+    windows = [replace(each, topology=_on(each, "flink")) for each in windows_of(JOB, CALM, 6)]
+    found = ground(windows)
+    at = found.first_minute + 63
+    requests = found.workload.requests.copy()
+    requests[at:] *= 4
+    found = replace(found, workload=Workload("risen", requests, found.workload.trace_start_ms))
+    grown, waited = (
+        play(found, variant("target-utilisation", emergency_growth=answered), draw=0, seed=0, told=quiet)
+        for answered in (True, False)
+    )
+    by_default = play(found, variant("target-utilisation"), draw=0, seed=0, told=quiet)
+    assert by_default.at_ms.tolist() == grown.at_ms.tolist()
+    between = [time for time in grown.at_ms.tolist() if time % 600_000]
+    assert between
+    assert between[0] == found.workload.trace_start_ms + (at + 1) * 60_000
+    assert grown.reasons[grown.at_ms.tolist().index(between[0])].startswith("Decided before the end of the span. Emergency:")
+    assert not any(time % 600_000 for time in waited.at_ms.tolist())
+    assert grown.waited.sum() < 0.8 * waited.waited.sum()
+    assert grown.arrivals.sum() == waited.arrivals.sum()
+
+
+def test_a_simulated_job_decides_at_its_spans_only() -> None:
+    """There an emergency waits, unless its owner wants it answered."""
+    found = ground(windows_of(JOB, CALM, 6))
+    played = play(found, variant("target-utilisation"), draw=0, seed=0, told=quiet)
+    assert not any(time % 600_000 for time in played.at_ms.tolist())
+    assert len(played.at_ms) == found.hours * 6
+
+
+def _on(window: Window, engine: str) -> object:
+    return msgspec.structs.replace(window.topology, engine=engine)
 
 
 def _with_maximum(window: Window, most: int) -> object:
