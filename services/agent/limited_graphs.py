@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from policies.onnx_sessions import GraphStopped, cannot_be_run, open_sessions, runtime_errors
-from services.agent.pipes import Child, limit_memory, limit_time, read_message, write_message
+from runtime.pipes import Child, limit_memory, limit_time, read_message, write_message
 
 Array = npt.NDArray[np.float32]
 

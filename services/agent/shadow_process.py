@@ -19,8 +19,8 @@ from contracts.shadows import ShadowDecision
 from contracts.windows import decode_window
 from contracts.wire import decode, encode
 from policies.shadow import Beside, is_asked
+from runtime.pipes import Child, limit_memory, limit_time, read_message, write_message
 from services.agent.limited_graphs import START_SECONDS, STARTS_MAX
-from services.agent.pipes import Child, limit_memory, limit_time, read_message, write_message
 
 if TYPE_CHECKING:
     from policies.policy import Policy

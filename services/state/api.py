@@ -18,22 +18,44 @@ from aiohttp.typedefs import Middleware
 from contracts.errors import SettingsError
 from services.job_settings.advice import NoOpenAdvice
 from services.job_settings.book import Overtaken, UnknownName
-from services.state.access import ANYBODY, Caller, Tokens, Unreadable, is_own_host
-from services.state.documents import AccessDocument, ErrorDocument, HealthDocument, IndexDocument, OperationDocument
+from services.recomputation.question import CannotRecompute
+from services.recomputation.records import NotInKafka
+from services.state.access import ANYBODY, Caller, Tokens, Unreadable, is_own_host, is_same_site
+from services.state.counterfactuals import NotOffered
+from services.state.documents import (
+    AccessDocument,
+    CounterfactualDocument,
+    ErrorDocument,
+    HealthDocument,
+    IndexDocument,
+    OperationDocument,
+)
 from services.state.http import page
 from services.state.http.openapi import openapi
 from services.state.http.operations import BODY_BYTES_MAX, OPERATIONS, Operation, Operations
-from services.state.http.routes import ACCESS, EVENTS, HEALTH, LINKS, OPENAPI, ROUTES, BadParameter, Route
+from services.state.http.routes import (
+    ACCESS,
+    COUNTERFACTUAL,
+    EVENTS,
+    HEALTH,
+    LINKS,
+    OPENAPI,
+    ROUTES,
+    BadParameter,
+    Route,
+)
 from services.state.http.stream import Changes
 from services.state.operate import Asked
 from services.state.read.queries import Queries
 from services.state.read.stored import UnreadableView
 from services.state.read.view import NotFound, StaleCursor
+from services.state.record_documents import DecisionDocument
 
 _OPTION = re.compile(r"(?<!\S)--(?=[a-z])")  # what is an option on the command line is a field here
 SHORT_BYTES = 1_024  # what is shorter gains nothing from compression
 
 Answered = Callable[[str, int, float], None]  # route, status code, seconds
+DecideWithout = Callable[[DecisionDocument, str], Awaitable[CounterfactualDocument]]
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -49,6 +71,11 @@ def _nobody_operates(asked: Asked) -> OperationDocument:
     raise ConnectionError(f"{asked.target}: this service has no way to Kafka")
 
 
+async def _nobody_decides(decision: DecisionDocument, _without: str) -> CounterfactualDocument:
+    """Refuse: there is no way to Kafka."""
+    raise ConnectionError(f"{decision.decision_id}: this service has no way to Kafka")
+
+
 def make_app(
     queries: Queries,
     health: Callable[[], HealthDocument],
@@ -58,6 +85,7 @@ def make_app(
     tokens: Tokens | None = None,
     hosts: Collection[str] = (),
     carry_out: Callable[[Asked], OperationDocument] = _nobody_operates,
+    decide_without: DecideWithout = _nobody_decides,
 ) -> web.Application:
     """Return the application.
 
@@ -69,6 +97,7 @@ def make_app(
         tokens: those that are let in; None: everybody is.
         hosts: names with a dot under which clients reach the API.
         carry_out: changes what somebody whose token allows it asks for.
+        decide_without: answers what a decision would have been without a task or a minute.
     """
     tokens = tokens or Tokens()
     operations = Operations(tokens, carry_out)
@@ -86,6 +115,16 @@ def make_app(
             return _json(await operations.answer(operation, request, request[_CALLER]))
 
         return handle
+
+    async def tell_without(request: web.Request) -> web.Response:
+        asked = COUNTERFACTUAL.read(request.match_info, request.query)
+        headers = request.headers
+        if not is_same_site(headers.get("Host", ""), headers.get("Origin"), headers.get("Sec-Fetch-Site")):
+            raise web.HTTPForbidden(text="Origin: a page from elsewhere may not ask this")
+        if not asked.values["without"]:
+            raise BadParameter("without: name a task, or a minute like 09:45 or -3")
+        decision = await asyncio.to_thread(queries.decision, asked.names["id"])
+        return _tagged(request, _Made(_text(await decide_without(decision, asked.values["without"]))))
 
     async def tell_access(request: web.Request) -> web.Response:
         caller = request[_CALLER]
@@ -121,7 +160,7 @@ def make_app(
     app.on_response_prepare.append(secured)
     app.on_shutdown.append(end_streams)
     app.add_routes([web.get("/", index), web.get(HEALTH, tell_health), web.get(OPENAPI, describe)])
-    app.add_routes([web.get(ACCESS, tell_access)])
+    app.add_routes([web.get(ACCESS, tell_access), web.get(COUNTERFACTUAL.pattern, tell_without)])
     app.add_routes([web.get(EVENTS, changes.answer), web.get(page.AT + "{file}", file)])
     app.add_routes([web.get(route.pattern, handler(route)) for route in ROUTES])
     app.add_routes([web.post(operation.path, operating(operation)) for operation in OPERATIONS])
@@ -210,6 +249,10 @@ def _errors_as_json(redis_url: str) -> Middleware:
             return _json(ErrorDocument(error=str(error)), status=404)
         except (NoOpenAdvice, Overtaken) as error:
             return _json(ErrorDocument(error=str(error)), status=409)
+        except NotOffered as error:
+            return _json(ErrorDocument(error=str(error)), status=403)
+        except (CannotRecompute, NotInKafka) as error:
+            return _json(ErrorDocument(error=str(error)), status=410)
         except SettingsError as error:
             return _json(ErrorDocument(error=_OPTION.sub("", str(error))), status=422)
         except ConnectionError as error:

@@ -290,6 +290,37 @@ class OperationDocument(ViewDocument, frozen=True, kw_only=True):
     """What is paused now, for the job or its cluster, until when and why; empty: nothing."""
 
 
+class SizeWithout(ViewDocument, frozen=True, kw_only=True):
+    """One task whose size would have been another."""
+
+    task: str
+    """Name of the task."""
+    decided: int
+    """Subtasks that were decided."""
+    without: int
+    """Subtasks that would have been decided."""
+
+
+class CounterfactualDocument(ViewDocument, frozen=True, kw_only=True):
+    """What would have been decided if the figures of one task, or of one minute, had not been seen."""
+
+    decision_id: str
+    """The decision."""
+    without: str
+    """The task or the minute that was left out, as it was asked for."""
+    action: Literal["act", "hold"]
+    """Whether any task would have changed."""
+    reason: str
+    """Why, in a sentence."""
+    sizes: tuple[SizeWithout, ...]
+    """The tasks that would have had another size than the decision gave them."""
+    stand_in_reason: str | None
+    """Why a rule would have stood in for the policy; null if the policy would have answered."""
+    is_same_with_all: bool
+    """Whether deciding again with nothing left out gives the decision. If not, another version of surescale made it, and what
+    differs above need not come from what was left out."""
+
+
 class ErrorDocument(ViewDocument, frozen=True, kw_only=True):
     """Answer with a status from 400."""
 

@@ -21,6 +21,7 @@ from services.state import metrics
 from services.state.access import ServedCertificate, Tokens, is_loopback
 from services.state.api import make_app
 from services.state.connection import Credentials, connect
+from services.state.counterfactuals import Counterfactuals
 from services.state.documents import HealthDocument
 from services.state.operate import Operator
 from services.state.read.queries import Queries
@@ -62,6 +63,7 @@ async def _serve(
         tokens=Tokens(settings.http_token_file, settings.http_operate_token_file),
         hosts=frozenset(name.strip().lower() for name in settings.http_hosts.split(",")),
         carry_out=Operator(settings, log).carry_out,
+        decide_without=Counterfactuals(settings).answer,
     )
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()

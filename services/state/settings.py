@@ -25,6 +25,9 @@ class StateSettings(RoadSettings):
     """PEM file of the HTTP API's certificate chain; empty: no TLS. Read again when it changes."""
     http_key_file: str = ""
     """PEM file of the certificate's private key, unencrypted."""
+    counterfactual_seconds: float = 20.0
+    """Time for one answer to "what if this task or minute had not been seen", which a process of its own gives; then it is
+    stopped. 0: nobody is answered."""
 
     def __post_init__(self) -> None:
         """Refuse an invalid port, and one half of a certificate.
@@ -36,6 +39,10 @@ class StateSettings(RoadSettings):
         if not 0 <= self.http_port <= PORT_MAX:
             raise SettingsError(
                 f"http_port: {self.http_port} is not a port; set one from 1 to {PORT_MAX} (SURESCALE_HTTP_PORT, --port)"
+            )
+        if not 0 <= self.counterfactual_seconds <= 600:
+            raise SettingsError(
+                f"SURESCALE_COUNTERFACTUAL_SECONDS: must be between 0 and 600, not {self.counterfactual_seconds:g}"
             )
         if bool(self.http_certificate_file) != bool(self.http_key_file):
             raise SettingsError("SURESCALE_HTTP_CERTIFICATE_FILE and SURESCALE_HTTP_KEY_FILE: set both, or neither")

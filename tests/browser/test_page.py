@@ -4,9 +4,7 @@
 """
 
 import dataclasses
-import io
 import logging
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,6 +27,7 @@ from services.state.operate import Operator
 from services.state.write.operations import Remember
 from services.state.write.projections import Record, project
 from tests.conftest import KafkaForTests
+from tests.support.browsed_page import keep, settled, violations
 from tests.support.served_page import Served, View, recorded
 from tests.support.view_road import send
 from tests.wire.test_golden_bytes import MESSAGES
@@ -37,8 +36,6 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, Route
 
 pytestmark = pytest.mark.integration
-FIGURES = Path(__file__).parent.parent.parent / "docs" / "figures"
-FIGURE_BYTES_MAX = 150_000
 BUSIEST, OTHER = "sim/j_3803524", "sim/j_1351665"
 ACT = f"{BUSIEST}@810545400000/sure"
 PAGES = {
@@ -69,47 +66,11 @@ def road() -> list[Record]:
 
 
 @pytest.fixture
-def view(redis_url: str, tmp_path: Path) -> Iterator[View]:
-    """An empty view."""
-    made = View(redis_url, f"page-{tmp_path.name}-")
-    yield made
-    made.close()
-
-
-@pytest.fixture
 def served(view: View) -> Iterator[Served]:
     """The API over that view."""
     made = Served(view, free_port())
     yield made
     made.stop()
-
-
-@pytest.fixture
-def page(browser: "Browser") -> Iterator["Page"]:
-    """A page whose errors fail the test, wherever they come from."""
-    context = browser.new_context(viewport={"width": 1360, "height": 860}, color_scheme="light")
-    made = context.new_page()
-    errors: list[str] = []
-    made.on("pageerror", lambda error: errors.append(str(error)))
-    made.on("console", lambda message: errors.append(message.text) if message.type in ("error", "warning") else None)
-    made.expected_errors = 0  # type: ignore[attr-defined]
-    yield made
-    context.close()
-    assert len(errors) <= made.expected_errors, errors  # type: ignore[attr-defined]
-
-
-def settled(page: "Page") -> None:
-    """Wait until every document on the page has come."""
-    page.locator("h1").wait_for()
-    page.locator(".waiting").first.wait_for(state="detached")
-
-
-def violations(page: "Page") -> list[str]:
-    """Return what axe finds, each with the first element."""
-    from axe_playwright_python.sync_playwright import Axe
-
-    found = Axe().run(page).response["violations"]
-    return [f"{each['id']}: {each['nodes'][0]['html'][:200]}" for each in found]
 
 
 def test_every_page_shows_the_demo_in_light_and_dark(
@@ -154,23 +115,6 @@ def test_policies_in_the_shadow_and_releases_to_some_jobs_are_shown(
         releases = page.get_by_role("region", name="Releases by scope").get_by_role("row")
         assert [row.split("\t")[0] for row in releases.all_inner_texts()[1:]] == ["10 % of the jobs of sim", "sim"]
         assert violations(page) == [], theme
-
-
-def keep(page: "Page", name: str) -> None:
-    """Make a screenshot, and keep it if the documents show it."""
-    shot = page.screenshot(animations="disabled")
-    assert len(shot) > 10_000
-    if not os.environ.get("SURESCALE_PAGE_FIGURES") or name not in SHOTS:
-        return
-    from PIL import Image
-
-    packed = io.BytesIO()
-    Image.open(io.BytesIO(shot)).convert("RGB").quantize(256).save(packed, "PNG", optimize=True)
-    assert len(packed.getvalue()) < FIGURE_BYTES_MAX, name
-    (FIGURES / name).write_bytes(packed.getvalue())
-
-
-SHOTS = {"page-jobs.png", "page-job.png", "page-job-dark.png", "page-decision.png", "page-cluster.png"}
 
 
 def test_a_decision_is_followed_from_the_overview_to_what_it_looked_at(
@@ -265,7 +209,7 @@ def test_a_token_is_asked_for_and_used(page: "Page", view: View, road: list[Reco
         page.expected_errors = 100  # type: ignore[attr-defined]  # the browser itself logs each 401
         page.goto(served.url)
         page.get_by_label("Token").fill("a-token-of-sixteen-or-more")
-        page.get_by_role("button", name="Go on").click()
+        page.get_by_role("button", name="Continue").click()
         page.get_by_text("2 jobs").wait_for()
         page.get_by_text("live", exact=True).wait_for()
     finally:
@@ -292,7 +236,7 @@ def test_a_refusal_from_before_the_token_does_not_ask_for_it_again(
         page.route("**/events", hold_the_first)
         page.goto(served.url)
         page.get_by_label("Token").fill("a-token-of-sixteen-or-more")
-        page.get_by_role("button", name="Go on").click()
+        page.get_by_role("button", name="Continue").click()
         page.get_by_text("2 jobs").wait_for()
         held[0].fulfill(status=401, json={"error": "no token"})
         page.get_by_text("live", exact=True).wait_for()
@@ -327,7 +271,7 @@ def test_who_may_operate_pauses_and_resumes_on_the_page_and_nobody_else_sees_but
         assert page.get_by_role("button", name="Pause").count() == 0
         page.get_by_role("button", name="Sign in to operate").click()
         page.get_by_label("Token").fill("a-token-of-sixteen-or-more")
-        page.get_by_role("button", name="Go on").click()
+        page.get_by_role("button", name="Continue").click()
         page.get_by_text("as ana").wait_for()
         page.get_by_role("button", name="Pause", exact=True).click()
         page.get_by_label("Rescaling").select_option("up")

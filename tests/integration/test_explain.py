@@ -14,6 +14,7 @@ from contracts.topics import (
     CLOCK,
     DECISIONS,
     ENGINE_EVENTS,
+    EXPLAIN_GROUP,
     JOB_SETTINGS,
     JOB_TOPOLOGY,
     RESCHEDULE_COMMANDS,
@@ -25,9 +26,9 @@ from contracts.windows import encode_window
 from runtime.kafka import create_topics, producer
 from runtime.whole_topics import append_ms, send
 from services.agent.answerer import Answerer
-from services.tools.explain import log as explain_log
+from services.recomputation import log as explain_log
+from services.recomputation.log import Log
 from services.tools.explain.command import command
-from services.tools.explain.log import Log
 from tests.conftest import KafkaForTests
 from tests.support.builders import JOB, window_at
 from tests.unit.services.tools.test_explain import course
@@ -184,7 +185,7 @@ def test_the_log_is_read_in_pieces_from_its_end(road: RoadSettings, monkeypatch:
     monkeypatch.setattr(explain_log, "CHUNK_OFFSETS", 3)
     for sequence in range(8):
         send(road, CLOCK, "x", ClockSegment(road="x", sequence=sequence, e0_ms=0, w0_ms=0, speed=1.0, until_ms=sequence))
-    log = Log(road)
+    log = Log(road, EXPLAIN_GROUP)
     pieces = [[int(record.offset() or 0) for record in piece] for piece in log.newest_first(CLOCK)]
     newest = next(iter(log.newest_first(CLOCK)))[-1]
     since = [int(record.offset() or 0) for record in log.since(CLOCK, append_ms(newest))]

@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Coroutine, Iterable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import zstandard
@@ -11,7 +12,7 @@ from aiohttp import web
 
 from runtime.ports import LOOPBACK
 from services.state.access import Tokens
-from services.state.api import make_app
+from services.state.api import DecideWithout, make_app
 from services.state.connection import connect
 from services.state.documents import HealthDocument
 from services.state.http.operations import CarryOut
@@ -59,10 +60,18 @@ class View:
 class Served:
     """The API in a thread of its own; it can go away and come back at the same address."""
 
-    def __init__(self, view: View, port: int, tokens: Tokens | None = None, carry_out: CarryOut | None = None) -> None:
+    def __init__(
+        self,
+        view: View,
+        port: int,
+        tokens: Tokens | None = None,
+        carry_out: CarryOut | None = None,
+        decide_without: DecideWithout | None = None,
+    ) -> None:
         self.url = f"http://{LOOPBACK}:{port}/"
         self._view, self._port, self._tokens = view, port, tokens or Tokens()
-        self._operating: dict[str, CarryOut] = {"carry_out": carry_out} if carry_out else {}
+        given = {"carry_out": carry_out, "decide_without": decide_without}
+        self._work: dict[str, Any] = {name: work for name, work in given.items() if work}
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
@@ -94,7 +103,7 @@ class Served:
             lambda: HealthDocument(role="state-service", ready=True, records=0, rebuilds=0),
             redis_url="redis://here",
             tokens=self._tokens,
-            **self._operating,
+            **self._work,
         )
         self._runner = web.AppRunner(app, access_log=None)
         await self._runner.setup()

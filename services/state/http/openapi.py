@@ -13,7 +13,7 @@ from services.state.documents import (
     OperationDocument,
 )
 from services.state.http.operations import KEY, OPERATIONS, Operation
-from services.state.http.routes import ACCESS, EVENTS, HEALTH, OPENAPI, ROUTES, Parameter, Route
+from services.state.http.routes import ACCESS, COUNTERFACTUAL, EVENTS, HEALTH, OPENAPI, READ, Parameter, Route
 
 _PLACE = "#/components/schemas/{name}"
 _NAMES = {
@@ -25,13 +25,19 @@ _NAMES = {
 
 def openapi(version: str) -> dict[str, Any]:
     """Return the document, for OpenAPI 3.1."""
-    answers = [route.answers for route in ROUTES]
+    answers = [route.answers for route in READ]
     plain = [HealthDocument, IndexDocument, ErrorDocument, ChangeDocument, AccessDocument, OperationDocument]
     bodies = [operation.body for operation in OPERATIONS]
     schemas, components = msgspec.json.schema_components([*answers, *plain, *bodies], ref_template=_PLACE)
     of_routes, rest = schemas[: len(answers)], schemas[len(answers) :]
     (health, index, error, change, access, done), of_bodies = rest[: len(plain)], rest[len(plain) :]
-    paths = {route.path: {"get": _operation(route, schema, error)} for route, schema in zip(ROUTES, of_routes, strict=True)}
+    paths = {route.path: {"get": _operation(route, schema, error)} for route, schema in zip(READ, of_routes, strict=True)}
+    paths[COUNTERFACTUAL.path]["get"]["responses"] |= {
+        "403": _answer("A page from elsewhere asks, or this service decides nothing again.", error),
+        "410": _answer("Kafka no longer holds what the decision was made from.", error),
+        "422": _answer("The window has no such task or minute.", error),
+        "503": _answer("The policy is not here, took too long, or too many requests wait; or Redis or Kafka is away.", error),
+    }
     paths["/"] = {"get": _plain("The paths; to a browser, the page.", index)}
     paths[HEALTH] = {"get": _plain("Whether the view has caught up with Kafka.", health) | {"security": []}}
     paths[HEALTH]["get"]["responses"]["503"] = _answer("Not ready.", health)

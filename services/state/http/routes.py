@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from services.state.documents import HistoryDocument, JobDocument, JobOverview
+from services.state.documents import CounterfactualDocument, HistoryDocument, JobDocument, JobOverview
 from services.state.fleet_documents import (
     Clocks,
     ClusterDocument,
@@ -217,4 +217,14 @@ ROUTES = (
     Route("/clocks", "The current segment of each pipeline's clock.", Clocks, lambda queries, _: queries.clocks()),
 )
 
-LINKS = (HEALTH, EVENTS, OPENAPI, ACCESS, *(route.link for route in ROUTES))
+COUNTERFACTUAL = Route(
+    "/counterfactuals/{id}",
+    "What a decision would have been without the figures of one task or minute; decided again on demand, one at a time.",
+    CounterfactualDocument,
+    lambda queries, asked: queries.decision(asked.names["id"]),
+    (Parameter("without", "A task by name or id, or a minute: its end as 09:45, or -3 for three before the span's end."),),
+)
+"""Its query finds the decision; `services.state.counterfactuals` answers."""
+
+READ = (*ROUTES, COUNTERFACTUAL)
+LINKS = (HEALTH, EVENTS, OPENAPI, ACCESS, *(route.link for route in READ))

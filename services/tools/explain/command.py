@@ -10,8 +10,8 @@ from runtime import options
 
 if TYPE_CHECKING:
     from contracts.settings import RoadSettings
+    from services.recomputation.log import Log
     from services.tools.explain.explanation import Explanation, OwnActExplanation
-    from services.tools.explain.log import Log
 
 
 @click.command("explain")
@@ -49,14 +49,15 @@ def command(
     """
     import msgspec
 
+    from contracts.topics import EXPLAIN_GROUP
     from runtime.kafka_errors import readable_errors
+    from services.recomputation.log import Log
     from services.tools.explain.explanation import Explanation
-    from services.tools.explain.log import Log
     from services.tools.explain.screen import show
 
     settings = options.road_settings(bootstrap=bootstrap, topic_prefix=topic_prefix, policy_folder=policy_folder)
     with readable_errors(settings):
-        log = Log(settings)
+        log = Log(settings, EXPLAIN_GROUP)
         try:
             explained = _explained(settings, log, wanted, again, cut)
         finally:
@@ -72,11 +73,13 @@ def command(
 def _explained(
     settings: "RoadSettings", log: "Log", wanted: str, again: bool, cut: tuple[str, ...]
 ) -> "Explanation | OwnActExplanation":
-    from services.tools.explain.counterfactual import without
+    from services.recomputation.counterfactual import without
+    from services.recomputation.question import question_of
+    from services.recomputation.records import Found, find_settings, find_window
     from services.tools.explain.explanation import explanation, own_act_explanation
     from services.tools.explain.gate import gate_now
-    from services.tools.explain.lookup import Found, find, find_aftermath, find_labels, find_settings, find_window
-    from services.tools.explain.recompute import question_of, recompute
+    from services.tools.explain.lookup import find, find_aftermath, find_labels
+    from services.tools.explain.recompute import recompute
 
     found = find(log, wanted)
     job = found.origin.job
@@ -91,7 +94,7 @@ def _explained(
         made_from = (
             decision,
             find_window(log, found),
-            find_settings(settings, found),
+            find_settings(log, found),
             settings.policy_folder,
             settings.span_minutes,
         )

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from rich.console import Console
 
 from runtime.terminal import Column, fitting, plain, several
-from services.tools.explain.counterfactual import WithoutFacts
+from services.recomputation.counterfactual import WithoutFacts
 
 
 def show_without(out: Console, answers: Sequence[WithoutFacts], labels: Mapping[str, str]) -> None:

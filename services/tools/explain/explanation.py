@@ -9,7 +9,7 @@ from contracts.commands import Balance, Outcome, Progress, RescheduleCommand
 from contracts.messages import Compared, Decision, EngineEvent, LookedAt, PolicyUsed, TaskDecision
 from contracts.own_acts import WHY, OwnAct
 from policies.decide import LOAD_MINUTES
-from services.tools.explain.counterfactual import WithoutFacts
+from services.recomputation.counterfactual import WithoutFacts
 from services.tools.explain.gate import GateNow
 from services.tools.explain.lookup import Aftermath, FoundOwnAct
 from services.tools.explain.recompute import Recomputed

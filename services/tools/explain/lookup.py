@@ -1,7 +1,7 @@
-"""Finds in Kafka what belongs to one decision: window, settings, outcomes, command, progress, events."""
+"""Finds in Kafka a decision, or an act of the rescaler's own, and what became of it: outcomes, command, progress, events."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from types import UnionType
 from typing import Any, TypeVar
@@ -9,24 +9,20 @@ from typing import Any, TypeVar
 from confluent_kafka import Message
 
 from contracts.commands import Balance, EventRecord, Outcome, Progress, RescheduleCommand
-from contracts.errors import RecordRejected, SurescaleError
 from contracts.ids import cluster_of
-from contracts.job_settings import JobSettings
 from contracts.messages import Decision, EngineEvent, JobTopology
 from contracts.own_acts import OwnAct, own_act_of
 from contracts.settings import RoadSettings
 from contracts.topics import (
     DECISIONS,
     ENGINE_EVENTS,
-    JOB_SETTINGS,
     JOB_TOPOLOGY,
     RESCHEDULE_COMMANDS,
     RESCHEDULE_EVENTS,
-    SNAPSHOTS,
 )
-from contracts.windows import Window, decode_window
-from runtime.whole_topics import append_ms, parsed, read_whole
-from services.tools.explain.log import Log
+from runtime.whole_topics import append_ms, parsed, read_whole, value_of
+from services.recomputation.log import Log
+from services.recomputation.records import Found, NotInKafka, Origin, parsed_each
 
 M = TypeVar("M")
 
@@ -41,25 +37,6 @@ AROUND_MS = 60_000  # broker's time: what one transaction writes has append time
 LED_BY_LOOKS = (OwnAct.BALANCE, OwnAct.STANDBY)
 
 
-class NotInKafka(SurescaleError):
-    """Kafka holds nothing of that name, or no longer."""
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """One decision with its record on Kafka."""
-
-    decision: Decision
-    raw: bytes
-    append_ms: int
-
-    @property
-    def origin(self) -> "Origin":
-        """Return where to look for what became of it."""
-        decision = self.decision
-        return Origin(decision.decision_id, decision.job, decision.span_end_ms, self.append_ms, self.append_ms)
-
-
 @dataclass(frozen=True, slots=True)
 class FoundOwnAct:
     """One act that the rescaler started by itself, with the look at the hosts that led to it, if one did."""
@@ -70,24 +47,10 @@ class FoundOwnAct:
     look: Balance | None = None
 
     @property
-    def origin(self) -> "Origin":
+    def origin(self) -> Origin:
         """Return where to look for what led to it and what became of it; a host may have gone a while before."""
         first, before_ms = self.first, self.first.at_ms - CAUSES_BEFORE_MS
         return Origin(first.decision_id, first.job, before_ms, self.append_ms - AROUND_MS, self.append_ms - CAUSES_BEFORE_MS)
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """Where everything around a decision or an act begins: its id and job; events count from an event time on.
-
-    Its outcomes were appended at ``append_ms`` or later, its events at ``events_append_ms`` or later (broker's times).
-    """
-
-    act_id: str
-    job: str
-    events_from_ms: int
-    append_ms: int
-    events_append_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +89,7 @@ def find_decision(log: Log, wanted: str) -> Found:
     newest = found[-1][0].decision_id
     # It may have been delivered again; what became of it follows its first record.
     decision, record = next(pair for pair in found if pair[0].decision_id == newest)
-    return Found(decision, _bytes(record), append_ms(record))
+    return Found(decision, value_of(record) or b"", append_ms(record))
 
 
 def names_command(wanted: str) -> bool:
@@ -172,51 +135,6 @@ def find_aftermath(log: Log, found: Found | FoundOwnAct) -> Aftermath:
     last_ms = found.decision.span_end_ms if isinstance(found, Found) else found.first.at_ms
     until_ms = progress[-1].at_ms + 1 if progress else last_ms + EVENTS_AFTER_MS
     return Aftermath(outcomes, commands, progress, _events(log, origin, until_ms))
-
-
-def find_window(log: Log, found: Found) -> Window | None:
-    """Return the window the decision was made on, None if Kafka no longer holds it.
-
-    It was appended after the record that closed its last minute and before the decision.
-    """
-    decision = found.decision
-    for record in log.since(SNAPSHOTS, decision.closed_append_ms or 0):
-        if record.key() == decision.job.encode():
-            try:
-                window = decode_window(_bytes(record))
-            except RecordRejected:
-                continue
-            if window.id == decision.window_id:
-                return window
-        if append_ms(record) > found.append_ms and record.key() == decision.job.encode():
-            return None
-    return None
-
-
-def find_settings(road: RoadSettings, found: Found) -> JobSettings | None:
-    """Return the settings of the version that the decision names: the defaults for version 0, None if they are gone."""
-    records = read_whole(road, [JOB_SETTINGS])[JOB_SETTINGS]
-    history = [(settings, append_ms(record)) for record in records for settings in parsed([record], JobSettings)]
-    return settings_named(history, found.decision, found.append_ms)
-
-
-def settings_named(history: Iterable[tuple[JobSettings, int]], decision: Decision, decided_ms: int) -> JobSettings | None:
-    """Return the settings that a decision was made with, given all settings and their append times in the order of the topic.
-
-    Two users who wrote at the same time may have used one version twice: the later record counts from its append on.
-    """
-    wanted = decision.job, decision.settings_version
-    named = [(settings, at_ms) for settings, at_ms in history if (settings.job, settings.version) == wanted]
-    if not named:
-        return None if decision.settings_version else JobSettings(job=decision.job)
-    known = [settings for settings, at_ms in named if at_ms <= decided_ms]
-    return known[-1] if known else named[0][0]
-
-
-def parsed_each(records: Iterable[Message], kind: type[M] | UnionType) -> Iterator[Any]:
-    """Yield the records that parse, one by one."""
-    for record in records:
-        yield from parsed([record], kind)
 
 
 def _newest(log: Log, topic: str, kind: type[M] | UnionType, fits: Callable[[Any], bool]) -> list[tuple[Any, Message]]:
@@ -286,8 +204,3 @@ def _events(log: Log, origin: Origin, until_ms: int) -> tuple[EngineEvent, ...]:
         if event.cluster == cluster and event.job in (None, origin.job) and event.at_ms >= origin.events_from_ms:
             events[event.identity] = event
     return tuple(sorted(events.values(), key=lambda event: (event.at_ms, event.sequence)))[:EVENTS_MAX]
-
-
-def _bytes(record: Message) -> bytes:
-    value = record.value()
-    return value.encode() if isinstance(value, str) else value or b""

@@ -114,17 +114,17 @@ function TokenForm(): JSX.Element {
         void signIn(token);
       }}
     >
-      <Heading title="Token">A token, please</Heading>
+      <Heading title="Token">Sign in</Heading>
       <p>
         {tokenNeeded.value
-          ? "This state service lets in only those who have one of its tokens (SURESCALE_HTTP_TOKEN_FILE)."
-          : "Who has a token of SURESCALE_HTTP_OPERATE_TOKEN_FILE may pause, resume and approve."}{" "}
-        It stays in this tab.
+          ? "This state service requires a token (SURESCALE_HTTP_TOKEN_FILE)."
+          : "With a token from SURESCALE_HTTP_OPERATE_TOKEN_FILE you may pause, resume and approve."}{" "}
+        The token stays in this tab.
       </p>
       <label>
         Token <input type="password" autocomplete="off" value={token} onInput={(event) => setTyped(event.currentTarget.value)} />
       </label>
-      <button type="submit" disabled={!token}>Go on</button>
+      <button type="submit" disabled={!token}>Continue</button>
     </form>
   );
 }
@@ -137,7 +137,7 @@ function Page(): JSX.Element {
       <Bar address={address} />
       {problem.value && (
         <p class="banner" role="alert">
-          {problem.value}. What is shown is as it was; it goes on by itself.
+          {problem.value}. The page shows what it last read, and keeps trying.
         </p>
       )}
       <main>{tokenNeeded.value || signingIn.value ? <TokenForm /> : <View address={address} />}</main>

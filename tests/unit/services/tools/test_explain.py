@@ -21,11 +21,13 @@ from contracts.wire import encode
 from policies.registry import SHIPPED
 from policies.released_policy import card_hash
 from services.agent.answerer import Answerer
-from services.tools.explain.counterfactual import without
+from services.recomputation.counterfactual import without
+from services.recomputation.question import CannotRecompute, question_of
+from services.recomputation.records import NotInKafka, settings_named
 from services.tools.explain.explanation import Explanation, OwnActExplanation, explanation, heaviest_minutes, own_act_explanation
 from services.tools.explain.gate import about
-from services.tools.explain.lookup import Aftermath, FoundOwnAct, NotInKafka, find_decision, names_command, settings_named
-from services.tools.explain.recompute import CannotRecompute, question_of, recompute
+from services.tools.explain.lookup import Aftermath, FoundOwnAct, find_decision, names_command
+from services.tools.explain.recompute import recompute
 from services.tools.explain.screen import show
 from tests.support.builders import JOB, window_at
 

@@ -42,7 +42,7 @@ export async function get<T>(path: string, signal?: AbortSignal): Promise<T> {
     answer = await send(path, { headers: { Accept: "application/json" }, signal: signal ?? null });
   } catch (error) {
     if (error instanceof DOMException && error.name === "AbortError") throw error;
-    throw new ApiError("The state service does not answer. It is asked again by itself.", 0);
+    throw new ApiError("The state service does not answer. The page keeps trying.", 0);
   }
   const date = Date.parse(answer.headers.get("Date") ?? "");
   if (!Number.isNaN(date)) clockAhead.value = date - Date.now();
@@ -59,5 +59,14 @@ export function jobPath(job: string): string {
 
 /** Return the path of a decision: its slashes belong to it. */
 export function decisionPath(id: string): string {
-  return `decisions/${id.split("/").map(encodeURIComponent).join("/")}`;
+  return `decisions/${inPath(id)}`;
+}
+
+/** Return the path of what a decision would have been without a task or a minute. */
+export function counterfactualPath(id: string, without: string): string {
+  return `counterfactuals/${inPath(id)}?without=${encodeURIComponent(without)}`;
+}
+
+function inPath(id: string): string {
+  return id.split("/").map(encodeURIComponent).join("/");
 }

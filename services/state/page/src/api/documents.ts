@@ -146,6 +146,16 @@ export interface Decision {
   command: Command | null;
 }
 
+export interface Counterfactual {
+  decision_id: string;
+  without: string;
+  action: "act" | "hold";
+  reason: string;
+  sizes: { task: string; decided: number; without: number }[];
+  stand_in_reason: string | null;
+  is_same_with_all: boolean;
+}
+
 export interface JobDocument {
   job: string;
   status: Status;

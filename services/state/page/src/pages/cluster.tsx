@@ -46,7 +46,7 @@ export function ClusterPage({ cluster }: { cluster: string }): JSX.Element {
             {document.topology?.hosts.length ? (
               <Hosts document={document} info={info} />
             ) : (
-              <Empty title="No host is known">The monitor tells of hosts when the engine does.</Empty>
+              <Empty title="No host is known">The monitor lists hosts once the engine reports them.</Empty>
             )}
           </Card>
           <div class="columns">
@@ -144,7 +144,7 @@ function HostBox(props: { host: Host; jobs: string[]; units: Map<number, Unit>; 
 }
 
 function Moves({ document }: { document: ClusterDocument }): JSX.Element {
-  if (!document.balances.length) return <Empty title="No host has come or gone">Looks at the hosts and what they moved appear here.</Empty>;
+  if (!document.balances.length) return <Empty title="No host has joined or left">Checks of the hosts, and what they moved, appear here.</Empty>;
   return (
     <Table label="Looks at the hosts, newest first" columns={["Time", "State", "Why", "Moves"]}>
       {document.balances.map((look) => (

@@ -7,6 +7,7 @@ import { useLive } from "../api/live";
 import { Card, Empty, Facts, Guardrail, Heading, Notice, Table, figures } from "../parts/basics";
 import { TaskGraph } from "../parts/graph";
 import { clusterLink, decisionLink, jobLink, jobOf } from "../parts/links";
+import { WhatIf } from "../parts/what-if";
 import { DAY_S, GUARDRAILS, MINUTE_MS, bytes, clock, count, dollars, duration, moment, percent, plural, reason } from "../parts/words";
 
 const ROWS_MAX = 12;
@@ -46,6 +47,7 @@ export function DecisionPage({ id }: { id: string }): JSX.Element {
           <Card title="What it looked at">
             <Looked decision={decision} labels={labelsOf(owner)} owner={owner} />
           </Card>
+          <WhatIf key={id} decision={decision} labels={labelsOf(owner)} />
         </>
       )}
     </>
@@ -197,7 +199,7 @@ function TimeLine({ decision, commands }: { decision: Decision; commands: Comman
   const steps = stepsOf(decision, commands);
   const from = steps[0]?.at_ms ?? 0;
   const span = Math.max((steps[steps.length - 1]?.at_ms ?? 0) - from, 1);
-  if (steps.length === 1) return <Empty title="Nothing yet">The rescaler has not said what it makes of it.</Empty>;
+  if (steps.length === 1) return <Empty title="Nothing yet">The rescaler has not answered this decision yet.</Empty>;
   return (
     <ol class="timeline">
       {steps.map((step, at) => {
@@ -289,7 +291,7 @@ function Looked({ decision, labels, owner }: { decision: Decision; labels: Map<s
   const noMinutes = useMemo(() => new Map(), []);
   if (!task) {
     return (
-      <Empty title="No minutes of its own">
+      <Empty title="No single minutes">
         <code>{decision.policy.name}</code> answers from the figures of the whole window: measured service times, rates and the
         forecast load. Only policies with attention weigh single minutes and neighbours.
       </Empty>

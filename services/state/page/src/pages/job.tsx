@@ -125,7 +125,7 @@ function Decisions({ marks }: { marks: Mark[] }): JSX.Element {
 }
 
 function Conditions({ conditions }: { conditions: Condition[] }): JSX.Element {
-  if (!conditions.length) return <Empty title="None told yet">The rescaler tells of them with its first look at the job.</Empty>;
+  if (!conditions.length) return <Empty title="None yet">The rescaler reports them after its first look at the job.</Empty>;
   return (
     <ul class="conditions">
       {conditions.map((each) => {

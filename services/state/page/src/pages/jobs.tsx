@@ -48,7 +48,7 @@ export function JobsPage(): JSX.Element {
       {jobs?.length === 0 && (
         <Empty title="No job yet">
           <p>
-            Jobs appear by themselves once the monitor has told of one. <code>surescale doctor</code> says what is missing;{" "}
+            Each job appears here as soon as the monitor reports it. <code>surescale doctor</code> says what is missing;{" "}
             <code>make demo</code> shows the page with two jobs.
           </p>
         </Empty>
@@ -65,7 +65,7 @@ export function JobsPage(): JSX.Element {
                 <option value="attention">attention first</option>
                 <option value="job">name</option>
                 <option value="busy">busiest first</option>
-                <option value="cost">dearest first</option>
+                <option value="cost">most expensive first</option>
               </select>
             </label>
           </div>
@@ -102,7 +102,7 @@ function Lately({ jobs }: { jobs: string[] }): JSX.Element {
     .flatMap((job) => (seenMarks.value.get(job) ?? []).filter((mark) => mark.action === "act").map((mark) => ({ job, mark })))
     .sort((a, b) => b.mark.at_ms - a.mark.at_ms)
     .slice(0, LATELY);
-  if (!marks.length) return <Empty title="No change in the last two hours">Every decision was to stay; each job's page shows why.</Empty>;
+  if (!marks.length) return <Empty title="No change in the last two hours">Every decision kept the sizes; each job's page shows why.</Empty>;
   return (
     <ol class="lately">
       {marks.map(({ job, mark }) => (

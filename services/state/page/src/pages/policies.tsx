@@ -24,7 +24,7 @@ export function PoliciesPage(): JSX.Element {
             {document.shadows.length ? (
               <Shadows document={document} />
             ) : (
-              <Empty title="Nobody looks on">
+              <Empty title="No policy in the shadow">
                 <p>
                   <code>surescale policy shadow NAME</code> lets a policy look at the same windows; nothing acts on its answers.
                 </p>

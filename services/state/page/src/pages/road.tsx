@@ -51,7 +51,7 @@ export function RoadPage(): JSX.Element {
             </p>
           </Card>
           <Card title="Refused records" aside="newest first">
-            {letters?.length ? <Letters letters={letters} /> : <Empty title="None">Records that no role could use would stand here, with the reason.</Empty>}
+            {letters?.length ? <Letters letters={letters} /> : <Empty title="None">Records that no role could use appear here, with the reason.</Empty>}
           </Card>
         </>
       )}

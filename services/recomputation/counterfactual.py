@@ -7,6 +7,7 @@ job had.
 import re
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Literal
 
 import msgspec
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from contracts.clock import MINUTE_MS
 from contracts.errors import SettingsError
 from contracts.windows import Window
-from services.tools.explain.recompute import AskedAgain
+from services.recomputation.question import AskedAgain
 
 NAMES_TOLD = 12
 
@@ -23,7 +24,7 @@ class WithoutFacts(msgspec.Struct, frozen=True, kw_only=True):
     """One answer without something; ``sizes`` are those that differ from the decision's, by task, before and after."""
 
     without: str
-    action: str
+    action: Literal["act", "hold"]
     reason: str
     sizes: dict[str, tuple[int, int]]
     stand_in_reason: str | None

@@ -1,0 +1,115 @@
+"""The page asks what a decision would have been without a task or a minute: over a real Kafka, by the policy itself.
+
+``SURESCALE_PAGE_FIGURES=yes`` writes the screenshot to docs/figures (`make page-figures`).
+"""
+
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+import pytest
+from msgspec.structs import replace
+
+from contracts.clock import MINUTE_MS
+from contracts.ids import decision_id
+from contracts.job_settings import JobSettings
+from contracts.messages import Decision
+from contracts.topics import DECISIONS, JOB_TOPOLOGY, SNAPSHOTS
+from contracts.windows import Window, encode_window
+from policies.decide import decide
+from policies.registry import load_policy
+from runtime.kafka import create_topics
+from runtime.ports import free_port
+from runtime.whole_topics import append_ms, read_whole, value_of
+from services.recomputation.counterfactual import without
+from services.recomputation.question import question_of
+from services.state.counterfactuals import Counterfactuals
+from services.state.settings import StateSettings
+from services.state.write.projections import Record
+from simulation.model.worlds import CALM
+from tests.conftest import KafkaForTests
+from tests.support.browsed_page import keep, settled, violations
+from tests.support.served_page import Served, View
+from tests.support.simulated_recordings import sized, windows_of
+from tests.support.view_road import send
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture(scope="module")
+def decided() -> tuple[Window, Decision]:
+    """A window of a simulated job, and what `sure` decided on it."""
+    pytest.importorskip("onnxruntime")
+    window = windows_of(sized("j_2521346"), CALM, 4, widths=(3,))[-1]
+    return window, decide(window, load_policy("sure"), JobSettings(job=window.job), seed=0)
+
+
+def test_a_decision_is_made_again_without_a_task_and_a_minute(
+    page: "Page", view: View, kafka: KafkaForTests, decided: tuple[Window, Decision]
+) -> None:
+    """The answers stand below the decision and are those of the command line; what is gone from Kafka is said in one line."""
+    window, decision = decided
+    settings = StateSettings(bootstrap=kafka.bootstrap, topic_prefix=kafka.topic_prefix())
+    create_topics(settings)
+    gone = an_hour_before(decision)
+    send(settings, (JOB_TOPOLOGY, window.job, window.topology), (SNAPSHOTS, window.job, encode_window(window)))
+    send(settings, (DECISIONS, "sim", decision), (DECISIONS, "sim", gone))
+    for topic, records in read_whole(settings, [JOB_TOPOLOGY, DECISIONS]).items():
+        view.take(
+            Record(topic, int(each.partition() or 0), int(each.offset() or 0), _key(each.key()), value_of(each), append_ms(each))
+            for each in records
+        )
+    served = Served(view, free_port(), decide_without=Counterfactuals(settings).answer)
+    try:
+        page.goto(f"{served.url}#/decisions/{quote(decision.decision_id, safe='')}")
+        settled(page)
+        card = page.get_by_role("region", name="What if it had not been seen")
+        assert card.locator("optgroup[label=Minutes] option").count() == decision.minutes_known
+        names = (max(decision.tasks, key=lambda task: task.current).task, "0")
+        rows = page.get_by_role("region", name="Answers with everything").get_by_role("row")
+        for at, name in enumerate(names):
+            card.get_by_role("combobox").select_option(name)
+            card.get_by_role("button", name="Decide again").press("Enter")
+            rows.nth(2 + at).wait_for()
+        labels = {spec.task: spec.label or spec.task for spec in window.topology.tasks}
+        facts = without(question_of(decision, window, JobSettings(job=window.job), ""), names)
+        for at, fact in enumerate(facts):
+            told = rows.nth(2 + at).inner_text()
+            assert f"{fact.action}" in told
+            for task, (before, after) in fact.sizes.items():
+                assert labels[task] in told
+                assert f"{after} instead of {before}" in told
+            assert ("it made no difference" in told) is not bool(fact.sizes)
+        assert any(fact.sizes for fact in facts)
+        assert page.get_by_text("does not decide as recorded").count() == 0
+        for theme in ("dark", "light"):
+            page.emulate_media(color_scheme=theme)
+            assert violations(page) == [], theme
+        keep(card, "page-what-if.png")
+
+        page.expected_errors = 1  # type: ignore[attr-defined]  # the browser itself logs the 410
+        page.goto(f"{served.url}#/decisions/{quote(gone.decision_id, safe='')}")
+        page.get_by_role("button", name="Decide again").click()
+        page.get_by_text("is no longer in Kafka: snapshots are kept only for a while").wait_for()
+        page.get_by_text(f"surescale explain {gone.decision_id} --without").wait_for()
+        assert violations(page) == []
+    finally:
+        served.stop()
+
+
+def an_hour_before(decision: Decision) -> Decision:
+    """Return a decision whose window is not on Kafka."""
+    end_ms = decision.span_end_ms - 60 * MINUTE_MS
+    return replace(
+        decision,
+        decision_id=decision_id(decision.job, end_ms, "sure"),
+        window_id=decision.window_id.replace(str(decision.span_end_ms), str(end_ms)),
+        span_end_ms=end_ms,
+    )
+
+
+def _key(key: object) -> bytes:
+    assert isinstance(key, bytes)
+    return key
