@@ -46,6 +46,13 @@ class ExcludedPeriod(Part, frozen=True, kw_only=True, omit_defaults=True):
     emergencies: bool = True  # an overloaded task may grow even then
 
 
+class LatencyBound(Part, frozen=True, kw_only=True):
+    """The least subtasks with which at most ``share`` of a job's minutes have a latency above ``seconds``, source to sink."""
+
+    seconds: Annotated[float, Meta(gt=0.0, le=86_400.0)]
+    share: Annotated[float, Meta(ge=0.0001, le=0.5)] = 0.01
+
+
 Direction = Literal["up", "down", "both"]
 
 
@@ -95,6 +102,7 @@ class JobSettings(Message, frozen=True, kw_only=True, tag="job-settings/1"):
     catch_up_minutes: Annotated[float, Meta(gt=0.0, le=10_080.0)] | None = None  # to drain a backlog; null: as the policy has it
     restart_seconds: Annotated[float, Meta(ge=0.0, le=86_400.0)] | None = None  # of a rescale; null: as the policy has it
     objective: Objective | None = None  # what sure weighs more, subtasks or latency; null: balanced, as the policy has it
+    latency_bound: LatencyBound | msgspec.UnsetType = msgspec.UNSET  # the objective, in place of a weight; absent: none
     minutes_known_min: Annotated[int, Meta(ge=1, le=60)] = 5  # no policy is asked about a window with fewer reported minutes
     on_drift: Literal["adopt", "insist", "stop"] = "stop"  # when somebody else changed the parallelism
     priority: int = 0

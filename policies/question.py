@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from contracts.job_settings import JobSettings
+from contracts.job_settings import JobSettings, LatencyBound
 from contracts.windows import Float32, Window
 from policies.graph import Int64, JobGraph, job_graph
 from policies.limits import Limits
@@ -44,6 +44,12 @@ class Question:
         current = np.array([spec.parallelism for spec in window.topology.tasks], dtype=np.int64)
         limits = Limits.of(settings, window.topology, window.window_end_ms)
         return cls(window, settings, seed, graph, current, measure(window.figures, graph), limits)
+
+    @property
+    def latency_bound(self) -> LatencyBound | None:
+        """Return the bound on latency that the job's owner wants kept; None: there is none."""
+        wanted = self.settings.latency_bound
+        return wanted if isinstance(wanted, LatencyBound) else None
 
     @property
     def restart_seconds(self) -> float | None:

@@ -38,13 +38,16 @@ class Wish:
     wanted: Int64
 
 
-def exact_subtasks(measured: Measured, load: Float64, graph: JobGraph, sizing: Sizing) -> Float64:
+def exact_subtasks(
+    measured: Measured, load: Float64, graph: JobGraph, sizing: Sizing, target: Float64 | float | None = None
+) -> Float64:
     """Return ``(rate x d + waiting x d / catch-up) / utilisation`` [.., N], widened: DS2's demand with Flink's catch-up term.
 
-    What waits at the sources counts for every task it will reach. The busiest subtask has to keep up, so its share counts.
+    ``target`` takes the place of the sizing's utilisation. What waits at the sources counts for every task it
+    will reach. The busiest subtask has to keep up, so its share counts.
     """
     waiting = measured.waiting_records * measured.service_minutes / sizing.catch_up_minutes
-    exact = measured.widened((measured.demand(load) + waiting) / sizing.utilisation)
+    exact = measured.widened((measured.demand(load) + waiting) / (sizing.utilisation if target is None else target))
     return np.where(graph.scalable, exact, np.nan)
 
 

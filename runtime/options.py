@@ -30,6 +30,29 @@ class FiniteRange(click.FloatRange):
         return number
 
 
+class ObjectiveType(click.ParamType):
+    """A job's objective: a word, or a bound on latency (``contracts.objectives``)."""
+
+    name = "objective"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the objective; refuse a text that names none."""
+        from contracts.errors import SettingsError
+        from contracts.objectives import read_objective
+
+        try:
+            return read_objective(value) if isinstance(value, str) else value
+        except SettingsError as error:
+            self.fail(str(error).removeprefix("--objective: "), param, ctx)
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        """Return how help names the value."""
+        return "cost|balanced|latency|latency=SECONDS[@SHARE]"
+
+
+OBJECTIVE = ObjectiveType()
+
+
 def grouped(*options: Callable[[F], F]) -> Callable[[F], F]:
     """Return one decorator that adds these options to a command, in this order."""
 

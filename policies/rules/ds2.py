@@ -27,7 +27,8 @@ class DS2:
 
     def wanted(self, reading: Reading) -> Int64:
         """Return wanted parallelism [.., N]."""
-        return reading.whole(reading.measured.widened(reading.demand(reading.rate(self.estimate)) / self.utilisation))
+        busy = reading.demand(reading.rate(self.estimate)) / reading.target(self.utilisation)
+        return reading.whole(reading.measured.widened(busy))
 
     def sentence(self, reading: Reading) -> str:
         """Return the load that the sizes are for."""

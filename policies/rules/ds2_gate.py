@@ -40,7 +40,7 @@ class GatedDS2:
             saving=self.saving,
             backlog_minutes=self.backlog_minutes,
         )
-        exact = reading.demand(reading.rate(self.estimate, self.span_minutes)) / self.utilisation
+        exact = reading.demand(reading.rate(self.estimate, self.span_minutes)) / reading.target(self.utilisation)
         asked = wish(reading.measured.widened(exact), reading.current)
         opened = worth_a_restart(asked, reading.measured, reading.current, reading.graph, sizing)
         return changed_where(opened, asked.wanted, reading.current)

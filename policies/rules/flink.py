@@ -60,8 +60,8 @@ class FlinkAutoscaler:
         lag = measured.flows.carried(measured.backlog_records) * measured.service_minutes
         stopped = self.restart_minutes if reading.restart_minutes is None else reading.restart_minutes
         again = stopped if restart else 0.0
-        catch_up = reading.catch_up_minutes or self.catch_up_minutes
-        return measured.widened(busy / utilisation + (lag + busy * again) / catch_up)
+        catch_up = reading.catch_up(self.catch_up_minutes)
+        return measured.widened(busy / reading.target(utilisation) + (lag + busy * again) / catch_up)
 
     def sentence(self, reading: Reading) -> str:
         """Return the load that the sizes are for."""

@@ -31,7 +31,8 @@ class ForecastRule:
     def wanted(self, reading: Reading) -> Int64:
         """Return wanted parallelism [.., N]; the present one while the gate is closed."""
         sizing = reading.sizing(self.base.sizing)
-        exact = exact_subtasks(reading.measured, self._expected(reading), reading.graph, sizing)
+        expected, target = self._expected(reading), reading.target(sizing.utilisation)
+        exact = exact_subtasks(reading.measured, expected, reading.graph, sizing, target)
         asked = wish(exact, reading.current)
         opened = worth_a_restart(asked, reading.measured, reading.current, reading.graph, sizing)
         return changed_where(opened, asked.wanted, reading.current)

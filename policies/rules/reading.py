@@ -11,9 +11,11 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from contracts.job_settings import LatencyBound
 from contracts.windows import FIGURE, Float32
 from policies.answer import Answer, Float64, RawAnswer
 from policies.graph import Bool, Int64, JobGraph
+from policies.latency_bound import busy_most
 from policies.measure import Measured, mean_of_last, measure
 from policies.question import Question
 from policies.sizing import Sizing, wish
@@ -36,6 +38,7 @@ class Reading:
         hourly_load: float64 [.., 192], as ``Window.hourly_load``.
         ends_ms: int64 [..], end of the last minute.
         catch_up_minutes: in which the job's owner wants a backlog worked off; None: as the rule has it.
+        latency_bound: that the job's owner wants kept; None: there is none.
         restart_minutes: that a rescale stops this job; None: as the rule has it.
     """
 
@@ -47,6 +50,7 @@ class Reading:
     ends_ms: Int64
     catch_up_minutes: float | None = None
     restart_minutes: float | None = None
+    latency_bound: LatencyBound | None = None
 
     @classmethod
     def of(cls, question: Question) -> "Reading":
@@ -61,6 +65,7 @@ class Reading:
             ends_ms=np.array(window.window_end_ms, dtype=np.int64),
             catch_up_minutes=question.settings.catch_up_minutes,
             restart_minutes=None if seconds is None else seconds / 60.0,
+            latency_bound=question.latency_bound,
         )
 
     def rate(self, estimate: Estimate, span_minutes: int = QUICK_UP_MINUTES) -> Float64:
@@ -106,13 +111,26 @@ class Reading:
             ends_ms=self.ends_ms[chosen],
             catch_up_minutes=self.catch_up_minutes,
             restart_minutes=self.restart_minutes,
+            latency_bound=self.latency_bound,
         )
 
     def sizing(self, shipped: Sizing) -> Sizing:
         """Return the constants of a sizing with the catch-up time that the job's owner wants."""
-        if self.catch_up_minutes is None:
-            return shipped
-        return msgspec.structs.replace(shipped, catch_up_minutes=self.catch_up_minutes)
+        minutes = self.catch_up(shipped.catch_up_minutes)
+        return shipped if minutes == shipped.catch_up_minutes else msgspec.structs.replace(shipped, catch_up_minutes=minutes)
+
+    def catch_up(self, shipped: float) -> float:
+        """Return the minutes in which a backlog is worked off: as the job's owner wants, and within a bound on latency."""
+        minutes = shipped if self.catch_up_minutes is None else self.catch_up_minutes
+        if self.latency_bound is None:
+            return minutes
+        return min(minutes, max(1.0, self.latency_bound.seconds / 60.0))
+
+    def target(self, utilisation: float) -> Float64 | float:
+        """Return how busy tasks [.., 1] should be: what the rule aims at, or less if a bound on latency asks for more room."""
+        if self.latency_bound is None:
+            return utilisation
+        return np.fmin(utilisation, busy_most(self.measured.load, self.latency_bound))[..., None]
 
     def whole(self, exact: Float64) -> Int64:
         """Return subtasks [.., N] rounded up, at least one; the present parallelism where they are NaN."""

@@ -33,7 +33,8 @@ class TargetUtilisation:
     def wanted(self, reading: Reading) -> Int64:
         """Return wanted parallelism [.., N]; the present one while the gate is closed."""
         rate = reading.rate(self.estimate, self.span_minutes)
-        exact = exact_subtasks(reading.measured, rate, reading.graph, reading.sizing(self.sizing))
+        target = reading.target(self.sizing.utilisation)
+        exact = exact_subtasks(reading.measured, rate, reading.graph, reading.sizing(self.sizing), target)
         silent = np.isnan(reading.measured.load[..., -SILENT_MINUTES:]).all(axis=-1, keepdims=True)
         asked = wish(np.where(silent, np.fmax(exact, reading.current), exact), reading.current)
         opened = worth_a_restart(asked, reading.measured, reading.current, reading.graph, self.sizing)

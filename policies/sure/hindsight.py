@@ -69,7 +69,7 @@ def _following_lost(planning: Planning, expected: Expected, work: Work, limits: 
     days would look lost after a restless hour and won after a calm one.
     """
     hours = np.maximum(known_hours(expected.past).sum(axis=1), 1)
-    curve = np.repeat(waiting_by_bursts(STEADY, expected.stage_minutes), len(hours), axis=0)
+    curve = np.repeat(waiting_by_bursts(STEADY, expected.stage_minutes, planning.bound), len(hours), axis=0)
     row = _capacities(expected.past, work, limits)
     scored = _scored(planning, expected, curve, row, np.zeros(len(hours), dtype=np.bool_))
     followed = _followed(planning, _expected_rewards(planning, expected, curve, row), scored, 60.0 / expected.stage_minutes)
@@ -98,9 +98,12 @@ def _scored(planning: Planning, expected: Expected, curve: Float64, choices: Cho
     load = np.where(known, loads, 0.0)[:, None]
     ratio = np.clip(np.where(known, peaks / np.maximum(loads, TINY), 1.0), 1.0, SURGE_MAX)
     busy = load / choices.capacity[..., None]
-    surge = waiting_by_surges(np.broadcast_to(ratio[:, None], busy.shape)[..., None], busy, planning.surge_minutes)
+    peak = np.broadcast_to(ratio[:, None], busy.shape)[..., None]
+    surge = waiting_by_surges(peak, busy, planning.surge_minutes, planning.bound)
     bursts = waiting_at(busy, curve)
     full = 30.0 * np.maximum(HEADROOM * busy - 1.0, 0.0)  # mean minutes over an hour in which a queue grows evenly
+    if planning.bound is not None:
+        full = planning.bound.penalty(planning.bound.above(full), full)
     own = np.where(calm[:, None, None], full, bursts)
     latency = own + planning.surge_weight * np.maximum(surge - own, 0.0)
     return np.where(known[:, None], choices.reward(planning, latency, load), 0.0)
@@ -111,7 +114,8 @@ def _expected_rewards(planning: Planning, expected: Expected, curve: Float64, ch
 
     It is 0 for unknown hours, so that no choice looks better than another.
     """
-    surge = waiting_by_surges(expected.surges[:, None], np.broadcast_to(BUSY, curve.shape), planning.surge_minutes)
+    busy = np.broadcast_to(BUSY, curve.shape)
+    surge = waiting_by_surges(expected.surges[:, None], busy, planning.surge_minutes, planning.bound)
     both = curve + planning.surge_weight * np.maximum(surge - curve, 0.0)
     known = ~np.isnan(expected.past.expected)[:, None]
     load = np.where(known, expected.past.expected[:, None], 0.0)

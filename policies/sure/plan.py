@@ -11,6 +11,8 @@ In every stage the surges of the last day may return at any minute. Where follow
 choice is also credited with what it would have scored as a constant (``policies.sure.hindsight``). The best choice is taken if it
 beats holding by enough.
 
+Under a bound on latency, minutes above it count in place of latency (``policies.latency_bound``).
+
 The reward is that of ``simulation.model.reward`` without its cap on latency: even deep in overload, less waiting is better.
 """
 
@@ -63,7 +65,7 @@ def plan(planning: Planning, given: PlanningInput, correction: Correction) -> Pl
     expected = _with_spread(expected, walk)
     choices = choices_of(planning, given, work, correction.caution)
     unrest = np.maximum(given.restarts, planning.calm_restarts * calmness(planning, expected))
-    curve = waiting_by_bursts(expected.burst, expected.stage_minutes)
+    curve = waiting_by_bursts(expected.burst, expected.stage_minutes, planning.bound)
     values = _values(planning, expected, curve, choices, waiting_inside(given.measured, given.graph), unrest)
     heed, constant = hindsight(planning, expected, curve, choices, work, limits)
     past = heed * planning.hindsight_days * 24.0 * 60.0 / expected.stage_minutes  # stages a constant counts for
@@ -130,7 +132,11 @@ def _first_stage(planning: Planning, expected: Expected, loads: Float64, choices
     entered = np.maximum(arrivals.sum(axis=-1), LEAST)[:, None]
     worked_off = np.square(left) * minutes / (2.0 * DRAIN_SHARE * entered)
     waited = queue.sum(axis=-1) + (before[..., 0] - left) / 2.0 + worked_off
-    reward: Float64 = choices.reward(planning, waited / entered, loads[:, None]).mean(axis=2)
+    latency = waited / entered
+    if planning.bound is not None:
+        above = planning.bound.above(queue * minutes / entered[..., None]).mean(axis=-1)
+        latency = planning.bound.penalty(above, latency)
+    reward: Float64 = choices.reward(planning, latency, loads[:, None]).mean(axis=2)
     return reward
 
 
@@ -150,7 +156,7 @@ def _waiting_by_surges(planning: Planning, expected: Expected, curve: Float64, l
     busy = loads[:, None] / choices.capacity[..., None, None]  # [B, C, S, K]
     highest = np.nan_to_num(expected.highest_surge, nan=np.inf)[:, None, None] / np.maximum(loads, LEAST)
     ratio = np.minimum(expected.surges[:, None, None], np.maximum(highest, 1.0)[..., None])  # [B, S, K, H]
-    day = waiting_by_surges(ratio[:, None], busy, planning.surge_minutes)
+    day = waiting_by_surges(ratio[:, None], busy, planning.surge_minutes, planning.bound)
     own = waiting_at(busy, curve)
     more: Float64 = planning.surge_weight * np.maximum(day - own, 0.0).mean(axis=2)
     return more

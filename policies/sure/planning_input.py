@@ -7,13 +7,16 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from contracts.job_settings import Objective
+from contracts.job_settings import LatencyBound, Objective
 from policies.graph import Int64, JobGraph
+from policies.latency_bound import Bound
 from policies.limits import Limits
 from policies.measure import Measured
 from policies.sure.outlook import Expected
+from policies.sure.queue_delay import DRAIN_SHARE
 
 LATER_POWER = 2.0  # of a restart's length, in the price of a later one
+RESTART_STAGE_MINUTES = 20.0  # over which the minutes that a later restart puts above a bound are spread
 GAIN_POWER = 1.5  # of a restart's length, in what a change must gain
 WEIGHTS: dict[Objective, float] = {"cost": 0.3, "latency": 0.7}
 """Weight of latency in the reward that a plan maximises, by the job's objective; any other: as shipped."""
@@ -39,6 +42,7 @@ class Planning(msgspec.Struct, frozen=True, kw_only=True):
     hindsight_days: float = 0.0  # how many days a constant size counts for where following the load did not pay
     hindsight_gain: float = 0.003  # a size must have been the better constant by this much reward to be changed to
     hindsight_margin: Annotated[float, Meta(gt=0.0)] = 0.025  # the best constant must have won by this much reward to count
+    bound: Bound | None = None  # of the job's owner, never of a package: minutes above it count, in place of latency
 
 
 def with_restart(shipped: Planning, restart_seconds: float | None) -> Planning:
@@ -62,6 +66,18 @@ def with_objective(shipped: Planning, objective: Objective | None) -> Planning:
     """Return the constants of a plan that weighs latency as a job's owner wants; None and ``balanced``: as shipped."""
     weight = None if objective is None else WEIGHTS.get(objective)
     return shipped if weight is None else msgspec.structs.replace(shipped, latency_weight=weight)
+
+
+def with_bound(shipped: Planning, wanted: LatencyBound, path_minutes: float) -> Planning:
+    """Return the constants of a plan that keeps a bound on latency; the work on a record alone takes ``path_minutes``.
+
+    What a later restart costs is then the minutes that it puts above the bound: records wait up to its whole length, less and
+    less while the queue drains.
+    """
+    bound = Bound.of(wanted, path_minutes)
+    late = max(0.0, shipped.restart_minutes - bound.minutes) * (1.0 + 1.0 / DRAIN_SHARE)
+    price = shipped.latency_weight * bound.price * min(1.0, late / RESTART_STAGE_MINUTES)
+    return msgspec.structs.replace(shipped, bound=bound, later_restart=max(shipped.gain_min, price))
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from contracts.windows import Float32
 from policies.answer import Answer, Float64, PolicyFailed, RawAnswer
 from policies.features import Encoded, encode
 from policies.graph import JobGraph
+from policies.latency_bound import path_minutes
 from policies.measure import restarts_seen
 from policies.nvss import MASKED, Looked, Subgraphs, look, neighbour_logits, neighbours_sampled, newest_minute, subgraphs
 from policies.onnx_sessions import NO_NUMBER, Errors, Opener, Session, cannot_be_run, open_graphs
@@ -24,7 +25,7 @@ from policies.sure.correction import Correction
 from policies.sure.outlook import Expected
 from policies.sure.package import Card, Package
 from policies.sure.plan import Planned, plan
-from policies.sure.planning_input import Planning, PlanningInput, with_objective, with_restart
+from policies.sure.planning_input import Planning, PlanningInput, with_bound, with_objective, with_restart
 
 CHUNK_TASKS = 256  # wider jobs pass the policy graph in pieces, which bounds memory
 LOOKED_AT_MAX = 1_000  # snapshots kept in the explanation of one decision
@@ -101,6 +102,8 @@ class SurePolicy:
         )
         planning = with_restart(self.card.base.planning, question.restart_seconds)
         planning = with_objective(planning, question.settings.objective)
+        if question.latency_bound is not None:
+            planning = with_bound(planning, question.latency_bound, float(path_minutes(given.measured, graph)[0]))
         planned = plan(planning, given, Correction.of(outputs[None], graph))
         if not np.isfinite(planned.holding + planned.changing).all():
             return PolicyFailed(NOT_EXPECTED)
@@ -149,14 +152,16 @@ def _sentence(expected: Expected, planned: Planned, planning: Planning, have: in
 
 
 def _compared(expected: Expected, planned: Planned, planning: Planning, have: int) -> Compared:
-    weight = planning.latency_weight
+    weight, counted = planning.latency_weight, "minutes of latency"
+    if planning.bound is not None:
+        counted = f"{planning.bound.price:.3g} x share of minutes waiting above {60.0 * planning.bound.minutes:.3g} s"
     return Compared(
         subtasks=int(planned.best[0]),
         score=_rounded(planned.changing)[0],
         present_subtasks=have,
         present_score=_rounded(planned.holding)[0],
         gain_needed=_rounded(planned.gain_needed)[0],
-        unit=f"{1.0 - weight:g} x utilisation - {weight:g} x minutes of latency, mean of the next {_hours(expected):g} hours",
+        unit=f"{1.0 - weight:g} x utilisation - {weight:g} x {counted}, mean of the next {_hours(expected):g} hours",
     )
 
 

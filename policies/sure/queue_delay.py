@@ -4,6 +4,7 @@ import numpy as np
 
 from policies.answer import Float64
 from policies.graph import JobGraph
+from policies.latency_bound import Bound
 from policies.measure import Measured
 
 DRAIN_SHARE = 0.35  # spare capacity assumed while a queue drains later, as a share of the load
@@ -12,18 +13,24 @@ _BUSY_STEP = 0.05
 BUSY = np.arange(0.1, 1.601, _BUSY_STEP)  # utilisations at which delay is computed; interpolated between them
 
 
-def waiting_by_surges(ratio: Float64, busy: Float64, minutes: float) -> Float64:
+def waiting_by_surges(ratio: Float64, busy: Float64, minutes: float, bound: Bound | None = None) -> Float64:
     """Return [..] how many minutes a record waits at utilisation ``busy`` [..] if an hour surges to one of ``ratio`` [.., H].
 
     A surge lasts ``minutes``. Its queue grows evenly and drains with the spare capacity, at ``DRAIN_SHARE`` of the load or
-    faster. NaN stands for an unknown hour.
+    faster. NaN stands for an unknown hour. Under a bound it is what minutes above it cost.
     """
     room = 1.0 / np.maximum(busy, LEAST)
     known = ~np.isnan(ratio)
     queue = minutes * np.maximum(np.where(known, ratio, 0.0) - room[..., None], 0.0)  # in minutes of the load
-    worked_off = np.square(queue) / (2.0 * np.maximum(room - 1.0, DRAIN_SHARE))[..., None]
-    waited: Float64 = ((queue * minutes / 2.0 + worked_off) / 60.0).sum(axis=-1) / np.maximum(known.sum(axis=-1), 1)
-    return waited
+    spare = np.maximum(room - 1.0, DRAIN_SHARE)[..., None]
+    worked_off = np.square(queue) / (2.0 * spare)
+    hours = np.maximum(known.sum(axis=-1), 1)
+    waited: Float64 = ((queue * minutes / 2.0 + worked_off) / 60.0).sum(axis=-1) / hours
+    if bound is None:
+        return waited
+    beyond = np.maximum(queue - bound.minutes, 0.0)
+    late = beyond / np.maximum(queue, LEAST) * minutes + beyond / spare
+    return bound.penalty(np.minimum(late / 60.0, 1.0).sum(axis=-1) / hours, waited)
 
 
 def waiting_inside(measured: Measured, graph: JobGraph) -> Float64:
@@ -42,16 +49,17 @@ def waiting_inside(measured: Measured, graph: JobGraph) -> Float64:
     return inside
 
 
-def waiting_by_bursts(burst: Float64, minutes: int) -> Float64:
+def waiting_by_bursts(burst: Float64, minutes: int, bound: Bound | None = None) -> Float64:
     """Return [B, U] how many minutes a record waits at each utilisation in stages that start with empty queues.
 
-    The bursts [B, 60] are cut into stages of ``minutes``; a record not served within its stage waits until the stage ends.
+    The bursts [B, 60] are cut into stages of ``minutes``; a record not served within its stage waits until the stage ends. Under
+    a bound it is what minutes above it cost.
     """
     stages = burst.reshape(len(burst), 1, -1, minutes)
     surplus = np.cumsum(stages - 1.0 / BUSY[:, None, None], axis=-1)
     queue = surplus - np.minimum(np.minimum.accumulate(surplus, axis=-1), 0.0)
     waited: Float64 = ((queue.sum(axis=-1) - queue[..., -1] / 2.0) / minutes).mean(axis=-1)
-    return waited
+    return waited if bound is None else bound.penalty(bound.above(queue).mean(axis=(-2, -1)), waited)
 
 
 def waiting_at(busy: Float64, curve: Float64) -> Float64:

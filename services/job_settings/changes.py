@@ -115,6 +115,8 @@ def differences(before: JobSettings, after: JobSettings) -> dict[str, tuple[obje
 
 def _value(settings: JobSettings, name: str) -> object:
     value = getattr(settings, name)
+    if name == "objective" and settings.latency_bound is not msgspec.UNSET:
+        value = settings.latency_bound
     return None if value is msgspec.UNSET else value
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 import numpy as np
+from msgspec import UNSET
 
 from contracts.job_settings import JobSettings, Objective
 from contracts.messages import Decision, JobTopology
@@ -39,6 +40,7 @@ class Trial:
     hours: int
     span_minutes: int | None = None  # for all policies, instead of their own
     objective: Objective | None = None  # of the job's owner, as policies are told
+    is_bound_told: bool = True  # of latency; a rule whose constants were calibrated for it needs no telling
 
     def at_span(self, own_minutes: int) -> "Trial":
         """Return the trial with a policy's own time between decisions, unless one is set for all."""
@@ -113,7 +115,7 @@ def follow(policy: Policy, trial: Trial, told: Callable[[float], None]) -> Outco
         reasons.extend(made.policy.fallback_reason for made in decisions if made.policy.fallback_reason)
         return _desired(decisions)
 
-    settings = _settings(trial.job, trial.objective)
+    settings = _settings(trial)
     windows = _Windows(trial.job, settings.job, trial.terms.told_restart_ms)
     rows = trial.rows()
     spans = drive(trial, rows, choose, told)
@@ -125,9 +127,14 @@ def follow(policy: Policy, trial: Trial, told: Callable[[float], None]) -> Outco
     )
 
 
-def _settings(job: SizedJob, objective: Objective | None) -> JobSettings:
-    name = f"sim/{job.name}"
-    return JobSettings(job=name, parallelism_max=PARALLELISM_MAX, total_limit=job.total_limit, objective=objective)
+def _settings(trial: Trial) -> JobSettings:
+    return JobSettings(
+        job=f"sim/{trial.job.name}",
+        parallelism_max=PARALLELISM_MAX,
+        total_limit=trial.job.total_limit,
+        objective=trial.objective,
+        latency_bound=trial.terms.latency_bound if trial.terms.latency_bound and trial.is_bound_told else UNSET,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,8 @@ class Hours:
         first: int64 [R], the hour of the workload in which each run's scoring begins.
         latency_weight: lambda of the reward.
         latency_cap: the highest latency in the reward; infinite if there is no cap.
+        late: share [R, H] of the minutes that count with a latency above the bound; None: there is no bound.
+        late_most: the share of such minutes that is allowed.
     """
 
     latency: Float64
@@ -45,6 +47,13 @@ class Hours:
     first: Int64
     latency_weight: float
     latency_cap: float
+    late: Float64 | None = None
+    late_most: float = 1.0
+
+    @property
+    def late_share(self) -> float | None:
+        """Return the share of minutes above the bound; None: there is no bound."""
+        return None if self.late is None else self.mean(self.late)
 
     @property
     def rewards(self) -> Float64:
@@ -65,13 +74,17 @@ class Hours:
         return self._rows(slice(index, None, count))
 
     def _rows(self, own: slice) -> "Hours":
-        arrays: dict[str, Any] = {name: getattr(self, name)[own] for name in _ARRAYS}
+        arrays: dict[str, Any] = {name: getattr(self, name)[own] for name in self._arrays}
         return replace(self, **arrays)
+
+    @property
+    def _arrays(self) -> tuple[str, ...]:
+        return _ARRAYS if self.late is None else (*_ARRAYS, "late")
 
     @staticmethod
     def joined(parts: Sequence["Hours"]) -> "Hours":
         """Return the runs of several parts as one."""
-        arrays: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _ARRAYS}
+        arrays: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in parts[0]._arrays}
         return replace(parts[0], **arrays)
 
     @property
@@ -136,6 +149,8 @@ def hours_of(spans: Sequence[Span], terms: Terms, first_minutes: Int64, job: Siz
         first=first_minutes // HOUR_MINUTES,
         latency_weight=terms.latency_weight,
         latency_cap=_latency_cap(terms, job),
+        late=None if terms.latency_bound is None else summed("late_minutes") / np.maximum(counted, 1e-9),
+        late_most=1.0 if terms.latency_bound is None else terms.latency_bound.share,
     )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from contracts.clock import MINUTE_MS
 from contracts.errors import SurescaleError
-from contracts.job_settings import Objective
+from contracts.job_settings import LatencyBound, Objective
 from policies.policy import SPAN_MINUTES, Policy
 from policies.registry import FORECAST, RULES, Unavailable, load_policy, policy_names
 from policies.rules.fixed import Static
@@ -58,7 +58,12 @@ class Asked:
     span_minutes: int | None = None
     policy_folder: str = ""
     fitted: WorldFile | None = None
-    objective: Objective | None = None
+    objective: Objective | LatencyBound | None = None
+
+    @property
+    def latency_bound(self) -> LatencyBound | None:
+        """Return the bound on latency, if that is the objective."""
+        return self.objective if isinstance(self.objective, LatencyBound) else None
 
     @property
     def played(self) -> World:
@@ -87,7 +92,13 @@ class Setting:
         """Return the simulator's terms; each policy brings its own span."""
         world = self.asked.played
         mode: Mode = "slo" if world.has_slo else self.asked.mode
-        return Terms(mode=mode, latency_weight=self.asked.latency_weight, restart_ms=world.restart_ms, world=world)
+        return Terms(
+            mode=mode,
+            latency_weight=self.asked.latency_weight,
+            restart_ms=world.restart_ms,
+            latency_bound=self.asked.latency_bound,
+            world=world,
+        )
 
     @property
     def span_minutes(self) -> int | None:
@@ -102,7 +113,8 @@ class Setting:
         """Return the runs that judge."""
         seeds = tuple(self.asked.seed + index for index in range(len(self.runs.offsets)))
         first, hours = self.runs.first_decisions, self.runs.hours
-        return Trial(self.job, self.workload, self.terms, first, seeds, hours, self.span_minutes, self.asked.objective)
+        objective = None if isinstance(self.asked.objective, LatencyBound) else self.asked.objective
+        return Trial(self.job, self.workload, self.terms, first, seeds, hours, self.span_minutes, objective)
 
     @property
     def ground(self) -> Ground:
@@ -139,6 +151,10 @@ def setting_of(graph: JobGraph, workload: Workload, asked: Asked) -> Setting:
             f"--restart-s: {world.restart_ms / 1000:g} s; where a batch a minute passes, a restart lasts at most "
             f"{BATCHES_RESTART_MS_MAX // 1000} s, so that it ends before the next decision"
         )
+    if asked.latency_bound is not None and (not flows or world.has_slo):
+        raise EvaluationError("--objective: minutes above a latency are counted in mode clean only, outside the world slo")
+    if asked.latency_bound is not None and world.restart_ms % MINUTE_MS and not (world.strays or world.has_pressure):
+        raise EvaluationError("--restart-s: with a bound on latency give whole minutes, or a world that strays")
     part = split(workload, asked.calibrate)
     runs = place_runs(workload, part, asked.runs, asked.seed)
     minutes, literal = (part.first, part.end), LITERAL_FACTOR if asked.fitted is None else SECOND_MINUTES
@@ -187,12 +203,14 @@ def judge(name: str, setting: Setting, told: Told) -> Judged:
     tuned = _tuned(name, policy, setting, ground, told)
     if tuned is None:
         return replace(judge_policy(policy, setting, told), name=name)
-    return replace(judge_policy(tuned.policy, setting, told), name=name, constants=tuned.constants, tuned=tuned)
+    judged = judge_policy(tuned.policy, setting, told, is_bound_told=False)
+    return replace(judged, name=name, constants=tuned.constants, tuned=tuned)
 
 
-def judge_policy(policy: Policy, setting: Setting, told: Told) -> Judged:
+def judge_policy(policy: Policy, setting: Setting, told: Told, *, is_bound_told: bool = True) -> Judged:
     """Run a policy as it is, without calibration, on what follows the calibration part."""
-    return Judged(policy.name, follow(policy, setting.trial, lambda share: told("runs", share)), policy.sha256)
+    trial = replace(setting.trial, is_bound_told=is_bound_told)
+    return Judged(policy.name, follow(policy, trial, lambda share: told("runs", share)), policy.sha256)
 
 
 def _tuned(name: str, policy: Policy, setting: Setting, ground: Ground, told: Told) -> Tuned | None:

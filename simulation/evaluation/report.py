@@ -2,14 +2,15 @@
 
 Keys keep their meaning once published. Figures of a policy: ``reward_mean`` is the mean over the scored minutes of all runs and
 equals -lambda x ``latency_mean`` + (1 - lambda) x ``utilisation``; for ``reward_ci95`` see ``simulation.evaluation.hours``;
-``task_minutes`` and ``decisions`` are per run; ``wall_s`` covers calibration and runs.
+``share_above_bound`` is null without a bound on latency; ``task_minutes`` and ``decisions`` are per run; ``wall_s`` covers
+calibration and runs.
 """
 
 from collections.abc import Sequence
 
 import msgspec
 
-from contracts.job_settings import Objective
+from contracts.objectives import in_words
 from policies.registry import FORECAST, RULES
 from simulation.evaluation.ceiling import NAME as CEILING
 from simulation.evaluation.hours import Hours, interval, paired
@@ -49,6 +50,7 @@ class RunFigures(msgspec.Struct, frozen=True, kw_only=True):
     rescales_per_day: float
     worst_hour: float
     hours_at_latency_cap: float
+    share_above_bound: float | None
     decisions: int
 
 
@@ -71,6 +73,7 @@ class PolicyFigures(msgspec.Struct, frozen=True, kw_only=True):
     rescales_per_day: float
     worst_hour: float
     hours_at_latency_cap: float
+    share_above_bound: float | None
     decisions: int
     wall_s: float
     clairvoyant: bool
@@ -117,7 +120,7 @@ class EvaluationReport(msgspec.Struct, frozen=True, kw_only=True):
     mode: Mode
     world: str
     latency_weight: float = msgspec.field(name="lambda")
-    objective: Objective | None
+    objective: str | None
     load: Load
     load_parallelism: float
     load_factor: float
@@ -142,7 +145,7 @@ def report_of(setting: Setting, results: Sequence[Judged], wall_s: dict[str, flo
         mode=asked.mode,
         world=asked.world,
         latency_weight=asked.latency_weight,
-        objective=asked.objective,
+        objective=in_words(asked.objective),
         load=asked.load,
         load_parallelism=asked.load_parallelism,
         load_factor=float(setting.job.scale_factor),
@@ -172,6 +175,7 @@ def _figures(hours: Hours, decisions: int) -> RunFigures:
         rescales_per_day=_round(hours.rescales_per_day),
         worst_hour=_round(hours.worst),
         hours_at_latency_cap=_round(hours.hours_at_cap),
+        share_above_bound=None if hours.late_share is None else _round(hours.late_share),
         decisions=decisions,
     )
 

@@ -26,6 +26,7 @@ from simulation.loops.terms import Terms
 STRETCHES_MAX = 4
 SETTLING_HOURS = 1  # from the starting sizes to the rule's own; not counted
 PLACES = 20  # settings in a round
+LATE_SLOPE = 20.0  # of utilisation, per share of minutes above a bound that is not allowed: nobody buys more of them
 
 
 class Calibrated(Policy, Rule, Protocol):
@@ -59,11 +60,22 @@ class Ground:
         return LoopRows(self.job, self.workload, np.tile(self.first_minutes, len(start)), np.repeat(start, count, axis=0), terms)
 
     def scores(self, hours: Hours, candidates: int) -> Float64:
-        """Return the mean reward [C] of each candidate's hours after settling."""
+        """Return the mean reward [C] of each candidate's hours after settling.
+
+        Under a bound on latency it is the utilisation, less ``LATE_SLOPE`` times the share of minutes above it beyond the allowed
+        one.
+        """
         settled = slice(min(SETTLING_HOURS, hours.weight.shape[1] - 1), None)
-        rewards, weight = (values[:, settled].reshape(candidates, -1) for values in (hours.rewards, hours.weight))
-        scores: Float64 = (rewards * weight).sum(axis=1) / np.maximum(weight.sum(axis=1), 1e-12)
-        return scores
+        weight = hours.weight[:, settled].reshape(candidates, -1)
+
+        def mean(values: Float64) -> Float64:
+            own = values[:, settled].reshape(candidates, -1)
+            means: Float64 = (own * weight).sum(axis=1) / np.maximum(weight.sum(axis=1), 1e-12)
+            return means
+
+        if hours.late is None:
+            return mean(hours.rewards)
+        return mean(hours.utilisation) - LATE_SLOPE * np.maximum(mean(hours.late) - hours.late_most, 0.0)
 
 
 @dataclass(frozen=True, slots=True)

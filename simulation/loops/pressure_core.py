@@ -201,7 +201,7 @@ class PressureRows:
         allocated = chunk.subtasks[:, 1:-1].sum(axis=1).astype(np.float64)
         entered, waited, worked, paid = ((each * weight).sum(axis=0) for each in (chunk.requests, backlog, busy, allocated))
         sums = (entered, waited, worked, paid)
-        return flow_span(sums, weight.sum(axis=0), changed, self.job.path_minutes, is_full=is_full)
+        return flow_span(sums, weight.sum(axis=0), changed, self.job.path_minutes, is_full=is_full, inside=chunk.lags[1:, -1].T)
 
 
 def _overlap(ends_ms: Int64, first_ms: Int64, last_ms: Int64) -> Int64:

@@ -272,7 +272,7 @@ class RecordRows:
         before, after = (each.total for each in chunk.scale)
         allocated = before * early + after * late
         sums = (entered, backlog.sum(axis=1) / 2, np.maximum(busy, 0.0), allocated)
-        return flow_span(sums, counted_minutes, changed, self.job.path_minutes, is_full=is_full)
+        return flow_span(sums, counted_minutes, changed, self.job.path_minutes, is_full=is_full, inside=sink[:, 1:])
 
 
 def _served(chunk: _Chunk) -> Float64:

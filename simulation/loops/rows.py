@@ -15,7 +15,7 @@ pressure ``simulation.loops.pressure_core`` (or ``simulation.model.attempts``, f
 """
 
 from copy import copy, deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -26,6 +26,7 @@ from contracts.windows import FIGURES, Float32
 from policies.graph import JobGraph
 from simulation.load.jobs import SizedJob
 from simulation.load.workload import Workload
+from simulation.loops.ages import Arrivals
 from simulation.loops.batches_core import BatchRows
 from simulation.loops.hourly import HourlyLoads, HourlyPeaks
 from simulation.loops.pressure_core import PressureRows
@@ -131,7 +132,12 @@ class LoopRows:
         counted = None if self._load.counted is None else self._load.counted[minutes][at]
         span = self._core.pass_time(self._load.requests[minutes][at], counted, desired, is_full=is_full)
         self._minute = self._minute + minutes
-        return span
+        bound = self.terms.latency_bound
+        if bound is None or desired is None:
+            return span
+        assert span.inside is not None, "this core does not tell how many records are inside"
+        late = self._load.arrivals.ages(self._minute, span.inside) + self.job.path_minutes > bound.seconds / 60.0
+        return replace(span, late_minutes=(late if counted is None else late & counted).sum(axis=1).astype(np.float64))
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +149,7 @@ class _Load:
         requests: per length m, float64 [minutes, m]: the m minutes from each minute on.
         counted: the same as bool: whether they count; None if all minutes do.
         hours, peaks: what forecasts look back on.
+        arrivals: when each record came.
         trace_start_ms: start of the first minute.
     """
 
@@ -151,6 +158,7 @@ class _Load:
     counted: dict[int, Bool] | None
     hours: HourlyLoads
     peaks: HourlyPeaks
+    arrivals: Arrivals
     trace_start_ms: int
 
     @classmethod
@@ -162,6 +170,7 @@ class _Load:
             counted=_stretches(~masked, lengths) if masked.any() else None,
             hours=HourlyLoads.of(workload.requests, masked),
             peaks=HourlyPeaks.of(workload.requests, masked),
+            arrivals=Arrivals.of(workload.requests),
             trace_start_ms=workload.trace_start_ms,
         )
 

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from contracts.clock import MINUTE_MS
+from contracts.job_settings import LatencyBound
 from contracts.windows import Float32
 from simulation.model.reward import LATENCY_MINUTES_MAX, REWARD_LAMBDA, latency_minutes
 from simulation.model.worlds import CALM, World
@@ -33,6 +34,7 @@ class Terms:
         effect_minutes: from a decision to its restart; 1 as on the road. ``compat`` restarts at once.
         as_on_the_road: in ``clean``, use the road's quarter-minute steps and whole-numbered counters, bit for bit, instead of
             whole minutes. Many times slower. Restarts that are not whole minutes always use it in the world ``calm``.
+        latency_bound: minutes above it are counted, in mode ``clean``; None: there is none.
         world: ``simulation.model.worlds``; what strays, and back pressure, is played in mode ``clean`` only. ``restart_ms`` is
             not taken from it.
     """
@@ -44,6 +46,7 @@ class Terms:
     window_minutes: int = 60
     effect_minutes: int = 1
     as_on_the_road: bool = False
+    latency_bound: LatencyBound | None = None
     world: World = CALM
 
     def __post_init__(self) -> None:
@@ -51,6 +54,7 @@ class Terms:
         assert self.mode in MODES, self.mode
         assert self.mode == "clean" or not self.world.has_pressure, "back pressure is played in mode clean only"
         assert self.mode == "clean" or self.world.has_slo or not self.world.strays, "what strays is played in mode clean only"
+        assert self.mode == "clean" or self.latency_bound is None, "minutes above a bound are counted in mode clean only"
         assert 0.0 <= self.latency_weight <= 1.0, self.latency_weight
         down_minutes = self.restart_ms / MINUTE_MS
         assert self.mode == "clean" or down_minutes + self.delay_minutes <= self.span_minutes, "a restart must end in its span"
@@ -92,6 +96,9 @@ class Span:
         allocated_minutes: subtask-minutes of the real tasks.
         rescaled: bool, the parallelism of some task changed.
         restarted: bool, the job restarted; in ``compat`` always.
+        inside: float64 [B, m], records inside the job at the end of each minute; None: the core does not tell.
+        late_minutes: minutes that count and at whose end a record left, or should have left, that came longer ago than
+            ``Terms.latency_bound`` (``simulation.loops.ages``); None: no bound.
     """
 
     latency: Float64
@@ -104,6 +111,8 @@ class Span:
     allocated_minutes: Float64
     rescaled: Bool
     restarted: Bool
+    inside: Float64 | None = None
+    late_minutes: Float64 | None = None
 
 
 class Core(Protocol):
@@ -138,8 +147,9 @@ def flow_span(
     path_minutes: float,
     *,
     is_full: bool,
+    inside: Float64 | None = None,
 ) -> Span:
-    """Return the span of flowing records from arrivals, backlog, busy and allocated minutes [B]."""
+    """Return the span of flowing records from arrivals, backlog, busy and allocated minutes [B]; ``inside`` as in ``Span``."""
     arrivals, backlog, busy, allocated = sums
     full_latency = np.where(counted_minutes > 0, latency_minutes(backlog, arrivals, path_minutes), 0.0)
     return Span(
@@ -153,4 +163,5 @@ def flow_span(
         allocated_minutes=allocated,
         rescaled=changed,
         restarted=changed,
+        inside=inside,
     )

@@ -25,6 +25,7 @@ PLAYED = (
     "catch_up_minutes",
     "restart_seconds",
     "objective",
+    "latency_bound",
     "minutes_known_min",
     "emergency_growth",
 )
@@ -86,7 +87,8 @@ def with_settings(settings: JobSettings, changes: dict[str, object]) -> JobSetti
         if name not in PLAYED:
             raise WhatIfError(f"{name}: a what-if does not play this setting, since the rescaler reads it, not the policy")
     try:
-        found = msgspec.convert({**msgspec.to_builtins(settings), **changes}, JobSettings)
+        wanted = {**msgspec.to_builtins(settings), **changes}
+        found = msgspec.convert({name: value for name, value in wanted.items() if value is not msgspec.UNSET}, JobSettings)
     except msgspec.ValidationError as error:
         what, _, at = " ".join(str(error).split()).replace("`", "").partition(" - at $.")
         raise WhatIfError(f"{at}: {what[0].lower()}{what[1:]}" if at else what) from None

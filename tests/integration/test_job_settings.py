@@ -222,6 +222,8 @@ def test_every_limit_can_be_set_shown_and_taken_back(road: RoadSettings) -> None
     assert shown["excluded"] == ["mon,tue,wed,thu,fri 09:00-17:30 Europe/Berlin", "sat,sun UTC strict"]
     assert (shown["rescales_a_day_max"], shown["cpu_limit"], shown["backlog_hold_minutes"]) == (4, 16.0, 3.0)
     assert "already say so" in job(road, "set", JOB, *(part for text in shown["excluded"] for part in ("--exclude", text)))
+    assert "objective cost -> latency=30@0.01" in (said := job(road, "set", JOB, "--objective", "latency=30@1%")), said
+    assert (records(road)[-1].objective, json.loads(job(road, "show", JOB, "--json"))["objective"]) == (None, "latency=30@0.01")
     job(road, "set", JOB, "--exclude", "none", "--task", "map=free", "--rescales-a-day", "default", "--step-up", "default")
     after = records(road)[-1]
     assert (after.excluded, after.tasks, after.rescales_a_day_max, after.step_up_max) == ((), {}, None, None)

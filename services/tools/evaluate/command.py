@@ -35,8 +35,8 @@ WIDTH_WITHOUT_TERMINAL = 190
 @options.restart_s
 @click.option("--lambda", "latency_weight", type=options.FiniteRange(0, 1), default=0.5, show_default=True,
               help="Weight of latency in the reward; utilisation has the rest.")  # fmt: skip
-@click.option("--objective", type=click.Choice(["cost", "balanced", "latency"]),
-              help="What the job's owner asks of sure, as in job set; --lambda still judges (default: balanced).")  # fmt: skip
+@click.option("--objective", type=options.OBJECTIVE,
+              help="What the job's owner asks, as in job set; --lambda still judges (default: balanced).")  # fmt: skip
 @click.option("--load", type=click.Choice(["calibrated", "literal"]), default="calibrated", show_default=True,
               help="Scale durations to the workload, or take them as they are (in a world's file: as measured).")  # fmt: skip
 @options.load_parallelism

@@ -41,6 +41,7 @@ def _table(report: EvaluationReport, width: int) -> Table:
         Column("reward", [f"{each.reward_mean:.4f}" for each in every], right=True, rank=1),
         Column("95 %", ["{:.4f} .. {:.4f}".format(*each.reward_ci95) for each in every], right=True, rank=3),
         Column("latency", [f"{each.latency_mean:.3f}" for each in every], right=True, rank=1),
+        Column("above", [_share(each.share_above_bound) for each in every], right=True, rank=1),
         Column("utilisation", [f"{each.utilisation:.3f}" for each in every], right=True, rank=1),
         Column("rescales/day", [f"{each.rescales_per_day:.1f}" for each in every], right=True, rank=2),
         Column("worst hour", [f"{each.worst_hour:.3f}" for each in every], right=True, rank=4),
@@ -50,6 +51,10 @@ def _table(report: EvaluationReport, width: int) -> Table:
         Column("static to oracle", [f"{shares[name]:.0%}" if name in shares else "" for name, _ in ranked], right=True, rank=5),
     )
     return fitting(columns, width)
+
+
+def _share(share: float | None) -> str:
+    return "" if share is None else f"{share:.2%}"
 
 
 def _difference(found: RewardDifference | None) -> str:

@@ -228,8 +228,12 @@ def _checked_policy(given: dict[str, object], folder: str) -> dict[str, object]:
 
 def _in_words(value: object) -> str:
     """Return a setting for people. A job without a mode, policy or limit of its own has what the options call ``default``."""
+    from contracts.job_settings import LatencyBound
+    from contracts.objectives import in_words as objective_in_words
     from services.tools.job_settings.periods import NONE, in_words
 
+    if isinstance(value, LatencyBound):
+        return objective_in_words(value) or NONE
     if isinstance(value, dict | tuple | list):
         return ", ".join(in_words(value)) or NONE
     return DEFAULT if value is None else str(value)

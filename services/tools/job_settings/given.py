@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import UNSET
 
 from contracts.errors import SettingsError
-from contracts.job_settings import ExcludedPeriod, JobSettings, TaskLimits
+from contracts.job_settings import ExcludedPeriod, JobSettings, LatencyBound, TaskLimits
 from contracts.messages import JobTopology
 from services.tools.job_settings.limit_options import DEFAULT
 from services.tools.job_settings.periods import NONE, read_period, read_task
@@ -21,6 +21,10 @@ def as_settings(given: Mapping[str, object]) -> dict[str, object]:
         SettingsError: a period or the limits of a task do not parse, or contradict one another.
     """
     wanted = {name: None if value == DEFAULT else value for name, value in given.items()}
+    if "objective" in wanted:
+        objective = wanted.pop("objective")
+        bound = objective if isinstance(objective, LatencyBound) else UNSET
+        wanted |= {"objective": None if bound else objective, "latency_bound": bound}
     if "step" in wanted:
         step = wanted.pop("step")
         wanted = {"step_up_max": step, "step_down_max": step} | wanted

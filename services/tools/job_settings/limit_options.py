@@ -23,6 +23,8 @@ class OrDefault(click.ParamType):
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
         """Return how help names the value."""
+        if isinstance(self.kind, options.ObjectiveType):
+            return f"{self.kind.get_metavar(param, ctx)}|{DEFAULT}"
         return f"{self.name.upper().removesuffix(' RANGE')}|{DEFAULT}"
 
 
@@ -98,8 +100,8 @@ limits = options.grouped(
     ),
     click.option(
         "--objective",
-        type=click.Choice(["cost", "balanced", "latency", DEFAULT]),
-        help="What sure weighs more: fewer subtasks or less latency.",
+        type=OrDefault(options.OBJECTIVE),
+        help="Fewer subtasks or less latency, or a bound: latency=30@0.01 is 30 s in 99 % of the minutes.",
     ),
     click.option(
         "--minutes-known",

@@ -5,8 +5,9 @@ from typing import Literal
 import msgspec
 
 from contracts.job_limits import answers_emergencies, backlog_hold_minutes, blocks_ineffective, step_down, step_up
-from contracts.job_settings import JobSettings, Mode, Objective
+from contracts.job_settings import JobSettings, Mode
 from contracts.modes import Source
+from contracts.objectives import in_words as in_words_of
 from contracts.releases import why_released
 from runtime.instants import to_the_second
 from services.job_settings.book import Book
@@ -38,7 +39,7 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     memory_limit: float | None
     catch_up_minutes: float | None
     restart_seconds: float | None
-    objective: Objective | None
+    objective: str | None
     minutes_known_min: int
     on_drift: Literal["adopt", "insist", "stop"]
     priority: int
@@ -92,7 +93,7 @@ def overview(book: Book, road_policy: str) -> Overview:
         memory_limit=settings.memory_limit or None,
         catch_up_minutes=settings.catch_up_minutes,
         restart_seconds=settings.restart_seconds,
-        objective=settings.objective,
+        objective=in_words_of(settings.latency_bound or settings.objective),
         minutes_known_min=settings.minutes_known_min,
         on_drift=settings.on_drift,
         priority=settings.priority,

@@ -8,7 +8,8 @@ from pathlib import Path
 import msgspec
 
 from contracts.errors import PATH_TOLD, SettingsError, reason_of
-from contracts.job_settings import JobSettings
+from contracts.job_settings import JobSettings, LatencyBound
+from contracts.objectives import read_objective
 from policies.policy import Policy
 from policies.registry import Unavailable, check_policy, load_policy, policy_names
 from simulation.what_if.ground import WhatIfError
@@ -58,6 +59,8 @@ def _variant(text: str, known: AsRecorded) -> Variant:
         field, is_change, value = word.partition("=")
         if word.startswith("@"):
             changes |= _of_file(Path(word[1:]), known.settings)
+        elif field.strip() == "objective":
+            changes |= _objective(value.strip())
         elif is_change:
             changes[_field(field.strip())] = _value(value.strip())
         elif named:
@@ -82,6 +85,14 @@ def _variant(text: str, known: AsRecorded) -> Variant:
     if unknown:
         raise WhatIfError(f"tasks: the job has no task {unknown[0]!r}; it has {', '.join(known.tasks[:20])}")
     return Variant(text or BASELINE, policy, settings, None if price is None else float(price))
+
+
+def _objective(text: str) -> dict[str, object]:
+    """Return the settings of an objective; a bound on latency takes the place of a word, and the other way round."""
+    found = read_objective(text)
+    if isinstance(found, LatencyBound):
+        return {"objective": None, "latency_bound": msgspec.to_builtins(found)}
+    return {"objective": found, "latency_bound": msgspec.UNSET}
 
 
 def _policy(name: str, folder: str, span_minutes: int) -> Policy:

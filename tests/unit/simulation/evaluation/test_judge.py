@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from contracts.job_settings import LatencyBound
 from policies.answer import Answer, RawAnswer
 from policies.question import Question
 from simulation.evaluation.closed_loop import follow
@@ -126,6 +127,27 @@ def test_an_objective_trades_subtasks_for_latency() -> None:
     assert cheap.latency_mean > quick.latency_mean
     assert cheap.utilisation > quick.utilisation
     assert not cheap.stand_ins
+
+
+def test_a_bound_on_latency_is_reported_and_kept_the_better_the_tighter() -> None:
+    """Sure under a loose and a tight share, and a rule calibrated for the latter; a job without a bound reports no share."""
+    loose, tight = (setting(wave(2), runs=1, objective=LatencyBound(seconds=30.0, share=share)) for share in (0.2, 0.005))
+    wide, narrow = (report_of(here, [judge("sure", here, quiet)], {"sure": 1.0}) for here in (tight, loose))
+    assert (wide.objective, narrow.objective) == ("latency=30@0.005", "latency=30@0.2")
+    few, many = (told.policies["sure"] for told in (narrow, wide))
+    assert many.task_minutes > few.task_minutes
+    assert many.share_above_bound is not None
+    assert few.share_above_bound is not None
+    assert 0.0 <= many.share_above_bound <= few.share_above_bound <= 1.0
+    rule = judge("ds2", tight, quiet)
+    assert rule.outcome.hours.late_share == pytest.approx(rule.outcome.hours.mean(rule.outcome.hours.late))
+    assert judge("hold", setting(wave(1), runs=1), quiet).outcome.hours.late_share is None
+
+
+def test_minutes_above_a_bound_are_counted_in_mode_clean_only() -> None:
+    """Batches of a minute have no such minutes."""
+    with pytest.raises(EvaluationError, match="mode clean only"):
+        setting(wave(1), runs=1, mode="slo", objective=LatencyBound(seconds=30.0))
 
 
 def test_minute_zero_need_not_be_midnight() -> None:
