@@ -31,7 +31,10 @@ ACTUATORS = {"simulated": ("simulated", "none"), "flink": ("flink", "none"), "ka
 ACTUATORS_BY_PROMETHEUS = ("none", "processes", "kubernetes")
 """What may carry out commands for jobs whose figures come from Prometheus: it does not know what Flink was asked for."""
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-SASL_MECHANISMS = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN")
+SASL_MECHANISMS = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN", "OAUTHBEARER")
+_PASSWORD = ("kafka_username", "kafka_password_file")
+_OAUTH_NEEDED = ("kafka_oauth_client_id", "kafka_oauth_client_secret_file", "kafka_oauth_token_url")
+_OAUTH = (*_OAUTH_NEEDED, "kafka_oauth_scope", "kafka_oauth_ca_file")
 LIKE = "like"
 """Metadata of a setting that is defined elsewhere: the class and the name of the field."""
 
@@ -51,11 +54,21 @@ class RoadSettings:
     kafka_security_protocol: str = "PLAINTEXT"
     """PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL, as Kafka's clients call them."""
     kafka_sasl_mechanism: str = "SCRAM-SHA-512"
-    """With SASL: SCRAM-SHA-512, SCRAM-SHA-256 or PLAIN."""
+    """With SASL: SCRAM-SHA-512, SCRAM-SHA-256, PLAIN or OAUTHBEARER."""
     kafka_username: str = ""
-    """With SASL: the user."""
+    """With SCRAM or PLAIN: the user."""
     kafka_password_file: str = ""
-    """With SASL: file with the password, and nothing else but a line's end."""
+    """With SCRAM or PLAIN: file with the password, and nothing else but a line's end."""
+    kafka_oauth_client_id: str = ""
+    """With OAUTHBEARER: this client's id at the issuer of tokens."""
+    kafka_oauth_client_secret_file: str = ""
+    """With OAUTHBEARER: file with the client's secret, and nothing else but a line's end."""
+    kafka_oauth_token_url: str = ""
+    """With OAUTHBEARER: address of the issuer's token endpoint, for the grant client_credentials."""
+    kafka_oauth_scope: str = ""
+    """With OAUTHBEARER: scope to ask the issuer for; empty: none."""
+    kafka_oauth_ca_file: str = ""
+    """With OAUTHBEARER and https: PEM file of the authorities that sign the issuer's certificate; empty: the system's."""
     kafka_ca_file: str = ""
     """With TLS: PEM file of the authorities that sign the brokers' certificates; empty: the system's."""
     kafka_certificate_file: str = ""
@@ -236,22 +249,47 @@ class RoadSettings:
             raise SettingsError(f"SURESCALE_KAFKA_SECURITY_PROTOCOL: {protocol!r} is not one of {', '.join(SECURITY_PROTOCOLS)}")
         if mechanism not in SASL_MECHANISMS:
             raise SettingsError(f"SURESCALE_KAFKA_SASL_MECHANISM: {mechanism!r} is not one of {', '.join(SASL_MECHANISMS)}")
-        if protocol.startswith("SASL_"):
-            for name in ("kafka_username", "kafka_password_file"):
-                if not getattr(self, name):
-                    raise SettingsError(
-                        f"SURESCALE_{name.upper()}: not set; SURESCALE_KAFKA_SECURITY_PROTOCOL={protocol} needs it"
-                    )
-        elif self.kafka_username or self.kafka_password_file:
-            raise SettingsError(
-                f"SURESCALE_KAFKA_SECURITY_PROTOCOL: {protocol} sends no user and password; set SASL_SSL, or unset those"
-            )
+        self._check_kafka_client(protocol, mechanism)
         if not protocol.endswith("SSL") and (self.kafka_ca_file or self.kafka_certificate_file or self.kafka_key_file):
             raise SettingsError(
                 f"SURESCALE_KAFKA_SECURITY_PROTOCOL: {protocol} uses no certificates; set SSL or SASL_SSL, or unset them"
             )
         if bool(self.kafka_certificate_file) != bool(self.kafka_key_file):
             raise SettingsError("SURESCALE_KAFKA_CERTIFICATE_FILE and SURESCALE_KAFKA_KEY_FILE: set both, or neither")
+
+    def _check_kafka_client(self, protocol: str, mechanism: str) -> None:
+        """Check who the client says it is: a user with a password, or a client of an issuer of tokens."""
+        is_sasl, by_token = protocol.startswith("SASL_"), mechanism == "OAUTHBEARER"
+        if is_sasl:
+            for name in _OAUTH_NEEDED if by_token else _PASSWORD:
+                if not getattr(self, name):
+                    asking = (
+                        f"SURESCALE_KAFKA_SASL_MECHANISM={mechanism}"
+                        if by_token
+                        else f"SURESCALE_KAFKA_SECURITY_PROTOCOL={protocol}"
+                    )
+                    raise SettingsError(f"SURESCALE_{name.upper()}: not set; {asking} needs it")
+        elif self.kafka_username or self.kafka_password_file:
+            raise SettingsError(
+                f"SURESCALE_KAFKA_SECURITY_PROTOCOL: {protocol} sends no user and password; set SASL_SSL, or unset those"
+            )
+        for names, used in ((_OAUTH, is_sasl and by_token), (_PASSWORD, not by_token)):
+            for name in names:
+                if getattr(self, name) and not used:
+                    instead = "SCRAM-SHA-512" if by_token else "OAUTHBEARER"
+                    raise SettingsError(
+                        f"SURESCALE_{name.upper()}: {protocol} with {mechanism} has no use for it; unset it, or set "
+                        f"SURESCALE_KAFKA_SECURITY_PROTOCOL=SASL_SSL and SURESCALE_KAFKA_SASL_MECHANISM={instead}"
+                    )
+        if self.kafka_oauth_token_url and not is_http(self.kafka_oauth_token_url):
+            raise SettingsError(
+                f"SURESCALE_KAFKA_OAUTH_TOKEN_URL: {without_password(self.kafka_oauth_token_url)!r} is not the address of an "
+                "issuer; set its token endpoint, like https://issuer.example.org/token, without user and password"
+            )
+        if self.kafka_oauth_ca_file and not self.kafka_oauth_token_url.lower().startswith("https:"):
+            raise SettingsError(
+                "SURESCALE_KAFKA_OAUTH_CA_FILE: SURESCALE_KAFKA_OAUTH_TOKEN_URL uses no TLS; set https there, or unset the file"
+            )
 
     def _check_redis_security(self) -> None:
         if bool(self.redis_certificate_file) != bool(self.redis_key_file):

@@ -16,6 +16,11 @@ class SourceSettings(RoadSettings):
     source_kafka_sasl_mechanism: str = like(RoadSettings, "kafka_sasl_mechanism")
     source_kafka_username: str = like(RoadSettings, "kafka_username")
     source_kafka_password_file: str = like(RoadSettings, "kafka_password_file")
+    source_kafka_oauth_client_id: str = like(RoadSettings, "kafka_oauth_client_id")
+    source_kafka_oauth_client_secret_file: str = like(RoadSettings, "kafka_oauth_client_secret_file")
+    source_kafka_oauth_token_url: str = like(RoadSettings, "kafka_oauth_token_url")
+    source_kafka_oauth_scope: str = like(RoadSettings, "kafka_oauth_scope")
+    source_kafka_oauth_ca_file: str = like(RoadSettings, "kafka_oauth_ca_file")
     source_kafka_ca_file: str = like(RoadSettings, "kafka_ca_file")
     source_kafka_certificate_file: str = like(RoadSettings, "kafka_certificate_file")
     source_kafka_key_file: str = like(RoadSettings, "kafka_key_file")
@@ -99,6 +104,11 @@ _KAFKA = (
     "kafka_sasl_mechanism",
     "kafka_username",
     "kafka_password_file",
+    "kafka_oauth_client_id",
+    "kafka_oauth_client_secret_file",
+    "kafka_oauth_token_url",
+    "kafka_oauth_scope",
+    "kafka_oauth_ca_file",
     "kafka_ca_file",
     "kafka_certificate_file",
     "kafka_key_file",

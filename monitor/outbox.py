@@ -9,6 +9,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from contracts.topics import TopicNames
 from contracts.wire import encode
 from runtime.backoff import Stopped
+from runtime.kafka_errors import refusal_of
 from runtime.metrics import Tally
 
 SAY_EVERY_S = 5.0
@@ -37,7 +38,7 @@ class Outbox:
         self._log = log
         self._lock = threading.Lock()
         self._waiting = 0
-        self._failed: KafkaError | None = None
+        self._failed = ""
 
     def send(self, topic: str, key: str, message: msgspec.Struct | bytes) -> None:
         """Hand over one message, or an unchanged document (bare topic name).
@@ -71,9 +72,9 @@ class Outbox:
             waited_s += SAY_EVERY_S
             if self._waiting:
                 self._log.warning("Kafka has not acknowledged %d records for %.0f s; still trying", self._waiting, waited_s)
-        if self._failed is not None:
-            failed, self._failed = self._failed, None
-            raise DeliveryFailed(str(failed))
+        if self._failed:
+            failed, self._failed = self._failed, ""
+            raise DeliveryFailed(failed)
         return not self._waiting
 
     def _is_taken(self, topic: str, key: str, raw: bytes) -> bool:
@@ -92,7 +93,8 @@ class Outbox:
             self._written.add(self._names.bare(record.topic() or ""))
         with self._lock:
             self._waiting -= 1
-            self._failed = self._failed or error
+            if error is not None:
+                self._failed = self._failed or refusal_of(record.topic(), error)
 
 
 class DeliveryFailed(Exception):

@@ -49,6 +49,7 @@ class Monitor:
         self._knows_markers = False
         self._ends: Ends | None = None  # once the topic has been read
         self._source_answers = False  # when last asked for its jobs
+        self._refused: set[str] = set()  # jobs whose last records Kafka refused
         self._written, self._source_errors = Tally(), Tally()
         self.metrics = RoleMetrics("monitor", metrics.METRICS, self._readings)
 
@@ -81,11 +82,11 @@ class Monitor:
             thread.join(timeout=max(0.0, deadline_s - time.monotonic()))
 
     def report(self) -> Mapping[str, Any]:
-        """Return the health: ready while the source answers."""
+        """Return the health: ready while the source answers and Kafka refuses no job's records."""
         watchers = dict(self._jobs)
         return {
             "role": "monitor",
-            "ready": self._knows_markers and self._source_answers,
+            "ready": self._knows_markers and self._source_answers and not self._refused & self._listed,
             "jobs": {name: watcher.after_ms for name, watcher in watchers.items() if name in self._listed},
             "minutes": sum(watcher.minutes_sent for watcher in watchers.values()),
             "samples": sum(watcher.samples_sent for watcher in watchers.values()),
@@ -142,8 +143,11 @@ class Monitor:
         """Step until the job is gone; the main loop starts a new watcher if the job is still listed."""
         seldom = Seldom()
         while not self._stop.is_set() and not watcher.is_done:
+            after_ms = watcher.after_ms
             try:
                 watcher.step()
+                if watcher.after_ms > after_ms:
+                    self._refused.discard(watcher.job)
             except SourceAway as away:
                 self._source_errors.add(watcher.job)
                 if seldom.is_time():
@@ -152,6 +156,8 @@ class Monitor:
             except Stopped:
                 return
             except (UnknownJob, DeliveryFailed) as ended:
+                if isinstance(ended, DeliveryFailed):
+                    self._refused.add(watcher.job)
                 self._log.warning("%s: watching ends: %s", watcher.job, ended, extra={"job": watcher.job})
                 watcher.say_end()
                 watcher.begin_anew(self._outbox(watcher.outbox.producer))

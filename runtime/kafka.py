@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from contracts.settings import RoadSettings
 from contracts.topics import LIBRDKAFKA_CONSUMER, LIBRDKAFKA_PRODUCER, READER_GROUP, TOPICS, TopicNames
 from runtime.backoff import wait_for
-from runtime.kafka_errors import is_end, is_record
+from runtime.kafka_errors import Refusals, is_end, is_record
 from runtime.kafka_security import PLAINTEXT, librdkafka_options
 
 METADATA_TIMEOUT_S = 5.0
@@ -45,9 +45,9 @@ def consumer(settings: RoadSettings, group: str, **overrides: object) -> Consume
     return Consumer({**_address(settings), "group.id": group, **LIBRDKAFKA_CONSUMER, **overrides})
 
 
-def admin_client(settings: RoadSettings) -> AdminClient:
+def admin_client(settings: RoadSettings, **overrides: Any) -> AdminClient:
     """Return a client that asks for topics and offsets."""
-    return AdminClient(_address(settings))
+    return AdminClient({**_address(settings), **overrides})
 
 
 def _address(settings: RoadSettings) -> dict[str, Any]:
@@ -81,10 +81,12 @@ def wait_for_topics(settings: RoadSettings, names: Sequence[str], *, stop: threa
         runtime.backoff.Stopped: ``stop`` was set meanwhile.
     """
     full = TopicNames(settings.topic_prefix)
-    admin = admin_client(settings)
+    refusals = Refusals(settings)
+    admin = admin_client(settings, error_cb=refusals.hear)
 
     def attempt() -> None:
-        present = admin.list_topics(timeout=3.0).topics
+        with refusals.explained(admin):
+            present = admin.list_topics(timeout=3.0).topics
         missing = [full(name) for name in names if full(name) not in present]
         if missing:
             raise LookupError(missing_in_words(missing, settings))
@@ -99,13 +101,15 @@ def create_topics(settings: RoadSettings) -> list[str]:
         KafkaException: the broker refused, or did not answer in time.
     """
     full = TopicNames(settings.topic_prefix)
-    admin = admin_client(settings)
+    refusals = Refusals(settings)
+    admin = admin_client(settings, error_cb=refusals.hear)
     wanted = [
         NewTopic(full(topic.name), num_partitions=topic.partitions, replication_factor=-1, config=topic.config())
         for topic in TOPICS.values()
     ]
     # Asked first: without this, a missing broker would show only after the full time allowed for creating.
-    admin.list_topics(timeout=METADATA_TIMEOUT_S)
+    with refusals.explained(admin):
+        admin.list_topics(timeout=METADATA_TIMEOUT_S)
     created: list[str] = []
     asked = admin.create_topics(wanted, operation_timeout=REQUEST_TIMEOUT_S, request_timeout=CREATE_TIMEOUT_S)
     for name, future in asked.items():

@@ -1,12 +1,13 @@
 """Encryption and authentication towards Kafka: one set of settings, in the words of each client library.
 
 PEM files hold the certificates and keys; passwords come from files, so that no secret stands in the environment or on a command
-line. Files are read when a client is made, so a role picks up a rotated secret when it restarts.
+line. Files are read when a client is made, so a role picks up a rotated secret when it restarts. With OAUTHBEARER, clients ask an
+issuer for tokens: librdkafka and Java's clients by themselves, Faust's through ``runtime.oauth_tokens``.
 """
 
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from contracts.errors import SettingsError, reason_of
@@ -14,6 +15,8 @@ from contracts.settings import RoadSettings
 from runtime.tls import client_context
 
 PLAINTEXT = "PLAINTEXT"
+OAUTHBEARER = "OAUTHBEARER"
+_JAVA = "org.apache.kafka.common.security"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,19 +25,46 @@ class Credentials:
 
     mechanism: str
     username: str
-    password: str
+    password: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class OAuthClient:
+    """What an issuer of tokens knows a client by, and where it is."""
+
+    client_id: str
+    secret: str = field(repr=False)
+    token_url: str
+    scope: str
 
 
 def credentials(settings: RoadSettings) -> Credentials | None:
-    """Return the SASL credentials, None without SASL.
+    """Return the user and password of SASL, None if there are none.
 
     Raises:
         SettingsError: the password's file cannot be read; names the setting.
     """
-    if not settings.kafka_security_protocol.startswith("SASL_"):
+    if not settings.kafka_security_protocol.startswith("SASL_") or uses_tokens(settings):
         return None
     password = _text("KAFKA_PASSWORD_FILE", settings.kafka_password_file).rstrip("\r\n")
     return Credentials(settings.kafka_sasl_mechanism, settings.kafka_username, password)
+
+
+def uses_tokens(settings: RoadSettings) -> bool:
+    """Say whether clients authenticate by OAUTHBEARER."""
+    return settings.kafka_security_protocol.startswith("SASL_") and settings.kafka_sasl_mechanism == OAUTHBEARER
+
+
+def oauth_client(settings: RoadSettings) -> OAuthClient | None:
+    """Return the client of an issuer of tokens, None without OAUTHBEARER.
+
+    Raises:
+        SettingsError: the secret's file cannot be read; names the setting.
+    """
+    if not uses_tokens(settings):
+        return None
+    secret = _text("KAFKA_OAUTH_CLIENT_SECRET_FILE", settings.kafka_oauth_client_secret_file).rstrip("\r\n")
+    return OAuthClient(settings.kafka_oauth_client_id, secret, settings.kafka_oauth_token_url, settings.kafka_oauth_scope)
 
 
 def is_encrypted(settings: RoadSettings) -> bool:
@@ -75,6 +105,21 @@ def librdkafka_options(settings: RoadSettings) -> dict[str, str]:
     found = credentials(settings)
     if found is not None:
         options |= {"sasl.mechanism": found.mechanism, "sasl.username": found.username, "sasl.password": found.password}
+    client = oauth_client(settings)
+    if client is not None:
+        options |= {
+            "sasl.mechanism": OAUTHBEARER,
+            "sasl.oauthbearer.method": "oidc",
+            "sasl.oauthbearer.client.id": client.client_id,
+            "sasl.oauthbearer.client.secret": client.secret,
+            "sasl.oauthbearer.token.endpoint.url": client.token_url,
+        }
+        options |= _given(
+            {
+                "sasl.oauthbearer.scope": client.scope,
+                "https.ca.location": _existing("KAFKA_OAUTH_CA_FILE", settings.kafka_oauth_ca_file),
+            }
+        )
     return options
 
 
@@ -102,14 +147,35 @@ def jvm_options(settings: RoadSettings) -> dict[str, str]:
         }
     found = credentials(settings)
     if found is not None:
-        options |= {"sasl.mechanism": found.mechanism, "sasl.jaas.config": _jaas(found)}
+        module = "plain.PlainLoginModule" if found.mechanism == "PLAIN" else "scram.ScramLoginModule"
+        login = _jaas(module, {"username": found.username, "password": found.password})
+        options |= {"sasl.mechanism": found.mechanism, "sasl.jaas.config": login}
+    client = oauth_client(settings)
+    if client is not None:
+        who = {"clientId": client.client_id, "clientSecret": client.secret} | _given({"scope": client.scope})
+        if settings.kafka_oauth_ca_file:
+            ca_file = _existing("KAFKA_OAUTH_CA_FILE", settings.kafka_oauth_ca_file)
+            who |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": ca_file}
+        options |= {
+            "sasl.mechanism": OAUTHBEARER,
+            "sasl.login.callback.handler.class": f"{_JAVA}.oauthbearer.OAuthBearerLoginCallbackHandler",
+            "sasl.oauthbearer.token.endpoint.url": client.token_url,
+            "sasl.jaas.config": _jaas("oauthbearer.OAuthBearerLoginModule", who),
+        }
     return options
 
 
-def _jaas(found: Credentials) -> str:
-    package = "plain.PlainLoginModule" if found.mechanism == "PLAIN" else "scram.ScramLoginModule"
-    username, password = (text.replace("\\", "\\\\").replace('"', '\\"') for text in (found.username, found.password))
-    return f'org.apache.kafka.common.security.{package} required username="{username}" password="{password}";'
+def jvm_properties(settings: RoadSettings) -> dict[str, str]:
+    """Return the system properties that Kafka's Java clients need beside their options: where they may ask for tokens."""
+    if not uses_tokens(settings):
+        return {}
+    return {"org.apache.kafka.sasl.oauthbearer.allowed.urls": settings.kafka_oauth_token_url}
+
+
+def _jaas(module: str, options: Mapping[str, str]) -> str:
+    quoted = {name: value.replace("\\", "\\\\").replace('"', '\\"') for name, value in options.items()}
+    words = " ".join(f'{name}="{value}"' for name, value in quoted.items())
+    return f"{_JAVA}.{module} required {words};"
 
 
 def _given(options: Mapping[str, str]) -> dict[str, str]:

@@ -20,6 +20,7 @@ from typing import Any
 
 from contracts.errors import SettingsError
 from contracts.settings import SECRET_NAMES, STARS
+from runtime.librdkafka_log import show_only_refusals
 from runtime.printable import printable
 
 _NOISY = ("aiokafka", "faust", "mode", "kafka", "py4j", "aiohttp.access")
@@ -79,8 +80,7 @@ def set_up_logs(role: str, *, shared_by: Collection[str] = ()) -> logging.Logger
     logging.basicConfig(level=settings.log_level, handlers=[handler], force=True)
     for noisy in _NOISY:
         logging.getLogger(noisy).setLevel(max(logging.WARNING, logging.getLogger().level))
-    # runtime.backoff reports an absent broker, with less noise than librdkafka.
-    logging.getLogger("surescale.librdkafka").setLevel(logging.CRITICAL)
+    show_only_refusals()
     log = logging.getLogger(f"surescale.{role}")
     if settings.log_format == "json":
         _tell_the_log_of_crashes(log)

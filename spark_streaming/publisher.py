@@ -16,6 +16,7 @@ from contracts.windows import Window, encode_window
 from contracts.wire import encode
 from runtime.backoff import Stopped
 from runtime.kafka import producer
+from runtime.kafka_errors import refusal_of
 from spark_streaming.minutes import Refused
 
 Headers = list[tuple[str, str | bytes | None]]
@@ -41,6 +42,7 @@ class Publisher:
         self._topic = TopicNames(settings.topic_prefix)
         self._client = client or producer(settings)
         self._failed: KafkaError | None = None
+        """Names the topic, too."""
         self._stop = stop or threading.Event()
         self._stop_wait_s = stop_wait_s
         self._stopped_at_s: float | None = None
@@ -105,9 +107,9 @@ class Publisher:
         if time.monotonic() - self._stopped_at_s >= self._stop_wait_s:
             raise Stopped("Kafka to acknowledge a batch")
 
-    def _delivered(self, error: KafkaError | None, _record: Message) -> None:
+    def _delivered(self, error: KafkaError | None, record: Message) -> None:
         if error is not None:
-            self._failed = error
+            self._failed = KafkaError(error.code(), refusal_of(record.topic(), error))
 
 
 def _too_large(topic: str, window: Window, rejected: RecordRejected) -> DeadLetter:

@@ -1,13 +1,14 @@
 """Decides what the end of the query means: Kafka went away and the query starts again, or the process ends.
 
 Pauses grow with each restart that follows no progress. After too many of those the trouble isn't passing, and the process ends
-with the cause so that its supervisor notices.
+with the cause so that its supervisor notices. A right that is missing is waited for: a new process would have it no sooner.
 """
 
 import logging
+import re
 from collections.abc import Callable
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 
 from contracts.errors import SurescaleError
 
@@ -16,6 +17,8 @@ LONGEST_PAUSE_S = 30.0
 FRUITLESS_MAX = 10
 """Restarts in a row without progress. With their pauses they take more than a minute; a leader election needs less."""
 
+_NO_RIGHT = re.compile(r"(?:Topic|Group|Cluster)AuthorizationException: ([^\n]{1,300})")
+_RIGHTS = "`surescale topics acls` prints the rights that are needed"
 _BROKER_AWAY = ("org.apache.kafka.common.errors", "java.util.concurrent.TimeoutException")
 
 
@@ -49,10 +52,27 @@ class Restarts:
             raise error
         if made_progress:
             self._fruitless = 0
-        reason = next(iter(str(error).splitlines()), type(error).__name__)
-        if self._fruitless >= FRUITLESS_MAX:
+        reason = _in_words(error)
+        if self._fruitless >= FRUITLESS_MAX and not lacks_right(error):
             raise BrokerRefuses(f"the query restarted {self._fruitless} times without progress: {reason}") from error
         self.count += 1
         self._log.warning("the query lost the broker and starts again: %s", reason)
         self._pause(min(FIRST_PAUSE_S * 2**self._fruitless, LONGEST_PAUSE_S))
         self._fruitless += 1
+
+
+def lacks_right(error: BaseException) -> bool:
+    """Return whether Kafka refused something because this user has no right to it."""
+    if isinstance(error, KafkaException) and isinstance(error.args[0], KafkaError):
+        return error.args[0].code() in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED)
+    return _NO_RIGHT.search(str(error)) is not None
+
+
+def _in_words(error: BaseException) -> str:
+    """Return the reason in one line. Java's names the topic, but somewhere among its frames."""
+    if isinstance(error, KafkaException) and isinstance(error.args[0], KafkaError):
+        return str(error.args[0].str())
+    found = _NO_RIGHT.search(str(error))
+    if found is not None:
+        return f"{found.group(1).strip()}; {_RIGHTS}"
+    return next(iter(str(error).splitlines()), type(error).__name__)

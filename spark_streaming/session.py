@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from contracts.errors import SettingsError
+from runtime.kafka_security import jvm_properties
 from spark_streaming.settings import SparkSettings, jar_paths
 from spark_streaming.stages import SOURCE_COLUMNS, parsed
 
@@ -41,7 +42,10 @@ def start_session(settings: SparkSettings, scratch: Path) -> "SparkSession":
 def spark_options(settings: SparkSettings, scratch: Path) -> dict[str, str]:
     """Return Spark's own settings for ours."""
     place = _quoted(str(scratch))
-    java = f"-XX:+UseSerialGC -Djava.io.tmpdir={place} -Duser.dir={place}"  # Spark creates a folder in the current one
+    properties = "".join(f" -D{name}={_quoted(value)}" for name, value in jvm_properties(settings).items())
+    java = (
+        f"-XX:+UseSerialGC -Djava.io.tmpdir={place} -Duser.dir={place}{properties}"  # Spark creates a folder in the current one
+    )
     options = {
         "spark.driver.memory": settings.spark_driver_memory,
         "spark.driver.extraJavaOptions": java,
@@ -55,6 +59,8 @@ def spark_options(settings: SparkSettings, scratch: Path) -> dict[str, str]:
         "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
         "spark.python.daemon.module": "spark_streaming.worker_daemon",
     }
+    if properties:
+        options["spark.executor.extraJavaOptions"] = properties.strip()
     if settings.spark_master.startswith("local"):
         options |= {
             # Only the fast compiler: the optimising one takes ten seconds of both cores at startup and gains nothing here.

@@ -4,11 +4,15 @@ Faust reads committed records only in its transactional mode. The agent produces
 aborted transactions, so it makes its own consumer.
 """
 
+import asyncio
 from typing import Any
 
 import aiokafka
 import faust
+from aiokafka.abc import AbstractTokenProvider
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+from aiokafka.errors import KafkaConnectionError
+from faust.auth import OAuthCredentials
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 from faust.types.auth import CredentialsT
@@ -16,7 +20,8 @@ from mode.threads import ServiceThread, WorkerThread
 
 from contracts.settings import RoadSettings
 from contracts.topics import RECORD_BYTES_MAX
-from runtime.kafka_security import credentials, ssl_context
+from runtime.kafka_security import credentials, ssl_context, uses_tokens
+from runtime.oauth_tokens import NoToken, Tokens
 
 FETCH_WAIT_MS = 500
 METADATA_AGE_MS = 30_000
@@ -69,6 +74,24 @@ class _ReadCommittedTransport(driver.Transport):
     Consumer = _ReadCommittedConsumer
 
 
+class _TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka has no types
+    """Gives one token to all connections of this process, and the next one before it expires."""
+
+    def __init__(self, settings: RoadSettings) -> None:
+        self._tokens = Tokens(settings)
+
+    async def token(self) -> str:
+        """Return a token that has not expired.
+
+        Raises:
+            KafkaConnectionError: there is none; to aiokafka it is a broker that cannot be reached, and it tries again.
+        """
+        try:
+            return await asyncio.to_thread(self._tokens.current)
+        except NoToken as error:
+            raise KafkaConnectionError(str(error)) from None
+
+
 def faust_credentials(settings: RoadSettings) -> CredentialsT | None:
     """Return Faust's credentials towards Kafka, None if neither SASL nor TLS is used.
 
@@ -76,6 +99,8 @@ def faust_credentials(settings: RoadSettings) -> CredentialsT | None:
         SettingsError: a file cannot be used; names the setting.
     """
     found, context = credentials(settings), ssl_context(settings)
+    if uses_tokens(settings):
+        return OAuthCredentials(oauth_cb=_TokenProvider(settings), ssl_context=context)
     if found is not None:
         return faust.SASLCredentials(
             username=found.username, password=found.password, mechanism=found.mechanism, ssl_context=context

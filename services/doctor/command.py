@@ -38,6 +38,7 @@ def command(*, as_json: bool, **given: str | None) -> None:
     findings = run_checks(
         [
             ("surescale", checks.programs),
+            ("token", kafka.token),
             ("kafka", kafka.broker),
             ("topics", kafka.topics),
             ("writers", kafka.writers),

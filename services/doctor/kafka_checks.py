@@ -25,6 +25,9 @@ from runtime.kafka import (
     committed_offsets,
     creation,
 )
+from runtime.kafka_errors import Refusals, Refused
+from runtime.kafka_security import uses_tokens
+from runtime.oauth_tokens import NoToken, fetch_token
 from services.doctor.findings import Finding, in_words
 
 T = TypeVar("T")
@@ -46,14 +49,32 @@ class KafkaChecks:
     def __init__(self, settings: RoadSettings) -> None:
         self._settings = settings
         self._full = TopicNames(settings.topic_prefix)
-        self._admin: AdminClient = admin_client(settings)
+        self._refusals = Refusals(settings)
+        self._admin: AdminClient = admin_client(settings, error_cb=self._refusals.hear)
         self._metadata: ClusterMetadata | None = None
+
+    def token(self) -> Iterator[Finding]:
+        """Check that the issuer of tokens gives one, if there is an issuer."""
+        if not uses_tokens(self._settings):
+            return
+        try:
+            yield Finding("ok", "token", fetch_token(self._settings).shown())
+        except NoToken as error:
+            wrong, _, remedy = str(error).rpartition("; ")
+            yield Finding("problem", "token", wrong or remedy, remedy)
 
     def broker(self) -> Iterator[Finding]:
         """Check that a broker answers."""
         began_s = time.monotonic()
         try:
-            self._metadata = self._admin.list_topics(timeout=METADATA_TIMEOUT_S)
+            with self._refusals.explained(self._admin):
+                self._metadata = self._admin.list_topics(timeout=METADATA_TIMEOUT_S)
+        except Refused as error:
+            yield Finding(
+                "problem", "kafka", f"{self._settings.bootstrap} does not let us in: {error}",
+                "set the SURESCALE_KAFKA_ settings that it names, or let the broker accept this client",
+            )  # fmt: skip
+            return
         except KafkaException as error:
             yield Finding(
                 "problem", "kafka", f"{self._settings.bootstrap} does not answer: {error.args[0].str()}",

@@ -6,7 +6,7 @@ import pytest
 
 from contracts.errors import SettingsError
 from contracts.settings import RoadSettings, from_environment
-from runtime.kafka_security import credentials, jvm_options, librdkafka_options, ssl_context
+from runtime.kafka_security import credentials, jvm_options, jvm_properties, librdkafka_options, oauth_client, ssl_context
 
 
 def scram(folder: Path, **changes: str) -> RoadSettings:
@@ -44,6 +44,68 @@ def test_a_rotated_password_is_used_by_the_next_client(tmp_path: Path) -> None:
     assert librdkafka_options(settings)["sasl.password"] == "new"
 
 
+def tokens(folder: Path, **changes: str) -> RoadSettings:
+    """Return settings with TLS and OAUTHBEARER."""
+    (folder / "secret").write_text('s"e\\c\n')
+    given = {
+        "kafka_security_protocol": "SASL_SSL",
+        "kafka_sasl_mechanism": "OAUTHBEARER",
+        "kafka_oauth_client_id": "me",
+        "kafka_oauth_client_secret_file": str(folder / "secret"),
+        "kafka_oauth_token_url": "https://issuer.test/token",
+    }
+    return from_environment(RoadSettings, {}, **(given | changes))
+
+
+def test_a_clients_secret_is_read_from_its_file_for_every_client(tmp_path: Path) -> None:
+    """Each library asks the issuer itself; the scope and the authority of the issuer's certificate are optional."""
+    (tmp_path / "ca.pem").write_text("")
+    settings = tokens(tmp_path, kafka_oauth_scope="kafka", kafka_oauth_ca_file=str(tmp_path / "ca.pem"))
+    assert librdkafka_options(settings) == {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.oauthbearer.method": "oidc",
+        "sasl.oauthbearer.client.id": "me",
+        "sasl.oauthbearer.client.secret": 's"e\\c',
+        "sasl.oauthbearer.token.endpoint.url": "https://issuer.test/token",
+        "sasl.oauthbearer.scope": "kafka",
+        "https.ca.location": str(tmp_path / "ca.pem"),
+    }
+    java = jvm_options(settings)
+    assert java["sasl.oauthbearer.token.endpoint.url"] == "https://issuer.test/token"
+    assert java["sasl.jaas.config"] == (
+        "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required "
+        'clientId="me" clientSecret="s\\"e\\\\c" scope="kafka" '
+        f'ssl.truststore.type="PEM" ssl.truststore.location="{tmp_path / "ca.pem"}";'
+    )
+    assert jvm_properties(settings) == {"org.apache.kafka.sasl.oauthbearer.allowed.urls": "https://issuer.test/token"}
+    assert credentials(settings) is None
+    assert 's"e' not in repr(oauth_client(settings))
+    plain = tokens(tmp_path)
+    assert {"sasl.oauthbearer.scope", "https.ca.location"}.isdisjoint(librdkafka_options(plain))
+    assert "scope" not in jvm_options(plain)["sasl.jaas.config"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"kafka_oauth_client_id": ""}, "_CLIENT_ID: not set; SURESCALE_KAFKA_SASL_MECHANISM=OAUTHBEARER needs it"),
+        ({"kafka_oauth_client_secret_file": ""}, "SURESCALE_KAFKA_OAUTH_CLIENT_SECRET_FILE: not set"),
+        ({"kafka_oauth_token_url": ""}, "SURESCALE_KAFKA_OAUTH_TOKEN_URL: not set"),
+        ({"kafka_oauth_token_url": "https://me:secret@h/token"}, r"TOKEN_URL: 'https://me:\*\*\*@h/token' is not the address"),
+        ({"kafka_oauth_token_url": "issuer"}, "SURESCALE_KAFKA_OAUTH_TOKEN_URL: 'issuer' is not the address of an issuer"),
+        ({"kafka_oauth_token_url": "http://h/t", "kafka_oauth_ca_file": "/ca"}, "SURESCALE_KAFKA_OAUTH_CA_FILE: .* no TLS"),
+        ({"kafka_username": "me"}, "SURESCALE_KAFKA_USERNAME: SASL_SSL with OAUTHBEARER has no use for it"),
+        ({"kafka_sasl_mechanism": "PLAIN", "kafka_username": "me", "kafka_password_file": "/p"}, "OAUTH_CLIENT_ID: .* no use"),
+        ({"kafka_security_protocol": "SSL"}, "SURESCALE_KAFKA_OAUTH_CLIENT_ID: SSL with OAUTHBEARER has no use for it"),
+    ],
+)
+def test_settings_of_tokens_that_contradict_each_other_are_refused(tmp_path: Path, changes: dict[str, str], says: str) -> None:
+    """Before anything connects; the message names the setting."""
+    with pytest.raises(SettingsError, match=says):
+        tokens(tmp_path, **changes)
+
+
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
@@ -67,6 +129,8 @@ def test_a_file_that_is_not_there_is_named_by_every_client(tmp_path: Path) -> No
     missing = str(tmp_path / "nothing")
     with pytest.raises(SettingsError, match=r"SURESCALE_KAFKA_PASSWORD_FILE: .*nothing.* cannot be read \(no such file"):
         credentials(scram(tmp_path, kafka_password_file=missing))
+    with pytest.raises(SettingsError, match=r"SURESCALE_KAFKA_OAUTH_CLIENT_SECRET_FILE: .* cannot be read"):
+        oauth_client(tokens(tmp_path, kafka_oauth_client_secret_file=missing))
     for options in (librdkafka_options, jvm_options, ssl_context):
         with pytest.raises(SettingsError, match="SURESCALE_KAFKA_CA_FILE"):
             options(scram(tmp_path, kafka_ca_file=missing))

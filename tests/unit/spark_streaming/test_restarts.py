@@ -1,6 +1,7 @@
 """What the end of a query means: some causes are waited out, every other one ends the process."""
 
 import logging
+import re
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
@@ -10,6 +11,9 @@ from spark_streaming.restarts import FRUITLESS_MAX, Restarts
 from spark_streaming.state import StateRefused
 
 FETCH = "Job aborted: ... java.util.concurrent.TimeoutException: Cannot fetch record for offset 7 in 120000 ms"
+UNREADABLE = """[STREAM_FAILED] Query ended
+\tat org.apache.spark.Frame
+Caused by: org.apache.kafka.common.errors.TopicAuthorizationException: Not authorized to access topics: [task-metrics]"""
 AWAY = KafkaException(KafkaError(KafkaError._TRANSPORT, "the broker is away"))
 DENIED = KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "not authorised to write to snapshots"))
 
@@ -32,10 +36,23 @@ def test_a_refusal_that_never_heals_ends_the_process_with_its_cause() -> None:
     pauses_s: list[float] = []
     counter = restarts(pauses_s)
     for _ in range(FRUITLESS_MAX):
-        counter.after(DENIED, made_progress=False)
+        counter.after(AWAY, made_progress=False)
     assert 60 <= sum(pauses_s) <= 300
-    with pytest.raises(SurescaleError, match=r"10 times.*not authorised to write to snapshots"):
-        counter.after(DENIED, made_progress=False)
+    with pytest.raises(SurescaleError, match=r"10 times.*the broker is away"):
+        counter.after(AWAY, made_progress=False)
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [(DENIED, "not authorised to write to snapshots"), (RuntimeError(UNREADABLE), "task-metrics.*`surescale topics acls`")],
+)
+def test_a_missing_right_is_waited_for(error: Exception, says: str, caplog: pytest.LogCaptureFixture) -> None:
+    """However long: the role is not ready meanwhile, and a new process would have the right no sooner. The line names it."""
+    counter = restarts()
+    for _ in range(2 * FRUITLESS_MAX):
+        counter.after(error, made_progress=False)
+    assert counter.count == 2 * FRUITLESS_MAX
+    assert all(re.search(says, line) for line in caplog.messages)
 
 
 def test_progress_between_restarts_resets_the_count() -> None:
@@ -43,8 +60,8 @@ def test_progress_between_restarts_resets_the_count() -> None:
     counter = restarts()
     for _ in range(3):
         for _ in range(FRUITLESS_MAX - 1):
-            counter.after(DENIED, made_progress=False)
-        counter.after(DENIED, made_progress=True)
+            counter.after(AWAY, made_progress=False)
+        counter.after(AWAY, made_progress=True)
     assert counter.count == 3 * FRUITLESS_MAX
 
 

@@ -1,0 +1,200 @@
+"""Tokens of Kafka's OAUTHBEARER: asked of an issuer with client id and secret (RFC 6749, section 4.4), kept while they last.
+
+librdkafka and Java's clients ask by themselves. Faust's does not; and only here is it known which setting an issuer refuses.
+"""
+
+import base64
+import json
+import re
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+from contracts.errors import SurescaleError
+from contracts.settings import RoadSettings
+from runtime.http import NoAnswer
+from runtime.kafka_security import OAuthClient, oauth_client
+from runtime.kept_http import Answer, KeptConnections
+from runtime.tls import client_context
+
+TIMEOUT_S = 5.0
+ANSWER_BYTES_MAX = 1 << 20
+REFRESHED_AFTER = 0.8
+"""Part of a token's life after which the next one is asked for; librdkafka and Java's clients have the same."""
+CLOCKS_DIFFER_S = 5.0
+_CLIENT = frozenset({"invalid_client", "unauthorized_client", "access_denied"})
+_CODE = re.compile(r"[\w.-]{1,64}", re.ASCII)
+_SHOWN_MAX = 200
+_AGAIN = "it is asked again until it does"
+
+
+class NoToken(SurescaleError):
+    """The issuer gives no usable token; the text names the setting and the fix."""
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """What an issuer gave."""
+
+    value: str
+    got_at_s: float
+    """By this machine's clock, seconds since 1970."""
+    expires_at_s: float
+    claims: Mapping[str, Any]
+    """Not verified: brokers do that."""
+
+    def __repr__(self) -> str:
+        """Return the claims without the token itself, which is a secret."""
+        return f"Token({self.shown()})"
+
+    def shown(self) -> str:
+        """Return for whom and for what it is, for people."""
+        named = {"client": "sub", "issuer": "iss", "audience": "aud", "scope": "scope"}
+        told = [f"{name} {_shown(self.claims[claim])}" for name, claim in named.items() if self.claims.get(claim)]
+        begins = [at for at in map(self.claims.get, ("iat", "nbf")) if isinstance(at, int | float)]
+        ahead_s = max(begins, default=0.0) - self.got_at_s
+        if ahead_s > CLOCKS_DIFFER_S:
+            told.append(f"valid only {ahead_s:.0f} s from now by this machine's clock (set the clocks by NTP)")
+        return ", ".join((*told, f"valid for {self.expires_at_s - self.got_at_s:.0f} s"))
+
+
+def fetch_token(settings: RoadSettings) -> Token:
+    """Ask the issuer for a token.
+
+    Raises:
+        NoToken: it gives none that can be used; the text names the setting and the fix.
+        SettingsError: a file cannot be read; names the setting.
+    """
+    client = oauth_client(settings)
+    assert client is not None, "asked for a token without OAUTHBEARER"
+    answer = _asked(client, settings.kafka_oauth_ca_file)
+    if answer.status != 200:
+        raise NoToken(_refusal(client, answer))
+    try:
+        value = json.loads(answer.body)["access_token"]
+        claims = _claims(value)
+        expires_at_s = float(claims["exp"])
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise NoToken(
+            f"SURESCALE_KAFKA_OAUTH_TOKEN_URL: {client.token_url} answers without a JWT that says when it expires; "
+            "set the address of the token endpoint, and let the issuer make JWTs"
+        ) from None
+    now_s = time.time()
+    if not expires_at_s > now_s:
+        raise NoToken(
+            f"SURESCALE_KAFKA_OAUTH_TOKEN_URL: the token that {client.token_url} has just made expired "
+            f"{now_s - expires_at_s:.0f} s ago by this machine's clock; set both clocks (NTP)"
+        )
+    return Token(value, now_s, expires_at_s, claims)
+
+
+def refusal_by_broker(settings: RoadSettings, said: str) -> str:
+    """Return why a broker that ``said`` so may refuse this client's tokens, or why the issuer gives none."""
+    try:
+        token = fetch_token(settings)
+    except SurescaleError as error:
+        return str(error)
+    return (
+        f"the broker refuses the token ({said}): {token.shown()}; compare issuer and audience with the broker's "
+        "sasl.oauthbearer.expected.issuer and .expected.audience, set SURESCALE_KAFKA_OAUTH_SCOPE or the client at the issuer "
+        "accordingly; the broker's log names the claim"
+    )
+
+
+class Tokens:
+    """The token of one client, asked for again when most of its life is over. Thread-safe."""
+
+    def __init__(self, settings: RoadSettings) -> None:
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._kept: Token | None = None
+
+    def current(self) -> str:
+        """Return a token that has not expired.
+
+        Raises:
+            NoToken: the issuer gives none, and the last one has expired.
+            SettingsError: a file cannot be read; names the setting.
+        """
+        with self._lock:
+            kept, now_s = self._kept, time.time()
+            if kept is not None and now_s < kept.got_at_s + REFRESHED_AFTER * (kept.expires_at_s - kept.got_at_s):
+                return kept.value
+            try:
+                self._kept = fetch_token(self._settings)
+            except NoToken:
+                if kept is None or now_s >= kept.expires_at_s:
+                    raise
+                return kept.value
+            return self._kept.value
+
+
+def _asked(client: OAuthClient, ca_file: str) -> Answer:
+    parts = urlsplit(client.token_url)
+    context = client_context(ca_file, "", "", settings="SURESCALE_KAFKA_OAUTH") if parts.scheme == "https" else None
+    body = {"grant_type": "client_credentials"} | ({"scope": client.scope} if client.scope else {})
+    # Not encoded for a URL before base64, though RFC 6749 says so: librdkafka and Java's clients do not either.
+    password = base64.b64encode(f"{client.client_id}:{client.secret}".encode()).decode()
+    headers = {
+        "Authorization": f"Basic {password}",
+        "Content-Type": "application/x-www-form-urlencoded",
+        "Accept": "application/json",
+    }
+    connections = KeptConnections(f"{parts.scheme}://{parts.netloc}", context)
+    path = parts._replace(scheme="", netloc="").geturl() or "/"
+    try:
+        return connections.ask("POST", path, urlencode(body).encode(), headers, timeout_s=TIMEOUT_S, bytes_max=ANSWER_BYTES_MAX)
+    except NoAnswer as error:
+        if "certificate" in str(error).lower():
+            raise NoToken(
+                f"SURESCALE_KAFKA_OAUTH_CA_FILE: the certificate of {client.token_url} is not trusted ({error}); "
+                "set the PEM file of the authority that signs it"
+            ) from None
+        raise NoToken(
+            f"SURESCALE_KAFKA_OAUTH_TOKEN_URL: {client.token_url} does not answer ({error}); start the issuer, or set "
+            f"its address; {_AGAIN}"
+        ) from None
+    finally:
+        connections.close()
+
+
+def _refusal(client: OAuthClient, answer: Answer) -> str:
+    code = ""
+    try:
+        found = json.loads(answer.body)["error"]
+        code = found if _CODE.fullmatch(found) else ""
+    except (ValueError, KeyError, TypeError, RecursionError):
+        pass
+    said = f"{answer.status} {code}".strip()
+    if code in _CLIENT or answer.status in (401, 403):
+        return (
+            f"SURESCALE_KAFKA_OAUTH_CLIENT_ID, _CLIENT_SECRET_FILE: {client.token_url} refuses the client {client.client_id!r} "
+            f"({said}); set an id and a secret that it knows, with the grant client_credentials"
+        )
+    if code == "invalid_scope":
+        scope = repr(client.scope)
+        return f"SURESCALE_KAFKA_OAUTH_SCOPE: {client.token_url} refuses {scope} ({said}); set one that this client may have"
+    if answer.status >= 500:
+        return f"SURESCALE_KAFKA_OAUTH_TOKEN_URL: {client.token_url} fails ({said}); look at the issuer's log; {_AGAIN}"
+    return f"SURESCALE_KAFKA_OAUTH_TOKEN_URL: {client.token_url} gives no token ({said}); set the address of the token endpoint"
+
+
+def _claims(value: str) -> Mapping[str, Any]:
+    """Return what a JWT says, without verifying it.
+
+    Raises:
+        ValueError: it is none.
+    """
+    _, payload, _ = value.split(".")
+    found = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+    if not isinstance(found, dict):
+        raise ValueError("no claims")
+    return found
+
+
+def _shown(claim: object) -> str:
+    text = " ".join(map(str, claim)) if isinstance(claim, list) else str(claim)
+    return repr(text[:_SHOWN_MAX])

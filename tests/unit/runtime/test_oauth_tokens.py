@@ -1,0 +1,124 @@
+"""Tokens are kept while they last, and answers of an issuer that are none are one line. On a real issuer."""
+
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from contracts.settings import RoadSettings
+from runtime.kept_http import Answer
+from runtime.oauth_tokens import NoToken, OAuthClient, Tokens, _refusal, fetch_token
+from runtime.ports import LOOPBACK
+from tests.support.issuer import CLIENT, SECRET, SECRET_TELLTALE, Issuer, make_key
+
+pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl, which signs, is not installed")
+
+
+@pytest.fixture
+def issuer(tmp_path: Path) -> Iterator[Issuer]:
+    """An issuer of tokens that last five minutes."""
+    make_key(tmp_path)
+    (tmp_path / "secret").write_text(SECRET)
+    with Issuer(tmp_path) as made:
+        yield made
+
+
+def settings(issuer: Issuer) -> RoadSettings:
+    """Return settings of the issuer's client."""
+    return RoadSettings(
+        kafka_security_protocol="SASL_SSL",
+        kafka_sasl_mechanism="OAUTHBEARER",
+        kafka_oauth_client_id=CLIENT,
+        kafka_oauth_client_secret_file=str(issuer.folder / "secret"),
+        kafka_oauth_token_url=issuer.url,
+    )
+
+
+def test_a_token_is_asked_for_once_while_it_lasts(issuer: Issuer) -> None:
+    """Every connection of a client shares it."""
+    tokens = Tokens(settings(issuer))
+    assert len({tokens.current() for _ in range(5)}) == 1
+    assert issuer.given == 1
+
+
+def test_the_next_token_comes_before_the_last_one_expires_and_a_rotated_secret_is_used(
+    issuer: Issuer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last one serves while the issuer is away, until it expires; then the error names the setting."""
+    tokens, now_s = Tokens(settings(issuer)), time.time()
+    first = tokens.current()
+    monkeypatch.setattr(time, "time", lambda: now_s + 270)  # of 300
+    issuer.clients[CLIENT] = "another"
+    assert tokens.current() == first
+    (issuer.folder / "secret").write_text("another\n")
+    second = tokens.current()
+    assert second != first
+    issuer.stop()
+    monkeypatch.setattr(time, "time", lambda: now_s + 560)
+    assert tokens.current() == second
+    monkeypatch.setattr(time, "time", lambda: now_s + 1_000)
+    with pytest.raises(NoToken, match=r"SURESCALE_KAFKA_OAUTH_TOKEN_URL: .* does not answer"):
+        tokens.current()
+
+
+def test_a_token_is_shown_without_itself(issuer: Issuer) -> None:
+    """Whoever logs it by mistake gives nothing away."""
+    token = fetch_token(settings(issuer))
+    assert token.value not in repr(token)
+    assert "client 'surescale', issuer 'https://issuer.test', audience 'kafka.test', valid for" in repr(token)
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "says"),
+    [
+        (200, b"<html>", "answers without a JWT"),
+        (200, b'{"access_token": "opaque"}', "answers without a JWT"),
+        (200, b'{"access_token": 7}', "answers without a JWT"),
+        (200, b'{"access_token": "a.W10.c"}', "answers without a JWT"),
+        (200, b'{"access_token": "a.bnVsbA.c"}', "answers without a JWT"),
+        (200, b"[" * 100_000, "answers without a JWT"),
+        (404, b"", r"gives no token \(404\); set the address"),
+        (503, b"later", r"fails \(503\)"),
+        (302, b"", r"gives no token \(302\)"),
+        (400, b'{"error": "unauthorized_client"}', "_CLIENT_ID, _CLIENT_SECRET_FILE: .*400 unauthorized_client"),
+        (400, b'{"error": "a\\nforged line"}', r"gives no token \(400\)"),
+    ],
+)
+def test_an_answer_that_is_no_token_is_one_line(issuer: Issuer, status: int, body: bytes, says: str) -> None:
+    """Whatever stands at the address; the line names the setting and repeats nothing of the secret."""
+
+    class Answers(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:  # the name is http.server's
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer((LOOPBACK, 0), Answers) as server:
+        Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        asked = replace(settings(issuer), kafka_oauth_token_url=f"http://{LOOPBACK}:{server.server_port}/token")
+        with pytest.raises(NoToken, match=says) as refused:
+            fetch_token(asked)
+        server.shutdown()
+    assert "\n" not in str(refused.value)
+    assert SECRET_TELLTALE not in str(refused.value)
+
+
+@given(st.integers(201, 599), st.binary(max_size=200))
+def test_a_refusal_is_one_line_whatever_the_issuer_says(status: int, body: bytes) -> None:
+    """It names a setting."""
+    client = OAuthClient(CLIENT, SECRET, "https://issuer.test/token", "kafka")
+    said = _refusal(client, Answer(status, "", "", "", body))
+    assert said.startswith("SURESCALE_KAFKA_OAUTH_")
+    assert said.isprintable()
