@@ -8,11 +8,13 @@ from msgspec.structs import replace
 
 from contracts.ids import cluster_of
 from contracts.messages import ClusterTopology, JobTopology
-from contracts.releases import ReleaseRecord, Releases, ScopedRelease, as_record, percent
+from contracts.releases import ReleaseRecord, Releases, ScopedRelease, as_record, percent, scoped
 from contracts.settings import RoadSettings
 from contracts.shadows import ShadowDecision
 from contracts.topics import CLOCK, CLUSTER_TOPOLOGY, JOB_TOPOLOGY, POLICY_RELEASES, SHADOW_DECISIONS
 from runtime.instants import to_the_minute
+from runtime.kafka import LogReader
+from runtime.kafka_errors import readable_errors
 from runtime.printable import printable
 from runtime.whole_topics import parsed, read_whole, road_now_ms, send
 from services.state.read.shadows import dollars_per_unit_minute, summaries
@@ -21,9 +23,10 @@ from services.state.shadow_documents import ShadowSummary, StoredAnswer, answer_
 
 @dataclass(frozen=True, slots=True)
 class Book:
-    """All releases, the road's time, and the names that monitors have given."""
+    """All releases, also as they were written one after the other, the road's time, and the names that monitors have given."""
 
     releases: Releases
+    records: tuple[ScopedRelease, ...]
     now_ms: int
     clusters: frozenset[str]
     jobs: frozenset[str]
@@ -38,8 +41,10 @@ def read_book(settings: RoadSettings) -> Book:
     found = read_whole(settings, [POLICY_RELEASES, CLOCK, CLUSTER_TOPOLOGY, JOB_TOPOLOGY])
     jobs = frozenset(topology.job for topology in parsed(found[JOB_TOPOLOGY], JobTopology))
     named = {topology.cluster for topology in parsed(found[CLUSTER_TOPOLOGY], ClusterTopology)}
+    records = tuple(map(scoped, parsed(found[POLICY_RELEASES], ReleaseRecord)))
     return Book(
-        releases=Releases(parsed(found[POLICY_RELEASES], ReleaseRecord)),
+        releases=Releases(records),
+        records=records,
         now_ms=road_now_ms(settings, found[CLOCK]),
         clusters=frozenset(named | {cluster_of(job) for job in jobs}),
         jobs=jobs,
@@ -52,13 +57,55 @@ def read_shadows(settings: RoadSettings, *, job: str | None = None) -> tuple[Sha
     Raises:
         ConnectionError: Kafka does not answer.
     """
-    found = read_whole(settings, [SHADOW_DECISIONS, CLUSTER_TOPOLOGY])
-    answers: dict[str, StoredAnswer] = {}
-    for shadow in parsed(found[SHADOW_DECISIONS], ShadowDecision):
-        answers.setdefault(shadow.shadow_id, answer_of(shadow))
-    hosts = {topology.cluster: topology.hosts for topology in parsed(found[CLUSTER_TOPOLOGY], ClusterTopology)}
-    prices = {cluster: dollars_per_unit_minute(each) for cluster, each in hosts.items()}
-    return summaries((answer for answer in answers.values() if job in (None, answer.job)), prices)
+    records = ShadowRecords(settings, job=job)
+    try:
+        records.refresh()
+        return records.summaries()
+    finally:
+        records.close()
+
+
+class ShadowRecords:
+    """The records of policies in the shadow; each ``refresh`` reads only what is new."""
+
+    def __init__(self, settings: RoadSettings, *, job: str | None = None) -> None:
+        """Read nothing yet. ``job``: only what they made of this job.
+
+        Raises:
+            ConnectionError: Kafka does not answer.
+        """
+        self._settings, self._job = settings, job
+        with readable_errors(settings):
+            self._reader = LogReader(settings, [SHADOW_DECISIONS, CLUSTER_TOPOLOGY])
+        self._answers: dict[str, StoredAnswer] = {}
+        self._prices: dict[str, float | None] = {}
+
+    def refresh(self) -> None:
+        """Read what has come.
+
+        Raises:
+            ConnectionError: Kafka does not answer.
+        """
+        with readable_errors(self._settings):
+            for record in self._reader.read_to_end():
+                for message in parsed([record], ShadowDecision | ClusterTopology):
+                    if isinstance(message, ClusterTopology):
+                        self._prices[message.cluster] = dollars_per_unit_minute(message.hosts)
+                    elif self._job in (None, message.job):
+                        self._answers.setdefault(message.shadow_id, answer_of(message))
+
+    def summaries(self, from_ms: int = 0) -> tuple[ShadowSummary, ...]:
+        """Return the record of each policy, of spans that end at this event time or later."""
+        return summaries((answer for answer in self._answers.values() if answer.span_end_ms >= from_ms), self._prices)
+
+    def of(self, version: tuple[str, str, str], from_ms: int = 0) -> ShadowSummary | None:
+        """Return the record of one policy (cluster, name, hash), None without any."""
+        found = self.summaries(from_ms)
+        return next((each for each in found if (each.cluster, each.policy, each.sha256) == version), None)
+
+    def close(self) -> None:
+        """Leave the broker."""
+        self._reader.close()
 
 
 def publish(settings: RoadSettings, release: ScopedRelease) -> None:

@@ -29,23 +29,28 @@ def check_evidence(summary: ShadowSummary | None, policy: str, where: str, least
     Raises:
         SettingsError: says what the record has and what is asked for.
     """
-    hint = "--force promotes it all the same"
+    if words := missing_evidence(summary, policy, where, least):
+        raise SettingsError(f"policy: {words} (--force promotes it all the same)")
+
+
+def missing_evidence(summary: ShadowSummary | None, policy: str, where: str, least: Least) -> str:
+    """Return what a record lacks for any promotion, for people; empty: nothing."""
     if summary is None or not summary.answered:
-        raise SettingsError(
-            f"policy: {policy} has no answers from the shadow for {where}; "
-            f"let it look on first with `surescale policy shadow {policy}` ({hint})"
+        return (
+            f"{policy} has no answers from the shadow for {where}; let it look on first with `surescale policy shadow {policy}`"
         )
     hours = (summary.to_ms - summary.from_ms) / HOUR_MS
     if summary.answered < least.answers or hours < least.hours:
-        raise SettingsError(
-            f"policy: {policy} has {summary.answered} answers over {hours:.1f} h from the shadow for {where}; "
-            f"a promotion asks for {least.answers} over {least.hours:g} h ({hint})"
+        return (
+            f"{policy} has {summary.answered} answers over {hours:.1f} h from the shadow for {where}; "
+            f"a promotion asks for {least.answers} over {least.hours:g} h"
         )
     if answered_share(summary) < least.answered_share:
-        raise SettingsError(
-            f"policy: {policy} answered {answered_share(summary):.1%} of its windows in the shadow; a promotion asks for "
-            f"{least.answered_share:.0%} ({_problems(summary)}; {hint})"
+        return (
+            f"{policy} answered {answered_share(summary):.1%} of its windows in the shadow; a promotion asks for "
+            f"{least.answered_share:.0%} ({_problems(summary)})"
         )
+    return ""
 
 
 def answered_share(summary: ShadowSummary) -> float:

@@ -1,6 +1,7 @@
 """``surescale policy shadow``, ``shadows`` and ``promote``: a policy looks on, is compared, and takes over."""
 
 import json
+import sys
 
 import click
 
@@ -98,6 +99,9 @@ def shadows(as_json: bool, job: str | None, cluster: str | None, bootstrap: str 
 @click.option("--force", is_flag=True, help="Also with a record that is too short, or with none.")
 @click.option("--answers", type=click.IntRange(1), default=36, show_default=True, help="Least answers from the shadow.")
 @click.option("--hours", type=options.FiniteRange(0), default=6.0, show_default=True, help="Least hours that they cover.")
+@click.option("--when", metavar="RULE", help="Only if the record fulfils this rule; its figures are in docs/releases.md.")
+@click.option("--wait", is_flag=True, help="Look again until the rule holds, or nothing can be promoted any more.")
+@click.option("--every", type=options.FiniteRange(1), default=30.0, show_default=True, help="Seconds between two looks.")
 @scope.starts
 @scope.job
 @scope.share
@@ -111,6 +115,9 @@ def promote(
     force: bool,
     answers: int,
     hours: float,
+    when: str | None,
+    wait: bool,
+    every: float,
     start: str,
     job: str | None,
     canary: float | None,
@@ -124,17 +131,24 @@ def promote(
 
     Prints the record first. Refuses a record that is too short. The release keeps the record's main figures, the author and
     the time.
-    """
-    from msgspec.structs import replace
 
-    from contracts.releases import Slot
+    With --when a rule decides, like "cost<=-5 more-overload<=0 hours>=24": exit code 0 once the policy serves, 1 while the rule
+    does not hold. --wait looks again until it does. A rule promotes once: not again what somebody has taken back.
+    """
+    from contracts.errors import SettingsError
     from runtime import terminal
-    from services.tools.policy_releases.book import publish, read_book, read_shadows
-    from services.tools.policy_releases.evidence import Least, check_evidence, note_of, print_record
+    from services.tools.policy_releases import promotion
+    from services.tools.policy_releases.book import ShadowRecords, read_book
+    from services.tools.policy_releases.evidence import Least, check_evidence, print_record
     from services.tools.policy_releases.folder import verified
-    from services.tools.policy_releases.rollback import ended
+    from services.tools.policy_releases.promotion_rule import rule_of
     from services.tools.policy_releases.start import start_ms
 
+    if when is None and wait:
+        raise SettingsError("--wait: it waits for a rule; state one with --when")
+    if when is not None and (force or start != "now"):
+        raise SettingsError("--when: a rule needs its record and takes effect at once; leave out --force and --from")
+    rule = None if when is None else rule_of(when)
     settings = options.road_settings(bootstrap=bootstrap, topic_prefix=topic_prefix, cluster=cluster, policy_folder=policy_folder)
     policy, book, author = verified(name, settings.policy_folder), read_book(settings), options.author(by)
     at_ms = start_ms(start, book.now_ms)
@@ -142,18 +156,19 @@ def promote(
         "serve", policy.name, policy.sha256, cluster=settings.cluster, job=job, canary=canary, start_ms=at_ms, by=author
     )
     scope.check_scope(wanted, book.clusters, book.jobs)
-    version = (wanted.cluster, wanted.policy, wanted.sha256)
-    records = read_shadows(settings, job=job)
-    record = next((each for each in records if (each.cluster, each.policy, each.sha256) == version), None)
+    least = Least(answers, hours)
+    if rule is not None:
+        if not promotion.promote_when(settings, wanted, rule, least, every_s=every if wait else None):
+            sys.exit(1)
+        return
+    records = ShadowRecords(settings, job=job)
+    try:
+        records.refresh()
+        record = records.of((wanted.cluster, wanted.policy, wanted.sha256))
+    finally:
+        records.close()
     if record is not None:
         print_record(terminal.console(), record)
     if not force:
-        check_evidence(record, policy.name, job or wanted.cluster, Least(answers, hours))
-    publish(settings, replace(wanted, note=note_of(record)))
-    scope.say_reach(wanted, book.jobs)
-    tried = book.releases.in_force(Slot(wanted.cluster, "serve", "canary"), book.now_ms)
-    if wanted.scope == "cluster" and tried is not None and (tried.policy, tried.sha256) == (policy.name, policy.sha256):
-        # The cluster has what the canary has tried; left as it is, the canary would hide the cluster's next release.
-        publish(settings, ended(tried, start_ms=at_ms, by=author))
-    options_of = {"job": f" --job {wanted.job}", "canary": " --canary", "cluster": ""}[wanted.scope]
-    click.echo(printable(f"`surescale policy rollback{options_of}` undoes it"))
+        check_evidence(record, policy.name, job or wanted.cluster, least)
+    promotion.promote(settings, wanted, record, book)

@@ -16,6 +16,13 @@ MINUTE_MS = 60_000
 def answer(
     minute: int, *, served: int = 4, shadow: int = 4, job: str = JOB, status: ShadowStatus = "answered", policy: str = "ds2"
 ) -> StoredAnswer:
+    """Return an answer as the view keeps it."""
+    return answer_of(shadow_decision(minute, served=served, shadow=shadow, job=job, status=status, policy=policy))
+
+
+def shadow_decision(
+    minute: int, *, served: int = 4, shadow: int = 4, job: str = JOB, status: ShadowStatus = "answered", policy: str = "ds2"
+) -> ShadowDecision:
     """Return an answer on a job of two scalable tasks, of which the first takes up every difference."""
     differences = (TaskDifference(task="map", current=4, served=served, shadow=shadow),) if served != shadow else ()
     compared = Comparison(
@@ -25,7 +32,7 @@ def answer(
         tasks=2,
         differences=differences,
     )
-    record = ShadowDecision(
+    return ShadowDecision(
         shadow_id=shadow_id(job, minute * MINUTE_MS, policy, ""),
         job=job,
         span_end_ms=minute * MINUTE_MS,
@@ -36,7 +43,6 @@ def answer(
         reason="because",
         comparison=compared if status == "answered" else None,
     )
-    return answer_of(record)
 
 
 def test_agreement_is_the_share_of_decisions_and_of_tasks_that_are_equal() -> None:

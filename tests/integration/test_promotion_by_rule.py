@@ -1,0 +1,101 @@
+"""A policy leaves the shadow by a rule, on a real Kafka: once, with its figures in the record, and not against a person."""
+
+import threading
+
+import pytest
+from click.testing import Result
+
+from contracts.clock import MINUTE_MS
+from contracts.messages import PolicyRelease
+from contracts.releases import ScopedRelease
+from contracts.topics import JOB_TOPOLOGY, POLICY_RELEASES, SHADOW_DECISIONS
+from runtime.whole_topics import parsed, read_whole, send, send_all
+from tests.integration import test_policy_release
+from tests.integration.test_policy_release import Road
+from tests.support.builders import JOB, topology
+from tests.unit.services.state.read.test_shadows import shadow_decision
+
+pytestmark = pytest.mark.integration
+road = test_policy_release.road
+RULE = ("--when", "subtasks<=-1 hours>=2", "--answers", "4", "--hours", "1", "--by", "ana")
+
+
+def answers(road: Road, minutes: range, size: int) -> None:
+    """Send what the policy in the shadow made of spans in which four subtasks were decided."""
+    send_all(road.settings, SHADOW_DECISIONS, [(JOB.encode(), shadow_decision(minute, shadow=size)) for minute in minutes])
+
+
+def test_a_rule_promotes_once_and_never_against_a_person(road: Road) -> None:
+    """Not yet; then with the figures; then nothing more to do; after a rollback it is refused until the shadow begins again."""
+    send(road.settings, JOB_TOPOLOGY, JOB, topology())
+    assert "does not look on at sim" in str(road.policy("promote", "ds2", *RULE).exception)
+    assert road.policy("shadow", "ds2").exit_code == 0
+    answers(road, range(500, 600, 10), 1)  # from before it looked on: they do not count
+    assert road.policy("promote", "ds2", *RULE).output.startswith("sim: ds2 (rule) not yet: ds2 has no answers")
+    answers(road, range(600, 680, 10), 3)
+    early = road.policy("promote", "ds2", *RULE)
+    assert (early.exit_code, early.output) == (1, "sim: ds2 (rule) not yet: hours is 1.167, not >=2\n")
+    assert road.releases() == []
+    answers(road, range(680, 740, 10), 3)
+    promoted = road.policy("promote", "ds2", *RULE)
+    assert promoted.exit_code == 0, promoted.output
+    assert promoted.output.endswith("`surescale policy rollback` undoes it\n")
+    (release,) = road.releases()
+    assert release.set_by == "rule subtasks<=-1 hours>=2 (set by ana)"
+    assert str(release.note).startswith("The rule subtasks<=-1 hours>=2 holds. Promoted from the shadow: 14 answers over 2.2 h")
+    again = road.policy("promote", "ds2", *RULE)
+    assert (again.exit_code, again.output) == (0, "sim: ds2 (rule) is released already\n")
+    assert road.policy("rollback", "--by", "ben").exit_code == 0
+    refused = road.policy("promote", "ds2", *RULE)
+    assert refused.exit_code == 1
+    assert "ben took that back" in str(refused.exception)
+    assert len(road.releases()) == 1
+
+
+def test_a_rule_that_waits_promotes_when_it_holds_and_ends_with_the_shadow(road: Road) -> None:
+    """Whoever stops the shadow, on any machine, cancels the rule."""
+    send(road.settings, JOB_TOPOLOGY, JOB, topology())
+    ended: dict[str, Result] = {}
+
+    def waiting(name: str, *options: str) -> threading.Thread:
+        def run() -> None:
+            ended[name] = road.policy("promote", "ds2", *RULE, *options, "--wait", "--every", "1", "--job", JOB)
+
+        assert road.policy("shadow", "ds2", "--job", JOB).exit_code == 0
+        thread = threading.Thread(target=run)
+        thread.start()
+        return thread
+
+    thread = waiting("promoted")
+    answers(road, range(600, 740, 10), 3)
+    thread.join(60)
+    assert ended["promoted"].exit_code == 0
+    (release,) = (each for each in scoped_releases(road) if each.role == "serve")
+    assert (release.job, release.valid_from_ms) == (JOB, 600 * MINUTE_MS)
+    assert road.command("withdraw", "--job", JOB).exit_code == 0
+    thread = waiting("cancelled", "--when", "hours>=99")
+    assert road.policy("shadow", "ds2", "--job", JOB, "--stop").exit_code == 0
+    thread.join(60)
+    assert ended["cancelled"].exit_code == 1
+    assert "does not look on at sim/clicks, so no rule promotes it" in str(ended["cancelled"].exception)
+
+
+def scoped_releases(road: Road) -> list[ScopedRelease]:
+    """Return the releases to a job and the shadows, in order."""
+    records = read_whole(road.settings, [POLICY_RELEASES])[POLICY_RELEASES]
+    return [each for each in parsed(records, PolicyRelease | ScopedRelease) if isinstance(each, ScopedRelease)]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--wait"], "--wait: it waits for a rule; state one with --when"),
+        (["--when", "hours>=1", "--force"], "--when: a rule needs its record and takes effect at once; leave out --force and"),
+        (["--when", "gain>=1"], "--when: a record has no figure 'gain'"),
+    ],
+)
+def test_options_that_contradict_one_another_are_refused(road: Road, options: list[str], said: str) -> None:
+    """Before Kafka is asked."""
+    refused = road.policy("promote", "ds2", *options)
+    assert refused.exit_code == 1
+    assert str(refused.exception).startswith(said)
