@@ -1,6 +1,6 @@
 .DEFAULT_GOAL := help
 .PHONY: help install install-train demo flink-demo flink-test faults test model fuzz lint format locks sbom reference bench page page-figures up down clean
-.PHONY: demo-consumers docs kubernetes-test prometheus-test
+.PHONY: compose-test demo-consumers docs kubernetes-test prometheus-test
 
 PYTHON ?= python3
 VENV   := .venv
@@ -50,6 +50,9 @@ flink-test: install ## The tests on a real Flink, also those that CI leaves to t
 
 prometheus-test: install ## The whole road with figures from a real Prometheus; minutes of the wall's time
 	@SURESCALE_LONG_ROADS=1 $(BIN)/python -m pytest tests/e2e/test_prometheus_road.py $(PYTEST_ARGS)
+
+compose-test: install ## The actuator compose on the container engine that answers, by the whole contract; minutes
+	@SURESCALE_LONG_ROADS=1 $(BIN)/python -m pytest tests/integration/test_compose_actuator.py $(PYTEST_ARGS)
 
 kubernetes-test: install ## Actuator, manifests and chart on a real Kubernetes control plane, built once from Go modules
 	@cd tests/kubernetes/servers && go build -ldflags "$(KUBERNETES_VERSION)" -o $(KUBERNETES)/ $(addprefix k8s.io/kubernetes/cmd/,kube-apiserver kube-controller-manager kube-scheduler kubectl)

@@ -26,9 +26,13 @@ _IN_QUERY = re.compile(rf"([?&;](?:\w*(?:{SECRET_NAMES}))=)[^&;#]*", re.IGNORECA
 ENGINES = ("simulated", "flink", "kafka")
 SOURCES = {"simulated": ("simulated",), "flink": ("flink", "prometheus"), "kafka": ("consumer-group", "prometheus")}
 """Where the figures of each engine's jobs may come from; the first one, unless a setting names another."""
-ACTUATORS = {"simulated": ("simulated", "none"), "flink": ("flink", "none"), "kafka": ("none", "processes", "kubernetes")}
+ACTUATORS = {
+    "simulated": ("simulated", "none"),
+    "flink": ("flink", "none"),
+    "kafka": ("none", "processes", "compose", "kubernetes"),
+}
 """What may carry out commands for each engine's jobs; the first one, unless a setting names another."""
-ACTUATORS_BY_PROMETHEUS = ("none", "processes", "kubernetes")
+ACTUATORS_BY_PROMETHEUS = ("none", "processes", "compose", "kubernetes")
 """What may carry out commands for jobs whose figures come from Prometheus: it does not know what Flink was asked for."""
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 SASL_MECHANISMS = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN", "OAUTHBEARER")
@@ -97,15 +101,18 @@ class RoadSettings:
     """Where the figures of the jobs come from: simulated, flink, consumer-group or prometheus; empty: as is usual for the
     engine."""
     actuator: str = ""
-    """What carries out commands: simulated, flink, processes, kubernetes, or none (jobs are only watched); empty: as is usual for
-    the engine, which for kafka is none."""
+    """What carries out commands: simulated, flink, processes, compose, kubernetes, or none (jobs are only watched); empty: as is
+    usual for the engine, which for kafka is none."""
     groups_file: str = ""
     """Of the engine kafka: file (TOML or JSON) that says which consumer groups form a job, and how their workers are started;
     empty: each group is a job."""
     workers_folder: str = ""
     """Of the actuator processes: folder in which it keeps what it asked for, and a file and a log for each worker."""
     workers_max: int = 16
-    """Of the actuator processes: workers that this machine can hold, all groups together."""
+    """Of the actuators processes and compose: workers that this machine can hold, all groups together."""
+    compose_url: str = ""
+    """Of the actuator compose: socket of the container engine, like unix:///run/user/1000/docker.sock, or the http address of a
+    proxy before it; empty: unix:///var/run/docker.sock."""
     kubernetes_url: str = ""
     """Of the actuator kubernetes: address of the API server; empty, in a pod: of its own cluster, with the pod's own account."""
     kubernetes_token_file: str = ""
@@ -210,10 +217,25 @@ class RoadSettings:
                     raise SettingsError(f"SURESCALE_{needed.upper()}: not set; SURESCALE_ACTUATOR=processes needs it")
         elif self.workers_folder:
             raise SettingsError("SURESCALE_WORKERS_FOLDER: only SURESCALE_ACTUATOR=processes uses it; set that, or unset this")
+        self._check_compose()
         self._check_kubernetes()
         if self.groups_file and self.engine != "kafka":
             raise SettingsError("SURESCALE_GROUPS_FILE: only SURESCALE_ENGINE=kafka reads it; set that, or unset this")
         self.check_least(workers_max=1)
+
+    def _check_compose(self) -> None:
+        url = self.compose_url
+        if self.actuator_kind != "compose":
+            if url:
+                raise SettingsError("SURESCALE_COMPOSE_URL: only SURESCALE_ACTUATOR=compose uses it; set that, or unset this")
+            return
+        if not self.groups_file:
+            raise SettingsError("SURESCALE_GROUPS_FILE: not set; SURESCALE_ACTUATOR=compose needs it")
+        if url and not url.startswith("unix:///") and not is_http(url):
+            raise SettingsError(
+                f"SURESCALE_COMPOSE_URL: {without_password(url)!r} is no socket of a container engine; "
+                "set one like unix:///var/run/docker.sock"
+            )
 
     def _check_kubernetes(self) -> None:
         for name in ("kubernetes_url", "kubernetes_token_file", "kubernetes_ca_file"):

@@ -5,6 +5,7 @@ is an answer like any other: the caller knows what it means. Imports only the st
 """
 
 import selectors
+import socket
 import ssl
 import threading
 import time
@@ -40,11 +41,15 @@ class KeptConnections:
         """Connect to nothing yet.
 
         Args:
-            url: ``http://`` or ``https://``, host, and if need be port and a path that every request's path is put behind.
+            url: ``http://`` or ``https://``, host, and if need be port and a path that every request's path is put behind; or
+                ``unix://`` and the path of a socket.
             context: for https; None: the system's authorities and no client certificate.
         """
         parts = urlsplit(url)
         self._host, self._port, self._base = parts.hostname or "", parts.port, parts.path.rstrip("/")
+        self._socket = parts.path if parts.scheme == "unix" else ""
+        if self._socket:
+            self._host, self._base = "localhost", ""
         self._is_secure, self._context = parts.scheme == "https", context
         self._idle: list[HTTPConnection] = []
         self._lock = threading.Lock()
@@ -115,6 +120,8 @@ class KeptConnections:
             self._kept(connection) if is_kept else connection.close()
 
     def _new(self, timeout_s: float) -> HTTPConnection:
+        if self._socket:
+            return _SocketConnection(self._socket, timeout_s)
         if self._is_secure:
             return HTTPSConnection(self._host, self._port, timeout=timeout_s, context=self._context)
         return HTTPConnection(self._host, self._port, timeout=timeout_s)
@@ -136,6 +143,25 @@ class KeptConnections:
                 self._idle.append(connection)
                 return
         connection.close()
+
+
+class _SocketConnection(HTTPConnection):
+    """A connection over a socket of this machine."""
+
+    def __init__(self, path: str, timeout_s: float) -> None:
+        super().__init__("localhost", timeout=timeout_s)
+        self._path = path
+
+    def connect(self) -> None:
+        """Connect; called when the first request is sent."""
+        made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        made.settimeout(self.timeout)
+        try:
+            made.connect(self._path)
+        except OSError:
+            made.close()
+            raise
+        self.sock = made
 
 
 def _whole(response: HTTPResponse, bytes_max: int) -> Answer:

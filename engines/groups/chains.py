@@ -22,6 +22,10 @@ name = "shop-parse"
 resource = "deployments"                  # or any other with a scale subresource; deployments, if left out
 api = "apps/v1"                           # its group and version; apps/v1, if left out
 
+[shop.groups.parse.compose]               # for the actuator `compose`
+project = "shop"                          # of Docker Compose
+service = "parse"
+
 The broker does not know who writes a topic, so ``writes`` cannot be found out. Without a file each group is a job of its own.
 """
 
@@ -37,6 +41,7 @@ from contracts.errors import RecordRejected, SettingsError, reason_of
 from contracts.job_settings import Mode
 from contracts.messages import PlainName, TaskSpec
 from contracts.topology import topological_order
+from engines.compose.target import Service
 from engines.kubernetes.target import Target
 
 _SETTING = "SURESCALE_GROUPS_FILE"
@@ -64,6 +69,7 @@ class Group(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     busy: str = ""
     workers: Workers | None = None
     kubernetes: Target | None = None
+    compose: Service | None = None
 
 
 class _Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -159,14 +165,16 @@ def _check_groups_once(chains: Iterable[Chain], path: Path) -> None:
 
 
 def _check_targets_once(chains: Iterable[Chain], path: Path) -> None:
-    seen: dict[Target, str] = {}
+    seen: dict[Target | Service, str] = {}
     for chain in chains:
         for task, group in chain.groups.items():
-            if group.kubernetes is not None:
+            for target in (group.kubernetes, group.compose):
+                if target is None:
+                    continue
                 here = f"{chain.name}.groups.{task}"
-                before = seen.setdefault(group.kubernetes, here)
+                before = seen.setdefault(target, here)
                 if before != here:
                     raise SettingsError(
-                        f"{_SETTING}: {path}: {here} and {before} are both scaled by {group.kubernetes}; "
+                        f"{_SETTING}: {path}: {here} and {before} are both scaled by {target}; "
                         "give each group a workload of its own"
                     )

@@ -7,6 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from contracts.messages import ClusterTopology, Host
+from engines.compose.capabilities import COMPOSE
+from engines.compose.client import ComposeClient
+from engines.compose.errors import ComposeProblem
+from engines.compose.requirement import check_services
+from engines.compose.requirement import requirement_of as compose_requirement_of
 from engines.groups.chains import Chain
 from engines.groups.requirement import Required
 from engines.kubernetes.capabilities import KUBERNETES
@@ -19,7 +24,7 @@ from monitor.settings import MonitorSettings
 from monitor.sources.base import SourceAway
 
 HELD = "until then its figures are unknown and it is held"
-_CAPABILITIES = {"processes": PROCESSES, "kubernetes": KUBERNETES}
+_CAPABILITIES = {"processes": PROCESSES, "compose": COMPOSE, "kubernetes": KUBERNETES}
 
 
 class KeptWorkers:
@@ -38,8 +43,11 @@ class KeptWorkers:
         self._settings, self._chains = settings, chains
         self._workforce = Workforce(Path(settings.workers_folder), settings.cluster) if settings.workers_folder else None
         self._kubernetes = client_of(settings) if settings.actuator_kind == "kubernetes" else None
+        self._compose = ComposeClient(settings.compose_url) if settings.actuator_kind == "compose" else None
         if self._kubernetes is not None:
             check_targets(chains)
+        if self._compose is not None:
+            check_services(chains)
         self._lock = threading.Lock()
         self._version: tuple[tuple[Host, ...], int] = ((), 0)
 
@@ -52,8 +60,10 @@ class KeptWorkers:
         try:
             if self._kubernetes is not None:
                 return requirement_of(self._kubernetes, self._chains[name]) if name in self._chains else None
+            if self._compose is not None:
+                return compose_requirement_of(self._compose, self._chains[name]) if name in self._chains else None
             return self._workforce.requirement(name) if self._workforce is not None else None
-        except (KubernetesProblem, FolderAway) as problem:
+        except (KubernetesProblem, ComposeProblem, FolderAway) as problem:
             raise SourceAway(f"{name}: {problem}; {HELD}") from None
 
     def topology(self) -> ClusterTopology:
@@ -79,5 +89,6 @@ class KeptWorkers:
 
     def close(self) -> None:
         """Close what is kept open."""
-        if self._kubernetes is not None:
-            self._kubernetes.close()
+        for client in (self._kubernetes, self._compose):
+            if client is not None:
+                client.close()

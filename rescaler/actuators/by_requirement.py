@@ -121,11 +121,13 @@ class ByRequirement(CommandWork):
         return covers(seen.required, self.target)
 
     def _wants_part(self, seen: JobSeen) -> bool:
-        """Say whether some tasks are asked for as the command wants, and the others as they were before."""
+        """Say whether tasks are on their way from before to what the command wants, or some are there and others not yet.
+
+        Whether somebody else put them there is for the engine to know: it refuses to take that back.
+        """
         before = self.expected.required
-        changed = {task: count for task, count in self.changed.items() if before.get(task) != count}
-        return any(seen.required.get(task) == count for task, count in changed.items()) and all(
-            seen.required.get(task) in (count, self.changed.get(task)) for task, count in before.items()
+        return not covers(seen.required, before) and all(
+            task in seen.required and self._is_between(task, seen.required[task]) for task in before
         )
 
     def _runs_target(self, seen: JobSeen) -> bool:

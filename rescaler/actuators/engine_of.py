@@ -3,12 +3,16 @@
 from pathlib import Path
 
 from engines.access import Access
+from engines.compose.client import ComposeClient
+from engines.compose.requirement import check_services
+from engines.compose.tend import ComposeTender
 from engines.flink.client import FlinkClient
 from engines.groups.chains import read_chains
 from engines.kubernetes.connect import client_of
 from engines.kubernetes.requirement import check_targets
 from engines.processes.tend import Tender
 from rescaler.actuators.base import EngineApi
+from rescaler.actuators.compose import ComposeEngine
 from rescaler.actuators.engine_http import EngineHttp
 from rescaler.actuators.flink import FlinkEngine
 from rescaler.actuators.kubernetes import KubernetesEngine
@@ -18,7 +22,8 @@ from rescaler.service.settings import RescalerSettings
 
 
 def engine_of(settings: RescalerSettings) -> EngineApi:
-    """Return the engine; nothing is asked yet. Of the actuator ``processes``, workers are tended from now on.
+    """Return the engine; nothing is asked yet. Of the actuators ``processes`` and ``compose``, workers are tended
+    from now on.
 
     Raises:
         SettingsError: a certificate or a file cannot be used.
@@ -28,6 +33,13 @@ def engine_of(settings: RescalerSettings) -> EngineApi:
             return Watched(settings.engine)
         case "processes":
             return ProcessesEngine(Tender.of(settings), settings.cluster).start()
+        case "compose":
+            chains = read_chains(Path(settings.groups_file))
+            check_services(chains)
+            tender = ComposeTender(
+                ComposeClient(settings.compose_url, timeout_s=settings.engine_timeout_ms / 1_000), chains, settings.workers_max
+            )
+            return ComposeEngine(tender, settings.cluster).start()
         case "kubernetes":
             chains = read_chains(Path(settings.groups_file))
             check_targets(chains)

@@ -4,6 +4,7 @@ findings           what a check found, and how checks are run so that none stops
 kafka_checks       broker, topics and their settings, consumer groups, how long ago each role wrote
 prometheus_checks  Prometheus as a source: does it answer, and does each expression give what its figure needs
 group_checks       consumer groups as jobs: are they there, and do their topics answer
+compose_checks     services of Docker Compose that are to be scaled: do they run, and can they be more than one
 kubernetes_checks  workloads that are to be scaled: rights, are they there, and does anybody else scale them
 checks             settings, Python, Java, Redis, the engine, the policy, clocks
 command            the command line

@@ -21,6 +21,7 @@ from engines.groups.chains import read_chains
 from engines.source_settings import SourceSettings
 from policies.registry import Unavailable, load_policy
 from runtime.http import open_url
+from services.doctor.compose_checks import services
 from services.doctor.findings import Finding
 from services.doctor.group_checks import groups
 from services.doctor.kubernetes_checks import workloads
@@ -131,6 +132,8 @@ def _consumer_groups(settings: SourceSettings) -> Iterator[Finding]:
     yield Finding("ok", "engine", f"consumer groups: {named}")
     if settings.source_kind == "consumer-group":
         yield from groups(settings, chains)
+    if settings.actuator_kind == "compose":
+        yield from services(settings, chains or {})
     if settings.actuator_kind == "kubernetes":
         yield from workloads(settings, chains or {})
 

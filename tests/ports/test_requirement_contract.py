@@ -1,4 +1,4 @@
-"""The engines that are asked for counts keep one contract: the fake, Flink and Kubernetes as played for it, workers."""
+"""The engines that are asked for counts keep one contract: the fake, Flink, Kubernetes and Docker as played for it, workers."""
 
 import contextlib
 import tempfile
@@ -7,17 +7,22 @@ from pathlib import Path
 
 from contracts.clock import MINUTE_MS
 from engines.access import Access
+from engines.compose.client import ComposeClient
+from engines.compose.target import Service
+from engines.compose.tend import ComposeTender
 from engines.flink.client import FlinkClient
 from engines.groups.chains import Chain, Group
 from engines.kubernetes.client import KubernetesClient
 from engines.kubernetes.target import Target
 from rescaler.actuators.base import EngineApi
+from rescaler.actuators.compose import ComposeEngine
 from rescaler.actuators.fake_by_requirement import FakeByRequirement
 from rescaler.actuators.flink import FlinkEngine
 from rescaler.actuators.kubernetes import KubernetesEngine
 from rescaler.actuators.processes import ProcessesEngine
 from tests.ports.requirement_contract import BEFORE, CLUSTER, JOB, RequirementContract, RequirementRig
 from tests.support.played_api_server import TOKEN, PlayedApiServer
+from tests.support.played_docker import PlayedDocker
 from tests.support.played_jobmanager import PlayedJobManager
 from tests.support.waiting import wait_until
 from tests.support.worker_processes import chain_of, kill_all, tended, tender_of
@@ -162,6 +167,61 @@ class TestKubernetesEngine(RequirementContract):
             client = KubernetesClient(answering.url, Access(token_file=token.name))
             yield ApiServerRig(server, KubernetesEngine(client, {name: chain}, CLUSTER))
             client.close()
+
+
+class PlayedComposeRig(RequirementRig):
+    """A container engine that is played, on a clock of its own; containers are tended when time passes."""
+
+    def __init__(self, docker: PlayedDocker, url: str) -> None:
+        self._docker, name = docker, JOB.removeprefix(f"{CLUSTER}/")
+        self.submit_again()
+        chains = {name: Chain(name, {task: Group(compose=Service("shop", task)) for task in BEFORE})}
+        self._tender = ComposeTender(ComposeClient(url), chains, 50, now_ms=self.now_ms)
+        self.api = ComposeEngine(self._tender, CLUSTER)
+
+    def pass_seconds(self, seconds: float) -> None:
+        """Move its clock, and let what drains end."""
+        self._docker.now_ms += int(seconds * 1_000)
+        for _ in range(2):
+            self._tender.tend()
+            self._tender.wait()
+
+    def now_ms(self) -> int:
+        """Its clock."""
+        return self._docker.now_ms
+
+    def offer_slots(self, slots: int) -> None:
+        """Every container needs one of its own, so the one that parses needs another."""
+        self._tender.workers_max = slots + BEFORE["parse"]
+
+    def require(self, parallelism: Mapping[str, int]) -> None:
+        """As with ``docker compose up --scale``."""
+        for task, count in parallelism.items():
+            self._docker.scale(task, count)
+
+    def submit_again(self) -> None:
+        """Make all containers anew."""
+        for task, count in BEFORE.items():
+            self._docker.again(task, count)
+
+    def go_away(self) -> None:
+        """It starts, and answers nobody."""
+        self._docker.is_away = True
+
+    def come_back(self) -> None:
+        """Answer again."""
+        self._docker.is_away = False
+
+
+class TestComposeEngine(RequirementContract):
+    """Services of a Compose project, as the actuator sees them through a played engine."""
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[RequirementRig]:
+        """A played engine of its own."""
+        docker = PlayedDocker()
+        with docker.serving() as answering:
+            yield PlayedComposeRig(docker, answering.url)
 
 
 class ProcessesRig(RequirementRig):

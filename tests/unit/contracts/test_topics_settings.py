@@ -203,6 +203,7 @@ def test_a_span_that_is_no_time_is_refused(minutes: str) -> None:
 
 KAFKA = {"SURESCALE_ENGINE": "kafka"}
 KUBERNETES = {**KAFKA, "SURESCALE_ACTUATOR": "kubernetes", "SURESCALE_GROUPS_FILE": "g"}
+COMPOSE = {**KAFKA, "SURESCALE_ACTUATOR": "compose", "SURESCALE_GROUPS_FILE": "g"}
 PROCESSES = {**KAFKA, "SURESCALE_ACTUATOR": "processes", "SURESCALE_GROUPS_FILE": "g", "SURESCALE_WORKERS_FOLDER": "w"}
 
 
@@ -215,6 +216,9 @@ PROCESSES = {**KAFKA, "SURESCALE_ACTUATOR": "processes", "SURESCALE_GROUPS_FILE"
         (KAFKA, "consumer-group", "none"),
         (PROCESSES, "consumer-group", "processes"),
         (KUBERNETES, "consumer-group", "kubernetes"),
+        (COMPOSE, "consumer-group", "compose"),
+        ({**COMPOSE, "SURESCALE_COMPOSE_URL": "unix:///run/docker.sock"}, "consumer-group", "compose"),
+        ({**COMPOSE, "SURESCALE_COMPOSE_URL": "http://proxy:2375"}, "consumer-group", "compose"),
         ({**PROCESSES, "SURESCALE_SOURCE": "prometheus"}, "prometheus", "processes"),
     ],
 )
@@ -234,6 +238,12 @@ def test_an_engine_has_a_usual_source_and_actuator(variables: dict[str, str], so
         ({**PROCESSES, "SURESCALE_ACTUATOR": "none"}, "SURESCALE_WORKERS_FOLDER: only SURESCALE_ACTUATOR=processes uses it"),
         ({"SURESCALE_GROUPS_FILE": "g"}, "SURESCALE_GROUPS_FILE: only SURESCALE_ENGINE=kafka reads it"),
         ({**KUBERNETES, "SURESCALE_GROUPS_FILE": ""}, "SURESCALE_GROUPS_FILE: not set; SURESCALE_ACTUATOR=kubernetes needs it"),
+        ({**COMPOSE, "SURESCALE_GROUPS_FILE": ""}, "SURESCALE_GROUPS_FILE: not set; SURESCALE_ACTUATOR=compose needs it"),
+        ({**KAFKA, "SURESCALE_COMPOSE_URL": "unix:///s"}, "SURESCALE_COMPOSE_URL: only SURESCALE_ACTUATOR=compose uses it"),
+        (
+            {**COMPOSE, "SURESCALE_COMPOSE_URL": "/var/run/docker.sock"},
+            "SURESCALE_COMPOSE_URL: '/var/run/docker.sock' is no socket of a container engine; set one like unix:///var/run/docker",
+        ),
         (
             {**KAFKA, "SURESCALE_KUBERNETES_URL": "https://k"},
             "SURESCALE_KUBERNETES_URL: only SURESCALE_ACTUATOR=kube",

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from engines.compose.capabilities import COMPOSE
 from engines.groups.chains import read_chains
 from engines.kubernetes.capabilities import KUBERNETES
 from monitor.settings import MonitorSettings
@@ -13,6 +14,7 @@ from monitor.sources.base import SourceAway
 from monitor.sources.workers import KeptWorkers
 from tests.support.kubernetes_rig import shipped_rules
 from tests.support.played_api_server import PlayedApiServer
+from tests.support.played_docker import PlayedDocker
 
 COUNTS = {"parse": 1, "count": 2}
 
@@ -78,3 +80,28 @@ def test_a_right_that_is_missing_holds_the_job(workers: KeptWorkers, server: Pla
 def test_a_job_that_the_groups_file_does_not_name_is_asked_nothing(workers: KeptWorkers) -> None:
     """Whatever else knows it."""
     assert workers.required("clicks") is None
+
+
+def test_containers_of_compose_are_known_by_their_engine(tmp_path: Path) -> None:
+    """What drains is not asked for any more; an engine that does not answer holds the job, in one line."""
+    docker = PlayedDocker()
+    for task, count in COUNTS.items():
+        docker.scale(task, count)
+    groups = {task: {"compose": {"project": "shop", "service": task}} for task in COUNTS}
+    (tmp_path / "groups.json").write_text(json.dumps({"orders": {"groups": groups}}))
+    file = str(tmp_path / "groups.json")
+    with docker.serving() as answering:
+        settings = MonitorSettings(engine="kafka", actuator="compose", groups_file=file, compose_url=answering.url)
+        workers = KeptWorkers(settings, read_chains(Path(file)))
+        first = workers.required("orders")
+        assert first is not None
+        assert (first.counts, workers.topology().engine, workers.topology().hosts) == (COUNTS, COMPOSE, ())
+        docker.of("count")[-1].name = "shop-count-2.draining.abc"
+        fewer = workers.required("orders")
+        assert fewer is not None
+        assert (fewer.counts["count"], fewer.epoch == first.epoch, fewer.id == first.id) == (1, True, False)
+        assert workers.required("clicks") is None
+        docker.is_away = True
+        with pytest.raises(SourceAway, match=r"^orders: GET .* answers 503: the engine is starting; until then .* it is held$"):
+            workers.required("orders")
+        workers.close()

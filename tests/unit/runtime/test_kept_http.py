@@ -3,6 +3,7 @@
 import socket
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -29,6 +30,32 @@ def test_requests_share_a_connection() -> None:
             assert get(connections).status == 200
         connections.close()
     assert len({asked.client for asked in server.asked}) == 1
+
+
+def test_a_socket_of_this_machine_is_asked_in_the_same_way(tmp_path: Path) -> None:
+    """Over a kept connection, too; a socket that nobody listens on gives no answer."""
+    path, said = tmp_path / "engine.sock", b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Type: application/json\r\n\r\n{}"
+    heard: list[bytes] = []
+
+    def answer(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        with connection:
+            for _ in range(2):
+                heard.append(connection.recv(4_096).partition(b"\r\n")[0])
+                connection.sendall(said)
+
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
+        thread = threading.Thread(target=answer, args=(listener,))
+        thread.start()
+        connections = KeptConnections(f"unix://{path}")
+        assert [get(connections, f"/{number}").body for number in range(2)] == [b"{}", b"{}"]
+        thread.join()
+        connections.close()
+    assert heard == [b"GET /0 HTTP/1.1", b"GET /1 HTTP/1.1"]
+    with pytest.raises(NoAnswer, match="Connection refused"):
+        get(connections)
 
 
 def test_a_connection_that_was_closed_in_between_is_replaced() -> None:

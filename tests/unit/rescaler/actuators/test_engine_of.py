@@ -9,6 +9,7 @@ import pytest
 from contracts.errors import SettingsError
 from engines.processes.workforce import Workforce
 from rescaler.actuators.base import EngineAway, EngineRefused
+from rescaler.actuators.compose import ComposeEngine
 from rescaler.actuators.engine_http import EngineHttp
 from rescaler.actuators.engine_of import engine_of
 from rescaler.actuators.kubernetes import KubernetesEngine
@@ -65,6 +66,26 @@ def test_processes_are_started_as_the_groups_file_says(tmp_path: Path) -> None:
     finally:
         engine.stop()
         kill_all(Workforce(folder, "c"))
+
+
+def test_compose_is_asked_as_the_groups_file_says(tmp_path: Path) -> None:
+    """Over a socket of this machine; every group of a job has a service, or none has."""
+    file, service = tmp_path / "groups.json", {"project": "shop", "service": "parse"}
+    groups: dict[str, object] = {"parse": {"compose": service}}
+    file.write_text(json.dumps({"shop": {"groups": groups}}))
+    url = f"unix://{tmp_path}/docker.sock"
+    settings = RescalerSettings(engine="kafka", actuator="compose", groups_file=str(file), compose_url=url, cluster="c")
+    engine = engine_of(settings)
+    assert isinstance(engine, ComposeEngine)
+    try:
+        with pytest.raises(EngineAway, match=r"docker\.sock/version: No such file or directory; start the engine, or set SURESC"):
+            engine.look("c/shop")
+    finally:
+        engine.stop()
+    groups["count"] = {}
+    file.write_text(json.dumps({"shop": {"groups": groups}}))
+    with pytest.raises(SettingsError, match=r"SURESCALE_GROUPS_FILE: shop\.groups\.count\.compose: not set, though other"):
+        engine_of(settings)
 
 
 def test_kubernetes_is_asked_as_the_groups_file_says(tmp_path: Path) -> None:

@@ -1,0 +1,73 @@
+"""What can come in place of an answer of the container engine.
+
+ComposeProblem
+├── EngineSilent     nobody answers, or what answers cannot now: ask again
+├── NotAnEngine      something else answers at this address: correct it
+├── NotThere         there is no such container or image
+├── NameTaken        another container has this name: look again
+└── EngineSays       the engine will not do this, and says why
+"""
+
+import msgspec
+
+from contracts.errors import SurescaleError
+from runtime.kept_http import Answer
+
+SETTING = "SURESCALE_COMPOSE_URL"
+REASON_LENGTH_MAX = 400
+_AWAY = frozenset({408, 425, 429, 502, 503, 504})
+
+
+class ComposeProblem(SurescaleError):
+    """Base of what may come in place of an answer. The message names the request and the fix, in one line."""
+
+
+class EngineSilent(ComposeProblem):
+    """No answer now; ask again. Of a request that changes something, it is unknown whether it did."""
+
+
+class NotAnEngine(ComposeProblem):
+    """What answers is no container engine, or one that is too old or too new."""
+
+
+class NotThere(ComposeProblem):
+    """Status 404."""
+
+
+class NameTaken(ComposeProblem):
+    """Status 409."""
+
+
+class EngineSays(ComposeProblem):
+    """Any other status of 400 and more; a container that cannot be started gets 500."""
+
+
+class _Said(msgspec.Struct, frozen=True):
+    message: str
+
+
+def problem_of(answer: Answer, request: str) -> ComposeProblem:
+    """Return what an answer without success means.
+
+    Args:
+        answer: of a status of 300 or more.
+        request: method and address, for the message.
+    """
+    try:
+        words = one_line(msgspec.json.decode(answer.body, type=_Said).message)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        words = ""
+    if answer.status in _AWAY:
+        return EngineSilent(f"{request} answers {answer.status}: {words or answer.reason}")
+    if answer.status == 403:  # of a proxy before the engine
+        return EngineSays(f"{request} is forbidden: {words or answer.reason}; let the proxy at {SETTING} pass it")
+    if not words:
+        return NotAnEngine(f"{request} answers {answer.status} without an engine's words; set {SETTING} to a container engine's")
+    kind = {404: NotThere, 409: NameTaken}.get(answer.status, EngineSays)
+    return kind(f"{request}: {words}")
+
+
+def one_line(text: str) -> str:
+    """Return a sentence of the engine's in one line, cut where it is very long."""
+    words = " ".join(text.split())
+    return words if len(words) <= REASON_LENGTH_MAX else f"{words[: REASON_LENGTH_MAX - 3]}..."

@@ -1,0 +1,91 @@
+"""What the engine is asked for of a whole job: the containers that it is to run, by task, with one name."""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from contracts.errors import SettingsError
+from engines.compose.answers import SERVICE, Container
+from engines.compose.client import ComposeClient
+from engines.compose.target import Service
+from engines.groups.chains import Chain
+
+_ID_LENGTH = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """The containers of a job's tasks, those that drain or were stopped among them.
+
+    The epoch changes when the first container of a service is made anew, as ``docker compose up`` does after a change of the
+    file. Other containers may come and go.
+    """
+
+    containers: Mapping[str, tuple[Container, ...]]
+
+    def wanted(self, task: str) -> list[Container]:
+        """Return the containers of a task that the engine is to run, by their numbers."""
+        return [each for each in self.containers.get(task, ()) if each.is_wanted]
+
+    @property
+    def epoch(self) -> str:
+        """Return the name of the submission."""
+        return _digest(f"{task} {next((each.id for each in self.wanted(task)), '')}" for task in self.containers)
+
+    @property
+    def id(self) -> str:
+        """Return the name of the numbers; equal ones have the same."""
+        return _digest([self.epoch, *(f"{task} {count}" for task, count in self.counts.items())])
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Return how many containers are wanted, by task."""
+        return {task: len(self.wanted(task)) for task in self.containers}
+
+
+def services_of(chain: Chain) -> dict[str, Service]:
+    """Return what the tasks of a job are scaled by; nothing for a job that is only watched."""
+    return {task: group.compose for task, group in chain.groups.items() if group.compose is not None}
+
+
+def check_services(chains: Mapping[str, Chain]) -> None:
+    """Refuse a job of which only some tasks can be scaled: what is asked for is compared for the whole job.
+
+    Raises:
+        SettingsError: names the task.
+    """
+    for chain in chains.values():
+        known = services_of(chain)
+        missing = [task for task in chain.groups if task not in known]
+        if known and missing:
+            raise SettingsError(
+                f"SURESCALE_GROUPS_FILE: {chain.name}.groups.{missing[0]}.compose: not set, though other groups of the job "
+                "have it; set it, or make that group a job of its own"
+            )
+
+
+def requirement_of(client: ComposeClient, chain: Chain) -> Requirement | None:
+    """Return what is asked for of a job; None: it names nothing to scale.
+
+    Raises:
+        ComposeProblem: it is unknown.
+    """
+    services = services_of(chain)
+    if not services:
+        return None
+    found = {project: client.containers(project) for project in {each.project for each in services.values()}}
+    return Requirement(
+        {
+            task: tuple(
+                sorted(
+                    (each for each in found[service.project] if each.labels.get(SERVICE) == service.service),
+                    key=lambda each: (each.number, each.id),
+                )
+            )
+            for task, service in services.items()
+        }
+    )
+
+
+def _digest(lines: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[:_ID_LENGTH]

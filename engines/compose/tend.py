@@ -1,0 +1,128 @@
+"""Ends the containers that drain, and starts those that wait for room, whoever began it. Safe to stop at any point.
+
+What must be known afterwards is in the engine: the name of a container that drains, the label of one that we made. So another
+process goes on where this one ended. What is kept in memory only makes things calmer.
+"""
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from engines.compose.answers import DRAINING, Container
+from engines.compose.client import ComposeClient
+from engines.compose.errors import ComposeProblem, EngineSays, NameTaken, NotThere
+from engines.compose.requirement import Requirement, requirement_of
+from engines.groups.chains import Chain
+
+RETRY_START_MS = 10_000
+_ID_LENGTH = 6
+_log = logging.getLogger("surescale.compose")
+
+
+def wall_ms() -> int:
+    """Return the wall time."""
+    return time.time_ns() // 1_000_000
+
+
+@dataclass(slots=True)
+class ComposeTender:
+    """Tends the services of all jobs. Thread-safe.
+
+    Attributes:
+        client: of the engine.
+        chains: the jobs, by name.
+        workers_max: containers of these jobs that may run on the machine.
+        now_ms: wall time.
+    """
+
+    client: ComposeClient
+    chains: Mapping[str, Chain]
+    workers_max: int
+    now_ms: Callable[[], int] = wall_ms
+    _stopping: dict[str, threading.Thread] = field(default_factory=dict)
+    _not_before_ms: dict[str, int] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def tend(self) -> None:
+        """Do what can be done now.
+
+        Raises:
+            ComposeProblem: the engine cannot be asked.
+        """
+        required = [found for chain in self.chains.values() if (found := requirement_of(self.client, chain)) is not None]
+        for container in _all(required):
+            if container.is_draining:
+                self._end(container)
+        waiting = [each for each in _all(required) if each.waits_to_start and self._is_time(each)]
+        for container in waiting[: max(0, self.workers_max - _started(required))]:
+            try:
+                self.client.start(container.id)
+            except (EngineSays, NotThere) as problem:
+                self._not_before_ms[container.id] = self.now_ms() + RETRY_START_MS
+                _log.warning("%s cannot be started; it is tried again: %s", container.plain_name, problem)
+
+    def room(self) -> int:
+        """Return how many more containers may run on the machine.
+
+        Raises:
+            ComposeProblem: it is unknown.
+        """
+        required = [found for chain in self.chains.values() if (found := requirement_of(self.client, chain)) is not None]
+        return max(0, self.workers_max - _started(required))
+
+    def drain(self, container: Container) -> None:
+        """Mark a container as one that ends, for good. `tend` does the rest, in this process or the next.
+
+        Raises:
+            ComposeProblem: it is unknown whether it is marked.
+        """
+        try:
+            self.client.rename(container.id, f"{container.plain_name}{DRAINING}{container.id[:_ID_LENGTH]}")
+        except NotThere:
+            return
+
+    def wait(self) -> None:
+        """Wait until every container that this process has asked to end has ended."""
+        with self._lock:
+            threads = list(self._stopping.values())
+        for thread in threads:
+            thread.join()
+
+    def _is_time(self, container: Container) -> bool:
+        return self.now_ms() >= self._not_before_ms.get(container.id, 0)
+
+    def _end(self, container: Container) -> None:
+        """Stop a container in a thread of its own, since that takes as long as it drains; remove one that has ended."""
+        if container.has_started:
+            with self._lock:
+                if container.id in self._stopping:
+                    return
+                thread = threading.Thread(target=self._stop, args=(container,), name=f"drain-{container.plain_name}", daemon=True)
+                self._stopping[container.id] = thread
+            thread.start()
+            return
+        with contextlib.suppress(NotThere, NameTaken):  # it is being removed
+            self.client.remove(container.id)
+
+    def _stop(self, container: Container) -> None:
+        try:
+            self.client.stop(container)
+            self.client.remove(container.id)
+        except (NotThere, NameTaken):
+            pass
+        except ComposeProblem as problem:
+            _log.warning("%s was asked to end, and may not have heard it; it is asked again: %s", container.plain_name, problem)
+        finally:
+            with self._lock:
+                self._stopping.pop(container.id, None)
+
+
+def _all(required: Iterable[Requirement]) -> list[Container]:
+    return [each for job in required for containers in job.containers.values() for each in containers]
+
+
+def _started(required: Iterable[Requirement]) -> int:
+    return sum(each.has_started for each in _all(required))

@@ -1,0 +1,44 @@
+"""Checks of the services that the actuator ``compose`` is to scale: the engine answers, they run, they can be more than one."""
+
+from collections.abc import Iterator, Mapping
+
+from contracts.errors import SettingsError
+from contracts.settings import RoadSettings
+from engines.compose.client import ComposeClient
+from engines.compose.errors import ComposeProblem
+from engines.compose.replica import why_not
+from engines.compose.requirement import check_services, requirement_of, services_of
+from engines.groups.chains import Chain
+from services.doctor.findings import Finding
+
+_SUBJECT = "compose"
+_REMEDY = "docs/compose.md says what is needed"
+
+
+def services(settings: RoadSettings, chains: Mapping[str, Chain]) -> Iterator[Finding]:
+    """Check every service that the groups file names, over the socket that the settings name."""
+    client = ComposeClient(settings.compose_url)
+    try:
+        check_services(chains)
+        for chain in chains.values():
+            yield from _chain(client, chain)
+    except (SettingsError, ComposeProblem) as problem:
+        yield Finding("problem", _SUBJECT, str(problem), _REMEDY)
+    finally:
+        client.close()
+
+
+def _chain(client: ComposeClient, chain: Chain) -> Iterator[Finding]:
+    required = requirement_of(client, chain)
+    if required is None:
+        return
+    for task, service in services_of(chain).items():
+        who, wanted = f"{chain.name}/{task}: {service}", required.wanted(task)
+        if not wanted:
+            yield Finding("problem", _SUBJECT, f"{who}: none of its containers runs", "docker compose up, or correct the file")
+            continue
+        reason = why_not(service, wanted[0], client.api())
+        if reason is not None:
+            yield Finding("problem", _SUBJECT, f"{who}: {reason}", "until then no act on its job is carried out")
+            continue
+        yield Finding("ok", _SUBJECT, f"{who}, {len(wanted)} containers wanted")

@@ -1,0 +1,107 @@
+"""A job of two services on a played container engine, and an actuator before it."""
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from contracts.commands import Expected, Progress, RescheduleCommand, TaskChange
+from engines.compose.client import ComposeClient
+from engines.compose.target import Service
+from engines.compose.tend import ComposeTender
+from engines.groups.chains import Chain, Group
+from rescaler.actuators.base import EngineRefused
+from rescaler.actuators.by_requirement import ByRequirement
+from rescaler.actuators.compose import ComposeEngine
+from tests.support.answering import Answering
+from tests.support.mortal_client import Mortal
+from tests.support.played_docker import PlayedDocker
+from tests.support.waiting import wait_until
+
+CLUSTER, JOB = "real", "real/orders"
+BEFORE = {"count": 2, "parse": 1}
+DEADLINE_MS = 60_000
+STEPS_MAX = 200
+
+
+class MortalClient(Mortal, ComposeClient):
+    """Dies before or after a request, or never."""
+
+
+@dataclass
+class ComposeRig:
+    """One job: both tasks are services of the project `shop`."""
+
+    docker: PlayedDocker
+    answering: Answering
+    workers_max: int = 50
+    engine: ComposeEngine = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Start the services and the actuator."""
+        for service, number in BEFORE.items():
+            self.docker.scale(service, number)
+        self.restart()
+
+    def restart(self, dies_at: int | None = None, *, is_sent: bool = False) -> None:
+        """Start the actuator again: it remembers nothing."""
+        client = MortalClient(self.answering.url)
+        client.dies(dies_at, is_sent=is_sent)
+        groups = {task: Group(compose=Service("shop", task)) for task in BEFORE}
+        chains = {"orders": Chain("orders", groups)}
+        tender = ComposeTender(client, chains, self.workers_max, now_ms=lambda: self.docker.now_ms)
+        self.engine = ComposeEngine(tender, CLUSTER)
+
+    @property
+    def required(self) -> dict[str, int]:
+        """What the engine is asked for."""
+        return dict(self.engine.look(JOB).required)
+
+    def tend(self) -> None:
+        """Let everything that was begun come to its end."""
+        for _ in range(2):
+            self.engine.tender.tend()
+            self.engine.tender.wait()
+
+    def command(self, deadline_ms: int = DEADLINE_MS, number: int = 1, **after: int) -> RescheduleCommand:
+        """Ask for numbers of containers, as decided on what is asked for now."""
+        seen = self.engine.look(JOB)
+        return RescheduleCommand(
+            command_id=f"{JOB}#{number}.0",
+            cluster=CLUSTER,
+            job=JOB,
+            desired_generation=number,
+            step=0,
+            base_placement_generation=0,
+            decision_id="as the test wants",
+            gate_reason="desired",
+            gate_cause="max_delay",
+            issued_at_ms=self.docker.now_ms,
+            deadline_ms=self.docker.now_ms + deadline_ms,
+            changes=tuple(TaskChange(task=task, before=seen.required[task], after=count) for task, count in after.items()),
+            expected=Expected(epoch=seen.epoch, requirement_id=seen.requirement_id, required=dict(seen.required)),
+        )
+
+    def to_the_end(self, work: ByRequirement, *, step_ms: int = 2_500) -> list[Progress]:
+        """Go on until the command has ended."""
+        reports: list[Progress] = []
+        for _ in range(STEPS_MAX):
+            reports += work.step(self.engine, now_ms=self.docker.now_ms, wall_ms=self.docker.now_ms)
+            self.tend()
+            self.docker.now_ms += step_ms
+            if work.ended:
+                return reports
+        raise AssertionError(f"no end after {reports}")
+
+    def refused(self, **after: int) -> EngineRefused:
+        """Request what must be refused, and return how it is; nothing has changed."""
+        command, before = self.command(**after), set(self.docker.containers)
+        with pytest.raises(EngineRefused) as refused:
+            self.engine.request(command)
+        assert "\n" not in str(refused.value)
+        self.tend()
+        assert set(self.docker.containers) == before
+        return refused.value
+
+    def settled(self) -> None:
+        """Tend until nothing drains."""
+        wait_until(lambda: [self.tend(), not any(".draining." in each.name for each in self.docker.containers.values())][1])

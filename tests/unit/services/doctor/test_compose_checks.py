@@ -1,0 +1,61 @@
+"""What the doctor says of services of Compose before anybody relies on scaling them."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from contracts.settings import RoadSettings
+from engines.compose.target import Service
+from engines.groups.chains import Chain, Group
+from services.doctor.compose_checks import services
+from tests.support.played_docker import PlayedDocker
+
+COUNTS = {"parse": 1, "count": 2}
+CHAINS = {"orders": Chain("orders", {task: Group(compose=Service("shop", task)) for task in COUNTS})}
+
+
+@pytest.fixture
+def docker() -> PlayedDocker:
+    """An engine on which both services run."""
+    found = PlayedDocker()
+    for task, count in COUNTS.items():
+        found.scale(task, count)
+    return found
+
+
+@pytest.fixture
+def settings(docker: PlayedDocker) -> Iterator[RoadSettings]:
+    """How it is asked."""
+    with docker.serving() as answering:
+        yield RoadSettings(engine="kafka", actuator="compose", groups_file="g", compose_url=answering.url)
+
+
+def said(settings: RoadSettings, chains: dict[str, Chain] | None = None) -> list[tuple[str, str]]:
+    """Return each finding."""
+    return [(each.verdict, each.detail) for each in services(settings, CHAINS if chains is None else chains)]
+
+
+def test_services_that_can_be_scaled_are_named(settings: RoadSettings) -> None:
+    """With the containers that are wanted."""
+    wanted = [("ok", "orders/parse: shop/parse, 1 containers wanted"), ("ok", "orders/count: shop/count, 2 containers wanted")]
+    assert said(settings) == wanted
+
+
+def test_each_service_that_cannot_is_named_with_the_reason(settings: RoadSettings, docker: PlayedDocker) -> None:
+    """One that does not run, and one that nobody starts again."""
+    docker.of("parse")[0].status = "exited"
+    for each in docker.of("count"):
+        each.config["HostConfig"]["RestartPolicy"] = {"Name": "no"}
+    (first, parse), (second, count) = said(settings)
+    assert (first, parse) == ("problem", "orders/parse: shop/parse: none of its containers runs")
+    assert (second, "nobody starts its containers again" in count) == ("problem", True)
+
+
+def test_what_keeps_all_from_being_checked_is_said_once(settings: RoadSettings, docker: PlayedDocker) -> None:
+    """No engine, or a file that names a service for one group only."""
+    docker.is_away = True
+    ((verdict, detail),) = said(settings)
+    assert (verdict, "answers 503: the engine is starting" in detail) == ("problem", True)
+    half = {"orders": Chain("orders", {**CHAINS["orders"].groups, "other": Group()})}
+    ((verdict, detail),) = said(settings, half)
+    assert (verdict, "orders.groups.other.compose: not set" in detail) == ("problem", True)
