@@ -11,6 +11,7 @@ from contracts.wire import encode
 from runtime.backoff import Stopped
 from runtime.kafka_errors import refusal_of
 from runtime.metrics import Tally
+from runtime.tracing.context import Headers
 
 SAY_EVERY_S = 5.0
 
@@ -40,7 +41,7 @@ class Outbox:
         self._waiting = 0
         self._failed = ""
 
-    def send(self, topic: str, key: str, message: msgspec.Struct | bytes) -> None:
+    def send(self, topic: str, key: str, message: msgspec.Struct | bytes, headers: Headers | None = None) -> None:
         """Hand over one message, or an unchanged document (bare topic name).
 
         Raises:
@@ -50,7 +51,7 @@ class Outbox:
         raw = message if isinstance(message, bytes) else encode(message)
         self._count_waiting(1)
         try:
-            while not self._is_taken(topic, key, raw):  # the producer's queue is full: let it send
+            while not self._is_taken(topic, key, raw, headers or []):  # the producer's queue is full: let it send
                 if self._stop.is_set():
                     raise Stopped("room among the records on their way to Kafka")
                 self.producer.poll(0.1)
@@ -77,9 +78,9 @@ class Outbox:
             raise DeliveryFailed(failed)
         return not self._waiting
 
-    def _is_taken(self, topic: str, key: str, raw: bytes) -> bool:
+    def _is_taken(self, topic: str, key: str, raw: bytes, headers: Headers) -> bool:
         try:
-            self.producer.produce(self._names(topic), key=key, value=raw, on_delivery=self._delivered)
+            self.producer.produce(self._names(topic), key=key, value=raw, headers=dict(headers), on_delivery=self._delivered)
         except BufferError:
             return False
         return True

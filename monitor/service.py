@@ -27,6 +27,9 @@ from monitor.sources.base import FinishedMinute, Source, SourceAway, UnknownJob
 from runtime.backoff import Seldom, Stopped, wait_for
 from runtime.kafka import producer, wait_for_topics
 from runtime.metrics import Reading, RoleMetrics, Tally
+from runtime.tracing.context import Headers
+from runtime.tracing.setup import tracer_of
+from runtime.tracing.spans import NO_TRACER, Attributes, Tracer
 
 WATCHERS_END_WITHIN_S = 3.0  # all together: one may hang in a request to an engine that is gone, and loses nothing
 LOOK_FOR_JOBS_EVERY_S = 2.0
@@ -51,6 +54,7 @@ class Monitor:
         self._source_answers = False  # when last asked for its jobs
         self._refused: set[str] = set()  # jobs whose last records Kafka refused
         self._written, self._source_errors = Tally(), Tally()
+        self._tracer = tracer_of("monitor")
         self.metrics = RoleMetrics("monitor", metrics.METRICS, self._readings)
 
     def run(self) -> None:
@@ -80,6 +84,7 @@ class Monitor:
         deadline_s = time.monotonic() + WATCHERS_END_WITHIN_S
         for thread in self._watchers.values():
             thread.join(timeout=max(0.0, deadline_s - time.monotonic()))
+        self._tracer.close()
 
     def report(self) -> Mapping[str, Any]:
         """Return the health: ready while the source answers and Kafka refuses no job's records."""
@@ -131,7 +136,9 @@ class Monitor:
         thread = self._watchers.get(job)
         if thread is not None and thread.is_alive():
             return
-        watcher = self._jobs.get(job) or JobWatcher(job, self._source, self._outbox(shared), cluster, after_ms, self._marked)
+        watcher = self._jobs.get(job) or JobWatcher(
+            job, self._source, self._outbox(shared), cluster, after_ms, self._marked, tracer=self._tracer
+        )
         if watcher.is_done:
             return
         self._jobs[job] = watcher
@@ -211,8 +218,10 @@ class JobWatcher:
         cluster: ClusterWatcher,
         after_ms: int,
         on_marked: Callable[[FinishedMinute], None] = lambda _: None,
+        *,
+        tracer: Tracer = NO_TRACER,
     ) -> None:
-        """``on_marked`` is called for each minute whose marker was sent."""
+        """``on_marked`` is called for each minute whose marker was sent; ``tracer`` begins a trace with each minute."""
         self.job = job
         self.outbox = outbox
         self.after_ms = after_ms
@@ -221,6 +230,7 @@ class JobWatcher:
         self._source = source
         self._cluster = cluster
         self._on_marked = on_marked
+        self._tracer = tracer
         self._marked_ms = 0
         self._topology: JobTopology | None = None
         self._history: tuple[HourlyLoad, ...] | None = None
@@ -262,12 +272,15 @@ class JobWatcher:
             self._history = self._source.load_history(self.job)
         self._cluster.publish_changes()
         for minute in minutes:
-            self._send_records(minute)
-            if not self.outbox.await_acknowledged():
-                return
-            # The previous marker was sent before these records, so it is acknowledged too.
-            self.after_ms = max(self.after_ms, self._marked_ms)
-            self._send_marker(minute)
+            attributes: Attributes = {"surescale.job": self.job, "surescale.minute_end_ms": minute.minute_end_ms}
+            with self._tracer.begin("monitor.minute", kind="producer", attributes=attributes) as span:
+                self._send_records(minute)
+                if not self.outbox.await_acknowledged():
+                    return
+                # The previous marker was sent before these records, so it is acknowledged too.
+                self.after_ms = max(self.after_ms, self._marked_ms)
+                self._send_marker(minute, span.headers())
+                span.note({"surescale.samples": len(minute.samples)})
         if self.outbox.await_acknowledged():
             self.after_ms = self._marked_ms
 
@@ -282,7 +295,7 @@ class JobWatcher:
         self.samples_sent += len(minute.samples)
         self.malformed_sent += len(minute.malformed)
 
-    def _send_marker(self, minute: FinishedMinute) -> None:
+    def _send_marker(self, minute: FinishedMinute, headers: Headers) -> None:
         marker = MinuteMarker(
             job=self.job,
             minute_end_ms=minute.minute_end_ms,
@@ -292,7 +305,7 @@ class JobWatcher:
             observer=minute.observer,
             load_history=self._history or (),
         )
-        self.outbox.send(TASK_METRICS, self.job, marker)
+        self.outbox.send(TASK_METRICS, self.job, marker, headers)
         before_ms = max(self.after_ms, self._marked_ms)
         if before_ms:
             self.minutes_missing += max(0, (minute.minute_end_ms - before_ms) // MINUTE_MS - 1)

@@ -16,6 +16,7 @@ from contracts.ids import decision_id
 from contracts.job_limits import answers_emergencies
 from contracts.job_settings import JobSettings
 from contracts.messages import Decision, JobTopology, LookedAt, Plight, PolicyUsed, ReleasedTo, Sentence, TaskDecision
+from contracts.steps import Timed, untimed
 from contracts.windows import FIGURE, Window
 from policies.answer import Answer, Float64, NotReady, PolicyFailed, RawAnswer
 from policies.emergency import Emergency, emergency_of, present_need
@@ -48,22 +49,25 @@ def decide_if_due(
     asked: str | None = None,
     rule: Policy | None = None,
     release: ReleasedTo | UnsetType = UNSET,
+    timed: Timed = untimed,
 ) -> Decision | None:
     """Return the decision at the end of a span, else an act that an emergency asks for at once; None: nothing is due.
 
     Parameters and errors as of ``decide``.
     """
     if is_span_end(window.window_end_ms, policy.span_minutes):
-        return decide(window, policy, settings, seed=seed, asked=asked, rule=rule, release=release)
+        return decide(window, policy, settings, seed=seed, asked=asked, rule=rule, release=release, timed=timed)
     if not policy.floor_applies or not answers_emergencies(settings, window.topology.engine):
         return None
-    question = Question.of(window, settings, seed)
+    with timed("measure", window.id):
+        question = Question.of(window, settings, seed)
     emergency = emergency_of(question)
     if emergency is None:
         return None
     used = PolicyUsed(name=policy.name, sha256=policy.sha256, asked=asked or policy.name, release=release)
     as_it_is = RawAnswer(question.current, "Decided before the end of the span.")
-    decision = _decided(question, _Answered(as_it_is, used, floor_applies=True), emergency, asked or policy.name)
+    with timed("guardrails", window.id):
+        decision = _decided(question, _Answered(as_it_is, used, floor_applies=True), emergency, asked or policy.name)
     return decision if decision.action == "act" else None
 
 
@@ -76,18 +80,24 @@ def decide(
     asked: str | None = None,
     rule: Policy | None = None,
     release: ReleasedTo | UnsetType = UNSET,
+    timed: Timed = untimed,
 ) -> Decision:
     """Return what to do with one job at the end of a span.
 
     ``asked`` is the policy named by settings or release, if it differs from ``policy``. ``rule`` takes over when ``policy``
-    fails; by default it is target utilisation. ``release`` is the one that chose ``policy``, if one did.
+    fails; by default it is target utilisation. ``release`` is the one that chose ``policy``, if one did. ``timed`` is told of the
+    parts: measure, policy, guardrails.
 
     Raises:
         RecordRejected: the window's topology has a cycle.
     """
-    question, named = Question.of(window, settings, seed), asked or policy.name
-    answered = _answered(question, policy, named, rule or TargetUtilisation(), release)
-    return _decided(question, answered, emergency_of(question) if answered.floor_applies else None, named)
+    named = asked or policy.name
+    with timed("measure", window.id):
+        question = Question.of(window, settings, seed)
+    with timed("policy", window.id):
+        answered = _answered(question, policy, named, rule or TargetUtilisation(), release)
+    with timed("guardrails", window.id):
+        return _decided(question, answered, emergency_of(question) if answered.floor_applies else None, named)
 
 
 def _decided(question: Question, answered: _Answered, emergency: Emergency | None, asked: str) -> Decision:

@@ -64,6 +64,7 @@ BENCHMARKS = {
         "rescale": "One rescale in three ways: restart, cold, learners",
         "inference": "Time and memory of one decision's network",
         "step": "How policies answer a step of the load",
+        "tracing": "What traces cost an agent, off and on",
         "worlds": "Judge policies and the best constant in every world",
     },
     "Measure running roles": {
@@ -86,6 +87,7 @@ EXTRAS = {
     "matplotlib": "evidence",
     "onnx": "train",
     "onnxruntime": "onnx",
+    "opentelemetry": "telemetry",
     "pandas": "spark",
     "psutil": "local",
     "pyarrow": "spark",

@@ -6,7 +6,7 @@ import numpy as np
 
 from spark_streaming.columns import ABSENT, COLUMN, NULLABLE_COLUMNS, SAMPLE_COLUMNS, Int64, Records
 from spark_streaming.minutes import Refused
-from spark_streaming.stages import INTEGER_COLUMNS, marker_of, unpacked
+from spark_streaming.stages import INTEGER_COLUMNS, TRACE, marker_of, unpacked
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
@@ -41,6 +41,7 @@ def _records(table: "pa.Table") -> Records:
         samples[:, COLUMN[name]] = _integers(table, name)
     is_marker = np.flatnonzero(task < 0)
     raw = table.column("raw").take(is_marker).to_pylist()
+    traces = table.column(TRACE).take(is_marker).to_pylist()
     return Records(
         jobs=jobs,
         job=job,
@@ -48,6 +49,7 @@ def _records(table: "pa.Table") -> Records:
         samples=samples,
         append_ms=table.column("append_ms").to_numpy(),
         markers={row: marker_of(value) for row, value in zip(is_marker.tolist(), raw, strict=True)},
+        traces={row: header for row, header in zip(is_marker.tolist(), traces, strict=True) if header is not None},
     )
 
 

@@ -1,7 +1,7 @@
 """Validated records as columns, as executors hand them to the merge step. No Spark, no Kafka, no clock."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -59,6 +59,7 @@ class Records:
         samples: int64 [n, len(SAMPLE_COLUMNS)]; in a marker's row only the coordinates are set.
         append_ms: int64 [n], the broker's append time.
         markers: row index -> marker.
+        traces: row index of a marker -> its header ``traceparent``, where the query reads headers.
     """
 
     jobs: tuple[str, ...]
@@ -67,6 +68,7 @@ class Records:
     samples: Int64
     append_ms: Int64
     markers: Mapping[int, MinuteMarker]
+    traces: Mapping[int, bytes] = field(default_factory=dict)
 
     def is_marker(self) -> npt.NDArray[np.bool_]:
         """Return bool [n]: which rows are markers."""

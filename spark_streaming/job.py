@@ -23,6 +23,7 @@ from runtime.backoff import Stopped
 from runtime.health import HealthServer
 from runtime.kafka import wait_for_topics
 from runtime.kafka_security import jvm_options
+from runtime.tracing.setup import tracer_of
 from spark_streaming.checkpoint_lock import held
 from spark_streaming.collected import split
 from spark_streaming.metrics import JobMeter
@@ -80,7 +81,7 @@ class Assembler:
             raise
 
     def _assemble(self, frame: "DataFrame", batch: int) -> None:
-        began_s = time.monotonic()
+        began_s, began_ns = time.monotonic(), time.time_ns()
         minutes = self._take(batch - 1)
         with self._timed("collect"):
             table = frame.toArrow()
@@ -88,7 +89,9 @@ class Assembler:
         with self._timed("merge"):
             fed = minutes.feed(records, self._clock.at(records.append_ms))
         with self._timed("publish"):
-            too_large = self._publisher.windows(fed.windows)
+            markers = ((records.markers[row], header) for row, header in records.traces.items())
+            traces = {(marker.job, marker.minute_end_ms): header for marker, header in markers}
+            too_large = self._publisher.windows(fed.windows, traces, began_ns)
             self._publisher.dead_letters((*unparsed, *fed.refused))
             self._publisher.flush_or_raise()
         with self._timed("save"):
@@ -121,8 +124,8 @@ class Assembler:
         return self._store.load(batch)
 
 
-def read_task_metrics(session: "SparkSession", settings: SparkSettings) -> "DataFrame":
-    """Return the stream of raw records."""
+def read_task_metrics(session: "SparkSession", settings: SparkSettings, *, with_headers: bool = False) -> "DataFrame":
+    """Return the stream of raw records; reading their headers too costs something for each."""
     return (
         session.readStream.format("kafka")
         .options(**{f"kafka.{name}": value for name, value in jvm_options(settings).items()})
@@ -131,14 +134,17 @@ def read_task_metrics(session: "SparkSession", settings: SparkSettings) -> "Data
         .option("startingOffsets", "earliest")
         .option("maxOffsetsPerTrigger", settings.spark_batch_records_max)
         .option("failOnDataLoss", str(settings.spark_fail_on_data_loss).lower())
+        .option("includeHeaders", str(with_headers).lower())
         .load()
     )
 
 
-def start_query(session: "SparkSession", settings: SparkSettings, assembler: Assembler) -> "StreamingQuery":
+def start_query(
+    session: "SparkSession", settings: SparkSettings, assembler: Assembler, *, with_headers: bool = False
+) -> "StreamingQuery":
     """Start the query where its checkpoint ends."""
     return (
-        parsed(read_task_metrics(session, settings))
+        parsed(read_task_metrics(session, settings, with_headers=with_headers), with_headers=with_headers)
         .writeStream.queryName("windows")
         .foreachBatch(assembler)
         .option("checkpointLocation", str(checkpoint_folder(settings)))
@@ -174,6 +180,7 @@ class Job:
         self._query: StreamingQuery | None = None
         self._has_triggered = False
         self._meter = JobMeter(self._counts, lambda: self._query)
+        self._tracer = tracer_of("spark")
 
     def run(self) -> None:
         """Run until told to stop.
@@ -181,8 +188,11 @@ class Job:
         Raises:
             SurescaleError: the settings or the saved state can't be used, or Kafka keeps refusing the query's work.
         """
-        with held(checkpoint_folder(self._settings), self._log):
-            self._work()
+        try:
+            with held(checkpoint_folder(self._settings), self._log):
+                self._work()
+        finally:
+            self._tracer.close()
         self._log.info("stopped: %s", asdict(self._counts))
 
     def _work(self) -> None:
@@ -227,13 +237,12 @@ class Job:
                 self._restart(away, made_progress=False)
                 continue
             with contextlib.closing(clock):
-                self._run_query(
-                    session, Assembler(store, Publisher(self._settings, stop=self._stop), clock, self._counts, self._meter)
-                )
+                publisher = Publisher(self._settings, stop=self._stop, tracer=self._tracer)
+                self._run_query(session, Assembler(store, publisher, clock, self._counts, self._meter))
 
     def _run_query(self, session: "SparkSession", assembler: Assembler) -> None:
         batches_before = self._counts.batches
-        query = start_query(session, self._settings, assembler)
+        query = start_query(session, self._settings, assembler, with_headers=self._tracer.is_on)
         self._query = query
         self._log.info("query started, checkpoint %s", checkpoint_folder(self._settings))
         try:

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
@@ -17,6 +17,8 @@ from contracts.wire import encode
 from runtime.backoff import Stopped
 from runtime.kafka import producer
 from runtime.kafka_errors import refusal_of
+from runtime.tracing.context import parsed
+from runtime.tracing.spans import NO_TRACER, Attributes, Span, Tracer
 from spark_streaming.minutes import Refused
 
 Headers = list[tuple[str, str | bytes | None]]
@@ -37,8 +39,9 @@ class Publisher:
         *,
         stop: threading.Event | None = None,
         stop_wait_s: float = STOP_WAIT_S,
+        tracer: Tracer = NO_TRACER,
     ) -> None:
-        """``stop_wait_s``: longest wait for the broker once ``stop`` is set."""
+        """``stop_wait_s``: longest wait for the broker once ``stop`` is set. ``tracer``: of the windows."""
         self._topic = TopicNames(settings.topic_prefix)
         self._client = client or producer(settings)
         self._failed: KafkaError | None = None
@@ -46,12 +49,22 @@ class Publisher:
         self._stop = stop or threading.Event()
         self._stop_wait_s = stop_wait_s
         self._stopped_at_s: float | None = None
+        self._tracer = tracer
+        self._spans: list[Span] = []  # of windows that are not acknowledged
 
-    def windows(self, windows: Iterable[Window]) -> list[RecordRejected]:
-        """Produce windows, key = job, with the headers ``minute`` (the window's end) and ``summary``.
+    def windows(
+        self, windows: Iterable[Window], traces: Mapping[tuple[str, int], bytes] = {}, began_ns: int | None = None
+    ) -> list[RecordRejected]:
+        """Produce windows, key = job, with headers: ``minute`` (the window's end), ``summary``, and ``traceparent`` if traced.
 
         Windows that are too large become dead letters; return the reason for each.
+
+        Args:
+            windows: of one batch.
+            traces: job and end -> header of the marker that closed the window's last minute.
+            began_ns: wall time at which the batch began.
         """
+        self._spans = []
         too_large: list[RecordRejected] = []
         for window in windows:
             try:
@@ -63,6 +76,7 @@ class Publisher:
             headers: Headers = [
                 (MINUTE_HEADER, str(window.window_end_ms).encode()),
                 (SUMMARY_HEADER, encode_summary(summary_of(window))),
+                *self._traced(window, traces, began_ns),
             ]
             self._produce(SNAPSHOTS, window.job.encode(), value, headers)
         return too_large
@@ -83,9 +97,25 @@ class Publisher:
         """
         while self._client.flush(_POLL_S):
             self._raise_if_stopped()
+        spans, self._spans = self._spans, []
+        for span in spans:
+            if self._failed is not None:
+                span.fail(self._failed.str())
+            span.end()
         if self._failed is not None:
             failed, self._failed = self._failed, None
             raise KafkaException(failed)
+
+    def _traced(self, window: Window, traces: Mapping[tuple[str, int], bytes], began_ns: int | None) -> Headers:
+        """Begin the span of a window, below the minute whose marker closed it; it ends with the acknowledgement."""
+        if not self._tracer.is_on:
+            return []
+        above = parsed(traces.get((window.job, window.window_end_ms)))
+        attributes: Attributes = {"surescale.job": window.job, "surescale.minute_end_ms": window.window_end_ms}
+        span = self._tracer.begin("spark.window", above, kind="consumer", attributes=attributes, began_ns=began_ns)
+        span.note({"surescale.window_id": window.id, "surescale.completeness": window.completeness})
+        self._spans.append(span)
+        return [*span.headers()]
 
     def _dead_letter(self, letter: DeadLetter, key: bytes | None) -> None:
         self._produce(DEAD_LETTERS, key_of_letter(key), encode(letter), [])

@@ -16,6 +16,7 @@ from contracts.dead_letters import beginning_of
 from contracts.errors import RecordRejected
 from contracts.messages import MinuteMarker, TaskSample
 from contracts.wire import decode
+from runtime.tracing.context import LENGTH, TRACEPARENT
 from spark_streaming.columns import FIGURE_COLUMNS
 
 if TYPE_CHECKING:
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 SOURCE_COLUMNS = ("key", "value", "partition", "offset", "timestamp")
+TRACE = "traceparent"
+"""Column of the header of that name, where the query reads headers: only while the job traces."""
+_IS_TRACE = f"each -> each.key = '{TRACEPARENT}' AND octet_length(each.value) = {LENGTH}"
+_TRACE_OF_HEADERS = f"try_element_at(filter(headers, {_IS_TRACE}), 1).value AS {TRACE}"
 INTEGER_COLUMNS = ("subtask", "attempt", "sampled_at_ms", *FIGURE_COLUMNS)
 PACKED_SCHEMA = "records int, packed binary"  # packed: an Arrow stream of parsed_schema()
 
@@ -33,13 +38,17 @@ _RECORD = TaskSample | MinuteMarker  # made once: building a union takes as long
 _figures_of = attrgetter(*INTEGER_COLUMNS)
 
 
-def parsed(records: "DataFrame") -> "DataFrame":
-    """Return the records parsed and validated, many per row of ``PACKED_SCHEMA``; ``unpacked`` opens them."""
-    return records.select(*SOURCE_COLUMNS).mapInArrow(pack_batches, PACKED_SCHEMA)
+def parsed(records: "DataFrame", *, with_headers: bool = False) -> "DataFrame":
+    """Return the records parsed and validated, many per row of ``PACKED_SCHEMA``; ``unpacked`` opens them.
+
+    ``with_headers``: the column ``headers`` of the source travels too, as far as it is a ``traceparent``.
+    """
+    header = [_TRACE_OF_HEADERS] if with_headers else []
+    return records.selectExpr(*(f"`{name}`" for name in SOURCE_COLUMNS), *header).mapInArrow(pack_batches, PACKED_SCHEMA)
 
 
 def pack_batches(batches: Iterable["pa.RecordBatch"]) -> Iterator["pa.RecordBatch"]:
-    """Parse Arrow batches with the columns ``SOURCE_COLUMNS``; runs in a Python worker of an executor."""
+    """Parse Arrow batches with the columns ``SOURCE_COLUMNS``, and perhaps ``TRACE``; runs in a Python worker of an executor."""
     import pyarrow as pa
 
     schema = pa.schema([("records", pa.int32()), ("packed", pa.binary())])
@@ -78,22 +87,24 @@ def parsed_schema() -> "pa.Schema":
             ("reason", pa.string()),
             ("field", pa.string()),
             ("message", pa.string()),
+            (TRACE, pa.binary()),  # null without the header, and where headers are not read
         ]
     )
 
 
 def parse_batch(batch: "pa.RecordBatch") -> "pa.RecordBatch":
-    """Return one row of ``parsed_schema`` per record of a batch with the columns ``SOURCE_COLUMNS``."""
+    """Return one row of ``parsed_schema`` per record of a batch with the columns ``SOURCE_COLUMNS``, and perhaps ``TRACE``."""
     import pyarrow as pa
 
     schema = parsed_schema()
     keys, values = batch.column("key").to_pylist(), batch.column("value").to_pylist()
     rows = [parse_record(key, value) for key, value in zip(keys, values, strict=True)]
-    columns = list(zip(*rows, strict=True)) or [()] * (len(schema) - 3)
+    columns = list(zip(*rows, strict=True)) or [()] * (len(schema) - 4)
     append_us = batch.column("timestamp").cast(pa.int64()).to_numpy()
-    own = [pa.array(column, field.type) for column, field in zip(columns, list(schema)[3:], strict=True)]
+    own = [pa.array(column, field.type) for column, field in zip(columns, list(schema)[3:-1], strict=True)]
     coordinates = [batch.column("partition"), batch.column("offset"), pa.array(append_us // _MICROSECONDS_PER_MS)]
-    return pa.record_batch([*coordinates, *own], schema=schema)
+    trace = batch.column(TRACE) if TRACE in batch.schema.names else pa.nulls(batch.num_rows, pa.binary())
+    return pa.record_batch([*coordinates, *own, trace], schema=schema)
 
 
 def parse_record(key: bytes | None, value: bytes | None) -> Row:

@@ -19,6 +19,7 @@ from contracts.job_settings import JobSettings
 from contracts.messages import Decision, EngineEvent, JobTopology
 from contracts.pauses import NO_PAUSES, Pauses
 from contracts.rescaler_state import BALANCE, PLACEMENT, BalanceMemory, ClusterMemory, RescalerRecord
+from contracts.steps import Timed, untimed
 from contracts.wire import decode
 from rescaler.control.conditions import conditions_of
 from rescaler.control.effects import Effects, StateRecord, state_record
@@ -57,10 +58,18 @@ class _KeptJob:
 class Controller:
     """Decides what becomes of each decision on one cluster."""
 
-    def __init__(self, cluster: Cluster, settings: ControlSettings, records: Iterable[RescalerRecord] = ()) -> None:
-        """Continue from the latest record under each key; without records, start with nothing."""
+    def __init__(
+        self,
+        cluster: Cluster,
+        settings: ControlSettings,
+        records: Iterable[RescalerRecord] = (),
+        *,
+        timed: Timed = untimed,
+    ) -> None:
+        """Continue from the latest record under each key; without records, start with nothing. ``timed``: told of each plan."""
         self._cluster = cluster
         self._rules = settings
+        self._timed = timed
         self._placement = ClusterMemory()
         self._looks: Looks | None = None
         self._jobs: dict[str, _KeptJob] = {}
@@ -199,7 +208,7 @@ class Controller:
             units_of_others=lambda: self._units_of_others(job, view),
             pauses=self._pauses(kept, view, now_ms),
         )
-        return Turn(copy(kept.memory), world, self._rules, kept.answers)
+        return Turn(copy(kept.memory), world, self._rules, kept.answers, timed=self._timed)
 
     def _end(self, turn: Turn) -> Effects:
         """End a turn: keep what the job now remembers, and return what follows."""

@@ -26,8 +26,10 @@ from rescaler.service.actuator import ActuatorThread
 from rescaler.service.road_view import VIEWED, RoadView
 from rescaler.service.settings import RescalerSettings
 from rescaler.service.status import Status
+from rescaler.service.traces import Handled, Traces
 from rescaler.service.transactions import Transactions
 from runtime.kafka import LogReader
+from runtime.tracing.spans import NO_TRACER, Tracer
 
 News = Progress | EngineEvent
 """What happened: taken once."""
@@ -44,6 +46,7 @@ def activate(
     log: logging.Logger,
     *,
     transactions: type[Transactions] = Transactions,
+    tracer: Tracer = NO_TRACER,
 ) -> "ActiveRescaler":
     """Fence whoever was active, read the memory, and return the active rescaler; its actuator starts after the first round.
 
@@ -51,13 +54,14 @@ def activate(
         Lost, KafkaException, TimeoutError: Kafka does not answer; nothing is left open.
     """
     writer = transactions(settings, members, stop)
-    controller = Controller(Cluster(settings.cluster), settings.control(), remembered(settings))
+    traces = Traces(tracer)
+    controller = Controller(Cluster(settings.cluster), settings.control(), remembered(settings, traces), timed=traces.timed)
     with contextlib.ExitStack() as opened:
         view = RoadView(settings, LogReader(settings, VIEWED), status, log)
         opened.callback(view.close)
-        worker = ActuatorThread(settings, engine, controller.standing_of, view.now_ms, status, log)
+        worker = ActuatorThread(settings, engine, controller.standing_of, view.now_ms, status, log, traces)
         opened.callback(worker.stop)
-        active = ActiveRescaler(settings, controller, writer, view, worker, status, log)
+        active = ActiveRescaler(settings, controller, writer, view, worker, status, log, traces)
         opened.pop_all()
     return active
 
@@ -74,13 +78,14 @@ class ActiveRescaler:
         actuator: ActuatorThread,
         status: Status,
         log: logging.Logger,
+        traces: Traces,
     ) -> None:
         """Take over clients that are connected; `close` closes view and actuator.
 
         Raises:
             KafkaException, TimeoutError: the view cannot be read.
         """
-        self._settings, self._status, self._log = settings, status, log
+        self._settings, self._status, self._log, self._traces = settings, status, log, traces
         self._controller, self._transactions, self._view, self._actuator = controller, transactions, view, actuator
         self._waiting: list[Message] = []  # decisions from before the pipeline's clock was seen, or held back
         self._held_back_s: float | None = None  # since when
@@ -108,20 +113,22 @@ class ActiveRescaler:
         assert now_ms is not None
         if self._is_early(now_ms):
             return
-        told = self._actuator.take()
+        began_ns, told = time.time_ns(), self._actuator.take()
         effects = self._taken(told.reports, now_ms)
         handled: list[Message] = []
+        accepted: list[Handled] = []
         letters: list[tuple[bytes | None, DeadLetter]] = []
         if not self._holds_back(now_ms):
             effects += self._taken(self._news, now_ms)
             self._news = []
             handled, self._waiting = self._waiting, []
             self._changed = False
-            decisions, letters = self._accepted(handled, now_ms)
-            effects += self._answered(decisions, now_ms)
+            accepted, letters = self._accepted(handled, now_ms)
+            effects += self._answered([each.decision for each in accepted], now_ms)
         if handled or not effects.is_empty:
             began_s = time.monotonic()
-            self._transactions.write(effects, letters, _consumed(handled), told.carried_out)
+            with self._traces.round(accepted, effects, began_ns):
+                self._transactions.write(effects, letters, _consumed(handled), told.carried_out, self._traces)
             self._status.count_round(handled, effects, letters, time.monotonic() - began_s)
             self._say(effects)
         self._actuator.start()  # not before: commands whose time was up while no rescaler was active are over by now
@@ -188,8 +195,8 @@ class ActiveRescaler:
             effects += self._controller.on_decision(decision, view, now_ms, newest[decision.job])
         return effects
 
-    def _accepted(self, records: Sequence[Message], now_ms: int) -> tuple[list[Decision], list[tuple[bytes | None, DeadLetter]]]:
-        decisions, letters = list[Decision](), []
+    def _accepted(self, records: Sequence[Message], now_ms: int) -> tuple[list[Handled], list[tuple[bytes | None, DeadLetter]]]:
+        decisions, letters = list[Handled](), []
         for record in records:
             try:
                 decision = self._parsed(record.value(), now_ms)
@@ -198,7 +205,7 @@ class ActiveRescaler:
                 letters.append((key_of_letter(_key(record)), _dead_letter(record, error)))
                 continue
             if decision is not None:
-                decisions.append(decision)
+                decisions.append(Handled(decision, record.headers()))
         return decisions, letters
 
     def _parsed(self, raw: bytes | None, now_ms: int) -> Decision | None:
@@ -248,22 +255,28 @@ def _identity(news: News) -> tuple[str, int, str]:
     return news.job or "", news.sequence, news.kind
 
 
-def remembered(settings: RescalerSettings) -> list[RescalerRecord]:
-    """Return the latest record under each key of this cluster, sorted by key.
+def remembered(settings: RescalerSettings, traces: Traces | None = None) -> list[RescalerRecord]:
+    """Return the latest record under each key of this cluster, sorted by key; ``traces`` is told their headers.
 
     Raises:
         SurescaleError: a record of this cluster cannot be read; names its key and the way out.
     """
     reader, mine = LogReader(settings, [RESCALER_STATE]), f"{settings.cluster}/".encode()
     try:
-        latest: dict[bytes, bytes | None] = {}
+        latest: dict[bytes, Message] = {}
         for record in reader.read_to_end():
             key = _key(record) or b""
             if key.startswith(mine):
-                latest[key] = record.value()
+                latest[key] = record
     finally:
         reader.close()
-    return [_memory(key, raw) for key, raw in sorted(latest.items()) if raw is not None]
+    found = []
+    for key, record in sorted(latest.items()):
+        if (raw := record.value()) is not None:
+            found.append(memory := _memory(key, raw))
+            if traces is not None:
+                traces.restore(memory.kind, memory.id, record.headers(), record.timestamp()[1])
+    return found
 
 
 def _memory(key: bytes, raw: bytes) -> RescalerRecord:

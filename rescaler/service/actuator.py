@@ -10,6 +10,8 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 from confluent_kafka import KafkaException, Message, TopicPartition
@@ -20,14 +22,17 @@ from contracts.topics import RESCHEDULE_COMMANDS, TopicNames, actuator_group
 from contracts.wire import decode
 from rescaler.actuators.base import EngineApi
 from rescaler.actuators.choice import work_on
+from rescaler.actuators.traced import TracedEngine
 from rescaler.actuators.work import CommandWork
 from rescaler.control.job.standing import Standing
 from rescaler.service.partitions import partition_of
 from rescaler.service.settings import RescalerSettings
 from rescaler.service.status import Status
+from rescaler.service.traces import Traces
 from rescaler.service.transactions import CarriedOut
 from runtime.backoff import Seldom
 from runtime.kafka import REQUEST_TIMEOUT_S, consumer, partitions_of
+from runtime.tracing.spans import Span
 
 POLL_S = 0.05
 STOP_WITHIN_S = 10.0
@@ -42,6 +47,28 @@ class Told(NamedTuple):
     """How far it has come, if these reports are written; None as long as it has read nothing."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """A command that is being carried out."""
+
+    offset: int
+    work: CommandWork
+    span: Span
+    engine: EngineApi
+
+    def tell(self, progress: Progress) -> None:
+        """Take note of a report."""
+        self.span.event(progress.status, {"surescale.at_ms": progress.at_ms, "surescale.duration_ms": progress.duration_ms})
+        if progress.status == "failed":
+            self.span.fail(f"{progress.code}: {progress.detail}")
+
+    def end(self) -> None:
+        """It is over."""
+        if isinstance(self.engine, TracedEngine):
+            self.span.note({"surescale.looks": self.engine.looks})
+        self.span.end()
+
+
 class ActuatorThread:
     """Carries out the commands of one cluster, at most one per job at a time."""
 
@@ -53,6 +80,7 @@ class ActuatorThread:
         now_ms: Callable[[], int | None],
         status: Status,
         log: logging.Logger,
+        traces: Traces,
     ) -> None:
         """Connect; nothing is read before `start`.
 
@@ -63,12 +91,13 @@ class ActuatorThread:
             now_ms: the road's time, None while unknown.
             status: counts.
             log: for people.
+            traces: spans of what it does.
 
         Raises:
             KafkaException: Kafka does not answer.
         """
         self._cluster, self._engine, self._now_ms, self._status, self._log = settings.cluster, engine, now_ms, status, log
-        self._standing_of = standing_of
+        self._standing_of, self._traces = standing_of, traces
         names = TopicNames(settings.topic_prefix)
         self._consumer = consumer(settings, actuator_group(settings.topic_prefix, settings.cluster))
         topic = names(RESCHEDULE_COMMANDS)
@@ -79,8 +108,7 @@ class ActuatorThread:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="actuator", daemon=True)
         self._failed: BaseException | None = None
-        self._open: dict[str, tuple[int, CommandWork]] = {}
-        """Per job, the offset of its command and how far that has come."""
+        self._open: dict[str, _Open] = {}  # by job
         self._read_to: int | None = None
         self._now: list[Progress] = []
         """Reports of the round under way."""
@@ -135,22 +163,25 @@ class ActuatorThread:
         wall_ms = time.time_ns() // 1_000_000
         if now_ms is not None:
             for job in sorted(self._open):
-                work = self._open[job][1]
-                self._report(self._stepped(work, now_ms, wall_ms))
+                begun = self._open[job]
+                work = begun.work
+                self._report(self._stepped(begun, now_ms, wall_ms), begun)
                 if work.away and self._seldom.is_time():
                     self._log.warning("waiting for the engine: %s", work.away)
                 if work.ended:
                     del self._open[job]
+                    begun.end()
         with self._lock:  # a command has ended for both at once
             self._reports += self._now
             if self._read_to is not None:
-                self._position = min([offset for offset, _ in self._open.values()] + [self._read_to])
+                self._position = min([begun.offset for begun in self._open.values()] + [self._read_to])
         self._now = []
 
-    def _stepped(self, work: CommandWork, now_ms: int, wall_ms: int) -> list[Progress]:
+    def _stepped(self, begun: "_Open", now_ms: int, wall_ms: int) -> list[Progress]:
         """Do the next step of a command; an unforeseen error ends this command and no other."""
+        work = begun.work
         try:
-            return work.step(self._engine, now_ms=now_ms, wall_ms=wall_ms)
+            return work.step(begun.engine, now_ms=now_ms, wall_ms=wall_ms)
         except Exception as error:
             fields = {"job": work.command.job, "command_id": work.command.command_id}
             self._log.exception("an unforeseen error ends this command", extra=fields)
@@ -176,7 +207,7 @@ class ActuatorThread:
             if standing is Standing.UNKNOWN:
                 self._refuse(command, record)
             if standing is Standing.OUTSTANDING:
-                self._begin(command, offset, now_ms)
+                self._begin(command, record, now_ms)
         self._read_to = offset + 1
 
     def _refuse(self, command: RescheduleCommand, record: Message) -> None:
@@ -187,17 +218,22 @@ class ActuatorThread:
         fields = {"job": command.job, "command_id": command.command_id}
         self._log.warning("%s@%s refused: not a command of this rescaler", record.topic(), record.offset(), extra=fields)
 
-    def _begin(self, command: RescheduleCommand, offset: int, now_ms: int) -> None:
+    def _begin(self, command: RescheduleCommand, record: Message, now_ms: int) -> None:
         before = self._open.get(command.job)
-        if before is not None and before[1].command.command_id == command.command_id:
+        if before is not None and before.work.command.command_id == command.command_id:
             return  # a copy of the command under way
         if before is not None:
-            self._report([before[1].superseded(now_ms)])
-        self._open[command.job] = (offset, work_on(command))
+            self._report([before.work.superseded(now_ms)], before)
+            before.end()
+        span, engine = self._traces.work(command, record.headers()), self._engine
+        if self._traces.is_on:
+            engine = TracedEngine(engine, partial(self._traces.call, work=span))
+        self._open[command.job] = _Open(record.offset() or 0, work_on(command), span, engine)
 
-    def _report(self, reports: list[Progress]) -> None:
+    def _report(self, reports: list[Progress], begun: "_Open") -> None:
         self._now += reports
         for progress in reports:
+            begun.tell(progress)
             if progress.status == "failed":
                 fields = {"job": progress.job, "command_id": progress.command_id}
                 self._log.warning("failed: %s %s", progress.code, progress.detail, extra=fields)

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from functools import partial
 
-from confluent_kafka import Consumer, KafkaException
+from confluent_kafka import KafkaException
 
 from contracts.topics import DEAD_LETTERS, DECISIONS, RESCALER_STATE, RESCHEDULE_COMMANDS, RESCHEDULE_EVENTS
 from rescaler.actuators.base import EngineApi
@@ -19,11 +19,13 @@ from rescaler.service.transactions import Lost
 from runtime.backoff import Stopped
 from runtime.health import HealthServer
 from runtime.kafka import wait_for_topics
+from runtime.tracing.setup import tracer_of
 
 PAUSE_S = 0.5  # before the next session; waiting for Kafka itself has its own back-off
 NEEDED = (*VIEWED, DECISIONS, RESCHEDULE_COMMANDS, RESCHEDULE_EVENTS, RESCALER_STATE, DEAD_LETTERS)
 
-Activate = Callable[[RescalerSettings, Consumer, EngineApi, Status, threading.Event, logging.Logger], ActiveRescaler]
+Activate = Callable[..., ActiveRescaler]
+"""Called as `rescaler.service.active.activate`."""
 
 
 def run(
@@ -39,13 +41,13 @@ def run(
     Raises:
         Fenced: another process has become the active rescaler of the cluster.
     """
-    status = Status(settings.cluster)
-    with HealthServer(settings, status.report, status.metrics):
+    status, tracer = Status(settings.cluster), tracer_of("rescaler")
+    with HealthServer(settings, status.report, status.metrics), contextlib.closing(tracer):
         while not stop.is_set():
             try:
                 wait_for_topics(settings, NEEDED, stop=stop, log=log)
                 with contextlib.closing(group_member(settings, status.held_back, log)) as member:
-                    connect = partial(activate, settings, member, engine, status, stop, log)
+                    connect = partial(activate, settings, member, engine, status, stop, log, tracer=tracer)
                     Session(settings.cluster, member, decisions_of(settings, member), connect, status, stop, log).run()
             except Stopped:
                 return

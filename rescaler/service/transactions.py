@@ -15,6 +15,7 @@ from contracts.wire import encode
 from rescaler.control.effects import Effects
 from rescaler.service.partitions import partition_of
 from rescaler.service.settings import RescalerSettings
+from rescaler.service.traces import Traces
 from runtime.kafka import partitions_of, producer
 
 ATTEMPT_S = 10.0
@@ -63,6 +64,7 @@ class Transactions:
         letters: Sequence[tuple[bytes | None, DeadLetter]],
         consumed: Sequence[TopicPartition],
         carried_out: CarriedOut | None,
+        traces: Traces,
     ) -> None:
         """Commit a round, and how far the actuator has come; the reports up to there are among the effects.
 
@@ -72,7 +74,7 @@ class Transactions:
         """
         self._persist(self._producer.begin_transaction)
         try:
-            self._produce(effects, letters)
+            self._produce(effects, letters, traces)
         except BufferError as error:
             raise self._given_up(str(error)) from None
         if consumed:
@@ -84,21 +86,22 @@ class Transactions:
             self._carried_out_to = at.offset  # if this is not committed, the session ends
         self._persist(lambda: self._producer.commit_transaction(ATTEMPT_S))
 
-    def _produce(self, effects: Effects, letters: Sequence[tuple[bytes | None, DeadLetter]]) -> None:
-        names, cluster = self._names, self._cluster
+    def _produce(self, effects: Effects, letters: Sequence[tuple[bytes | None, DeadLetter]], traces: Traces) -> None:
+        names, cluster, trace = self._names, self._cluster, traces.headers_of
         for progress in effects.progress:
-            self._producer.produce(names(RESCHEDULE_EVENTS), key=cluster, value=encode(progress))
+            self._producer.produce(names(RESCHEDULE_EVENTS), key=cluster, value=encode(progress), headers=dict(trace(progress)))
         for balance in effects.balances:
             self._producer.produce(names(RESCHEDULE_EVENTS), key=cluster, value=encode(balance))
         for drift in effects.drifts:
             self._producer.produce(names(RESCHEDULE_EVENTS), key=cluster, value=encode(drift))
         for outcome in effects.outcomes:
-            self._producer.produce(names(RESCHEDULE_EVENTS), key=cluster, value=encode(outcome))
+            self._producer.produce(names(RESCHEDULE_EVENTS), key=cluster, value=encode(outcome), headers=dict(trace(outcome)))
         for command in effects.commands:
-            self._producer.produce(names(RESCHEDULE_COMMANDS), key=cluster, value=encode(command))
+            self._producer.produce(names(RESCHEDULE_COMMANDS), key=cluster, value=encode(command), headers=dict(trace(command)))
         for changed in effects.records:
             value = None if changed.record is None else encode(changed.record)
-            self._producer.produce(names(RESCALER_STATE), key=changed.key, value=value, partition=self._state_partition)
+            topic, at = names(RESCALER_STATE), self._state_partition
+            self._producer.produce(topic, key=changed.key, value=value, partition=at, headers=dict(trace(changed)))
         for key, letter in letters:
             self._producer.produce(names(DEAD_LETTERS), key=key, value=encode(letter))
 

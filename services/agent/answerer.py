@@ -9,6 +9,7 @@ from contracts.job_settings import JobSettings
 from contracts.messages import Decision
 from contracts.releases import ScopedRelease
 from contracts.settings import SPAN_MINUTES
+from contracts.steps import Timed, untimed
 from contracts.windows import decode_window
 
 if TYPE_CHECKING:
@@ -54,8 +55,10 @@ class Answerer:
         self._loaded: dict[str, Policy] = {}
         self._of_releases: dict[tuple[str, str], Policy] = {}
 
-    def answer(self, raw: bytes | None) -> Decision | None:
+    def answer(self, raw: bytes | None, timed: Timed = untimed) -> Decision | None:
         """Return the decision on a window, or None if no span ends with it and no emergency asks for growth.
+
+        ``timed`` is told of the parts of the work.
 
         Raises:
             RecordRejected: the window does not parse, or its topology is not a graph that a policy can decide on.
@@ -68,7 +71,7 @@ class Answerer:
         asked = release.policy if release else settings.policy or self._policy
         policy = self._of_release(release) if release else self.policy(asked)
         to = release.to if release else UNSET
-        return decide_if_due(window, policy, settings, seed=self._seed, asked=asked, release=to)
+        return decide_if_due(window, policy, settings, seed=self._seed, asked=asked, release=to, timed=timed)
 
     def policy(self, name: str) -> "Policy":
         """Return the policy of that name; the first call loads it."""

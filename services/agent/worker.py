@@ -1,6 +1,7 @@
 """The agent as a process: Faust wiring, at-least-once delivery, health, and an orderly shutdown. Decides nothing."""
 
 import asyncio
+import contextlib
 import logging
 import threading
 import time
@@ -16,6 +17,7 @@ from contracts.errors import RecordRejected, SurescaleError
 from contracts.ids import cluster_of
 from contracts.messages import Decision
 from contracts.shadows import ShadowDecision
+from contracts.steps import Timed
 from contracts.topics import (
     DEAD_LETTERS,
     DECISIONS,
@@ -31,6 +33,9 @@ from contracts.wire import encode
 from runtime.backoff import Seldom, Stopped
 from runtime.health import HealthServer
 from runtime.kafka import wait_for_topics
+from runtime.tracing.context import Headers
+from runtime.tracing.setup import tracer_of
+from runtime.tracing.spans import Tracer
 from services.agent.answerer import Answerer
 from services.agent.apart import run_apart
 from services.agent.counts import AgentCounts
@@ -39,6 +44,7 @@ from services.agent.limited_graphs import Limits
 from services.agent.settings import AgentSettings
 from services.agent.shadow_process import ShadowProcess
 from services.agent.shadows import Shadows
+from services.agent.traced_answer import TracedAnswer
 from services.agent.transport import faust_credentials, read_committed
 
 if TYPE_CHECKING:
@@ -67,9 +73,9 @@ def run(settings: AgentSettings, stop: threading.Event, log: logging.Logger) -> 
     for handler in logging.getLogger().handlers:
         handler.addFilter(RateLimit("aiokafka", "surescale.librdkafka"))
     warn_if_unknown(settings.policy, settings.policy_folder, log)
-    counts = AgentCounts()
+    counts, tracer = AgentCounts(), tracer_of("agent")
     fruitless = windows_before = 0
-    with HealthServer(settings, counts.report, counts.metrics):
+    with HealthServer(settings, counts.report, counts.metrics), contextlib.closing(tracer):
         while not stop.is_set() and counts.failed is None:
             try:
                 wait_for_topics(settings, READS_AND_WRITES, stop=stop, log=log)
@@ -77,7 +83,7 @@ def run(settings: AgentSettings, stop: threading.Event, log: logging.Logger) -> 
                 return
             ending = threading.Event()
             has_ended = run_apart(
-                _serve(settings, counts, stop, log, ending),
+                _serve(settings, counts, tracer, stop, log, ending),
                 stop=stop,
                 ending=ending,
                 stop_within_s=STOP_WITHIN_S,
@@ -128,7 +134,12 @@ class RateLimit(logging.Filter):
 
 
 async def _serve(
-    settings: AgentSettings, counts: AgentCounts, stop: threading.Event, log: logging.Logger, ending: threading.Event
+    settings: AgentSettings,
+    counts: AgentCounts,
+    tracer: Tracer,
+    stop: threading.Event,
+    log: logging.Logger,
+    ending: threading.Event,
 ) -> None:
     """Run one Faust app until told to stop, or until it ends by itself because Kafka went away.
 
@@ -137,7 +148,7 @@ async def _serve(
     let_go = threading.Event()  # ends waits for Kafka in threads when this app ends
     view = JobSettingsView(settings, stop=let_go, log=log, rejected=counts.rejected)
     app = build_app(settings)
-    desk = _Desk(settings, view, app, counts, log)
+    desk = _Desk(settings, view, app, counts, tracer, log)
     _wire(app, desk, counts)
     log.info("deciding with policy %s on windows of %s", settings.policy, settings.bootstrap)
     starting, shadows = asyncio.ensure_future(app.start()), asyncio.ensure_future(desk.shadows.run())
@@ -202,13 +213,19 @@ class _Desk:
     """Handles one window after another; each is done once Kafka has acknowledged its answer."""
 
     def __init__(
-        self, settings: AgentSettings, view: JobSettingsView, app: faust.App, counts: AgentCounts, log: logging.Logger
+        self,
+        settings: AgentSettings,
+        view: JobSettingsView,
+        app: faust.App,
+        counts: AgentCounts,
+        tracer: Tracer,
+        log: logging.Logger,
     ) -> None:
         full = TopicNames(settings.topic_prefix)
         self.windows = _raw_topic(app, full(SNAPSHOTS))
         self._decisions = _raw_topic(app, full(DECISIONS))
         self._dead_letters = _raw_topic(app, full(DEAD_LETTERS))
-        self._view, self._counts, self._log = view, counts, log
+        self._view, self._counts, self._tracer, self._log = view, counts, tracer, log
         limited = settings.policy_seconds > 0
         self._answerer = Answerer(
             view.of,
@@ -238,18 +255,21 @@ class _Desk:
     async def handle(self, event: EventT[bytes]) -> None:
         raw, record = event.value, event.message
         self._counts.windows += 1
-        began_s = time.monotonic()
+        began_s, traced = time.monotonic(), TracedAnswer(self._tracer, record.headers)
         try:
-            decision = await asyncio.to_thread(self._answer, raw)
+            decision = await asyncio.to_thread(self._answer, raw, traced.timed)
         except RecordRejected as error:
             at = Coordinates(record.topic, record.partition, record.offset)
-            await _send(self._dead_letters, key_of_letter(record.key), encode(dead_letter(at, raw, error, refused_by="agent")))
+            letter = encode(dead_letter(at, raw, error, refused_by="agent"))
+            with traced.refused(str(error)) as span:
+                await _send(self._dead_letters, key_of_letter(record.key), letter, span.headers())
             self._counts.refused(error.reason)
             self._log.warning("%s[%d]@%d is refused: %s", at.topic, at.partition, at.offset, error)
             return
         if decision is not None:
             took_s = time.monotonic() - began_s
-            await _send(self._decisions, cluster_of(decision.job).encode(), encode(decision))
+            with traced.of(decision) as span:
+                await _send(self._decisions, cluster_of(decision.job).encode(), encode(decision), span.headers())
             self._counts.decided(decision, took_s)
             fields = {"job": decision.job, "decision_id": decision.decision_id, "policy": decision.policy.name}
             self._log.debug("%s: %s", decision.action, decision.reason, extra=fields)
@@ -257,17 +277,17 @@ class _Desk:
                 looking_on = self._view.shadows(decision.job, decision.span_end_ms)
                 self.shadows.offer(raw, decision, took_s * 1000, self._view.of(decision.job), looking_on)
 
-    def _answer(self, raw: bytes | None) -> Decision | None:
+    def _answer(self, raw: bytes | None, timed: Timed) -> Decision | None:
         self._view.refresh()
-        return self._answerer.answer(raw)
+        return self._answerer.answer(raw, timed)
 
 
 def _raw_topic(app: faust.App, name: str) -> TopicT:
     return app.topic(name, key_type=bytes, value_type=bytes, key_serializer="raw", value_serializer="raw")
 
 
-async def _send(topic: TopicT, key: bytes | None, value: bytes) -> None:
-    acknowledged = await topic.send(key=key, value=value)
+async def _send(topic: TopicT, key: bytes | None, value: bytes, headers: Headers | None = None) -> None:
+    acknowledged = await topic.send(key=key, value=value, headers=headers or None)
     await acknowledged
 
 

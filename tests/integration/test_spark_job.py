@@ -11,9 +11,11 @@ import pytest
 from contracts.messages import MinuteMarker, TaskSample
 from contracts.topics import SNAPSHOTS
 from contracts.wire import encode
+from runtime.tracing.context import TraceContext
 from spark_streaming import metrics
 from spark_streaming.state_store import FOLDER
 from tests.conftest import KafkaForTests
+from tests.support.otlp_receiver import OtlpReceiver, otlp_receiver
 from tests.support.spark_road import SparkRoad, committed, planned
 from tests.support.waiting import wait_until
 from tests.unit.spark_streaming.road import graph, marker, sample, spec
@@ -24,6 +26,13 @@ JOBS = ("sim/a", "sim/b", "sim/c")
 FIRST_MINUTE = 13_500_000  # in September 1995
 MINUTE = 60_000
 START_TIMEOUT_S = 180.0
+
+
+@pytest.fixture(scope="module")
+def receiver() -> Iterator[OtlpReceiver]:
+    """Where the first process sends its spans; the later ones, on the same checkpoint, trace nothing."""
+    with otlp_receiver() as made:
+        yield made
 
 
 @pytest.fixture(scope="module")
@@ -55,9 +64,9 @@ def send_minutes(road: SparkRoad, minutes: range) -> None:
             road.send(*records)
 
 
-def test_windows_are_those_computed_from_the_topic(road: SparkRoad) -> None:
+def test_windows_are_those_computed_from_the_topic(road: SparkRoad, receiver: OtlpReceiver) -> None:
     """Jobs interleaved, late and repeated rows among them: every window byte for byte as computed in one go, each once."""
-    road.start()
+    road.start(**receiver.environment())
     send_minutes(road, range(1, 4))
     road.send(*minute_of("sim/a", 2)[:3], *minute_of("sim/b", 4)[:2], *minute_of("sim/b", 4)[:2])
     send_minutes(road, range(4, 7))
@@ -94,9 +103,24 @@ def test_malformed_records_become_dead_letters_and_stop_nothing(road: SparkRoad)
     assert {letter.refused_by for letter in road.dead_letters()} == {"spark_streaming"}
 
 
+def test_a_window_goes_on_in_the_trace_of_the_minute_that_closed_it(road: SparkRoad, receiver: OtlpReceiver) -> None:
+    """Of a marker with a header; the windows of the other jobs begin traces of their own."""
+    minute = TraceContext(0x1, 0x2)
+    *samples, last = minute_of("sim/a", 8)
+    road.send(*samples, *minute_of("sim/b", 8), *minute_of("sim/c", 8))
+    road.send(last, headers=minute.headers())
+    wait_until(lambda: road.has_windows(24), what="the windows")
+    traced = wait_until(lambda: [span for span in receiver.named("spark.window") if span.parent_id], 20, "the span")
+    assert [(span.trace_id, span.parent_id, span.service) for span in traced] == [(f"{1:032x}", f"{2:016x}", "surescale-spark")]
+    assert (traced[0].attributes["surescale.job"], traced[0].is_error) == ("sim/a", False)
+    handed_on = road.traces()[traced[0].attributes["surescale.window_id"]]
+    assert handed_on == TraceContext(1, int(traced[0].span_id, 16))
+    assert len({place.trace_id for place in road.traces().values() if place is not None}) == 24
+
+
 def test_a_kill_between_producing_and_commit_loses_nothing(road: SparkRoad) -> None:
     """What was produced but not committed is produced again: equal identities carry equal bytes, and no window is missing."""
-    last = stop_between_producing_and_commit(road, first_minute=8)
+    last = stop_between_producing_and_commit(road, first_minute=9)
     for process in road.processes():
         process.send_signal(signal.SIGKILL)
     road.process.wait(20)

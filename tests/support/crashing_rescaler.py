@@ -17,6 +17,7 @@ from rescaler.control.effects import Effects
 from rescaler.service.active import activate
 from rescaler.service.loop import run
 from rescaler.service.settings import RescalerSettings
+from rescaler.service.traces import Traces
 from rescaler.service.transactions import CarriedOut, Transactions
 from runtime.logs import set_up_logs
 from runtime.signals import stop_event
@@ -48,14 +49,15 @@ class DyingTransactions(Transactions):
         letters: Sequence[tuple[bytes | None, DeadLetter]],
         consumed: Sequence[TopicPartition],
         carried_out: CarriedOut | None,
+        traces: Traces,
     ) -> None:
         """Write, or die."""
         if LIFETIME.is_over():
             self._producer.begin_transaction()
-            self._produce(effects, letters)
+            self._produce(effects, letters, traces)
             self._producer.flush(5)
             os._exit(EXIT_CODE)
-        super().write(effects, letters, consumed, carried_out)
+        super().write(effects, letters, consumed, carried_out, traces)
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ from contracts.wire import decode, encode
 from runtime.backoff import wait_for
 from runtime.kafka import LogReader, create_topics, producer
 from runtime.ports import free_port
+from runtime.tracing.context import TraceContext, context_of
 from services.local_stack.artifacts import fetch
 from services.local_stack.locked_jars import SPARK_KAFKA
 from spark_streaming.columns import Coordinates
@@ -111,11 +112,11 @@ class SparkRoad:
             self._process.wait(20)
         self._reader.close()
 
-    def send(self, *messages: Message | tuple[str, bytes]) -> None:
+    def send(self, *messages: Message | tuple[str, bytes], headers: Sequence[tuple[str, bytes]] = ()) -> None:
         """Append messages, or raw values with their key, and wait until they are acknowledged."""
         for message in messages:
             key, value = message if isinstance(message, tuple) else (message.job, encode(message))
-            self._producer.produce(self.names(TASK_METRICS), value, key.encode())
+            self._producer.produce(self.names(TASK_METRICS), value, key.encode(), headers=dict(headers))
         assert self._producer.flush(20) == 0
 
     def see(self, timeout_s: float = 0.0) -> None:
@@ -130,6 +131,11 @@ class SparkRoad:
                 value = record.value() or b""
                 found.setdefault(decode_window(value).id, []).append(value)
         return found
+
+    def traces(self) -> dict[str, TraceContext | None]:
+        """Return where each window is in its trace, by identity."""
+        seen = [record for record in self._seen if record.topic() == self.names(SNAPSHOTS)]
+        return {decode_window(record.value()).id: context_of(record.headers()) for record in seen}
 
     def dead_letters(self) -> list[DeadLetter]:
         """Return the dead letters seen so far."""

@@ -53,7 +53,7 @@ def begin(
     """Turn a released act into its first command, and remember the rescale; ``plan``: one made already."""
     memory, at_ms = turn.memory, max(transition.at_ms, act.accepted_at_ms)
     try:
-        plan = plan or plan_rescale(turn, transition.parallelism)
+        plan = plan or plan_rescale(turn, transition.parallelism, of=act.decision_id)
     except Refused as refusal:
         turn.finish(act, "refused", _reason(refusal), at_ms=at_ms, detail=refusal.message)
         close_gate(turn, gate, gate.current, ok=False, at_ms=at_ms)
@@ -110,8 +110,10 @@ def _growths(act: PendingAct, command: RescheduleCommand) -> dict[str, limits.Gr
     return changed
 
 
-def plan_rescale(turn: Turn, wanted: Mapping[str, int] | None, avoided: Collection[int] = ()) -> JobPlan:
+def plan_rescale(turn: Turn, wanted: Mapping[str, int] | None, avoided: Collection[int] = (), *, of: str = "") -> JobPlan:
     """Return the units that the job gets for this parallelism; ``avoided``: units that it gets only if it has them.
+
+    ``of``: the decision that the plan is for.
 
     Raises:
         Refused: there are too few units, or the topology is gone or contradicts itself.
@@ -125,7 +127,8 @@ def plan_rescale(turn: Turn, wanted: Mapping[str, int] | None, avoided: Collecti
         return plan_counts(topology, wanted)
     taken = world.units_of_others() | (frozenset(avoided) - units_of(topology))
     mappings, placing = turn.memory.mappings, turn.rules.placing
-    return plan_job(topology, wanted, world.hosts, taken=taken, mappings=mappings, placing=placing)
+    with turn.timed("placement", of):
+        return plan_job(topology, wanted, world.hosts, taken=taken, mappings=mappings, placing=placing)
 
 
 def next_generation(turn: Turn) -> int:
@@ -261,7 +264,7 @@ def _goes_elsewhere(turn: Turn, rescaling: Rescaling, units: tuple[int, ...]) ->
     of_same_hosts = {unit for host in turn.world.hosts if set(units) & set(host.units) for unit in host.units}
     avoided = of_same_hosts.union(units, rescaling.avoided_units)
     try:
-        plan = plan_rescale(turn, rescaling.wanted, avoided)
+        plan = plan_rescale(turn, rescaling.wanted, avoided, of=rescaling.command.decision_id)
     except Refused:
         return False
     if plan.changes:

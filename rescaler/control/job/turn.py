@@ -9,6 +9,7 @@ import msgspec
 
 from contracts.commands import Drift, Outcome, Progress, RescheduleCommand
 from contracts.messages import JobTopology
+from contracts.steps import Timed, untimed
 from rescaler.control.counts.plan import fitting
 from rescaler.control.job.gate import settings_after, settings_for, targets_now, updated_gate
 from rescaler.control.job.memory import JobMemory, PendingAct
@@ -63,6 +64,8 @@ class Turn:
     answers: dict[str, LastOutcome]
     """The latest outcome of each decision, by its id."""
     effects: TurnEffects = field(default_factory=TurnEffects)
+    timed: Timed = untimed
+    """Is told of each plan, and for which decision it is made."""
 
     # What is known
 

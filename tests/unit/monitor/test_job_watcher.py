@@ -24,7 +24,7 @@ class FailingOutbox:
         self._turn = 0
         self._failing = failing_turns
 
-    def send(self, topic: str, key: str, message: object) -> None:
+    def send(self, topic: str, key: str, message: object, headers: object = None) -> None:
         """Take a record."""
         if isinstance(message, TaskSample | MinuteMarker):
             self._waiting.append(message)
@@ -92,7 +92,7 @@ def test_a_topology_of_the_same_version_but_other_content_is_sent() -> None:
     source, sent = TraceSource([encode(marker) for marker in markers], "recording"), []
 
     class Box(FailingOutbox):
-        def send(self, topic: str, key: str, message: object) -> None:
+        def send(self, topic: str, key: str, message: object, headers: object = None) -> None:
             sent.extend([message] if topic == JOB_TOPOLOGY else [])
 
     box = Box()

@@ -18,13 +18,15 @@ from tests.unit.spark_streaming.road import JOB, marker, sample
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SCHEMA = "key binary, value binary, partition int, offset long, timestamp timestamp, headers string"
+SCHEMA = (
+    "key binary, value binary, partition int, offset long, timestamp timestamp, headers array<struct<key:string,value:binary>>"
+)
 Row = tuple[bytes | None, bytes | None, int, int]
 
 
 def run(spark: "SparkSession", *rows: Row) -> tuple[object, tuple[Refused, ...]]:
     """Run the stage over rows that the broker appended at 1,000 ms plus their offset."""
-    stamped = [(*row, datetime.fromtimestamp((1_000 + row[3]) / 1_000, UTC), "") for row in rows]
+    stamped = [(*row, datetime.fromtimestamp((1_000 + row[3]) / 1_000, UTC), None) for row in rows]
     return split(parsed(spark.createDataFrame(stamped, SCHEMA)).toArrow())
 
 
@@ -75,6 +77,24 @@ def test_only_the_source_columns_are_read(spark: "SparkSession") -> None:
     plan = parsed(frame)._jdf.queryExecution().optimizedPlan().toString()
     assert "headers" not in plan.split("MapInArrow")[1].splitlines()[0]
     assert set(SOURCE_COLUMNS) < set(frame.columns)
+
+
+def test_the_place_of_a_marker_in_its_trace_travels_with_it(spark: "SparkSession") -> None:
+    """Of headers of the right name and length; samples, others, none at all and values of any length bring nothing."""
+    good, stamp = b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", datetime.fromtimestamp(1, UTC)
+    headers: list[list[tuple[str, bytes | None]] | None] = [
+        [("minute", b"7"), ("traceparent", good)],
+        [("traceparent", good + b"-more")],
+        [("traceparent", None)],
+        [],
+        None,
+    ]
+    rows = [(*raw(marker(minute), 0, minute), stamp, each) for minute, each in enumerate(headers, 1)]
+    rows.append((*raw(sample(60_000), 0, 9), stamp, [("traceparent", good)]))
+    records, refused = split(parsed(spark.createDataFrame(rows, SCHEMA), with_headers=True).toArrow())
+    assert refused == ()
+    assert (len(records.markers), len(records.job)) == (5, 6)
+    assert {records.markers[row].minute_end_ms: header for row, header in records.traces.items()} == {60_000: good}
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from rescaler.service import actuator
 from rescaler.service.actuator import ActuatorThread
 from rescaler.service.settings import RescalerSettings
 from rescaler.service.status import Status
+from rescaler.service.traces import Traces
 from tests.support.controller_world import CLUSTER, JOB, OTHER_JOB, START_MS, controller, decision, job, view
 
 T0 = START_MS
@@ -53,6 +54,7 @@ class Read:
 
     topic = staticmethod(lambda: "reschedule-commands")
     error = staticmethod(lambda: None)
+    headers = staticmethod(lambda: None)
 
     def __init__(self, value: bytes, offset: int) -> None:
         self.value, self.offset = lambda: value, lambda: offset
@@ -86,7 +88,7 @@ def worked(monkeypatch: pytest.MonkeyPatch, engine: FakeEngine, standing_of: Any
         looks.release()
         return T0
 
-    worker = ActuatorThread(RescalerSettings(), engine, standing_of, now_ms, status, logging.getLogger("test"))
+    worker = ActuatorThread(RescalerSettings(), engine, standing_of, now_ms, status, logging.getLogger("test"), Traces())
     worker.start()
     for _ in range(len(values) + 2):
         assert looks.acquire(timeout=20)

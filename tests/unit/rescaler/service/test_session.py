@@ -21,6 +21,7 @@ from rescaler.service.road_view import RoadView
 from rescaler.service.session import Session
 from rescaler.service.settings import RescalerSettings
 from rescaler.service.status import Status
+from rescaler.service.traces import Traces
 from rescaler.service.transactions import Transactions
 from tests.support.controller_world import (
     CLUSTER,
@@ -167,6 +168,7 @@ def active(world: World, records: Sequence[RescalerRecord] = ()) -> ActiveRescal
         cast(ActuatorThread, world),
         Status(CLUSTER),
         logging.getLogger("test"),
+        Traces(),
     )
 
 
@@ -183,6 +185,7 @@ class Arrived:
     topic = staticmethod(lambda: "decisions")
     partition = staticmethod(lambda: 0)
     timestamp = staticmethod(lambda: (1, START_MS))
+    headers = staticmethod(lambda: None)
 
     def __init__(self, decided: Decision, offset: int) -> None:
         self._raw, self._offset = encode(decided), offset

@@ -12,6 +12,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from rescaler.control.effects import Effects
 from rescaler.service import transactions
 from rescaler.service.settings import RescalerSettings
+from rescaler.service.traces import Traces
 from rescaler.service.transactions import Lost, Transactions
 from tests.support.waiting import wait_until
 
@@ -62,4 +63,6 @@ def test_offsets_that_are_never_answered_end_the_session(monkeypatch: pytest.Mon
 
 def written(members: Any) -> None:
     """Commit the offset of one decision."""
-    Transactions(RescalerSettings(), members, threading.Event()).write(Effects(), [], [TopicPartition("decisions", 0, 1)], None)
+    Transactions(RescalerSettings(), members, threading.Event()).write(
+        Effects(), [], [TopicPartition("decisions", 0, 1)], None, Traces()
+    )
