@@ -32,6 +32,10 @@ read_settings() {
         [ -n "${!name+set}" ] || export "$name=$value"
     done < "$SETTINGS"
     export COMPOSE_PROJECT_NAME=${COMPOSE_PROJECT_NAME:-surescale}
+    case ${SURESCALE_SECURE:-false} in
+        true | false) ;;
+        *) give_up "SURESCALE_SECURE: ${SURESCALE_SECURE@Q} is neither true nor false" ;;
+    esac
     for name in SURESCALE_ENGINE_URL SURESCALE_ROAD_CLOCK; do
         [ -n "${!name:-}" ] || give_up "$name is not set; compose/.env.example says what it means"
     done
@@ -47,10 +51,14 @@ find_engine() {
     else
         give_up "neither 'docker compose' nor 'docker-compose' is installed (Debian: apt-get install docker-compose)"
     fi
-    compose+=(--file "$FILE" --env-file "$SETTINGS" --project-name "$COMPOSE_PROJECT_NAME")
+    compose+=(--file "$FILE")
+    ! is_secure || compose+=(--file secure/compose.yaml)
+    compose+=(--env-file "$SETTINGS" --project-name "$COMPOSE_PROJECT_NAME")
 }
 
+is_secure() { [ "${SURESCALE_SECURE:-false}" = true ]; }
 has_profile() { [[ ,${COMPOSE_PROFILES:-}, == *,$1,* ]]; }
+scheme() { if is_secure; then echo https; else echo http; fi; }
 has_prometheus() { has_profile observability || has_profile prometheus; }
 
 # Every image the chosen profiles need; ours are built if missing, never pulled.
@@ -131,6 +139,7 @@ culprit() {
 }
 
 up() {
+    ! is_secure || secure/secrets.sh || exit 1
     have_images
     check_ports
     trap 'say "interrupted"; take_down; exit 130' INT TERM
@@ -149,7 +158,8 @@ up() {
         fi
         sleep 1
     done
-    say "the pipeline is up after $((SECONDS - started)) s; http://127.0.0.1:${SURESCALE_HTTP_PORT:-8070}/ has the page and the state API"
+    say "the pipeline is up after $((SECONDS - started)) s; $(scheme)://127.0.0.1:${SURESCALE_HTTP_PORT:-8070}/ has the page and the state API"
+    ! is_secure || say "tokens, passwords and the authority's certificate: compose/secure/generated"
     ! has_profile demo || say "the trace: compose/road.sh logs --follow trace"
     ! has_prometheus || say "Prometheus: http://127.0.0.1:${PROMETHEUS_PORT:-9090}/"
     ! has_profile observability || say "the dashboard: http://127.0.0.1:${GRAFANA_PORT:-3000}/"

@@ -45,7 +45,7 @@ def acls(
     settings = options.road_settings(bootstrap=bootstrap, topic_prefix=topic_prefix, cluster=cluster)
     needed = rights(settings.topic_prefix, settings.cluster, http_operate=http_operate)
     found = [right for right in needed if not wanted or right.role in wanted]
-    principals = _principals(named)
+    principals = principals_of(named)
     if as_json:
         click.echo(json.dumps([document(right, principals) for right in found], indent=2))
         return
@@ -75,7 +75,12 @@ def commands(found: Iterable[Right], principals: Mapping[str, str], bootstrap: s
     return lines
 
 
-def _principals(named: Iterable[str]) -> dict[str, str]:
+def principals_of(named: Iterable[str]) -> dict[str, str]:
+    """Return the principal of every role; ``named`` are like ``monitor=User:monitor``.
+
+    Raises:
+        SettingsError: one is not.
+    """
     principals: dict[str, str] = {role: PRINCIPAL.format(role=role) for role in ROLES}
     for text in named:
         role, equals, principal = text.partition("=")

@@ -8,6 +8,7 @@ from contracts.errors import SettingsError
 from contracts.topics import TOPICS
 from runtime import options
 from services.tools.topic_acls import acls
+from services.tools.topic_grants import grant
 from services.tools.topic_skip import skip
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ def command() -> None:
 
 
 command.add_command(acls)
+command.add_command(grant)
 command.add_command(skip)
 
 

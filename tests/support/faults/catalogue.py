@@ -120,6 +120,29 @@ def lying(link: str, seconds: float = CUT_S) -> Fault:
     return Fault(f"{link} lies {seconds:g} s", strike)
 
 
+def broker_restarted(road: FaultRoad, _: Random) -> None:
+    """Stop the broker in its own order and start it again, as an upgrade does."""
+    road.end("kafka")
+    road.bring_back("kafka")
+
+
+def broker_torn(road: FaultRoad, random: Random) -> None:
+    """Cut the broker's power in the midst of writing: half a batch at the end of each log, and indexes that make no sense."""
+    road.kill("kafka")
+    torn = 0
+    for log in road.brokers[0].folder.glob("data/*/*.log"):
+        if log.parent.name.startswith("__cluster_metadata"):
+            continue  # the controller's own, whose writes are flushed before they count
+        with log.open("ab") as file:
+            file.write(random.randbytes(random.randint(1, 200)))
+        for index in (log.with_suffix(".index"), log.with_suffix(".timeindex")):
+            index.write_bytes(random.randbytes(13))
+        torn += 1
+    road.bring_back("kafka")
+    if not torn:
+        raise NotStruck("the broker has no logs")
+
+
 def leader_lost(topic: str, seconds: float = CUT_S) -> Fault:
     """Return kill -9 of the broker that leads a topic's first partition; it comes back after a while."""
     return Fault(f"leader of {topic} killed, away {seconds:g} s", lambda road, _: _away(road, road.leader(topic), seconds))
@@ -158,6 +181,21 @@ def redis_flushed(road: FaultRoad, _: Random) -> None:
     """Lose the whole view."""
     with contextlib.closing(redis.Redis.from_url(road.redis.url)) as client:
         client.flushall()
+
+
+def redis_older(road: FaultRoad, _: Random) -> None:
+    """Lose the newest part of the view: Redis comes back with what a backup held half a minute ago."""
+    with contextlib.closing(redis.Redis.from_url(road.redis.url)) as client:
+        client.save()
+        road.rest(2 * CUT_S)
+    backup = road.redis.folder / "dump.rdb"
+    if not backup.exists():
+        raise NotStruck("Redis wrote no backup")
+    road.kill("redis")
+    road.bring_back("redis")
+    if not road.wait(road.redis.answers, 30.0):
+        raise NotStruck("Redis did not come back")
+    backup.unlink()  # the next start is an empty one again
 
 
 def redis_full(road: FaultRoad, _: Random) -> None:
@@ -203,6 +241,13 @@ def checkpoint_damaged(road: FaultRoad, _: Random) -> None:
     del road.ended[ended:]  # it had to end
     _emptied(road.checkpoint)
     road.bring_back("spark")
+
+
+def redis_and_checkpoint(road: FaultRoad, random: Random) -> None:
+    """Lose all state that is not on Kafka, at once."""
+    road.kill("redis")
+    checkpoint_damaged(road, random)
+    road.bring_back("redis")
 
 
 def _emptied(folder: Path) -> None:
@@ -278,7 +323,17 @@ def scenarios(seed: int, kills: int, minutes: float) -> list[Scenario]:
     to_kafka = [f"{role}-kafka" for role in SERVICES]
     return [
         Scenario("kills", tuple(random_kill(random) for _ in range(kills)), 60 * minutes),
-        Scenario("broker", (frozen("kafka", OUTAGE_S), away("kafka", OUTAGE_S), topic_deleted("dead-letters")), 360),
+        Scenario(
+            "broker",
+            (
+                Fault("kafka restarted", broker_restarted),
+                Fault("kafka killed, torn logs and indexes", broker_torn),
+                frozen("kafka", OUTAGE_S),
+                away("kafka", OUTAGE_S),
+                topic_deleted("dead-letters"),
+            ),
+            420,
+        ),
         Scenario(
             "redis",
             (
@@ -290,13 +345,15 @@ def scenarios(seed: int, kills: int, minutes: float) -> list[Scenario]:
             ),
             180,
         ),
+        Scenario("spark", tuple([Fault("kill -9 spark inside a batch", spark_inside_a_batch)] * 3), 240),
         Scenario(
-            "spark",
+            "lost state",
             (
-                *[Fault("kill -9 spark inside a batch", spark_inside_a_batch)] * 3,
+                Fault("redis lost with its data, spark's checkpoint damaged", redis_and_checkpoint),
+                Fault("redis comes back with an older view", redis_older),
                 Fault("checkpoint damaged", checkpoint_damaged),
             ),
-            300,
+            240,
         ),
         Scenario(
             "producers",

@@ -35,6 +35,7 @@ BEHIND_MINUTES_MAX = 4
 SETTLE_S = 3.0
 OPEN_COMMANDS_S = 60.0
 APPLY_S = 60.0
+END_WITHIN_S = 60.0
 READY_WITHIN_S = 300.0
 _LOOK_EVERY_S = 2.0
 _POLL_S = 0.1
@@ -159,6 +160,13 @@ class FaultRoad:
         self._down |= set(names)
         for name in names:
             self.supervisor.kill(name)
+
+    def end(self, name: str) -> None:
+        """Ask a process to end (SIGTERM) and wait until it has; it stays down until ``bring_back``."""
+        self._down.add(name)
+        self._tree(name)[0].terminate()
+        if not self.wait(lambda: self.supervisor.has_finished(name), END_WITHIN_S):
+            raise TimeoutError(f"{name} did not end within {END_WITHIN_S:g} s")
 
     def bring_back(self, *names: str) -> None:
         """Start processes that were killed."""

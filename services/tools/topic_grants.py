@@ -1,0 +1,131 @@
+"""``surescale topics grant``: gives each role its rights on Kafka itself, and its password if wanted."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from contracts.access import ROLES, Right, Role, rights
+from contracts.errors import SettingsError, reason_of
+from runtime import options
+from services.tools.topic_acls import principals_of
+
+if TYPE_CHECKING:
+    from contracts.settings import RoadSettings
+
+ITERATIONS = 8192
+REQUEST_TIMEOUT_S = 30.0
+_USER = "User:"
+
+
+@click.command("grant")
+@options.bootstrap
+@options.prefix
+@options.cluster
+@click.option("--role", "wanted", type=click.Choice(ROLES), multiple=True, help="Only this role; repeatable.")
+@click.option("--principal", "named", multiple=True, metavar="ROLE=PRINCIPAL", help="As for `topics acls`; repeatable.")
+@click.option("--http-operate", is_flag=True, help="With the rights that the state service needs to pause, resume and approve.")
+@click.option(
+    "--passwords",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="Also set the SCRAM-SHA-512 password of each role's user, from the file FOLDER/ROLE.",
+)
+def grant(
+    bootstrap: str | None,
+    topic_prefix: str | None,
+    cluster: str | None,
+    wanted: tuple[Role, ...],
+    named: tuple[str, ...],
+    http_operate: bool,
+    passwords: Path | None,
+) -> None:
+    """Give each role on Kafka the rights that `topics acls` prints.
+
+    Run it as an administrator of Kafka. It adds rights and sets passwords, and takes none away; run again, it changes nothing.
+    """
+    from runtime.kafka_errors import readable_errors
+
+    settings = options.road_settings(bootstrap=bootstrap, topic_prefix=topic_prefix, cluster=cluster)
+    roles = wanted or ROLES
+    needed = rights(settings.topic_prefix, settings.cluster, http_operate=http_operate)
+    found = [right for right in needed if right.role in roles]
+    principals = principals_of(named)
+    users = {} if passwords is None else _passwords(passwords, {role: principals[role] for role in roles})
+    with readable_errors(settings):
+        give(settings, found, principals, users)
+    click.echo(f"{len(found)} rights granted to {len(roles)} roles, {len(users)} passwords set")
+
+
+def give(settings: "RoadSettings", found: Sequence[Right], principals: Mapping[str, str], passwords: Mapping[str, bytes]) -> None:
+    """Set passwords, by user, and then add rights.
+
+    Raises:
+        KafkaException: the broker refused, or did not answer in time.
+    """
+    from confluent_kafka.admin import (  # type: ignore[attr-defined]  # these names are not in its __all__
+        ScramCredentialInfo,
+        ScramMechanism,
+        UserScramCredentialUpsertion,
+    )
+
+    from runtime.kafka import METADATA_TIMEOUT_S, admin_client
+    from runtime.kafka_errors import Refusals
+
+    refusals = Refusals(settings)
+    admin = admin_client(settings, error_cb=refusals.hear)
+    with refusals.explained(admin):
+        admin.list_topics(timeout=METADATA_TIMEOUT_S)
+    info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, ITERATIONS)
+    wanted: list[Any] = [UserScramCredentialUpsertion(user, info, password) for user, password in sorted(passwords.items())]
+    if wanted:
+        for future in admin.alter_user_scram_credentials(wanted, request_timeout=REQUEST_TIMEOUT_S).values():
+            future.result()
+    for added in admin.create_acls([_binding(right, principals) for right in found], request_timeout=REQUEST_TIMEOUT_S).values():
+        added.result()
+
+
+def _binding(right: Right, principals: Mapping[str, str]) -> Any:
+    from confluent_kafka.admin import (  # type: ignore[attr-defined]  # these names are not in its __all__
+        AclBinding,
+        AclOperation,
+        AclPermissionType,
+        ResourcePatternType,
+        ResourceType,
+    )
+
+    operation = {"DescribeConfigs": "DESCRIBE_CONFIGS"}.get(right.operation, right.operation.upper())
+    return AclBinding(
+        ResourceType[right.resource.replace("-", "_").upper()],
+        right.name,
+        ResourcePatternType.LITERAL,
+        principals[right.role],
+        "*",
+        AclOperation[operation],
+        AclPermissionType.ALLOW,
+    )
+
+
+def _passwords(folder: Path, principals: Mapping[Role, str]) -> dict[str, bytes]:
+    """Return the password of each role's user.
+
+    Raises:
+        SettingsError: a file cannot be read or is empty, or a principal is no user.
+    """
+    found = {}
+    for role, principal in principals.items():
+        file = folder / role
+        try:
+            password = file.read_bytes().rstrip(b"\r\n")
+        except OSError as error:
+            raise SettingsError(
+                f"--passwords: {str(file)!r} cannot be read ({reason_of(error)}); write the password of {role} into it, "
+                "or name roles with --role"
+            ) from None
+        if not password:
+            raise SettingsError(f"--passwords: {str(file)!r} is empty; write the password of {role} into it")
+        if not principal.startswith(_USER):
+            raise SettingsError(f"--principal: {role}={principal} has no password; name a user, as in {role}=User:{role}")
+        found[principal.removeprefix(_USER)] = password
+    return found
