@@ -127,7 +127,7 @@ def broker_restarted(road: FaultRoad, _: Random) -> None:
 
 
 def broker_torn(road: FaultRoad, random: Random) -> None:
-    """Cut the broker's power in the midst of writing: half a batch at the end of each log, and indexes that make no sense."""
+    """Cut the broker's power in the midst of writing: garbage at the end of each log, and indexes that make no sense."""
     road.kill("kafka")
     torn = 0
     for log in road.brokers[0].folder.glob("data/*/*.log"):
@@ -327,7 +327,7 @@ def scenarios(seed: int, kills: int, minutes: float) -> list[Scenario]:
             "broker",
             (
                 Fault("kafka restarted", broker_restarted),
-                Fault("kafka killed, torn logs and indexes", broker_torn),
+                Fault("kafka killed, garbage at the end of its logs and in indexes", broker_torn),
                 frozen("kafka", OUTAGE_S),
                 away("kafka", OUTAGE_S),
                 topic_deleted("dead-letters"),
