@@ -46,7 +46,10 @@ def _objects(rendered: str) -> dict[tuple[str, str], Document]:
     return found
 
 
-@pytest.mark.parametrize(("overlay", "values"), [("production", ["production"]), ("consumers", ["production", "consumers"])])
+@pytest.mark.parametrize(
+    ("overlay", "values"),
+    [("production", ["production"]), ("consumers", ["production", "consumers"]), ("secure", ["production", "secure"])],
+)
 def test_the_chart_makes_what_the_overlay_makes(cluster: LiveCluster, overlay: str, values: list[str]) -> None:
     """But for the policies that hold for all pods: the chart's hold for its own, since it may share a namespace."""
     files = [f"--values={CHART / name}.yaml" for name in values]

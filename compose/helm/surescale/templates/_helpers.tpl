@@ -32,6 +32,16 @@ capabilities:
   drop: [ALL]
 {{- end }}
 
+{{- /* What the state service finds in its secret, besides what every role does. */}}
+{{- define "surescale.stateFiles" -}}
+{{- $files := list (list "REDIS_PASSWORD" "redis-password") (list "REDIS_CA" "redis-ca.pem") }}
+{{- $files = concat $files (list (list "HTTP_TOKEN" "http-tokens") (list "HTTP_OPERATE_TOKEN" "operate-tokens")) }}
+{{- range concat $files (list (list "HTTP_CERTIFICATE" "state.pem") (list "HTTP_KEY" "state-key.pem")) }}
+- name: SURESCALE_{{ index . 0 }}_FILE
+  value: /run/surescale/{{ index . 1 }}
+{{- end }}
+{{- end }}
+
 {{- /*
 The pod template of a role. Call with a dict:
   root       the chart's scope
@@ -100,10 +110,19 @@ spec:
       {{- end }}
       envFrom:
         {{- include "surescale.envFrom" $root | nindent 8 }}
-      {{- if .http }}
+      {{- if or .http $root.Values.secure.enabled }}
       env:
+        {{- if .http }}
         - name: SURESCALE_HTTP_HOST
           value: 0.0.0.0
+        {{- end }}
+        {{- if $root.Values.secure.enabled }}
+        - name: SURESCALE_KAFKA_USERNAME
+          value: surescale-{{ $image }}
+        {{- if .http }}
+        {{- include "surescale.stateFiles" . | nindent 8 }}
+        {{- end }}
+        {{- end }}
       {{- end }}
       ports:
         {{- if .http }}
@@ -144,6 +163,11 @@ spec:
           mountPath: /etc/surescale/groups
           readOnly: true
         {{- end }}
+        {{- if $root.Values.secure.enabled }}
+        - name: access
+          mountPath: /run/surescale
+          readOnly: true
+        {{- end }}
   volumes:
     - name: scratch
       emptyDir:
@@ -152,6 +176,12 @@ spec:
     - name: groups
       configMap:
         name: {{ include "surescale.name" (list $root "groups") }}
+    {{- end }}
+    {{- if $root.Values.secure.enabled }}
+    - name: access
+      secret:
+        secretName: {{ include "surescale.name" (list $root "access") }}-{{ .role }}
+        defaultMode: 288 # 0440, for the pod's group
     {{- end }}
 {{- end }}
 
