@@ -42,6 +42,9 @@ if TYPE_CHECKING:
 
 WATCH_EVERY_S = 0.2
 STAGES = ("collect", "merge", "publish", "save")
+_LARGE_FETCHES = {"max.poll.records": 20_000, "max.partition.fetch.bytes": 8 * 2**20}
+"""After every poll Spark's connector asks the broker for the topic's ends and throws away what was fetched beyond the poll. With
+Kafka's 500 records a poll that takes longer than reading them."""
 
 
 @dataclass(slots=True)
@@ -130,6 +133,7 @@ def read_task_metrics(session: "SparkSession", settings: SparkSettings, *, with_
         session.readStream.format("kafka")
         .options(**{f"kafka.{name}": value for name, value in jvm_options(settings).items()})
         .option("kafka.bootstrap.servers", settings.bootstrap)
+        .options(**{f"kafka.{name}": str(value) for name, value in _LARGE_FETCHES.items()})
         .option("subscribe", TopicNames(settings.topic_prefix)(TASK_METRICS))
         .option("startingOffsets", "earliest")
         .option("maxOffsetsPerTrigger", settings.spark_batch_records_max)
