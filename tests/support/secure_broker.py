@@ -20,6 +20,7 @@ from confluent_kafka.admin import (
 from runtime.ports import LOOPBACK, free_port
 from services.local_stack.broker import LocalBroker
 from tests.support.issuer import AUDIENCE, CLIENT, ISSUER, SECRET, Issuer, make_key
+from tests.support.waiting import wait_until
 
 USER, PASSWORD = "surescale", 'a "quoted" \\ pass=word;'
 TELLTALE = "pass=word"  # a part of the password that looks the same however it is quoted
@@ -111,8 +112,15 @@ class AuthorizingBroker(SecureBroker):
     def grant(self, documents: Iterable[Mapping[str, str]]) -> None:
         """Add ACLs, as ``surescale topics acls --json`` prints them."""
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
-        for future in admin.create_acls([AclBinding(*_named(each)) for each in documents]).values():
+        asked = [AclBinding(*_named(each)) for each in documents]
+        for future in admin.create_acls(asked).values():
             future.result(20)
+        everything = AclBindingFilter(ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY)
+
+        def in_force() -> bool:
+            return {str(each) for each in asked} <= {str(each) for each in admin.describe_acls(everything).result(20)}
+
+        wait_until(in_force, what="the rights granted to be in force")  # the controller answers before the broker has them
 
     def revoke(self, documents: Iterable[Mapping[str, str]]) -> None:
         """Take ACLs away again."""

@@ -97,6 +97,7 @@ def test_every_variable_that_the_code_names_is_explained(made: dict[str, str]) -
         "SURESCALE_NAME",
         "SURESCALE_LOG",
         "SURESCALE_KAFKA",
+        "SURESCALE_KAFKA_OAUTH",
         "SURESCALE_SOURCE_KAFKA",
         "SURESCALE_KUBERNETES",
         "SURESCALE_PROMETHEUS",

@@ -30,11 +30,11 @@ def evaluation() -> Iterator[subprocess.Popen[str]]:
 
 
 def workers(evaluation: subprocess.Popen[str]) -> list[psutil.Process]:
-    """Return both worker processes, once they are there."""
+    """Return both worker processes, once they watch the command: until then Python itself starts them, and complains when cut off."""
 
     def found() -> list[psutil.Process]:
         children = psutil.Process(evaluation.pid).children()
-        spawned = [child for child in children if "spawn_main" in " ".join(child.cmdline())]
+        spawned = [child for child in children if "spawn_main" in " ".join(child.cmdline()) and child.num_threads() > 1]
         return spawned if len(spawned) == 2 else []
 
     return wait_until(found, what="two workers")
