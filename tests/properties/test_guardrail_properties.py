@@ -182,7 +182,7 @@ def test_no_total_is_passed_but_by_what_must_be_kept(case: Case) -> None:
 @EXAMPLES
 @given(cases())
 def test_no_step_is_passed_but_for_a_limit_that_comes_later(case: Case) -> None:
-    """Up, overload lifts the step to a double or to the load's need; down, nothing does. Bounds, ties and the total win over it."""
+    """Up, overload lifts the step to a double or to the need; down, nothing does. Bounds, ties and the total win over it."""
     proposal = case.proposal
     needed = case.seen.floor if case.seen.urgent is None else np.maximum(case.seen.floor, case.seen.urgent)
     floor = needed if case.floor_applies else np.zeros_like(needed)

@@ -115,7 +115,8 @@ class AuthorizingBroker(SecureBroker):
         asked = [AclBinding(*_named(each)) for each in documents]
         for future in admin.create_acls(asked).values():
             future.result(20)
-        everything = AclBindingFilter(ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY)
+        any_resource = (ResourceType.ANY, None, ResourcePatternType.ANY)
+        everything = AclBindingFilter(*any_resource, None, None, AclOperation.ANY, AclPermissionType.ANY)
 
         def in_force() -> bool:
             return {str(each) for each in asked} <= {str(each) for each in admin.describe_acls(everything).result(20)}

@@ -30,7 +30,7 @@ def evaluation() -> Iterator[subprocess.Popen[str]]:
 
 
 def workers(evaluation: subprocess.Popen[str]) -> list[psutil.Process]:
-    """Return both worker processes, once they watch the command: until then Python itself starts them, and complains when cut off."""
+    """Return both worker processes, once they watch the command: until then Python starts them, and complains when cut off."""
 
     def found() -> list[psutil.Process]:
         children = psutil.Process(evaluation.pid).children()
