@@ -1,16 +1,13 @@
 """What the engine is asked for of a whole job: the containers that it is to run, by task, with one name."""
 
-import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from contracts.errors import SettingsError
 from engines.compose.answers import SERVICE, Container
 from engines.compose.client import ComposeClient
 from engines.compose.target import Service
 from engines.groups.chains import Chain
-
-_ID_LENGTH = 16
+from engines.groups.requirement import digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +27,12 @@ class Requirement:
     @property
     def epoch(self) -> str:
         """Return the name of the submission."""
-        return _digest(f"{task} {next((each.id for each in self.wanted(task)), '')}" for task in self.containers)
+        return digest(f"{task} {next((each.id for each in self.wanted(task)), '')}" for task in self.containers)
 
     @property
     def id(self) -> str:
         """Return the name of the numbers; equal ones have the same."""
-        return _digest([self.epoch, *(f"{task} {count}" for task, count in self.counts.items())])
+        return digest([self.epoch, *(f"{task} {count}" for task, count in self.counts.items())])
 
     @property
     def counts(self) -> dict[str, int]:
@@ -46,22 +43,6 @@ class Requirement:
 def services_of(chain: Chain) -> dict[str, Service]:
     """Return what the tasks of a job are scaled by; nothing for a job that is only watched."""
     return {task: group.compose for task, group in chain.groups.items() if group.compose is not None}
-
-
-def check_services(chains: Mapping[str, Chain]) -> None:
-    """Refuse a job of which only some tasks can be scaled: what is asked for is compared for the whole job.
-
-    Raises:
-        SettingsError: names the task.
-    """
-    for chain in chains.values():
-        known = services_of(chain)
-        missing = [task for task in chain.groups if task not in known]
-        if known and missing:
-            raise SettingsError(
-                f"SURESCALE_GROUPS_FILE: {chain.name}.groups.{missing[0]}.compose: not set, though other groups of the job "
-                "have it; set it, or make that group a job of its own"
-            )
 
 
 def requirement_of(client: ComposeClient, chain: Chain) -> Requirement | None:
@@ -85,7 +66,3 @@ def requirement_of(client: ComposeClient, chain: Chain) -> Requirement | None:
             for task, service in services.items()
         }
     )
-
-
-def _digest(lines: Iterable[str]) -> str:
-    return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[:_ID_LENGTH]

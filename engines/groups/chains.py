@@ -29,10 +29,10 @@ service = "parse"
 The broker does not know who writes a topic, so ``writes`` cannot be found out. Without a file each group is a job of its own.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -120,6 +120,21 @@ def read_chains(path: Path) -> dict[str, Chain]:
     _check_groups_once(chains.values(), path)
     _check_targets_once(chains.values(), path)
     return chains
+
+
+def check_scaled_whole(chains: Mapping[str, Chain], field: Literal["compose", "kubernetes"]) -> None:
+    """Refuse a job of which only some groups say what scales them: what is asked for is compared for the whole job.
+
+    Raises:
+        SettingsError: names the group.
+    """
+    for chain in chains.values():
+        missing = [task for task, group in chain.groups.items() if getattr(group, field) is None]
+        if missing and len(missing) < len(chain.groups):
+            raise SettingsError(
+                f"{_SETTING}: {chain.name}.groups.{missing[0]}.{field}: not set, though other groups of the job have it; "
+                "set it, or make that group a job of its own"
+            )
 
 
 def _check(chain: Chain, path: Path) -> None:

@@ -1,7 +1,10 @@
-"""What the workers of a job are asked to be, whoever keeps that: the monitor shows it beside what runs."""
+"""What the workers of a job are asked to be, whoever keeps that: the monitor shows it beside what runs, and it has a name."""
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Iterable, Mapping
 from typing import Protocol
+
+_ID_LENGTH = 16
 
 
 class Required(Protocol):
@@ -21,3 +24,8 @@ class Required(Protocol):
     def counts(self) -> Mapping[str, int]:
         """Return the workers by task."""
         ...
+
+
+def digest(lines: Iterable[str]) -> str:
+    """Return a short name for some lines, whatever their order."""
+    return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[:_ID_LENGTH]

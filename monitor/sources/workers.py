@@ -10,14 +10,13 @@ from contracts.messages import ClusterTopology, Host
 from engines.compose.capabilities import COMPOSE
 from engines.compose.client import ComposeClient
 from engines.compose.errors import ComposeProblem
-from engines.compose.requirement import check_services
 from engines.compose.requirement import requirement_of as compose_requirement_of
-from engines.groups.chains import Chain
+from engines.groups.chains import Chain, check_scaled_whole
 from engines.groups.requirement import Required
 from engines.kubernetes.capabilities import KUBERNETES
 from engines.kubernetes.connect import client_of
 from engines.kubernetes.errors import KubernetesProblem
-from engines.kubernetes.requirement import check_targets, requirement_of
+from engines.kubernetes.requirement import requirement_of
 from engines.processes.capabilities import PROCESSES, WATCHED
 from engines.processes.workforce import FolderAway, Workforce
 from monitor.settings import MonitorSettings
@@ -45,9 +44,9 @@ class KeptWorkers:
         self._kubernetes = client_of(settings) if settings.actuator_kind == "kubernetes" else None
         self._compose = ComposeClient(settings.compose_url) if settings.actuator_kind == "compose" else None
         if self._kubernetes is not None:
-            check_targets(chains)
+            check_scaled_whole(chains, "kubernetes")
         if self._compose is not None:
-            check_services(chains)
+            check_scaled_whole(chains, "compose")
         self._lock = threading.Lock()
         self._version: tuple[tuple[Host, ...], int] = ((), 0)
 

@@ -6,7 +6,6 @@ are made one by one, so a command that was interrupted is known by the label of 
 """
 
 import logging
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -24,20 +23,16 @@ from engines.compose.target import Service
 from engines.compose.tend import ComposeTender
 from engines.groups.chains import Chain
 from rescaler.actuators.base import (
-    EPOCH_CHANGED,
     REQUIREMENT_CHANGED,
-    UNKNOWN_JOB,
     Accepted,
     EngineAway,
     EngineProblem,
     EngineRefused,
     JobSeen,
 )
+from rescaler.actuators.group_workers import UNKNOWN_TASK, TendingThread, chain_of, check_epoch
 from rescaler.actuators.parallelism import covers, in_words
-from runtime.backoff import Seldom
 
-UNKNOWN_TASK = "UNKNOWN_TASK"
-"""The file does not say what scales the task."""
 TARGET_GONE = "TARGET_GONE"
 """No container of the service runs."""
 CANNOT_SCALE = "CANNOT_SCALE"
@@ -46,7 +41,7 @@ IMAGE_GONE = "IMAGE_GONE"
 """The image is gone, or another has its name."""
 COMPOSE_REFUSED = "COMPOSE_REFUSED"
 """The engine refused, for a reason that was not known beforehand."""
-TEND_EVERY_S = 0.5
+_MADE_ANEW = "the first container of a service was made anew, or runs no more"
 _log = logging.getLogger("surescale.compose")
 
 
@@ -56,20 +51,19 @@ class ComposeEngine:
 
     tender: ComposeTender
     cluster: str
-    _stop: threading.Event = field(default_factory=threading.Event)
-    _thread: threading.Thread | None = None
+    _tending: TendingThread = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._tending = TendingThread(self.tender.tend, ComposeProblem, _log)
 
     def start(self) -> Self:
         """Tend the containers in a thread of its own, which ends with the process; the containers do not."""
-        self._thread = threading.Thread(target=self._tend, name="compose", daemon=True)
-        self._thread.start()
+        self._tending.start()
         return self
 
     def stop(self) -> None:
         """Stop tending. The containers run on."""
-        self._stop.set()
-        if self._thread is not None:
-            self._thread.join()
+        self._tending.stop()
 
     # The port
 
@@ -86,7 +80,7 @@ class ComposeEngine:
                 if task not in required.counts:
                     raise EngineRefused(UNKNOWN_TASK, f"{task}: SURESCALE_GROUPS_FILE names no service for it; add its compose")
             before = {**required.counts, **(command.expected.required if command.expected is not None else {})}
-            _check_epoch(command, required)
+            check_epoch(command, required.epoch, _MADE_ANEW)
             if covers(required.counts, targets):
                 return Accepted()
             foreign = _foreign(required, before, targets, command.command_id)
@@ -120,7 +114,7 @@ class ComposeEngine:
         with _answers_of_the_port():
             chain = self._chain(command.job)
             required = self._required(chain)
-            _check_epoch(command, required)
+            check_epoch(command, required.epoch, _MADE_ANEW)
             if covers(required.counts, put_back):
                 return
             before = {**put_back, **(command.expected.required if command.expected is not None else {})}
@@ -132,11 +126,7 @@ class ComposeEngine:
     # Which job
 
     def _chain(self, job: str) -> Chain:
-        cluster, _, name = job.partition("/")
-        chain = self.tender.chains.get(name)
-        if chain is None or cluster != self.cluster:
-            raise EngineRefused(UNKNOWN_JOB, f"SURESCALE_GROUPS_FILE has no job {name!r}")
-        return chain
+        return chain_of(job, self.cluster, self.tender.chains)
 
     def _required(self, chain: Chain) -> Requirement:
         required = requirement_of(self.tender.client, chain)
@@ -205,27 +195,11 @@ class ComposeEngine:
                     except (EngineProblem, ComposeProblem) as problem:
                         _log.warning("%s was made for a command that is refused, and runs: %s", container.plain_name, problem)
 
-    # Inside
-
-    def _tend(self) -> None:
-        seldom = Seldom()
-        while not self._stop.wait(TEND_EVERY_S):
-            try:
-                self.tender.tend()
-            except ComposeProblem as problem:
-                if seldom.is_time():
-                    _log.warning("%s", problem)
-
 
 def _surplus(wanted: list[Container], count: int, now_ms: int) -> list[Container]:
     """Return those that go: first what is not up, then the highest numbers; the first one stays as long as any does."""
     by_worth = sorted(wanted[1:], key=lambda each: (each.is_up(now_ms), -each.number))
     return ([*by_worth, *wanted[:1]])[: max(0, len(wanted) - count)]
-
-
-def _check_epoch(command: RescheduleCommand, required: Requirement) -> None:
-    if command.expected is not None and command.expected.epoch not in ("", required.epoch):
-        raise EngineRefused(EPOCH_CHANGED, "the first container of a service was made anew, or runs no more")
 
 
 def _foreign(required: Requirement, before: Mapping[str, int], targets: Mapping[str, int], command_id: str) -> dict[str, int]:

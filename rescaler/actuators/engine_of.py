@@ -4,12 +4,10 @@ from pathlib import Path
 
 from engines.access import Access
 from engines.compose.client import ComposeClient
-from engines.compose.requirement import check_services
 from engines.compose.tend import ComposeTender
 from engines.flink.client import FlinkClient
-from engines.groups.chains import read_chains
+from engines.groups.chains import check_scaled_whole, read_chains
 from engines.kubernetes.connect import client_of
-from engines.kubernetes.requirement import check_targets
 from engines.processes.tend import Tender
 from rescaler.actuators.base import EngineApi
 from rescaler.actuators.compose import ComposeEngine
@@ -35,14 +33,14 @@ def engine_of(settings: RescalerSettings) -> EngineApi:
             return ProcessesEngine(Tender.of(settings), settings.cluster).start()
         case "compose":
             chains = read_chains(Path(settings.groups_file))
-            check_services(chains)
+            check_scaled_whole(chains, "compose")
             tender = ComposeTender(
                 ComposeClient(settings.compose_url, timeout_s=settings.engine_timeout_ms / 1_000), chains, settings.workers_max
             )
             return ComposeEngine(tender, settings.cluster).start()
         case "kubernetes":
             chains = read_chains(Path(settings.groups_file))
-            check_targets(chains)
+            check_scaled_whole(chains, "kubernetes")
             return KubernetesEngine(client_of(settings, timeout_s=settings.engine_timeout_ms / 1_000), chains, settings.cluster)
         case "flink":
             client = FlinkClient(settings.engine_url, Access.of(settings), timeout_s=settings.engine_timeout_ms / 1_000)

@@ -24,17 +24,15 @@ from engines.kubernetes.target import Target
 from rescaler.actuators.base import (
     EPOCH_CHANGED,
     REQUIREMENT_CHANGED,
-    UNKNOWN_JOB,
     Accepted,
     EngineAway,
     EngineProblem,
     EngineRefused,
     JobSeen,
 )
+from rescaler.actuators.group_workers import UNKNOWN_TASK, chain_of, check_epoch
 from rescaler.actuators.parallelism import covers, in_words
 
-UNKNOWN_TASK = "UNKNOWN_TASK"
-"""The file does not say what scales the task."""
 TARGET_GONE = "TARGET_GONE"
 """The cluster has no such object, or it has no scale subresource."""
 OTHER_OWNER = "OTHER_OWNER"
@@ -47,6 +45,7 @@ KUBERNETES_REFUSED = "KUBERNETES_REFUSED"
 """The API server or an admission controller refused, for a reason that was not known beforehand."""
 WRITES_MAX = 8
 """Of one scale: its resource version changes with every pod that starts, so a write may come too late several times."""
+_MADE_ANEW = "an object that the job is scaled by was deleted and made anew"
 _log = logging.getLogger("surescale.kubernetes")
 
 
@@ -79,7 +78,7 @@ class KubernetesEngine:
                 if task not in required.counts:
                     raise EngineRefused(UNKNOWN_TASK, f"{task}: SURESCALE_GROUPS_FILE names nothing to scale; add its kubernetes")
             before = {**required.counts, **(command.expected.required if command.expected is not None else {})}
-            _check_epoch(command, required)
+            check_epoch(command, required.epoch, _MADE_ANEW)
             if covers(required.counts, targets):
                 return Accepted()
             foreign = _neither(required.counts, before, targets)
@@ -117,7 +116,7 @@ class KubernetesEngine:
         with _answers_of_the_port():
             chain = self._chain(command.job)
             required = self._required(chain)
-            _check_epoch(command, required)
+            check_epoch(command, required.epoch, _MADE_ANEW)
             if covers(required.counts, put_back):
                 return
             foreign = _neither(required.counts, put_back, command.targets)
@@ -129,11 +128,7 @@ class KubernetesEngine:
     # Which job
 
     def _chain(self, job: str) -> Chain:
-        cluster, _, name = job.partition("/")
-        chain = self.chains.get(name)
-        if chain is None or cluster != self.cluster:
-            raise EngineRefused(UNKNOWN_JOB, f"SURESCALE_GROUPS_FILE has no job {name!r}")
-        return chain
+        return chain_of(job, self.cluster, self.chains)
 
     def _required(self, chain: Chain) -> Requirement:
         required = requirement_of(self.client, chain)
@@ -205,11 +200,6 @@ class KubernetesEngine:
         workload = self.client.workload(target)
         events = self.client.failures_to_create(target.namespace, scale.metadata.uid)
         return hindrance_of(target, pods, failures_in(workload.status, events))
-
-
-def _check_epoch(command: RescheduleCommand, required: Requirement) -> None:
-    if command.expected is not None and command.expected.epoch not in ("", required.epoch):
-        raise EngineRefused(EPOCH_CHANGED, "an object that the job is scaled by was deleted and made anew")
 
 
 def _neither(counts: Mapping[str, int], before: Mapping[str, int], targets: Mapping[str, int]) -> dict[str, int]:

@@ -6,7 +6,6 @@ whoever comes next finds them by their locks.
 """
 
 import logging
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,20 +18,15 @@ from engines.processes.capabilities import PROCESSES
 from engines.processes.tend import Tender
 from engines.processes.workforce import FolderAway, Requirement
 from rescaler.actuators.base import (
-    EPOCH_CHANGED,
     REQUIREMENT_CHANGED,
-    UNKNOWN_JOB,
     Accepted,
     EngineAway,
     EngineRefused,
     JobSeen,
 )
+from rescaler.actuators.group_workers import UNKNOWN_TASK, TendingThread, chain_of, check_epoch
 from rescaler.actuators.parallelism import covers, in_words
-from runtime.backoff import Seldom
 
-UNKNOWN_TASK = "UNKNOWN_TASK"
-"""The job has no such group, or the file does not say how its workers are started."""
-TEND_EVERY_S = 0.5
 _log = logging.getLogger("surescale.workers")
 
 
@@ -42,20 +36,19 @@ class ProcessesEngine:
 
     tender: Tender
     cluster: str
-    _stop: threading.Event = field(default_factory=threading.Event)
-    _thread: threading.Thread | None = None
+    _tending: TendingThread = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._tending = TendingThread(self.tender.tend, FolderAway, _log)
 
     def start(self) -> Self:
         """Tend the workers in a thread of its own; it ends with the process, the workers do not."""
-        self._thread = threading.Thread(target=self._tend, name="workers", daemon=True)
-        self._thread.start()
+        self._tending.start()
         return self
 
     def stop(self) -> None:
         """Stop tending. The workers run on."""
-        self._stop.set()
-        if self._thread is not None:
-            self._thread.join()
+        self._tending.stop()
 
     # The port
 
@@ -68,8 +61,7 @@ class ProcessesEngine:
         with _answers_of_the_port():
             chain = self._chain(command.job)
             required, expected = self._required(chain), command.expected
-            if expected is not None and expected.epoch and expected.epoch != required.epoch:
-                raise EngineRefused(EPOCH_CHANGED, f"the job was started anew, as {required.epoch}")
+            check_epoch(command, required.epoch, f"the job was started anew, as {required.epoch}")
             if covers(required.counts, command.targets):
                 return Accepted()
             for task in command.targets:
@@ -108,8 +100,7 @@ class ProcessesEngine:
         with _answers_of_the_port():
             chain = self._chain(command.job)
             required = self._required(chain)
-            if command.expected is not None and command.expected.epoch not in ("", required.epoch):
-                raise EngineRefused(EPOCH_CHANGED, f"the job was started anew, as {required.epoch}")
+            check_epoch(command, required.epoch, f"the job was started anew, as {required.epoch}")
             if covers(required.counts, put_back):
                 return
             if not covers(required.counts, command.targets):
@@ -118,21 +109,8 @@ class ProcessesEngine:
 
     # Inside
 
-    def _tend(self) -> None:
-        seldom = Seldom()
-        while not self._stop.wait(TEND_EVERY_S):
-            try:
-                self.tender.tend()
-            except FolderAway as away:
-                if seldom.is_time():
-                    _log.warning("%s", away)
-
     def _chain(self, job: str) -> Chain:
-        cluster, _, name = job.partition("/")
-        chain = self.tender.chains.get(name)
-        if chain is None or cluster != self.cluster:
-            raise EngineRefused(UNKNOWN_JOB, f"SURESCALE_GROUPS_FILE has no job {name!r}")
-        return chain
+        return chain_of(job, self.cluster, self.tender.chains)
 
     def _required(self, chain: Chain) -> Requirement:
         required = self.tender.workforce.requirement(chain.name)

@@ -7,8 +7,8 @@ from contracts.settings import RoadSettings
 from engines.compose.client import ComposeClient
 from engines.compose.errors import ComposeProblem
 from engines.compose.replica import why_not
-from engines.compose.requirement import check_services, requirement_of, services_of
-from engines.groups.chains import Chain
+from engines.compose.requirement import requirement_of, services_of
+from engines.groups.chains import Chain, check_scaled_whole
 from services.doctor.findings import Finding
 
 _SUBJECT = "compose"
@@ -19,7 +19,7 @@ def services(settings: RoadSettings, chains: Mapping[str, Chain]) -> Iterator[Fi
     """Check every service that the groups file names, over the socket that the settings name."""
     client = ComposeClient(settings.compose_url)
     try:
-        check_services(chains)
+        check_scaled_whole(chains, "compose")
         for chain in chains.values():
             yield from _chain(client, chain)
     except (SettingsError, ComposeProblem) as problem:

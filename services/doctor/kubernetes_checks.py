@@ -4,12 +4,12 @@ from collections.abc import Iterator, Mapping
 
 from contracts.errors import SettingsError
 from contracts.settings import RoadSettings
-from engines.groups.chains import Chain
+from engines.groups.chains import Chain, check_scaled_whole
 from engines.kubernetes.client import KubernetesClient
 from engines.kubernetes.connect import client_of
 from engines.kubernetes.errors import ROLE, ApiAway, KubernetesProblem, NotAuthenticated, NotKubernetes
 from engines.kubernetes.owners import other_owner
-from engines.kubernetes.requirement import check_targets, targets_of
+from engines.kubernetes.requirement import targets_of
 from engines.kubernetes.rights import rights_for
 from engines.kubernetes.target import Target
 from services.doctor.findings import Finding
@@ -21,7 +21,7 @@ _REMEDY = "docs/kubernetes.md says what is needed"
 def workloads(settings: RoadSettings, chains: Mapping[str, Chain]) -> Iterator[Finding]:
     """Check every workload that the groups file names, with the account of whoever asks."""
     try:
-        check_targets(chains)
+        check_scaled_whole(chains, "kubernetes")
         client = client_of(settings)
     except SettingsError as error:
         yield Finding("problem", _SUBJECT, str(error), _REMEDY)

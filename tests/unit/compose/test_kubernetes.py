@@ -9,8 +9,8 @@ import pytest
 
 from contracts.settings import from_environment
 from contracts.topics import TOPICS
-from engines.groups.chains import read_chains
-from engines.kubernetes.requirement import check_targets, targets_of
+from engines.groups.chains import check_scaled_whole, read_chains
+from engines.kubernetes.requirement import targets_of
 from rescaler.service.settings import RescalerSettings
 from services.tools.health import ROLES
 
@@ -195,7 +195,7 @@ def test_with_workers_as_pods_monitor_and_rescaler_alone_have_a_token() -> None:
     chains = read_chains(KUBERNETES / "components/consumers/groups.toml")
     settings = from_environment(RescalerSettings, {name: value for name, value in road.items() if name.startswith("SURESCALE_")})
     assert (settings.engine, settings.actuator_kind) == ("kafka", "kubernetes")
-    check_targets(chains)
+    check_scaled_whole(chains, "kubernetes")
     allowed = {resource for role in scaling("Role") for rule in role["rules"] for resource in rule["resources"]}
     namespace = yaml.safe_load((KUBERNETES / "scaling/kustomization.yaml").read_text())["namespace"]
     for chain in chains.values():

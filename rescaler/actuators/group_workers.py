@@ -1,0 +1,70 @@
+"""What all actuators for workers of consumer groups share: the job that a command is for, its epoch, and a thread that tends."""
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from contracts.commands import RescheduleCommand
+from contracts.errors import SurescaleError
+from engines.groups.chains import Chain
+from rescaler.actuators.base import EPOCH_CHANGED, UNKNOWN_JOB, EngineRefused
+from runtime.backoff import Seldom
+
+UNKNOWN_TASK = "UNKNOWN_TASK"
+"""The job has no such group, or the file does not say what scales it."""
+TEND_EVERY_S = 0.5
+
+
+def chain_of(job: str, cluster: str, chains: Mapping[str, Chain]) -> Chain:
+    """Return the job of the file that an id ``cluster/name`` names.
+
+    Raises:
+        EngineRefused: the file has no such job, or the id is of another cluster.
+    """
+    of, _, name = job.partition("/")
+    chain = chains.get(name)
+    if chain is None or of != cluster:
+        raise EngineRefused(UNKNOWN_JOB, f"SURESCALE_GROUPS_FILE has no job {name!r}")
+    return chain
+
+
+def check_epoch(command: RescheduleCommand, epoch: str, what_happened: str) -> None:
+    """Refuse a command that was decided on for an earlier submission of the job.
+
+    Raises:
+        EngineRefused: says what happened.
+    """
+    if command.expected is not None and command.expected.epoch not in ("", epoch):
+        raise EngineRefused(EPOCH_CHANGED, what_happened)
+
+
+@dataclass(slots=True)
+class TendingThread:
+    """Calls ``tend`` twice a second until it is stopped. A problem of the expected kind is logged now and then."""
+
+    tend: Callable[[], None]
+    problem: type[SurescaleError]
+    log: logging.Logger
+    _stop: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Start; the thread ends with the process at the latest, the workers do not."""
+        self._thread = threading.Thread(target=self._run, name=self.log.name, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop and wait for it. The workers run on."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        seldom = Seldom()
+        while not self._stop.wait(TEND_EVERY_S):
+            try:
+                self.tend()
+            except self.problem as problem:
+                if seldom.is_time():
+                    self.log.warning("%s", problem)
