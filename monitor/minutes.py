@@ -107,7 +107,16 @@ class MinuteKeeper:
     The thread starts with the first ``minutes`` and ends with ``close``, or when the job is gone.
     """
 
-    def __init__(self, job: str, look: Callable[[], Look], observer: str, clock: Clock, closed: threading.Event) -> None:
+    def __init__(
+        self,
+        job: str,
+        look: Callable[[], Look],
+        observer: str,
+        clock: Clock,
+        closed: threading.Event,
+        *,
+        answer_within_s: float = ANSWER_WITHIN_S,
+    ) -> None:
         """Start nothing yet.
 
         Args:
@@ -116,8 +125,9 @@ class MinuteKeeper:
             observer: the run of the monitor, for the markers.
             clock: whose waiting ends when ``closed`` is set.
             closed: set by ``close``.
+            answer_within_s: how long ``minutes`` waits for one.
         """
-        self._job, self._look = job, look
+        self._job, self._look, self._answer_within_s = job, look, answer_within_s
         self._clock, self._closed = clock, closed
         self._changed = threading.Condition()
         self._kept = KeptMinutes(observer)
@@ -137,7 +147,7 @@ class MinuteKeeper:
         with self._changed:
             found = self._kept.after(after_ms)
             if not found and self._ended is None and self._away is None:
-                self._changed.wait(ANSWER_WITHIN_S)
+                self._changed.wait(self._answer_within_s)
                 found = self._kept.after(after_ms)
             if found:
                 return found
@@ -172,7 +182,8 @@ class MinuteKeeper:
             self._changed.notify_all()
 
     def _look_until(self, deadline_ms: int) -> Look | None:
-        while True:
+        # Also before the first look: the wait may have ended late, after the machine slept or its clock was set.
+        while self._clock.now_ms() <= deadline_ms:
             try:
                 return self._look()
             except SourceAway as away:
@@ -180,7 +191,8 @@ class MinuteKeeper:
                     self._away = away
                     self._changed.notify_all()
             if self._clock.now_ms() + RETRY_S * 1000 > deadline_ms or self._clock.wait(RETRY_S):
-                return None
+                break
+        return None
 
     def _say_missing(self, end_ms: int) -> None:
         """Name the minutes before this one that nobody looked at."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.fuzz.decoders import decoders
+from tests.fuzz.looks import looks
 from tests.fuzz.steps import steps
 from tests.fuzz.target import Declined, Target
 
@@ -38,7 +39,7 @@ class Count:
 
 def all_targets() -> dict[str, Target]:
     """Return every target by name."""
-    return {target.name: target for target in (*decoders(), *steps())}
+    return {target.name: target for target in (*decoders(), *steps(), *looks())}
 
 
 def tried(target: Target, raw: bytes, count: Count) -> None:

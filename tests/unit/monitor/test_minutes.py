@@ -121,6 +121,22 @@ def test_a_look_that_takes_longer_than_a_minute_does_not_make_the_next_one_early
     assert [end_ms for end_ms, _ in kept(keeper)] == [MINUTE, 4 * MINUTE]
 
 
+@pytest.mark.parametrize(("late_ms", "ends"), [(9_000, [MINUTE]), (7 * MINUTE, []), (30_000, [])])
+def test_a_monitor_that_stood_still_does_not_tell_of_a_minute_long_over(late_ms: int, ends: list[int]) -> None:
+    """As after a machine slept: the figures of now are not those of then. Up to the grace they still count."""
+    engine = Engine(0)
+    keeper, wait, asleep_ms = engine.keeper(), engine.clock.wait, [late_ms]
+
+    def sleep(seconds: float) -> bool:
+        return wait(seconds + (asleep_ms.pop() / 1000 if asleep_ms else 0))
+
+    engine.clock.wait = sleep  # type: ignore[method-assign]
+    keeper.take_minute()
+    assert [end_ms for end_ms, _ in kept(keeper)] == ends
+    keeper.take_minute()
+    assert len(kept(keeper)) == len(ends) + 1
+
+
 def test_minutes_are_given_again_until_they_are_acknowledged() -> None:
     """The same ones; then never again."""
     minutes = KeptMinutes("run-1")
