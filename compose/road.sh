@@ -39,6 +39,7 @@ read_settings() {
     for name in SURESCALE_ENGINE_URL SURESCALE_ROAD_CLOCK; do
         [ -n "${!name:-}" ] || give_up "$name is not set; compose/.env.example says what it means"
     done
+    [ -z "${ENGINE_FILES:-}" ] || [ -d "$ENGINE_FILES" ] || give_up "ENGINE_FILES: $ENGINE_FILES is no folder; give its whole path"
 }
 
 find_engine() {
@@ -53,6 +54,8 @@ find_engine() {
     fi
     compose+=(--file "$FILE")
     ! is_secure || compose+=(--file secure/compose.yaml)
+    [ -z "${ENGINE_NETWORK:-}" ] || compose+=(--file own-engine/network.yaml)
+    [ -z "${ENGINE_FILES:-}" ] || compose+=(--file own-engine/files.yaml)
     compose+=(--env-file "$SETTINGS" --project-name "$COMPOSE_PROJECT_NAME")
 }
 
@@ -140,6 +143,8 @@ culprit() {
 
 up() {
     ! is_secure || secure/secrets.sh || exit 1
+    [ -z "${ENGINE_NETWORK:-}" ] || docker network inspect "$ENGINE_NETWORK" > /dev/null 2>&1 \
+        || give_up "ENGINE_NETWORK: no network $ENGINE_NETWORK; start the engine first, and see docker network ls"
     have_images
     check_ports
     trap 'say "interrupted"; take_down; exit 130' INT TERM

@@ -48,7 +48,7 @@ def _objects(rendered: str) -> dict[tuple[str, str], Document]:
 
 @pytest.mark.parametrize(
     ("overlay", "values"),
-    [("production", ["production"]), ("consumers", ["production", "consumers"]), ("secure", ["production", "secure"])],
+    [("production", ["production"]), *((name, ["production", name]) for name in ("flink", "consumers", "secure"))],
 )
 def test_the_chart_makes_what_the_overlay_makes(cluster: LiveCluster, overlay: str, values: list[str]) -> None:
     """But for the policies that hold for all pods: the chart's hold for its own, since it may share a namespace."""
@@ -89,6 +89,8 @@ def test_it_installs_upgrades_and_goes(cluster: LiveCluster, namespace: str) -> 
         ("settings.BOOTSTRAP=kafka:9092", "'/settings': additional properties 'BOOTSTRAP' not allowed"),
         ("settings.SURESCALE_SEED=3", "'/settings/SURESCALE_SEED'"),
         ("consumers.enabled=true", "consumers.groups: say what scales each group, as TOML"),
+        ("flink.url=flink:8081", "'/flink/url'"),
+        ("flink.enabled=true,consumers.enabled=true", "flink.enabled, consumers.enabled: a release serves one cluster"),
     ],
 )
 def test_a_wrong_value_is_named(cluster: LiveCluster, wrong: str, said: str) -> None:

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from contracts.settings import RoadSettings
+from contracts.settings import from_environment
+from monitor.settings import MonitorSettings
 from rescaler.service.settings import RescalerSettings
 from runtime.logs import LogSettings
 from services.agent.settings import AgentSettings
@@ -20,10 +21,11 @@ yaml = pytest.importorskip("yaml", reason="PyYAML is not installed (it comes wit
 ROOT = Path(__file__).parents[3]
 TEXT = (ROOT / "compose/compose.yaml").read_text()
 EXAMPLE = (ROOT / "compose/.env.example").read_text()
+OWN_ENGINE = [path.read_text() for path in sorted((ROOT / "compose/own-engine").glob("*.yaml"))]
 OURS = ("topics", "monitor", "spark", "agent", "rescaler", "state", "engine", "trace")
 SETTINGS = {
     f"SURESCALE_{name.upper()}"
-    for kind in (RoadSettings, SparkSettings, AgentSettings, RescalerSettings, StateSettings, EngineSettings, LogSettings)
+    for kind in (MonitorSettings, SparkSettings, AgentSettings, RescalerSettings, StateSettings, EngineSettings, LogSettings)
     for name in kind.__dataclass_fields__
 }
 
@@ -89,10 +91,22 @@ def test_the_tag_is_the_projects_version() -> None:
 
 def test_every_variable_is_explained_in_the_example() -> None:
     """And every setting of a role that is given exists."""
-    used = set(re.findall(r"\$\{([A-Z_]+)", TEXT))
+    used = set(re.findall(r"\$\{([A-Z_]+)", TEXT + "".join(OWN_ENGINE)))
     assert used <= set(re.findall(r"^#?([A-Z_]+)=", EXAMPLE, re.M))
     given = set(re.findall(r"^\s+(SURESCALE_[A-Z_]+):", TEXT, re.M))
     assert given <= SETTINGS
+
+
+def test_the_examples_lines_for_flink_are_settings_of_it() -> None:
+    """Once they are no comments any more; only monitor and rescaler see its API."""
+    lines = re.findall(r"^#((?:SURESCALE|ENGINE)_(?:ENGINE|SOURCE|JOBS|FILES|NETWORK)\w*)=(.*)", EXAMPLE, re.M)
+    given = dict(lines) | {"SURESCALE_ROAD_CLOCK": "false"}
+    given["SURESCALE_ENGINE_URL"] = given["SURESCALE_ENGINE_URL"].replace("http:", "https:")  # else certificates are of no use
+    folder = {yaml.safe_load(text)["services"]["monitor"].get("volumes", [""])[0] for text in OWN_ENGINE} - {""}
+    settings = from_environment(MonitorSettings, given)
+    assert (settings.engine, settings.road_clock, settings.jobs_label) == ("flink", False, "surescale.watch=true")
+    assert folder == {f"${{ENGINE_FILES}}:{Path(settings.engine_token_file).parent}:ro"}
+    assert all(set(yaml.safe_load(text)["services"]) == {"monitor", "rescaler"} for text in OWN_ENGINE)
 
 
 @pytest.mark.parametrize("role", ROLES)

@@ -4,6 +4,7 @@ import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -201,6 +202,26 @@ def test_with_workers_as_pods_monitor_and_rescaler_alone_have_a_token() -> None:
     for chain in chains.values():
         for target in targets_of(chain).values():
             assert (target.namespace, f"{target.resource}/scale" in allowed) == (namespace, True)
+
+
+def test_for_flink_monitor_and_rescaler_alone_reach_its_api_and_see_its_secret() -> None:
+    """The settings are those of a Flink cluster, the network policy opens its port, and no pod has a token for Kubernetes."""
+    found = rendered("flink")
+    pods = {
+        each["metadata"]["name"]: each["spec"]["template"]["spec"]
+        for each in found
+        if each["kind"] in {"Deployment", "StatefulSet"}
+    }
+    clients = {"surescale-monitor", "surescale-rescaler"}
+    volume = {"name": "engine", "secret": {"secretName": "surescale-engine", "optional": True, "defaultMode": 0o440}}
+    assert {name for name, pod in pods.items() if volume in pod["volumes"]} == clients
+    assert not any(pod["automountServiceAccountToken"] for pod in pods.values())
+    (road,) = (each["data"] for each in found if each["kind"] == "ConfigMap" and "SURESCALE_BOOTSTRAP" in each["data"])
+    settings = from_environment(RescalerSettings, road)
+    assert (settings.engine, settings.actuator_kind, settings.road_clock) == ("flink", "flink", False)
+    (policy,) = (each["spec"] for each in found if each["metadata"]["name"] == "surescale-engine")
+    assert policy["egress"] == [{"ports": [{"port": urlsplit(settings.engine_url).port}]}]
+    assert set(policy["podSelector"]["matchExpressions"][0]["values"]) == clients
 
 
 def test_the_rights_to_scale_are_least_and_fit_the_schemas() -> None:

@@ -114,6 +114,29 @@ def test_values_are_read_as_compose_reads_them(tmp_path: Path, line: str, value:
     assert (tmp_path / "seen").read_text() == f"SURESCALE_CLUSTER={value}\n"
 
 
+def test_an_engine_of_ones_own_is_a_file_more(tmp_path: Path) -> None:
+    """Its network and its files; a network that is not there is named before anything starts."""
+    (tmp_path / "bin").mkdir()
+    docker = tmp_path / "bin" / "docker"
+    docker.write_text('#!/bin/sh\necho "$@" >> "$SEEN"\ntest "$1" != network\n')
+    docker.chmod(0o755)
+    settings = tmp_path / "settings"
+    settings.write_text(
+        "SURESCALE_ENGINE=flink\nSURESCALE_ENGINE_URL=http://jobmanager:8081\nSURESCALE_ROAD_CLOCK=false\n"
+        f"ENGINE_NETWORK=flink_default\nENGINE_FILES={tmp_path}\n"
+    )
+    given = {"ENV_FILE": str(settings), "PATH": f"{tmp_path}/bin:{os.environ['PATH']}", "SEEN": str(tmp_path / "seen")}
+    code, error = run("road.sh", "up", **given)
+    assert (code, one_line(error)) == (
+        1,
+        "surescale: ENGINE_NETWORK: no network flink_default; start the engine first, and see docker network ls",
+    )
+    run("road.sh", "logs", **given)
+    assert "--file own-engine/network.yaml --file own-engine/files.yaml" in (tmp_path / "seen").read_text()
+    code, error = run("road.sh", "up", **given, ENGINE_FILES="nowhere")
+    assert (code, one_line(error)) == (1, "surescale: ENGINE_FILES: nowhere is no folder; give its whole path")
+
+
 def test_a_settings_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     """It is not taken for the demo, which drops its volumes."""
     code, error = run("road.sh", "down", ENV_FILE=str(tmp_path / "mine.env"))

@@ -163,6 +163,11 @@ spec:
           mountPath: /etc/surescale/groups
           readOnly: true
         {{- end }}
+        {{- if and $root.Values.flink.enabled (has .role (list "monitor" "rescaler")) }}
+        - name: engine
+          mountPath: /run/surescale-engine
+          readOnly: true
+        {{- end }}
         {{- if $root.Values.secure.enabled }}
         - name: access
           mountPath: /run/surescale
@@ -176,6 +181,13 @@ spec:
     - name: groups
       configMap:
         name: {{ include "surescale.name" (list $root "groups") }}
+    {{- end }}
+    {{- if and $root.Values.flink.enabled (has .role (list "monitor" "rescaler")) }}
+    - name: engine
+      secret:
+        secretName: {{ include "surescale.name" (list $root "engine") }}
+        optional: true
+        defaultMode: 288 # 0440, for the pod's group
     {{- end }}
     {{- if $root.Values.secure.enabled }}
     - name: access
