@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The road in containers: road.sh up | down | status | logs [SERVICE...]
+# The road in containers: road.sh up | down | status | logs [SERVICE...] | surescale COMMAND...
 # Settings come from compose/.env (else compose/.env.example); environment variables override them. A failure is one line on
 # standard error starting with "surescale:", a non-zero exit code, and nothing left running.
 set -uo pipefail
@@ -175,12 +175,18 @@ trap 'rm -f "$scratch" "$scratch.up"' EXIT
 action=${1:-}
 [ $# -eq 0 ] || shift
 case $action in
-    up | down | status | logs) read_settings && find_engine ;;
-    *) say "usage: road.sh up | down | status | logs [SERVICE...]"; exit 2 ;;
+    up | down | status | logs | surescale) read_settings && find_engine ;;
+    *) say "usage: road.sh up | down | status | logs [SERVICE...] | surescale COMMAND..."; exit 2 ;;
 esac
 case $action in
     up) up ;;
     down) take_down && say "the pipeline is down" ;;
     status) states | sort ;;
     logs) "${compose[@]}" logs --no-color "$@" ;;
+    surescale) # in a container that reaches Kafka and Redis
+        [ -n "$(running)" ] || give_up "the pipeline is not up; start it with make up"
+        terminal=()
+        [ -t 0 ] && [ -t 1 ] || terminal=(-T)
+        exec "${compose[@]}" exec "${terminal[@]}" state surescale "$@"
+        ;;
 esac

@@ -3,6 +3,7 @@
 Needs a container engine that really runs containers, and a Compose; without one the module says why it does not.
 """
 
+import json
 import os
 import socket
 from collections.abc import Iterator
@@ -28,6 +29,7 @@ if (reason := why_no_compose()) is not None and os.environ.get("SURESCALE_TEST_S
 MINUTES = 60
 ROLES = ("monitor", "spark", "agent", "rescaler", "state", "engine")
 QUERIES = dashboard_queries()
+COMMANDS = ("state --json", "decisions sim/j_1351665 --json", "job set sim/j_1351665 --max 9", "explain sim/j_1351665")
 # What has nothing to show as long as all is well.
 QUIET = {"Dead letters, late and unreadable records", "Fallbacks to the rule, by requested policy", "Restarts"}
 
@@ -45,6 +47,7 @@ class Run:
     targets: list[dict[str, Any]]
     rules: list[dict[str, Any]]
     answers: dict[str, list[Any]]
+    asked: dict[str, Ended]
     down: Ended
     left: list[str]
 
@@ -61,6 +64,7 @@ def run() -> Run:
         seen["states"] = road.states()
         wait_until(lambda: road.states()["trace"] == ["exited none 0 0"], 240, "the end of the trace")
         wait_until(lambda: len(road.state("/jobs")) == 2, 30, "both jobs in the view")
+        seen["asked"] = {words: road.run("surescale", *words.split()) for words in COMMANDS}
         seen |= {"jobs": road.state("/jobs"), **topics_of(road), **prometheus_of(road)}
     finally:
         down = road.run("down")
@@ -123,6 +127,16 @@ def test_decisions_and_commands_flow(run: Run) -> None:
     assert applied
     assert applied <= {command.command_id for command in run.commands}
     assert {job["job"] for job in run.jobs} == {job for job, _ in spans}
+
+
+def test_commands_run_in_a_container(run: Run) -> None:
+    """What reads the view, what reads the topics, and what writes a setting."""
+    assert {words: (ended.code, ended.said) for words, ended in run.asked.items()} == dict.fromkeys(COMMANDS, (0, []))
+    printed = [run.asked[words].printed for words in COMMANDS]
+    assert {job["job"] for job in json.loads(printed[0])} == {job["job"] for job in run.jobs}
+    assert json.loads(printed[1])
+    assert "max 10 -> 9" in printed[2]
+    assert printed[3].startswith("sim/j_1351665@")
 
 
 def test_prometheus_reads_every_replica_of_every_role(run: Run) -> None:

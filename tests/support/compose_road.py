@@ -23,10 +23,11 @@ _KINDS = ("container", "network", "volume")
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a script ended, and what it said on standard error."""
+    """How a script ended, what it said on standard error, and what it printed."""
 
     code: int
     said: list[str]
+    printed: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ class ComposeRoad:
             timeout=_SCRIPT_TIMEOUT_S,
             check=False,
         )
-        return Ended(done.returncode, done.stderr.splitlines())
+        return Ended(done.returncode, done.stderr.splitlines(), done.stdout)
 
     def states(self) -> dict[str, list[str]]:
         """Return what `road.sh status` says of the containers of each service: "STATE HEALTH EXIT-CODE RESTARTS"."""

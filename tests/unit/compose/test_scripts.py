@@ -137,6 +137,22 @@ def test_an_engine_of_ones_own_is_a_file_more(tmp_path: Path) -> None:
     assert (code, one_line(error)) == (1, "surescale: ENGINE_FILES: nowhere is no folder; give its whole path")
 
 
+def test_a_command_runs_where_kafka_and_redis_are_reached(tmp_path: Path) -> None:
+    """In the state service's container, with its words as they are; if the road is not up, that is said."""
+    (tmp_path / "bin").mkdir()
+    docker = tmp_path / "bin" / "docker"
+    docker.write_text('#!/bin/sh\nif [ "$1" = ps ]; then cat "$UP"; else printf "%s|" "$@" >> "$SEEN"; fi\n')
+    docker.chmod(0o755)
+    (tmp_path / "up").write_text("")
+    given = {"PATH": f"{tmp_path}/bin:{os.environ['PATH']}", "SEEN": str(tmp_path / "seen"), "UP": str(tmp_path / "up")}
+    code, error = run("road.sh", "surescale", "state", **given)
+    assert (code, one_line(error)) == (1, "surescale: the pipeline is not up; start it with make up")
+    (tmp_path / "up").write_text("0123456789ab\n")
+    code, _ = run("road.sh", "surescale", "job", "pause", "sim/a job", **given)
+    assert code == 0
+    assert (tmp_path / "seen").read_text().endswith("|exec|-T|state|surescale|job|pause|sim/a job|")
+
+
 def test_a_settings_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     """It is not taken for the demo, which drops its volumes."""
     code, error = run("road.sh", "down", ENV_FILE=str(tmp_path / "mine.env"))
