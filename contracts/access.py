@@ -18,6 +18,7 @@ from contracts.topics import (
     TopicNames,
     actuator_group,
     agent_group,
+    notify_group,
     rescaler_group,
 )
 
@@ -88,16 +89,20 @@ def readers(topic: str) -> tuple[Role, ...]:
     return (*_READERS[topic], "operator")
 
 
-def rights(topic_prefix: str, cluster: str, *, http_operate: bool = False) -> list[Right]:
+def rights(topic_prefix: str, cluster: str, *, http_operate: bool = False, notify: bool = False) -> list[Right]:
     """Return what each role needs and no more, sorted: for the topics under a prefix, and the rescaler of one cluster.
 
     ``http_operate``: people pause, resume and approve through the state service, which writes settings for them.
+    ``notify``: the state service tells a webhook what happens, and keeps how far it has.
     ``Read`` and ``Write`` imply ``Describe``. An idempotent producer needs no right besides ``Write`` since Kafka 2.8 (KIP-679).
     """
     found = {*_on_topics(TopicNames(topic_prefix)), *_on_groups(topic_prefix, cluster)}
     if http_operate:
         found.add(Right("state-service", "topic", TopicNames(topic_prefix)(topics.JOB_SETTINGS), "Write"))
         found.add(Right("state-service", "group", READER_GROUP, "Describe"))
+    if notify:
+        found.add(Right("state-service", "group", notify_group(topic_prefix), "Read"))
+        found.add(Right("operator", "group", notify_group(topic_prefix), "Describe"))  # `surescale doctor`
     return sorted(found)
 
 

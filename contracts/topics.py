@@ -132,6 +132,11 @@ def agent_group(topic_prefix: str) -> str:
     return f"{topic_prefix}surescale-agent"
 
 
+def notify_group(topic_prefix: str) -> str:
+    """Return the consumer group under which the state service keeps how far its webhook was told. Nobody joins it."""
+    return f"{topic_prefix}surescale-notify"
+
+
 def rescaler_group(topic_prefix: str, cluster: str) -> str:
     """Return the consumer group and transactional id of a cluster's rescaler: one is active per cluster and prefix."""
     return f"{topic_prefix}rescaler-{cluster}"
@@ -140,7 +145,7 @@ def rescaler_group(topic_prefix: str, cluster: str) -> str:
 def own_groups(topic_prefix: str, cluster: str) -> frozenset[str]:
     """Return the groups of a pipeline's own roles."""
     own = (agent_group(topic_prefix), rescaler_group(topic_prefix, cluster), actuator_group(topic_prefix, cluster))
-    return frozenset((*own, READER_GROUP, STATE_GROUP, EXPLAIN_GROUP, RECORDER_GROUP))
+    return frozenset((*own, notify_group(topic_prefix), READER_GROUP, STATE_GROUP, EXPLAIN_GROUP, RECORDER_GROUP))
 
 
 def actuator_group(topic_prefix: str, cluster: str) -> str:

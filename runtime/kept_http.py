@@ -32,6 +32,8 @@ class Answer:
     location: str
     """Where a redirect points to; empty without one."""
     body: bytes
+    retry_after: str = ""
+    """When the service asks to be asked again; empty without a word."""
 
 
 class KeptConnections:
@@ -171,6 +173,7 @@ def _whole(response: HTTPResponse, bytes_max: int) -> Answer:
         content_type=response.headers.get_content_type(),
         location=response.headers.get("Location", ""),
         body=whole_body(response, bytes_max),
+        retry_after=response.headers.get("Retry-After", ""),
     )
 
 

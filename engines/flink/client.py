@@ -11,7 +11,6 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from contracts.settings import without_password
-from engines.access import Access, TokenUnreadable
 from engines.flink.answers import (
     UNREADABLE,
     CheckpointConfig,
@@ -32,6 +31,7 @@ from engines.flink.answers import (
     VertexDetail,
 )
 from engines.flink.errors import FlinkAway, NoSuchPath, NotAuthorized, NotFound, not_flink, problem_of
+from runtime.access import Access, TokenUnreadable
 from runtime.http import NoAnswer
 from runtime.kept_http import KeptConnections
 

@@ -10,11 +10,11 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from contracts.settings import without_password
-from engines.access import Access, TokenUnreadable
 from engines.kubernetes.answers import Autoscaler, Event, Page, Pod, Review, Scale, Workload
 from engines.kubernetes.errors import ApiAway, NotAuthenticated, NotThere, not_kubernetes, problem_of
 from engines.kubernetes.rights import Right
 from engines.kubernetes.target import Target, namespaced
+from runtime.access import Access, TokenUnreadable
 from runtime.http import NoAnswer
 from runtime.kept_http import KeptConnections
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from contracts.errors import SettingsError
 from contracts.settings import RoadSettings
-from engines.access import Access
 from engines.kubernetes.client import ANSWER_TIMEOUT_S, KubernetesClient
+from runtime.access import Access
 
 IN_POD = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where a pod finds the token of its account and the authorities of the API server."""

@@ -14,7 +14,7 @@ import msgspec
 
 from contracts.errors import SurescaleError
 from contracts.settings import without_password
-from engines.access import Access, TokenUnreadable
+from runtime.access import Access, TokenUnreadable
 from runtime.http import NoAnswer
 from runtime.kept_http import Answer, KeptConnections
 from runtime.printable import printable

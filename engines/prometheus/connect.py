@@ -1,8 +1,8 @@
 """Which replicas of Prometheus, and what proves who we are: the settings."""
 
-from engines.access import Access
 from engines.prometheus.client import PrometheusClient
 from engines.source_settings import SourceSettings
+from runtime.access import Access
 
 _SETTINGS = "SURESCALE_PROMETHEUS"
 

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-from engines.access import Access
 from engines.compose.client import ComposeClient
 from engines.compose.tend import ComposeTender
 from engines.flink.client import FlinkClient
@@ -17,6 +16,7 @@ from rescaler.actuators.kubernetes import KubernetesEngine
 from rescaler.actuators.processes import ProcessesEngine
 from rescaler.actuators.watched import Watched
 from rescaler.service.settings import RescalerSettings
+from runtime.access import Access
 
 
 def engine_of(settings: RescalerSettings) -> EngineApi:

@@ -13,13 +13,13 @@ import redis
 
 from contracts.errors import SettingsError
 from contracts.settings import RoadSettings, without_password
-from engines.access import Access
 from engines.flink.capabilities import capabilities_of
 from engines.flink.client import FlinkClient
 from engines.flink.errors import FlinkProblem
 from engines.groups.chains import read_chains
 from engines.source_settings import SourceSettings
 from policies.registry import Unavailable, load_policy
+from runtime.access import Access
 from runtime.http import open_url
 from services.doctor.compose_checks import services
 from services.doctor.findings import Finding

@@ -18,20 +18,24 @@ if TYPE_CHECKING:
 @options.engine_options
 @options.default_policy
 @options.policy_folder
+@click.option("--test-notification", is_flag=True, help="Send the webhook an event to try it.")
 @options.as_json
-def command(*, as_json: bool, **given: str | None) -> None:
+def command(*, test_notification: bool, as_json: bool, **given: str | None) -> None:
     """Check what a pipeline needs, and say what to do.
 
     Kafka, topics, Redis, the engine, Prometheus or the consumer groups where figures come from them, what Kubernetes allows, the
-    policy, and whether the roles are at work.
+    policy, the webhook, and whether the roles are at work.
 
-    Reads the same settings as the roles. Changes nothing. Exit code 1 if there is a problem; a warning is none.
+    Reads the same settings as the roles. Changes nothing, and tells nobody unless asked to. Exit code 1 if there is a problem; a
+    warning is none.
     """
     from contracts.settings import RoadSettings, from_environment
     from engines.source_settings import SourceSettings
     from services.doctor import checks
     from services.doctor.findings import is_well, run_checks
     from services.doctor.kafka_checks import KafkaChecks
+    from services.doctor.notify_checks import notifications
+    from services.state.notify.settings import NotifySettings
 
     settings = from_environment(RoadSettings, **given)
     kafka = KafkaChecks(settings)
@@ -46,6 +50,7 @@ def command(*, as_json: bool, **given: str | None) -> None:
             ("redis", lambda: checks.view(settings)),
             ("engine", lambda: checks.engine(from_environment(SourceSettings, **given))),
             ("policy", lambda: checks.policy(settings)),
+            ("webhook", lambda: notifications(from_environment(NotifySettings, **given), kafka, is_tried=test_notification)),
         ]
     )
     _print(findings, as_json=as_json)

@@ -15,20 +15,34 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # these names
 )
 
 from contracts.settings import RoadSettings
-from contracts.topics import DECISIONS, SNAPSHOTS, TASK_METRICS, TOPICS, Topic, TopicNames, agent_group, rescaler_group
+from contracts.topics import (
+    DECISIONS,
+    READER_GROUP,
+    SNAPSHOTS,
+    TASK_METRICS,
+    TOPICS,
+    Topic,
+    TopicNames,
+    agent_group,
+    notify_group,
+    rescaler_group,
+)
 from runtime.kafka import (
     GROUP_REQUEST_TIMEOUT_S,
     METADATA_TIMEOUT_S,
     REQUEST_TIMEOUT_S,
     LogReader,
     admin_client,
+    batch,
     committed_offsets,
+    consumer,
     creation,
 )
-from runtime.kafka_errors import Refusals, Refused
+from runtime.kafka_errors import Refusals, Refused, is_record
 from runtime.kafka_security import uses_tokens
 from runtime.oauth_tokens import NoToken, fetch_token
 from services.doctor.findings import Finding, in_words
+from services.state.notify.watch import WATCHED
 
 T = TypeVar("T")
 SETTINGS_THAT_MATTER = ("compression.type", "cleanup.policy", "max.message.bytes", "message.timestamp.type")
@@ -146,6 +160,47 @@ class KafkaChecks:
             yield Finding("warning", who, detail, f"look at its log and /health; another {command} shares the partitions")
         else:
             yield Finding("ok", who, detail)
+
+    def notified(self) -> tuple[int, float | None] | None:
+        """Return how many records the state service's webhook was not told of yet, and for how many seconds the oldest waits.
+
+        None if nothing was told yet, and where no broker answers. The seconds are unknown where the topic's record is gone.
+
+        Raises:
+            KafkaException: a right lacks, or the broker does not answer.
+        """
+        names = [self._full(name) for name in WATCHED]
+        if self._metadata is None or any(name not in self._metadata.topics for name in names):
+            return None
+        group = notify_group(self._settings.topic_prefix)
+        partitions = [TopicPartition(name, number) for name in names for number in self._metadata.topics[name].partitions]
+        ends = committed_offsets(self._admin, partitions, "end")
+        asked = [ConsumerGroupTopicPartitions(group, partitions)]
+        read = self._answer(self._admin.list_consumer_group_offsets(asked, request_timeout=GROUP_REQUEST_TIMEOUT_S)[group])
+        told = {(each.topic, each.partition): each.offset for each in read.topic_partitions if (each.offset or -1) >= 0}
+        if not told:
+            return None
+        behind = {key: end - told[key] for key, end in ends.items() if key in told and end > told[key]}
+        return sum(behind.values()), self._oldest_s({key: told[key] for key in behind})
+
+    def _oldest_s(self, starts: dict[tuple[str, int], int]) -> float | None:
+        """Return how long ago the oldest record from these offsets on was appended."""
+        if not starts:
+            return None
+        client = consumer(self._settings, READER_GROUP, **{"enable.partition.eof": True})
+        try:
+            client.assign([TopicPartition(topic, partition, offset) for (topic, partition), offset in starts.items()])
+            left, times = set(starts), []
+            deadline_s = time.monotonic() + REQUEST_TIMEOUT_S
+            while left and time.monotonic() < deadline_s:
+                for message in batch(client, 100, 0.5):
+                    key = (message.topic() or "", message.partition() or 0)
+                    if is_record(message) and key in left:
+                        times.append(message.timestamp()[1])
+                    left.discard(key)
+        finally:
+            client.close()
+        return time.time() - min(times) / 1000 if times else None
 
     def _members(self, group: str) -> int:
         """Return how many members a group has; 0 for one that nobody ever joined."""

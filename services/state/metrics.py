@@ -41,6 +41,24 @@ HTTP_DURATION = Metric(
     ("route",),
     SECONDS,
 )
+NOTIFICATIONS = Metric(
+    "surescale_state_notifications_total",
+    "counter",
+    "Events for the webhook, by kind and what became of them: delivered, refused by it, or too old.",
+    labels=("kind", "result"),
+)
+NOTIFY_ATTEMPTS = Metric(
+    "surescale_state_notify_attempts_total",
+    "counter",
+    "Attempts to send the webhook an event, by its answer: 2xx, 3xx, 4xx, 5xx, or none.",
+    labels=("answer",),
+)
+NOTIFY_FAILING = Metric(
+    "surescale_state_notify_failing_seconds",
+    "gauge",
+    "For how long the webhook has taken no event, since the first attempt that failed; 0 once it takes one.",
+    "seconds",
+)
 
 _JOB = ("streaming_job",)
 JOB_UP = Metric("surescale_state_job_up", "gauge", "1 while the job runs, 0 while it is down.", labels=_JOB)
@@ -156,7 +174,13 @@ SHADOWS = (
 )
 GONE = ("silent", "ended", "unknown")  # of these jobs nothing is known now
 
-METRICS = (RECORDS_READ, UNREADABLE, REBUILDS, LAG, HELD_BACK, STEP_DURATION, HTTP_REQUESTS, HTTP_DURATION, *JOBS, *SHADOWS)
+NOTIFY = (NOTIFICATIONS, NOTIFY_ATTEMPTS, NOTIFY_FAILING)
+METRICS = (
+    *(RECORDS_READ, UNREADABLE, REBUILDS, LAG, HELD_BACK, STEP_DURATION, HTTP_REQUESTS, HTTP_DURATION),
+    *NOTIFY,
+    *JOBS,
+    *SHADOWS,
+)
 
 
 def of_jobs(jobs: Iterable[JobOverview]) -> Iterator[Reading]:

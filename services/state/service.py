@@ -23,6 +23,7 @@ from services.state.api import make_app
 from services.state.connection import Credentials, connect
 from services.state.counterfactuals import Counterfactuals
 from services.state.documents import HealthDocument
+from services.state.notify.notifier import Notifier
 from services.state.operate import Operator
 from services.state.read.queries import Queries
 from services.state.settings import StateSettings
@@ -44,9 +45,14 @@ def run(settings: StateSettings, stop: threading.Event, log: logging.Logger) -> 
     """
     client = connect(settings.redis_url, Credentials.of(settings))
     queries = Queries(client, settings.topic_prefix)
-    work = _Projection(settings, ViewStore(client, settings.topic_prefix), queries, stop, log)
+    notifier = Notifier(settings, stop, log) if settings.notify_url else None
+    work = _Projection(settings, ViewStore(client, settings.topic_prefix), queries, notifier, stop, log)
     with HealthServer(settings, work.report, work.metrics):
+        if notifier is not None:
+            notifier.start()
         asyncio.run(_serve(settings, queries, work, stop, log))
+        if notifier is not None:
+            notifier.join()
     if work.failed is not None:
         raise work.failed
 
@@ -97,9 +103,15 @@ class _Projection:
     """The projector in its thread, its health and its metrics."""
 
     def __init__(
-        self, settings: StateSettings, store: ViewStore, queries: Queries, stop: threading.Event, log: logging.Logger
+        self,
+        settings: StateSettings,
+        store: ViewStore,
+        queries: Queries,
+        notifier: Notifier | None,
+        stop: threading.Event,
+        log: logging.Logger,
     ) -> None:
-        self._settings, self._queries, self._stop, self._log = settings, queries, stop, log
+        self._settings, self._queries, self._notifier, self._stop, self._log = settings, queries, notifier, stop, log
         self.metrics = RoleMetrics("state-service", metrics.METRICS, self._readings)
         self._projector = Projector(settings, store, log, self.metrics)
         self._requests = Tally()
@@ -131,6 +143,8 @@ class _Projection:
         if (lag := projector.lag) is not None:
             yield Reading(metrics.LAG, lag)
         yield Reading(metrics.HELD_BACK, projector.held_back.seconds())
+        if self._notifier is not None:
+            yield from self._notifier.readings()
         with suppress(redis.RedisError):  # the service is not ready then, and says so
             yield from metrics.of_jobs(self._queries.jobs())
             yield from metrics.of_shadows(self._queries.shadows())

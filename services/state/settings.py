@@ -3,11 +3,12 @@
 from dataclasses import dataclass
 
 from contracts.errors import SettingsError
-from contracts.settings import PORT_MAX, RoadSettings
+from contracts.settings import PORT_MAX
+from services.state.notify.settings import NotifySettings
 
 
 @dataclass(frozen=True, slots=True)
-class StateSettings(RoadSettings):
+class StateSettings(NotifySettings):
     """What the state service reads besides the shared settings."""
 
     http_host: str = "127.0.0.1"
@@ -35,7 +36,7 @@ class StateSettings(RoadSettings):
         Raises:
             SettingsError: names the setting and the fix.
         """
-        RoadSettings.__post_init__(self)
+        NotifySettings.__post_init__(self)
         if not 0 <= self.http_port <= PORT_MAX:
             raise SettingsError(
                 f"http_port: {self.http_port} is not a port; set one from 1 to {PORT_MAX} (SURESCALE_HTTP_PORT, --port)"

@@ -27,6 +27,7 @@ PRINCIPAL = "User:surescale-{role}"
     help="Principal of a role, as Kafka names it; repeatable (default: ROLE=User:surescale-ROLE).",
 )
 @click.option("--http-operate", is_flag=True, help="With the rights that the state service needs to pause, resume and approve.")
+@click.option("--notify", is_flag=True, help="With the rights that the state service needs to tell a webhook what happens.")
 @options.as_json
 def acls(
     bootstrap: str | None,
@@ -35,6 +36,7 @@ def acls(
     wanted: tuple[Role, ...],
     named: tuple[str, ...],
     http_operate: bool,
+    notify: bool,
     as_json: bool,
 ) -> None:
     """Print the least rights that each role needs on Kafka.
@@ -43,7 +45,7 @@ def acls(
     can write to its topics. Creating the topics needs the right Create, which no role has.
     """
     settings = options.road_settings(bootstrap=bootstrap, topic_prefix=topic_prefix, cluster=cluster)
-    needed = rights(settings.topic_prefix, settings.cluster, http_operate=http_operate)
+    needed = rights(settings.topic_prefix, settings.cluster, http_operate=http_operate, notify=notify)
     found = [right for right in needed if not wanted or right.role in wanted]
     principals = principals_of(named)
     if as_json:

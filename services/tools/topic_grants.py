@@ -26,6 +26,7 @@ _USER = "User:"
 @click.option("--role", "wanted", type=click.Choice(ROLES), multiple=True, help="Only this role; repeatable.")
 @click.option("--principal", "named", multiple=True, metavar="ROLE=PRINCIPAL", help="As for `topics acls`; repeatable.")
 @click.option("--http-operate", is_flag=True, help="With the rights that the state service needs to pause, resume and approve.")
+@click.option("--notify", is_flag=True, help="With the rights that the state service needs to tell a webhook what happens.")
 @click.option(
     "--passwords",
     type=click.Path(file_okay=False, path_type=Path),
@@ -39,6 +40,7 @@ def grant(
     wanted: tuple[Role, ...],
     named: tuple[str, ...],
     http_operate: bool,
+    notify: bool,
     passwords: Path | None,
 ) -> None:
     """Give each role on Kafka the rights that `topics acls` prints.
@@ -49,7 +51,7 @@ def grant(
 
     settings = options.road_settings(bootstrap=bootstrap, topic_prefix=topic_prefix, cluster=cluster)
     roles = wanted or ROLES
-    needed = rights(settings.topic_prefix, settings.cluster, http_operate=http_operate)
+    needed = rights(settings.topic_prefix, settings.cluster, http_operate=http_operate, notify=notify)
     found = [right for right in needed if right.role in roles]
     principals = principals_of(named)
     users = {} if passwords is None else _passwords(passwords, {role: principals[role] for role in roles})

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from contracts.access import ROLES, Role, writers
 from contracts.settings import RoadSettings
@@ -18,6 +18,8 @@ from contracts.topics import JOB_SETTINGS, JOB_TOPOLOGY, TOPICS
 from runtime.kafka import create_topics
 from runtime.kafka_security import librdkafka_options
 from runtime.whole_topics import send
+from services.state.notify.feed import Feed
+from services.state.notify.watch import Watch
 from services.state.operate import Asked, Operator, PauseBody
 from tests.support.builders import JOB, topology
 from tests.support.hostile_consumers import CONSUMERS, Consumer, consumer_of
@@ -126,6 +128,22 @@ def test_the_state_service_pauses_a_job_only_with_the_right_for_it(broker: Autho
     granted(broker, prefix, "--http-operate")
     assert operator.carry_out(asked).written
     assert let_in(broker, "state-service", prefix) == {JOB_SETTINGS}
+
+
+def test_a_webhook_is_told_only_with_the_right_for_it(broker: AuthorizingBroker) -> None:
+    """The mark of how far it was told needs it: without it nothing is told, with `--notify` the first marks are set."""
+    prefix = "notify-"
+    road = RoadSettings(bootstrap=broker.bootstrap, topic_prefix=prefix)
+    create_topics(road)
+    own = replace(road, **user(broker, "surescale-state-service"))  # type: ignore[arg-type]  # texts
+    granted(broker, prefix)
+    with pytest.raises(KafkaException, match="surescale topics acls --notify"):
+        Feed(own, keep_ms=1)
+    granted(broker, prefix, "--notify")
+    feed = Feed(own, keep_ms=1)
+    feed.prime(Watch())
+    feed.close()
+    assert let_in(broker, "state-service", prefix) == set()
 
 
 def release(road: RoadSettings) -> tuple[int, str]:

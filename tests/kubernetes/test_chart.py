@@ -48,7 +48,7 @@ def _objects(rendered: str) -> dict[tuple[str, str], Document]:
 
 @pytest.mark.parametrize(
     ("overlay", "values"),
-    [("production", ["production"]), *((name, ["production", name]) for name in ("flink", "consumers", "secure"))],
+    [("production", ["production"]), *((name, ["production", name]) for name in ("flink", "consumers", "secure", "notify"))],
 )
 def test_the_chart_makes_what_the_overlay_makes(cluster: LiveCluster, overlay: str, values: list[str]) -> None:
     """But for the policies that hold for all pods: the chart's hold for its own, since it may share a namespace."""

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from contracts.clock import MINUTE_MS
-from engines.access import Access
 from engines.compose.client import ComposeClient
 from engines.compose.target import Service
 from engines.compose.tend import ComposeTender
@@ -20,6 +19,7 @@ from rescaler.actuators.fake_by_requirement import FakeByRequirement
 from rescaler.actuators.flink import FlinkEngine
 from rescaler.actuators.kubernetes import KubernetesEngine
 from rescaler.actuators.processes import ProcessesEngine
+from runtime.access import Access
 from tests.ports.requirement_contract import BEFORE, CLUSTER, JOB, RequirementContract, RequirementRig
 from tests.support.played_api_server import TOKEN, PlayedApiServer
 from tests.support.played_docker import PlayedDocker

@@ -7,13 +7,13 @@ import pytest
 import yaml
 
 from contracts.commands import Expected, Progress, RescheduleCommand, TaskChange
-from engines.access import Access
 from engines.groups.chains import Chain, Group
 from engines.kubernetes.client import KubernetesClient
 from engines.kubernetes.target import Target
 from rescaler.actuators.base import EngineRefused
 from rescaler.actuators.by_requirement import ByRequirement
 from rescaler.actuators.kubernetes import KubernetesEngine
+from runtime.access import Access
 from tests.support.answering import Answering
 from tests.support.mortal_client import Mortal
 from tests.support.played_api_server import TOKEN, PlayedApiServer, Rule, rules_of

@@ -11,7 +11,6 @@ from contracts.errors import RecordRejected
 from contracts.ids import cluster_of
 from contracts.messages import ClusterTopology, EngineEvent, Host, HourlyLoad, JobTopology
 from contracts.topology import check_cluster
-from engines.access import Access
 from engines.flink.answers import TaskManager
 from engines.flink.capabilities import capabilities_of
 from engines.flink.client import FlinkClient
@@ -24,6 +23,7 @@ from monitor.settings import MonitorSettings
 from monitor.sources.base import FinishedMinute, SourceAway, UnknownJob
 from monitor.sources.flink.events import FlinkEvents
 from monitor.sources.flink.job import ENGINE, FlinkJob
+from runtime.access import Access
 
 T = TypeVar("T")
 

@@ -33,7 +33,7 @@ _BY_STATE: dict[str, Status] = {
     "suspended": "down",
     "created": "starting",
 }
-_AVAILABLE, _PAUSED = "Available", "Paused"
+AVAILABLE, _PAUSED = "Available", "Paused"
 
 
 def status_of(
@@ -55,15 +55,29 @@ def status_of(
     return _down_or_moving(gate, ran) or _load_or_mode(gate, window, mode)
 
 
+def is_down(*, state: str, is_available: bool, ran: float | None, is_changing: bool) -> bool:
+    """Say whether a job is down, by what its engine, its control and its newest minute say.
+
+    Args:
+        state: of its topology.
+        is_available: what the rescaler's condition says.
+        ran: share of its newest minute in which it ran; None: unknown.
+        is_changing: a command is being carried out that may stop it for a while.
+    """
+    if _BY_STATE.get(state) == "down":
+        return True
+    return not is_changing and (not is_available or (ran is not None and ran < RAN_LEAST))
+
+
 def _down_or_moving(gate: GateDocument | None, ran: float | None) -> Status | None:
-    is_changing = gate is not None and gate.outstanding_command_id is not None and gate.step != "prepare"
-    if ran is not None and ran < RAN_LEAST and not is_changing:
+    is_moving = gate is not None and gate.outstanding_command_id is not None
+    is_changing = is_moving and gate is not None and gate.step != "prepare"
+    available = gate is None or is_moving or not any(each.type == AVAILABLE and not each.status for each in gate.conditions)
+    if is_down(state="running", is_available=available, ran=ran, is_changing=is_changing):
         return "down"
-    if gate is None:
+    if gate is None or not is_moving:
         return None
-    if gate.outstanding_command_id is not None:
-        return "warming" if gate.step == "prepare" else "scaling"
-    return "down" if any(each.type == _AVAILABLE and not each.status for each in gate.conditions) else None
+    return "warming" if gate.step == "prepare" else "scaling"
 
 
 def _load_or_mode(gate: GateDocument | None, window: WindowDocument | None, mode: Mode) -> Status:

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from typing import Protocol
 
-from contracts.messages import TaskSpec
+from contracts.messages import TaskDecision, TaskSpec
 from services.state.read.words import reason_words
 from services.state.record_documents import TaskDecisionDocument
 
@@ -22,7 +22,7 @@ class Answer(Protocol):
         """Why, in one word."""
 
 
-def is_at_limit(tasks: Collection[TaskDecisionDocument], topology: Collection[TaskSpec]) -> bool:
+def is_at_limit(tasks: Collection[TaskDecision] | Collection[TaskDecisionDocument], topology: Collection[TaskSpec]) -> bool:
     """Say whether a limit keeps an overloaded task of a decision from the size that its load needs.
 
     >>> kept = TaskDecisionDocument(task="a", current=10, ratio=1.2, proposed=12, desired=10, overloaded=True, floor=12)

@@ -115,6 +115,10 @@ spec:
         {{- if .http }}
         - name: SURESCALE_HTTP_HOST
           value: 0.0.0.0
+        {{- if $root.Values.notify.enabled }}
+        - name: SURESCALE_NOTIFY_KEY_FILE
+          value: /run/surescale-notify/key
+        {{- end }}
         {{- end }}
         {{- if $root.Values.secure.enabled }}
         - name: SURESCALE_KAFKA_USERNAME
@@ -168,6 +172,11 @@ spec:
           mountPath: /run/surescale-engine
           readOnly: true
         {{- end }}
+        {{- if and .http $root.Values.notify.enabled }}
+        - name: notify
+          mountPath: /run/surescale-notify
+          readOnly: true
+        {{- end }}
         {{- if $root.Values.secure.enabled }}
         - name: access
           mountPath: /run/surescale
@@ -187,6 +196,12 @@ spec:
       secret:
         secretName: {{ include "surescale.name" (list $root "engine") }}
         optional: true
+        defaultMode: 288 # 0440, for the pod's group
+    {{- end }}
+    {{- if and .http $root.Values.notify.enabled }}
+    - name: notify
+      secret:
+        secretName: {{ include "surescale.name" (list $root "notify") }}
         defaultMode: 288 # 0440, for the pod's group
     {{- end }}
     {{- if $root.Values.secure.enabled }}

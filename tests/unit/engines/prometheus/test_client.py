@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engines.access import Access
 from engines.prometheus.client import PrometheusAway, PrometheusClient, QueryRefused, Series
+from runtime.access import Access
 from runtime.ports import free_port
 from tests.support.answering import Given
 from tests.support.played_prometheus import PlayedPrometheus, entry, played_prometheus, success

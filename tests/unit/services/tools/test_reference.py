@@ -100,6 +100,7 @@ def test_every_variable_that_the_code_names_is_explained(made: dict[str, str]) -
         "SURESCALE_KAFKA_OAUTH",
         "SURESCALE_SOURCE_KAFKA",
         "SURESCALE_KUBERNETES",
+        "SURESCALE_NOTIFY",
         "SURESCALE_PROMETHEUS",
     }  # a placeholder, and names that are put together
 

@@ -1,4 +1,4 @@
-"""What a client of an engine shows and checks when it connects.
+"""What a client of an HTTP service shows and checks when it connects: a token, and certificates.
 
 Secrets come from files, so that none stands in the environment or on a command line. The token is read for every request, so a
 rotated one takes effect at once; certificates are read when the client is made.
@@ -23,7 +23,7 @@ class Access:
 
     Attributes:
         token_file: a bearer token, or a whole value of the header ``Authorization`` such as ``Basic dXNlcjpwYXNz``.
-        ca_file: PEM file of the authorities that sign the engine's certificate; empty: the system's.
+        ca_file: PEM file of the authorities that sign the service's certificate; empty: the system's.
         certificate_file: PEM file of this client's certificate chain, for mutual TLS.
         key_file: PEM file of the certificate's private key.
         settings: what the names of the settings begin with.
@@ -37,7 +37,7 @@ class Access:
 
     @classmethod
     def of(cls, settings: RoadSettings) -> "Access":
-        """Return the files that a role's settings name."""
+        """Return the files that a role's settings name for its engine."""
         return cls(
             settings.engine_token_file, settings.engine_ca_file, settings.engine_certificate_file, settings.engine_key_file
         )

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from contracts.errors import SettingsError
-from engines.access import Access, TokenUnreadable
 from engines.flink.client import FlinkClient
 from engines.flink.errors import FlinkAway, NotAuthorized
+from runtime.access import Access, TokenUnreadable
 from tests.support.answering import Answering, Asked, Given, answering
 from tests.support.secure_broker import make_certificates
 

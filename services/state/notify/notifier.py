@@ -1,0 +1,147 @@
+"""Tells the webhook what happens: a thread of its own, with a Kafka client of its own, so that the projector never waits for it.
+
+Delivery is at least once. The mark moves past a record only when its events were taken, were refused for good, or grew too old.
+While the webhook is away, the records wait in Kafka.
+"""
+
+import logging
+import random
+import threading
+import time
+from collections.abc import Iterator
+
+from confluent_kafka import KafkaException
+
+from runtime.backoff import Seldom, Stopped, wait_for
+from runtime.kafka import wait_for_topics
+from runtime.metrics import Reading, Tally
+from services.state import metrics
+from services.state.notify.cloud_event import cloud_event, event_id
+from services.state.notify.feed import Feed
+from services.state.notify.kinds import Notice, chosen, names
+from services.state.notify.settings import NotifySettings
+from services.state.notify.watch import WATCHED, Watch
+from services.state.notify.webhook import Webhook
+
+READ_WAIT_S = 0.5
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 60.0
+_HOUR_MS = 3_600_000
+_JOIN_WITHIN_S = 2.0  # a request under way may take longer; the thread ends with the process
+
+
+class Notifier:
+    """Follows the pipeline and tells one webhook."""
+
+    def __init__(self, settings: NotifySettings, stop: threading.Event, log: logging.Logger) -> None:
+        """Check what is needed to send events.
+
+        Raises:
+            SurescaleError: a file with a secret or a certificate cannot be used; names the setting.
+        """
+        self._settings, self._stop, self._log = settings, stop, log
+        self._kinds = chosen(settings.notify_events, "SURESCALE_NOTIFY_EVENTS")
+        self._clusters = frozenset(names(settings.notify_clusters))
+        self._keep_ms = round(settings.notify_keep_hours * _HOUR_MS)
+        self._webhook = Webhook(settings)
+        self._webhook.check()
+        self._told, self._attempts = Tally(), Tally()
+        self._failing_since_s: float | None = None
+        self._seldom = Seldom(60.0)
+        self._thread = threading.Thread(target=self._run, name="notifier", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def join(self) -> None:
+        """Wait a moment for the end, once told to stop."""
+        self._thread.join(_JOIN_WITHIN_S)
+
+    def readings(self) -> Iterator[Reading]:
+        """Yield the metrics."""
+        yield from self._told.readings(metrics.NOTIFICATIONS)
+        yield from self._attempts.readings(metrics.NOTIFY_ATTEMPTS)
+        since_s = self._failing_since_s
+        yield Reading(metrics.NOTIFY_FAILING, 0.0 if since_s is None else time.monotonic() - since_s)
+
+    def _run(self) -> None:
+        try:
+            wait_for_topics(self._settings, WATCHED, stop=self._stop, log=self._log)
+            while not self._stop.is_set():
+                what = f"Kafka at {self._settings.bootstrap}, to tell {self._webhook.shown}"
+                wait_for(what, self._follow, expected=(KafkaException, TimeoutError), stop=self._stop, log=self._log)
+        except Stopped:
+            pass
+        except Exception:  # a mistake of ours costs the notifications, and nothing else; the alert sees it
+            self._fails()
+            self._log.exception("nobody is told anything any more; the rest of the state service goes on")
+        finally:
+            self._webhook.close()
+
+    def _follow(self) -> None:
+        """Follow the records until told to stop.
+
+        Raises:
+            KafkaException, TimeoutError: Kafka is away, or refuses.
+        """
+        watch = Watch()
+        try:
+            feed = Feed(self._settings, keep_ms=self._keep_ms)
+        except KafkaException:
+            self._fails()
+            raise
+        try:
+            feed.prime(watch)
+            self._works()
+            while not self._stop.is_set():
+                for record in feed.read(READ_WAIT_S):
+                    wanted = [notice for notice in watch.take(record) if self._is_wanted(notice)]
+                    for notice in wanted:
+                        self._tell(notice)
+                    feed.done(record, at_once=bool(wanted))
+                feed.keep_marks()
+        except (KafkaException, TimeoutError):
+            self._fails()
+            raise
+        finally:
+            feed.close()
+
+    def _is_wanted(self, notice: Notice) -> bool:
+        return notice.kind in self._kinds and (not self._clusters or notice.cluster in self._clusters)
+
+    def _tell(self, notice: Notice) -> None:
+        """Send an event until it is taken, refused for good, or too old.
+
+        Raises:
+            Stopped: the service ends; the event is sent at the next start.
+        """
+        identity, body = event_id(notice), cloud_event(notice, f"{self._settings.topic_prefix}{self._settings.road}")
+        pause_s = FIRST_PAUSE_S
+        while time.time() * 1000 - notice.appended_ms <= self._keep_ms:
+            if self._stop.is_set():
+                raise Stopped("notifications")
+            reply = self._webhook.send(identity, body)
+            self._attempts.add(reply.status)
+            if reply.verdict != "failed":
+                self._works()
+                self._told.add(notice.kind, reply.verdict)
+                if reply.verdict == "refused":
+                    self._log.warning("an event is left out: %s", reply.words, extra={"event": identity})
+                return
+            self._fails()
+            if self._seldom.is_time():
+                self._log.warning("an event waits: %s", reply.words, extra={"event": identity})
+            # Not all at once, where several services share a webhook that comes back.
+            self._stop.wait(reply.wait_s if reply.wait_s is not None else pause_s * random.uniform(0.8, 1.2))
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+        self._told.add(notice.kind, "too_old")
+        if self._seldom.is_time():
+            hours = self._settings.notify_keep_hours
+            self._log.warning("events older than %g hours are told no more", hours, extra={"event": identity})
+
+    def _works(self) -> None:
+        self._failing_since_s = None
+
+    def _fails(self) -> None:
+        if self._failing_since_s is None:
+            self._failing_since_s = time.monotonic()

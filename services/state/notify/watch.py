@@ -1,0 +1,322 @@
+"""Which record makes which event, with which words. Pure: the same records in the same order make the same events."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from msgspec import UNSET
+
+from contracts import topics
+from contracts.clock import MINUTE_MS
+from contracts.commands import Drift, EventRecord, Outcome, Progress, RescheduleCommand
+from contracts.errors import RecordRejected
+from contracts.ids import cluster_of, split_job
+from contracts.messages import DeadLetter, Decision, EngineEvent, JobTopology
+from contracts.releases import ReleaseRecord, ScopedRelease, percent, scoped
+from contracts.rescaler_state import RescalerRecord
+from contracts.summaries import decode_summary, summary_of
+from contracts.windows import decode_window
+from contracts.wire import decode
+from runtime.instants import to_the_minute
+from services.state.notify.kinds import Notice, listed
+from services.state.notify.memory import JobMemory, Memory, changes_of, sizes
+from services.state.notify.settings_words import settings_notices
+from services.state.read.verdicts import is_at_limit
+from services.state.read.words import reason_words
+from services.state.write.projections import Record
+
+HELD_MINUTES = 30
+REFUSALS_EVERY_MS = 10 * MINUTE_MS
+TASKS_TOLD = 100
+"""Changes of tasks in an event's data; more are left out, so that no event grows without bound."""
+_DOWN = {
+    "failed": "has failed",
+    "restarting": "is restarting",
+    "waiting": "waits for parallel units",
+    "suspended": "is suspended",
+}
+
+
+class Watch:
+    """Follows the records of a pipeline and says what to tell."""
+
+    def __init__(self) -> None:
+        self._memory = Memory()
+
+    def take(self, record: Record) -> list[Notice]:
+        """Return what a record gives reason to tell; nothing for one that cannot be read: the projector counts it."""
+        told = _TOLD.get(record.topic)
+        if told is None:
+            return []
+        try:
+            if record.value is None:
+                self._forget(record)
+                return []
+            return list(told(self._memory, record))
+        except RecordRejected:
+            return []
+
+    def _forget(self, record: Record) -> None:
+        if record.topic == topics.JOB_TOPOLOGY and record.key is not None:
+            self._memory.jobs.pop(record.key.decode(errors="replace"), None)
+
+
+WATCHED_WHOLE = (topics.JOB_TOPOLOGY, topics.JOB_SETTINGS, topics.POLICY_RELEASES, topics.RESCALER_STATE)
+"""Topics whose every record counts for the memory: they are compacted, or few."""
+LOOK_BACK = {
+    topics.SNAPSHOTS: 100,
+    topics.DECISIONS: 100,
+    topics.RESCHEDULE_EVENTS: 200,
+    topics.RESCHEDULE_COMMANDS: 0,
+    topics.ENGINE_EVENTS: 0,
+    topics.DEAD_LETTERS: 200,
+}
+"""Of the other topics, records in each partition that are read again after a restart, so that what was told is known."""
+
+
+# --- jobs -------------------------------------------------------------------------------------------------------------------
+
+
+def _topology(memory: Memory, record: Record) -> Iterator[Notice]:
+    topology = decode(record.value, JobTopology)
+    known = memory.job(topology.job)
+    before, known.topology = known.topology, topology
+    identity, at_ms = f"{topology.job}@{topology.version}", topology.at_ms
+    if before is not None and before.state != topology.state and topology.state == "finished":
+        yield _of_job("job.ended", topology.job, identity, f"{topology.job} has finished", at_ms, record)
+        return
+    yield from _health(known, topology.job, identity, at_ms, record)
+    if before is not None and (changed := _changed(before, topology)):
+        labels = {spec.task: spec.label or spec.task for spec in topology.tasks}
+        total = sum(sizes(before).values()), sum(sizes(topology).values())
+        by_us = topology.generation > before.generation
+        by = f"by command {topology.generation}" if by_us else "not by a command of surescale"
+        summary = f"{topology.job} went from {total[0]} to {total[1]} subtasks, {by}: {_in_words(changed, labels)}"
+        data = _task_data(changed, labels) | {"subtasks_before": total[0], "subtasks": total[1], "by_surescale": by_us}
+        yield _of_job("job.resized", topology.job, identity, summary, at_ms, record, data)
+
+
+def _changed(before: JobTopology, after: JobTopology) -> dict[str, tuple[int, int]]:
+    was = sizes(before)
+    return {task: (was[task], size) for task, size in sizes(after).items() if was.get(task, size) != size}
+
+
+def _control(memory: Memory, record: Record) -> Iterator[Notice]:
+    kept = decode(record.value, RescalerRecord)
+    if kept.kind != "job" or kept.summary is UNSET:
+        return
+    split_job(kept.id)
+    known = memory.job(kept.id)
+    known.take_control(kept.at_ms, kept.summary)
+    yield from _health(known, kept.id, f"{kept.id}@{kept.at_ms}/control", kept.at_ms, record)
+
+
+def _window(memory: Memory, record: Record) -> Iterator[Notice]:
+    if record.summary is not None:
+        summary, job = decode_summary(record.summary), (record.key or b"").decode(errors="replace")
+        split_job(job)
+    else:
+        window = decode_window(record.value)
+        summary, job = summary_of(window), window.job
+    known = memory.job(job)
+    if known.take_window(summary):
+        yield from _health(known, job, summary.window_id, summary.window_end_ms, record)
+
+
+def _health(known: JobMemory, job: str, identity: str, at_ms: int, record: Record) -> Iterator[Notice]:
+    """Tell that the job has gone from one state to another."""
+    before, now = known.told, known.health()
+    if now == before:
+        return
+    known.told = now
+    if now == "down":
+        state = known.topology.state if known.topology is not None else "unknown"
+        why = _DOWN.get(state, "ran for less than half of its newest minute" if known.is_available else "cannot run")
+        yield _of_job("job.down", job, identity, f"{job} is down: it {why}", at_ms, record, {"state": state})
+    elif now == "overloaded":
+        if before == "down":
+            yield _recovered(job, before, identity, at_ms, record)
+        summary = f"{job} is overloaded: for three minutes a task has had nothing left, or two minutes of its work waiting"
+        yield _of_job("job.overloaded", job, identity, summary, at_ms, record)
+    else:
+        yield _recovered(job, before, identity, at_ms, record)
+
+
+def _recovered(job: str, was: str, identity: str, at_ms: int, record: Record) -> Notice:
+    said = "runs again" if was == "down" else "keeps up again"
+    return _of_job("job.recovered", job, identity, f"{job} {said}", at_ms, record, {"was": was})
+
+
+def _decision(memory: Memory, record: Record) -> Iterator[Notice]:
+    decision = decode(record.value, Decision)
+    job, policy, at_ms = decision.job, decision.policy, decision.span_end_ms
+    known = memory.job(job)
+    if at_ms <= known.decided_ms:
+        return
+    known.decided_ms = at_ms
+    before, known.fallback = known.fallback, policy.fallback_reason
+    asked = policy.asked or "the policy asked"
+    data = {"asked": policy.asked, "policy": policy.name, "reason": policy.fallback_reason}
+    if policy.fallback_reason is not None and before is None:
+        summary = f"{policy.name} decides on {job} in place of {asked}: {policy.fallback_reason}"
+        yield _of_job("job.fallback", job, decision.decision_id, summary, at_ms, record, data)
+    elif policy.fallback_reason is None and before is not None:
+        summary = f"{policy.name} decides on {job} again"
+        yield _of_job("job.fallback_ended", job, decision.decision_id, summary, at_ms, record, data)
+    was, known.at_limit = known.at_limit, is_at_limit(decision.tasks, known.topology.tasks if known.topology else ())
+    if known.at_limit and not was:
+        kept = [task for task in decision.tasks if task.overloaded and task.floor > task.desired]
+        wanted = listed(f"{task.task} needs {task.floor} and may have {task.desired}" for task in kept)
+        summary = f"{job} is at its limit: {wanted}; raise its limits, or those of its engine"
+        yield _of_job("job.at_limit", job, decision.decision_id, summary, at_ms, record, {"tasks": [t.task for t in kept]})
+
+
+def _command(memory: Memory, record: Record) -> Iterator[Notice]:
+    command = decode(record.value, RescheduleCommand)
+    if not command.advice:
+        return
+    changed = changes_of(command)
+    summary = (
+        f"surescale advises {command.job} to change: {_in_words(changed, {})}; `surescale approve {command.job}` carries it out"
+    )
+    data = _task_data(changed, {}) | {"decision_id": command.decision_id}
+    yield _of_job("job.advised", command.job, command.command_id, summary, command.issued_at_ms, record, data)
+
+
+def _event(memory: Memory, record: Record) -> Iterator[Notice]:
+    event = decode(record.value, EventRecord)
+    if isinstance(event, Outcome):
+        yield from _outcome(memory, event, record)
+    elif isinstance(event, Progress):
+        yield from _progress(event, record)
+    elif isinstance(event, Drift) and event.status == "changed":
+        changed = {
+            task: (event.ours.get(task, size), size) for task, size in event.theirs.items() if event.ours.get(task) != size
+        }
+        summary = f"somebody else has changed what the engine of {event.job} is asked for: {_in_words(changed, {})}"
+        yield _of_job(
+            "job.foreign_change", event.job, f"{event.job}@{event.at_ms}", summary, event.at_ms, record, _task_data(changed, {})
+        )
+
+
+def _outcome(memory: Memory, event: Outcome, record: Record) -> Iterator[Notice]:
+    waited_minutes = (event.at_ms - event.span_end_ms) // MINUTE_MS
+    known = memory.job(event.job)
+    if event.status != "pending" or waited_minutes < HELD_MINUTES or known.held == event.decision_id:
+        return
+    known.held = event.decision_id
+    since = to_the_minute(event.span_end_ms)
+    summary = f"the change of {event.job} decided at {since} has waited {waited_minutes} minutes: {reason_words(event.reason)}"
+    data = {"decision_id": event.decision_id, "reason": event.reason, "waited_minutes": waited_minutes}
+    yield _of_job("job.held", event.job, event.decision_id, summary, event.at_ms, record, data)
+
+
+def _progress(event: Progress, record: Record) -> Iterator[Notice]:
+    identity, data = f"{event.command_id}/{event.status}", {"command_id": event.command_id}
+    if event.status == "failed":
+        why = f"{event.code}: {event.detail}" if event.detail else event.code or "no reason was given"
+        summary = f"a rescale of {event.job} failed ({event.command_id}): {why}"
+        yield _of_job("job.rescale_failed", event.job, identity, summary, event.at_ms, record, data | {"code": event.code})
+    elif event.status == "partly":
+        reached = listed(f"{task} {size}" for task, size in sorted(event.reached.items()))
+        waits = f", and waits for {event.waiting_for}" if event.waiting_for else ""
+        summary = f"{event.job} runs only {reached or 'a part'} of what was asked for ({event.command_id}){waits}"
+        more = {"reached": dict(sorted(event.reached.items())[:TASKS_TOLD]), "waiting_for": event.waiting_for}
+        yield _of_job("job.rescale_partly", event.job, identity, summary, event.at_ms, record, data | more)
+
+
+def _settings(memory: Memory, record: Record) -> Iterator[Notice]:
+    yield from settings_notices(memory, record)
+
+
+# --- clusters ---------------------------------------------------------------------------------------------------------------
+
+
+def _release(memory: Memory, record: Record) -> Iterator[Notice]:
+    release = scoped(decode(record.value, ReleaseRecord))
+    of, where = release.job or release.cluster, _scope(release)
+    identity = f"{'/'.join((release.role, release.scope, of, release.policy, release.sha256))}@{release.valid_from_ms}"
+    by, note = f" by {release.set_by}" if release.set_by else "", "" if release.note is UNSET else f": {release.note}"
+    data: dict[str, Any] = {"policy": release.policy, "sha256": release.sha256, "role": release.role, "scope": release.scope}
+    data |= {"by": release.set_by, "from": to_the_minute(release.valid_from_ms)}
+    if release.withdrawn:
+        what = "no longer looks on at" if release.role == "shadow" else "is withdrawn from"
+        kind, summary = "policy.withdrawn", f"{release.policy} {what} {where}{by}{note}"
+    else:
+        what = "looks on in the shadow at" if release.role == "shadow" else "serves"
+        kind, summary = "policy.released", f"{release.policy} {what} {where} from {data['from']} on, set{by}{note}"
+    yield Notice(kind, release.cluster, of, identity, summary, release.valid_from_ms, record.appended_ms, data)
+
+
+def _scope(release: ScopedRelease) -> str:
+    if release.job is not None:
+        return release.job
+    if release.share_permille is not None:
+        return f"{percent(release.share_permille)} of the jobs of {release.cluster}"
+    return f"cluster {release.cluster}"
+
+
+def _engine_event(memory: Memory, record: Record) -> Iterator[Notice]:
+    event = decode(record.value, EngineEvent)
+    if event.kind != "host_lost":
+        return
+    summary = f"cluster {event.cluster} has lost host {event.host or 'unknown'}{f': {event.detail}' if event.detail else ''}"
+    identity = f"{event.cluster}/{event.identity}"
+    data = {"host": event.host}
+    yield Notice("cluster.host_lost", event.cluster, event.cluster, identity, summary, event.at_ms, record.appended_ms, data)
+
+
+def _dead_letter(memory: Memory, record: Record) -> Iterator[Notice]:
+    letter = decode(record.value, DeadLetter)
+    of = (letter.topic, letter.reason, letter.refused_by)
+    last_ms = memory.refused_ms.get(of)
+    if last_ms is not None and record.appended_ms < last_ms + REFUSALS_EVERY_MS:
+        memory.untold[of] = memory.untold.get(of, 0) + 1
+        return
+    more, memory.refused_ms[of] = memory.untold.pop(of, 0), record.appended_ms
+    where = f"{letter.topic}[{letter.partition}]@{letter.offset}"
+    besides = f", and {more} more of the kind since the last such event" if more else ""
+    summary = f"{letter.refused_by} refused {where} ({letter.reason}): {letter.message}{besides}"
+    data = {"topic": letter.topic, "reason": letter.reason, "refused_by": letter.refused_by, "more": more}
+    cluster = _cluster_of_key(record.key)
+    yield Notice("record.refused", cluster, where, where, summary, record.appended_ms, record.appended_ms, data)
+
+
+def _cluster_of_key(key: bytes | None) -> str:
+    """Return the cluster of a refused record by its key, a job or a cluster; anything may stand there."""
+    return (key or b"").decode(errors="replace").partition("/")[0] or "unknown"
+
+
+# --- parts of an event ------------------------------------------------------------------------------------------------------
+
+
+def _of_job(
+    kind: str, job: str, identity: str, summary: str, at_ms: int, record: Record, data: Mapping[str, Any] | None = None
+) -> Notice:
+    return Notice(kind, cluster_of(job), job, identity, summary, at_ms, record.appended_ms, {"job": job, **(data or {})})
+
+
+def _in_words(changed: Mapping[str, tuple[int, int]], labels: Mapping[str, str]) -> str:
+    return listed(f"{labels.get(task, task)} {before} -> {after}" for task, (before, after) in sorted(changed.items()))
+
+
+def _task_data(changed: Mapping[str, tuple[int, int]], labels: Mapping[str, str]) -> dict[str, Any]:
+    told = [
+        {"task": task, "label": labels.get(task, task), "before": before, "after": after}
+        for task, (before, after) in sorted(changed.items())
+    ]
+    return {"changes": told[:TASKS_TOLD], "changes_left_out": max(0, len(told) - TASKS_TOLD)}
+
+
+_TOLD: dict[str, Callable[[Memory, Record], Iterator[Notice]]] = {
+    topics.JOB_TOPOLOGY: _topology,
+    topics.JOB_SETTINGS: _settings,
+    topics.POLICY_RELEASES: _release,
+    topics.RESCALER_STATE: _control,
+    topics.SNAPSHOTS: _window,
+    topics.DECISIONS: _decision,
+    topics.RESCHEDULE_COMMANDS: _command,
+    topics.RESCHEDULE_EVENTS: _event,
+    topics.ENGINE_EVENTS: _engine_event,
+    topics.DEAD_LETTERS: _dead_letter,
+}
+WATCHED = tuple(_TOLD)

@@ -1,0 +1,127 @@
+"""One webhook: sends it an event, and says what its answer means."""
+
+import re
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+from urllib.parse import urlsplit
+
+from contracts.errors import SurescaleError, reason_of
+from runtime.access import Access, TokenUnreadable
+from runtime.http import NoAnswer
+from runtime.kept_http import Answer, KeptConnections
+from services.state.notify.cloud_event import CONTENT_TYPE, signature, signing_key
+from services.state.notify.settings import NotifySettings
+
+ANSWER_BYTES_MAX = 64 * 1024
+"""Nobody reads the body of an answer; one that is longer counts as no answer."""
+RETRY_AFTER_S_MAX = 300.0
+_NEVER = frozenset({400, 413, 415, 422})
+"""Statuses that say that this event will never be taken, whoever sends it and when."""
+_SETTING = "SURESCALE_NOTIFY_KEY_FILE"
+
+Verdict = Literal["delivered", "refused", "failed"]
+
+
+class KeyUnreadable(SurescaleError):
+    """The file with the key cannot be used now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What came of one attempt.
+
+    Attributes:
+        verdict: ``refused``: it will never be taken; ``failed``: it may be taken later.
+        status: first digit of the status and ``xx``; ``none``: no whole answer.
+        words: for people.
+        wait_s: for how long the webhook asks to be left alone.
+    """
+
+    verdict: Verdict
+    status: str
+    words: str = ""
+    wait_s: float | None = None
+
+
+class Webhook:
+    """Where events go. Secrets are read for each event, so a rotated one takes effect at once."""
+
+    def __init__(self, settings: NotifySettings) -> None:
+        """Connect to nothing yet.
+
+        Raises:
+            SettingsError: the authorities' file cannot be used.
+        """
+        parts = urlsplit(settings.notify_url)
+        self._path = parts.path + (f"?{parts.query}" if parts.query else "")
+        self.shown = f"{parts.scheme}://{parts.netloc}"
+        """Without path and query, which may be a secret."""
+        self._access = Access(settings.notify_token_file, settings.notify_ca_file, settings="SURESCALE_NOTIFY")
+        self._key_file, self._timeout_s = settings.notify_key_file, settings.notify_timeout_seconds
+        context = self._access.context() if parts.scheme == "https" else None
+        self._connections = KeptConnections(self.shown, context)
+
+    def check(self) -> None:
+        """Read what is needed to send an event.
+
+        Raises:
+            SurescaleError: the token or the key cannot be read; names the setting.
+        """
+        self._access.headers()
+        self._key()
+
+    def send(self, identity: str, body: bytes) -> Reply:
+        """Send one event once."""
+        try:
+            headers = {"Content-Type": CONTENT_TYPE, "User-Agent": "surescale", **self._access.headers()}
+            key = self._key()
+        except (TokenUnreadable, KeyUnreadable) as problem:
+            return Reply("failed", "none", str(problem))
+        if key is not None:
+            headers |= signature(key, identity, round(time.time()), body)
+        try:
+            answer = self._connections.ask(
+                "POST", self._path or "/", body, headers, timeout_s=self._timeout_s, bytes_max=ANSWER_BYTES_MAX
+            )
+        except NoAnswer as error:
+            return Reply("failed", "none", f"{self.shown} gives no answer: {error}")
+        return reply_to(answer, self.shown)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._connections.close()
+
+    def _key(self) -> bytes | None:
+        if not self._key_file:
+            return None
+        try:
+            return signing_key(Path(self._key_file).read_text(encoding="ascii"))
+        except OSError as error:
+            raise KeyUnreadable(
+                f"{_SETTING}: {self._key_file} cannot be read ({reason_of(error)}); set it to a readable file"
+            ) from None
+        except ValueError as wrong:
+            words = "it is not text" if isinstance(wrong, UnicodeDecodeError) else str(wrong)
+            raise KeyUnreadable(f"{_SETTING}: {self._key_file}: {words}") from None
+
+
+def reply_to(answer: Answer, shown: str) -> Reply:
+    """Return what an answer of a webhook means."""
+    status, said = f"{answer.status // 100}xx", f"{shown} answers {answer.status} {answer.reason}".rstrip()
+    if status == "2xx":
+        return Reply("delivered", status)
+    if status == "3xx":
+        to = f" ({urlsplit(answer.location).netloc})" if urlsplit(answer.location).netloc else ""
+        return Reply("failed", status, f"{said}: redirects are not followed; set SURESCALE_NOTIFY_URL to where it leads{to}")
+    if answer.status in _NEVER:
+        return Reply("refused", status, f"{said}: it does not take this event")
+    return Reply("failed", status, said, _seconds(answer.retry_after))
+
+
+def _seconds(retry_after: str) -> float | None:
+    """Return the seconds of a header Retry-After, within bounds; None for a date, and without one."""
+    if not re.fullmatch(r"[0-9]{1,9}", retry_after.strip()):
+        return None
+    return min(float(retry_after), RETRY_AFTER_S_MAX)
