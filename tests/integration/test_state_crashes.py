@@ -9,8 +9,9 @@ import redis
 from msgspec.structs import replace
 
 from contracts import topics
-from contracts.messages import EngineEvent
+from contracts.messages import DeadLetter, EngineEvent
 from contracts.settings import RoadSettings
+from runtime.kafka import admin_client, create_topics
 from services.local_stack.redis_server import LocalRedis
 from services.state.read.queries import Queries
 from services.state.write.operations import Operation
@@ -156,6 +157,61 @@ def test_a_view_flushed_under_a_running_service_comes_back(
     wait_until(lambda: get(f"{url}/health")[1].get("rebuilds") == 2, 30, "a rebuild")
     wait_until(lambda: get(f"{url}/health")[0] == 200, 30, "a ready state service")
     assert store.dump() == before
+
+
+def test_a_view_that_is_begun_anew_is_read_with_a_new_client(
+    settings: RoadSettings, store: ViewStore, projector: Projector
+) -> None:
+    """One that has read a topic which was made again may tell nothing of the new one for minutes: it never caught up."""
+    send(settings, *a_road()[:3])
+    projector.catch_up(30)
+    assert projector._topics is not None
+    made_again(settings, topics.DEAD_LETTERS)
+    old = projector._topics._client
+    store.flush()
+    projector.catch_up(30)
+    assert projector._topics._client is not old
+    with pytest.raises(RuntimeError, match="closed"):
+        old.poll(0)
+
+
+def test_a_topic_that_was_made_again_leaves_nothing_in_the_view(
+    settings: RoadSettings, store: ViewStore, projector: Projector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a flush, too: the view is rebuilt from what is there, even if the new topic has grown past the old one."""
+    monkeypatch.setattr("services.state.write.topic_log.LOOK_FOR_PARTITIONS_EVERY_S", 0.0)
+    record = a_letter("old")
+    send(settings, *a_road()[:3], record, record)
+    projector.catch_up(30)
+    made_again(settings, topics.DEAD_LETTERS)
+    send(settings, *(a_letter(f"new {number}") for number in range(5)))
+
+    def is_rebuilt() -> bool:
+        projector.step(0.2)
+        return projector.rebuilds == 2 and projector.caught_up
+
+    wait_until(is_rebuilt, 30, "a rebuild")
+    grown = store.dump()
+    assert not any("old" in str(value) for value in grown.values())
+    store.flush()
+    projector.catch_up(30)
+    assert store.dump() == grown
+
+
+def a_letter(message: str) -> tuple[str, str, DeadLetter]:
+    """Return a dead letter."""
+    letter = DeadLetter(
+        topic="t", partition=0, offset=len(message), reason="not_json", field="", message=message, refused_by="agent"
+    )
+    return topics.DEAD_LETTERS, JOB, letter
+
+
+def made_again(settings: RoadSettings, topic: str) -> None:
+    """Delete a topic and make it again."""
+    admin, name = admin_client(settings), f"{settings.topic_prefix}{topic}"
+    admin.delete_topics([name])[name].result(20)
+    wait_until(lambda: name not in admin.list_topics(timeout=5).topics, 20, "the topic to be gone")
+    wait_until(lambda: name in create_topics(settings), 20, "the topic to be made again")
 
 
 def test_redis_away_is_said_and_waited_for(settings: RoadSettings, service: Callable[..., str], tmp_path: Path) -> None:

@@ -58,6 +58,7 @@ class Projector:
         self._writing: _Write | None = None
         self._caught_up = False  # stored, because other threads ask in the middle of a step
         self._was_caught_up = False  # since it last connected
+        self._is_outdated = False  # it has records of a topic that is gone
         self._writer = ThreadPoolExecutor(1, "view-writer")
         self.taken, self.unreadable = Tally(), Tally()
         self.rebuilds = 0
@@ -142,10 +143,10 @@ class Projector:
             self._at = self._where_to_go_on(self._topics)
             return 0
         idle = self._writing is None
-        if idle and self._topics.has_grown():
-            self._log.info("there are new partitions: the view is rebuilt with all of them")
+        if idle and self._topics.has_changed():
+            self._log.info("there are new partitions, or topics that were made again: the view is rebuilt with all of them")
             self._leave()
-            self._at = None
+            self._at, self._is_outdated = None, True
             return 0
         records = self._read(self._topics, wait_s if idle else 0.0)
         operations = self._operations(records)
@@ -185,11 +186,13 @@ class Projector:
 
     def _where_to_go_on(self, topics: TopicLog) -> Positions | None:
         stored = self._store.positions()
-        if stored is None or not topics.holds(stored):
+        if stored is None or self._is_outdated or not topics.holds(stored):
+            topics.renew()
             beginning = topics.beginning()
             if not self._store.begin(beginning, stored):
                 return None
             self.rebuilds += 1
+            self._is_outdated = False
             self._log.info("the view is rebuilt from %d partitions", len(beginning))
             stored = beginning
         topics.go_to(stored)

@@ -3,7 +3,7 @@
 import time
 from typing import Literal
 
-from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicCollection, TopicPartition
 
 from contracts.settings import RoadSettings
 from contracts.summaries import SUMMARY_HEADER
@@ -32,32 +32,31 @@ class TopicLog:
         """
         self._names = TopicNames(settings.topic_prefix)
         self._bare = {self._names(name): name for name in PROJECTED}
-        self._settings = settings
-        self._client = consumer(
-            settings,
-            STATE_GROUP,
-            **{
-                "enable.partition.eof": True,
-                "queued.max.messages.kbytes": BUFFER_KIB,
-                "fetch.queue.backoff.ms": _LOOK_FOR_ROOM_MS,
-                **held_back.options(),
-            },
-        )
+        self._settings, self._held_back = settings, held_back
+        self._client = self._new_client()
         try:
-            self._partitions = self._all_partitions()
+            self._partitions, self._ids = self._all_partitions(), self._topic_ids()
         except KafkaException:
             self._client.close()
             raise
         self._at_end: set[tuple[str, int]] = set()
         self._looked_s = time.monotonic()  # for partitions
 
+    def _new_client(self) -> Consumer:
+        options = {
+            "enable.partition.eof": True,
+            "queued.max.messages.kbytes": BUFFER_KIB,
+            "fetch.queue.backoff.ms": _LOOK_FOR_ROOM_MS,
+        }
+        return consumer(self._settings, STATE_GROUP, **options, **self._held_back.options())
+
     @property
     def at_end(self) -> bool:
         """Say whether everything committed has been read, as of the broker's last answers."""
         return len(self._at_end) == len(self._partitions)
 
-    def has_grown(self) -> bool:
-        """Say whether topics have gained partitions; asks the broker once in a while.
+    def has_changed(self) -> bool:
+        """Say whether topics have gained partitions, or were deleted and made again; asks the broker once in a while.
 
         Raises:
             KafkaException: a topic is gone, or the broker does not answer.
@@ -65,7 +64,7 @@ class TopicLog:
         if time.monotonic() - self._looked_s < LOOK_FOR_PARTITIONS_EVERY_S:
             return False
         self._looked_s = time.monotonic()
-        return self._all_partitions() != self._partitions
+        return self._all_partitions() != self._partitions or self._topic_ids() != self._ids
 
     def records_beyond(self, positions: Positions) -> int | None:
         """Return how many records lie beyond these offsets, as of the broker's last answers; None once closed."""
@@ -82,6 +81,15 @@ class TopicLog:
         """Say whether these offsets belong to this log: the same partitions, and none beyond the end."""
         ends = self._offsets("end")
         return positions.keys() == ends.keys() and all(positions[place] <= end for place, end in ends.items())
+
+    def renew(self) -> None:
+        """Read with a new client from the next ``go_to`` on.
+
+        One that has read a topic which was deleted and made again may tell neither of its records nor of its end.
+        """
+        self._client.close()
+        self._held_back.forget()
+        self._client = self._new_client()
 
     def go_to(self, positions: Positions) -> None:
         """Continue reading from these offsets."""
@@ -109,6 +117,14 @@ class TopicLog:
             what = missing_in_words(missing, self._settings)
             raise KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, what))
         return [(name, partition) for name in PROJECTED for partition in sorted(known[self._names(name)].partitions)]
+
+    def _topic_ids(self) -> dict[str, tuple[int, int]]:
+        """Return what tells a topic from another one that had its name before."""
+        asked = TopicCollection([self._names(name) for name in PROJECTED])
+        admin = admin_client(self._settings)  # kept in a variable: without one, its answers are given up
+        found = admin.describe_topics(asked, request_timeout=METADATA_TIMEOUT_S)
+        ids = {name: future.result().topic_id for name, future in found.items()}
+        return {name: (id_.get_most_significant_bits(), id_.get_least_significant_bits()) for name, id_ in ids.items()}
 
     def _ends_beyond(self, place: tuple[str, int], offset: int) -> int:
         at = TopicPartition(self._names(place[0]), place[1])
