@@ -28,7 +28,7 @@ SOURCES = {"simulated": ("simulated",), "flink": ("flink", "prometheus"), "kafka
 """Where the figures of each engine's jobs may come from; the first one, unless a setting names another."""
 ACTUATORS = {
     "simulated": ("simulated", "none"),
-    "flink": ("flink", "none"),
+    "flink": ("flink", "kubernetes", "none"),
     "kafka": ("none", "processes", "compose", "kubernetes"),
 }
 """What may carry out commands for each engine's jobs; the first one, unless a setting names another."""
@@ -113,6 +113,9 @@ class RoadSettings:
     compose_url: str = ""
     """Of the actuator compose: socket of the container engine, like unix:///run/user/1000/docker.sock, or the http address of a
     proxy before it; empty: unix:///var/run/docker.sock."""
+    flink_resources_file: str = ""
+    """Of the engine flink with the actuator kubernetes: file (TOML or JSON) that says which FlinkDeployment or FlinkSessionJob of
+    the Flink operator runs each job."""
     kubernetes_url: str = ""
     """Of the actuator kubernetes: address of the API server; empty, in a pod: of its own cluster, with the pod's own account."""
     kubernetes_token_file: str = ""
@@ -252,7 +255,17 @@ class RoadSettings:
                 f"SURESCALE_KUBERNETES_URL: {without_password(self.kubernetes_url)!r} is not the address of an API server; "
                 "set one like https://10.0.0.1:6443, without user and password"
             )
-        if self.actuator_kind == "kubernetes" and not self.groups_file:
+        is_operated = self.actuator_kind == "kubernetes" and self.engine == "flink"
+        if self.flink_resources_file and not is_operated:
+            raise SettingsError(
+                "SURESCALE_FLINK_RESOURCES_FILE: only SURESCALE_ENGINE=flink with SURESCALE_ACTUATOR=kubernetes reads it; "
+                "set both, or unset this"
+            )
+        if is_operated and not self.flink_resources_file:
+            raise SettingsError(
+                "SURESCALE_FLINK_RESOURCES_FILE: not set; SURESCALE_ENGINE=flink with SURESCALE_ACTUATOR=kubernetes needs it"
+            )
+        if self.actuator_kind == "kubernetes" and not is_operated and not self.groups_file:
             raise SettingsError("SURESCALE_GROUPS_FILE: not set; SURESCALE_ACTUATOR=kubernetes needs it")
 
     @property

@@ -3,7 +3,7 @@
 All of them are of the stable API (``autoscaling/v1`` for scales, ``autoscaling/v2``, ``v1``), the same from Kubernetes 1.23 on.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -82,6 +82,20 @@ class KubernetesClient:
         """Return the object itself, with who wrote what of it."""
         return self._call("GET", target.path, Workload)
 
+    def read(self, path: str, kind: type[T]) -> T:
+        """Return any object, as far as ``kind`` says what is read of it."""
+        return self._call("GET", path, kind)
+
+    def patch(self, path: str, change: Mapping[str, Any], resource_version: str, kind: type[T]) -> T:
+        """Change some fields of an object (a JSON merge patch), if it is still as it was read.
+
+        Raises:
+            Conflict: it is not; nothing was changed.
+        """
+        body = {**change, "metadata": {"resourceVersion": resource_version}}
+        path = f"{path}?{urlencode({'fieldManager': FIELD_MANAGER})}"
+        return self._call("PATCH", path, kind, msgspec.json.encode(body), content="application/merge-patch+json")
+
     def pods(self, namespace: str, selector: str) -> list[Pod]:
         """Return the pods that a selector finds."""
         query = {"labelSelector": selector}
@@ -132,12 +146,12 @@ class KubernetesClient:
             further = query | {"continue": page.metadata.continue_}
         raise ApiAway(f"GET {self._url}{path}: more than {PAGES_MAX * PAGE_ITEMS} objects; choose another target")
 
-    def _call(self, method: str, path: str, kind: type[T], body: bytes | None = None) -> T:
+    def _call(self, method: str, path: str, kind: type[T], body: bytes | None = None, *, content: str = "application/json") -> T:
         request = f"{method} {self._url}{path.partition('?')[0]}"
         try:
             headers = {"Accept": "application/json"} | self._access.headers()
             if body is not None:
-                headers["Content-Type"] = "application/json"
+                headers["Content-Type"] = content
             answer = self._connections.ask(method, path, body, headers, timeout_s=self._timeout_s, bytes_max=ANSWER_BYTES_MAX)
         except TokenUnreadable as error:
             raise NotAuthenticated(str(error)) from None

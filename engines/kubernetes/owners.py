@@ -12,7 +12,8 @@ from engines.kubernetes.answers import Autoscaler, ManagedFields, OwnerReference
 from engines.kubernetes.client import FIELD_MANAGER
 from engines.kubernetes.target import Target
 
-_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+"""The annotation in which `kubectl apply` keeps what it applied."""
 _KEDA_DEFAULT = ("apps", "Deployment")
 
 
@@ -40,11 +41,11 @@ def other_owner(
             return f"KEDA's ScaledObject {each.metadata.name} scales it; delete that, or leave {target} out of surescale"
     for each in autoscalers:
         if _scales(each, workload):
-            maker = _controller(each.metadata.owner_references or ())
+            maker = controller_of(each.metadata.owner_references or ())
             made_by = f" (made by {maker})" if maker else ""
             name = f"HorizontalPodAutoscaler {each.metadata.name}{made_by}"
             return f"{name} scales it; delete that, or leave {target} out of surescale"
-    maker = _controller(workload.metadata.owner_references or ())
+    maker = controller_of(workload.metadata.owner_references or ())
     if maker:
         return f"it belongs to {maker}, whose controller sets its replicas; scale that instead, if it has a scale subresource"
     for entry in workload.metadata.managed_fields or ():
@@ -78,13 +79,14 @@ def _scales(autoscaler: Autoscaler, workload: Workload, default: tuple[str, str]
     return (group, ref.kind or default[1]) == (workload.api_version.rpartition("/")[0], workload.kind)
 
 
-def _controller(references: Iterable[OwnerReference]) -> str:
+def controller_of(references: Iterable[OwnerReference]) -> str:
+    """Return the object whose controller keeps this one as it wants it; empty if there is none."""
     return next((f"{each.kind} {each.name}" for each in references if each.controller), "")
 
 
 def _is_in_last_applied(annotations: Mapping[str, str]) -> bool:
     try:
-        applied = msgspec.json.decode(annotations.get(_LAST_APPLIED, "{}").encode(), type=_Applied)
+        applied = msgspec.json.decode(annotations.get(LAST_APPLIED, "{}").encode(), type=_Applied)
     except msgspec.MsgspecError:
         return False
     return applied.spec is not None and applied.spec.replicas is not None

@@ -6,6 +6,9 @@ from typing import Protocol
 from contracts.errors import SurescaleError
 from contracts.messages import ClusterTopology, EngineEvent, HourlyLoad, JobTopology, TaskSample
 
+HELD = "until then its figures are unknown and it is held"
+"""What follows for a job that cannot be looked at; ends the line that says why."""
+
 
 class SourceAway(SurescaleError):
     """The source does not answer now; try again later."""

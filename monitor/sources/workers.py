@@ -3,7 +3,7 @@
 import socket
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from contracts.messages import ClusterTopology, Host
@@ -11,6 +11,8 @@ from engines.compose.capabilities import COMPOSE
 from engines.compose.client import ComposeClient
 from engines.compose.errors import ComposeProblem
 from engines.compose.requirement import requirement_of as compose_requirement_of
+from engines.flink_operator.capabilities import OPERATED
+from engines.flink_operator.resource import check_vertices
 from engines.groups.chains import Chain, check_scaled_whole
 from engines.groups.requirement import Required
 from engines.kubernetes.capabilities import KUBERNETES
@@ -20,9 +22,9 @@ from engines.kubernetes.requirement import requirement_of
 from engines.processes.capabilities import PROCESSES, WATCHED
 from engines.processes.workforce import FolderAway, Workforce
 from monitor.settings import MonitorSettings
-from monitor.sources.base import SourceAway
+from monitor.sources.base import HELD, SourceAway
+from monitor.sources.operated import Operated
 
-HELD = "until then its figures are unknown and it is held"
 _CAPABILITIES = {"processes": PROCESSES, "compose": COMPOSE, "kubernetes": KUBERNETES}
 
 
@@ -41,7 +43,9 @@ class KeptWorkers:
         """
         self._settings, self._chains = settings, chains
         self._workforce = Workforce(Path(settings.workers_folder), settings.cluster) if settings.workers_folder else None
-        self._kubernetes = client_of(settings) if settings.actuator_kind == "kubernetes" else None
+        is_operated = settings.engine == "flink"
+        self._operated = Operated(settings) if settings.actuator_kind == "kubernetes" and is_operated else None
+        self._kubernetes = client_of(settings) if settings.actuator_kind == "kubernetes" and not is_operated else None
         self._compose = ComposeClient(settings.compose_url) if settings.actuator_kind == "compose" else None
         if self._kubernetes is not None:
             check_scaled_whole(chains, "kubernetes")
@@ -50,12 +54,23 @@ class KeptWorkers:
         self._lock = threading.Lock()
         self._version: tuple[tuple[Host, ...], int] = ((), 0)
 
+    def check_tasks(self, name: str, tasks: Iterable[str]) -> None:
+        """Refuse tasks that the Flink operator could not be told.
+
+        Raises:
+            SettingsError: names the task.
+        """
+        if self._operated is not None:
+            check_vertices(self._operated.jobs, name, tasks)
+
     def required(self, name: str) -> Required | None:
         """Return what the workers of a job are asked to be, None if nobody keeps them.
 
         Raises:
             SourceAway: it is unknown now.
         """
+        if self._operated is not None:
+            return self._operated.required(name)
         try:
             if self._kubernetes is not None:
                 return requirement_of(self._kubernetes, self._chains[name]) if name in self._chains else None
@@ -83,11 +98,11 @@ class KeptWorkers:
             if self._version[0] != hosts or not self._version[1]:
                 self._version = (hosts, time.time_ns() // 1_000_000)
             version = self._version[1]
-        engine = _CAPABILITIES.get(self._settings.actuator_kind, WATCHED)
+        engine = _CAPABILITIES.get(self._settings.actuator_kind, WATCHED) if self._operated is None else OPERATED
         return ClusterTopology(cluster=self._settings.cluster, version=version, at_ms=version, hosts=hosts, engine=engine)
 
     def close(self) -> None:
         """Close what is kept open."""
-        for client in (self._kubernetes, self._compose):
+        for client in (self._kubernetes, self._compose, self._operated):
             if client is not None:
                 client.close()

@@ -5,6 +5,7 @@ from pathlib import Path
 from engines.compose.client import ComposeClient
 from engines.compose.tend import ComposeTender
 from engines.flink.client import FlinkClient
+from engines.flink_operator.resource import check_no_vertices, read_operated_jobs
 from engines.groups.chains import check_scaled_whole, read_chains
 from engines.kubernetes.connect import client_of
 from engines.processes.tend import Tender
@@ -12,6 +13,7 @@ from rescaler.actuators.base import EngineApi
 from rescaler.actuators.compose import ComposeEngine
 from rescaler.actuators.engine_http import EngineHttp
 from rescaler.actuators.flink import FlinkEngine
+from rescaler.actuators.flink_operator import FlinkOperatorEngine
 from rescaler.actuators.kubernetes import KubernetesEngine
 from rescaler.actuators.processes import ProcessesEngine
 from rescaler.actuators.watched import Watched
@@ -38,12 +40,28 @@ def engine_of(settings: RescalerSettings) -> EngineApi:
                 ComposeClient(settings.compose_url, timeout_s=settings.engine_timeout_ms / 1_000), chains, settings.workers_max
             )
             return ComposeEngine(tender, settings.cluster).start()
+        case "kubernetes" if settings.engine == "flink":
+            return _operated(settings)
         case "kubernetes":
             chains = read_chains(Path(settings.groups_file))
             check_scaled_whole(chains, "kubernetes")
             return KubernetesEngine(client_of(settings, timeout_s=settings.engine_timeout_ms / 1_000), chains, settings.cluster)
         case "flink":
-            client = FlinkClient(settings.engine_url, Access.of(settings), timeout_s=settings.engine_timeout_ms / 1_000)
-            return FlinkEngine(client, settings.cluster)
+            return _flink(settings)
         case _:
             return EngineHttp(settings.engine_url, settings.engine_timeout_ms)
+
+
+def _flink(settings: RescalerSettings) -> FlinkEngine:
+    client = FlinkClient(settings.engine_url, Access.of(settings), timeout_s=settings.engine_timeout_ms / 1_000)
+    return FlinkEngine(client, settings.cluster)
+
+
+def _operated(settings: RescalerSettings) -> FlinkOperatorEngine:
+    """Return the jobs that the Flink operator runs; Flink itself is asked too where its REST API gives the figures."""
+    jobs = read_operated_jobs(Path(settings.flink_resources_file))
+    client = client_of(settings, timeout_s=settings.engine_timeout_ms / 1_000)
+    if settings.source_kind != "flink":
+        return FlinkOperatorEngine(client, jobs, settings.cluster)
+    check_no_vertices(jobs)
+    return FlinkOperatorEngine(client, jobs, settings.cluster, _flink(settings))

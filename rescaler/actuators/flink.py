@@ -131,8 +131,7 @@ class FlinkEngine:
             required = self._required(job, detail)
             if not covers(wanted(required), targets):
                 self._check_unchanged(required, command.expected or Expected())
-                self._check_job(job, detail)
-                _raise(refusal(targets, tasks_of(detail, required), self._room()))
+                self._check(job, detail, required, command)
                 self._write(job, required, targets)
             if not covers(_shown(detail), targets):
                 self._hurry(job.flink_job, targets)
@@ -154,6 +153,32 @@ class FlinkEngine:
             if not covers(wanted(required), command.targets):
                 raise EngineRefused(REQUIREMENT_CHANGED, f"Flink is asked for {in_words(wanted(required))} now")
             self._write(job, required, put_back)
+
+    # Asked through somebody else: the Flink operator
+
+    def check(self, command: RescheduleCommand) -> None:
+        """Refuse what `request` would refuse of the job and its tasks; nothing is changed.
+
+        What Flink is asked for now is not compared: it follows what stands elsewhere.
+
+        Raises:
+            EngineRefused: with the reason.
+            EngineAway: no answer.
+        """
+        with _answers_of_the_port():
+            job = self._addressed(command)
+            detail = self.client.job(job.flink_job)
+            self._check(job, detail, self._required(job, detail), command)
+
+    def expect(self, job: str, targets: Mapping[str, int]) -> None:
+        """Have looks request a checkpoint while Flink waits for one to run this; somebody else asks Flink for it.
+
+        Raises:
+            EngineRefused: there is no such job.
+            EngineAway: no answer.
+        """
+        with _answers_of_the_port():
+            self._jobs[self._found(job).flink_job].targets = targets
 
     # Which job
 
@@ -186,6 +211,10 @@ class FlinkEngine:
         raise EngineRefused(UNKNOWN_JOB, f"Flink runs no job {job!r}")
 
     # Checked, then written
+
+    def _check(self, job: Identity, detail: JobDetail, required: Requirements, command: RescheduleCommand) -> None:
+        self._check_job(job, detail)
+        _raise(refusal(command.targets, tasks_of(detail, required), self._room()))
 
     def _check_job(self, job: Identity, detail: JobDetail) -> None:
         if job.ambiguous:

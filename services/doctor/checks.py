@@ -23,6 +23,7 @@ from runtime.access import Access
 from runtime.http import open_url
 from services.doctor.compose_checks import services
 from services.doctor.findings import Finding
+from services.doctor.flink_operator_checks import operated_jobs
 from services.doctor.group_checks import groups
 from services.doctor.kubernetes_checks import workloads
 from services.doctor.prometheus_checks import figures
@@ -90,6 +91,8 @@ def engine(settings: SourceSettings) -> Iterator[Finding]:
     """Check that whatever gives figures answers as its kind does, and that the jobs can be rescaled."""
     if settings.source_kind == "prometheus":
         yield from figures(settings)
+    if settings.engine == "flink" and settings.actuator_kind == "kubernetes":
+        yield from operated_jobs(settings)
     match settings.engine:
         case "flink" if settings.source_kind == "prometheus":
             return  # nobody asks it

@@ -23,7 +23,7 @@ OURS_ALONE = {
     "imagePullPolicy",
 }
 """What the chart adds, and labels that kustomize puts elsewhere."""
-HASHED = re.compile(r"(surescale-(?:road|groups))-[a-z0-9]{10}")
+HASHED = re.compile(r"(surescale-(?:road|groups|flink-jobs))-[a-z0-9]{10}")
 TIMEOUT_S = 120.0
 
 
@@ -48,7 +48,11 @@ def _objects(rendered: str) -> dict[tuple[str, str], Document]:
 
 @pytest.mark.parametrize(
     ("overlay", "values"),
-    [("production", ["production"]), *((name, ["production", name]) for name in ("flink", "consumers", "secure", "notify"))],
+    [
+        ("production", ["production"]),
+        *((name, ["production", name]) for name in ("flink", "consumers", "secure", "notify")),
+        ("flink-operator", ["production", "flink", "flink-operator"]),
+    ],
 )
 def test_the_chart_makes_what_the_overlay_makes(cluster: LiveCluster, overlay: str, values: list[str]) -> None:
     """But for the policies that hold for all pods: the chart's hold for its own, since it may share a namespace."""
@@ -91,6 +95,8 @@ def test_it_installs_upgrades_and_goes(cluster: LiveCluster, namespace: str) -> 
         ("consumers.enabled=true", "consumers.groups: say what scales each group, as TOML"),
         ("flink.url=flink:8081", "'/flink/url'"),
         ("flink.enabled=true,consumers.enabled=true", "flink.enabled, consumers.enabled: a release serves one cluster"),
+        ("flink.enabled=true,flinkOperator.enabled=true", "flinkOperator.jobs: say which resource runs each job, as TOML"),
+        ("flinkOperator.enabled=true", "flinkOperator.enabled: set flink.enabled too"),
     ],
 )
 def test_a_wrong_value_is_named(cluster: LiveCluster, wrong: str, said: str) -> None:

@@ -16,6 +16,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from tests.support.answering import Answering, Asked, Given, answering
 from tests.support.kubernetes_schemas import check
+from tests.support.played_objects import PlayedObject
 from tests.support.played_workloads import DRAIN_MS, Document, PlayedPod, PlayedWorkload
 
 ACCOUNT = "system:serviceaccount:surescale:surescale-rescaler"
@@ -53,7 +54,7 @@ _DISCOVERY: dict[str, Document] = {
     },
 }
 """What ``kubectl`` asks before it asks for anything else."""
-_NO_SCHEMA = re.compile(r"example\.org/|keda\.sh/")
+_NO_SCHEMA = re.compile(r"example\.org/|keda\.sh/|flink\.apache\.org/")
 """Kinds that are not Kubernetes' own."""
 
 
@@ -110,6 +111,8 @@ class PlayedApiServer:
     before: Callable[[Asked], None] = lambda asked: None
     page_items: int = 1_000
     workloads: list[PlayedWorkload] = field(default_factory=list)
+    objects: dict[str, PlayedObject] = field(default_factory=dict)
+    """Custom resources by path."""
     autoscalers: list[Document] = field(default_factory=list)
     scaled_objects: list[Document] = field(default_factory=list)
     puts: list[tuple[str, int]] = field(default_factory=list)
@@ -170,10 +173,12 @@ class PlayedApiServer:
         if found is None:
             raise _Answered(404, "NotFound", "the server could not find the requested resource")
         api, namespace, resource, name, sub = found["api"], found["ns"], found["res"], found["name"], found["sub"]
-        verb = {"PUT": "update"}.get(asked.method, "get" if name else "list")
+        verb = {"PUT": "update", "PATCH": "patch"}.get(asked.method, "get" if name else "list")
         self._authorize(verb, api, resource + (f"/{sub}" if sub else ""), name, namespace)
         if name is None:
             return self._page(api, resource, self._listed(api, resource, namespace, query), query)
+        if parts.path in self.objects:
+            return self._custom(self.objects[parts.path], asked, query)
         workload = next(
             (w for w in self.workloads if (w.api, w.resource, w.namespace, w.name) == (api, resource, namespace, name)), None
         )
@@ -210,17 +215,23 @@ class PlayedApiServer:
         if (meta["name"], meta["namespace"]) != (workload.name, workload.namespace):
             raise _Answered(400, "BadRequest", "the name of the object does not match the name on the URL")
         if meta.get("resourceVersion", str(workload.version)) != str(workload.version):
-            raise _Answered(
-                409,
-                "Conflict",
-                f'Operation cannot be fulfilled on {workload.resource}{_of(workload.api)} "{workload.name}": the object has been '
-                "modified; please apply your changes to the latest version and try again",
-            )
+            raise _conflict(workload.resource, workload.api, workload.name)
         replicas = body["spec"].get("replicas", 0)
         self.scale(workload, replicas, query.get("fieldManager") or asked.headers["User-Agent"].partition("/")[0])
         self.puts.append((workload.name, replicas))
         self._control()
         return workload.scale()
+
+    def _custom(self, found: PlayedObject, asked: Asked, query: dict[str, str]) -> Document:
+        if asked.method == "GET":
+            return found.document
+        assert asked.headers["Content-Type"] == "application/merge-patch+json"
+        change: Document = json.loads(asked.body)
+        meta = found.document["metadata"]
+        if change.pop("metadata", {}).get("resourceVersion", meta["resourceVersion"]) != meta["resourceVersion"]:
+            raise _conflict(found.resource, found.document["apiVersion"], meta["name"])
+        found.merge(change, query["fieldManager"])
+        return found.document
 
     def _listed(self, api: str, resource: str, namespace: str, query: dict[str, str]) -> list[Document]:
         mine = [each for each in self.workloads if each.namespace == namespace]
@@ -282,6 +293,15 @@ class PlayedApiServer:
                 return
             workload.made += 1
             workload.pods.append(PlayedPod(name, self.now_ms, ill=workload.ill))
+
+
+def _conflict(resource: str, api: str, name: str) -> _Answered:
+    return _Answered(
+        409,
+        "Conflict",
+        f'Operation cannot be fulfilled on {resource}{_of(api)} "{name}": the object has been modified; please apply your '
+        "changes to the latest version and try again",
+    )
 
 
 def rules_of(role: Document) -> frozenset[Rule]:

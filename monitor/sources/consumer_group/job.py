@@ -15,9 +15,8 @@ from engines.groups.requirement import Required
 from engines.kafka.offsets import OffsetsUnknown, Partition, TopicOffsets
 from monitor.event_log import EventLog, changes
 from monitor.minutes import Clock, Look
-from monitor.sources.base import SourceAway
+from monitor.sources.base import HELD, SourceAway
 from monitor.sources.consumer_group.positions import Hindrance, Positions
-from monitor.sources.workers import HELD
 
 ENGINE = "kafka"
 MEMBERS_MAX = 10_000

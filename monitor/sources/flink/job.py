@@ -15,7 +15,9 @@ from engines.flink.client import PRIMING_S, FlinkClient
 from engines.flink.errors import FlinkProblem, NotAdaptive
 from engines.flink.graph import checkpointing_of, is_over, runs, state_of, tasks_of
 from engines.flink.identity import Identity, attempt_of, began_of
-from engines.flink.requirements import requirement_id, wanted
+from engines.flink.requirements import requirement_id as flinks_id
+from engines.flink.requirements import wanted
+from engines.flink_operator.requirement import Requirement, requirement_id
 from engines.kafka.offsets import OffsetsUnknown, TopicOffsets
 from monitor.event_log import changes
 from monitor.minutes import Clock, Look
@@ -59,8 +61,20 @@ class FlinkJob:
         broker: TopicOffsets,
         events: FlinkEvents,
         clock: Clock,
+        operated: Callable[[str], Requirement | None] = lambda job: None,
     ) -> None:
-        """``find`` returns the live job of a name; ``broker`` is asked for the topics that sources read."""
+        """Look at nothing yet.
+
+        Args:
+            job: its id.
+            find: returns the live job of a name.
+            client: of Flink's REST API.
+            broker: is asked for the topics that sources read.
+            events: what happened.
+            clock: of the keeper.
+            operated: returns what the resource of the Flink operator asks for; None where there is none.
+        """
+        self._operated = operated
         self._job, self._find = job, find
         self._client, self._broker, self._events, self._clock = client, broker, events, clock
         self._epoch: _Epoch | None = None
@@ -102,7 +116,7 @@ class FlinkJob:
         tasks = tasks_of(detail, requirements, last=epoch.parallelism, partitions=epoch.partitions)
         samples = self._samples(epoch, detail, tasks) if detail.state == "RUNNING" else []
         self._note_changes(epoch, detail, tasks, requirements, checkpoints)
-        topology = self._topology_of(epoch, detail, tasks, requirements, checkpoints)
+        topology = self._under_the_operator(self._topology_of(epoch, detail, tasks, requirements, checkpoints))
         return Look(topology, tuple(samples))
 
     # --- figures
@@ -184,7 +198,7 @@ class FlinkJob:
         if not tasks:
             raise SourceAway(f"job {self._job} has no graph yet")
         now_ms, identity = self._clock.now_ms(), epoch.identity
-        topology = JobTopology(
+        return JobTopology(
             job=self._job,
             version=now_ms,
             at_ms=now_ms,
@@ -193,13 +207,24 @@ class FlinkJob:
             state=state_of(detail.state),
             engine=ENGINE,
             epoch=identity.flink_job,
-            requirement_id=requirement_id(requirements) if requirements is not None else "",
+            requirement_id=flinks_id(requirements) if requirements is not None else "",
             engine_name=identity.engine_name,
             labels=dict(identity.labels),
             checkpointing=checkpointing_of(self._checkpoint_config(epoch), checkpoints),
             restart_ms=round(statistics.median(self._still_ms)) if self._still_ms else None,
             began_ms=began_of(detail),
         )
+
+    def _under_the_operator(self, topology: JobTopology) -> JobTopology:
+        """Return a topology with what the operator's resource asks for: Flink is asked for it a moment later."""
+        asked = self._operated(self._job)
+        if asked is not None:
+            tasks = tuple(
+                msgspec.structs.replace(spec, required=asked.counts.get(spec.task, spec.required)) for spec in topology.tasks
+            )
+            counts = {spec.task: spec.required for spec in tasks if spec.required is not None}
+            named = requirement_id(asked.resource.metadata.uid, counts)
+            topology = msgspec.structs.replace(topology, tasks=tasks, requirement_id=named)
         before = self._topology
         if before is not None and _lasting(before) == _lasting(topology):
             topology = msgspec.structs.replace(topology, version=before.version)

@@ -17,12 +17,15 @@ from engines.flink.client import FlinkClient
 from engines.flink.directory import JobDirectory
 from engines.flink.errors import FlinkProblem
 from engines.flink.identity import Identity
+from engines.flink_operator.requirement import Requirement
+from engines.flink_operator.resource import check_no_vertices
 from engines.kafka.offsets import TopicOffsets
 from monitor.minutes import Clock, Keepers, Look, WallClock
 from monitor.settings import MonitorSettings
 from monitor.sources.base import FinishedMinute, SourceAway, UnknownJob
 from monitor.sources.flink.events import FlinkEvents
 from monitor.sources.flink.job import ENGINE, FlinkJob
+from monitor.sources.operated import Operated
 from runtime.access import Access
 
 T = TypeVar("T")
@@ -48,6 +51,7 @@ class FlinkSource:
         self._settings, self._clock = settings, clock
         self._client = FlinkClient(settings.engine_url, Access.of(settings))
         self._directory = JobDirectory(self._client, settings.cluster)
+        self._operated = _operated(settings)
         self._broker = TopicOffsets(settings.source_kafka())
         self._log = FlinkEvents(settings.cluster)
         self._lock = threading.Lock()
@@ -112,13 +116,19 @@ class FlinkSource:
     def follow(self, job: str) -> FlinkJob:
         """Return what looks at a job; it outlives the keeper, since an upgrade takes a job away for a while."""
         return self._followed.setdefault(
-            job, FlinkJob(job, self._find, self._client, self._broker, self._log, self._clock(threading.Event()))
+            job, FlinkJob(job, self._find, self._client, self._broker, self._log, self._clock(threading.Event()), self._asked)
         )
 
     def close(self) -> None:
         """Stop looking."""
         self._keepers.close()
         self._client.close()
+        if self._operated is not None:
+            self._operated.close()
+
+    def _asked(self, job: str) -> Requirement | None:
+        """Return what the operator's resource of a job asks for; None: there is none."""
+        return self._operated.required(job.partition("/")[2]) if self._operated is not None else None
 
     def _looks_at(self, job: str) -> Callable[[], Look]:
         self._check_live(job)
@@ -159,6 +169,14 @@ class FlinkSource:
             return question()
         except FlinkProblem as problem:
             raise SourceAway(str(problem)) from None
+
+
+def _operated(settings: MonitorSettings) -> Operated | None:
+    if settings.actuator_kind != "kubernetes":
+        return None
+    operated = Operated(settings)
+    check_no_vertices(operated.jobs)
+    return operated
 
 
 def _host(manager: TaskManager) -> Host:

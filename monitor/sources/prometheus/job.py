@@ -17,9 +17,8 @@ from engines.prometheus.mappings import FigureName
 from engines.prometheus.readings import Key, Reading, Subtask, read
 from monitor.event_log import EventLog, changes
 from monitor.minutes import LEAD_MS, Clock, Look
-from monitor.sources.base import SourceAway
+from monitor.sources.base import HELD, SourceAway
 from monitor.sources.prometheus.ledger import Crew, Ledger
-from monitor.sources.workers import HELD
 
 BEHIND_MINUTES = (10, 60)
 """How far back to look for series that are not there now, to tell figures that come late from ones that never come."""

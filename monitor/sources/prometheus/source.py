@@ -39,6 +39,8 @@ class PrometheusSource:
         chains = read_chains(Path(settings.groups_file)) if settings.groups_file else {}
         _check_same_tasks(jobs, chains)
         self._workers = KeptWorkers(settings, chains)
+        for name, watched in jobs.items():
+            self._workers.check_tasks(name, watched.tasks)
         self._events = EventLog(settings.cluster)
         self._keepers = Keepers(lambda job: self.follow(job).look, clock)
         self._lock = threading.Lock()

@@ -10,8 +10,11 @@ import pytest
 
 from contracts.settings import from_environment
 from contracts.topics import TOPICS
+from engines.flink_operator.resource import API, read_operated_jobs
+from engines.flink_operator.rights import rights_for
 from engines.groups.chains import check_scaled_whole, read_chains
 from engines.kubernetes.requirement import targets_of
+from engines.kubernetes.target import Target
 from rescaler.service.settings import RescalerSettings
 from services.tools.health import ROLES
 
@@ -238,6 +241,35 @@ def test_the_rights_to_scale_are_least_and_fit_the_schemas() -> None:
         (subject,) = binding["subjects"]
         assert (subject["namespace"], binding["roleRef"]["name"]) == ("surescale", subject["name"])
         assert subject["name"] in accounts
+
+
+def test_with_the_flink_operator_monitor_and_rescaler_alone_have_a_token_and_the_file_that_they_read() -> None:
+    """Every job of the file lies where the shipped role holds, and the role is what the actuator needs, no more."""
+    found = rendered("flink-operator")
+    specs = {each["metadata"]["name"]: each["spec"] for each in found if each["kind"] in {"Deployment", "StatefulSet"}}
+    clients = {"surescale-monitor", "surescale-rescaler"}
+    assert {name for name, spec in specs.items() if spec["template"]["spec"]["automountServiceAccountToken"]} == clients
+    (road,) = (each["data"] for each in found if each["kind"] == "ConfigMap" and "SURESCALE_BOOTSTRAP" in each["data"])
+    (file,) = (each for each in found if each["kind"] == "ConfigMap" and "jobs.toml" in each["data"])
+    for name in clients:
+        pod = specs[name]["template"]["spec"]
+        (mount,) = (each["mountPath"] for each in pod["containers"][0]["volumeMounts"] if each["name"] == "flink-jobs")
+        assert road["SURESCALE_FLINK_RESOURCES_FILE"] == f"{mount}/jobs.toml"
+        assert {"name": "flink-jobs", "configMap": {"name": file["metadata"]["name"]}} in pod["volumes"]
+    settings = from_environment(RescalerSettings, {name: value for name, value in road.items() if name.startswith("SURESCALE_")})
+    assert (settings.engine, settings.actuator_kind) == ("flink", "kubernetes")
+    access = [*yaml.safe_load_all((KUBERNETES / "scaling/flink-operator/access.yaml").read_text())]
+    for document in access:
+        kubernetes_validate.validate(document, NEWEST, strict=True)
+    roles = {each["metadata"]["name"]: each["rules"] for each in access if each["kind"] == "Role"}
+    (rule,), (watching,) = roles["surescale-rescaler-flink"], roles["surescale-monitor-flink"]
+    namespace = yaml.safe_load((KUBERNETES / "scaling/flink-operator/kustomization.yaml").read_text())["namespace"]
+    jobs = read_operated_jobs(KUBERNETES / "components/flink-operator/jobs.toml")
+    assert {job.target.namespace for job in jobs.values()} == {namespace}
+    targets = [Target(namespace, "x", resource, API) for resource in ("flinkdeployments", "flinksessionjobs")]
+    needed = {(right.group, right.resource, right.verb) for target in targets for right in rights_for(target)}
+    assert needed == {(group, kind, verb) for group in rule["apiGroups"] for kind in rule["resources"] for verb in rule["verbs"]}
+    assert watching == rule | {"verbs": ["get"]}
 
 
 def test_spark_is_told_of_the_names_and_ports_that_the_manifests_have() -> None:

@@ -203,6 +203,7 @@ def test_a_span_that_is_no_time_is_refused(minutes: str) -> None:
 
 KAFKA = {"SURESCALE_ENGINE": "kafka"}
 KUBERNETES = {**KAFKA, "SURESCALE_ACTUATOR": "kubernetes", "SURESCALE_GROUPS_FILE": "g"}
+OPERATED = {"SURESCALE_ENGINE": "flink", "SURESCALE_ACTUATOR": "kubernetes", "SURESCALE_FLINK_RESOURCES_FILE": "f"}
 COMPOSE = {**KAFKA, "SURESCALE_ACTUATOR": "compose", "SURESCALE_GROUPS_FILE": "g"}
 PROCESSES = {**KAFKA, "SURESCALE_ACTUATOR": "processes", "SURESCALE_GROUPS_FILE": "g", "SURESCALE_WORKERS_FOLDER": "w"}
 
@@ -213,6 +214,7 @@ PROCESSES = {**KAFKA, "SURESCALE_ACTUATOR": "processes", "SURESCALE_GROUPS_FILE"
         ({}, "simulated", "simulated"),
         ({"SURESCALE_ENGINE": "flink"}, "flink", "flink"),
         ({"SURESCALE_ENGINE": "flink", "SURESCALE_ACTUATOR": "none"}, "flink", "none"),
+        (OPERATED, "flink", "kubernetes"),
         (KAFKA, "consumer-group", "none"),
         (PROCESSES, "consumer-group", "processes"),
         (KUBERNETES, "consumer-group", "kubernetes"),
@@ -238,6 +240,14 @@ def test_an_engine_has_a_usual_source_and_actuator(variables: dict[str, str], so
         ({**PROCESSES, "SURESCALE_ACTUATOR": "none"}, "SURESCALE_WORKERS_FOLDER: only SURESCALE_ACTUATOR=processes uses it"),
         ({"SURESCALE_GROUPS_FILE": "g"}, "SURESCALE_GROUPS_FILE: only SURESCALE_ENGINE=kafka reads it"),
         ({**KUBERNETES, "SURESCALE_GROUPS_FILE": ""}, "SURESCALE_GROUPS_FILE: not set; SURESCALE_ACTUATOR=kubernetes needs it"),
+        (
+            {**OPERATED, "SURESCALE_FLINK_RESOURCES_FILE": ""},
+            "SURESCALE_FLINK_RESOURCES_FILE: not set; ",
+        ),
+        (
+            {**KUBERNETES, "SURESCALE_FLINK_RESOURCES_FILE": "f"},
+            "SURESCALE_FLINK_RESOURCES_FILE: only SURESCALE_EN",
+        ),
         ({**COMPOSE, "SURESCALE_GROUPS_FILE": ""}, "SURESCALE_GROUPS_FILE: not set; SURESCALE_ACTUATOR=compose needs it"),
         ({**KAFKA, "SURESCALE_COMPOSE_URL": "unix:///s"}, "SURESCALE_COMPOSE_URL: only SURESCALE_ACTUATOR=compose uses it"),
         (
@@ -259,7 +269,7 @@ def test_an_engine_has_a_usual_source_and_actuator(variables: dict[str, str], so
         (
             {"SURESCALE_ENGINE": "flink", "SURESCALE_SOURCE": "prometheus"},
             "SURESCALE_ACTUATOR: 'flink' needs to know what the job was asked for, which SURESCALE_SOURCE=prometheus cannot tell"
-            "; set none, or SURESCALE_SOURCE=flink",
+            "; set none or kubernetes, or SURESCALE_SOURCE=flink",
         ),
         ({**PROCESSES, "SURESCALE_WORKERS_MAX": "0"}, "SURESCALE_WORKERS_MAX: must be at least 1, not 0"),
     ],

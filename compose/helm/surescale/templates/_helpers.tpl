@@ -162,7 +162,7 @@ spec:
         {{- with .mounts }}
         {{- . | nindent 8 }}
         {{- end }}
-        {{- if .asksCluster }}
+        {{- if and .asksCluster $root.Values.consumers.enabled }}
         - name: groups
           mountPath: /etc/surescale/groups
           readOnly: true
@@ -177,6 +177,11 @@ spec:
           mountPath: /run/surescale-notify
           readOnly: true
         {{- end }}
+        {{- if and .asksCluster $root.Values.flinkOperator.enabled }}
+        - name: flink-jobs
+          mountPath: /etc/surescale/flink
+          readOnly: true
+        {{- end }}
         {{- if $root.Values.secure.enabled }}
         - name: access
           mountPath: /run/surescale
@@ -186,7 +191,7 @@ spec:
     - name: scratch
       emptyDir:
         sizeLimit: {{ .scratch | default "64Mi" }}
-    {{- if .asksCluster }}
+    {{- if and .asksCluster $root.Values.consumers.enabled }}
     - name: groups
       configMap:
         name: {{ include "surescale.name" (list $root "groups") }}
@@ -203,6 +208,11 @@ spec:
       secret:
         secretName: {{ include "surescale.name" (list $root "notify") }}
         defaultMode: 288 # 0440, for the pod's group
+    {{- end }}
+    {{- if and .asksCluster $root.Values.flinkOperator.enabled }}
+    - name: flink-jobs
+      configMap:
+        name: {{ include "surescale.name" (list $root "flink-jobs") }}
     {{- end }}
     {{- if $root.Values.secure.enabled }}
     - name: access

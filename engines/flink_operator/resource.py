@@ -1,0 +1,120 @@
+"""Reads the file that says which resource of the Flink operator runs which job.
+
+[orders]                                  # a job, as its name in Flink or in the file of Prometheus
+namespace = "streaming"
+name = "orders"
+resource = "flinkdeployments"             # or "flinksessionjobs"; flinkdeployments, if left out
+
+[orders.vertices]                         # only where figures come from Prometheus: Flink's vertex id of each task
+parse = "cbc357ccb763df2852fee8c4fc7d55f2"
+count = "6d2677a0ecc3fd8df0b72ec675edf8f4"
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from contracts.errors import SettingsError, reason_of
+from contracts.messages import Text
+from engines.kubernetes.target import Target
+
+SETTING = "SURESCALE_FLINK_RESOURCES_FILE"
+API = "flink.apache.org/v1beta1"
+DEPLOYMENTS, SESSION_JOBS = "flinkdeployments", "flinksessionjobs"
+_VERTEX = r"^[0-9a-f]{32}$"
+
+
+class _Resource(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    namespace: str
+    name: str
+    resource: Literal["flinkdeployments", "flinksessionjobs"] = "flinkdeployments"
+    vertices: dict[Text, Annotated[str, Meta(pattern=_VERTEX)]] = {}
+
+
+class OperatedJob(msgspec.Struct, frozen=True):
+    """One job that the operator runs. ``vertices``: Flink's id of each task that is not called by it already."""
+
+    target: Target
+    vertices: Mapping[str, str] = {}
+
+    def vertex_of(self, task: str) -> str | None:
+        """Return Flink's vertex id of a task; None: the file does not say it."""
+        return self.vertices.get(task) or (task if re.fullmatch(_VERTEX, task) else None)
+
+    def task_of(self, vertex: str) -> str:
+        """Return how a vertex is called here."""
+        return next((task for task, each in self.vertices.items() if each == vertex), vertex)
+
+    def session(self, deployment: str) -> Target:
+        """Return the session cluster in which a FlinkSessionJob runs; it is in the same namespace."""
+        return Target(self.target.namespace, deployment, DEPLOYMENTS, API)
+
+
+def read_operated_jobs(path: Path) -> dict[str, OperatedJob]:
+    """Return the jobs of a file by name.
+
+    Raises:
+        SettingsError: it cannot be read or is not as it should be; names the field and the fix in one line.
+    """
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise SettingsError(f"{SETTING}: {path} cannot be read ({reason_of(error)}); name a readable file") from None
+    decode = msgspec.json.decode if path.suffix == ".json" else msgspec.toml.decode
+    try:
+        named = decode(text, type=dict[Text, _Resource])
+        jobs = {name: OperatedJob(_target(each), each.vertices) for name, each in named.items()}
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise SettingsError(f"{SETTING}: {path}: {error}; docs/kubernetes.md shows the form") from None
+    if not jobs:
+        raise SettingsError(f"{SETTING}: {path}: names no job; docs/kubernetes.md shows the form")
+    _check_apart(jobs, f"{SETTING}: {path}")
+    return jobs
+
+
+def check_vertices(jobs: Mapping[str, OperatedJob], name: str, tasks: Iterable[str]) -> None:
+    """Refuse a job of Prometheus of which a task's vertex id is unknown.
+
+    Raises:
+        SettingsError: names the task.
+    """
+    job = jobs.get(name)
+    for task in tasks if job is not None else ():
+        if job is not None and job.vertex_of(task) is None:
+            raise SettingsError(
+                f"{SETTING}: {name}.vertices.{task}: not set, and {task!r} is no vertex id of Flink; "
+                "set the 32 letters that Flink's REST API and web page show for it"
+            )
+
+
+def check_no_vertices(jobs: Mapping[str, OperatedJob]) -> None:
+    """Refuse names of tasks where Flink itself gives the figures: there each task is called by its vertex id.
+
+    Raises:
+        SettingsError: names the job.
+    """
+    for name, job in jobs.items():
+        if job.vertices:
+            raise SettingsError(
+                f"{SETTING}: {name}.vertices: only SURESCALE_SOURCE=prometheus uses it; Flink's own figures come by vertex id, "
+                "so leave it out"
+            )
+
+
+def _target(each: _Resource) -> Target:
+    given = {"namespace": each.namespace, "name": each.name, "resource": each.resource, "api": API}
+    return msgspec.convert(given, Target)
+
+
+def _check_apart(jobs: Mapping[str, OperatedJob], where: str) -> None:
+    seen: dict[Target, str] = {}
+    for name, job in jobs.items():
+        first = seen.setdefault(job.target, name)
+        if first != name:
+            raise SettingsError(f"{where}: {name}: {job.target} is also {first}; each job needs its own resource")
+        if len(set(job.vertices.values())) < len(job.vertices):
+            raise SettingsError(f"{where}: {name}.vertices: two tasks have one vertex id; each task needs its own")

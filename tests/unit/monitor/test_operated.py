@@ -1,0 +1,125 @@
+"""Jobs of the Flink operator as both sources of Flink's figures see them: what the resource asks for stands beside what runs."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from contracts.errors import SettingsError
+from monitor.settings import MonitorSettings
+from monitor.sources.base import SourceAway
+from monitor.sources.flink.source import FlinkSource
+from monitor.sources.prometheus.source import PrometheusSource
+from monitor.sources.workers import KeptWorkers
+from rescaler.actuators.engine_of import engine_of
+from rescaler.actuators.flink_operator import FlinkOperatorEngine
+from rescaler.service.settings import RescalerSettings
+from tests.support.played_api_server import PlayedApiServer
+from tests.support.played_flink import PlayedFlink, QuickClock, played
+from tests.support.played_objects import PlayedObject
+from tests.support.played_operator import KEY, PlayedOperator, flink_deployment
+
+SOURCE = "ca88eee0095684d687a1b6495617f957"
+FILE = '[orders]\nnamespace = "shop"\nname = "orders"\n'
+VERTICES = f'[orders.vertices]\nparse = "{SOURCE}"\n'
+JOBS = '[orders]\nmapping = "flink"\n[orders.tasks.parse]\n'
+
+
+@pytest.fixture
+def flink() -> Iterator[PlayedFlink]:
+    """A recorded cluster with a job of the name."""
+    with played("2.3.0", "running") as server:
+        yield server
+
+
+@pytest.fixture
+def server() -> Iterator[tuple[PlayedObject, PlayedApiServer, str]]:
+    """An API server with the job's resource, which asks for 5 subtasks of one vertex."""
+    server = PlayedApiServer(asks_token=False)
+    path = "/apis/flink.apache.org/v1beta1/namespaces/shop/flinkdeployments/orders"
+    made = server.objects[path] = PlayedObject(path, flink_deployment("shop", "orders", {SOURCE: 5}))
+    PlayedOperator(lambda: made.document, made.say, lambda: 0).submitted()
+    with server.serving() as answering:
+        yield made, server, answering.url
+
+
+def _file(folder: Path, text: str) -> str:
+    (folder / "jobs.toml").write_text(text)
+    return str(folder / "jobs.toml")
+
+
+def test_flinks_own_figures_stand_beside_what_the_resource_asks_for(
+    flink: PlayedFlink, server: tuple[PlayedObject, PlayedApiServer, str], tmp_path: Path
+) -> None:
+    """Of a vertex without an override, Flink's own requirement counts. The name is the one that the actuator gives it."""
+    made, api, url = server
+    shared = {
+        "engine": "flink", "actuator": "kubernetes", "engine_url": flink.url, "cluster": "flink", "kubernetes_url": url,
+        "flink_resources_file": _file(tmp_path, FILE),
+    }  # fmt: skip
+    source = FlinkSource(MonitorSettings(**shared), QuickClock)  # type: ignore[arg-type]
+    try:
+        source.jobs()
+        topology = source.follow("flink/orders").look().topology
+        asked = {spec.task: spec.required for spec in topology.tasks}
+        assert asked[SOURCE] == 5
+        assert set(asked.values()) - {5, None} != set()
+        engine = engine_of(RescalerSettings(**shared))  # type: ignore[arg-type]
+        assert isinstance(engine, FlinkOperatorEngine)
+        seen = engine.look("flink/orders")
+        assert (seen.requirement_id, seen.required) == (topology.requirement_id, asked)
+        made.merge({"spec": {"flinkConfiguration": {KEY: f"{SOURCE}:6"}}}, "kubectl-edit")
+        changed = source.follow("flink/orders").look().topology
+        assert changed.requirement_id != topology.requirement_id
+        assert next(spec.required for spec in changed.tasks if spec.task == SOURCE) == 6
+        api.is_away = True
+        with pytest.raises(SourceAway, match=r"answers 503.*; until then its figures are unknown and it is held"):
+            source.follow("flink/orders").look()
+    finally:
+        source.close()
+
+
+def test_prometheus_figures_go_with_the_operator(server: tuple[PlayedObject, PlayedApiServer, str], tmp_path: Path) -> None:
+    """By the names of its tasks; nothing is asked of Flink."""
+    made, _, url = server
+    (tmp_path / "prometheus.toml").write_text(JOBS)
+    shared = {
+        "engine": "flink", "actuator": "kubernetes", "source": "prometheus", "kubernetes_url": url,
+        "flink_resources_file": _file(tmp_path, FILE + VERTICES), "cluster": "flink", "engine_url": "http://127.0.0.1:1",
+    }  # fmt: skip
+    settings = MonitorSettings(**shared, prometheus_file=str(tmp_path / "prometheus.toml"))  # type: ignore[arg-type]
+    PrometheusSource(settings).close()
+    workers = KeptWorkers(settings, {})
+    try:
+        required = workers.required("orders")
+        assert required is not None
+        assert (dict(required.counts), required.epoch) == ({"parse": 5}, "0" * 31 + "1")
+        assert workers.required("somebody else's") is None
+        can = workers.topology().engine
+        assert can is not None
+        assert (can.engine, can.acts) == ("flink", "counts")
+        engine = engine_of(RescalerSettings(**shared))  # type: ignore[arg-type]
+        seen = engine.look("flink/orders")
+        assert (seen.requirement_id, seen.running, engine.capabilities()) == (required.id, {"parse": 5}, can)
+        made.merge({"spec": {"flinkConfiguration": {KEY: "5"}}}, "kubectl-edit")
+        with pytest.raises(SourceAway, match="is no map like VERTEX:4,VERTEX:2; correct it; until then its figures are unknown"):
+            workers.required("orders")
+    finally:
+        workers.close()
+
+
+def test_tasks_without_a_vertex_are_refused_when_the_monitor_starts(
+    server: tuple[PlayedObject, PlayedApiServer, str], tmp_path: Path
+) -> None:
+    """Not when the first command fails."""
+    (tmp_path / "prometheus.toml").write_text(JOBS)
+    settings = MonitorSettings(
+        engine="flink",
+        actuator="kubernetes",
+        source="prometheus",
+        kubernetes_url=server[2],
+        flink_resources_file=_file(tmp_path, FILE),
+        prometheus_file=str(tmp_path / "prometheus.toml"),
+    )
+    with pytest.raises(SettingsError, match=r"orders\.vertices\.parse: not set, and 'parse' is no vertex id of Flink"):
+        PrometheusSource(settings)

@@ -1,0 +1,71 @@
+"""What the doctor says of the jobs that the Flink operator runs."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from contracts.settings import RoadSettings
+from services.doctor.flink_operator_checks import operated_jobs
+from tests.support.played_api_server import PlayedApiServer
+from tests.support.played_objects import PlayedObject
+from tests.support.played_operator import KEY, PlayedOperator, flink_deployment
+
+ROLE = frozenset(
+    ("flink.apache.org", kind, verb) for kind in ("flinkdeployments", "flinksessionjobs") for verb in ("get", "patch")
+)
+VERTEX = "a" * 32
+
+
+@pytest.fixture
+def server() -> PlayedApiServer:
+    """A cluster with a job, behind a proxy."""
+    server = PlayedApiServer(rules=ROLE, asks_token=False)
+    path = "/apis/flink.apache.org/v1beta1/namespaces/shop/flinkdeployments/orders"
+    made = server.objects[path] = PlayedObject(path, flink_deployment("shop", "orders", {VERTEX: 2}))
+    PlayedOperator(lambda: made.document, made.say, lambda: 0).submitted()
+    return server
+
+
+@pytest.fixture
+def settings(server: PlayedApiServer, tmp_path: Path) -> Iterator[RoadSettings]:
+    """The settings of a role that scales it."""
+    file = tmp_path / "jobs.toml"
+    file.write_text('[orders]\nnamespace = "shop"\nname = "orders"\n')
+    with server.serving() as answering:
+        yield RoadSettings(engine="flink", actuator="kubernetes", flink_resources_file=str(file), kubernetes_url=answering.url)
+
+
+def _said(settings: RoadSettings) -> tuple[str, str]:
+    (found,) = operated_jobs(settings)
+    assert "\n" not in found.detail
+    return found.verdict, found.detail
+
+
+def test_a_job_that_can_be_changed_in_place_is_fine(settings: RoadSettings) -> None:
+    """With what its resource asks for."""
+    assert _said(settings) == ("ok", "orders: shop/flinkdeployments/orders, 1 vertices have overrides; all rights are there")
+
+
+def test_each_trouble_is_one_line(settings: RoadSettings, server: PlayedApiServer) -> None:
+    """Somebody else's, not in place, unreadable, gone, no right, nobody answers."""
+    (made,) = server.objects.values()
+    where = "orders: shop/flinkdeployments/orders"
+    made.merge({"spec": {"flinkConfiguration": {"job.autoscaler.enabled": "true"}}}, "kubectl-edit")
+    assert _said(settings) == (
+        "problem",
+        f"{where}: the operator's own autoscaler scales it (job.autoscaler.enabled); "
+        'set that to "false", or leave the job out of surescale',
+    )
+    made.merge({"spec": {"flinkConfiguration": {"job.autoscaler.enabled": None, "jobmanager.scheduler": None}}}, "kubectl-edit")
+    assert "set jobmanager.scheduler: adaptive there" in _said(settings)[1]
+    made.merge({"spec": {"flinkConfiguration": {KEY: "4"}}}, "kubectl-edit")
+    assert "is no map like VERTEX:4,VERTEX:2; correct it" in _said(settings)[1]
+    server.objects.clear()
+    assert _said(settings)[1].endswith('flinkdeployments.flink.apache.org "orders" not found')
+    server.rules = frozenset(rule for rule in ROLE if rule[2] != "patch")
+    assert _said(settings) == ("problem", f"{where}: the account that asks may not patch flinkdeployments.flink.apache.org")
+    server.is_away = True
+    assert "answers 503" in _said(settings)[1]
+    Path(settings.flink_resources_file).write_text("")
+    assert "names no job" in _said(settings)[1]
