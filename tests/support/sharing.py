@@ -9,6 +9,7 @@ _ONE_AT_A_TIME: Final = frozenset(
     {
         "tests/integration/test_compose_road.py",
         "tests/integration/test_containers_road.py",
+        "tests/integration/test_secure_compose_road.py",
     }
 )
 # These share one cluster.
