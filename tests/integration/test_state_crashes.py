@@ -92,6 +92,36 @@ def test_a_write_whose_answer_is_lost_counts_once(settings: RoadSettings, store:
     assert store.dump() == grown
 
 
+class SlowToBegin(ViewStore):
+    """A view whose answer to each second beginning gets lost."""
+
+    begun = 0
+
+    def begin(self, positions: Positions, before: Positions | None) -> bool:
+        """Begin, and lose the answer or not."""
+        self.begun += 1
+        done = super().begin(positions, before)
+        if self.begun % 2:
+            raise redis.TimeoutError("lost")
+        return done
+
+
+def test_a_rebuild_whose_beginning_is_not_answered_is_counted_once(settings: RoadSettings, store: ViewStore) -> None:
+    """Redis took it, and said so too late: whoever waits for the count would wait for ever."""
+    slow = SlowToBegin(store.client, settings.topic_prefix)
+    projector = Projector(settings, slow, LOG)
+    send(settings, *a_road()[:3])
+    for rebuilds in (1, 2):
+        if rebuilds == 1:
+            with pytest.raises(redis.TimeoutError):
+                projector.catch_up(30)
+        projector.catch_up(30)
+        assert projector.rebuilds == rebuilds
+        store.flush()
+    projector.close()
+    assert slow.begun == 2
+
+
 def test_offsets_stay_where_they_are_when_redis_breaks_off(
     settings: RoadSettings, store: ViewStore, projector: Projector
 ) -> None:

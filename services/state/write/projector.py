@@ -59,6 +59,7 @@ class Projector:
         self._caught_up = False  # stored, because other threads ask in the middle of a step
         self._was_caught_up = False  # since it last connected
         self._is_outdated = False  # it has records of a topic that is gone
+        self._begun: Positions | None = None  # where a rebuild began that has not been counted
         self._writer = ThreadPoolExecutor(1, "view-writer")
         self.taken, self.unreadable = Tally(), Tally()
         self.rebuilds = 0
@@ -188,13 +189,17 @@ class Projector:
         stored = self._store.positions()
         if stored is None or self._is_outdated or not topics.holds(stored):
             topics.renew()
-            beginning = topics.beginning()
-            if not self._store.begin(beginning, stored):
+            self._begun = topics.beginning()
+            if not self._store.begin(self._begun, stored):
+                self._begun = None
                 return None
-            self.rebuilds += 1
-            self._is_outdated = False
-            self._log.info("the view is rebuilt from %d partitions", len(beginning))
-            stored = beginning
+            stored = self._begun
+        if self._begun is not None:  # also if the answer to that was lost
+            if stored == self._begun:
+                self.rebuilds += 1
+                self._is_outdated = False
+                self._log.info("the view is rebuilt from %d partitions", len(stored))
+            self._begun = None
         topics.go_to(stored)
         return stored
 
