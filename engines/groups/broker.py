@@ -150,7 +150,8 @@ class GroupReader:
             problem: KafkaError = error.args[0]
             if problem.code() in _REFUSALS:
                 return GroupsUnknown(f"{where} does not let us {what}; grant DESCRIBE on it to the user of the monitor")
-            reason = problem.str()
+            # Of some requests librdkafka gives the name of the request alone.
+            reason = f"{problem.str()}{problem.name()}" if problem.str().endswith(": ") else problem.str()
         else:
             reason = "no answer in time"
         return GroupsUnknown(

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from engines.flink_operator.overrides import OverridesUnreadable
 from engines.flink_operator.requirement import Requirement, required_of
-from engines.flink_operator.resource import OperatedJob, read_operated_jobs
+from engines.flink_operator.resource import SETTING, OperatedJob, read_operated_jobs
 from engines.kubernetes.connect import client_of
-from engines.kubernetes.errors import KubernetesProblem
+from engines.kubernetes.errors import KubernetesProblem, NotThere
 from monitor.settings import MonitorSettings
 from monitor.sources.base import HELD, SourceAway
 
@@ -35,6 +35,8 @@ class Operated:
             return None
         try:
             return required_of(self._client, job)
+        except NotThere as problem:
+            raise SourceAway(f"{name}: {problem}; create it, or correct {SETTING}; {HELD}") from None
         except (KubernetesProblem, OverridesUnreadable) as problem:
             raise SourceAway(f"{name}: {job.target}: {problem}; {HELD}") from None
 

@@ -17,7 +17,7 @@ from engines.groups.chains import Chain, check_scaled_whole
 from engines.groups.requirement import Required
 from engines.kubernetes.capabilities import KUBERNETES
 from engines.kubernetes.connect import client_of
-from engines.kubernetes.errors import KubernetesProblem
+from engines.kubernetes.errors import KubernetesProblem, NotThere
 from engines.kubernetes.requirement import requirement_of
 from engines.processes.capabilities import PROCESSES, WATCHED
 from engines.processes.workforce import FolderAway, Workforce
@@ -77,6 +77,8 @@ class KeptWorkers:
             if self._compose is not None:
                 return compose_requirement_of(self._compose, self._chains[name]) if name in self._chains else None
             return self._workforce.requirement(name) if self._workforce is not None else None
+        except NotThere as problem:
+            raise SourceAway(f"{name}: {problem}; create it, or correct SURESCALE_GROUPS_FILE; {HELD}") from None
         except (KubernetesProblem, ComposeProblem, FolderAway) as problem:
             raise SourceAway(f"{name}: {problem}; {HELD}") from None
 

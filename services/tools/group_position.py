@@ -116,10 +116,25 @@ class GroupPosition:
             raise
 
     def _committed(self) -> int:
-        """Return where the group stands; a negative number if it has committed nothing."""
+        """Return where the group stands; a negative number if it has committed nothing.
+
+        A position that an open transaction may still commit would overwrite the one that we set: it is waited for.
+        """
         asked = [ConsumerGroupTopicPartitions(self._group, [self._at])]
-        found = self._admin.list_consumer_group_offsets(asked, request_timeout=GROUP_REQUEST_TIMEOUT_S)[self._group]
-        (position,) = self._answer(found, f"where group {self._group} stands").topic_partitions
+        found = self._admin.list_consumer_group_offsets(asked, require_stable=True, request_timeout=GROUP_REQUEST_TIMEOUT_S)[
+            self._group
+        ]
+        try:
+            (position,) = self._answer(found, f"where group {self._group} stands").topic_partitions
+            problem = position.error
+        except KafkaException as error:
+            problem = error.args[0]
+        if problem is not None and problem.code() == KafkaError.UNSTABLE_OFFSET_COMMIT:
+            raise SettingsError(
+                f"--role: group {self._group} has a transaction that has not ended; ask again in a minute, Kafka ends it"
+            )
+        if problem is not None:
+            raise KafkaException(problem)
         return int(position.offset)
 
     def _answer(self, future: Future[T], asked: str) -> T:

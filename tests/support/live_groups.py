@@ -31,6 +31,14 @@ CLUSTER, JOB = "real", "shop"
 PARTITIONS = 4
 
 
+def state_of(reader: GroupReader, group: str) -> str:
+    """Return the state of a group; empty while a fresh broker makes the topic in which it keeps groups."""
+    try:
+        return reader.look([group])[group].state
+    except GroupsUnknown:
+        return ""
+
+
 class LiveChain:
     """A job ``real/shop`` of groups in a row; each reads what the one before it writes."""
 

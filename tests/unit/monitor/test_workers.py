@@ -77,6 +77,20 @@ def test_a_right_that_is_missing_holds_the_job(workers: KeptWorkers, server: Pla
         workers.required("orders")
 
 
+def test_a_deployment_that_is_gone_holds_the_job(workers: KeptWorkers, server: PlayedApiServer) -> None:
+    """In one line that names it and says what to do; once it is there again, so are the figures."""
+    server.workloads = [each for each in server.workloads if each.name != "parse"]
+    said = (
+        r'orders: .*deployments\.apps "parse" not found; create it, or correct SURESCALE_GROUPS_FILE; '
+        "until then its figures are unknown and it is held"
+    )
+    with pytest.raises(SourceAway, match=said) as away:
+        workers.required("orders")
+    assert "\n" not in str(away.value)
+    server.deploy("parse", 1)
+    assert workers.required("orders") is not None
+
+
 def test_a_job_that_the_groups_file_does_not_name_is_asked_nothing(workers: KeptWorkers) -> None:
     """Whatever else knows it."""
     assert workers.required("clicks") is None

@@ -1,0 +1,139 @@
+"""Positions of groups on a real Kafka while they are not settled: a rebalance, no commit yet, an open transaction."""
+
+import threading
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
+from contracts.errors import SettingsError
+from contracts.settings import RoadSettings
+from contracts.topics import SNAPSHOTS, TopicNames, agent_group
+from engines.groups.broker import GroupReader
+from monitor.minutes import WallClock
+from monitor.settings import MonitorSettings
+from monitor.sources.base import SourceAway
+from monitor.sources.consumer_group.source import ConsumerGroupSource
+from services.tools.group_position import GroupPosition
+from tests.conftest import KafkaForTests
+from tests.support.live_groups import state_of
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.integration
+
+
+class _Ahead(WallClock):
+    """The wall's time, and a bit more."""
+
+    ahead_ms = 0
+
+    def now_ms(self) -> int:
+        """Return it."""
+        return super().now_ms() + self.ahead_ms
+
+
+def _member(kafka: KafkaForTests, group: str, topic: str) -> Consumer:
+    found = Consumer(
+        {
+            "bootstrap.servers": kafka.bootstrap,
+            "group.id": group,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "session.timeout.ms": 45_000,
+            "max.poll.interval.ms": 300_000,
+            "partition.assignment.strategy": "range",
+        }
+    )
+    found.subscribe([topic])
+    return found
+
+
+def test_a_group_that_deals_out_its_partitions_has_no_figures_and_then_does_not_run(kafka: KafkaForTests) -> None:
+    """A member that does not come back to its group keeps it rebalancing. Commits stay readable, and none is taken for 0."""
+    prefix = kafka.topic_prefix()
+    group, topic = f"{prefix}clicks", f"{prefix}in"
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    admin.create_topics([NewTopic(topic, 2, 1)])[topic].result(30)
+    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    for number in range(20):
+        producer.produce(topic, str(number), partition=number % 2)
+    producer.flush(30)
+    reader, clock = GroupReader(RoadSettings(bootstrap=kafka.bootstrap)), _Ahead(threading.Event())
+    first = _member(kafka, group, topic)
+    wait_until(lambda: [first.poll(0.05), state_of(reader, group) == "stable"][1], what="the first member")
+    first.commit(offsets=[TopicPartition(topic, 0, 4)], asynchronous=False)
+    settings = MonitorSettings(bootstrap=kafka.bootstrap, engine="kafka", cluster="real", jobs=f"{prefix}*")
+    source = ConsumerGroupSource(settings, lambda stop: clock)
+    source.jobs()
+    job = source.follow(f"real/{group}")
+    job.look()
+    settled = job.look()
+    # Of one partition nobody has committed anything: what waits is unknown, not all of it and not nothing.
+    assert reader.look([group])[group].committed == {(topic, 0): 4}
+    assert [sample.queued_records for sample in settled.samples] == [None]
+    second = _member(kafka, group, topic)  # the first one is not polled any more, so it never joins again
+    try:
+        wait_until(lambda: [second.poll(0.05), state_of(reader, group) == "rebalancing"][1], what="the rebalance")
+        assert reader.look([group])[group].committed == {(topic, 0): 4}
+        with pytest.raises(SourceAway, match=f"group {group} is dealing out its partitions anew"):
+            job.look()
+        clock.ahead_ms = 6_000
+        look = job.look()
+        assert (look.topology.state, look.samples) == ("restarting", ())
+        polling = threading.Event()
+        thread = threading.Thread(target=_poll_until, args=(first, polling))
+        thread.start()
+        try:
+            wait_until(lambda: [second.poll(0.05), state_of(reader, group) == "stable"][1], what="the group again")
+        finally:
+            polling.set()
+            thread.join()
+        again = job.look()
+        assert again.topology.state == "running"
+        assert len(again.samples) == 2
+        assert {sample.records_in for sample in again.samples} == {0}
+    finally:
+        second.close()
+        first.close()
+        source.close()
+
+
+def _poll_until(member: Consumer, stop: threading.Event) -> None:
+    while not stop.is_set():
+        member.poll(0.05)
+
+
+def test_a_role_is_not_skipped_past_a_record_while_its_last_transaction_is_open(kafka: KafkaForTests, tmp_path: Path) -> None:
+    """The position that the transaction may still commit would overwrite the one that we set."""
+    prefix = kafka.topic_prefix()
+    group, topic = agent_group(prefix), TopicNames(prefix)(SNAPSHOTS)
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(30)
+    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    for number in range(3):
+        producer.produce(topic, str(number), partition=0)
+    producer.flush(30)
+    member = _member(kafka, group, topic)
+    wait_until(lambda: member.poll(0.05), what="a record")
+    writer = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": f"{prefix}writer"})
+    writer.init_transactions(30)
+    writer.begin_transaction()
+    writer.send_offsets_to_transaction([TopicPartition(topic, 0, 2)], member.consumer_group_metadata(), 30)
+    member.close()
+    position = GroupPosition(RoadSettings(bootstrap=kafka.bootstrap, topic_prefix=prefix), "agent", SNAPSHOTS, 0)
+    with pytest.raises(SettingsError, match=f"group {group} has a transaction that has not ended; ask again in a minute"):
+        position.check(0, 0)
+    writer.commit_transaction(30)
+    wait_until(lambda: _stands_at(position) == 2, what="the commit")
+    position.check(2, 2)
+    position.move(3)
+    assert position._committed() == 3
+
+
+def _stands_at(position: GroupPosition) -> int | None:
+    """Return where a group stands; None until its transaction has ended, which takes a moment longer than the answer."""
+    try:
+        return position._committed()
+    except SettingsError:
+        return None
