@@ -282,12 +282,20 @@ class ClockSegment(Message, frozen=True, kw_only=True, tag="clock/1"):
 # --- decisions --------------------------------------------------------------------------------------------------------------
 
 
+class Tuned(Part, frozen=True, kw_only=True, omit_defaults=True):
+    """What a release sets in its policy beyond name and hash (``policies.tuned``)."""
+
+    constants: Annotated[dict[Text, Annotated[float, Meta(ge=-1e9, le=1e9)] | Text], Meta(max_length=20)] = {}
+    sizes: Annotated[dict[Text, Parallelism], Meta(max_length=10_000)] = {}  # by task, of the policy ``static``
+
+
 class ReleasedTo(Part, frozen=True, kw_only=True):
     """The part of a cluster's jobs that the release behind a decision is for."""
 
     scope: Literal["job", "canary", "cluster"]
     share_permille: Permille | msgspec.UnsetType = msgspec.UNSET  # of a canary
     valid_from_ms: TimeMs
+    tuned: Tuned | msgspec.UnsetType = msgspec.UNSET  # unset: the policy as it ships
 
 
 class PolicyUsed(Part, frozen=True, kw_only=True):
@@ -298,6 +306,7 @@ class PolicyUsed(Part, frozen=True, kw_only=True):
     asked: str = ""
     fallback_reason: str | None = None
     release: ReleasedTo | msgspec.UnsetType = msgspec.UNSET  # unset: the job's settings or the agents' own setting chose
+    left: Sentence | msgspec.UnsetType = msgspec.UNSET  # why a tournament's winner does not serve now (contracts.tournaments)
 
 
 class Amendment(Part, frozen=True, kw_only=True):

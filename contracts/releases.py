@@ -13,7 +13,8 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, UnsetType
 
 from contracts.ids import cluster_of
-from contracts.messages import Message, PlainName, PolicyRelease, ReleasedTo, Sentence, Sha256, Text, TimeMs
+from contracts.messages import Message, PlainName, PolicyRelease, ReleasedTo, Sentence, Sha256, Text, TimeMs, Tuned
+from contracts.tournaments import Expectation, TournamentResult
 
 Role = Literal["serve", "shadow"]
 Scope = Literal["job", "canary", "cluster"]
@@ -41,6 +42,9 @@ class ScopedRelease(Message, frozen=True, kw_only=True, tag="policy-release/2", 
     set_by: str = ""
     set_at_ms: TimeMs | UnsetType = UNSET
     note: Sentence | UnsetType = UNSET
+    tuned: Tuned | UnsetType = UNSET  # only in a ``TunedRelease``, like all that follows
+    expected: Expectation | UnsetType = UNSET  # while this does not hold, the job is served as without this release
+    tournament: TournamentResult | UnsetType = UNSET  # set if a tournament chose it, and not a person
 
     def __post_init__(self) -> None:
         """Check what the types do not say.
@@ -69,7 +73,12 @@ class ScopedRelease(Message, frozen=True, kw_only=True, tag="policy-release/2", 
     def to(self) -> ReleasedTo:
         """Return the scope as decisions name it."""
         share = UNSET if self.share_permille is None else self.share_permille
-        return ReleasedTo(scope=self.scope, share_permille=share, valid_from_ms=self.valid_from_ms)
+        return ReleasedTo(scope=self.scope, share_permille=share, valid_from_ms=self.valid_from_ms, tuned=self.tuned)
+
+    @property
+    def is_of_tournament(self) -> bool:
+        """Return whether a tournament made this choice, and no person has since."""
+        return self.tournament is not UNSET
 
     def is_for(self, job: str) -> bool:
         """Return whether a job is in its scope."""
@@ -80,7 +89,14 @@ class ScopedRelease(Message, frozen=True, kw_only=True, tag="policy-release/2", 
         return self.job in (None, job)
 
 
-ReleaseRecord = PolicyRelease | ScopedRelease
+class TunedRelease(ScopedRelease, frozen=True, kw_only=True, tag="policy-release/3", omit_defaults=True):
+    """A release that also sets constants of its policy, or comes from a tournament.
+
+    Its own type keeps an agent that does not know these from serving the policy without them.
+    """
+
+
+ReleaseRecord = PolicyRelease | ScopedRelease | TunedRelease
 """What the topic carries: the first is for a whole cluster, and every agent understands it."""
 
 
@@ -173,12 +189,25 @@ class Releases:
         release = self._by_start[slot][starts[index - 1]] if index else None
         return None if release is None or release.withdrawn else release
 
-    def serving(self, job: str, at_ms: int) -> ScopedRelease | None:
-        """Return the most specific release that serves a job at an event time, if any."""
+    def serving(self, job: str, at_ms: int, *, has_tournaments: bool = True) -> ScopedRelease | None:
+        """Return the most specific release that serves a job at an event time, if any.
+
+        A tournament's release gives way to a wider one that a person made later. Without ``has_tournaments`` it is what would
+        serve the job if no tournament had ever been held.
+        """
         cluster = cluster_of(job)
         slots = (Slot(cluster, "serve", scope, job if scope == "job" else "") for scope in SCOPES)
-        found = (self.in_force(slot, at_ms) for slot in slots)
-        return next((release for release in found if release is not None and release.is_for(job)), None)
+        found = [each for slot in slots if (each := self.in_force(slot, at_ms)) is not None and each.is_for(job)]
+        if not has_tournaments:
+            found = [each for each in found if not each.is_of_tournament]
+        if found and found[0].is_of_tournament and any(each.valid_from_ms > found[0].valid_from_ms for each in found[1:]):
+            return found[1]  # a person has chosen since
+        return found[0] if found else None
+
+    def newest(self, slot: Slot) -> ScopedRelease | None:
+        """Return the release of a slot that takes effect last, also one that is still to come or is withdrawn."""
+        timeline = self.timeline(slot)
+        return timeline[-1] if timeline else None
 
     def shadows(self, job: str, at_ms: int) -> tuple[ScopedRelease, ...]:
         """Return the policies that look on at a job at an event time, each version once, the most specific release of it."""
@@ -202,10 +231,24 @@ def why_released(to: ReleasedTo, policy: str) -> str:
     'this job is in the 12.5 % canary of sure'
     """
     if to.scope == "job":
-        return "released for this job"
+        return "released for this job" if to.tuned is UNSET else f"released for this job with {in_words(to.tuned)}"
     if to.scope == "cluster":
         return "released for the cluster"
     return f"this job is in the {percent(0 if to.share_permille is UNSET else to.share_permille)} canary of {policy}"
+
+
+def in_words(tuned: Tuned) -> str:
+    """Return the constants of a release, for people.
+
+    >>> in_words(Tuned(constants={"utilisation": 0.7, "estimate": "p90"}))
+    'utilisation 0.7, estimate p90'
+    >>> in_words(Tuned(sizes={"map": 4, "sink": 2}))
+    '6 subtasks for 2 tasks'
+    """
+    words = [f"{name} {value if isinstance(value, str) else format(value, '.4g')}" for name, value in tuned.constants.items()]
+    if tuned.sizes:
+        words.append(f"{sum(tuned.sizes.values())} subtasks for {len(tuned.sizes)} tasks")
+    return ", ".join(words) or "nothing of its own"
 
 
 def percent(share_permille: int) -> str:

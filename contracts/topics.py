@@ -68,7 +68,7 @@ _TABLE = (
     Topic(JOB_SETTINGS, "job", "forever", ("command line", "API"), "JobSettings", JOB_PARTITIONS),
     Topic(CLUSTER_TOPOLOGY, "cluster", "compacted", ("monitor",), "ClusterTopology", CLUSTER_PARTITIONS),
     Topic(ENGINE_EVENTS, "cluster", "by time", ("monitor",), "EngineEvent", CLUSTER_PARTITIONS),
-    Topic(POLICY_RELEASES, "cluster", "forever", ("command line",), "PolicyRelease, ScopedRelease", CLUSTER_PARTITIONS),
+    Topic(POLICY_RELEASES, "cluster", "forever", ("command line",), "releases (contracts.releases)", CLUSTER_PARTITIONS),
     Topic(DECISIONS, "cluster", "by time", ("agent",), "Decision", CLUSTER_PARTITIONS),
     Topic(SHADOW_DECISIONS, "cluster", "by time", ("agent",), "ShadowDecision", CLUSTER_PARTITIONS),
     Topic(RESCHEDULE_COMMANDS, "cluster", "by time", ("rescaler",), "RescheduleCommand", CLUSTER_PARTITIONS),

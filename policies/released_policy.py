@@ -6,10 +6,14 @@ A package lies in ``folder/<name>``, or in ``folder/<hash>`` where several versi
 import hashlib
 from pathlib import Path
 
+from msgspec import UNSET, UnsetType
+
+from contracts.messages import ReleasedTo
 from policies.onnx_sessions import Opener
 from policies.package import CARD
 from policies.policy import SPAN_MINUTES, Policy
 from policies.registry import FORECAST, RULES, SHIPPED, Unavailable, load_policy
+from policies.tuned import tuned_policy
 
 
 def released_policy(
@@ -32,6 +36,11 @@ def released_policy(
     there = f"has hash {held[:12]}" if held else "is not there"
     reason = f"{name} of hash {sha256[:12]} is not in the policy folder: {name} {there}"
     return Unavailable(name, reason, span_minutes=span_minutes)
+
+
+def as_released(policy: Policy, to: ReleasedTo | UnsetType) -> Policy:
+    """Return a policy with the constants that the release behind a decision sets, if there is one and it sets any."""
+    return policy if to is UNSET or to.tuned is UNSET else tuned_policy(policy, to.tuned)
 
 
 def folder_of(setting: str) -> Path:

@@ -29,6 +29,7 @@ COMMANDS = {
         "approve": "Carry out what was advised for a job in mode advise",
         "workers": "Show, stop or start the worker processes on this machine",
         "policy": "List, check, try, release and roll back policies",
+        "tournament": "Release to a job what would have served its last days best",
         "up": "Run all roles against an existing Kafka, Redis and engine",
         "demo": "Run everything on this machine under a real trace",
         "flink-demo": "Scale a real Flink job on this machine under a real trace",
@@ -66,6 +67,7 @@ BENCHMARKS = {
         "step": "How policies answer a step of the load",
         "tracing": "What traces cost an agent, off and on",
         "worlds": "Judge policies and the best constant in every world",
+        "tournament": "Judge winners of tournaments on the days that follow",
     },
     "Measure running roles": {
         "spark": "Throughput, lag and freshness of the Spark job",

@@ -40,16 +40,17 @@ class Answerer:
         folder: str,
         seed: int,
         released: Released = _nothing_released,
+        former: Released = _nothing_released,
         span_minutes: int = SPAN_MINUTES,
         opener: "Opener | None" = None,
         pinned: bool = False,
     ) -> None:
         """Load nothing yet.
 
-        ``opener``: of a package's graphs. ``pinned``: packages of the folder are used only if a release names their
-        hash.
+        ``former``: what would serve if no tournament had been held. ``opener``: of a package's graphs. ``pinned``: packages of
+        the folder are used only if a release names their hash.
         """
-        self._settings_of, self._released = settings_of, released
+        self._settings_of, self._released, self._former = settings_of, released, former
         self._policy, self._folder, self._seed, self._span_minutes = policy, folder, seed, span_minutes
         self._opener, self._pinned = opener, pinned
         self._loaded: dict[str, Policy] = {}
@@ -64,14 +65,20 @@ class Answerer:
             RecordRejected: the window does not parse, or its topology is not a graph that a policy can decide on.
         """
         from policies.decide import decide_if_due
+        from policies.departure import departure, marked
 
         window = decode_window(raw)
         settings = self._settings_of(window.job)
         release = None if settings.policy else self._released(window.job, window.window_end_ms)
+        left = ""
+        if release is not None and release.expected is not UNSET:
+            left = departure(window, release.expected, release.valid_from_ms)
+            release = self._former(window.job, window.window_end_ms) if left else release
         asked = release.policy if release else settings.policy or self._policy
         policy = self._of_release(release) if release else self.policy(asked)
         to = release.to if release else UNSET
-        return decide_if_due(window, policy, settings, seed=self._seed, asked=asked, release=to, timed=timed)
+        decision = decide_if_due(window, policy, settings, seed=self._seed, asked=asked, release=to, timed=timed)
+        return None if decision is None else marked(decision, left)
 
     def policy(self, name: str) -> "Policy":
         """Return the policy of that name; the first call loads it."""
@@ -86,13 +93,13 @@ class Answerer:
         return self._loaded[name]
 
     def _of_release(self, release: ScopedRelease) -> "Policy":
-        from policies.released_policy import released_policy
+        from policies.released_policy import as_released, released_policy
 
         key = (release.policy, release.sha256)
         if key in self._of_releases:
-            return self._of_releases[key]
+            return as_released(self._of_releases[key], release.to)
         policy = released_policy(*key, self._folder, span_minutes=self._span_minutes, opener=self._opener)
         if policy.sha256 == release.sha256:
             # Only a policy that was found is kept: a package that arrives late in the folder is used from the next span on.
             self._of_releases[key] = policy
-        return policy
+        return as_released(policy, release.to)

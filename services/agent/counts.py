@@ -3,6 +3,8 @@
 import time
 from collections.abc import Iterator, Mapping
 
+from msgspec import UNSET
+
 from contracts.messages import Decision
 from contracts.topics import DEAD_LETTERS, DECISIONS, SHADOW_DECISIONS, SNAPSHOTS
 from runtime.metrics import Reading, RoleMetrics, Tally
@@ -22,6 +24,7 @@ class AgentCounts:
         self.shadows_waiting = 0
         """Windows at which policies in the shadow have still to look."""
         self._decided, self._fallbacks, self._refused, self._shadows = Tally(), Tally(), Tally(), Tally()
+        self._left = Tally()
         self.rejected = Tally()
         """Records of settings and releases that do not parse, by topic."""
         self.metrics = RoleMetrics("agent", metrics.METRICS, self._readings)
@@ -32,6 +35,8 @@ class AgentCounts:
         self._decided.add(decision.action, policy.name)
         if policy.fallback_reason is not None:
             self._fallbacks.add(policy.asked or policy.name)
+        if policy.left is not UNSET:
+            self._left.add(policy.name)
         self.metrics.observe(metrics.DECISION_DURATION, took_s)
         if decision.closed_append_ms is not None:
             self.metrics.observe(metrics.DECISION_DELAY, time.time() - decision.closed_append_ms / 1000)
@@ -69,5 +74,6 @@ class AgentCounts:
         yield from self._shadows.readings(metrics.SHADOW_ANSWERS)
         yield from self._decided.readings(metrics.DECISIONS)
         yield from self._fallbacks.readings(metrics.FALLBACKS)
+        yield from self._left.readings(metrics.LEFT)
         yield from self._refused.readings(metrics.DEAD_LETTERS)
         yield from self.rejected.readings(metrics.REJECTED)

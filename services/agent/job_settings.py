@@ -67,6 +67,10 @@ class JobSettingsView:
         """Return the release that serves a job at an event time, if any."""
         return self._releases.serving(job, at_ms)
 
+    def former(self, job: str, at_ms: int) -> ScopedRelease | None:
+        """Return the release that would serve a job at an event time if no tournament had been held, if any."""
+        return self._releases.serving(job, at_ms, has_tournaments=False)
+
     def shadows(self, job: str, at_ms: int) -> tuple[ScopedRelease, ...]:
         """Return the policies that look on at a job at an event time."""
         return self._releases.shadows(job, at_ms)

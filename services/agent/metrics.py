@@ -14,6 +14,12 @@ FALLBACKS = Metric(
     "surescale_agent_fallbacks_total", "counter", "Decisions that a rule made in place of the policy asked, by that policy.",
     labels=("asked",),
 )  # fmt: skip
+LEFT = Metric(
+    "surescale_agent_tournament_left_total",
+    "counter",
+    "Decisions that a tournament's winner did not make because its job had left what the twin foretold, by who made them.",
+    labels=("policy",),
+)
 DEAD_LETTERS = Metric("surescale_agent_dead_letters_total", "counter", "Windows refused, by reason.", labels=("reason",))
 REJECTED = Metric(
     "surescale_agent_rejected_records_total",
@@ -59,6 +65,7 @@ METRICS = (
     RECORDS_WRITTEN,
     DECISIONS,
     FALLBACKS,
+    LEFT,
     DEAD_LETTERS,
     REJECTED,
     PARTITIONS,

@@ -233,6 +233,7 @@ class _Desk:
             folder=settings.policy_folder,
             seed=settings.seed,
             released=view.released,
+            former=view.former,
             span_minutes=settings.span_minutes,
             opener=Limits(settings.policy_seconds, settings.policy_memory_mb).open if limited else None,
             pinned=settings.policy_pinned,

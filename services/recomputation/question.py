@@ -10,9 +10,10 @@ from contracts.messages import Decision
 from contracts.settings import SPAN_MINUTES
 from contracts.windows import Window
 from policies.decide import decide, decide_if_due
+from policies.departure import marked, why_left
 from policies.policy import Policy
 from policies.registry import FORECAST, RULES, Unavailable
-from policies.released_policy import released_policy
+from policies.released_policy import as_released, released_policy
 
 
 class CannotRecompute(SurescaleError):
@@ -37,9 +38,11 @@ class AskedAgain:
         used, seed = self.decision.policy, self.decision.seed
         asked = used.asked or used.name
         again = None
+        left = why_left(self.decision)
         if self.decision.emergency is not UNSET:
             again = decide_if_due(window, self.policy, self.settings, seed=seed, asked=asked, release=used.release)
-        return again or decide(window, self.policy, self.settings, seed=seed, asked=asked, release=used.release)
+        again = again or decide(window, self.policy, self.settings, seed=seed, asked=asked, release=used.release)
+        return marked(again, left)
 
 
 def question_of(
@@ -75,7 +78,7 @@ def _policy(decision: Decision, folder: str, span_minutes: int) -> Policy:
         return Unavailable(used.asked, used.fallback_reason)
     if not used.sha256 and used.name not in (*RULES, FORECAST):
         return Unavailable(used.name, "it could not be loaded")  # too few minutes were known to ask it
-    policy = released_policy(used.name, used.sha256, folder, span_minutes=span_minutes)
+    policy = as_released(released_policy(used.name, used.sha256, folder, span_minutes=span_minutes), used.release)
     if isinstance(policy, Unavailable):
         raise PolicyMissing(f"the model is not available: {policy.reason} (name another folder with --policy-folder)")
     return policy

@@ -11,10 +11,11 @@ import numpy as np
 
 from contracts.clock import MINUTE_MS
 from contracts.windows import Window
+from policies.departure import waiting_records
 from simulation.calibration.fit import HELD_SHARE, fit
 from simulation.calibration.recorded import Recorded
 from simulation.what_if.ground import HOUR_MINUTES, ground_of
-from simulation.what_if.play import play_recorded_sizes, waiting_records
+from simulation.what_if.play import play_recorded_sizes
 
 NEVER = float("nan")
 WAITING_LEAST = 0.01  # of a minute's records; less is no queue

@@ -102,7 +102,7 @@ def compare(tried: Sequence[tuple[Variant, Sequence[Played]]], check: Check, pat
     """Return the outcomes of variants, the first of which is the baseline, each played in the same draws of what strays."""
     (_, baseline), *_ = tried
     is_priced = all(variant.price is not None for variant, _ in tried)
-    sampler = _Sampler.of(len(baseline), len(baseline[0].waited), seed)
+    sampler = Sampler.of(len(baseline), len(baseline[0].waited), seed)
     parts = [_parts(draws, variant.price if is_priced and variant.price is not None else 1.0) for variant, draws in tried]
     found = []
     for at, (variant, draws) in enumerate(tried):
@@ -118,7 +118,7 @@ def compare(tried: Sequence[tuple[Variant, Sequence[Played]]], check: Check, pat
 
 
 @dataclass(frozen=True, slots=True)
-class _Ratio:
+class Ratio:
     """A figure as the ratio of two sums over draws and hours, both [D, H], times a factor, plus the path's share or nothing."""
 
     above: Float64
@@ -127,7 +127,7 @@ class _Ratio:
     has_path: bool = False
 
 
-def _parts(draws: Sequence[Played], price: float) -> dict[str, _Ratio]:
+def _parts(draws: Sequence[Played], price: float) -> dict[str, Ratio]:
     """Return the figures of a variant's draws."""
     hours = len(draws[0].waited)
 
@@ -138,25 +138,25 @@ def _parts(draws: Sequence[Played], price: float) -> dict[str, _Ratio]:
     known = np.array([~np.isnan(played.waiting).reshape(hours, HOUR_MINUTES) for played in draws]).sum(axis=2)
     waiting = np.array([np.nan_to_num(played.waiting).reshape(hours, HOUR_MINUTES).sum(axis=1) for played in draws])
     return {
-        "cost": _Ratio(subtask_minutes, one, 24.0 * price / HOUR_MINUTES),
-        "rescales": _Ratio(np.array([played.rescales for played in draws], dtype=np.float64), one, 24.0),
-        "backlog": _Ratio(waiting, known.astype(np.float64), 3600.0),
-        "latency": _Ratio(
+        "cost": Ratio(subtask_minutes, one, 24.0 * price / HOUR_MINUTES),
+        "rescales": Ratio(np.array([played.rescales for played in draws], dtype=np.float64), one, 24.0),
+        "backlog": Ratio(waiting, known.astype(np.float64), 3600.0),
+        "latency": Ratio(
             np.array([played.waited for played in draws]), np.array([played.arrivals for played in draws]), 60.0, has_path=True
         ),
-        "utilisation": _Ratio(hourly("busy"), subtask_minutes, 1.0),
+        "utilisation": Ratio(hourly("busy"), subtask_minutes, 1.0),
     }
 
 
 @dataclass(frozen=True, slots=True)
-class _Sampler:
+class Sampler:
     """Counts of how often each draw [R, D] and each hour [R, H] is taken in R resamples."""
 
     draws: Float64
     hours: Float64
 
     @classmethod
-    def of(cls, draws: int, hours: int, seed: int) -> "_Sampler":
+    def of(cls, draws: int, hours: int, seed: int) -> "Sampler":
         """Return a sampler; hours are taken in blocks, at least ``BLOCKS_LEAST`` of them where there are so many hours."""
         generator = np.random.default_rng(seed)
         length = min(BLOCK_HOURS_MOST, max(1, hours // BLOCKS_LEAST))
@@ -168,22 +168,22 @@ class _Sampler:
         ]
         return cls(taken[0].astype(np.float64), taken[1].astype(np.float64)[:, block])
 
-    def estimate(self, own: _Ratio, path_minutes: float) -> Estimate:
+    def estimate(self, own: Ratio, path_minutes: float) -> Estimate:
         """Return a figure with its interval."""
         path_s = 60.0 * path_minutes if own.has_path else 0.0
         return _interval(_value(own) + path_s, self._resampled(own) + path_s)
 
-    def difference(self, own: _Ratio, other: _Ratio) -> Estimate:
+    def difference(self, own: Ratio, other: Ratio) -> Estimate:
         """Return how much one figure is above another, paired by draw and hour."""
         return _interval(_value(own) - _value(other), self._resampled(own) - self._resampled(other))
 
-    def _resampled(self, own: _Ratio) -> Float64:
+    def _resampled(self, own: Ratio) -> Float64:
         above, below = (((self.draws @ values) * self.hours).sum(axis=1) for values in (own.above, own.below))
         found: Float64 = own.factor * above / np.maximum(below, 1e-12)
         return found
 
 
-def _value(own: _Ratio) -> float:
+def _value(own: Ratio) -> float:
     return float(own.factor * own.above.sum() / max(float(own.below.sum()), 1e-12))
 
 

@@ -16,7 +16,8 @@ from contracts.messages import Decision, JobTopology
 from contracts.windows import FIGURE, Float32, Window
 from policies.answer import Float64
 from policies.decide import decide_if_due
-from policies.graph import Bool, Int64
+from policies.departure import waiting_records
+from policies.graph import Int64
 from simulation.loops.rows import LoopRows, Observed
 from simulation.loops.terms import Terms
 from simulation.what_if.ground import HOUR_MINUTES, Ground, WhatIfError
@@ -135,14 +136,6 @@ def play_recorded_sizes(ground: Ground, minutes: slice, *, draw: int) -> tuple[F
         figures.append(rows.observe().figures[0, -1])
     shown = np.array(figures[minutes.start - begin :])
     return waiting_records(shown), shown[:, 1:-1, FIGURE["busy_ms"]].astype(np.float64).sum(axis=1) / MINUTE_MS
-
-
-def waiting_records(figures: Float32) -> Float64:
-    """Return the records [m] that wait at all tasks together, from figures [m, N, F]; NaN where no task knows."""
-    queued = figures[..., FIGURE["queued_records_mean"]].astype(np.float64)
-    known: Bool = ~np.isnan(queued)
-    total: Float64 = np.where(known.any(axis=1), np.where(known, queued, 0.0).sum(axis=1), np.nan)
-    return total
 
 
 def filled(values: Float32 | Float64) -> Float64:

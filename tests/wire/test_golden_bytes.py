@@ -15,8 +15,9 @@ from contracts import rescaler_state as r
 from contracts.clock import MINUTE_MS
 from contracts.job_settings import Approval, JobSettings, Pause
 from contracts.messages import Message
-from contracts.releases import ScopedRelease
+from contracts.releases import ScopedRelease, TunedRelease
 from contracts.shadows import Comparison, Served, ShadowDecision, TaskDifference, Verdict
+from contracts.tournaments import Expectation, TournamentResult
 from contracts.window_history import WindowHistory
 from contracts.windows import FIGURE, decode_window, encode_window
 from contracts.wire import decode, encode
@@ -64,6 +65,31 @@ MESSAGES: dict[str, Message] = {
     ),
     "policy-release-shadow": ScopedRelease(
         cluster="sim", policy="ds2", sha256="", valid_from_ms=60_000, role="shadow", job=JOB, withdrawn=True, set_by="ana"
+    ),
+    "policy-release-tournament": TunedRelease(
+        cluster="sim",
+        policy="ds2-gate",
+        sha256="",
+        valid_from_ms=60_000,
+        job=JOB,
+        set_by="tournament (set by ana)",
+        set_at_ms=5,
+        note="ds2-gate is ahead of sure by 0.02.",
+        tuned=m.Tuned(constants={"utilisation": 0.62, "estimate": "p90"}),
+        expected=Expectation(work_least=1.5, work_most=4.0, waiting_most=0.25),
+        tournament=TournamentResult(
+            from_ms=0,
+            until_ms=60_000,
+            policies=8,
+            draws=4,
+            reward=0.27,
+            against="sure",
+            against_reward=0.25,
+            difference=0.02,
+            difference_low=0.01,
+            twin_error=0.002,
+            why="ds2-gate is ahead of sure by 0.02.",
+        ),
     ),
     "shadow-decision": ShadowDecision(
         shadow_id=f"{JOB}@60000/ds2~",
@@ -273,7 +299,7 @@ def test_a_record_of_an_earlier_build_still_reads(name: str) -> None:
 
 def test_every_kind_of_message_has_golden_bytes() -> None:
     """A new message class without golden bytes fails here."""
-    assert {type(message) for message in MESSAGES.values()} == set(Message.__subclasses__())
+    assert {type(message) for message in MESSAGES.values()} == {*Message.__subclasses__(), TunedRelease}
 
 
 def test_a_window_of_an_earlier_build_still_reads() -> None:

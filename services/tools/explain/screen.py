@@ -109,7 +109,8 @@ def _facts(explained: Explanation) -> list[tuple[str, str]]:
 
 
 def _chosen_by(policy: PolicyUsed) -> str:
-    return "" if isinstance(policy.release, UnsetType) else f"; {why_released(policy.release, policy.asked or policy.name)}"
+    why = "" if isinstance(policy.release, UnsetType) else f"; {why_released(policy.release, policy.asked or policy.name)}"
+    return why if isinstance(policy.left, UnsetType) else f"{why}; the tournament's winner does not serve now: {policy.left}"
 
 
 def _scores(compared: Compared) -> str:

@@ -24,7 +24,7 @@ def rolled_back(releases: Releases, slot: Slot, *, next_minute_ms: int, by: str)
     start_ms = max(next_minute_ms, newest.valid_from_ms)
     if before is None:
         return ended(newest, start_ms=start_ms, by=by)
-    return replace(before, valid_from_ms=start_ms, set_by=by, set_at_ms=UNSET, note=UNSET)
+    return replace(before, valid_from_ms=start_ms, set_by=by, set_at_ms=UNSET, note=UNSET, tournament=UNSET)
 
 
 def withdrawn(releases: Releases, slot: Slot, *, next_minute_ms: int, by: str) -> ScopedRelease:
@@ -42,7 +42,7 @@ def withdrawn(releases: Releases, slot: Slot, *, next_minute_ms: int, by: str) -
 
 def ended(release: ScopedRelease, *, start_ms: int, by: str) -> ScopedRelease:
     """Return the record that ends a release."""
-    return replace(release, withdrawn=True, valid_from_ms=start_ms, set_by=by, set_at_ms=UNSET, note=UNSET)
+    return replace(release, withdrawn=True, valid_from_ms=start_ms, set_by=by, set_at_ms=UNSET, note=UNSET, tournament=UNSET)
 
 
 def where(slot: Slot) -> str:
@@ -50,6 +50,6 @@ def where(slot: Slot) -> str:
     return {"job": slot.job, "canary": f"a share of the jobs of {slot.cluster}", "cluster": f"cluster {slot.cluster}"}[slot.scope]
 
 
-def _used(release: ScopedRelease) -> tuple[str, str, int | None] | None:
+def _used(release: ScopedRelease) -> tuple[object, ...] | None:
     """Return what tells releases of one slot apart for its jobs; None: there was none."""
-    return None if release.withdrawn else (release.policy, release.sha256, release.share_permille)
+    return None if release.withdrawn else (release.policy, release.sha256, release.share_permille, release.tuned)

@@ -1,7 +1,7 @@
 """Writes a recording of a road's topics: which records, in which order, and the facts that make it self-contained."""
 
 import importlib.metadata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from contracts.messages import JobTopology
 from contracts.settings import RoadSettings
 from contracts.wire import decode
 from services.tools.recording.format import Header, RecordedJob, RecordedTopic, RecordingWriter
-from services.tools.recording.records import FACTS, OF_A_JOB, is_about, is_between, job_of
+from services.tools.recording.records import FACTS, OF_A_JOB, RawRecord, is_about, is_between, job_of
 from services.tools.recording.sources import RoadSource, Say, Source
 
 
@@ -50,8 +50,16 @@ def checked(asked: RecordingRequest, prefix: str) -> RecordingRequest:
     return RecordingRequest(bare, asked.jobs, asked.from_ms, asked.until_ms)
 
 
-def record(settings: RoadSettings, asked: RecordingRequest, path: Path, *, now_ms: int, say: Say) -> RecordingWriter:
-    """Write a recording of what is committed now and return the finished writer.
+def record(
+    settings: RoadSettings,
+    asked: RecordingRequest,
+    path: Path,
+    *,
+    now_ms: int,
+    say: Say,
+    keeps: Callable[[RawRecord], bool] = lambda record: True,
+) -> RecordingWriter:
+    """Write a recording of what is committed now, of the records that it ``keeps``, and return the finished writer.
 
     Raises:
         SettingsError: see ``checked``.
@@ -77,7 +85,7 @@ def record(settings: RoadSettings, asked: RecordingRequest, path: Path, *, now_m
     found: dict[str | None, int] = {}
     with RecordingWriter(path, header) as writer:
         for each in source.records(source.partitions):
-            if is_about(each, jobs) and is_between(each, asked.from_ms, asked.until_ms):
+            if is_about(each, jobs) and is_between(each, asked.from_ms, asked.until_ms) and keeps(each):
                 writer.add(each)
                 if each.topic in counted:
                     job = job_of(each) if jobs else None

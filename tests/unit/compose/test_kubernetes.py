@@ -289,3 +289,28 @@ def test_spark_is_told_of_the_names_and_ports_that_the_manifests_have() -> None:
     assert [each["name"] for each in template["spec"]["containers"]] == [said["kubernetes.executor.podTemplateContainerName"]]
     accounts = {each["metadata"]["name"] for each in component("access.yaml") if each["kind"] == "ServiceAccount"}
     assert accounts == {said["kubernetes.authenticate.executor.serviceAccountName"]}
+
+
+def test_the_cron_job_of_the_tournament_is_restricted_and_its_command_is_one() -> None:
+    """It fits the schemas, runs without rights of its own, never twice at once, and surescale reads its words."""
+    from click.testing import CliRunner
+
+    from services.tools.tournament.command import command
+
+    folder = KUBERNETES / "components/tournament"
+    found = [each for file in ("cronjob.yaml", "network.yaml") for each in yaml.safe_load_all((folder / file).read_text())]
+    for document in found:
+        kubernetes_validate.validate(document, NEWEST, strict=True)
+    (job,) = (each for each in found if each["kind"] == "CronJob")
+    assert job["spec"]["concurrencyPolicy"] == "Forbid"
+    pod = job["spec"]["jobTemplate"]["spec"]["template"]
+    assert pod["spec"]["securityContext"]["runAsNonRoot"]
+    assert pod["spec"]["automountServiceAccountToken"] is False
+    (container,) = pod["spec"]["containers"]
+    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    surescale, name, *words = container["command"]
+    assert (surescale, name) == ("surescale", "tournament")
+    asked = CliRunner().invoke(command, [*words, "--help"])
+    assert asked.exit_code == 0
+    (policy,) = (each for each in found if each["kind"] == "NetworkPolicy")
+    assert policy["spec"]["podSelector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()

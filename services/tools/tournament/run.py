@@ -1,0 +1,218 @@
+"""Holds the tournament of one job on a recording of its last days."""
+
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from contracts.clock import MINUTE_MS
+from contracts.errors import RecordRejected
+from contracts.job_settings import JobSettings
+from contracts.messages import Decision
+from contracts.topics import DECISIONS, SNAPSHOTS
+from contracts.windows import Window, decode_window
+from contracts.wire import decode
+from policies.departure import why_left
+from policies.policy import Policy
+from policies.registry import FORECAST, FORECAST_PACKAGE, Unavailable, load_policy
+from policies.released_policy import released_policy
+from policies.tuned import tuned_policy
+from services.tools.recording.format import Recording
+from services.tools.recording.records import RawRecord, event_ms, job_of
+from services.tools.tournament.report import NoTournament, Report, Version, report_of
+from services.tools.what_if.run import Told, play_all
+from simulation.calibration.fit import PRIOR_RESTART_S, fit
+from simulation.calibration.recorded import Recorded, put_together
+from simulation.tournament.candidates import CALIBRATED, Candidate, candidates
+from simulation.tournament.expectation import expectation
+from simulation.tournament.score import Aim, Scored, TwinError
+from simulation.tournament.verdict import verdict
+from simulation.what_if.check import check
+from simulation.what_if.ground import ground_of
+from simulation.what_if.variant import Variant
+
+DAY_MINUTES = 24 * 60
+DAYS_LEAST = 3
+KNOWN_LEAST = 0.9
+"""Share of the minutes of these days that must have figures."""
+EVERY_MINUTES = 10
+"""Of the windows, which overlap, one in so many minutes is enough."""
+MISFIT_MOST = 0.3
+"""Relative error of the busy time from which a twin is none of this job."""
+LEFT_MOST = 0.1
+"""Share of a day's decisions that may have left the former winner out."""
+CHECK_DRAWS = 3
+
+
+class Ask(msgspec.Struct, frozen=True, kw_only=True):
+    """What a tournament is held on: a recording of one job, what serves the job now, and what would without a tournament."""
+
+    recording: str
+    job: str
+    days: int
+    draws: int
+    folder: str
+    span_minutes: int
+    seed: int
+    serving: Version
+    own: Version
+    seconds: float
+    checks_who_decided: bool = True
+
+
+def is_needed(record: RawRecord) -> bool:
+    """Return whether a recording for a tournament keeps a record: of windows those on whole ten minutes."""
+    if record.topic != SNAPSHOTS:
+        return True
+    end_ms = event_ms(record)
+    return end_ms is None or end_ms // MINUTE_MS % EVERY_MINUTES == 0
+
+
+def hold(asked: Ask, told: Told) -> Report:
+    """Return the outcome of a tournament.
+
+    Raises:
+        NoTournament: too few days are known, the twin does not fit, or a policy that serves the job is not here.
+        CalibrationError, WhatIfError, JobError: no twin can be made of the recording.
+        TimeIsUp: the time allowed was too short.
+    """
+    until_s = time.monotonic() + asked.seconds
+    opened = Recording(Path(asked.recording))
+    recorded, first_window = _last_days(opened, asked.job, asked.days)
+    if asked.checks_who_decided:
+        _check_it_decided(opened, asked)
+    settings = next((each.settings for each in opened.header.jobs if each.job == asked.job and each.settings), None)
+    settings = settings or JobSettings(job=asked.job)
+    own, serving = (_candidate(version, asked) for version in (asked.own, asked.serving))
+    fitted = fit(recorded)
+    ground = ground_of(recorded, fitted, first_window)
+    aim = Aim.of(settings, ground.job.path_minutes)
+    checked = check(
+        recorded, first_window, PRIOR_RESTART_S, draws=CHECK_DRAWS, told=lambda share: told("checks the fitted world", share)
+    )
+    error = TwinError.of(checked)
+    if error.working > MISFIT_MOST:
+        raise NoTournament(
+            f"{asked.job}: the world fitted to its first days foretells the busy time of the last ones with an error of "
+            f"{error.working:.0%}, so nothing is changed"
+        )
+    tried = candidates(ground, settings, aim, _shipped(asked), (serving, own), told)
+    variants = [Variant(f"{each.name} {at}", each.policy, settings, None) for at, each in enumerate(tried)]
+    left_s = max(1.0, until_s - time.monotonic())
+    played = play_all(ground, variants, draws=asked.draws, seed=asked.seed, limit_s=left_s, told=told)
+    scored = [(each, Scored.of(draws, ground, aim)) for each, (_, draws) in zip(tried, played, strict=True)]
+    places = [each.version for each in tried]
+    at_own = places.index(own.version)
+    found = verdict(
+        scored,
+        aim,
+        error,
+        serving=places.index(serving.version),
+        own=at_own,
+        seed=asked.seed,
+        has_left="" if serving.version == own.version else _left(opened, asked.job, recorded.last_ms),
+    )
+    won = next(draws for each, (_, draws) in zip(tried, played, strict=True) if each is found.winner.candidate)
+    return report_of(
+        found,
+        expectation(won, ground, error),
+        error,
+        job=asked.job,
+        from_ms=ground.first_ms,
+        until_ms=recorded.last_ms,
+        known_minutes=recorded.known_minutes,
+        draws=len(won),
+    )
+
+
+def _last_days(opened: Recording, job: str, days: int) -> tuple[Recorded, Window]:
+    """Return the last days of a job, and the first window in them."""
+    ends = [at for record in opened.records() if record.topic == SNAPSHOTS and job_of(record) == job if (at := event_ms(record))]
+    last_ms = max(ends, default=0)
+    first: list[Window] = []
+
+    def windows() -> Iterator[Window]:
+        for record in opened.records():
+            if record.topic != SNAPSHOTS or job_of(record) != job or not is_needed(record):
+                continue
+            end_ms = event_ms(record)
+            if end_ms is None or end_ms <= last_ms - days * DAY_MINUTES * MINUTE_MS:
+                continue
+            try:
+                window = decode_window(record.value)
+            except RecordRejected:
+                continue  # on the road it is none either
+            first.append(window) if not first else None
+            yield window
+
+    if not ends:
+        raise NoTournament(f"{job}: no window of it is known")
+    recorded = put_together(job, windows())
+    if recorded.known_minutes < KNOWN_LEAST * DAYS_LEAST * DAY_MINUTES:
+        raise NoTournament(
+            f"{job}: {recorded.known_minutes / DAY_MINUTES:.1f} days of it are known since its tasks last changed; "
+            f"a tournament needs {DAYS_LEAST}"
+        )
+    return recorded, first[0]
+
+
+def _check_it_decided(opened: Recording, asked: Ask) -> None:
+    """Refuse a tournament if somebody else decided last than what is taken for serving the job.
+
+    Raises:
+        NoTournament: says who did.
+    """
+    made = [each for each in _decisions(opened, asked.job) if not why_left(each)]
+    newest = max(made, key=lambda each: each.span_end_ms, default=None)
+    name = None if newest is None else newest.policy.asked or newest.policy.name
+    if name not in (None, asked.serving.policy):
+        raise NoTournament(
+            f"{asked.job}: {name} decided last, and not {asked.serving.policy}; name the agents' own policy in SURESCALE_POLICY"
+        )
+
+
+def _decisions(opened: Recording, job: str) -> Iterator[Decision]:
+    for record in opened.records():
+        if record.topic == DECISIONS:
+            with suppress(RecordRejected):
+                decision = decode(record.value, Decision)
+                if decision.job == job:
+                    yield decision
+
+
+def _candidate(version: Version, asked: Ask) -> Candidate:
+    """Return what serves the job, with its constants.
+
+    Raises:
+        NoTournament: it is not here.
+    """
+    served = policy_of(version, asked.folder, asked.span_minutes)
+    if isinstance(served, Unavailable):
+        raise NoTournament(f"{asked.job}: what serves it cannot be played here: {served.reason}")
+    return Candidate(served.name, served.sha256, version.tuned, served)
+
+
+def policy_of(version: Version, folder: str, span_minutes: int) -> Policy:
+    """Return a policy with its constants; one that is missing answers every window with the reason."""
+    if version.sha256:
+        policy = released_policy(version.policy, version.sha256, folder, span_minutes=span_minutes)
+    else:
+        policy = load_policy(version.policy, folder, span_minutes=span_minutes)
+    return tuned_policy(policy, version.tuned)
+
+
+def _shipped(asked: Ask) -> list[Policy]:
+    """Return the policies that take part, as far as they are here."""
+    names = (FORECAST_PACKAGE, FORECAST, *CALIBRATED)
+    found = [load_policy(name, asked.folder, span_minutes=asked.span_minutes) for name in dict.fromkeys(names)]
+    return [policy for policy in found if not isinstance(policy, Unavailable)]
+
+
+def _left(opened: Recording, job: str, last_ms: int) -> str:
+    """Return why the former winner was left out on more than a few decisions of the last day; empty: it was not."""
+    first_ms = last_ms - DAY_MINUTES * MINUTE_MS
+    reasons = [why_left(decision) for decision in _decisions(opened, job) if decision.span_end_ms > first_ms]
+    left = [reason for reason in reasons if reason]
+    return left[-1] if len(left) > LEFT_MOST * len(reasons) else ""

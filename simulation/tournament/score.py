@@ -1,0 +1,155 @@
+"""What a played variant is worth to the job's owner, hour by hour, and how sure one variant is to be better than another. Pure.
+
+The reward is that of ``simulation.model.reward`` with the weight that the owner's objective names. Under a bound on latency it is
+utilisation less a price for each minute above it, as ``sure`` plans by (``policies.latency_bound``).
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from contracts.job_settings import JobSettings, LatencyBound
+from policies.answer import Float64
+from policies.latency_bound import price_of
+from policies.sure.planning_input import WEIGHTS
+from simulation.model.reward import LATENCY_MINUTES_MAX, REWARD_LAMBDA, latency_minutes
+from simulation.what_if.check import Check
+from simulation.what_if.compare import Estimate, Ratio, Sampler
+from simulation.what_if.ground import HOUR_MINUTES, Ground
+from simulation.what_if.play import Played
+
+UNCHECKED = 1.0
+"""Relative error of a figure that the recording does not check: a gain in it counts as nothing, and a loss as twice as much."""
+
+
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """What a job's owner wants: the weight of latency, or a bound on it. The job's path alone takes ``path_minutes``."""
+
+    latency_weight: float
+    bound: LatencyBound | None
+    path_minutes: float
+
+    @classmethod
+    def of(cls, settings: JobSettings, path_minutes: float) -> "Aim":
+        """Return the aim that a job's settings name."""
+        weight = WEIGHTS.get(settings.objective, REWARD_LAMBDA) if settings.objective else REWARD_LAMBDA
+        bound = settings.latency_bound
+        return cls(weight, bound if isinstance(bound, LatencyBound) else None, path_minutes)
+
+    @property
+    def waiting_price(self) -> float:
+        """Return what a unit of ``Scored.waiting`` costs: a minute of latency, or a share of minutes above the bound."""
+        return self.latency_weight if self.bound is None else price_of(self.bound.share) / 2.0
+
+    @property
+    def working_price(self) -> float:
+        """Return what a unit of utilisation is worth."""
+        return 1.0 - self.latency_weight if self.bound is None else 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """A variant's hours in all draws.
+
+    Attributes:
+        waiting: float64 [D, H], minutes of latency; under a bound the share of minutes above it.
+        working: float64 [D, H], utilisation.
+        weight: float64 [D, H], the share of each hour that counts: not a gap.
+        rescales: a day, over all draws.
+    """
+
+    waiting: Float64
+    working: Float64
+    weight: Float64
+    rescales: float
+
+    @classmethod
+    def of(cls, draws: Sequence[Played], ground: Ground, aim: Aim) -> "Scored":
+        """Return the hours of a variant that was played on a ground."""
+        shape = (len(draws), ground.hours)
+        first = ground.first_minute
+        masked = ground.workload.masked[first : first + ground.hours * HOUR_MINUTES].reshape(ground.hours, HOUR_MINUTES)
+        busy, paid = (
+            np.array([getattr(each, name).reshape(ground.hours, HOUR_MINUTES).sum(axis=1) for each in draws])
+            for name in ("busy", "subtasks")
+        )
+        waited, arrivals = (np.array([getattr(each, name) for each in draws]) for name in ("waited", "arrivals"))
+        if aim.bound is None:
+            waiting = np.minimum(latency_minutes(waited, arrivals, aim.path_minutes), LATENCY_MINUTES_MAX)
+        else:
+            waiting = np.array([_late(each, ground, aim) for each in draws])
+        return cls(
+            waiting=waiting,
+            working=busy / np.maximum(paid, 1e-9),
+            weight=np.broadcast_to(1.0 - masked.mean(axis=1), shape).astype(np.float64),
+            rescales=24.0 * float(np.mean([each.rescales.mean() for each in draws])),
+        )
+
+    def rewards(self, aim: Aim) -> Float64:
+        """Return the reward [D, H] of each hour."""
+        found: Float64 = aim.working_price * self.working - aim.waiting_price * self.waiting
+        return found
+
+    def mean(self, values: Float64) -> float:
+        """Return the mean of values [D, H] over what counts."""
+        return float((values * self.weight).sum() / max(float(self.weight.sum()), 1e-9))
+
+
+@dataclass(frozen=True, slots=True)
+class TwinError:
+    """How far the twin is off by scale, as the check on the recording's last quarter found; 0.1 is a tenth."""
+
+    working: float
+    waiting: float
+
+    @classmethod
+    def of(cls, check: Check) -> "TwinError":
+        """Return the errors that a check found; what it could not tell is ``UNCHECKED``."""
+        recorded = check.waiting_recorded
+        waiting = check.waiting_error / recorded if recorded > 0 else math.nan
+        return cls(
+            working=UNCHECKED if math.isnan(check.busy_error) else check.busy_error,
+            waiting=UNCHECKED if math.isnan(waiting) else waiting,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Lead:
+    """How far one variant is ahead of another.
+
+    Attributes:
+        estimate: of the difference in reward, paired by draw and hour.
+        twin_error: of that difference. The twin's errors are errors of scale, so in proportion they are as large in the
+            difference of two variants as in each.
+    """
+
+    estimate: Estimate
+    twin_error: float
+
+    @property
+    def margin(self) -> float:
+        """Return what is left of the lead if the twin is off as far as it was."""
+        return self.estimate.mean - self.twin_error
+
+
+def lead(own: Scored, other: Scored, aim: Aim, error: TwinError, *, seed: int) -> Lead:
+    """Return how far a variant is ahead of another that was played in the same draws."""
+    sampler = Sampler.of(len(own.weight), own.weight.shape[1], seed)
+    above, below = (Ratio(each.rewards(aim) * each.weight, each.weight, 1.0) for each in (own, other))
+    estimate = sampler.difference(above, below)
+    working = own.mean(own.working) - other.mean(other.working)
+    waiting = own.mean(own.waiting) - other.mean(other.waiting)
+    off = aim.working_price * error.working * abs(working) + aim.waiting_price * error.waiting * abs(waiting)
+    return Lead(estimate, off)
+
+
+def _late(played: Played, ground: Ground, aim: Aim) -> Float64:
+    """Return the share [H] of minutes in which what waited made records wait beyond the bound, by Little's law."""
+    assert aim.bound is not None
+    load = np.maximum(ground.load.astype(np.float64), 1.0)
+    waits = np.nan_to_num(played.waiting) / load + aim.path_minutes
+    found: Float64 = (waits > aim.bound.seconds / 60.0).reshape(ground.hours, HOUR_MINUTES).mean(axis=1)
+    return found

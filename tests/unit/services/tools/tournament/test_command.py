@@ -1,0 +1,171 @@
+"""``surescale tournament`` on recordings of simulated jobs: who wins, who does not, and what is refused in one line."""
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.lived_days import life_of
+from policies.registry import load_policy
+from services.cli import main
+from services.tools.tournament import limited
+from services.tools.tournament.report import NoTournament, Report, Version
+from services.tools.tournament.run import Ask, hold
+from simulation.evaluation.judge import Asked, setting_of
+from simulation.load.graphs import load_graph
+from simulation.load.workload import load_workload
+from simulation.tournament import candidates
+from tests.support.waiting import wait_until
+
+JOB = "j_756953"
+DAY = 24 * 60
+FIRST_MINUTE = 4 * DAY
+
+
+def lived(path: Path, policy: str, *, hours: int, restart_s: float | None = None) -> Path:
+    """Write a recording of some hours of a job under a policy."""
+    world = "calm" if restart_s is None else "restart"
+    asked = Asked(world=world, restart_s=restart_s, load_parallelism=5.0, runs=1, calibrate=f"0:{7 * DAY}")
+    life = life_of(setting_of(load_graph(JOB), load_workload("clarknet"), asked).trial, FIRST_MINUTE)
+    life.serve(load_policy(policy), hours)
+    return life.record(path)
+
+
+@pytest.fixture(scope="module")
+def threshold_days(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three days under a rule that does badly."""
+    return lived(tmp_path_factory.mktemp("days") / "threshold.ssrec", "threshold", hours=75)
+
+
+@pytest.fixture(scope="module")
+def sure_days(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three days in a calm world under ``sure``."""
+    return lived(tmp_path_factory.mktemp("days") / "sure.ssrec", "sure", hours=75)
+
+
+def asked(recording: Path, policy: str, **changes: Any) -> Ask:
+    """Return what is asked of a recording."""
+    served = Version(policy=policy, sha256=load_policy(policy).sha256)
+    given: dict[str, Any] = {
+        "recording": str(recording), "job": f"sim/{JOB}", "days": 3, "draws": 2, "folder": "", "span_minutes": 10, "seed": 0,
+        "serving": served, "own": served, "seconds": 300.0, "checks_who_decided": False,
+    }  # fmt: skip
+    return Ask(**given | changes)
+
+
+def held(recording: Path, policy: str) -> Report:
+    """Hold a tournament in which only a few candidates take part, which takes seconds."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(candidates, "SETTINGS_OF_SURE", (candidates.AS_IT_SHIPS,))
+        patch.setattr(candidates, "CALIBRATED", ("ds2-gate",))
+        patch.setattr(candidates, "PLACES", 4)
+        return hold(asked(recording, policy), lambda stage, share: None)
+
+
+@pytest.fixture(scope="module")
+def after_threshold(threshold_days: Path) -> Report:
+    """The outcome on the days under a rule that does badly."""
+    return held(threshold_days, "threshold")
+
+
+def surescale(*words: str) -> tuple[int, str, str]:
+    """Run the command line as a shell does; return exit code, standard output and standard error."""
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
+        main(words)
+    return int(ended.value.code or 0), out.getvalue(), err.getvalue()
+
+
+def test_a_better_policy_wins_where_the_one_that_serves_does_badly(after_threshold: Report) -> None:
+    """A step at a time does not follow a morning: ``sure`` or a calibrated rule is ahead by more than the twin's error."""
+    report = after_threshold
+    assert report.change == "wins"
+    assert report.winner.policy in ("sure", "ds2-gate")
+    best = next(row for row in report.rows if row.version == report.winner)
+    assert best.difference is not None
+    assert best.twin_error is not None
+    assert best.difference - best.twin_error >= 0.005
+    assert report.expected is not None
+    assert report.result().against == "threshold"
+
+
+def test_nothing_changes_where_nobody_is_ahead(sure_days: Path) -> None:
+    """In a calm world no rule and no constant beats ``sure`` by the margin."""
+    report = held(sure_days, "sure")
+    assert (report.change, report.winner, report.expected) == ("stays", report.serving, None)
+    assert len(report.rows) == 3
+
+
+def test_less_than_three_known_days_are_too_few(tmp_path: Path) -> None:
+    """A young job, or one whose tasks have just changed, is left alone."""
+    two = lived(tmp_path / "two.ssrec", "hold", hours=50)
+    code, out, err = surescale("tournament", str(two))
+    assert (code, out) == (1, "")
+    assert err.splitlines()[-1].endswith("days of it are known since its tasks last changed; a tournament needs 3")
+
+
+def test_a_tournament_that_takes_too_much_is_stopped_and_nothing_follows(sure_days: Path) -> None:
+    """Too little memory, or too little time, is one line; the process that asked goes on."""
+    with pytest.raises(NoTournament):
+        limited.hold_limited(asked(sure_days, "sure"), 1)
+    with pytest.raises(NoTournament, match="--time-limit"):
+        limited.hold_limited(asked(sure_days, "sure", seconds=1.0), 1_024)
+
+
+def test_a_kill_in_the_middle_leaves_nothing_behind(sure_days: Path, tmp_path: Path) -> None:
+    """The child ends soon after its parent; no file is left, and the next run begins anew."""
+    words = [sys.executable, "-c", "from services.cli import main; main()", "tournament", str(sure_days)]
+    with (tmp_path / "log").open("wb") as log:
+        parent = subprocess.Popen(words, stderr=log, stdout=log, env=os.environ | {"TMPDIR": str(tmp_path)})
+    children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children")
+    wait_until(lambda: children.read_text().strip() or None, 60, "the child of the tournament")
+    parent.send_signal(signal.SIGTERM)
+    assert parent.wait(30) != 0
+    assert [path.name for path in tmp_path.iterdir()] == ["log"]
+
+
+def test_a_policy_that_is_not_here_cannot_be_played(sure_days: Path) -> None:
+    """A package of another folder, say."""
+    with pytest.raises(NoTournament, match="what serves it cannot be played here"):
+        hold(asked(sure_days, "sure", serving=Version(policy="sure", sha256="f" * 64)), lambda stage, share: None)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--job", "sim/a", "--all-jobs"], "--job: name the jobs"),
+        ([], "none is held unless you say so"),
+        (["--all-jobs", "--daily", "25:00"], "--daily: '25:00' is no time of day; give HH:MM in UTC, such as 03:30"),
+        (["nowhere.ssrec"], "nowhere.ssrec cannot be read"),
+        (["nowhere.ssrec", "--all-jobs"], "RECORDING: a tournament on a recording is for one job, once"),
+    ],
+)
+def test_bad_input_is_one_line(words: list[str], said: str) -> None:
+    """It names what is wrong and the fix."""
+    code, out, err = surescale("tournament", *words)
+    assert (code, out) == (1, "")
+    assert len(err.splitlines()) == 1
+    assert said in err
+
+
+def test_the_table_is_readable_and_json_holds_the_same(
+    threshold_days: Path, after_threshold: Report, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Eighty columns hold names, rewards and leads."""
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(limited, "hold_limited", lambda ask, memory_mb: after_threshold)
+    code, shown, said = surescale("tournament", str(threshold_days), "--dry-run")
+    assert code == 0, said
+    assert max(len(line) for line in shown.splitlines()) <= 80
+    assert "threshold *" in shown
+    assert f"{after_threshold.winner.policy} " in shown
+    code, told, said = surescale("tournament", str(threshold_days), "--json")
+    assert code == 0, said
+    assert {row["version"]["policy"] for row in json.loads(told)["rows"]} == {"threshold", "sure", "ds2-gate", "static"}
