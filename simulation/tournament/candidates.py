@@ -1,7 +1,7 @@
 """Who takes part in a tournament: ``sure`` with a few settings, rules calibrated on the job's own days, and the best constant.
 
 All of them keep the limits of the job's owner. Rules and the constant are calibrated in one draw of what strays
-(``TUNING_DRAW``), and judged in others.
+(``TUNING_DRAW``) and judged in others, on the other half of the days.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -12,6 +12,7 @@ import numpy as np
 
 from contracts.job_settings import JobSettings
 from contracts.messages import JobTopology, Tuned
+from contracts.releases import in_words
 from policies.answer import Float64
 from policies.graph import Int64
 from policies.limits import Limits
@@ -48,22 +49,41 @@ Told = Callable[[str, float], None]
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A policy that takes part: what a release would name, and the policy itself."""
+    """A policy that takes part.
+
+    Attributes:
+        name, sha256, tuned: what a release would name.
+        policy: the policy itself.
+        halves: what is judged in its place if its constants were calibrated on these very days: in the first half of the hours
+            the policy calibrated on the second half, and the other way round. Nobody is judged on what it was calibrated on.
+    """
 
     name: str
     sha256: str
     tuned: Tuned
     policy: Policy
+    halves: tuple[Policy, Policy] | None = None
 
     @classmethod
-    def of(cls, policy: Policy, tuned: Tuned = AS_IT_SHIPS) -> "Candidate":
+    def of(cls, policy: Policy, tuned: Tuned = AS_IT_SHIPS, halves: tuple[Tuned, Tuned] | None = None) -> "Candidate":
         """Return a policy with constants as a candidate."""
-        return cls(policy.name, policy.sha256, tuned, tuned_policy(policy, tuned))
+        judged = None if halves is None else (tuned_policy(policy, halves[0]), tuned_policy(policy, halves[1]))
+        return cls(policy.name, policy.sha256, tuned, tuned_policy(policy, tuned), judged)
 
     @property
     def version(self) -> tuple[str, str, Tuned]:
         """Return what tells candidates apart."""
         return self.name, self.sha256, self.tuned
+
+    @property
+    def words(self) -> str:
+        """Return it for people."""
+        return self.name if self.tuned == AS_IT_SHIPS else f"{self.name} ({in_words(self.tuned)})"
+
+    @property
+    def judged(self) -> tuple[Policy, ...]:
+        """Return the policies to play."""
+        return self.halves or (self.policy,)
 
 
 def candidates(
@@ -80,33 +100,62 @@ def candidates(
         told: receives the stage and the share of it that is done.
     """
     found: dict[tuple[str, str, str], Candidate] = {}
-    calibration = _calibration(ground, settings, aim)
-    for each in (*first, *_others(calibration, shipped, told)):
+    for each in (*first, *_others(_Days.of(ground, settings, aim), shipped, told)):
         found.setdefault((each.name, each.sha256, repr(each.tuned)), each)
     return list(found.values())
 
 
-def _others(calibration: tune.Ground, shipped: Sequence[Policy], told: Told) -> Iterator[Candidate]:
+@dataclass(frozen=True, slots=True)
+class _Days:
+    """All played hours to calibrate on, and for the judgement of each half the other one."""
+
+    whole: tune.Ground
+    for_first: tune.Ground
+    for_second: tune.Ground
+
+    @classmethod
+    def of(cls, ground: Ground, settings: JobSettings, aim: Aim) -> "_Days":
+        """Return the hours of a ground."""
+        middle = first_half_hours(ground.hours)
+        whole, first, second = (
+            _calibration(ground, settings, aim, *part) for part in ((0, ground.hours), (0, middle), (middle, ground.hours))
+        )
+        return cls(whole, second, first)
+
+    def calibrated(self, policy: Policy, find: Callable[[tune.Ground], Tuned]) -> Candidate:
+        """Return a policy with what is found on all hours, to be judged by what is found on the other half."""
+        return Candidate.of(policy, find(self.whole), (find(self.for_first), find(self.for_second)))
+
+
+def first_half_hours(hours: int) -> int:
+    """Return how many of the played hours are the first half."""
+    return hours // 2
+
+
+def _others(days: _Days, shipped: Sequence[Policy], told: Told) -> Iterator[Candidate]:
     by_name = {policy.name: policy for policy in shipped}
     for policy in shipped:
         if isinstance(policy, SurePolicy):
             yield from (Candidate.of(policy, tuned) for tuned in SETTINGS_OF_SURE)
     forecast = by_name.get("forecast")
-    rules = _spaces(forecast if isinstance(forecast, ForecastRule) else None, calibration)
+    rules = _spaces(forecast if isinstance(forecast, ForecastRule) else None, days.whole)
     for name in CALIBRATED:
-        if name not in rules or name not in by_name:
-            continue
-        stage = f"calibrates {name}"
-        told(stage, 0.0)
-        tuned = tune.tune(rules[name], calibration, partial(told, stage), PLACES)
-        constants: dict[str, float | str] = {key: value for key, value in tuned.constants.items() if key != "weights"}
-        yield Candidate.of(by_name[name], Tuned(constants=constants))
+        if name in rules and name in by_name:
+            yield days.calibrated(by_name[name], partial(_constants, rules[name], partial(told, f"calibrates {name}")))
     told("looks for the best constant sizes", 0.0)
+    yield days.calibrated(Static(span_minutes=days.whole.span_minutes), _constant)
+
+
+def _constants(space: Space, told: Callable[[float], None], calibration: tune.Ground) -> Tuned:
+    found = tune.tune(space, calibration, told, PLACES).constants
+    return Tuned(constants={name: value for name, value in found.items() if name != "weights"})
+
+
+def _constant(calibration: tune.Ground) -> Tuned:
     job = calibration.job
     assert isinstance(job, _BoundedJob)
     best = _best_constant(calibration, job)
-    sizes = {spec.task: int(size) for spec, size, real in zip(job.specs(), best, job.scalable, strict=True) if real}
-    yield Candidate.of(Static(span_minutes=calibration.span_minutes), Tuned(sizes=sizes))
+    return Tuned(sizes={spec.task: int(size) for spec, size, real in zip(job.specs(), best, job.scalable, strict=True) if real})
 
 
 def _spaces(forecast: ForecastRule | None, calibration: tune.Ground) -> dict[str, Space]:
@@ -136,8 +185,8 @@ class _BoundedJob(PlayedJob):
         return self.bounds
 
 
-def _calibration(ground: Ground, settings: JobSettings, aim: Aim) -> tune.Ground:
-    """Return the played hours as the calibration part of ``simulation.evaluation``."""
+def _calibration(ground: Ground, settings: JobSettings, aim: Aim, first_hour: int, end_hour: int) -> tune.Ground:
+    """Return some of the played hours as the calibration part of ``simulation.evaluation``."""
     job, last_ms = ground.job, ground.recorded.last_ms
     topology = JobTopology(
         job=ground.recorded.job, version=0, at_ms=0, tasks=job.recorded_specs, engine=ground.recorded.topology.engine
@@ -148,7 +197,8 @@ def _calibration(ground: Ground, settings: JobSettings, aim: Aim) -> tune.Ground
     bounds = replace(limits, least=least, most=np.maximum(least, most), pinned=None, freeze="none")
     given = {field.name: getattr(job, field.name) for field in fields(PlayedJob)}
     terms = replace(ground.terms(TUNING_DRAW, 10), latency_weight=aim.latency_weight, latency_bound=aim.bound)
-    part = Split(ground.first_minute - HOUR_MINUTES, ground.first_minute + ground.hours * HOUR_MINUTES)
+    first, end = (ground.first_minute + hour * HOUR_MINUTES for hour in (first_hour, end_hour))
+    part = Split(first - HOUR_MINUTES, end)
     return tune.Ground.of(_BoundedJob(**given, bounds=bounds), ground.workload, terms, part)
 
 

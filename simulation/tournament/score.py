@@ -88,6 +88,19 @@ class Scored:
             rescales=24.0 * float(np.mean([each.rescales.mean() for each in draws])),
         )
 
+    def then(self, other: "Scored", hours: int) -> "Scored":
+        """Return these hours up to so many, and from there on another variant's."""
+        parts = {
+            name: np.concatenate([getattr(self, name)[:, :hours], getattr(other, name)[:, hours:]], axis=1)
+            for name in ("waiting", "working", "weight")
+        }
+        return Scored(**parts, rescales=(self.rescales + other.rescales) / 2.0)
+
+    def between(self, first: int, end: int) -> "Scored":
+        """Return some of the hours."""
+        parts = {name: getattr(self, name)[:, first:end] for name in ("waiting", "working", "weight")}
+        return Scored(**parts, rescales=self.rescales)
+
     def rewards(self, aim: Aim) -> Float64:
         """Return the reward [D, H] of each hour."""
         found: Float64 = aim.working_price * self.working - aim.waiting_price * self.waiting
@@ -122,12 +135,14 @@ class Lead:
 
     Attributes:
         estimate: of the difference in reward, paired by draw and hour.
+        in_halves: the difference in the first and in the second half of the hours.
         twin_error: of that difference. The twin's errors are errors of scale, so in proportion they are as large in the
             difference of two variants as in each.
     """
 
     estimate: Estimate
     twin_error: float
+    in_halves: tuple[float, float]
 
     @property
     def margin(self) -> float:
@@ -143,7 +158,13 @@ def lead(own: Scored, other: Scored, aim: Aim, error: TwinError, *, seed: int) -
     working = own.mean(own.working) - other.mean(other.working)
     waiting = own.mean(own.waiting) - other.mean(other.waiting)
     off = aim.working_price * error.working * abs(working) + aim.waiting_price * error.waiting * abs(waiting)
-    return Lead(estimate, off)
+    middle, hours = own.weight.shape[1] // 2, own.weight.shape[1]
+    first, second = (_apart(own.between(*part), other.between(*part), aim) for part in ((0, middle), (middle, hours)))
+    return Lead(estimate, off, (first, second))
+
+
+def _apart(own: Scored, other: Scored, aim: Aim) -> float:
+    return own.mean(own.rewards(aim)) - other.mean(other.rewards(aim))
 
 
 def _late(played: Played, ground: Ground, aim: Aim) -> Float64:

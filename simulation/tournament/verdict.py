@@ -1,7 +1,8 @@
 """Who serves a job after a tournament. Pure.
 
-What serves now stays unless another is ahead of it by a margin: the interval of the lead excludes nought, and the lead less the
-twin's error is still worth a change. A former winner also has to be ahead of what would serve without any tournament, or it goes.
+What serves now stays unless another is ahead of it by a margin: the interval of the lead excludes nought, it is ahead in each
+half of the days, and the lead less the twin's error is still worth a change. A former winner also has to be ahead of what would
+serve without any tournament, or it goes.
 """
 
 from collections.abc import Sequence
@@ -28,8 +29,10 @@ class Place:
 
     @property
     def has_won(self) -> bool:
-        """Return whether it is ahead by the margin."""
-        return self.ahead is not None and self.ahead.estimate.low > 0.0 and self.ahead.margin >= MARGIN
+        """Return whether it is ahead by the margin, and in each half of the days."""
+        if self.ahead is None or self.ahead.estimate.low <= 0.0 or self.ahead.margin < MARGIN:
+            return False
+        return min(self.ahead.in_halves) > 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,25 +96,27 @@ def verdict(
         return Verdict(change, ranked, now, without, winner, winner.ahead, why)
 
     if now is not without and has_left:
-        return found("ends", without, f"The job left what the twin had foretold of {now.candidate.name}: {has_left}")
+        return found("ends", without, f"The job left what the twin had foretold of {now.candidate.words}: {has_left}")
     won = [place for place in places if place.has_won]
     if won:
         best = max(won, key=_margin)
         if best is without:
-            return found("ends", without, f"{without.candidate.name} is ahead of the former winner {_by(best)}.")
-        return found("wins", best, f"{best.candidate.name} is ahead of {now.candidate.name} {_by(best)}.")
+            return found("ends", without, f"{without.candidate.words} is ahead of the former winner {_by(best)}.")
+        return found("wins", best, f"{best.candidate.words} is ahead of {now.candidate.words} {_by(best)}.")
     if now is not without and now.reward <= without.reward:
-        return found("ends", without, f"{now.candidate.name} is no longer ahead of {without.candidate.name}, which it replaced.")
+        return found(
+            "ends", without, f"{now.candidate.words} is no longer ahead of {without.candidate.words}, which it replaced."
+        )
     return found("stays", now, _why_it_stays(places, now))
 
 
 def _why_it_stays(places: Sequence[Place], now: Place) -> str:
     rivals = [place for place in places if place.ahead is not None]
     best = max(rivals, key=lambda place: place.reward, default=None)
-    name = now.candidate.name
+    name = now.candidate.words
     if best is None or best.ahead is None or best.ahead.estimate.mean <= 0.0:
         return f"No candidate is ahead of {name}."
-    return f"{best.candidate.name} is ahead of {name} {_by(best)}, which is too little to tell or to pay."
+    return f"{best.candidate.words} is ahead of {name} {_by(best)}, which is too little to tell or to pay."
 
 
 def _margin(place: Place) -> float:

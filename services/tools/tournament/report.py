@@ -126,7 +126,7 @@ def report_of(
         serving=version_of(found.serving),
         winner=version_of(found.winner),
         rows=tuple(map(row_of, found.places)),
-        expected=expected if found.change == "wins" else None,
+        expected=expected,
     )
 
 

@@ -25,7 +25,7 @@ from services.tools.tournament.report import NoTournament, Report, Version, repo
 from services.tools.what_if.run import Told, play_all
 from simulation.calibration.fit import PRIOR_RESTART_S, fit
 from simulation.calibration.recorded import Recorded, put_together
-from simulation.tournament.candidates import CALIBRATED, Candidate, candidates
+from simulation.tournament.candidates import CALIBRATED, Candidate, candidates, first_half_hours
 from simulation.tournament.expectation import expectation
 from simulation.tournament.score import Aim, Scored, TwinError
 from simulation.tournament.verdict import verdict
@@ -44,6 +44,8 @@ MISFIT_MOST = 0.3
 LEFT_MOST = 0.1
 """Share of a day's decisions that may have left the former winner out."""
 CHECK_DRAWS = 3
+PLAYED_AGAIN_S = 15.0
+"""Beyond the time allowed, for the winner alone."""
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,10 +101,10 @@ def hold(asked: Ask, told: Told) -> Report:
             f"{error.working:.0%}, so nothing is changed"
         )
     tried = candidates(ground, settings, aim, _shipped(asked), (serving, own), told)
-    variants = [Variant(f"{each.name} {at}", each.policy, settings, None) for at, each in enumerate(tried)]
-    left_s = max(1.0, until_s - time.monotonic())
-    played = play_all(ground, variants, draws=asked.draws, seed=asked.seed, limit_s=left_s, told=told)
-    scored = [(each, Scored.of(draws, ground, aim)) for each, (_, draws) in zip(tried, played, strict=True)]
+    variants = [Variant(f"{each.name} {at}", policy, settings, None) for each in tried for at, policy in enumerate(each.judged)]
+    played = play_all(ground, variants, draws=asked.draws, seed=asked.seed, limit_s=_left_s(until_s), told=told)
+    hours = iter([Scored.of(draws, ground, aim) for _, draws in played])
+    scored = [(each, _judged([next(hours) for _ in each.judged], ground.hours)) for each in tried]
     places = [each.version for each in tried]
     at_own = places.index(own.version)
     found = verdict(
@@ -114,17 +116,31 @@ def hold(asked: Ask, told: Told) -> Report:
         seed=asked.seed,
         has_left="" if serving.version == own.version else _left(opened, asked.job, recorded.last_ms),
     )
-    won = next(draws for each, (_, draws) in zip(tried, played, strict=True) if each is found.winner.candidate)
+    draws = len(played[0][1])
+    expected = None
+    if found.change == "wins":
+        winner = [Variant("the winner", found.winner.candidate.policy, settings, None)]
+        ((_, won),) = play_all(ground, winner, draws=draws, seed=asked.seed, limit_s=_left_s(until_s) + PLAYED_AGAIN_S, told=told)
+        expected = expectation(won, ground, error)
     return report_of(
         found,
-        expectation(won, ground, error),
+        expected,
         error,
         job=asked.job,
         from_ms=ground.first_ms,
         until_ms=recorded.last_ms,
         known_minutes=recorded.known_minutes,
-        draws=len(won),
+        draws=draws,
     )
+
+
+def _judged(parts: list[Scored], hours: int) -> Scored:
+    """Return a candidate's hours: of one that was calibrated on these days, each half by what was calibrated on the other."""
+    return parts[0] if len(parts) == 1 else parts[0].then(parts[1], first_half_hours(hours))
+
+
+def _left_s(until_s: float) -> float:
+    return max(1.0, until_s - time.monotonic())
 
 
 def _last_days(opened: Recording, job: str, days: int) -> tuple[Recorded, Window]:
