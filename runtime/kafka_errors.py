@@ -14,6 +14,10 @@ from runtime.oauth_tokens import NoToken, fetch_token, refusal_by_broker
 _UNREACHABLE = frozenset({KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._RESOLVE})
 
 _AUTHENTICATION = re.compile(r"SASL authentication error: (.{1,500}?)(?: \(after \d+ms|$)")
+_NOT_BELIEVED = (
+    "the certificate that Kafka shows is not believed: it has expired, is for another host than the one in SURESCALE_BOOTSTRAP, "
+    "or was not signed by the authority in SURESCALE_KAFKA_CA_FILE"
+)
 _NEEDED = "; `surescale topics acls` prints the rights that are needed"
 _RIGHTS = {KafkaError.TOPIC_AUTHORIZATION_FAILED: _NEEDED, KafkaError.GROUP_AUTHORIZATION_FAILED: _NEEDED}
 
@@ -58,16 +62,19 @@ class Refused(KafkaException):
 
 
 class Refusals:
-    """Keeps what brokers say when they refuse a client's authentication; the request itself ends as if they did not answer."""
+    """Keeps why brokers and a client do not come together; the request itself ends as if nobody answered."""
 
     def __init__(self, settings: RoadSettings) -> None:
         self._settings = settings
         self._said = ""
+        self._is_not_believed = False
 
     def hear(self, error: KafkaError) -> None:
         """Take what the client tells its ``error_cb``."""
         if error.code() == KafkaError._AUTHENTICATION:
             self._said = in_short(error.str())
+        elif error.code() == KafkaError._SSL and "certificate verify failed" in error.str():
+            self._is_not_believed = True
 
     @contextmanager
     def explained(self, client: AdminClient) -> Iterator[None]:
@@ -88,6 +95,9 @@ class Refusals:
     def reason(self) -> str:
         """Return why nobody answers, as far as the client is at fault; else an empty text."""
         said, self._said = self._said, ""
+        is_not_believed, self._is_not_believed = self._is_not_believed, False
+        if is_not_believed:
+            return _NOT_BELIEVED
         if not uses_tokens(self._settings):
             return f"the broker refuses user and password ({said})" if said else ""
         if said:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from contracts.topics import DECISIONS, SNAPSHOTS
 from runtime.kafka import LogReader, create_topics, producer, wait_for_topics
 from tests.integration.test_agent import Road, windows
 from tests.support.builders import JOB
-from tests.support.secure_broker import TELLTALE, MutualTlsBroker, SecureBroker
+from tests.support.secure_broker import BROKER_NAMES, TELLTALE, MutualTlsBroker, SecureBroker, certify_broker
 from tests.support.spark_road import SparkRoad
 from tests.support.waiting import wait_until
 from tests.unit.spark_streaming.road import graph, marker, sample, spec
@@ -76,6 +77,37 @@ def test_a_client_that_may_not_or_should_not_connect_does_not(broker: SecureBrok
     with pytest.raises(KafkaException) as refused:
         create_topics(road)
     assert TELLTALE not in str(refused.value)
+    if changed.get("kafka_ca_file"):
+        assert "was not signed by the authority in SURESCALE_KAFKA_CA_FILE" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("names", "days"),
+    [("subjectAltName=DNS:kafka.example.org", 2), (BROKER_NAMES, -1)],
+    ids=["another host's", "expired"],
+)
+def test_a_broker_with_a_certificate_that_is_not_good_gets_no_password(tmp_path: Path, names: str, days: int) -> None:
+    """The right authority signed it, and it is not believed; the line says what may be wrong. With a good one all is well."""
+    broker = SecureBroker(tmp_path / "kafka")
+    certify_broker(broker.folder, names, days=days)
+    why = "has expired, is for another host than the one in SURESCALE_BOOTSTRAP"
+    with running(broker), pytest.raises(KafkaException, match=why):
+        create_topics(RoadSettings(**broker.scram))  # type: ignore[arg-type]  # all are texts
+    certify_broker(broker.folder, BROKER_NAMES, days=2)
+    with running(broker):
+        broker.add_user()
+        assert DECISIONS in create_topics(RoadSettings(**broker.scram))  # type: ignore[arg-type]  # all are texts
+
+
+@contextmanager
+def running(broker: SecureBroker) -> Iterator[None]:
+    """Run a broker for the length of the block."""
+    broker.start()
+    try:
+        broker.wait_ready()
+        yield
+    finally:
+        broker.stop()
 
 
 def test_the_agent_decides_over_tls_and_scram(broker: SecureBroker, tmp_path: Path) -> None:

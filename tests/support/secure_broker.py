@@ -25,6 +25,7 @@ from tests.support.waiting import wait_until
 USER, PASSWORD = "surescale", 'a "quoted" \\ pass=word;'
 TELLTALE = "pass=word"  # a part of the password that looks the same however it is quoted
 STORE_PASSWORD = "changeit"
+BROKER_NAMES = "subjectAltName=IP:127.0.0.1,DNS:localhost"
 _ITERATIONS = 4096
 _OPERATIONS = {"Read": "READ", "Write": "WRITE", "Describe": "DESCRIBE", "DescribeConfigs": "DESCRIBE_CONFIGS"}
 
@@ -213,19 +214,32 @@ def _named(document: Mapping[str, str]) -> tuple[object, ...]:
 
 def make_certificates(folder: Path) -> None:
     """Write two authorities, a broker's key store for loopback, and a client's certificate, all valid for two days."""
-
-    def openssl(*words: str) -> None:
-        subprocess.run(["openssl", *words], cwd=folder, check=True, capture_output=True)
-
     for name in ("ca", "other-ca"):
         new = ["-newkey", "rsa:2048", "-nodes", "-keyout", f"{name}-key.pem", "-out", f"{name}.pem"]
-        openssl("req", "-x509", "-days", "2", "-subj", f"/CN={name}", *new)
-    for name, extension in (("broker", "subjectAltName=IP:127.0.0.1,DNS:localhost"), ("client", "extendedKeyUsage=clientAuth")):
-        (folder / f"{name}.ext").write_text(extension)
-        openssl(
-            "req", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={name}", "-keyout", f"{name}-key.pem", "-out", f"{name}.csr"
-        )
-        signed = ["-CA", "ca.pem", "-CAkey", "ca-key.pem", "-CAcreateserial", "-days", "2", "-extfile", f"{name}.ext"]
-        openssl("x509", "-req", "-in", f"{name}.csr", "-out", f"{name}.pem", *signed)
+        _openssl(folder, "req", "-x509", "-days", "2", "-subj", f"/CN={name}", *new)
+    for name, extension in (("broker", BROKER_NAMES), ("client", "extendedKeyUsage=clientAuth")):
+        made = ["-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={name}", "-keyout", f"{name}-key.pem", "-out", f"{name}.csr"]
+        _openssl(folder, "req", *made)
+        _sign(folder, name, extension, days=2)
+    _store_brokers(folder)
+
+
+def certify_broker(folder: Path, extension: str, *, days: int) -> None:
+    """Make the broker's certificate again, for other names, or with fewer than no days: one that has expired."""
+    _sign(folder, "broker", extension, days=days)
+    _store_brokers(folder)
+
+
+def _sign(folder: Path, name: str, extension: str, *, days: int) -> None:
+    (folder / f"{name}.ext").write_text(extension)
+    signed = ["-CA", "ca.pem", "-CAkey", "ca-key.pem", "-CAcreateserial", "-extfile", f"{name}.ext"]
+    _openssl(folder, "x509", "-req", "-in", f"{name}.csr", "-out", f"{name}.pem", "-days", str(days), *signed)
+
+
+def _store_brokers(folder: Path) -> None:
     store = ["-name", "broker", "-passout", f"pass:{STORE_PASSWORD}", "-out", "broker.p12"]
-    openssl("pkcs12", "-export", "-in", "broker.pem", "-inkey", "broker-key.pem", *store)
+    _openssl(folder, "pkcs12", "-export", "-in", "broker.pem", "-inkey", "broker-key.pem", *store)
+
+
+def _openssl(folder: Path, *words: str) -> None:
+    subprocess.run(["openssl", *words], cwd=folder, check=True, capture_output=True)
