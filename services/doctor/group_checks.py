@@ -5,7 +5,8 @@ from collections.abc import Iterator, Mapping
 from contracts.errors import SettingsError
 from contracts.topics import own_groups
 from engines.groups.broker import GroupReader, GroupSeen, GroupsUnknown
-from engines.groups.chains import Chain
+from engines.groups.busy import busy_seconds
+from engines.groups.chains import Chain, Group
 from engines.kafka.offsets import OffsetsUnknown, TopicOffsets
 from engines.source_settings import SourceSettings
 from services.doctor.findings import Finding
@@ -28,7 +29,21 @@ def groups(settings: SourceSettings, chains: Mapping[str, Chain] | None) -> Iter
         return
     for chain in chains.values():
         for task, group in chain.groups.items():
-            yield _group(f"{chain.name}/{task}", seen[chain.group_of(task)], group.reads, topics)
+            found = seen[chain.group_of(task)]
+            yield _group(f"{chain.name}/{task}", found, group.reads, topics)
+            yield from _busy(f"{chain.name}/{task}", group, found)
+
+
+def _busy(task: str, group: Group, seen: GroupSeen) -> Iterator[Finding]:
+    """Say which members do not show how busy they are, though the file says where they do."""
+    silent = [member for member, seconds in zip(seen.members, busy_seconds(group, seen.members), strict=True) if seconds is None]
+    if group.metrics and silent:
+        where = silent[0].filled_in(group.metrics)
+        others = f", and {len(silent) - 1} more" if len(silent) > 1 else ""
+        yield Finding(
+            "warning", _SUBJECT, f"{task}: no counter {group.busy} at {where} (member {silent[0].client_id}){others}",
+            "correct metrics and busy in the file, or let the monitor's machine reach it; until then busy time is unknown",
+        )  # fmt: skip
 
 
 def _found(reader: GroupReader, settings: SourceSettings) -> Finding:

@@ -150,6 +150,10 @@ def test_consumer_groups_that_are_jobs_are_asked_for(road: RoadSettings, kafka: 
         assert (gone.verdict, f"has no topic {prefix}gone" in gone.detail) == ("problem", True)
         (found,) = groups(settings, None)
         assert found.verdict == "ok"
+        silent = Group(names["reads"], reads=(topic,), metrics="http://127.0.0.1:1/metrics", busy="busy_seconds_total")
+        _, busy = groups(settings, {"shop": Chain("shop", {"reads": silent})})
+        assert busy.verdict == "warning"
+        assert busy.detail.startswith("shop/reads: no counter busy_seconds_total at http://127.0.0.1:1/metrics (member ")
     finally:
         reading.close()
         lost.close()
