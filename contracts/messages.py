@@ -370,6 +370,18 @@ class LoadOutlook(Part, frozen=True, kw_only=True, omit_defaults=True):
     spread: Annotated[tuple[float, ...], Meta(max_length=1_000)] = ()  # standard deviation of each mean's log; empty: not told
 
 
+class FeatureDrift(Part, frozen=True, kw_only=True):
+    """How far what a policy saw lies from what it was trained on. A feature outside is one in a hundred's, in training."""
+
+    outside: Share  # of the features, those outside the range of the training
+    usual: Share  # 99 of 100 windows of the training had at most this
+    feature: Text  # the one that lies outside most
+    feature_outside: Share  # of its values
+    mean: float  # of its values
+    low: float  # its range in training
+    high: float
+
+
 class Decision(Message, frozen=True, kw_only=True, tag="decision/1"):
     """A policy's answer for one job and span, act or hold. Identity: ``decision_id``.
 
@@ -395,6 +407,7 @@ class Decision(Message, frozen=True, kw_only=True, tag="decision/1"):
     compared: Compared | msgspec.UnsetType = msgspec.UNSET  # unset: the policy does not score
     outlook: LoadOutlook | msgspec.UnsetType = msgspec.UNSET  # unset: the policy does not look ahead
     emergency: Plight | msgspec.UnsetType = msgspec.UNSET  # unset: there is none
+    drift: FeatureDrift | msgspec.UnsetType = msgspec.UNSET  # of the policy asked; unset: it cannot say
 
 
 # --- refused records --------------------------------------------------------------------------------------------------------

@@ -178,11 +178,20 @@ def _train_with_progress(run: "Run", out: Path) -> None:
     show_default=True,
     help="Judge the package on the second week and write scores.json (takes minutes).",
 )
-def export(run_folder: Path, out: Path, name: str, scores: bool) -> None:
+@click.option(
+    "--ranges",
+    "only_ranges",
+    is_flag=True,
+    help="Only fit again where the features of training lay, and write that into the package's card (minutes, no torch).",
+)
+def export(run_folder: Path, out: Path, name: str, scores: bool, only_ranges: bool) -> None:
     """Export a training run as a model package.
 
     A package is two ONNX graphs, checked for parity with the trained networks, and a card.
     """
+    if only_ranges:
+        _complete(out / name)
+        return
     need_libraries("onnx", "onnxscript", "onnxruntime")
     import logging
 
@@ -199,3 +208,18 @@ def export(run_folder: Path, out: Path, name: str, scores: bool) -> None:
     click.echo(f"wrote {package}")
     if scores:
         score_package(package, click.echo)
+
+
+def _complete(folder: Path) -> None:
+    """Fit the ranges of a package's features and say how they came out."""
+    from rich.progress import Progress
+
+    from model_export.feature_ranges import complete_card
+    from policies.sure.drift import Ranges
+
+    with Progress() as progress:
+        bar = progress.add_task("loops of the training's jobs")
+        card = complete_card(folder, lambda done, of: progress.update(bar, completed=done, total=of))
+    assert isinstance(card.ranges, Ranges), "just fitted"
+    usual = f"{100 * card.ranges.usual:.2g} %"
+    click.echo(f"{folder}: of {card.ranges.windows} windows, 99 in 100 have at most {usual} of their features outside the ranges")

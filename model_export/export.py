@@ -13,8 +13,10 @@ import onnx
 import torch
 
 from contracts.errors import SurescaleError
+from model_export.cards import write_card
+from model_export.feature_ranges import fit_ranges, places_of
 from model_export.network import Chosen, SureNetwork, choose, forward
-from model_export.rollout import starting_parallelism
+from model_export.plan_loops import starting_parallelism
 from model_export.train import Run, first_week
 from policies.features import FEATURE_VERSION, SLOTS_SHA256, WIDTH, Encoded, encode
 from policies.graph import JobGraph, job_graph
@@ -77,6 +79,7 @@ def export_package(run: Run, folder: Path, name: str) -> Path:
         write_card(card, part)
         parity = check_parity(run, part)
         card = msgspec.structs.replace(card, training={**card.training, "parity": parity})
+        card = msgspec.structs.replace(card, ranges=fit_ranges(run.base, places_of(card.training)))
         write_card(card, part)
         return put_in_place(part, folder, name)
 
@@ -204,12 +207,6 @@ def _states(run: Run, name: str, count: int) -> list[tuple[Encoded, JobGraph]]:
     measured = measure(seen.figures, graph)
     encoded = encode(seen.figures, graph, seen.ends_ms, seen.hourly_load, measured)
     return [(Encoded(x=encoded.x[row], mask=encoded.mask[row]), graph) for row in range(count)]
-
-
-def write_card(card: msgspec.Struct, folder: Path) -> None:
-    """Write the card, one field a line; the same card gives the same bytes."""
-    raw = msgspec.json.format(msgspec.json.encode(card, order="deterministic"), indent=1)
-    (folder / CARD).write_bytes(raw + b"\n")
 
 
 def _card(run: Run, folder: Path, name: str) -> Card:

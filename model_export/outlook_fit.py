@@ -7,7 +7,7 @@ import numpy as np
 
 from contracts.clock import MINUTE_MS
 from contracts.errors import SurescaleError
-from model_export.rollout import desired, starting_parallelism
+from model_export.plan_loops import desired, starting_parallelism
 from policies.answer import Float64
 from policies.features import WIDTH, encode
 from policies.forecast import TRENDS, Forecast, forecast_inputs

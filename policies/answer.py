@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from contracts.messages import Compared, LoadOutlook, LookedAt
+from contracts.messages import Compared, FeatureDrift, LoadOutlook, LookedAt
 from contracts.rounding import round_half_up
 
 Float64 = npt.NDArray[np.float64]
@@ -26,6 +26,7 @@ class RawAnswer:
         ratios: float64 [N], what a policy answered whose actions are ratios, as in SURE; None: derived from ``wanted``.
         compared: how the best change compared with no change; None for a policy that does not score.
         outlook: the load that it expected; None for a policy that does not look ahead.
+        drift: how far its features lie from its training; None for a policy that does not know.
     """
 
     wanted: Int64
@@ -34,6 +35,7 @@ class RawAnswer:
     ratios: Float64 | None = None
     compared: Compared | None = None
     outlook: LoadOutlook | None = None
+    drift: FeatureDrift | None = None
 
 
 def answer_in_ratios(ratios: Float64, current: Int64, reason: str) -> RawAnswer:
@@ -55,9 +57,10 @@ class NotReady:
 
 @dataclass(frozen=True, slots=True)
 class PolicyFailed:
-    """The policy cannot be trusted with this window. The rule takes over and repeats the reason."""
+    """The policy cannot be trusted with this window. The rule takes over and repeats the reason, and the drift if it is known."""
 
     reason: str
+    drift: FeatureDrift | None = None
 
 
 Answer = RawAnswer | NotReady | PolicyFailed

@@ -15,7 +15,17 @@ from contracts.clock import MINUTE_MS
 from contracts.ids import decision_id
 from contracts.job_limits import answers_emergencies
 from contracts.job_settings import JobSettings
-from contracts.messages import Decision, JobTopology, LookedAt, Plight, PolicyUsed, ReleasedTo, Sentence, TaskDecision
+from contracts.messages import (
+    Decision,
+    FeatureDrift,
+    JobTopology,
+    LookedAt,
+    Plight,
+    PolicyUsed,
+    ReleasedTo,
+    Sentence,
+    TaskDecision,
+)
 from contracts.steps import Timed, untimed
 from contracts.windows import FIGURE, Window
 from policies.answer import Answer, Float64, NotReady, PolicyFailed, RawAnswer
@@ -38,6 +48,7 @@ class _Answered:
     answer: RawAnswer | NotReady
     used: PolicyUsed
     floor_applies: bool
+    drift: FeatureDrift | None = None  # of the policy asked, also where the rule answered
 
 
 def decide_if_due(
@@ -137,6 +148,7 @@ def _decided(question: Question, answered: _Answered, emergency: Emergency | Non
         compared=(answered.answer.compared or UNSET) if isinstance(answered.answer, RawAnswer) else UNSET,
         outlook=(answered.answer.outlook or UNSET) if isinstance(answered.answer, RawAnswer) else UNSET,
         emergency=UNSET if emergency is None else _plight(question, emergency),
+        drift=answered.drift or UNSET,
     )
 
 
@@ -176,11 +188,11 @@ def _answered(question: Question, policy: Policy, asked: str, rule: Policy, rele
     answer = _checked(ask(policy, question), tasks)
     if not isinstance(answer, PolicyFailed):
         used = PolicyUsed(name=policy.name, sha256=policy.sha256, asked=asked, release=release)
-        return _Answered(answer, used, policy.floor_applies)
+        return _Answered(answer, used, policy.floor_applies, answer.drift if isinstance(answer, RawAnswer) else None)
     instead = _checked(ask(rule, question), tasks)
     assert not isinstance(instead, PolicyFailed), f"the fallback rule failed too: {instead.reason}"
     used = PolicyUsed(name=rule.name, sha256=rule.sha256, asked=asked, fallback_reason=answer.reason, release=release)
-    return _Answered(instead, used, rule.floor_applies)
+    return _Answered(instead, used, rule.floor_applies, answer.drift)
 
 
 def _checked(answer: Answer, tasks: int) -> Answer:

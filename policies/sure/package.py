@@ -25,6 +25,7 @@ from policies.package import (
 )
 from policies.sure import outlook
 from policies.sure.base import Base
+from policies.sure.drift import Ranges
 
 SAMPLER = "sampler.onnx"
 POLICY = "policy.onnx"
@@ -63,6 +64,7 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
     files: dict[str, str]  # file name -> sha256
     training: dict[str, object]
     terms: str
+    ranges: Ranges | msgspec.UnsetType = msgspec.UNSET  # absent: drift from the training is not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,8 @@ def _check_numbers(folder: Path, card: Card) -> None:
         "base.outlook.spread": (coming.spread, (stages, 2)),
         "base.outlook.trend_spread": (coming.trend_spread, (stages,)),
     }
+    if card.ranges is not msgspec.UNSET:
+        wanted |= {"ranges.low": (card.ranges.low, (WIDTH,)), "ranges.high": (card.ranges.high, (WIDTH,))}
     for field, (numbers, shape) in wanted.items():
         if np.array(numbers, dtype=object).shape != shape:
             expected = " rows of ".join(str(length) for length in shape)

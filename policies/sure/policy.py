@@ -8,9 +8,10 @@ from hashlib import sha256
 from typing import Any
 
 import numpy as np
+from msgspec import UNSET, UnsetType
 
 from contracts.clock import MINUTE_MS
-from contracts.messages import Compared, LoadOutlook, LookedAt
+from contracts.messages import Compared, FeatureDrift, LoadOutlook, LookedAt
 from contracts.windows import Float32
 from policies.answer import Answer, Float64, PolicyFailed, RawAnswer
 from policies.features import Encoded, encode
@@ -22,6 +23,7 @@ from policies.onnx_sessions import NO_NUMBER, Errors, Opener, Session, cannot_be
 from policies.question import Question
 from policies.self_check import check_answers
 from policies.sure.correction import Correction
+from policies.sure.drift import drift_of, in_words
 from policies.sure.outlook import Expected
 from policies.sure.package import Card, Package
 from policies.sure.plan import Planned, plan
@@ -82,6 +84,9 @@ class SurePolicy:
             return PolicyFailed(f"the figures are stale: nothing new for {max(silent, stale)} minutes")
         end = np.array(window.window_end_ms, dtype=np.int64)
         encoded = encode(figures, graph, end, window.hourly_load, measured)
+        drift = None if self.card.ranges is UNSET else drift_of(encoded, graph, self.card.ranges)
+        if drift is not None and (refused := _too_far(drift, question.settings.feature_drift_max)):
+            return PolicyFailed(refused, drift)
         try:
             looked, mu, outputs = self.run(encoded, graph, _draws(question, encoded) if self.stochastic else None)
         except self.runtime_errors as error:
@@ -114,6 +119,7 @@ class SurePolicy:
             looked_at=_explained(question, looked, mu, encoded),
             compared=_compared(expected, planned, planning, have),
             outlook=_outlook(expected),
+            drift=drift,
         )
 
     def run(self, encoded: Encoded, graph: JobGraph, draws: Draws | None = None) -> tuple[Looked, Float32, Float32]:
@@ -132,6 +138,13 @@ class SurePolicy:
         if outputs.shape != (len(graph.tasks), 2):
             raise ValueError(f"it answers {len(graph.tasks)} tasks in the shape {outputs.shape}")
         return looked, omega, outputs
+
+
+def _too_far(drift: FeatureDrift, percent_max: float | UnsetType) -> str:
+    """Return why a policy is not asked about a window like this; empty if it is."""
+    if percent_max is UNSET or 100.0 * drift.outside <= percent_max:
+        return ""
+    return f"too far from the training: {in_words(drift)}; {percent_max:g} % are allowed"
 
 
 def _sentence(expected: Expected, planned: Planned, planning: Planning, have: int) -> str:

@@ -11,7 +11,8 @@ import msgspec
 import numpy as np
 import torch
 
-from model_export.export import TERMS, ParityError, check_name, put_in_place, strip_traces, write_card
+from model_export.cards import write_card
+from model_export.export import TERMS, ParityError, check_name, put_in_place, strip_traces
 from policies.features import FEATURE_VERSION, SLOTS_SHA256, SURE_WIDTH
 from policies.paper.card import FORMAT, Kind, PaperCard, read_paper_package
 from policies.paper.models import open_model

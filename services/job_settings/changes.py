@@ -28,6 +28,7 @@ OPTIONS = {
     "align": "--align",
     "cpu_limit": "--cpu",
     "memory_limit": "--memory",
+    "feature_drift_max": "--feature-drift",
     "catch_up_minutes": "--catch-up",
     "restart_seconds": "--restart-seconds",
     "objective": "--objective",

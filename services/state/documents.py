@@ -154,6 +154,10 @@ class JobOverview(ViewDocument, frozen=True, kw_only=True):
     """Why a rule made that decision in place of the policy; null if it did not."""
     applied_generation: int | None = None
     """Generation of the last command that was carried out."""
+    feature_drift: float | None = None
+    """Share of the features behind its latest decision that lie outside of the policy's training, 0 to 1; null: unknown."""
+    feature_drift_usual: float | None = None
+    """The share that 99 of 100 windows of that training stay below."""
     unreadable: tuple[str, ...] | UnsetType = UNSET
     """Names of the parts that cannot be read, and are left out; absent if there are none."""
 

@@ -110,6 +110,20 @@ JOB_LATENCY = Metric(
     "seconds",
     _JOB,
 )
+JOB_DRIFT = Metric(
+    "surescale_state_job_feature_drift_ratio",
+    "gauge",
+    "Share of the features behind the job's latest decision that lie outside of the policy's training.",
+    "ratio",
+    _JOB,
+)
+JOB_DRIFT_USUAL = Metric(
+    "surescale_state_job_feature_drift_usual_ratio",
+    "gauge",
+    "The share that 99 of 100 windows of that training stay below.",
+    "ratio",
+    _JOB,
+)
 JOBS = (
     JOB_UP,
     JOB_OVERLOADED,
@@ -121,6 +135,8 @@ JOBS = (
     JOB_UTILISATION,
     JOB_BACKLOG,
     JOB_LATENCY,
+    JOB_DRIFT,
+    JOB_DRIFT_USUAL,
 )
 _SHADOW = ("streaming_cluster", "policy", "sha256")
 SHADOW_ANSWERED = Metric(
@@ -199,6 +215,8 @@ def of_jobs(jobs: Iterable[JobOverview]) -> Iterator[Reading]:
             JOB_UTILISATION: job.utilisation,
             JOB_BACKLOG: job.backlog_records,
             JOB_LATENCY: job.latency_ms and job.latency_ms / 1000.0,
+            JOB_DRIFT: job.feature_drift,
+            JOB_DRIFT_USUAL: job.feature_drift_usual,
         }
         yield from (Reading(metric, float(value), (job.job,)) for metric, value in figures.items() if value is not None)
 

@@ -21,6 +21,7 @@ from contracts.messages import (
     Compared,
     DeadLetter,
     EngineEvent,
+    FeatureDrift,
     Host,
     Input,
     JobTopology,
@@ -211,6 +212,8 @@ class DecisionDocument(ViewDocument, frozen=True, kw_only=True):
     """The load that the policy expected, from the span's end on; null of a policy that does not look ahead."""
     emergency: Plight | None = None
     """The plain overload that is answered at once; null if there is none."""
+    drift: FeatureDrift | None = None
+    """How far what the policy asked saw lies from what it was trained on; null of one that cannot say."""
     appended_ms: int
     """Broker's time of the decision."""
     freshness_ms: int | UnsetType = UNSET

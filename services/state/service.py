@@ -45,6 +45,7 @@ def run(settings: StateSettings, stop: threading.Event, log: logging.Logger) -> 
     """
     client = connect(settings.redis_url, Credentials.of(settings))
     queries = Queries(client, settings.topic_prefix)
+    queries.policy_folder = settings.policy_folder
     notifier = Notifier(settings, stop, log) if settings.notify_url else None
     work = _Projection(settings, ViewStore(client, settings.topic_prefix), queries, notifier, stop, log)
     with HealthServer(settings, work.report, work.metrics):

@@ -2,13 +2,21 @@
 
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
 from contracts import topics
 from contracts.messages import PolicyUsed
-from services.state.fleet_documents import ClusterOverview, Counts, PoliciesDocument, PolicyInUse, RoadDocument, StageDocument
+from services.state.fleet_documents import (
+    ClusterOverview,
+    Counts,
+    PackageScores,
+    PoliciesDocument,
+    PolicyInUse,
+    RoadDocument,
+    StageDocument,
+)
 from services.state.record_documents import ClockDocument, HostsDocument, PolicyReleaseDocument
 from services.state.shadow_documents import ShadowSummary
 
@@ -53,9 +61,15 @@ def cluster_overview(
 
 
 def policies(
-    latest: Iterable[DecidedBy], releases: Iterable[PolicyReleaseDocument], shadows: Iterable[ShadowSummary]
+    latest: Iterable[DecidedBy],
+    releases: Iterable[PolicyReleaseDocument],
+    shadows: Iterable[ShadowSummary],
+    scores_of: Callable[[str, str], PackageScores | None] = lambda name, sha256: None,
 ) -> PoliciesDocument:
-    """Return which policy made each job's latest decision, what is released, and what others would have decided."""
+    """Return which policy made each job's latest decision, what is released, and what others would have decided.
+
+    ``scores_of`` says how the package of a name and a hash was judged.
+    """
     by_policy: dict[tuple[str, str], list[DecidedBy]] = {}
     for decision in sorted(latest, key=lambda each: each.job):
         by_policy.setdefault((decision.policy.name, decision.policy.sha256), []).append(decision)
@@ -69,6 +83,7 @@ def policies(
                 jobs=tuple(each.job for each in decisions),
                 stands_in=tuple(reasons),
                 fallback_reasons=tuple(sorted(set(reasons.values()))),
+                scores=scores_of(name, sha256),
             )
         )
     return PoliciesDocument(in_use=tuple(in_use), releases=tuple(releases), shadows=tuple(shadows))

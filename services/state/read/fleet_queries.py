@@ -1,6 +1,7 @@
 """Queries on everything together: clusters, policies, the road, counts. Writes nothing."""
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import TypeVar
 
 import msgspec
@@ -20,6 +21,7 @@ from services.state.fleet_documents import (
 )
 from services.state.read.cluster_info import JobUnits, cluster_info
 from services.state.read.fleet import DecidedBy, Newest, cluster_overview, policies, road
+from services.state.read.package_scores import scores_of
 from services.state.read.rent import cluster_rent
 from services.state.read.shadows import dollars_per_unit_minute, summaries
 from services.state.read.stored import Documents, decoded
@@ -50,6 +52,8 @@ _NO_MAPPINGS = '{"appended_ms":0,"record":{}}'
 
 class FleetQueries(View):
     """Queries on everything together."""
+
+    policy_folder = ""  # of the packages whose scores are shown; empty: those that ship
 
     def cluster(self, cluster: str) -> ClusterDocument:
         """Return a cluster's hosts, jobs, placement and latest events.
@@ -123,7 +127,8 @@ class FleetQueries(View):
         latest = self._newest_documents("decisions", DecidedBy, read)
         found = [self._client.hgetall(self._key(keys.releases(cluster))) for cluster in self._clusters()]
         bodies = [fields[place] for fields in found for place in sorted(fields)]
-        return policies(latest, read.each("policy releases", bodies, PolicyReleaseDocument), self.shadows())
+        releases = read.each("policy releases", bodies, PolicyReleaseDocument)
+        return policies(latest, releases, self.shadows(), partial(scores_of, self.policy_folder))
 
     def shadows(self) -> tuple[ShadowSummary, ...]:
         """Return how each policy in the shadow compares with the decisions that were made."""

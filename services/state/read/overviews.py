@@ -8,7 +8,7 @@ import msgspec
 
 from contracts.clock import MINUTE_MS
 from contracts.ids import cluster_of
-from contracts.messages import PolicyUsed
+from contracts.messages import FeatureDrift, PolicyUsed
 from contracts.minute_figures import JobMinute
 from contracts.modes import mode_in_force
 from services.state import keys
@@ -39,6 +39,7 @@ class _Decided(msgspec.Struct, frozen=True):
     policy: PolicyUsed
     span_end_ms: int
     tasks: tuple[TaskDecisionDocument, ...] = ()
+    drift: FeatureDrift | None = None
 
 
 class _Status(msgspec.Struct, frozen=True):
@@ -182,5 +183,7 @@ def _overview(job: str, bodies: _Bodies, place: _Place) -> JobOverview:
         came=what_came(decision.action, outcome) if decision else None,
         fallback_reason=decision.policy.fallback_reason if decision else None,
         applied_generation=gate.applied_generation if gate else None,
+        feature_drift=decision.drift.outside if decision and decision.drift else None,
+        feature_drift_usual=decision.drift.usual if decision and decision.drift else None,
         unreadable=read.unreadable,
     )

@@ -6,7 +6,7 @@ from typing import Literal
 import msgspec
 
 from contracts.commands import Balance, Outcome, Progress, RescheduleCommand
-from contracts.messages import Compared, Decision, EngineEvent, LookedAt, PolicyUsed, TaskDecision
+from contracts.messages import Compared, Decision, EngineEvent, FeatureDrift, LookedAt, PolicyUsed, TaskDecision
 from contracts.own_acts import WHY, OwnAct
 from policies.decide import LOAD_MINUTES
 from services.recomputation.counterfactual import WithoutFacts
@@ -56,6 +56,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     topology_version: int
     window: WindowFacts
     compared: Compared | None
+    drift: FeatureDrift | None
     tasks: tuple[TaskDecision, ...]
     labels: dict[str, str]
     outcomes: tuple[Outcome, ...]
@@ -134,6 +135,7 @@ def explanation(
             reached_wall_ms=decision.reached_wall_ms,
         ),
         compared=decision.compared or None,
+        drift=decision.drift or None,
         tasks=decision.tasks,
         labels=dict(labels or {}),
         outcomes=aftermath.outcomes,

@@ -11,6 +11,7 @@ from rich.text import Text
 from contracts.commands import Outcome, Progress, RescheduleCommand, SlotMove, TaskChange
 from contracts.messages import Compared, EngineEvent, PolicyUsed, TaskDecision
 from contracts.releases import why_released
+from policies.sure.drift import in_words
 from runtime import terminal
 from runtime.instants import to_the_second
 from runtime.terminal import Column, fitting, plain, several
@@ -102,6 +103,8 @@ def _facts(explained: Explanation) -> list[tuple[str, str]]:
     ]
     if policy.fallback_reason:
         facts.insert(2, ("fallback", f"{policy.asked} was asked: {policy.fallback_reason}"))
+    if explained.drift:
+        facts.append(("features", in_words(explained.drift)))
     if compared:
         facts.append(("scores", _scores(compared)))
         facts.append(("", f"score = {compared.unit}; higher is better"))

@@ -32,8 +32,9 @@ def as_settings(given: Mapping[str, object]) -> dict[str, object]:
         wanted["block_ineffective"] = {"block": True, "allow": False}.get(str(given["block_ineffective"]))
     if "emergency_growth" in wanted:
         wanted["emergency_growth"] = {"grow": True, "wait": False}.get(str(given["emergency_growth"]), UNSET)
-    if wanted.get("memory_limit", UNSET) is None:
-        wanted["memory_limit"] = UNSET
+    for name in ("memory_limit", "feature_drift_max"):
+        if wanted.get(name, UNSET) is None:
+            wanted[name] = UNSET
     if "excluded" in given:
         wanted["excluded"] = _periods(given["excluded"])  # type: ignore[arg-type]  # an option that may be repeated
     if "tasks" in given:

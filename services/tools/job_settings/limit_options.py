@@ -91,6 +91,12 @@ limits = options.grouped(
         "--memory", "memory_limit", type=OrDefault(options.FiniteRange(0, 1_000_000, min_open=True)), help="Most GiB for the job."
     ),
     click.option(
+        "--feature-drift",
+        "feature_drift_max",
+        type=OrDefault(options.FiniteRange(0, 100)),
+        help="Percent of a learned policy's features outside of its training above which the rule takes over.",
+    ),
+    click.option(
         "--catch-up", "catch_up_minutes", type=OrDefault(_ABOVE_0), help="Minutes in which a backlog should be worked off."
     ),
     click.option(

@@ -3,6 +3,7 @@
 from typing import Literal
 
 import msgspec
+from msgspec import UNSET
 
 from contracts.job_limits import answers_emergencies, backlog_hold_minutes, blocks_ineffective, step_down, step_up
 from contracts.job_settings import JobSettings, Mode
@@ -37,6 +38,7 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     align: bool
     cpu_limit: float | None
     memory_limit: float | None
+    feature_drift_max: float | None
     catch_up_minutes: float | None
     restart_seconds: float | None
     objective: str | None
@@ -91,6 +93,7 @@ def overview(book: Book, road_policy: str) -> Overview:
         align=settings.align,
         cpu_limit=settings.cpu_limit,
         memory_limit=settings.memory_limit or None,
+        feature_drift_max=None if settings.feature_drift_max is UNSET else settings.feature_drift_max,
         catch_up_minutes=settings.catch_up_minutes,
         restart_seconds=settings.restart_seconds,
         objective=in_words_of(settings.latency_bound or settings.objective),

@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch", reason="export needs torch: make install-tr
 
 import hashlib  # noqa: E402
 
-from model_export.export import write_card  # noqa: E402
+from model_export.cards import write_card  # noqa: E402
 from policies.package import PackageRejected  # noqa: E402
 from policies.paper.card import read_paper_package  # noqa: E402
 from policies.paper.models import open_model  # noqa: E402

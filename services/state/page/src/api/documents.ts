@@ -144,6 +144,17 @@ export interface Decision {
   freshness_ms?: number;
   outcome: Outcome | null;
   command: Command | null;
+  drift: FeatureDrift | null;
+}
+
+export interface FeatureDrift {
+  outside: number;
+  usual: number;
+  feature: string;
+  feature_outside: number;
+  mean: number;
+  low: number;
+  high: number;
 }
 
 export interface Counterfactual {
@@ -285,13 +296,31 @@ export interface Shadow {
   dollars_per_day: number | null;
   utilisation: number | null;
   served_utilisation: number | null;
+  overloaded: number | null;
+  served_overloaded: number | null;
   took_ms: number | null;
   served_took_ms: number | null;
   newest_problem?: string;
 }
 
+export interface PackageScores {
+  reward: number;
+  jobs: number;
+  beside: Record<string, number>;
+  command: string;
+}
+
+export interface PolicyInUse {
+  name: string;
+  sha256: string;
+  jobs: string[];
+  stands_in: string[];
+  fallback_reasons: string[];
+  scores: PackageScores | null;
+}
+
 export interface Policies {
-  in_use: { name: string; sha256: string; jobs: string[]; stands_in: string[]; fallback_reasons: string[] }[];
+  in_use: PolicyInUse[];
   releases: Release[];
   shadows: Shadow[];
 }

@@ -1,7 +1,7 @@
 // One decision: what the policy wanted, what each guardrail made of it, and what became of it.
 import type { JSX } from "preact";
 import { useMemo, useState } from "preact/hooks";
-import type { ClusterDocument, Command, Decision, JobDocument, LookedAt, TaskDecision } from "../api/documents";
+import type { ClusterDocument, Command, Decision, FeatureDrift, JobDocument, LookedAt, TaskDecision } from "../api/documents";
 import { decisionPath, jobPath } from "../api/client";
 import { useLive } from "../api/live";
 import { Card, Empty, Facts, Guardrail, Heading, Notice, Table, figures } from "../parts/basics";
@@ -76,6 +76,7 @@ function About({ decision }: { decision: Decision }): JSX.Element {
       facts={[
         ["Policy", policy.name, policy.sha256 ? `hash ${policy.sha256.slice(0, 12)}` : "a rule"],
         ...(policy.fallback_reason ? [["Stands in for", `${policy.asked}: ${policy.fallback_reason}`] as [string, string]] : []),
+        ...(decision.drift ? [driftFact(decision.drift)] : []),
         ["Span ended", moment(decision.span_end_ms)],
         ["Load a minute", count(decision.load_records_per_minute), "Mean of the last five known minutes"],
         ["Minutes known", `${decision.minutes_known}, ${percent(decision.completeness)} complete`],
@@ -85,6 +86,12 @@ function About({ decision }: { decision: Decision }): JSX.Element {
       ]}
     />
   );
+}
+
+function driftFact(drift: FeatureDrift): [string, string, string] {
+  const most = `Most of ${drift.feature}: ${percent(drift.feature_outside)}, ${drift.mean} on average, ${drift.low} to ${drift.high} in training`;
+  const usual = `usually up to ${percent(drift.usual)}`;
+  return ["Unlike training", `${percent(drift.outside)} of the features`, drift.outside > 0 ? `${usual}. ${most}` : usual];
 }
 
 function GuardrailsMet({ tasks }: { tasks: TaskDecision[] }): JSX.Element {

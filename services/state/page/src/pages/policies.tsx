@@ -1,6 +1,6 @@
 // Which policy serves which job, who stands in for whom, who looks on in the shadow, and the releases.
 import type { JSX } from "preact";
-import type { Policies, Release, Shadow } from "../api/documents";
+import type { PackageScores, Policies, Release, Shadow } from "../api/documents";
 import { useLive } from "../api/live";
 import { Card, Empty, Heading, Notice, Table, figures } from "../parts/basics";
 import { clusterLink, jobLink } from "../parts/links";
@@ -52,11 +52,15 @@ export function PoliciesPage(): JSX.Element {
 
 function InUse({ document }: { document: Policies }): JSX.Element {
   return (
-    <Table label="Policies in use" columns={["Policy", "Package", figures("Jobs"), "Serves", "Stands in"]}>
+    <Table
+      label="Policies in use"
+      columns={["Policy", "Package", figures("Score", "Mean reward an hour when the package was made, on jobs it was not trained on"), figures("Jobs"), "Serves", "Stands in"]}
+    >
       {document.in_use.map((policy) => (
         <tr key={`${policy.name} ${policy.sha256}`}>
           <th scope="row">{policy.name}</th>
           <td class="figure">{policy.sha256 ? policy.sha256.slice(0, 12) : "a rule"}</td>
+          <td class="number"><Score scores={policy.scores} /></td>
           <td class="number">{policy.jobs.length}</td>
           <td>
             {policy.jobs.slice(0, JOBS_SHOWN).map((job, at) => (
@@ -77,6 +81,20 @@ function InUse({ document }: { document: Policies }): JSX.Element {
   );
 }
 
+function Score({ scores }: { scores: PackageScores | null }): JSX.Element {
+  if (!scores) return <span class="quiet">–</span>;
+  const beside = Object.entries(scores.beside).sort(([, one], [, other]) => other - one);
+  const all = beside.map(([name, reward]) => `${name} ${reward.toFixed(3)}`).join(", ");
+  // The oracle knows the load to come: no policy can beat it.
+  const rival = beside.find(([name]) => name !== "oracle");
+  return (
+    <span title={`On ${plural(scores.jobs, "job")}: ${all}. ${scores.command}`}>
+      {scores.reward.toFixed(3)}
+      {rival && <span class="quiet"> ({rival[0]} {rival[1].toFixed(3)})</span>}
+    </span>
+  );
+}
+
 function Shadows({ document }: { document: Policies }): JSX.Element {
   const columns = [
     "Policy",
@@ -86,6 +104,7 @@ function Shadows({ document }: { document: Policies }): JSX.Element {
     figures("Equal tasks", "Share of tasks to which both give the same parallelism"),
     figures("Subtasks", "Mean difference in a job's subtasks"),
     figures("Cost a day", "Difference of all its jobs, at the mean price of a unit"),
+    figures("Overloaded", "Share of its answers that predict a task with more work than it can do; in brackets that of the decisions"),
     figures("Busiest task", "Predicted utilisation of the busiest task; in brackets that under the decisions"),
     figures("Time", "Mean time of an answer; in brackets that of the decisions"),
   ];
@@ -100,6 +119,7 @@ function Shadows({ document }: { document: Policies }): JSX.Element {
           <td class="number">{percent(shadow.tasks_equal)}</td>
           <td class="number">{signed(shadow.subtasks_difference)}</td>
           <td class="number">{signed(shadow.dollars_per_day, dollars)}</td>
+          <td class="number">{percent(shadow.overloaded)} ({percent(shadow.served_overloaded)})</td>
           <td class="number">{percent(shadow.utilisation)} ({percent(shadow.served_utilisation)})</td>
           <td class="number">{duration(shadow.took_ms)} ({duration(shadow.served_took_ms)})</td>
         </tr>
