@@ -1,5 +1,6 @@
 """The command ``surescale``. Its commands are entry points of ``surescale.commands``; each is imported when it is called."""
 
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
@@ -37,16 +38,6 @@ class LazyGroup(click.Group):
         """Load one command."""
         found = entry_points(group=self._entry_group, name=cmd_name)
         return next(iter(found)).load() if found else None
-
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command named first; suggest the nearest name for one that is not there."""
-        try:
-            return super().resolve_command(ctx, args)
-        except click.UsageError as error:
-            near = get_close_matches(args[0], self.list_commands(ctx), n=1)
-            if not near:
-                raise
-            raise click.UsageError(f"{error.message.rstrip('.')}; did you mean {near[0]}?", ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the table, its lines aligned over all sections."""
@@ -96,7 +87,7 @@ def main(words: Sequence[str] | None = None) -> None:
             raise error.__cause__ from None
         where = error.ctx if isinstance(error, click.UsageError) else None
         hint = f" (see `{where.command_path} --help`)" if where else ""
-        _fail(f"{error.format_message()}{hint}", error.exit_code)
+        _fail(f"{_with_suggestion(error)}{hint}", error.exit_code)
     except click.Abort:
         sys.exit(130)
     except ModuleNotFoundError as error:
@@ -112,6 +103,17 @@ def main(words: Sequence[str] | None = None) -> None:
         _fail(str(error))
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+def _with_suggestion(error: click.ClickException) -> str:
+    """Return an error's message; of a command that there is not, with the nearest name of its group, however deep."""
+    message = error.format_message()
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    named = re.fullmatch(r"No such command '(.*)'\.?", message)
+    if named is None or context is None or not isinstance(context.command, click.Group):
+        return message
+    near = get_close_matches(named[1], context.command.list_commands(context), n=1)
+    return f"{message.rstrip('.')}; did you mean {near[0]}?" if near else message
 
 
 def _how_to_get(module: str) -> str:

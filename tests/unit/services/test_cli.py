@@ -32,6 +32,8 @@ def surescale(*arguments: str) -> subprocess.CompletedProcess[str]:
         (("demo", "--seed", "-1"), "'--seed': -1 is not in the range"),
         (("replya",), "No such command 'replya'; did you mean replay?"),
         (("bench", "simulater"), "No such command 'simulater'; did you mean simulator?"),
+        (("policy", "promot"), "No such command 'promot'; did you mean promote?"),
+        (("policy", "zzz"), "No such command 'zzz'. (see"),
         (("twin", "--outt", "a"), "No such option: --outt Did you mean --out?"),
         (("state", "--watch", "--json"), "--watch is for people"),
         (("state", "--every", "5"), "add --watch"),
