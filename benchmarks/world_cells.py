@@ -13,7 +13,9 @@ import numpy as np
 from runtime.whole_files import write_whole
 
 if TYPE_CHECKING:
+    from simulation.evaluation.closed_loop import Trial
     from simulation.evaluation.hours import Hours
+    from simulation.evaluation.judge import Setting
 
 DAY = 24 * 60
 WEEK = 7 * DAY
@@ -78,9 +80,21 @@ def _read(file: Path) -> Hours:
 
 
 def _judged(cell: Cell, policy: str, days: int) -> Hours:
-    """Judge a policy over the days after the calibration part: the first week, or the first third of a longer file."""
+    """Judge a policy over the days after the calibration part."""
+    from simulation.evaluation.judge import judge
+
+    return judge(policy, _setting(cell, days), lambda stage, share: None).outcome.hours
+
+
+def trial_of(cell: Cell, days: int) -> Trial:
+    """Return the runs that judge in a cell."""
+    return _setting(cell, days).trial
+
+
+def _setting(cell: Cell, days: int) -> Setting:
+    """Return a cell's setting; the calibration part is the first week, or the first third of a longer file."""
     from simulation.evaluation.judge import Asked as Judging
-    from simulation.evaluation.judge import judge, setting_of
+    from simulation.evaluation.judge import setting_of
     from simulation.load.graphs import load_graph
     from simulation.load.workload import load_workload
 
@@ -96,4 +110,4 @@ def _judged(cell: Cell, policy: str, days: int) -> Hours:
         calibrate=f"0:{end}",
     )
     load = replace(whole, requests=whole.requests[: end + days * DAY])
-    return judge(policy, setting_of(load_graph(cell.job), load, asked), lambda stage, share: None).outcome.hours
+    return setting_of(load_graph(cell.job), load, asked)

@@ -67,6 +67,7 @@ BENCHMARKS = {
         "step": "How policies answer a step of the load",
         "tracing": "What traces cost an agent, off and on",
         "worlds": "Judge policies and the best constant in every world",
+        "coverage": "Measure how often the load stays within the outlook's band",
         "tournament": "Judge winners of tournaments on the days that follow",
     },
     "Measure running roles": {

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.option("--days", type=click.IntRange(3, 7), default=3, show_default=True, help="How many of the last days are played.")
 @click.option("--draws", type=click.IntRange(2, 20), default=4, show_default=True, help="Draws of what strays in the twin.")
 @click.option(
-    "--time-limit", type=options.FiniteRange(10.0, 7_200.0), default=900.0, show_default=True, help="Seconds for one job."
+    "--time-limit", type=options.FiniteRange(10.0, 7_200.0), default=1_800.0, show_default=True, help="Seconds for one job."
 )
 @click.option("--memory-mb", type=click.IntRange(256, 65_536), default=1_024, show_default=True, help="Memory for one job.")
 @click.option("--again", is_flag=True, help="Also where somebody took back what the last tournament had released.")

@@ -22,7 +22,7 @@ from policies.tuned import tuned_policy
 from services.tools.recording.format import Recording
 from services.tools.recording.records import RawRecord, event_ms, job_of
 from services.tools.tournament.report import NoTournament, Report, Version, report_of
-from services.tools.what_if.run import Told, play_all
+from services.tools.what_if.run import DRAWS_LEAST, TimeIsUp, Told, play_all
 from simulation.calibration.fit import PRIOR_RESTART_S, fit
 from simulation.calibration.recorded import Recorded, put_together
 from simulation.tournament.candidates import CALIBRATED, Candidate, candidates, first_half_hours
@@ -76,9 +76,8 @@ def hold(asked: Ask, told: Told) -> Report:
     """Return the outcome of a tournament.
 
     Raises:
-        NoTournament: too few days are known, the twin does not fit, or a policy that serves the job is not here.
+        NoTournament: too few days are known, the twin does not fit, a policy that serves the job is not here, or the time is up.
         CalibrationError, WhatIfError, JobError: no twin can be made of the recording.
-        TimeIsUp: the time allowed was too short.
     """
     until_s = time.monotonic() + asked.seconds
     opened = Recording(Path(asked.recording))
@@ -102,7 +101,12 @@ def hold(asked: Ask, told: Told) -> Report:
         )
     tried = candidates(ground, settings, aim, _shipped(asked), (serving, own), told)
     variants = [Variant(f"{each.name} {at}", policy, settings, None) for each in tried for at, policy in enumerate(each.judged)]
-    played = play_all(ground, variants, draws=asked.draws, seed=asked.seed, limit_s=_left_s(until_s), told=told)
+    try:
+        played = play_all(ground, variants, draws=asked.draws, seed=asked.seed, limit_s=_left_s(until_s), told=told)
+    except TimeIsUp:
+        raise NoTournament(
+            f"{asked.job}: {asked.seconds:g} s are too few for {DRAWS_LEAST} draws; allow more with --time-limit"
+        ) from None
     hours = iter([Scored.of(draws, ground, aim) for _, draws in played])
     scored = [(each, _judged([next(hours) for _ in each.judged], ground.hours)) for each in tried]
     places = [each.version for each in tried]

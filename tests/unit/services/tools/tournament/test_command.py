@@ -55,7 +55,7 @@ def asked(recording: Path, policy: str, **changes: Any) -> Ask:
     served = Version(policy=policy, sha256=load_policy(policy).sha256)
     given: dict[str, Any] = {
         "recording": str(recording), "job": f"sim/{JOB}", "days": 3, "draws": 2, "folder": "", "span_minutes": 10, "seed": 0,
-        "serving": served, "own": served, "seconds": 300.0, "checks_who_decided": False,
+        "serving": served, "own": served, "seconds": 7_200.0, "checks_who_decided": False,
     }  # fmt: skip
     return Ask(**given | changes)
 
