@@ -19,6 +19,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
+from contracts.errors import reason_of
 from spark_streaming.minutes import MinuteRules, Minutes
 from spark_streaming.settings import make_folder
 from spark_streaming.state import Arrays, StateRefused, from_arrays, row_files_of, rows_to_arrays, to_arrays
@@ -82,7 +83,11 @@ class StateStore:
             self.load(max(committed))
 
     def save(self, batch: int, minutes: Minutes) -> None:
-        """Write the state after a batch atomically, and delete all but the last three."""
+        """Write the state after a batch atomically, and delete all but the last three.
+
+        Raises:
+            OSError: it cannot be written, say because the disk is full; one line that names the file and the fix.
+        """
         self._save_rows(batch, minutes)
         self._write(self._path(batch), to_arrays(minutes, tuple(self._row_files)))
         self._sync_folder()
@@ -106,6 +111,13 @@ class StateStore:
         self._closed_ms = closed_ms
 
     def _write(self, path: Path, arrays: Arrays) -> None:
+        try:
+            self._write_whole(path, arrays)
+        except OSError as error:
+            way_out = "make room or give the right to write, and the job goes on with this batch"
+            raise OSError(f"{path}: the state cannot be written ({reason_of(error)}); {way_out}") from None
+
+    def _write_whole(self, path: Path, arrays: Arrays) -> None:
         descriptor, name = tempfile.mkstemp(prefix=".state-", dir=self._folder)
         try:
             with os.fdopen(descriptor, "wb") as file:

@@ -1,5 +1,7 @@
 """State on disk: saved state comes back, and unusable state is refused by name."""
 
+import errno
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -151,6 +153,24 @@ def test_state_of_other_settings_stops_by_name(tmp_path: Path) -> None:
     saved(tmp_path)
     with pytest.raises(StateRefused, match=r"written under other settings .*window_minutes=4"):
         StateStore(tmp_path, replace(RULES, window_minutes=60)).load(0)
+
+
+def test_state_that_cannot_be_written_names_file_and_fix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a full disk; nothing half written is left, and with room the same batch is written."""
+    store, minutes = StateStore(tmp_path, RULES), Minutes(RULES)
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(
+            OSError, match=r"state-000000000000\.npz: .* cannot be written \(no space left on device\); make room"
+        ):
+            store.save(0, minutes)
+    assert list((tmp_path / FOLDER).iterdir()) == []
+    store.save(0, minutes)
+    assert StateStore(tmp_path, RULES).batches() == [0]
 
 
 def test_what_a_kill_left_half_written_is_removed(tmp_path: Path) -> None:
