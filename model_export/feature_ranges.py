@@ -13,6 +13,7 @@ from model_export.plan_loops import desired, starting_parallelism
 from policies.features import WIDTH, Encoded, encode
 from policies.graph import Int64, JobGraph
 from policies.measure import measure
+from policies.policy import SPAN_MINUTES
 from policies.sure.base import Base
 from policies.sure.correction import Correction
 from policies.sure.drift import Ranges, outside
@@ -22,8 +23,8 @@ from simulation.load.workload import Workload, load_workload
 from simulation.loops.rows import LoopRows, Terms
 
 WEEK_MINUTES = 7 * 24 * 60
-SPANS = 24
-"""Of each loop: four hours, from six days of the week on."""
+ROWS, SPANS = 8, 9
+"""Loops of each job and load, and their spans. They begin at random minutes of the week, as those of the training do."""
 TAIL = 0.005
 USUAL = 0.99
 VALUES_OF_A_PLACE = 2_000
@@ -78,10 +79,11 @@ def places_of(training: dict[str, Any]) -> list[Place]:
 
 
 def _windows(base: Base, place: Place) -> Iterator[tuple[Encoded, JobGraph]]:
-    """Yield the windows of loops of the plan alone, six rows at a time."""
+    """Yield the windows of loops of the plan alone, all rows at a time; the same place gives the same ones."""
     job, week = place
-    first: Int64 = np.arange(1, 7) * 24 * 60 + 60
-    rows = LoopRows(job, week, first, starting_parallelism(job, week, first, np.random.default_rng(0)), Terms())
+    generator = np.random.default_rng([*job.name.encode(), len(week.requests), int(week.requests.sum())])
+    first: Int64 = generator.integers(120, len(week.requests) - SPANS * SPAN_MINUTES, size=ROWS)
+    rows = LoopRows(job, week, first, starting_parallelism(job, week, first, generator), Terms())
     for _ in range(SPANS):
         seen = rows.observe()
         measured = measure(seen.figures, rows.graph)

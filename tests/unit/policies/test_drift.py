@@ -84,6 +84,9 @@ def test_the_shipped_card_has_true_ranges(policy: SurePolicy) -> None:
     assert (low <= high).all()
     assert np.mean((low - 1e-3 <= mean) & (mean <= high + 1e-3)) > 0.9
     assert low[SLOTS.index("scalable")] == high[SLOTS.index("scalable")] == 1.0
+    for name in ("day_sin", "day_cos"):  # every hour of the day was in the training
+        assert low[SLOTS.index(name)] < -0.98
+        assert high[SLOTS.index(name)] > 0.98
     assert 0.01 < ranges.usual < 0.2, "one feature in a hundred lies outside by the choice of the quantiles"
     assert ranges.windows > 10_000
 
