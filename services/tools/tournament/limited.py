@@ -80,7 +80,7 @@ def _serve(questions: BinaryIO, answers: BinaryIO) -> None:
         runtime_errors()  # the runtime takes its own memory before the limit counts
     limited = msgspec.msgpack.decode(read_message(questions), type=_Limited)
     limit_memory(limited.memory_mb)
-    limit_time(limited.asked.seconds)
+    limit_time(limited.asked.seconds + GRACE_S)
     try:
         told = _Told(hold(limited.asked, _says(limited.asked.job)))
     except SurescaleError as error:

@@ -80,6 +80,13 @@ def hold(asked: Ask, told: Told) -> Report:
         CalibrationError, WhatIfError, JobError: no twin can be made of the recording.
     """
     until_s = time.monotonic() + asked.seconds
+    too_short = f"{asked.job}: {asked.seconds:g} s are too few for {DRAWS_LEAST} draws; allow more with --time-limit"
+
+    def in_time(stage: str, share: float) -> None:
+        told(stage, share)
+        if time.monotonic() > until_s:
+            raise NoTournament(too_short)
+
     opened = Recording(Path(asked.recording))
     recorded, first_window = _last_days(opened, asked.job, asked.days)
     if asked.checks_who_decided:
@@ -91,7 +98,7 @@ def hold(asked: Ask, told: Told) -> Report:
     ground = ground_of(recorded, fitted, first_window)
     aim = Aim.of(settings, ground.job.path_minutes)
     checked = check(
-        recorded, first_window, PRIOR_RESTART_S, draws=CHECK_DRAWS, told=lambda share: told("checks the fitted world", share)
+        recorded, first_window, PRIOR_RESTART_S, draws=CHECK_DRAWS, told=lambda share: in_time("checks the fitted world", share)
     )
     error = TwinError.of(checked)
     if error.working > MISFIT_MOST:
@@ -99,14 +106,12 @@ def hold(asked: Ask, told: Told) -> Report:
             f"{asked.job}: the world fitted to its first days foretells the busy time of the last ones with an error of "
             f"{error.working:.0%}, so nothing is changed"
         )
-    tried = candidates(ground, settings, aim, _shipped(asked), (serving, own), told)
+    tried = candidates(ground, settings, aim, _shipped(asked), (serving, own), in_time)
     variants = [Variant(f"{each.name} {at}", policy, settings, None) for each in tried for at, policy in enumerate(each.judged)]
     try:
         played = play_all(ground, variants, draws=asked.draws, seed=asked.seed, limit_s=_left_s(until_s), told=told)
     except TimeIsUp:
-        raise NoTournament(
-            f"{asked.job}: {asked.seconds:g} s are too few for {DRAWS_LEAST} draws; allow more with --time-limit"
-        ) from None
+        raise NoTournament(too_short) from None
     hours = iter([Scored.of(draws, ground, aim) for _, draws in played])
     scored = [(each, _judged([next(hours) for _ in each.judged], ground.hours)) for each in tried]
     places = [each.version for each in tried]
