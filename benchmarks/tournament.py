@@ -133,7 +133,7 @@ def judged(cell: Cell, days: int) -> dict[str, Any]:
     return {
         "serves": report.winner.words,
         "change": report.change,
-        "foretold": _foretold(report),
+        "predicted": _foretold(report),
         "left": left,
         "rewards": {name: each.reward for name, each in hours.items()},
         "difference": {name: each.mean for name, each in apart.items()},
@@ -149,7 +149,7 @@ def _foretold(report: Report) -> float | None:
 
 
 def _table(found: Sequence[tuple[Cell, Mapping[str, Any]]]) -> str:
-    head = ["world, job", "serves", "foretold lead", "reward", "`sure`", "- `sure`", "best single", "- best single", "left out"]
+    head = ["world, job", "serves", "predicted lead", "reward", "`sure`", "- `sure`", "best single", "- best single", "left out"]
     rows = []
     for cell, each in found:
         singles = {name: value for name, value in each["rewards"].items() if name != WINNER}
@@ -158,7 +158,7 @@ def _table(found: Sequence[tuple[Cell, Mapping[str, Any]]]) -> str:
             [
                 f"{cell.world}, {cell.job}",
                 each["serves"],
-                "" if each["foretold"] is None else f"{each['foretold']:+.4f}",
+                "" if each["predicted"] is None else f"{each['predicted']:+.4f}",
                 f"{each['rewards'][WINNER]:.4f}",
                 f"{singles[OURS]:.4f}",
                 _text(each, OURS),

@@ -14,7 +14,7 @@ Positive = Annotated[float, Meta(ge=0.0, le=1e9)]
 
 
 class Expectation(Part, frozen=True, kw_only=True):
-    """What the twin foretold of the job under the winner, already widened by the twin's error (``policies.departure``).
+    """What the twin predicted of the job under the winner, already widened by the twin's error (``policies.departure``).
 
     Work is busy subtask-milliseconds per record that comes to the job; waiting is minutes a record waits, by Little's law.
     """

@@ -1,9 +1,9 @@
-"""Says when a job has left what its tournament's twin foretold, so that the winner no longer serves. Pure, and without a memory.
+"""Says when a job has left what its tournament's twin predicted, so that the winner no longer serves. Pure, and without a memory.
 
 Two figures are compared, both per record that comes to the job, so that neither depends on how high the load is: the work on
 a record, which says whether the job is still the one that the twin was fitted to, and how long a record waits, which says whether
 the winner does what it did there. Both are means over the last 20 and the last 60 minutes: the short one notices at once, and the
-long one keeps the winner off until a whole hour was as foretold.
+long one keeps the winner off until a whole hour was as predicted.
 """
 
 import numpy as np

@@ -66,7 +66,7 @@ def name_of(model: Container, number: int) -> str:
 def copy_of(model: Container, number: int, command_id: str) -> dict[str, Any]:
     """Return the request for a replica.
 
-    Anonymous volumes are made anew for each container, and nothing that the engine gave the model for itself goes along: its
+    Anonymous volumes are recreated for each container, and nothing that the engine gave the model for itself goes along: its
     host name, its addresses, its aliases.
 
     Args:

@@ -14,7 +14,7 @@ from engines.groups.requirement import digest
 class Requirement:
     """The containers of a job's tasks, those that drain or were stopped among them.
 
-    The epoch changes when the first container of a service is made anew, as ``docker compose up`` does after a change of the
+    The epoch changes when the first container of a service is recreated, as ``docker compose up`` does after a change of the
     file. Other containers may come and go.
     """
 

@@ -45,7 +45,7 @@ class JobDirectory:
     def end_of(self, flink_job: str) -> Literal["finished", "failed"] | None:
         """Return how a job has ended, by the list that `live` last read; None while it lives, or if nothing was read yet.
 
-        Flink forgets ended jobs after a while, and all of them when it starts anew. How such a job ended nobody knows any more:
+        Flink forgets ended jobs after a while, and all of them when it starts again. How such a job ended nobody knows any more:
         it counts as finished.
         """
         with self._lock:

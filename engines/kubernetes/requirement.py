@@ -12,7 +12,7 @@ from engines.kubernetes.target import Target
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """The scales of a job's tasks. The epoch changes when one of the objects is deleted and made anew, not when it is updated."""
+    """The scales of a job's tasks. The epoch changes when one of the objects is deleted and created again, not by an update."""
 
     scales: Mapping[str, Scale]
 

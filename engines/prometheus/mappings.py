@@ -41,7 +41,7 @@ COUNTERS: tuple[FigureName, ...] = (
     "backpressured",
     "arrived",
 )
-"""Figures that only grow, until a process or a topic begins anew; the others say how things are."""
+"""Figures that only grow, until a process or a topic starts over; the others say how things are."""
 TIMES: tuple[FigureName, ...] = ("busy", "idle", "backpressured", "watermark_lag")
 """Figures with a unit of time."""
 

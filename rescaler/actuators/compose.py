@@ -41,7 +41,7 @@ IMAGE_GONE = "IMAGE_GONE"
 """The image is gone, or another has its name."""
 COMPOSE_REFUSED = "COMPOSE_REFUSED"
 """The engine refused, for a reason that was not known beforehand."""
-_MADE_ANEW = "the first container of a service was made anew, or runs no more"
+_RECREATED = "the first container of a service was recreated, or no longer runs"
 _log = logging.getLogger("surescale.compose")
 
 
@@ -80,7 +80,7 @@ class ComposeEngine:
                 if task not in required.counts:
                     raise EngineRefused(UNKNOWN_TASK, f"{task}: SURESCALE_GROUPS_FILE names no service for it; add its compose")
             before = {**required.counts, **(command.expected.required if command.expected is not None else {})}
-            check_epoch(command, required.epoch, _MADE_ANEW)
+            check_epoch(command, required.epoch, _RECREATED)
             if covers(required.counts, targets):
                 return Accepted()
             foreign = _foreign(required, before, targets, command.command_id)
@@ -114,7 +114,7 @@ class ComposeEngine:
         with _answers_of_the_port():
             chain = self._chain(command.job)
             required = self._required(chain)
-            check_epoch(command, required.epoch, _MADE_ANEW)
+            check_epoch(command, required.epoch, _RECREATED)
             if covers(required.counts, put_back):
                 return
             before = {**put_back, **(command.expected.required if command.expected is not None else {})}

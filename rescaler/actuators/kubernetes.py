@@ -45,7 +45,7 @@ KUBERNETES_REFUSED = "KUBERNETES_REFUSED"
 """The API server or an admission controller refused, for a reason that was not known beforehand."""
 WRITES_MAX = 8
 """Of one scale: its resource version changes with every pod that starts, so a write may come too late several times."""
-_MADE_ANEW = "an object that the job is scaled by was deleted and made anew"
+_RECREATED = "an object that the job is scaled by was deleted and created again"
 _log = logging.getLogger("surescale.kubernetes")
 
 
@@ -78,7 +78,7 @@ class KubernetesEngine:
                 if task not in required.counts:
                     raise EngineRefused(UNKNOWN_TASK, f"{task}: SURESCALE_GROUPS_FILE names nothing to scale; add its kubernetes")
             before = {**required.counts, **(command.expected.required if command.expected is not None else {})}
-            check_epoch(command, required.epoch, _MADE_ANEW)
+            check_epoch(command, required.epoch, _RECREATED)
             if covers(required.counts, targets):
                 return Accepted()
             foreign = _neither(required.counts, before, targets)
@@ -116,7 +116,7 @@ class KubernetesEngine:
         with _answers_of_the_port():
             chain = self._chain(command.job)
             required = self._required(chain)
-            check_epoch(command, required.epoch, _MADE_ANEW)
+            check_epoch(command, required.epoch, _RECREATED)
             if covers(required.counts, put_back):
                 return
             foreign = _neither(required.counts, put_back, command.targets)
@@ -176,7 +176,7 @@ class KubernetesEngine:
             except Conflict:
                 read = self.client.scale(target)
             if read.metadata.uid != scale.metadata.uid:
-                raise EngineRefused(EPOCH_CHANGED, f"{target} was deleted and made anew")
+                raise EngineRefused(EPOCH_CHANGED, f"{target} was deleted and created again")
             if read.spec.replicas not in (scale.spec.replicas, count):
                 raise EngineRefused(REQUIREMENT_CHANGED, f"somebody else asked for {read.spec.replicas} pods of {target}")
         raise EngineAway(f"{target} changes faster than it can be written; it is tried again")

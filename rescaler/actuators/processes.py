@@ -61,7 +61,7 @@ class ProcessesEngine:
         with _answers_of_the_port():
             chain = self._chain(command.job)
             required, expected = self._required(chain), command.expected
-            check_epoch(command, required.epoch, f"the job was started anew, as {required.epoch}")
+            check_epoch(command, required.epoch, f"the job was started again, as {required.epoch}")
             if covers(required.counts, command.targets):
                 return Accepted()
             for task in command.targets:
@@ -100,7 +100,7 @@ class ProcessesEngine:
         with _answers_of_the_port():
             chain = self._chain(command.job)
             required = self._required(chain)
-            check_epoch(command, required.epoch, f"the job was started anew, as {required.epoch}")
+            check_epoch(command, required.epoch, f"the job was started again, as {required.epoch}")
             if covers(required.counts, put_back):
                 return
             if not covers(required.counts, command.targets):

@@ -17,7 +17,7 @@ FALLBACKS = Metric(
 LEFT = Metric(
     "surescale_agent_tournament_left_total",
     "counter",
-    "Decisions that a tournament's winner did not make because its job had left what the twin foretold, by who made them.",
+    "Decisions that a tournament's winner did not make because its job had left what the twin predicted, by who made them.",
     labels=("policy",),
 )
 DEAD_LETTERS = Metric("surescale_agent_dead_letters_total", "counter", "Windows refused, by reason.", labels=("reason",))

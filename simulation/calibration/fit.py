@@ -1,4 +1,4 @@
-"""Fits a world to a recording, and says how well its earlier part foretells its last one. Pure."""
+"""Fits a world to a recording, and says how well its earlier part predicts its last one. Pure."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -27,7 +27,7 @@ class TaskErrors:
 
     Attributes:
         service: relative, of the median service time.
-        scatter: of the deviation of its log around the foretold level, as a difference.
+        scatter: of the deviation of its log around the predicted level, as a difference.
         visits: relative, of the records that reach the task per record that comes to the job.
         busiest: relative, of the busiest subtask's work over the mean.
     """
@@ -44,7 +44,7 @@ class Fitted:
 
     Attributes:
         world: as it goes into the file, fitted to the whole recording.
-        errors: per task of the world, how well the earlier part foretold the last one.
+        errors: per task of the world, how well the earlier part predicted the last one.
         notes: sentences for people about what could not be told.
         kept: per task of the world, its position in the recording's topology.
     """
@@ -113,16 +113,16 @@ def _held_back(recorded: Recorded, kept: list[int]) -> tuple[HeldBack, tuple[Tas
             f"{recorded.job}: one of the two parts of the recording, before and after {_instant(early.last_ms)}, has fewer than "
             f"{MINUTES_LEAST} minutes with figures; record without a gap"
         )
-    foretold, found = task_figures(early), task_figures(late)
-    service, scatter = _service_errors(foretold, service_logs(late))
+    predicted, found = task_figures(early), task_figures(late)
+    service, scatter = _service_errors(predicted, service_logs(late))
     with np.errstate(divide="ignore", invalid="ignore"):
-        visits = np.abs(foretold.visits / found.visits - 1.0)
-    busiest = _busiest_errors(foretold, late)
+        visits = np.abs(predicted.visits / found.visits - 1.0)
+    busiest = _busiest_errors(predicted, late)
     errors = tuple(TaskErrors(*(float(each[at]) for each in (service, scatter, visits, busiest))) for at in kept)
     before, after = restarts(early).median, restarts(late).median
     return HeldBack(
         minutes=late.known_minutes,
-        busy_time=_told(_busy_error(foretold, found.load, late)),
+        busy_time=_told(_busy_error(predicted, found.load, late)),
         service=_median(service[kept]),
         scatter=_median(scatter[kept]),
         visits=_median(visits[kept]),
@@ -131,30 +131,30 @@ def _held_back(recorded: Recorded, kept: list[int]) -> tuple[HeldBack, tuple[Tas
     ), errors
 
 
-def _service_errors(foretold: TaskFigures, logs: Float64) -> tuple[Float64, Float64]:
+def _service_errors(predicted: TaskFigures, logs: Float64) -> tuple[Float64, Float64]:
     """Return the errors [N] of service times and of their scatter, NaN where fewer than ``MINUTES_LEAST`` minutes tell it."""
-    tells = ((~np.isnan(logs)).sum(axis=0) >= MINUTES_LEAST) & np.isfinite(foretold.level)
-    level = np.where(tells, foretold.level, np.nan)
+    tells = ((~np.isnan(logs)).sum(axis=0) >= MINUTES_LEAST) & np.isfinite(predicted.level)
+    level = np.where(tells, predicted.level, np.nan)
     off = np.where(tells, logs - level, 0.0)
     with np.errstate(invalid="ignore"):
         middle = np.where(tells, np.nanmedian(np.where(tells, off, 0.0), axis=0), np.nan)
         scatter = np.where(tells, np.sqrt(np.nanmean(np.square(off), axis=0)), np.nan)
     service: Float64 = np.abs(np.exp(-middle) - 1.0)
-    return service, np.abs(scatter - foretold.wandering.scatter)
+    return service, np.abs(scatter - predicted.wandering.scatter)
 
 
-def _busiest_errors(foretold: TaskFigures, late: Recorded) -> Float64:
+def _busiest_errors(predicted: TaskFigures, late: Recorded) -> Float64:
     parts = uneven_parts(late)
     peak, busy, beside = parts.sum(axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        expected = 1.0 + foretold.hot_share * beside / busy
+        expected = 1.0 + predicted.hot_share * beside / busy
         errors: Float64 = np.abs(expected / (peak / busy) - 1.0)
     return errors
 
 
-def _busy_error(foretold: TaskFigures, load: Float64, late: Recorded) -> float:
+def _busy_error(predicted: TaskFigures, load: Float64, late: Recorded) -> float:
     """Return the relative error of the busy time that the late part's load leads to expect, all tasks together."""
-    per_record = foretold.visits * np.exp(foretold.level + np.square(foretold.wandering.scatter) / 2.0)
+    per_record = predicted.visits * np.exp(predicted.level + np.square(predicted.wandering.scatter) / 2.0)
     busy = np.nansum(np.where(np.isnan(load)[:, None], np.nan, late.figure("busy_ms")))
     expected = np.nansum(load) * per_record.sum() * MINUTE_MS
     return float(abs(expected / busy - 1.0)) if busy > 0 else np.nan

@@ -1,14 +1,14 @@
 """How a world's service times, hot keys and restarts go for one job, minute by minute. Seeded; pure.
 
 Everything is drawn ahead from the world's seed and the tasks' places in the job, so a minute of the trace is the same for every
-policy, however time is cut, and whatever the policy does. Only what a rescale draws anew depends on how many there were.
+policy, however time is cut, and whatever the policy does. Only what a rescale redraws depends on how many there were.
 
 - **drift**: the log of a task's service time is an Ornstein-Uhlenbeck process: caches, garbage collection, neighbours on a host,
   other keys in the records. Jitter adds what has no memory from one minute to the next.
 - **slow**: tasks share hosts, and at times a host is slow for some 40 minutes: noisy neighbours, thermal limits, backups.
 - **throttle**: now and then something outside holds a single task up for one to two hours: a database, an external service.
 - **hot keys**: with a share h of the records on one key, the busiest of p subtasks has 1 + h (p - 1) times the mean. Which keys
-  fall on the same subtask is drawn anew at every rescale.
+  fall on the same subtask is redrawn at every rescale.
 - **state**: the length of a restart follows the size of the state, which wanders over half a day.
 """
 
@@ -45,7 +45,7 @@ class Course:
         hot_share: float64 [N], share of a task's records on its hottest key.
         state: float64 [T], factors on the length of a restart; None: always 1.
         redone_minutes: minutes of work that a restart does again.
-        seed: of what a rescale draws anew.
+        seed: of what a rescale redraws.
     """
 
     slowness: Float64 | None

@@ -60,7 +60,7 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class HeldBack(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Relative errors with which the earlier part of the recording foretold its last part; null where it could not be told.
+    """Relative errors with which the earlier part of the recording predicted its last part; null where it could not be told.
 
     Those of tasks are medians over the tasks that work.
     """

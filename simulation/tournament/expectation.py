@@ -22,7 +22,7 @@ WAITING_LEAST = 0.25
 
 
 def expectation(winner: Sequence[Played], ground: Ground, error: TwinError) -> Expectation:
-    """Return what the twin foretold of a job under the winner, over all draws, hours and stretches of ``policies.departure``.
+    """Return what the twin predicted of a job under the winner, over all draws, hours and stretches of ``policies.departure``.
 
     The work on a record does not depend on who sizes the job, so what was recorded counts as well.
     """

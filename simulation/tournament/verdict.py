@@ -1,6 +1,6 @@
 """Who serves a job after a tournament. Pure.
 
-What serves now stays unless another is ahead of it by a margin: the interval of the lead excludes nought, it is ahead in each
+What serves now stays unless another is ahead of it by a margin: the interval of the lead excludes zero, it is ahead in each
 half of the days, and the lead less the twin's error is still worth a change. A former winner also has to be ahead of what would
 serve without any tournament, or it goes.
 """
@@ -96,7 +96,7 @@ def verdict(
         return Verdict(change, ranked, now, without, winner, winner.ahead, why)
 
     if now is not without and has_left:
-        return found("ends", without, f"The job left what the twin had foretold of {now.candidate.words}: {has_left}")
+        return found("ends", without, f"The job left what the twin had predicted of {now.candidate.words}: {has_left}")
     won = [place for place in places if place.has_won]
     if won:
         best = max(won, key=_margin)

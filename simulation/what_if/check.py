@@ -1,6 +1,6 @@
 """How far a fitted world is off: fitted to the first three quarters of a recording, it plays the last one at the recorded sizes.
 
-What it foretells of the busy time and of the waiting records is compared with what was recorded. Differences between variants
+What it predicts of the busy time and of the waiting records is compared with what was recorded. Differences between variants
 that are smaller than these errors say nothing about the job.
 """
 
@@ -23,7 +23,7 @@ WAITING_LEAST = 0.01  # of a minute's records; less is no queue
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What the earlier part foretold of the last one, beside what was recorded.
+    """What the earlier part predicted of the last one, beside what was recorded.
 
     Attributes:
         minutes: held back.
@@ -62,7 +62,7 @@ class Check:
 def check(
     recorded: Recorded, first_window: Window, prior_restart_s: float, *, draws: int, told: Callable[[float], None]
 ) -> Check:
-    """Return how the first part of a recording foretells its last quarter, over draws of what strays.
+    """Return how the first part of a recording predicts its last quarter, over draws of what strays.
 
     Raises:
         CalibrationError: one of the parts is too short, or says too little.

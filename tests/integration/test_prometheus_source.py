@@ -1,4 +1,4 @@
-"""A real Prometheus as a source: counters that grow and begin anew, targets that go down, expressions, the ready mappings."""
+"""A real Prometheus as a source: counters that grow and start over, targets that go down, expressions, the ready mappings."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -186,7 +186,7 @@ BUSY = "'busy_seconds_total{task=~\"$tasks\"}'"
 
 
 def test_a_replica_goes_on_where_another_one_ended(replicas: tuple[LivePrometheus, LivePrometheus], tmp_path: Path) -> None:
-    """Nothing is counted twice, and nobody seems to have begun anew, though the two scrape at different moments."""
+    """Nothing is counted twice, and nobody seems to have started over, though the two scrape at different moments."""
     staying, ending = replicas
     watched = Watched(ending, tmp_path, urls=f"{ending.url},{staying.url}")
     show(staying, 5_000, 6_000, 7_000)

@@ -136,7 +136,7 @@ def test_a_winner_serves_leaves_when_reality_differs_and_yields_to_people(road: 
     left = road.decide(40, work=2.0)
     assert left.policy.name == SERVES
     assert "the twin expected" in str(left.policy.left)
-    assert road.decide(50).policy.name != SERVES  # once the window is as foretold again
+    assert road.decide(50).policy.name != SERVES  # once the window is as predicted again
 
     taken_back = road.surescale("policy", "rollback", "--job", JOB, "--by", "ben")
     assert taken_back.returncode == 0, taken_back.stderr

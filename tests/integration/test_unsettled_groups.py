@@ -76,7 +76,7 @@ def test_a_group_that_deals_out_its_partitions_has_no_figures_and_then_does_not_
     try:
         wait_until(lambda: [second.poll(0.05), state_of(reader, group) == "rebalancing"][1], what="the rebalance")
         assert reader.look([group])[group].committed == {(topic, 0): 4}
-        with pytest.raises(SourceAway, match=f"group {group} is dealing out its partitions anew"):
+        with pytest.raises(SourceAway, match=f"group {group} is rebalancing"):
             job.look()
         clock.ahead_ms = 6_000
         look = job.look()

@@ -129,7 +129,7 @@ class ChainJob:
         if self._unsettled_ms is None:
             self._unsettled_ms = now_ms
         if now_ms - self._unsettled_ms < REBALANCE_MS:
-            raise SourceAway(f"{self._job}: group {unsettled[0]} is dealing out its partitions anew")
+            raise SourceAway(f"{self._job}: group {unsettled[0]} is rebalancing")
 
     def _ends(self, reads: dict[str, frozenset[str]]) -> dict[Partition, int]:
         written = {topic for group in self._chain.groups.values() for topic in group.writes}
@@ -244,7 +244,7 @@ class ChainJob:
         if busy_s is None or counted.busy_s is None:
             counted.busy_ms, counted.busy_s = None, busy_s
             return
-        # A counter that fell belongs to a process that began anew.
+        # A counter that fell belongs to a process that started over.
         spent_s = busy_s - counted.busy_s if busy_s >= counted.busy_s else busy_s
         counted.busy_ms = (counted.busy_ms or 0) + round(spent_s * 1_000 * self._speed)
         counted.busy_s = busy_s

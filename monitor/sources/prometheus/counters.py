@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from engines.prometheus.readings import Reading
 
 WOBBLE_MS = 1_000.0
-"""A time that falls by no more than this has not begun anew: Flink computes busy time as a remainder, and it wobbles."""
+"""A time that falls by no more than this has not started over: Flink computes busy time as a remainder, and it wobbles."""
 FORGOTTEN_MS = 3_600_000
 """A series that was away for longer counts from where it comes back."""
 
@@ -18,7 +18,7 @@ class Counter:
     at_ms: int
 
     def grown(self, reading: Reading, *, is_time: bool, is_offset: bool, is_other: bool) -> tuple[float, bool]:
-        """Return by how much it grew since it was last counted, and whether it began anew.
+        """Return by how much it grew since it was last counted, and whether it started over.
 
         Args:
             reading: what Prometheus shows now; its value is known.

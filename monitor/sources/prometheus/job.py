@@ -39,7 +39,7 @@ class _Answers:
 class PrometheusJob:
     """Looks at one job, for one thread. The first look only notes where the counters stand.
 
-    An attempt is a set of subtasks whose counters go on: when one joins, leaves or begins anew, all totals begin again.
+    An attempt is a set of subtasks whose counters go on: when one joins, leaves or starts over, all totals begin again.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class PrometheusJob:
         self._replica = answers.replica
         before = [(task, len(crew.members)) for task, crew in self._crews.items()]
         has_changed = [crew.note(present[task], down) for task, crew in self._crews.items()]
-        if is_first or any(has_changed) or self._ledger.began_anew:
+        if is_first or any(has_changed) or self._ledger.started_over:
             self._begin_attempt(before, at_ms)
         samples = [sample for task in self._watched.tasks for sample in self._samples_of(task, present[task], at_ms)]
         return Look(self._topology_of(required, at_ms), () if is_first else tuple(samples))
@@ -201,7 +201,7 @@ class PrometheusJob:
         elif words := changes(before, now):
             kind, event_id, detail = "rescaled", f"subtasks:{self._job}:{at_ms}", words
         else:
-            kind, event_id, detail = "job_restarted", f"subtasks:{self._job}:{at_ms}", "subtasks began anew, as many as before"
+            kind, event_id, detail = "job_restarted", f"subtasks:{self._job}:{at_ms}", "subtasks started over, as many as before"
         self._events.add(kind, event_id, at_ms, job=self._job, detail=detail)
         self._attempt = max(at_ms, self._attempt + 1)
 

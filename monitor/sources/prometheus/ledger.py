@@ -32,11 +32,11 @@ class Ledger:
     """What is remembered of one job's figures.
 
     Attributes:
-        began_anew: whether a counter of the job's own processes began anew at the last look.
+        started_over: whether a counter of the job's own processes started over at the last look.
     """
 
     job: WatchedJob
-    began_anew: bool = False
+    started_over: bool = False
     _look: int = 0
     _seen: dict[tuple[FigureName, Key], int] = field(default_factory=dict)
     _counters: dict[tuple[FigureName, Key], Counter] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class Ledger:
             is_other: another replica was asked than at the look before.
         """
         self._look += 1
-        self._now, self._grown, self.began_anew = {}, {}, False
+        self._now, self._grown, self.started_over = {}, {}, False
         for name, found in readings.items():
             for key, reading in found.items():
                 self._seen[name, key] = self._look
@@ -127,8 +127,8 @@ class Ledger:
             # What came in before we looked belongs to the sum over partitions, and all of a new partition has arrived.
             return reading.value if name == "arrived" else 0.0
         figure = self.job.figures[name]
-        grown, began_anew = counter.grown(reading, is_time=name in TIMES, is_offset=figure.offset, is_other=is_other)
-        self.began_anew |= began_anew and figure.names == "task"
+        grown, started_over = counter.grown(reading, is_time=name in TIMES, is_offset=figure.offset, is_other=is_other)
+        self.started_over |= started_over and figure.names == "task"
         return grown
 
     def _forget(self, at_ms: int) -> None:

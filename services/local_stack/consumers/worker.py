@@ -106,7 +106,7 @@ class Worker:
         self._problem = self._problem or error
 
     def _commit(self) -> bool:
-        """Commit what has come out; return False if the group deals out its partitions anew, to be called again.
+        """Commit what has come out; return False if the group rebalances, to be called again.
 
         Nothing is committed if Kafka did not take an output: a later member reads it again.
         """

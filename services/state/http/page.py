@@ -43,6 +43,6 @@ class Page:
             raise web.HTTPNotFound()
         kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
         response = web.Response(body=body, content_type=kind, charset="utf-8" if kind.startswith("text/") else None)
-        response.headers["Cache-Control"] = "no-cache"  # asked for anew by each load, so that a new version shows at once
+        response.headers["Cache-Control"] = "no-cache"  # asked for again by each load, so that a new version shows at once
         response.enable_compression()
         return response

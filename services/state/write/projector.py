@@ -112,7 +112,7 @@ class Projector:
             KafkaException, redis.RedisError: one of the two is away.
         """
         deadline_s, records = time.monotonic() + timeout_s, self._settle()
-        self._at = None  # reading begins anew, for the ends seen so far may be older than what was just written
+        self._at = None  # reading starts over, for the ends seen so far may be older than what was just written
         while True:
             try:
                 records += self.step(_STEP_WAIT_S)

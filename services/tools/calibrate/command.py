@@ -25,7 +25,7 @@ from runtime import options
 def command(*, recording: Path, job: str | None, out: Path, load_out: Path | None, force: bool, restart_s: float | None) -> None:
     """Fit a world to a recorded job, for evaluate.
 
-    Prints what was fitted, and how well the first three quarters of RECORDING foretell the last one.
+    Prints what was fitted, and how well the first three quarters of RECORDING predict the last one.
     """
     from contracts.errors import PATH_TOLD, SettingsError, reason_of
     from runtime import terminal

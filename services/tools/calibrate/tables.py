@@ -54,7 +54,7 @@ def _held_back(part: HeldBack) -> str:
         ("restart", part.restart),
     )
     figures = ", ".join(f"{name} {_UNKNOWN if value is None else f'{value:.1%}'}" for name, value in told)
-    return f"errors over the last {part.minutes} minutes, foretold from those before: {figures}"
+    return f"errors over the last {part.minutes} minutes, predicted from those before: {figures}"
 
 
 def _share(value: float) -> str:

@@ -103,7 +103,7 @@ def hold(asked: Ask, told: Told) -> Report:
     error = TwinError.of(checked)
     if error.working > MISFIT_MOST:
         raise NoTournament(
-            f"{asked.job}: the world fitted to its first days foretells the busy time of the last ones with an error of "
+            f"{asked.job}: the world fitted to its first days predicts the busy time of the last ones with an error of "
             f"{error.working:.0%}, so nothing is changed"
         )
     tried = candidates(ground, settings, aim, _shipped(asked), (serving, own), in_time)

@@ -44,7 +44,7 @@ class Minus(msgspec.Struct, frozen=True):
 
 
 class HeldBack(msgspec.Struct, frozen=True, kw_only=True):
-    """What the first three quarters foretold of the last minutes, beside what was recorded; null where unknown."""
+    """What the first three quarters predicted of the last minutes, beside what was recorded; null where unknown."""
 
     minutes: int
     busy: float | None

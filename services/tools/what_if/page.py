@@ -91,8 +91,8 @@ def _held_back(part: HeldBack) -> str:
     busy = "unknown" if part.busy_error is None else f"{part.busy_error:.1%}"
     latency = "unchecked" if part.latency_error_s is None else f"{part.latency_error_s:.3g} s"
     return (
-        f"<h2>Check</h2><p>Fitted without the last {part.minutes} minutes, the world foretold them at the recorded sizes. "
-        f"Error of the busy time: <b>{busy}</b>; of the latency: <b>{latency}</b>.</p><table><tr><th></th><th>foretold</th>"
+        f"<h2>Check</h2><p>Fitted without the last {part.minutes} minutes, the world predicted them at the recorded sizes. "
+        f"Error of the busy time: <b>{busy}</b>; of the latency: <b>{latency}</b>.</p><table><tr><th></th><th>predicted</th>"
         f"<th>recorded</th></tr><tr><td>busy subtasks</td><td>{told(part.busy)}</td><td>{told(part.busy_recorded)}</td></tr>"
         f"<tr><td>records waiting</td><td>{told(part.waiting)}</td><td>{told(part.waiting_recorded)}</td></tr></table>"
     )

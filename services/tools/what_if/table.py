@@ -14,7 +14,7 @@ _TITLES = {"rescales": "rescales/day", "latency": "latency s", "backlog": "backl
 
 
 def show(report: Report, console: Console, *, full: bool = False) -> None:
-    """Print what the world foretold, the figures of every variant, and where decisions part."""
+    """Print what the world predicted, the figures of every variant, and where decisions part."""
     say = partial(console.print, markup=False, emoji=False, soft_wrap=False)
     recorded = f"{_short(report.recorded_first)} to {_short(report.recorded_last)} UTC"
     say(f"{report.job}: recorded {recorded}, {report.recorded_minutes} minutes")
@@ -34,9 +34,9 @@ def show(report: Report, console: Console, *, full: bool = False) -> None:
 
 
 def _held_back(part: HeldBack) -> list[str]:
-    def pair(name: str, foretold: float | None, found: float | None) -> str:
+    def pair(name: str, predicted: float | None, found: float | None) -> str:
         told = "unknown" if found is None else f"{found:.4g}"
-        return f"{name} {'unknown' if foretold is None else f'{foretold:.4g}'} (recorded {told})"
+        return f"{name} {'unknown' if predicted is None else f'{predicted:.4g}'} (recorded {told})"
 
     errors = []
     if part.busy_error is not None:
@@ -44,7 +44,7 @@ def _held_back(part: HeldBack) -> list[str]:
     unchecked = "latency unchecked, since nothing waited" if part.waiting_recorded is not None else "latency unchecked"
     errors.append(unchecked if part.latency_error_s is None else f"latency {part.latency_error_s:.3g} s")
     return [
-        f"check: fitted without the last {part.minutes} minutes, the world foretold for them "
+        f"check: fitted without the last {part.minutes} minutes, the world predicted for them "
         f"{pair('busy subtasks', part.busy, part.busy_recorded)}, {pair('waiting records', part.waiting, part.waiting_recorded)}",
         f"error: {', '.join(errors)}",
     ]

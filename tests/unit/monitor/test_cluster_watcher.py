@@ -105,7 +105,7 @@ def test_an_engine_that_begins_anew_has_all_its_events_published() -> None:
         assert box.taken == engine.happened
 
 
-def test_hosts_of_an_engine_that_began_anew_are_published_though_their_version_is_the_same() -> None:
+def test_hosts_of_an_engine_that_started_over_are_published_though_their_version_is_the_same() -> None:
     """It counts from the beginning."""
     watcher, engine, box = watched()
     engine.hosts = msgspec.structs.replace(CLUSTER, at_ms=5)

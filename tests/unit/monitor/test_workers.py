@@ -48,7 +48,7 @@ def test_what_the_actuator_can_do_is_known(workers: KeptWorkers) -> None:
 
 
 def test_what_is_asked_for_has_a_name_and_an_epoch(workers: KeptWorkers, server: PlayedApiServer) -> None:
-    """Equal numbers have one name; objects that are made anew begin an epoch, a status does not."""
+    """Equal numbers have one name; objects that are recreated begin an epoch, a status does not."""
     first = workers.required("orders")
     assert first is not None
     assert first.counts == COUNTS

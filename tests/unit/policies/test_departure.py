@@ -1,4 +1,4 @@
-"""When a tournament's winner is left out: the job's last minutes against what the twin foretold."""
+"""When a tournament's winner is left out: the job's last minutes against what the twin predicted."""
 
 import numpy as np
 import pytest

@@ -122,7 +122,7 @@ def test_what_arrives_while_a_job_is_down_arrived() -> None:
 
 @pytest.mark.parametrize("second", [{"arrived_records": None}, {"arrived_records": 100}])
 def test_arrivals_are_unknown_when_a_part_is_missing_or_fell(second: dict[str, int | None]) -> None:
-    """Half of a sum, or one that began anew, is no growth."""
+    """Half of a sum, or one that started over, is no growth."""
     fed = feed(sample(MINUTE, 5, arrived_records=600), marker(1), sample(2 * MINUTE, 9, **second), marker(2))
     assert math.isnan(newest(fed.windows[1], "arrived"))
 

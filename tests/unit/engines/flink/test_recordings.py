@@ -170,7 +170,7 @@ def test_an_unknown_job_is_not_found_whatever_the_status(version: str) -> None:
 
 
 def test_a_rescale_changes_the_requirement_the_parallelism_and_the_attempt(version: str) -> None:
-    """All subtasks begin anew, from a checkpoint that was requested; Flink's times say how long the job stood still."""
+    """All subtasks start over, from a checkpoint that was requested; Flink's times say how long the job stood still."""
     with at(version, "running") as (client, exchanges, _):
         before = client.job(recorded_job(exchanges, ORDERS))
     with at(version, "rescaled") as (client, exchanges, _):

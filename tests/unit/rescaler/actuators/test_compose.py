@@ -95,7 +95,7 @@ def test_an_unknown_project_is_named(rig: ComposeRig) -> None:
     """As a service of which nothing runs."""
     command = rig.command(parse=2)
     rig.docker.containers.clear()
-    with pytest.raises(EngineRefused, match="EPOCH_CHANGED: the first container of a service was made anew, or runs no more"):
+    with pytest.raises(EngineRefused, match="EPOCH_CHANGED: the first container of a service was recreated, or no longer runs"):
         rig.engine.request(command)
     assert rig.refused(parse=2).code == "TARGET_GONE"
 

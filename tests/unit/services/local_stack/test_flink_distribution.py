@@ -72,7 +72,7 @@ def test_a_distribution_is_downloaded_once_and_the_package_deleted(
 def test_a_broken_download_leaves_nothing_and_says_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_connector: None
 ) -> None:
-    """What was written half is gone, and the next call would begin anew."""
+    """What was written half is gone, and the next call would start over."""
     script = (
         "import pathlib, sys; (pathlib.Path(sys.argv[1]) / 'half.tar.gz').write_bytes(b'x' * 99);"
         "print('ERROR: connection reset'); sys.exit(1)"

@@ -50,7 +50,7 @@ def test_less_than_the_margin_changes_nothing() -> None:
 
 
 def test_a_lead_within_chance_changes_nothing() -> None:
-    """The interval of the difference holds nought."""
+    """The interval of the difference holds zero."""
     assert found(scored(0.60, noise=0.5), scored(0.64, noise=0.5, seed=1)).change == "stays"
 
 

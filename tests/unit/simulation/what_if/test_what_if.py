@@ -239,7 +239,7 @@ def test_the_same_runs_are_the_same() -> None:
 
 
 def test_a_world_that_is_off_by_more_than_the_difference_refuses_it() -> None:
-    """Ten percent fewer subtasks say nothing if the busy time was foretold 20 % wrong, and much if it was 2 % wrong."""
+    """Ten percent fewer subtasks say nothing if the busy time was predicted 20 % wrong, and much if it was 2 % wrong."""
     base, less = made([[10.0] * 8, [10.0] * 8]), made([[9.0] * 8, [9.0] * 8])
     tried = [(variant("hold"), base), (replace(variant("hold"), label="b"), less)]
     assert compare(tried, checked(0.2), 0.0, seed=0).outcomes[1].is_refused
@@ -262,7 +262,7 @@ def test_latency_is_judged_by_what_waited() -> None:
 
 
 def test_a_job_without_queues_says_nothing_about_latency() -> None:
-    """A world that foretells no waiting where nothing waited has not been checked on it."""
+    """A world that predicts no waiting where nothing waited has not been checked on it."""
     assert math.isnan(replace(checked(), waiting=0.2, waiting_recorded=0.4).latency_error_s)
     assert replace(checked(), waiting=0.2, waiting_recorded=2.2).latency_error_s == pytest.approx(1.2)
 

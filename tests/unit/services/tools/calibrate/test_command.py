@@ -45,7 +45,7 @@ def test_a_recording_becomes_a_world_that_evaluate_plays(recording: Path, tmp_pa
     assert code == 0, notes
     assert "sim/j_2521346: 720 minutes from" in shown
     assert "restart: 60 s (4 seen, deviation of the log 0.00)" in shown
-    assert "errors over the last 180 minutes, foretold from those before: busy time" in shown
+    assert "errors over the last 180 minutes, predicted from those before: busy time" in shown
     assert "note: no task was ever held up" in notes
     world = json.loads(out.read_text())
     course = course_of(JOB, world_named("skew", seed=1))

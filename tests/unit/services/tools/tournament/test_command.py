@@ -120,7 +120,7 @@ def test_a_tournament_that_takes_too_much_is_stopped_and_nothing_follows(sure_da
 
 
 def test_a_kill_in_the_middle_leaves_nothing_behind(sure_days: Path, tmp_path: Path) -> None:
-    """The child ends soon after its parent; no file is left, and the next run begins anew."""
+    """The child ends soon after its parent; no file is left, and the next run starts over."""
     words = [sys.executable, "-c", "from services.cli import main; main()", "tournament", str(sure_days)]
     with (tmp_path / "log").open("wb") as log:
         parent = subprocess.Popen(words, stderr=log, stdout=log, env=os.environ | {"TMPDIR": str(tmp_path)})
