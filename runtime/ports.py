@@ -2,10 +2,17 @@
 
 A killed server must be able to come back on its port. In the kernel's range, a client that keeps trying to connect may get that
 port as its own source port, connect to itself, and keep the server out.
+
+Between the choice of a port and the server that listens on it lie seconds. So that two roads that start at the same time do not
+choose the same one, a process keeps what it chose by locking one byte a port of a file that all processes of a user share.
 """
 
+import fcntl
+import os
 import random
 import socket
+import tempfile
+from functools import cache
 
 LOOPBACK = "127.0.0.1"
 PORT_FIRST, PORT_LAST = 20_000, 29_999
@@ -13,7 +20,11 @@ _TRIES = 200
 
 
 def free_ports(count: int) -> tuple[int, ...]:
-    """Return this many different ports on which nothing listens now. Each stays free only until somebody takes it."""
+    """Return this many different ports on which nothing listens now, and that no other call of this user's processes returned.
+
+    Raises:
+        OSError: there are no such ports.
+    """
     held: list[socket.socket] = []
     generator = random.SystemRandom()
     try:
@@ -21,7 +32,7 @@ def free_ports(count: int) -> tuple[int, ...]:
             if len(held) == count:
                 break
             try:
-                held.append(_bind(generator.randint(PORT_FIRST, PORT_LAST)))
+                held.append(_bind(_kept(generator.randint(PORT_FIRST, PORT_LAST))))
             except OSError:
                 continue
         if len(held) < count:
@@ -53,6 +64,37 @@ def accepts_connections(port: int, timeout_s: float = 1.0) -> bool:
     except OSError:
         return False
     return True
+
+
+def _kept(port: int) -> int:
+    """Return a port that is this process's from now on until it ends.
+
+    Raises:
+        OSError: it was chosen before, here or by another process.
+    """
+    if port in _chosen:
+        raise OSError(f"port {port} was chosen before")
+    shared = _shared_file(os.getpid())
+    if shared is not None:
+        fcntl.lockf(shared, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+    _chosen.add(port)
+    return port
+
+
+_chosen: set[int] = set()
+
+
+@cache
+def _shared_file(process: int) -> int | None:
+    """Open the file for a process; such locks end when a process closes it anywhere, so it stays open.
+
+    None where there can be no such file; chance has to do then.
+    """
+    try:
+        path = os.path.join(tempfile.gettempdir(), f"surescale-ports-{os.getuid()}")
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError:
+        return None
 
 
 def _bind(port: int) -> socket.socket:

@@ -20,6 +20,7 @@ from hypothesis import HealthCheck, settings
 from services.local_stack.broker import LocalBroker
 from services.local_stack.local_server import LocalServer
 from services.local_stack.redis_server import LocalRedis
+from tests.support.one_skip import one_speaks
 from tests.support.sharing import WholeFiles
 
 if TYPE_CHECKING:
@@ -42,6 +43,13 @@ _TRAINING = [
     *(f"unit/reproductions/sure/test_{name}.py" for name in ("draws", "export", "forecasters", "methods", "sure", "train")),
 ]
 collect_ignore += [] if find_spec("torch") else _TRAINING
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The first skip of the contract on a real Compose speaks for the whole contract."""
+    if not os.environ.get("SURESCALE_LONG_ROADS"):
+        one_speaks(config, items, lambda item: "::TestLiveCompose::" in item.nodeid)
+
 
 Server = TypeVar("Server", bound=LocalServer)
 _VARIABLE = "SURESCALE_TEST_STACK"

@@ -124,7 +124,9 @@ def opened(folder: Path) -> Iterator[LiveComposeRig]:
         rig.close()
 
 
-@pytest.mark.skipif(not os.environ.get("SURESCALE_LONG_ROADS"), reason="minutes of the wall's time; `make compose-test` runs it")
+@pytest.mark.skipif(
+    not os.environ.get("SURESCALE_LONG_ROADS"), reason="the whole contract takes minutes: make compose-test runs it"
+)
 class TestLiveCompose(RequirementContract):
     """What every engine that is asked for counts does alike."""
 

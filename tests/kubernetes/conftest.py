@@ -7,20 +7,35 @@ from pathlib import Path
 import pytest
 
 from tests.kubernetes.live_cluster import BINARIES, LiveCluster
+from tests.support.one_skip import one_speaks
 
 _FOLDER = "SURESCALE_TEST_KUBERNETES"
 ACCESS = Path(__file__).parents[2] / "compose/kubernetes/scaling/access.yaml"
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Without a control plane the first test says so for all that ask for it."""
+    if _missing() and _FOLDER not in os.environ:
+        here = Path(__file__).parent
+        one_speaks(config, items, lambda item: item.path.parent == here and "cluster" in getattr(item, "fixturenames", ()))
+
+
+def _binaries() -> Path:
+    return Path(os.environ.get(_FOLDER, "build/kubernetes")).absolute()
+
+
+def _missing() -> list[str]:
+    return [name for name in BINARIES if not (_binaries() / name).is_file()]
+
+
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCluster]:
     """With the accounts of monitor and rescaler, which may do nothing yet."""
-    folder = Path(os.environ.get(_FOLDER, "build/kubernetes")).absolute()
-    missing = [name for name in BINARIES if not (folder / name).is_file()]
+    folder, missing = _binaries(), _missing()
     if missing:
         if _FOLDER in os.environ:
             pytest.fail(f"{_FOLDER}: {folder} has no {', '.join(missing)}")
-        pytest.skip("no Kubernetes to run: `make kubernetes-test` builds one")
+        pytest.skip("this test and all others of a real Kubernetes need one: `make kubernetes-test` builds it")
     with LiveCluster(tmp_path_factory.mktemp("kubernetes"), folder) as cluster:
         cluster.namespace("surescale")
         for account in ("surescale-monitor", "surescale-rescaler"):
