@@ -15,8 +15,8 @@ DEMO_ARGS ?=
 FLINK_DEMO_ARGS ?=
 FAULTS_ARGS ?=
 CONSUMERS_DEMO_ARGS ?=
-# Most tests wait for Kafka, Spark or containers: three processes use two cores well.
-TEST_PROCESSES ?= 3
+# Two processes: with three, roads that start together on two cores outrun the patience of tests.
+TEST_PROCESSES ?= 2
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'

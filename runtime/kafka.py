@@ -31,6 +31,7 @@ _PASSING = frozenset(
         KafkaError.LEADER_NOT_AVAILABLE,
         KafkaError.FENCED_LEADER_EPOCH,
         KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError._NOENT,  # librdkafka's own, of partitions that have no leader yet
     }
 )
 
