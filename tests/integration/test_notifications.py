@@ -122,7 +122,7 @@ def test_a_receiver_that_was_away_is_told_everything_in_order(
     page = scraped(settings.health_port)
     assert page[metrics.NOTIFY_FAILING] > 0
     assert page.of(metrics.NOTIFY_ATTEMPTS, answer="5xx") >= 2
-    assert page[READY] == 1.0
+    wait_until(lambda: scraped(settings.health_port)[READY] == 1.0, what="the service to be ready, though nobody takes events")
     receiver.answers = [TAKE]
     wait_until(lambda: sizes_told(receiver) == [3, 4, 5, 6, 7, 8], 60, "all sizes")
     wait_until(lambda: scraped(settings.health_port)[metrics.NOTIFY_FAILING] == 0, what="the end of the failure")

@@ -19,6 +19,7 @@ from tests.ports.test_source_contract import SourceContract, after_three_minutes
 from tests.support.live_prometheus import SCRAPED_AS, LivePrometheus, binary
 from tests.support.played_flink import QuickClock
 from tests.support.set_clock import SetClock
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 if not binary()[0]:
@@ -96,6 +97,13 @@ class Watched:
         look = self.job.look()
         self.clock.ms += MINUTE_MS
         return look
+
+    def samples_if_any(self) -> tuple[TaskSample, ...]:
+        """Return the samples of a look; none, and the minute stays, while Prometheus has no series of the job."""
+        try:
+            return self.look().samples
+        except SourceAway:
+            return ()
 
     def samples(self) -> dict[tuple[str, int], TaskSample]:
         """Return the samples of a look, by task and subtask."""
@@ -239,7 +247,7 @@ def test_a_ready_mapping_gives_figures(prometheus: LivePrometheus, tmp_path: Pat
         target.text = faust_text(value) if name == "faust" else SHOWN[name].replace("VALUE", str(value))
         target.text += f"\nshown_{name.replace('-', '_')} {value}"
         prometheus.scraped(f"shown_{name.replace('-', '_')}", value)
-        samples = watched.look().samples
+        samples = wait_until(watched.samples_if_any, what="the series to be there for queries, too")
     assert len(samples) == (1 if name == "faust" else 2)
     assert sum(sample.records_in for sample in samples) in (60, 120)
     assert sum(sample.records_out for sample in samples) in (60, 120)
