@@ -18,21 +18,27 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from contracts.errors import SettingsError, reason_of
+from contracts.errors import SettingsError
 from contracts.messages import Text
-from engines.kubernetes.target import Target
+from engines.kubernetes.target import Namespace, ObjectName, Target
+from engines.settings_file import SettingsFile
 
 SETTING = "SURESCALE_FLINK_RESOURCES_FILE"
+_FILE = SettingsFile(SETTING, "docs/kubernetes.md")
 API = "flink.apache.org/v1beta1"
 DEPLOYMENTS, SESSION_JOBS = "flinkdeployments", "flinksessionjobs"
 _VERTEX = r"^[0-9a-f]{32}$"
 
 
 class _Resource(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    namespace: str
-    name: str
+    namespace: Namespace
+    name: ObjectName
     resource: Literal["flinkdeployments", "flinksessionjobs"] = "flinkdeployments"
     vertices: dict[Text, Annotated[str, Meta(pattern=_VERTEX)]] = {}
+
+    @property
+    def target(self) -> Target:
+        return Target(self.namespace, self.name, self.resource, API)
 
 
 class OperatedJob(msgspec.Struct, frozen=True):
@@ -60,19 +66,9 @@ def read_operated_jobs(path: Path) -> dict[str, OperatedJob]:
     Raises:
         SettingsError: it cannot be read or is not as it should be; names the field and the fix in one line.
     """
-    try:
-        text = path.read_bytes()
-    except OSError as error:
-        raise SettingsError(f"{SETTING}: {path} cannot be read ({reason_of(error)}); name a readable file") from None
-    decode = msgspec.json.decode if path.suffix == ".json" else msgspec.toml.decode
-    try:
-        named = decode(text, type=dict[Text, _Resource])
-        jobs = {name: OperatedJob(_target(each), each.vertices) for name, each in named.items()}
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise SettingsError(f"{SETTING}: {path}: {error}; docs/kubernetes.md shows the form") from None
-    if not jobs:
-        raise SettingsError(f"{SETTING}: {path}: names no job; docs/kubernetes.md shows the form")
-    _check_apart(jobs, f"{SETTING}: {path}")
+    named = _FILE.read(path, dict[Text, _Resource])
+    jobs = {name: OperatedJob(each.target, each.vertices) for name, each in named.items()}
+    _check_apart(jobs, _FILE.at(path))
     return jobs
 
 
@@ -103,11 +99,6 @@ def check_no_vertices(jobs: Mapping[str, OperatedJob]) -> None:
                 f"{SETTING}: {name}.vertices: only SURESCALE_SOURCE=prometheus uses it; Flink's own figures come by vertex id, "
                 "so leave it out"
             )
-
-
-def _target(each: _Resource) -> Target:
-    given = {"namespace": each.namespace, "name": each.name, "resource": each.resource, "api": API}
-    return msgspec.convert(given, Target)
 
 
 def _check_apart(jobs: Mapping[str, OperatedJob], where: str) -> None:

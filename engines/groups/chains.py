@@ -37,14 +37,16 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from contracts.errors import RecordRejected, SettingsError, reason_of
+from contracts.errors import RecordRejected, SettingsError
 from contracts.job_settings import Mode
 from contracts.messages import PlainName, TaskSpec
 from contracts.topology import topological_order
 from engines.compose.target import Service
 from engines.kubernetes.target import Target
+from engines.settings_file import SettingsFile
 
-_SETTING = "SURESCALE_GROUPS_FILE"
+SETTING = "SURESCALE_GROUPS_FILE"
+_FILE = SettingsFile(SETTING, "docs/consumers.md")
 _MEMBER_FIELDS = {"host": "h", "number": "1"}  # not the client id itself: a member could name any host in it
 _WORKER_FIELDS = {"index": "0", "port": "1"}
 Names = tuple[Annotated[str, Meta(min_length=1, max_length=249)], ...]
@@ -105,15 +107,7 @@ def read_chains(path: Path) -> dict[str, Chain]:
     Raises:
         SettingsError: it cannot be read or is not as it should be; names the field and the fix in one line.
     """
-    try:
-        text = path.read_bytes()
-    except OSError as error:
-        raise SettingsError(f"{_SETTING}: {path} cannot be read ({reason_of(error)}); name a readable file") from None
-    decode = msgspec.json.decode if path.suffix == ".json" else msgspec.toml.decode
-    try:
-        jobs = decode(text, type=dict[PlainName, _Job])
-    except (msgspec.MsgspecError, ValueError) as error:
-        raise SettingsError(f"{_SETTING}: {path}: {error}; docs/consumers.md shows the form") from None
+    jobs = _FILE.read(path, dict[PlainName, _Job], may_be_empty=True)
     chains = {name: Chain(name, dict(job.groups), job.mode) for name, job in jobs.items()}
     for chain in chains.values():
         _check(chain, path)
@@ -132,7 +126,7 @@ def check_scaled_whole(chains: Mapping[str, Chain], field: Literal["compose", "k
         missing = [task for task, group in chain.groups.items() if getattr(group, field) is None]
         if missing and len(missing) < len(chain.groups):
             raise SettingsError(
-                f"{_SETTING}: {chain.name}.groups.{missing[0]}.{field}: not set, though other groups of the job have it; "
+                f"{SETTING}: {chain.name}.groups.{missing[0]}.{field}: not set, though other groups of the job have it; "
                 "set it, or make that group a job of its own"
             )
 
@@ -140,7 +134,7 @@ def check_scaled_whole(chains: Mapping[str, Chain], field: Literal["compose", "k
 def _check(chain: Chain, path: Path) -> None:
     writer: dict[str, str] = {}
     for task, group in chain.groups.items():
-        where = f"{_SETTING}: {path}: {chain.name}.groups.{task}"
+        where = f"{_FILE.at(path)}: {chain.name}.groups.{task}"
         for topic in group.writes:
             if writer.setdefault(topic, task) != task:
                 raise SettingsError(
@@ -157,7 +151,7 @@ def _check(chain: Chain, path: Path) -> None:
     try:
         topological_order(tasks)
     except RecordRejected as rejected:
-        raise SettingsError(f"{_SETTING}: {path}: {chain.name}: {rejected.message}; a job must not read what it wrote") from None
+        raise SettingsError(f"{_FILE.at(path)}: {chain.name}: {rejected.message}; a job must not read what it wrote") from None
 
 
 def _check_template(template: str, known: dict[str, str], where: str) -> None:
@@ -176,7 +170,7 @@ def _check_groups_once(chains: Iterable[Chain], path: Path) -> None:
             before = seen.setdefault(chain.group_of(task), here)
             if before != here:
                 group = chain.group_of(task)
-                raise SettingsError(f"{_SETTING}: {path}: {here} and {before} are one group, {group}; name it once")
+                raise SettingsError(f"{_FILE.at(path)}: {here} and {before} are one group, {group}; name it once")
 
 
 def _check_targets_once(chains: Iterable[Chain], path: Path) -> None:
@@ -190,6 +184,6 @@ def _check_targets_once(chains: Iterable[Chain], path: Path) -> None:
                 before = seen.setdefault(target, here)
                 if before != here:
                     raise SettingsError(
-                        f"{_SETTING}: {path}: {here} and {before} are both scaled by {target}; "
+                        f"{_FILE.at(path)}: {here} and {before} are both scaled by {target}; "
                         "give each group a workload of its own"
                     )

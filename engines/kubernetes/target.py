@@ -7,6 +7,8 @@ from msgspec import Meta
 
 _LABEL = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 _SUBDOMAIN = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
+Namespace = Annotated[str, Meta(pattern=_LABEL, max_length=63)]
+ObjectName = Annotated[str, Meta(pattern=_SUBDOMAIN, max_length=253)]
 
 
 class Target(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -19,8 +21,8 @@ class Target(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         api: group and version.
     """
 
-    namespace: Annotated[str, Meta(pattern=_LABEL, max_length=63)]
-    name: Annotated[str, Meta(pattern=_SUBDOMAIN, max_length=253)]
+    namespace: Namespace
+    name: ObjectName
     resource: Annotated[str, Meta(pattern=r"^[a-z][a-z0-9]*$", max_length=63)] = "deployments"
     api: Annotated[str, Meta(pattern=r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?v[0-9][a-z0-9]*$", max_length=253)] = "apps/v1"
 

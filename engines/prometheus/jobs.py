@@ -27,13 +27,15 @@ import msgspec
 from msgspec import Meta
 from msgspec.structs import replace
 
-from contracts.errors import RecordRejected, SettingsError, reason_of
+from contracts.errors import RecordRejected, SettingsError
 from contracts.job_settings import Mode
 from contracts.messages import Parallelism, PlainName, TaskSpec, Text
 from contracts.topology import topological_order
 from engines.prometheus.mappings import MAPPINGS, TIMES, Figure, FigureName, JoinedBy, Label, Mapping, MappingName
+from engines.settings_file import SettingsFile
 
 SETTING = "SURESCALE_PROMETHEUS_FILE"
+_FILE = SettingsFile(SETTING, "docs/prometheus.md")
 MAX_PARALLELISM = 10_000
 _OWN = Mapping("task", (), "buffers")
 _WORD = re.compile(r"\$([a-z]+)")
@@ -110,18 +112,8 @@ def read_jobs(path: Path) -> dict[str, WatchedJob]:
     Raises:
         SettingsError: it cannot be read or is not as it should be; names the field and the fix in one line.
     """
-    try:
-        text = path.read_bytes()
-    except OSError as error:
-        raise SettingsError(f"{SETTING}: {path} cannot be read ({reason_of(error)}); name a readable file") from None
-    decode = msgspec.json.decode if path.suffix == ".json" else msgspec.toml.decode
-    try:
-        jobs = decode(text, type=dict[PlainName, _Job])
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise SettingsError(f"{SETTING}: {path}: {error}; docs/prometheus.md shows the form") from None
-    if not jobs:
-        raise SettingsError(f"{SETTING}: {path}: names no job; docs/prometheus.md shows the form")
-    return {name: _watched(name, job, f"{SETTING}: {path}: {name}") for name, job in jobs.items()}
+    jobs = _FILE.read(path, dict[PlainName, _Job])
+    return {name: _watched(name, job, f"{_FILE.at(path)}: {name}") for name, job in jobs.items()}
 
 
 def _watched(name: str, job: _Job, where: str) -> WatchedJob:
