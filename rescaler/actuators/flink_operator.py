@@ -21,7 +21,7 @@ from engines.flink_operator.requirement import Requirement, required_of, require
 from engines.flink_operator.resource import SESSION_JOBS, SETTING, OperatedJob
 from engines.flink_operator.state import effective_configuration, has_failed, hindrance_of, refusal_of, running_of, runs
 from engines.kubernetes.client import KubernetesClient
-from engines.kubernetes.errors import ApiRefused, Conflict, KubernetesProblem, NotAllowed, NotThere
+from engines.kubernetes.errors import Conflict
 from rescaler.actuators.base import (
     EPOCH_CHANGED,
     REQUIREMENT_CHANGED,
@@ -33,7 +33,7 @@ from rescaler.actuators.base import (
 )
 from rescaler.actuators.flink import FlinkEngine
 from rescaler.actuators.group_workers import UNKNOWN_TASK
-from rescaler.actuators.kubernetes import KUBERNETES_REFUSED, NO_PERMISSION, OTHER_OWNER, TARGET_GONE, WRITES_MAX
+from rescaler.actuators.kubernetes import OTHER_OWNER, TARGET_GONE, WRITES_MAX, answers_of_the_port
 from rescaler.actuators.parallelism import covers, in_words
 
 OPERATOR_MS = 15_000
@@ -69,13 +69,13 @@ class FlinkOperatorEngine:
 
     def request(self, command: RescheduleCommand) -> Accepted:
         """Ask for the command's parallelism, if nobody has asked for another one since the decision."""
-        with _answers_of_the_port():
+        with _answers():
             self._until_written(lambda: self._request(command), command)
         return Accepted()
 
     def look(self, job: str) -> JobSeen:
         """Return what is asked for, and what runs."""
-        with _answers_of_the_port(is_look=True):
+        with _answers(is_look=True):
             operated = self._job(job)
             required = required_of(self.client, operated)
             hindrance = hindrance_of(required.resource, operated.target)
@@ -88,7 +88,7 @@ class FlinkOperatorEngine:
 
     def withdraw(self, command: RescheduleCommand, put_back: Mapping[str, int]) -> None:
         """Ask for something else, if the command is what is asked for now."""
-        with _answers_of_the_port():
+        with _answers():
             self._until_written(lambda: self._withdraw(command, put_back), command)
 
     # Read, compared, written
@@ -198,19 +198,9 @@ def _by_the_operator(required: Requirement, job: OperatedJob, hindrance: str) ->
 
 
 @contextmanager
-def _answers_of_the_port(*, is_look: bool = False) -> Iterator[None]:
-    """Turn the client's problems into the port's, as the actuator of workloads does."""
+def _answers(*, is_look: bool = False) -> Iterator[None]:
     try:
-        yield
+        with answers_of_the_port(SETTING, is_look=is_look):
+            yield
     except OverridesUnreadable as problem:
         raise EngineRefused(OVERRIDES_UNREADABLE, str(problem)) from None
-    except NotAllowed as problem:
-        if is_look:
-            raise EngineAway(str(problem)) from None
-        raise EngineRefused(NO_PERMISSION, str(problem)) from None
-    except NotThere as problem:
-        raise EngineRefused(TARGET_GONE, f"{problem}; create it, or correct {SETTING}") from None
-    except ApiRefused as problem:
-        raise EngineRefused(KUBERNETES_REFUSED, str(problem)) from None
-    except KubernetesProblem as problem:
-        raise EngineAway(str(problem)) from None

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from contracts.capabilities import Capabilities
 from contracts.commands import RescheduleCommand
-from engines.groups.chains import Chain
+from engines.groups.chains import SETTING, Chain
 from engines.kubernetes.answers import Pod, Scale
 from engines.kubernetes.capabilities import KUBERNETES
 from engines.kubernetes.client import KubernetesClient
@@ -71,12 +71,12 @@ class KubernetesEngine:
 
     def request(self, command: RescheduleCommand) -> Accepted:
         """Ask for the command's number of pods, if nobody has asked for another one since the decision."""
-        with _answers_of_the_port():
+        with answers_of_the_port(SETTING):
             chain = self._chain(command.job)
             required, targets = self._required(chain), command.targets
             for task in targets:
                 if task not in required.counts:
-                    raise EngineRefused(UNKNOWN_TASK, f"{task}: SURESCALE_GROUPS_FILE names nothing to scale; add its kubernetes")
+                    raise EngineRefused(UNKNOWN_TASK, f"{task}: {SETTING} names nothing to scale; add its kubernetes")
             before = {**required.counts, **(command.expected.required if command.expected is not None else {})}
             check_epoch(command, required.epoch, _RECREATED)
             if covers(required.counts, targets):
@@ -92,7 +92,7 @@ class KubernetesEngine:
 
     def look(self, job: str) -> JobSeen:
         """Return what is asked for, and the pods that are ready. One that drains still runs."""
-        with _answers_of_the_port(is_look=True):
+        with answers_of_the_port(SETTING, is_look=True):
             chain = self._chain(job)
             required, running, hindrances = self._required(chain), dict[str, int](), dict[str, Hindrance]()
             for task, target in targets_of(chain).items():
@@ -113,7 +113,7 @@ class KubernetesEngine:
 
     def withdraw(self, command: RescheduleCommand, put_back: Mapping[str, int]) -> None:
         """Ask for something else, if the command is what is required now, or a part of it."""
-        with _answers_of_the_port():
+        with answers_of_the_port(SETTING):
             chain = self._chain(command.job)
             required = self._required(chain)
             check_epoch(command, required.epoch, _RECREATED)
@@ -133,9 +133,7 @@ class KubernetesEngine:
     def _required(self, chain: Chain) -> Requirement:
         required = requirement_of(self.client, chain)
         if required is None:
-            raise EngineRefused(
-                UNKNOWN_TASK, f"SURESCALE_GROUPS_FILE names nothing to scale for {chain.name}; add kubernetes to its groups"
-            )
+            raise EngineRefused(UNKNOWN_TASK, f"{SETTING} names nothing to scale for {chain.name}; add kubernetes to its groups")
         return required
 
     # Checked, then written
@@ -144,7 +142,7 @@ class KubernetesEngine:
         """Refuse what is somebody else's, and what we could not watch afterwards."""
         workload = self.client.workload(target)
         if workload.metadata.deletion_timestamp is not None:
-            raise EngineRefused(TARGET_GONE, f"{target} is being deleted; create it again, or correct SURESCALE_GROUPS_FILE")
+            raise EngineRefused(TARGET_GONE, f"{target} is being deleted; create it again, or correct {SETTING}")
         autoscalers, scaled_objects = self.client.autoscalers(target.namespace), self.client.scaled_objects(target.namespace)
         owner = other_owner(target, workload, autoscalers, scaled_objects)
         if owner is not None:
@@ -209,10 +207,14 @@ def _neither(counts: Mapping[str, int], before: Mapping[str, int], targets: Mapp
 
 
 @contextmanager
-def _answers_of_the_port(*, is_look: bool = False) -> Iterator[None]:
+def answers_of_the_port(setting: str, *, is_look: bool = False) -> Iterator[None]:
     """Turn the client's problems into the port's. What may pass by itself, or by a correction of the settings, is no refusal.
 
     A right that is missing for a look is one of these: what was asked for before must not be left behind for it.
+
+    Args:
+        setting: names the file that says which object scales what.
+        is_look: whether nothing is written.
     """
     try:
         yield
@@ -221,7 +223,7 @@ def _answers_of_the_port(*, is_look: bool = False) -> Iterator[None]:
             raise EngineAway(str(problem)) from None
         raise EngineRefused(NO_PERMISSION, str(problem)) from None
     except NotThere as problem:
-        raise EngineRefused(TARGET_GONE, f"{problem}; create it, or correct SURESCALE_GROUPS_FILE") from None
+        raise EngineRefused(TARGET_GONE, f"{problem}; create it, or correct {setting}") from None
     except ApiRefused as problem:
         raise EngineRefused(KUBERNETES_REFUSED, str(problem)) from None
     except KubernetesProblem as problem:
