@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from contracts.messages import Compared, FeatureDrift, LoadOutlook, LookedAt
+from contracts.decisions import Compared, FeatureDrift, LoadOutlook, LookedAt
 from contracts.rounding import round_half_up
 
 Float64 = npt.NDArray[np.float64]

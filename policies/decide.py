@@ -12,20 +12,11 @@ import numpy as np
 from msgspec import UNSET, UnsetType
 
 from contracts.clock import MINUTE_MS
+from contracts.decisions import Decision, FeatureDrift, LookedAt, Plight, PolicyUsed, TaskDecision
 from contracts.ids import decision_id
 from contracts.job_limits import answers_emergencies
 from contracts.job_settings import JobSettings
-from contracts.messages import (
-    Decision,
-    FeatureDrift,
-    JobTopology,
-    LookedAt,
-    Plight,
-    PolicyUsed,
-    ReleasedTo,
-    Sentence,
-    TaskDecision,
-)
+from contracts.messages import JobTopology, ReleasedTo, Sentence
 from contracts.steps import Timed, untimed
 from contracts.windows import FIGURE, Window
 from policies.answer import Answer, Float64, NotReady, PolicyFailed, RawAnswer

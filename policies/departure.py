@@ -11,7 +11,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from contracts.clock import MINUTE_MS
-from contracts.messages import Decision
+from contracts.decisions import Decision
 from contracts.tournaments import Expectation
 from contracts.windows import FIGURE, Float32, Window
 from policies.answer import Float64

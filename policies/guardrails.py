@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from contracts.messages import Amendment
+from contracts.decisions import Amendment
 from policies.alignment import aligned
 from policies.answer import Float64
 from policies.graph import Bool, Int64, JobGraph

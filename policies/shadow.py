@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from msgspec import UNSET, UnsetType
 
+from contracts.decisions import Decision
 from contracts.ids import shadow_id
 from contracts.job_settings import JobSettings
-from contracts.messages import Decision
 from contracts.shadows import Comparison, Served, ShadowDecision, ShadowStatus, TaskDifference, Verdict
 from contracts.windows import Window
 from policies.decide import REASON_MAX

@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from contracts.commands import Progress, RescheduleCommand
+from contracts.decisions import Decision
 from contracts.ids import Cluster, job_id
 from contracts.job_settings import JobSettings
-from contracts.messages import Decision, Host, JobTopology
+from contracts.messages import Host, JobTopology
 from contracts.rent import Rents, rents
 from contracts.windows import Window
 from policies.decide import decide

@@ -17,8 +17,8 @@ from benchmarks.machine import conditions, peak_mebibytes
 from benchmarks.report import Document, percentile, say, show
 from benchmarks.road.stage import Stage, cores_used, flush, stage
 from benchmarks.road.wide_job import wide_graph
+from contracts.decisions import Decision
 from contracts.job_settings import JobSettings
-from contracts.messages import Decision
 from contracts.topics import DECISIONS, SNAPSHOTS, TopicNames
 from contracts.windows import Window, decode_window, encode_window
 from contracts.wire import decode, encode

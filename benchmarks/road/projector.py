@@ -18,8 +18,8 @@ from benchmarks.road.stage import Stage, cores_used, flush, stage
 from benchmarks.road.wide_job import wide_graph
 from contracts import topics
 from contracts.commands import Outcome, Placement, Progress, RescheduleCommand, TaskChange
+from contracts.decisions import Decision
 from contracts.job_settings import JobSettings
-from contracts.messages import Decision
 from contracts.summaries import SUMMARY_HEADER, encode_summary, summary_of
 from contracts.topics import TopicNames
 from contracts.windows import Window, encode_window

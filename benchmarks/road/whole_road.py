@@ -12,8 +12,9 @@ from benchmarks.machine import conditions
 from benchmarks.report import Document, say, show
 from contracts.clock import MINUTE_MS, road_time_ms
 from contracts.commands import EventRecord, Outcome
+from contracts.decisions import Decision
 from contracts.errors import RecordRejected
-from contracts.messages import ClockSegment, Decision, MinuteMarker, TaskSample
+from contracts.messages import ClockSegment, MinuteMarker, TaskSample
 from contracts.topics import DECISIONS, RESCHEDULE_EVENTS, SNAPSHOTS, TASK_METRICS
 from contracts.windows import decode_window
 from contracts.wire import decode

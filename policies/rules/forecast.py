@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from contracts.messages import LoadOutlook
+from contracts.decisions import LoadOutlook
 from policies.answer import Answer, Float64, RawAnswer
 from policies.graph import Int64
 from policies.policy import SPAN_MINUTES

@@ -6,7 +6,8 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from contracts.messages import FeatureDrift, Share
+from contracts.decisions import FeatureDrift
+from contracts.messages import Share
 from contracts.windows import Float32
 from policies.features import SLOTS, Encoded
 from policies.graph import JobGraph

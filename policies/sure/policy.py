@@ -11,7 +11,7 @@ import numpy as np
 from msgspec import UNSET, UnsetType
 
 from contracts.clock import MINUTE_MS
-from contracts.messages import Compared, FeatureDrift, LoadOutlook, LookedAt
+from contracts.decisions import Compared, FeatureDrift, LoadOutlook, LookedAt
 from contracts.windows import Float32
 from policies.answer import Answer, Float64, PolicyFailed, RawAnswer
 from policies.features import Encoded, encode

@@ -14,9 +14,10 @@ import msgspec
 
 from contracts.capabilities import UNKNOWN
 from contracts.commands import Progress, RescheduleCommand
+from contracts.decisions import Decision
 from contracts.ids import Cluster
 from contracts.job_settings import JobSettings
-from contracts.messages import Decision, EngineEvent, JobTopology
+from contracts.messages import EngineEvent, JobTopology
 from contracts.pauses import NO_PAUSES, Pauses
 from contracts.rescaler_state import BALANCE, PLACEMENT, BalanceMemory, ClusterMemory, RescalerRecord
 from contracts.steps import Timed, untimed

@@ -13,9 +13,10 @@ from confluent_kafka import Consumer, Message, TopicPartition
 
 from contracts.commands import Progress
 from contracts.dead_letters import Coordinates, dead_letter, key_of_letter
+from contracts.decisions import Decision
 from contracts.errors import RecordRejected, SurescaleError
 from contracts.ids import Cluster, cluster_of
-from contracts.messages import DeadLetter, Decision, EngineEvent
+from contracts.messages import DeadLetter, EngineEvent
 from contracts.rescaler_state import RescalerRecord
 from contracts.topics import RESCALER_STATE
 from contracts.wire import decode

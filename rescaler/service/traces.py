@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
 from contracts.commands import Outcome, Progress, RescheduleCommand
-from contracts.messages import Decision
+from contracts.decisions import Decision
 from contracts.steps import Timed, untimed
 from rescaler.control.effects import Effects, StateRecord
 from runtime.tracing.context import GivenHeaders, Headers, TraceContext, context_of

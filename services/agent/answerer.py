@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 
+from contracts.decisions import Decision
 from contracts.job_settings import JobSettings
-from contracts.messages import Decision
 from contracts.releases import ScopedRelease
 from contracts.settings import SPAN_MINUTES
 from contracts.steps import Timed, untimed

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import UNSET
 
-from contracts.messages import Decision
+from contracts.decisions import Decision
 from contracts.topics import DEAD_LETTERS, DECISIONS, SHADOW_DECISIONS, SNAPSHOTS
 from runtime.metrics import Reading, RoleMetrics, Tally
 from services.agent import metrics

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import msgspec
 
+from contracts.decisions import Decision
 from contracts.errors import RecordRejected
 from contracts.job_settings import JobSettings
-from contracts.messages import Decision
 from contracts.shadows import ShadowDecision
 from contracts.windows import decode_window
 from contracts.wire import decode, encode

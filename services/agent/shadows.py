@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Iterable
 
 from aiokafka.errors import KafkaError
 
+from contracts.decisions import Decision
 from contracts.job_settings import JobSettings
-from contracts.messages import Decision
 from contracts.releases import ScopedRelease
 from contracts.shadows import ShadowDecision
 from policies.shadow import Beside

@@ -4,7 +4,7 @@ import contextlib
 import time
 from collections.abc import Iterator
 
-from contracts.messages import Decision
+from contracts.decisions import Decision
 from contracts.steps import Timed, untimed
 from runtime.tracing.context import GivenHeaders, context_of
 from runtime.tracing.spans import Attributes, Span, Tracer

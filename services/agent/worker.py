@@ -13,9 +13,9 @@ from aiokafka.errors import KafkaError
 from faust.types import TP, EventT, StreamT, TopicT
 
 from contracts.dead_letters import Coordinates, dead_letter, key_of_letter
+from contracts.decisions import Decision
 from contracts.errors import RecordRejected, SurescaleError
 from contracts.ids import cluster_of
-from contracts.messages import Decision
 from contracts.shadows import ShadowDecision
 from contracts.steps import Timed
 from contracts.topics import (

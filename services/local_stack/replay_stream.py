@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 import msgspec
 from confluent_kafka import KafkaError, Message, Producer
 
+from contracts.decisions import Decision
 from contracts.errors import SurescaleError
 from contracts.job_settings import JobSettings
-from contracts.messages import DeadLetter, Decision
+from contracts.messages import DeadLetter
 from contracts.topics import CLOCK, DEAD_LETTERS, DECISIONS, JOB_SETTINGS, SNAPSHOTS, TASK_METRICS, TopicNames
 from contracts.wire import decode, encode
 from policies.policy import is_span_end

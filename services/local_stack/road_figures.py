@@ -11,8 +11,9 @@ import numpy as np
 from contracts import topics
 from contracts.clock import MINUTE_MS
 from contracts.commands import Balance, Drift, EventRecord, Outcome, Placement, Progress, RescheduleCommand
+from contracts.decisions import Decision
 from contracts.errors import RecordRejected
-from contracts.messages import ClusterTopology, DeadLetter, Decision, EngineEvent, Host, JobTopology, MinuteMarker, TaskSample
+from contracts.messages import ClusterTopology, DeadLetter, EngineEvent, Host, JobTopology, MinuteMarker, TaskSample
 from contracts.rent import Rents, rents
 from contracts.settings import RoadSettings
 from contracts.windows import decode_window

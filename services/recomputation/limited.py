@@ -11,9 +11,9 @@ from typing import BinaryIO
 
 import msgspec
 
+from contracts.decisions import Decision
 from contracts.errors import SettingsError, SurescaleError
 from contracts.job_settings import JobSettings
-from contracts.messages import Decision
 from contracts.windows import Window, decode_window, encode_window
 from contracts.wire import decode, encode
 from policies.onnx_sessions import runtime_errors

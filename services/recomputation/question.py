@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from msgspec import UNSET
 
+from contracts.decisions import Decision
 from contracts.errors import SurescaleError
 from contracts.job_settings import JobSettings
-from contracts.messages import Decision
 from contracts.settings import SPAN_MINUTES
 from contracts.windows import Window
 from policies.decide import decide, decide_if_due

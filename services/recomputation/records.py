@@ -7,9 +7,9 @@ from typing import Any
 
 from confluent_kafka import Message
 
+from contracts.decisions import Decision
 from contracts.errors import RecordRejected, SurescaleError
 from contracts.job_settings import JobSettings
-from contracts.messages import Decision
 from contracts.topics import DECISIONS, JOB_SETTINGS, SNAPSHOTS
 from contracts.windows import Window, decode_window
 from runtime.whole_topics import append_ms, parsed, value_of

@@ -1,7 +1,8 @@
 """The documents of the HTTP API that show one record of Kafka. Public, as those in `documents` and `fleet_documents`.
 
-Each has the fields of its record (`contracts.messages`, `contracts.commands`) and beside them ``appended_ms``, the broker's time.
-Records leave out fields that have their default; documents write all of them, so that nobody needs to know the defaults.
+Each has the fields of its record (`contracts.messages`, `contracts.decisions`, `contracts.commands`) and beside them
+``appended_ms``, the broker's time. Records leave out fields that have their default; documents write all of them, so that nobody
+needs to know the defaults.
 """
 
 from typing import Literal
@@ -12,23 +13,17 @@ from msgspec.structs import asdict
 
 from contracts.capabilities import SIMULATED, Capabilities
 from contracts.commands import Balance, Outcome, Progress, RescheduleCommand, TaskChange
+from contracts.decisions import Amendment, Compared, FeatureDrift, LoadOutlook, LookedAt, Plight, PolicyUsed
 from contracts.job_settings import ExcludedPeriod, JobSettings, Pause
 from contracts.messages import (
-    Amendment,
     Checkpointing,
     ClockSegment,
     ClusterTopology,
-    Compared,
     DeadLetter,
     EngineEvent,
-    FeatureDrift,
     Host,
     Input,
     JobTopology,
-    LoadOutlook,
-    LookedAt,
-    Plight,
-    PolicyUsed,
     TaskSpec,
 )
 from contracts.minute_figures import TaskMinutes

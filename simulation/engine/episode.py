@@ -11,8 +11,8 @@ from typing import Protocol
 
 from contracts.clock import MINUTE_MS
 from contracts.commands import RescheduleCommand, TaskChange
+from contracts.decisions import Decision
 from contracts.ids import command_id
-from contracts.messages import Decision
 from contracts.windows import Window
 from simulation.engine.cluster import RunOptions, SimulatedCluster
 from simulation.engine.hosts import NewHost

@@ -11,8 +11,9 @@ import msgspec
 import numpy as np
 from msgspec import UNSET
 
+from contracts.decisions import Decision
 from contracts.job_settings import JobSettings, Objective
-from contracts.messages import Decision, JobTopology
+from contracts.messages import JobTopology
 from contracts.windows import Window
 from policies.answer import Answer
 from policies.decide import decide

@@ -11,8 +11,9 @@ import msgspec
 import numpy as np
 
 from contracts.clock import MINUTE_MS
+from contracts.decisions import Decision
 from contracts.job_limits import answers_emergencies
-from contracts.messages import Decision, JobTopology
+from contracts.messages import JobTopology
 from contracts.windows import FIGURE, Float32, Window
 from policies.answer import Float64
 from policies.decide import decide_if_due

@@ -14,8 +14,8 @@ import msgspec
 import pytest
 from msgspec import UNSET
 
+from contracts.decisions import Decision, LoadOutlook
 from contracts.job_settings import JobSettings, Pause
-from contracts.messages import Decision, LoadOutlook
 from contracts.settings import RoadSettings
 from contracts.topics import DECISIONS, JOB_SETTINGS, JOB_TOPOLOGY, POLICY_RELEASES, SHADOW_DECISIONS, SNAPSHOTS
 from contracts.wire import decode, encode

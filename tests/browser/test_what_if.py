@@ -10,9 +10,9 @@ import pytest
 from msgspec.structs import replace
 
 from contracts.clock import MINUTE_MS
+from contracts.decisions import Decision
 from contracts.ids import decision_id
 from contracts.job_settings import JobSettings
-from contracts.messages import Decision
 from contracts.topics import DECISIONS, JOB_TOPOLOGY, SNAPSHOTS
 from contracts.windows import Window, encode_window
 from policies.decide import decide

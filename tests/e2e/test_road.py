@@ -19,7 +19,7 @@ import pytest
 from contracts import topics
 from contracts.clock import MINUTE_MS
 from contracts.commands import EventRecord, Outcome, Progress, RescheduleCommand
-from contracts.messages import Decision
+from contracts.decisions import Decision
 from contracts.settings import RoadSettings, to_environment
 from contracts.wire import decode
 from runtime.kafka import LogReader

@@ -12,7 +12,7 @@ import pytest
 
 from contracts import topics
 from contracts.commands import EventRecord, Progress
-from contracts.messages import Decision
+from contracts.decisions import Decision
 from contracts.settings import RoadSettings, to_environment
 from contracts.wire import decode
 from runtime.http import fetch_json, is_ok

@@ -14,16 +14,10 @@ import numpy as np
 
 from contracts.capabilities import Capabilities
 from contracts.commands import Outcome, Progress
+from contracts.decisions import Decision
 from contracts.errors import RecordRejected
 from contracts.job_settings import JobSettings
-from contracts.messages import (
-    ClusterTopology,
-    Decision,
-    EngineEvent,
-    JobTopology,
-    MinuteMarker,
-    TaskSample,
-)
+from contracts.messages import ClusterTopology, EngineEvent, JobTopology, MinuteMarker, TaskSample
 from contracts.rescaler_state import RescalerRecord
 from contracts.topology import check_cluster, check_topology
 from contracts.windows import FIGURES, Window, decode_window

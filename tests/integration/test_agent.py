@@ -19,8 +19,9 @@ from confluent_kafka import Message
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from contracts.clock import MINUTE_MS
+from contracts.decisions import Decision
 from contracts.job_settings import JobSettings
-from contracts.messages import DeadLetter, Decision
+from contracts.messages import DeadLetter
 from contracts.settings import RoadSettings, to_environment
 from contracts.topics import DEAD_LETTERS, DECISIONS, JOB_PARTITIONS, JOB_SETTINGS, SNAPSHOTS, TopicNames
 from contracts.window_history import WindowHistory

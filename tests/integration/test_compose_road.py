@@ -15,7 +15,7 @@ import pytest
 
 from contracts import topics
 from contracts.commands import EventRecord, Progress, RescheduleCommand
-from contracts.messages import Decision
+from contracts.decisions import Decision
 from contracts.wire import decode
 from runtime.kafka import LogReader
 from tests.support.compose_road import ComposeRoad, Ended, dashboard_queries

@@ -16,7 +16,7 @@ import pytest
 from contracts import topics
 from contracts.clock import MINUTE_MS
 from contracts.commands import EventRecord, Outcome, Progress, RescheduleCommand
-from contracts.messages import Decision
+from contracts.decisions import Decision
 from contracts.wire import decode, encode
 from runtime.kafka import LogReader
 from tests.support.containers import RoadInContainers, Stopped, build_missing_images, role_image, why_not

@@ -7,8 +7,9 @@ from click.testing import CliRunner, Result
 from msgspec.structs import replace
 
 from contracts.commands import Balance, Outcome, Progress, RescheduleCommand, SlotMove, TaskChange
+from contracts.decisions import Decision
 from contracts.job_settings import JobSettings
-from contracts.messages import ClockSegment, Decision, EngineEvent, JobTopology, TaskSpec
+from contracts.messages import ClockSegment, EngineEvent, JobTopology, TaskSpec
 from contracts.settings import RoadSettings
 from contracts.topics import (
     CLOCK,

@@ -16,8 +16,8 @@ from confluent_kafka import Message
 
 from benchmarks.road.fleet import FIRST_MINUTE, Fleet
 from contracts.clock import MINUTE_MS
+from contracts.decisions import Decision
 from contracts.ids import cluster_of
-from contracts.messages import Decision
 from contracts.settings import RoadSettings, to_environment
 from contracts.topics import DECISIONS, SNAPSHOTS, TASK_METRICS, TopicNames
 from contracts.windows import Window, decode_window

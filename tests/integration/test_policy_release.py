@@ -11,8 +11,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from contracts.clock import MINUTE_MS
+from contracts.decisions import Decision
 from contracts.job_settings import JobSettings
-from contracts.messages import ClockSegment, ClusterTopology, Decision, JobTopology, PolicyRelease, TaskSpec
+from contracts.messages import ClockSegment, ClusterTopology, JobTopology, PolicyRelease, TaskSpec
 from contracts.settings import RoadSettings, to_environment
 from contracts.topics import (
     CLOCK,

@@ -13,7 +13,8 @@ import pytest
 from confluent_kafka import Consumer
 
 from contracts.commands import RescheduleCommand
-from contracts.messages import DeadLetter, Decision
+from contracts.decisions import Decision
+from contracts.messages import DeadLetter
 from contracts.rescaler_state import BALANCE, PLACEMENT, ClusterMemory
 from contracts.topics import CLUSTER_TOPOLOGY, DEAD_LETTERS, DECISIONS, JOB_TOPOLOGY
 from contracts.wire import decode

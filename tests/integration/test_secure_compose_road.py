@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka import KafkaException
 
 from contracts import topics
-from contracts.messages import Decision
+from contracts.decisions import Decision
 from contracts.settings import RoadSettings
 from contracts.wire import decode
 from runtime.kafka import LogReader

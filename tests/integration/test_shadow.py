@@ -9,7 +9,8 @@ import pytest
 from contracts import topics
 from contracts.access import readers
 from contracts.clock import MINUTE_MS
-from contracts.messages import ClusterTopology, Decision, Host
+from contracts.decisions import Decision
+from contracts.messages import ClusterTopology, Host
 from contracts.releases import ScopedRelease
 from contracts.shadows import ShadowDecision
 from contracts.topics import CLUSTER_TOPOLOGY, JOB_TOPOLOGY, POLICY_RELEASES, SHADOW_DECISIONS

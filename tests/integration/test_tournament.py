@@ -10,7 +10,8 @@ import pytest
 
 from benchmarks.lived_days import Life, life_of
 from contracts.clock import MINUTE_MS
-from contracts.messages import ClockSegment, Decision
+from contracts.decisions import Decision
+from contracts.messages import ClockSegment
 from contracts.releases import ReleaseRecord, ScopedRelease, TunedRelease
 from contracts.settings import RoadSettings, to_environment
 from contracts.topics import CLOCK, DECISIONS, JOB_TOPOLOGY, POLICY_RELEASES, SNAPSHOTS, TopicNames

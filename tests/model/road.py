@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from contracts.capabilities import SIMULATED
-from contracts.messages import ClusterTopology, Decision, JobTopology
+from contracts.decisions import Decision
+from contracts.messages import ClusterTopology, JobTopology
 from contracts.rescaler_state import RescalerRecord
 from contracts.wire import decode, encode
 from rescaler.control.controller import Controller

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contracts.messages import Decision
+from contracts.decisions import Decision
 from rescaler.control.settings import Balancing, ControlSettings, PlacingSettings
 from rescaler.gate_settings import GateSettings
 from tests.model.canonical import BEGINS_MS, MINUTE_MS

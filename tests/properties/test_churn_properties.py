@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from contracts.commands import Progress
+from contracts.decisions import Decision, PolicyUsed, TaskDecision
 from contracts.ids import decision_id
 from contracts.job_settings import JobSettings
-from contracts.messages import Decision, PolicyUsed, TaskDecision
 from contracts.windows import Window
 from rescaler.control.settings import ControlSettings
 from rescaler.twin import InProcessRescaler

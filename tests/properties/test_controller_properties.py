@@ -8,8 +8,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from contracts.commands import NOT_REPORTED, Balance, Outcome, RescheduleCommand
+from contracts.decisions import Decision
 from contracts.job_settings import Approval, Direction, JobSettings, Pause
-from contracts.messages import ClusterTopology, Decision, JobTopology
+from contracts.messages import ClusterTopology, JobTopology
 from contracts.own_acts import OwnAct, own_act_of
 from contracts.pauses import all_jobs_of
 from contracts.wire import encode

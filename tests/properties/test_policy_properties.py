@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from contracts.decisions import Decision
 from contracts.job_settings import JobSettings
-from contracts.messages import Decision, JobTopology, TaskSpec
+from contracts.messages import JobTopology, TaskSpec
 from contracts.windows import FIGURES, Window
 from contracts.wire import decode, encode
 from policies.answer import Answer, RawAnswer

@@ -5,9 +5,10 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from contracts.commands import Outcome, Progress, RescheduleCommand
+from contracts.decisions import Decision, PolicyUsed, TaskDecision
 from contracts.ids import Cluster, decision_id
 from contracts.job_settings import JobSettings
-from contracts.messages import ClusterTopology, Decision, EngineEvent, Host, JobTopology, PolicyUsed, TaskDecision, TaskSpec
+from contracts.messages import ClusterTopology, EngineEvent, Host, JobTopology, TaskSpec
 from rescaler.control.controller import Controller
 from rescaler.control.effects import Effects
 from rescaler.control.settings import ControlSettings

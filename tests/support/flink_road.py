@@ -8,8 +8,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from contracts.commands import Drift, EventRecord, Outcome, Progress, RescheduleCommand
+from contracts.decisions import Decision
 from contracts.job_settings import JobSettings
-from contracts.messages import Decision, JobTopology
+from contracts.messages import JobTopology
 from contracts.settings import RoadSettings
 from contracts.topics import DECISIONS, JOB_SETTINGS, JOB_TOPOLOGY, RESCHEDULE_COMMANDS, RESCHEDULE_EVENTS, TopicNames
 from contracts.wire import decode, encode

@@ -20,9 +20,10 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 from contracts import topics
 from contracts.clock import MINUTE_MS
 from contracts.commands import Outcome, Progress
+from contracts.decisions import Decision
 from contracts.ids import decision_id
 from contracts.job_settings import JobSettings
-from contracts.messages import ClockSegment, DeadLetter, Decision, MinuteMarker
+from contracts.messages import ClockSegment, DeadLetter, MinuteMarker
 from contracts.settings import RoadSettings, to_environment
 from contracts.topics import TOPICS, TopicNames
 from contracts.windows import decode_window

@@ -12,9 +12,10 @@ import msgspec
 from contracts.capabilities import Capabilities
 from contracts.clock import MINUTE_MS
 from contracts.commands import Outcome, Progress, RescheduleCommand
+from contracts.decisions import Decision, PolicyUsed, TaskDecision
 from contracts.ids import Cluster, decision_id
 from contracts.job_settings import JobSettings
-from contracts.messages import Checkpointing, ClusterTopology, Decision, Host, JobTopology, PolicyUsed, TaskDecision, TaskSpec
+from contracts.messages import Checkpointing, ClusterTopology, Host, JobTopology, TaskSpec
 from contracts.rescaler_state import Condition, RescalerRecord
 from rescaler.actuators.base import EngineAway, EngineRefused
 from rescaler.actuators.by_requirement import ByRequirement

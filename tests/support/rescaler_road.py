@@ -19,7 +19,8 @@ from typing import Any
 from confluent_kafka import KafkaException, Producer
 
 from contracts.commands import EventRecord, Outcome, Progress, RescheduleCommand
-from contracts.messages import ClockSegment, Decision, Message
+from contracts.decisions import Decision
+from contracts.messages import ClockSegment, Message
 from contracts.settings import to_environment
 from contracts.topics import (
     CLOCK,

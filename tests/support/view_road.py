@@ -20,9 +20,10 @@ import pytest
 from contracts import topics
 from contracts.clock import MINUTE_MS
 from contracts.commands import Outcome, Progress, RescheduleCommand, TaskChange
+from contracts.decisions import Amendment, Decision, PolicyUsed, TaskDecision
 from contracts.ids import decision_id
 from contracts.job_settings import JobSettings
-from contracts.messages import Amendment, ClusterTopology, DeadLetter, Decision, EngineEvent, Host, PolicyUsed, TaskDecision
+from contracts.messages import ClusterTopology, DeadLetter, EngineEvent, Host
 from contracts.rescaler_state import JobSummary, RescalerRecord, WaitingAct
 from contracts.settings import RoadSettings, to_environment
 from contracts.window_history import WindowHistory

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from contracts import commands as c
+from contracts import decisions as d
 from contracts import messages as m
 from contracts import rescaler_state as r
 from contracts.clock import MINUTE_MS
@@ -119,12 +120,12 @@ MESSAGES: dict[str, Message] = {
         reason="It took more than 10 s and was stopped.",
     ),
     "clock": m.ClockSegment(road="main", sequence=1, e0_ms=0, w0_ms=5, speed=60.0, until_ms=60_000, end_ms=120_000),
-    "decision": m.Decision(
+    "decision": d.Decision(
         decision_id=f"{JOB}@60000/sure",
         job=JOB,
         span_end_ms=60_000,
         window_id=f"{JOB}@60000/60m/v1",
-        policy=m.PolicyUsed(name="target-utilisation", asked="sure", fallback_reason="the model answered NaN"),
+        policy=d.PolicyUsed(name="target-utilisation", asked="sure", fallback_reason="the model answered NaN"),
         seed=1,
         settings_version=2,
         topology_version=1,
@@ -133,15 +134,15 @@ MESSAGES: dict[str, Message] = {
         completeness=0.5,
         minutes_known=30,
         tasks=(
-            m.TaskDecision(
+            d.TaskDecision(
                 task="map",
                 current=2,
                 ratio=1.9,
                 proposed=4,
                 desired=3,
                 floor=3,
-                amendments=(m.Amendment(rule="bounds", before=4, after=3),),
-                looked_at=(m.LookedAt(minute_end_ms=60_000, weight=0.75, neighbours=("sink",), neighbour_weights=(1.0,)),),
+                amendments=(d.Amendment(rule="bounds", before=4, after=3),),
+                looked_at=(d.LookedAt(minute_end_ms=60_000, weight=0.75, neighbours=("sink",), neighbour_weights=(1.0,)),),
             ),
         ),
         load_records_per_minute=200.5,

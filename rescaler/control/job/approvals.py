@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 import msgspec
 
+from contracts.decisions import TaskDecision
 from contracts.ids import decision_id
 from contracts.job_settings import Approval
-from contracts.messages import JobTopology, TaskDecision
+from contracts.messages import JobTopology
 from contracts.own_acts import OwnAct
 from rescaler.control.job import limits
 from rescaler.control.job.checks import Objection, no_longer_possible, objection_to

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from contracts.decisions import TaskDecision
 from contracts.job_limits import bounds_of
 from contracts.job_settings import JobSettings
-from contracts.messages import JobTopology, TaskDecision, TaskSpec
+from contracts.messages import JobTopology, TaskSpec
 from contracts.modes import ModeInForce
 from contracts.own_acts import OwnAct
 from contracts.topology import has_ended

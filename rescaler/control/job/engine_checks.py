@@ -6,7 +6,8 @@ A job whose state or load is not known is held, never made smaller.
 from __future__ import annotations
 
 from contracts.clock import MINUTE_MS
-from contracts.messages import Decision, JobTopology
+from contracts.decisions import Decision
+from contracts.messages import JobTopology
 from rescaler.control.job.checks import Objection
 from rescaler.control.job.memory import Owned
 from rescaler.control.job.owners import is_contested, loses_state, named

@@ -13,7 +13,8 @@ from collections.abc import Mapping
 import msgspec
 
 from contracts.commands import NOT_REPORTED, Progress, RescheduleCommand
-from contracts.messages import Decision, EngineEvent, JobTopology, TaskDecision
+from contracts.decisions import Decision, TaskDecision
+from contracts.messages import EngineEvent, JobTopology
 from contracts.own_acts import OwnAct
 from contracts.topology import has_ended, required_of, running_of
 from rescaler.control.counts.plan import together

@@ -14,9 +14,10 @@ from typing import Protocol
 import msgspec
 
 from contracts.clock import MINUTE_MS
+from contracts.decisions import Decision, TaskDecision
 from contracts.job_limits import blocks_ineffective
 from contracts.job_settings import JobSettings
-from contracts.messages import Decision, Host, JobTopology, TaskDecision
+from contracts.messages import Host, JobTopology
 from contracts.topology import slots_needed
 from rescaler.control.outcomes import OutcomeReason
 

@@ -20,7 +20,7 @@ import msgspec
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from contracts.commands import EventRecord, RescheduleCommand
-from contracts.messages import Decision
+from contracts.decisions import Decision
 from contracts.topics import DECISIONS, RESCHEDULE_COMMANDS, RESCHEDULE_EVENTS
 from runtime.whole_topics import append_ms, parsed, read_whole
 from services.local_stack.compared.load import PARTITIONS, TOPIC, Load, Steps, Target, one_step, rates

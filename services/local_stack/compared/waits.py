@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from contracts.commands import EventRecord, Outcome, Progress, RescheduleCommand
-from contracts.messages import Decision
+from contracts.decisions import Decision
 
 
 class Waited(msgspec.Struct, frozen=True, kw_only=True):

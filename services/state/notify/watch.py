@@ -8,9 +8,10 @@ from msgspec import UNSET
 from contracts import topics
 from contracts.clock import MINUTE_MS
 from contracts.commands import Drift, EventRecord, Outcome, Progress, RescheduleCommand
+from contracts.decisions import Decision
 from contracts.errors import RecordRejected
 from contracts.ids import cluster_of, split_job
-from contracts.messages import DeadLetter, Decision, EngineEvent, JobTopology
+from contracts.messages import DeadLetter, EngineEvent, JobTopology
 from contracts.releases import ReleaseRecord, ScopedRelease, percent, scoped
 from contracts.rescaler_state import RescalerRecord
 from contracts.summaries import decode_summary, summary_of

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from rich.padding import Padding
 from rich.text import Text
 
-from contracts.messages import Amendment, PolicyUsed
+from contracts.decisions import Amendment, PolicyUsed
 from runtime import terminal
 from runtime.instants import to_the_minute
 from runtime.printable import printable

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 import msgspec
 
 from contracts import topics
-from contracts.messages import PolicyUsed
+from contracts.decisions import PolicyUsed
 from services.state.fleet_documents import (
     ClusterOverview,
     Counts,

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UnsetType
 
 from contracts.clock import MINUTE_MS
-from contracts.messages import LoadOutlook
+from contracts.decisions import LoadOutlook
 from contracts.minute_figures import JobMinute
 from contracts.rent import DAY_S
 from services.state.documents import DecisionMark, ExpectedLoad, HistoryDocument

@@ -7,8 +7,8 @@ from typing import Any, Literal
 import msgspec
 
 from contracts.clock import MINUTE_MS
+from contracts.decisions import FeatureDrift, PolicyUsed
 from contracts.ids import cluster_of
-from contracts.messages import FeatureDrift, PolicyUsed
 from contracts.minute_figures import JobMinute
 from contracts.modes import mode_in_force
 from services.state import keys

@@ -3,7 +3,8 @@
 from collections.abc import Collection
 from typing import Protocol
 
-from contracts.messages import TaskDecision, TaskSpec
+from contracts.decisions import TaskDecision
+from contracts.messages import TaskSpec
 from services.state.read.words import reason_words
 from services.state.record_documents import TaskDecisionDocument
 

@@ -12,18 +12,11 @@ from msgspec.structs import replace
 
 from contracts import topics
 from contracts.commands import Balance, Drift, EventRecord, Outcome, RescheduleCommand
+from contracts.decisions import Decision, TaskDecision
 from contracts.errors import RecordRejected
 from contracts.ids import cluster_of, split_job
 from contracts.job_settings import JobSettings
-from contracts.messages import (
-    ClockSegment,
-    ClusterTopology,
-    DeadLetter,
-    Decision,
-    EngineEvent,
-    JobTopology,
-    TaskDecision,
-)
+from contracts.messages import ClockSegment, ClusterTopology, DeadLetter, EngineEvent, JobTopology
 from contracts.pauses import is_of_all_jobs
 from contracts.releases import ReleaseRecord, Slot, scoped
 from contracts.rescaler_state import BALANCE, PLACEMENT, BalanceMemory, ClusterMemory, JobSummary, RescalerRecord

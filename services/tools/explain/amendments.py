@@ -2,14 +2,14 @@
 
 from collections.abc import Iterable
 
-from contracts.messages import TaskDecision
+from contracts.decisions import TaskDecision
 from services.state.read.words import WORDS
 
 
 def meanings_of(tasks: Iterable[TaskDecision]) -> list[str]:
     """Return a line for each guardrail that amended one of these tasks, in the guardrails' order.
 
-    >>> from contracts.messages import Amendment
+    >>> from contracts.decisions import Amendment
     >>> amendment = Amendment(rule="total_limit", before=9, after=4)
     >>> meanings_of([TaskDecision(task="a", current=2, ratio=4.5, proposed=9, desired=4, amendments=(amendment,))])
     ["total_limit: the job's total leaves no more"]

@@ -6,7 +6,8 @@ from typing import Literal
 import msgspec
 
 from contracts.commands import Balance, Outcome, Progress, RescheduleCommand
-from contracts.messages import Compared, Decision, EngineEvent, FeatureDrift, LookedAt, PolicyUsed, TaskDecision
+from contracts.decisions import Compared, Decision, FeatureDrift, LookedAt, PolicyUsed, TaskDecision
+from contracts.messages import EngineEvent
 from contracts.own_acts import WHY, OwnAct
 from policies.decide import LOAD_MINUTES
 from services.recomputation.counterfactual import WithoutFacts

@@ -9,8 +9,9 @@ from typing import Any, TypeVar
 from confluent_kafka import Message
 
 from contracts.commands import Balance, EventRecord, Outcome, Progress, RescheduleCommand
+from contracts.decisions import Decision
 from contracts.ids import cluster_of
-from contracts.messages import Decision, EngineEvent, JobTopology
+from contracts.messages import EngineEvent, JobTopology
 from contracts.own_acts import OwnAct, own_act_of
 from contracts.settings import RoadSettings
 from contracts.topics import (

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from contracts.decisions import Decision
 from contracts.job_settings import JobSettings
-from contracts.messages import Decision
 from contracts.settings import SPAN_MINUTES
 from contracts.windows import Window
 from contracts.wire import encode

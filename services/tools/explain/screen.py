@@ -9,7 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from contracts.commands import Outcome, Progress, RescheduleCommand, SlotMove, TaskChange
-from contracts.messages import Compared, EngineEvent, PolicyUsed, TaskDecision
+from contracts.decisions import Compared, PolicyUsed, TaskDecision
+from contracts.messages import EngineEvent
 from contracts.releases import why_released
 from policies.sure.drift import in_words
 from runtime import terminal

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import zstandard
 
-from contracts.messages import Decision
+from contracts.decisions import Decision
 from contracts.windows import Window
 from contracts.wire import decode, encode
 from policies.graph import job_graph

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET
 
 from contracts.clock import MINUTE_MS
+from contracts.decisions import Decision
 from contracts.errors import RecordRejected, SettingsError, SurescaleError
 from contracts.job_settings import JobSettings
-from contracts.messages import Decision
 from contracts.settings import SPAN_MINUTES
 from contracts.topics import DECISIONS, JOB_SETTINGS, SNAPSHOTS
 from contracts.windows import Window, decode_window

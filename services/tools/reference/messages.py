@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import msgspec
 
-from contracts import commands, job_settings, messages, releases, rescaler_state, shadows, windows
+from contracts import commands, decisions, job_settings, messages, releases, rescaler_state, shadows, windows
 from contracts.topics import SNAPSHOTS, TOPICS
 from services.tools.reference.markdown import code, page, table
 from services.tools.reference.source import comments_of, fields_of
@@ -17,7 +17,7 @@ from services.tools.reference.source import comments_of, fields_of
 T = TypeVar("T")
 
 SCHEMAS = "schemas"
-DECLARED_IN = (messages, job_settings, releases, shadows, commands, rescaler_state)
+DECLARED_IN = (messages, decisions, job_settings, releases, shadows, commands, rescaler_state)
 
 
 def message_kinds() -> list[type[messages.Message]]:

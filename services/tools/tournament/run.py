@@ -8,9 +8,9 @@ from pathlib import Path
 import msgspec
 
 from contracts.clock import MINUTE_MS
+from contracts.decisions import Decision
 from contracts.errors import RecordRejected
 from contracts.job_settings import JobSettings
-from contracts.messages import Decision
 from contracts.topics import DECISIONS, SNAPSHOTS
 from contracts.windows import Window, decode_window
 from contracts.wire import decode

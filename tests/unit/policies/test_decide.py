@@ -6,8 +6,8 @@ import msgspec
 import numpy as np
 import pytest
 
+from contracts.decisions import Compared, Decision, LookedAt
 from contracts.job_settings import JobSettings
-from contracts.messages import Compared, Decision, LookedAt
 from contracts.wire import decode, encode
 from policies.answer import Answer, NotReady, PolicyFailed, RawAnswer, answer_in_ratios
 from policies.decide import decide

@@ -10,8 +10,9 @@ import pytest
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from contracts.decisions import Decision, FeatureDrift
 from contracts.job_settings import JobSettings
-from contracts.messages import Decision, FeatureDrift, TaskSpec
+from contracts.messages import TaskSpec
 from contracts.windows import FIGURE, Window
 from contracts.wire import decode, encode
 from policies.decide import decide

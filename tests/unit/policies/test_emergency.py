@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from contracts.decisions import Decision
 from contracts.job_settings import ExcludedPeriod, JobSettings, TaskLimits
-from contracts.messages import Decision
 from contracts.windows import FIGURE, Window
 from contracts.wire import decode, encode
 from policies.decide import decide, decide_if_due

@@ -3,9 +3,9 @@
 import pytest
 from msgspec.structs import replace
 
+from contracts.decisions import Decision
 from contracts.errors import RecordRejected
 from contracts.job_settings import JobSettings
-from contracts.messages import Decision
 from contracts.shadows import ShadowDecision
 from contracts.wire import decode, encode
 from policies.decide import decide

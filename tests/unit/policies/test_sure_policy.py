@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from msgspec import UNSET
 
+from contracts.decisions import Compared, Decision, LoadOutlook
 from contracts.job_settings import JobSettings
-from contracts.messages import Compared, Decision, JobTopology, LoadOutlook, TaskSpec
+from contracts.messages import JobTopology, TaskSpec
 from contracts.windows import FIGURES, Window, blank_figures
 from contracts.wire import decode
 from contracts.wire import encode as encode_message

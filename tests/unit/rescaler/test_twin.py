@@ -8,9 +8,9 @@ import pytest
 from click.testing import CliRunner
 
 from contracts.commands import Progress
+from contracts.decisions import Decision
 from contracts.errors import SettingsError
 from contracts.job_settings import JobSettings
-from contracts.messages import Decision
 from contracts.windows import Window
 from policies.decide import decide
 from policies.registry import load_policy

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from contracts.decisions import Decision, PolicyUsed, TaskDecision
 from contracts.ids import decision_id
-from contracts.messages import Decision, PolicyUsed, TaskDecision
 from contracts.window_history import WindowHistory
 from contracts.windows import Window, encode_window
 from simulation.engine.cluster import RunOptions, SimulatedCluster

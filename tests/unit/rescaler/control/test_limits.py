@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from contracts.decisions import Decision
 from contracts.job_settings import JobSettings
-from contracts.messages import ClusterTopology, Decision, Host, JobTopology, TaskSpec
+from contracts.messages import ClusterTopology, Host, JobTopology, TaskSpec
 from contracts.topology import slots_needed
 from rescaler.control.controller import Controller
 from rescaler.control.effects import Effects

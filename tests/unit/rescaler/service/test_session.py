@@ -9,7 +9,8 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from contracts.commands import Progress
-from contracts.messages import Decision, EngineEvent
+from contracts.decisions import Decision
+from contracts.messages import EngineEvent
 from contracts.rescaler_state import RescalerRecord
 from contracts.wire import encode
 from rescaler.control.controller import Controller

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from aiokafka.errors import KafkaTimeoutError
 
+from contracts.decisions import Decision
 from contracts.job_settings import JobSettings
-from contracts.messages import Decision
 from contracts.releases import ScopedRelease
 from contracts.shadows import ShadowDecision
 from contracts.windows import encode_window

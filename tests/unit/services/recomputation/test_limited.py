@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from contracts.decisions import Decision
 from contracts.errors import SettingsError
 from contracts.job_settings import JobSettings
-from contracts.messages import Decision
 from policies.decide import decide
 from policies.registry import load_policy
 from services.recomputation.counterfactual import without

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from contracts.messages import Decision, TaskDecision
+from contracts.decisions import Decision, TaskDecision
 from contracts.rescaler_state import Condition
 from services.state.documents import ErrorDocument, JobDocument, JobOverview
 from services.state.fleet_documents import Clocks, ClusterDocument, ClusterInfo, Counts

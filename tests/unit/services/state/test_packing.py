@@ -5,7 +5,7 @@ import zlib
 
 import pytest
 
-from contracts.messages import Decision, LookedAt, PolicyUsed, TaskDecision
+from contracts.decisions import Decision, LookedAt, PolicyUsed, TaskDecision
 from contracts.wire import encode
 from services.state.packing import UNPACKED_BYTES_MAX, pack, unpack
 

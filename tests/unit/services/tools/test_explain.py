@@ -10,9 +10,10 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from contracts.commands import Balance, Outcome, Progress, RescheduleCommand, SlotMove, TaskChange
+from contracts.decisions import Amendment, Compared, Decision, LookedAt, PolicyUsed
 from contracts.errors import SettingsError
 from contracts.job_settings import JobSettings
-from contracts.messages import Amendment, Compared, Decision, EngineEvent, LookedAt, PolicyUsed
+from contracts.messages import EngineEvent
 from contracts.own_acts import OwnAct
 from contracts.rescaler_state import CommandUnderway, JobSummary, WaitingAct
 from contracts.topics import DECISIONS

@@ -1,7 +1,7 @@
 """What a change of a job's size waited for, taken apart."""
 
 from contracts.commands import Outcome, Progress, RescheduleCommand, TaskChange
-from contracts.messages import Decision, Plight, PolicyUsed
+from contracts.decisions import Decision, Plight, PolicyUsed
 from services.local_stack.compared.waits import Waits
 
 JOB, BEGAN_MS = "flink/sure", 1_000_000

@@ -10,17 +10,9 @@ from msgspec.structs import replace
 from contracts import topics
 from contracts.clock import MINUTE_MS
 from contracts.commands import Drift, Outcome, Progress, RescheduleCommand, TaskChange
+from contracts.decisions import Amendment, Decision, PolicyUsed, TaskDecision
 from contracts.job_settings import Approval, JobSettings, Pause
-from contracts.messages import (
-    Amendment,
-    DeadLetter,
-    Decision,
-    EngineEvent,
-    JobTopology,
-    PolicyRelease,
-    PolicyUsed,
-    TaskDecision,
-)
+from contracts.messages import DeadLetter, EngineEvent, JobTopology, PolicyRelease
 from contracts.minute_figures import JobMinute
 from contracts.releases import ScopedRelease
 from contracts.rescaler_state import CommandUnderway, Condition, JobSummary, RescalerRecord

@@ -5,7 +5,7 @@ from math import exp, log
 import pytest
 from msgspec import UNSET
 
-from contracts.messages import LoadOutlook
+from contracts.decisions import LoadOutlook
 from services.state.documents import HistoryDocument
 from services.state.read.history import MarkedDecision, history
 from tests.unit.services.state.read.test_status import WINDOW

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 import pytest
 
-from contracts.messages import Amendment, PolicyUsed
+from contracts.decisions import Amendment, PolicyUsed
 from services.state.documents import JobDocument, JobOverview
 from services.state.read.decision_lines import print_decisions, progress_line
 from services.state.read.tables import print_job, print_jobs

@@ -10,9 +10,10 @@ import pytest
 from contracts import topics
 from contracts.clock import MINUTE_MS
 from contracts.commands import Balance, Outcome, Progress, SlotStandbys
+from contracts.decisions import Decision, LookedAt, PolicyUsed, TaskDecision
 from contracts.errors import RecordRejected
 from contracts.job_settings import JobSettings, Pause
-from contracts.messages import DeadLetter, Decision, LookedAt, PolicyUsed, TaskDecision
+from contracts.messages import DeadLetter
 from contracts.rescaler_state import CommandUnderway, Condition, JobSummary, RescalerRecord, WaitingAct
 from contracts.summaries import encode_summary, summary_of
 from contracts.window_history import WindowHistory

@@ -8,9 +8,9 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from contracts.clock import MINUTE_MS
+from contracts.decisions import Decision, PolicyUsed, TaskDecision
 from contracts.errors import SettingsError, SurescaleError
 from contracts.job_settings import JobSettings
-from contracts.messages import Decision, PolicyUsed, TaskDecision
 from contracts.topics import SNAPSHOTS
 from policies.registry import load_policy
 from services.tools.recording.diff import Difference, PolicyTally, SpanDiff, TaskWish

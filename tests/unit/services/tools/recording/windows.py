@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Iterator, Mapping
 
 from contracts.clock import MINUTE_MS
+from contracts.decisions import Decision
 from contracts.ids import cluster_of
 from contracts.job_settings import JobSettings
-from contracts.messages import Decision, JobTopology
+from contracts.messages import JobTopology
 from contracts.topics import DECISIONS, JOB_SETTINGS, SNAPSHOTS
 from contracts.window_history import WindowHistory
 from contracts.windows import Window, encode_window
