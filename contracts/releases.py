@@ -50,8 +50,11 @@ class ScopedRelease(Message, frozen=True, kw_only=True, tag="policy-release/2", 
         """Check what the types do not say.
 
         Raises:
-            ValueError: the scope contradicts itself.
+            ValueError: the scope contradicts itself, or a release of this type sets what only a ``TunedRelease`` may.
         """
+        is_tuned = any(each is not UNSET for each in (self.tuned, self.expected, self.tournament))
+        if is_tuned and not isinstance(self, TunedRelease):
+            raise ValueError("tuned, expected and tournament: only a policy-release/3 may have them")
         if self.job is not None and self.share_permille is not None:
             raise ValueError("job and share_permille: a release is for one job or for a share of them, not for both")
         if self.job is not None and self.job.partition("/")[0] != self.cluster:
@@ -139,7 +142,7 @@ def scoped(release: ReleaseRecord) -> ScopedRelease:
 
 def as_record(release: ScopedRelease) -> ReleaseRecord:
     """Return the record to write: one that agents of every version understand, where there is one."""
-    if release.scope != "cluster" or release.role != "serve" or release.withdrawn:
+    if isinstance(release, TunedRelease) or release.scope != "cluster" or release.role != "serve" or release.withdrawn:
         return release
     return PolicyRelease(
         cluster=release.cluster,

@@ -28,7 +28,7 @@ from contracts.messages import (
 )
 from contracts.minute_figures import TaskMinutes
 from contracts.own_acts import OwnAct
-from contracts.releases import ScopedRelease
+from contracts.releases import TunedRelease
 from contracts.rescaler_state import BalanceMemory, ClusterMemory
 from contracts.summaries import WindowSummary
 
@@ -186,7 +186,7 @@ class DecisionDocument(ViewDocument, frozen=True, kw_only=True):
     topology_version: int
     """Version of the job's topology."""
     action: Literal["act", "hold"]
-    """Whether any task shall change."""
+    """Whether any task is to change."""
     reason: str
     """Why, in a sentence."""
     completeness: float
@@ -259,7 +259,7 @@ class HostsDocument(ClusterTopology, frozen=True, kw_only=True, tag=False, omit_
     """Broker's time of the record."""
 
 
-class PolicyReleaseDocument(ScopedRelease, frozen=True, kw_only=True, tag=False, omit_defaults=False):
+class PolicyReleaseDocument(TunedRelease, frozen=True, kw_only=True, tag=False, omit_defaults=False):
     """The latest release to a cluster, one of its jobs or a share of them, or of a policy in the shadow there."""
 
     appended_ms: int

@@ -40,7 +40,7 @@ class SourceContract:
     @pytest.fixture
     def source(self) -> Iterator[Source]:
         """The source under test."""
-        raise NotImplementedError
+        raise NotImplementedError("a subclass gives its source: override this fixture")
 
     def test_jobs_are_listed_by_sorted_ids(self, source: Source) -> None:
         """Ids have the form cluster/name."""

@@ -70,8 +70,11 @@ def _is_kind_of(base: type, kind: object, module: ModuleType) -> bool:
 
 
 def _field_table(kind: type) -> str:
+    owners = [owner for owner in reversed(kind.__mro__) if issubclass(owner, msgspec.Struct) and owner is not msgspec.Struct]
     rows = [
-        (code(field.name), code(field.type), code(field.default) or "required", field.description) for field in fields_of(kind)
+        (code(field.name), code(field.type), code(field.default) or "required", field.description)
+        for owner in owners
+        for field in fields_of(owner)
     ]
     return table(["field", "type", "default", "is"], rows)
 

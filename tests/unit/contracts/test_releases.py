@@ -7,8 +7,19 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from contracts.errors import RecordRejected
-from contracts.messages import PolicyRelease
-from contracts.releases import SHADOWS_MAX, ReleaseRecord, Releases, ScopedRelease, Slot, as_record, is_in_share, scoped
+from contracts.messages import PolicyRelease, Tuned
+from contracts.releases import (
+    SHADOWS_MAX,
+    ReleaseRecord,
+    Releases,
+    ScopedRelease,
+    Slot,
+    TunedRelease,
+    as_record,
+    is_in_share,
+    scoped,
+)
+from contracts.tournaments import Expectation, TournamentResult
 from contracts.wire import decode, encode
 from tests.support.builders import JOB
 
@@ -102,3 +113,32 @@ def test_a_release_with_a_scope_that_contradicts_itself_is_refused(wrong: dict[s
     with pytest.raises(RecordRejected) as refused:
         decode(msgspec.json.encode({"type": "policy-release/2", **document, **wrong}), ReleaseRecord)
     assert refused.value.reason == "invalid_field"
+
+
+ONLY_TUNED = {
+    "tuned": Tuned(constants={"utilisation": 0.6}),
+    "expected": Expectation(work_least=1.0, work_most=2.0, waiting_most=0.1),
+    "tournament": TournamentResult(
+        from_ms=0, until_ms=60_000, policies=2, draws=3, reward=0.3, against="sure", against_reward=0.2,
+        difference=0.1, difference_low=0.05, twin_error=0.01, why="ds2 is ahead of sure by 0.1.",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ONLY_TUNED)
+def test_what_a_tuned_release_may_set_is_refused_in_one_of_the_type_before(name: str) -> None:
+    """Agents that know only that type would serve the policy without its constants, and keep it whatever happens."""
+    field = {name: ONLY_TUNED[name]}
+    with pytest.raises(ValueError, match="only a policy-release/3 may have them"):
+        release("ds2", job=JOB, **field)
+    document = {**msgspec.to_builtins(release("ds2", job=JOB)), **msgspec.to_builtins(field)}
+    with pytest.raises(RecordRejected, match="only a policy-release/3 may have them") as refused:
+        decode(msgspec.json.encode({**document, "type": "policy-release/2"}), ReleaseRecord)
+    assert refused.value.reason == "invalid_field"
+    assert isinstance(decode(msgspec.json.encode({**document, "type": "policy-release/3"}), ReleaseRecord), TunedRelease)
+
+
+def test_a_tuned_release_to_a_whole_cluster_is_written_with_its_constants() -> None:
+    """It is not cut down to the type that every agent understands."""
+    tuned = TunedRelease(cluster="sim", policy="ds2", sha256="", valid_from_ms=0, tuned=Tuned(constants={"utilisation": 0.6}))
+    assert decode(encode(as_record(tuned)), ReleaseRecord) == tuned
