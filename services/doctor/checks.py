@@ -57,7 +57,7 @@ def policy(settings: RoadSettings) -> Iterator[Finding]:
     if isinstance(found, Unavailable):
         yield Finding(
             "problem", "policy", f"{settings.policy} cannot be used: {found.reason}",
-            "a rule answers in its place; set SURESCALE_POLICY or SURESCALE_POLICY_FOLDER, or see `surescale policy check`",
+            "a rule answers in its place; set SURESCALE_POLICY or SURESCALE_POLICY_FOLDER, or see `surescale policy verify`",
         )  # fmt: skip
         return
     yield Finding("ok", "policy", f"{found.name}{f', sha256 {found.sha256[:12]}' if found.sha256 else ''}")
