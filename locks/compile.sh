@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Writes the lock files anew: names, versions and hashes, no addresses. Run by `make locks`.
+# Writes the lock files again: names, versions and hashes, no addresses. Run by `make locks`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 compile() {

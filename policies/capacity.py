@@ -31,7 +31,7 @@ class Level:
     """The present service times of tasks, [.., N].
 
     Attributes:
-        service_minutes: busy subtask-minutes per record; NaN for a task that does not walk, or of which too little is known.
+        service_minutes: busy subtask-minutes per record; NaN for a task that does not walk, or that too little is known of.
         spread: standard deviation of its log over the coming minutes; 0 where NaN.
     """
 

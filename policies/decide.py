@@ -87,7 +87,7 @@ def decide(
     """Return what to do with one job at the end of a span.
 
     ``asked`` is the policy named by settings or release, if it differs from ``policy``. ``rule`` takes over when ``policy``
-    fails; by default it is target utilisation. ``release`` is the one that chose ``policy``, if one did. ``timed`` is told of the
+    fails; by default it is target utilisation. ``release`` is the one that chose ``policy``, if one did. ``timed`` hears of the
     parts: measure, policy, guardrails.
 
     Raises:

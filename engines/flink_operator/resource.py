@@ -73,7 +73,7 @@ def read_operated_jobs(path: Path) -> dict[str, OperatedJob]:
 
 
 def check_vertices(jobs: Mapping[str, OperatedJob], name: str, tasks: Iterable[str]) -> None:
-    """Refuse a job of Prometheus of which a task's vertex id is unknown.
+    """Refuse a job of Prometheus if a task's vertex id is unknown.
 
     Raises:
         SettingsError: names the task.

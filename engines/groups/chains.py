@@ -117,7 +117,7 @@ def read_chains(path: Path) -> dict[str, Chain]:
 
 
 def check_scaled_whole(chains: Mapping[str, Chain], field: Literal["compose", "kubernetes"]) -> None:
-    """Refuse a job of which only some groups say what scales them: what is asked for is compared for the whole job.
+    """Refuse a job if only some of its groups say what scales them: what is asked for is compared for the whole job.
 
     Raises:
         SettingsError: names the group.

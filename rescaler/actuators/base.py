@@ -75,7 +75,7 @@ class Rescale:
     lag_bytes: int = 0
     """State that they still have to restore."""
     units: tuple[int, ...] = ()
-    """Units because of which a ``prepare`` failed."""
+    """Units that made a ``prepare`` fail."""
 
 
 @dataclass(frozen=True, slots=True)

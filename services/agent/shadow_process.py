@@ -31,7 +31,7 @@ NICENESS = 10
 
 @dataclass(frozen=True, slots=True)
 class ShadowQuestion:
-    """A window, the decision that was made on it, and the policy in the shadow that shall look at it too."""
+    """A window, the decision that was made on it, and the policy in the shadow that is to look at it too."""
 
     window: bytes
     settings: JobSettings

@@ -162,12 +162,12 @@ class KafkaChecks:
             yield Finding("ok", who, detail)
 
     def notified(self) -> tuple[int, float | None] | None:
-        """Return how many records the state service's webhook was not told of yet, and for how many seconds the oldest waits.
+        """Return how many records the state service's webhook has not been told about, and for how many seconds the oldest waits.
 
         None if nothing was told yet, and where no broker answers. The seconds are unknown where the topic's record is gone.
 
         Raises:
-            KafkaException: a right lacks, or the broker does not answer.
+            KafkaException: a right is missing, or the broker does not answer.
         """
         names = [self._full(name) for name in WATCHED]
         if self._metadata is None or any(name not in self._metadata.topics for name in names):

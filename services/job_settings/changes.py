@@ -97,7 +97,7 @@ def _in_two_steps(before: JobSettings, wanted: Mapping[str, object]) -> JobSetti
 def without_effect(before: JobSettings, after: JobSettings, topology: JobTopology | None) -> str | None:
     """Return in words that a new upper bound is above what the engine allows every task, or None if it is not.
 
-    ``topology``: None where the settings are those of all jobs of a cluster, of which each allows something else.
+    ``topology``: None where the settings are those of all jobs of a cluster, which differ in what they allow.
     """
     if topology is None:
         return None

@@ -29,7 +29,7 @@ class ArtifactError(StackError):
 
 
 class DownloadError(ArtifactError):
-    """Nothing could be downloaded: no network, or a mirror that lacks it."""
+    """Nothing could be downloaded: no network, or a mirror that does not have it."""
 
 
 class ServerError(StackError):

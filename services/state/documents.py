@@ -170,7 +170,7 @@ class DecisionMark(ViewDocument, frozen=True, kw_only=True):
     at_ms: int
     """End of the span that the decision is about."""
     action: Literal["act", "hold"]
-    """Whether any task shall change."""
+    """Whether any task is to change."""
     outcome: str | None
     """Status of its last outcome."""
     before: int

@@ -277,7 +277,7 @@ def test_doctor_says_since_when_a_webhook_takes_nothing(
     surescale: Callable[..., tuple[int, str, str]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """By the age of the oldest record that it was not told of."""
+    """By the age of the oldest record that it was not told about."""
     monkeypatch.setattr(notify_checks, "WAITING_S_MAX", 0.5)
     send(settings, size(1, 2))
     receiver.answers = [answer(503)]
@@ -288,4 +288,4 @@ def test_doctor_says_since_when_a_webhook_takes_nothing(
     _, out, _ = surescale("doctor", "--json", SURESCALE_NOTIFY_URL=receiver.url)
     (found,) = (each for each in json.loads(out) if each["subject"] == "webhook")
     assert found["verdict"] == "warning"
-    assert "was not told of 1 record(s) yet, the oldest of which is" in found["detail"]
+    assert "has not been told about 1 record(s); the oldest is" in found["detail"]

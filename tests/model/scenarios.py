@@ -38,7 +38,7 @@ def compete(faults_max: int = 2) -> Road:
 
 
 def reverse(faults_max: int = 2) -> Road:
-    """One job grows and shall shrink again before that has ended; then an older decision comes late."""
+    """One job grows and is to shrink again before that has ended; then an older decision comes late."""
     script = (wants(BEGINS_MS, 3), wants(BEGINS_MS + MINUTE_MS, 2), wants(BEGINS_MS - MINUTE_MS, 3))
     return Road(hosts=cluster(3, 1), jobs=(job(units=(0, 1)),), script=script, settings=QUICK, faults_max=faults_max)
 

@@ -228,7 +228,7 @@ class RemoteEngineContract(EngineContract):
 
 @dataclass
 class FakeRig(RemoteRig):
-    """The fake, told what shall happen."""
+    """The fake, told what is to happen."""
 
     fake: FakeEngine
 

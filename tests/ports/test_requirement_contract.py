@@ -48,7 +48,7 @@ class PlayedRig(RequirementRig):
 
 
 class FakeRequirementRig(PlayedRig):
-    """The fake, told what shall happen."""
+    """The fake, told what is to happen."""
 
     def __init__(self, fake: FakeByRequirement) -> None:
         super().__init__(fake, fake)
@@ -136,7 +136,7 @@ class ApiServerRig(PlayedRig):
                 self._server.scale(workload, parallelism[workload.name])
 
     def submit_again(self) -> None:
-        """Delete the Deployments and make them anew."""
+        """Delete the Deployments and create them again."""
         for task, count in BEFORE.items():
             self._server.deploy(task, count)
 
@@ -200,7 +200,7 @@ class PlayedComposeRig(RequirementRig):
             self._docker.scale(task, count)
 
     def submit_again(self) -> None:
-        """Make all containers anew."""
+        """Recreate all containers."""
         for task, count in BEFORE.items():
             self._docker.again(task, count)
 
@@ -255,7 +255,7 @@ class ProcessesRig(RequirementRig):
         assert self._tender.workforce.change(self._chain.name, required, parallelism)
 
     def submit_again(self) -> None:
-        """Deploy it anew."""
+        """Deploy it again."""
         self._tender.workforce.deploy(self._chain)
 
     def go_away(self) -> None:

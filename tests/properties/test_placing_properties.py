@@ -17,7 +17,7 @@ from tests.support.controller_world import job
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A job on a cluster with neighbours, and how wide it shall be."""
+    """A job on a cluster with neighbours, and how wide it is to be."""
 
     hosts: tuple[Host, ...]
     taken: frozenset[int]

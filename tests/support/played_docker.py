@@ -46,7 +46,7 @@ class PlayedContainer:
 
     @property
     def service(self) -> str:
-        """Of which it is."""
+        """The service that it belongs to."""
         return str(self.config["Labels"]["com.docker.compose.service"])
 
     @property

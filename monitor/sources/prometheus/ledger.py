@@ -14,7 +14,7 @@ from monitor.sources.prometheus.counters import FORGOTTEN_MS, Counter
 
 GONE_LOOKS = 3
 _MAXIMA: tuple[FigureName, ...] = ("watermark_lag", "in_pool", "out_pool")
-"""Figures of which a task has the largest of its subtasks', not the sum."""
+"""Figures for which a task has the largest of its subtasks' values, not the sum."""
 Readings = Mapping[FigureName, Mapping[Key, Reading]]
 _Of = tuple[FigureName, str, Subtask]
 """A figure of one subtask, or with an empty subtask of a whole task."""

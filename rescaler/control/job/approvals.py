@@ -70,7 +70,7 @@ def _objection(turn: Turn, act: PendingAct, approval: Approval) -> Objection | N
 
 
 def _objection_now(turn: Turn, topology: JobTopology, advice: Advised) -> Objection | None:
-    """Check the advice again, as if it were a decision that has just been made. Pauses are heeded with those of every act."""
+    """Check the advice again, as if it were a decision that has just been made. Pauses count as they do for every act."""
     world, current = turn.world, parallelism_of(topology)
     for change in advice.changes:
         if current[change.task] != change.before:

@@ -181,7 +181,7 @@ def move(turn: Turn, moves: Mapping[int, int]) -> None:
 
 
 def stand_by(turn: Turn, wanted: Mapping[int, tuple[str, ...]]) -> None:
-    """Command which hosts shall keep copies of the state of each unit."""
+    """Command which hosts are to keep copies of the state of each unit."""
     memory, topology = turn.memory, turn.topology
     if topology is None:
         return

@@ -65,7 +65,7 @@ class Turn:
     """The latest outcome of each decision, by its id."""
     effects: TurnEffects = field(default_factory=TurnEffects)
     timed: Timed = untimed
-    """Is told of each plan, and for which decision it is made."""
+    """Hears of each plan, and for which decision it is made."""
 
     # What is known
 

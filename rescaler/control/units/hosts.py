@@ -77,7 +77,7 @@ def choose_units(
 
 @dataclass(frozen=True, slots=True)
 class _Market:
-    """The question to the library: usable units per host, units that the job has, and how many it shall have."""
+    """The question to the library: usable units per host, units that the job has, and how many it is to have."""
 
     hosts: Sequence[Host]
     usable: Mapping[str, tuple[int, ...]]

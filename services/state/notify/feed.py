@@ -43,7 +43,7 @@ class Feed:
             keep_ms: events older than that are told no more, so a partition without a mark starts there.
 
         Raises:
-            KafkaException: a topic does not exist, a right lacks, or the broker does not answer.
+            KafkaException: a topic does not exist, a right is missing, or the broker does not answer.
         """
         self._full = TopicNames(settings.topic_prefix)
         self._bare = {self._full(name): name for name in WATCHED}

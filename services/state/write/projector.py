@@ -77,7 +77,7 @@ class Projector:
 
     @property
     def caught_up(self) -> bool:
-        """Say whether, at the end of the last step, the view contained everything that the broker had told of."""
+        """Say whether, at the end of the last step, the view contained everything that the broker had announced."""
         return self._caught_up
 
     @property

@@ -89,7 +89,7 @@ def period_in_words(period: ExcludedPeriod) -> str:
 
 
 def read_task(text: str) -> tuple[str, TaskLimits | None]:
-    """Return a task's name or label, and its limits; None: it shall have none of its own.
+    """Return a task's name or label, and its limits; None: it is to have none of its own.
 
     Raises:
         SettingsError: says how to write it.

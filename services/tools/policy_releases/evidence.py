@@ -34,7 +34,7 @@ def check_evidence(summary: ShadowSummary | None, policy: str, where: str, least
 
 
 def missing_evidence(summary: ShadowSummary | None, policy: str, where: str, least: Least) -> str:
-    """Return what a record lacks for any promotion, for people; empty: nothing."""
+    """Return what a record still needs for any promotion, for people; empty: nothing."""
     if summary is None or not summary.answered:
         return (
             f"{policy} has no answers from the shadow for {where}; let it look on first with `surescale policy shadow {policy}`"

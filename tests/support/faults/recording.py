@@ -53,7 +53,7 @@ class Recording:
 
 @dataclass(frozen=True, slots=True)
 class LiveTopics:
-    """Topics at a broker. Each call reads anew, so that a long run need not fit into memory."""
+    """Topics at a broker. Each call reads them again, so that a long run need not fit into memory."""
 
     bootstrap: str
 

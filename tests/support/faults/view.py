@@ -1,4 +1,4 @@
-"""The view in Redis against the one that is built anew from Kafka. Shares no code with the product."""
+"""The view in Redis against one that is rebuilt from Kafka. Shares no code with the product."""
 
 from typing import Any
 

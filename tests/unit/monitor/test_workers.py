@@ -63,9 +63,9 @@ def test_what_is_asked_for_has_a_name_and_an_epoch(workers: KeptWorkers, server:
     assert again is not None
     assert (again.id, again.epoch) == (first.id, first.epoch)
     server.deploy("parse", COUNTS["parse"])
-    anew = workers.required("orders")
-    assert anew is not None
-    assert anew.epoch != first.epoch
+    redeployed = workers.required("orders")
+    assert redeployed is not None
+    assert redeployed.epoch != first.epoch
     assert server.used == set(shipped_rules("surescale-monitor")) - {("apps", "statefulsets/scale", "get")}
 
 

@@ -108,7 +108,7 @@ def test_a_look_takes_one_request_a_vertex_and_a_handful_more(flink: PlayedFlink
 
 
 def test_a_topology_has_a_new_version_only_when_it_changes(flink: PlayedFlink, source: FlinkSource) -> None:
-    """Though it is dated anew at every look."""
+    """Though each look gives it a new date."""
     first, second = look_at(source).topology, look_at(source).topology
     assert first.version == second.version
     assert first.at_ms < second.at_ms

@@ -92,7 +92,7 @@ def test_a_container_that_the_engine_cannot_start_is_taken_back(rig: ComposeRig)
 
 
 def test_an_unknown_project_is_named(rig: ComposeRig) -> None:
-    """As a service of which nothing runs."""
+    """As a service with no running container."""
     command = rig.command(parse=2)
     rig.docker.containers.clear()
     with pytest.raises(EngineRefused, match="EPOCH_CHANGED: the first container of a service was recreated, or no longer runs"):

@@ -48,7 +48,7 @@ def advised(**settings: object) -> tuple[Controller, View, RescheduleCommand, li
 
 
 def test_exactly_the_advice_is_carried_out_and_says_who_approved_it() -> None:
-    """The same changes as advised, as a command that actuators heed, under an id of its own."""
+    """The same changes as advised, as a command that actuators obey, under an id of its own."""
     control, seen, advice, _ = advised()
     effects = control.on_tick(approved(seen), LATER)
     (command,) = effects.commands

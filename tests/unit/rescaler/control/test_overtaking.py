@@ -56,7 +56,7 @@ def test_a_stale_act_gives_way_to_a_newer_one() -> None:
 
 
 def test_a_stale_act_gives_way_to_a_hold() -> None:
-    """Nothing is commanded: the job shall stay as it is."""
+    """Nothing is commanded: the job is to stay as it is."""
     control, seen, due_ms = resting()
     effects = rounds(control, seen, [(due_ms + HOUR_MS, None)], due_ms + HOUR_MS)
     assert (said(effects), effects.commands) == ([("superseded", "newer_decision"), ("held", "hold")], ())

@@ -22,7 +22,7 @@ JOBS = [f"sim/job-{number:03}" for number in range(7)]
 
 
 def overview(job: str) -> JobOverview:
-    """Return an overview of which only the id matters."""
+    """Return an overview in which only the id matters."""
     return JobOverview(
         job=job, state="running", generation=1, tasks=1, parallelism=1, mode="act", window_end_ms=None, completeness=None,
         load_records_per_minute=None, silent_minutes=None, action=None, outcome=None, gate_phase=None, wake_up_ms=None,

@@ -111,7 +111,7 @@ def test_evidence_counts_beside_what_serves_now() -> None:
 
 
 def test_a_rule_promotes_once() -> None:
-    """What a person has taken back stays so, until the policy looks on anew; an earlier release is no hindrance."""
+    """What a person has taken back stays so until the policy looks on again; an earlier release is no hindrance."""
     undone = [shadow(10), served(20), served(30, withdrawn=True, set_by="ben")]
     with pytest.raises(
         SettingsError, match=r"^policy: ds2 has been released for cluster sim .* ben took that back.*promotes once"

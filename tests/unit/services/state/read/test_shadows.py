@@ -23,7 +23,7 @@ def answer(
 def shadow_decision(
     minute: int, *, served: int = 4, shadow: int = 4, job: str = JOB, status: ShadowStatus = "answered", policy: str = "ds2"
 ) -> ShadowDecision:
-    """Return an answer on a job of two scalable tasks, of which the first takes up every difference."""
+    """Return an answer on a job of two scalable tasks; the first takes up every difference."""
     differences = (TaskDifference(task="map", current=4, served=served, shadow=shadow),) if served != shadow else ()
     compared = Comparison(
         served=Verdict(action="hold", subtasks=served + 1, utilisation=4.0 / served),

@@ -171,7 +171,7 @@ def test_text_from_records_is_shown_and_not_obeyed(capsys: pytest.CaptureFixture
 
 
 def a_job(decision: DecisionDocument, condition: ConditionDocument) -> JobDocument:
-    """Return a job of which only its decision and the condition of its gate are known."""
+    """Return a job with a decision and a condition of its gate, and nothing else."""
     gate = GateDocument(
         applied_generation=0,
         at_ms=0,
