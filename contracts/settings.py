@@ -5,12 +5,11 @@ Every role reads them from environment variables ``SURESCALE_<FIELD>`` (upper ca
 
 import math
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar, get_type_hints
-from urllib.parse import urlsplit
 
+from contracts.addresses import is_http, without_password
 from contracts.errors import SettingsError
 
 S = TypeVar("S", bound="RoadSettings")
@@ -18,11 +17,6 @@ S = TypeVar("S", bound="RoadSettings")
 PORT_MAX = 65_535
 SPAN_MINUTES = 10
 SPAN_MINUTES_MAX = 24 * 60
-STARS = "***"
-"""Shown in place of a secret."""
-SECRET_NAMES = r"password|passwd|secret|token|api[_-]?key"
-"""Regular expression of the names under which a secret is given."""
-_IN_QUERY = re.compile(rf"([?&;](?:\w*(?:{SECRET_NAMES}))=)[^&;#]*", re.IGNORECASE)
 ENGINES = ("simulated", "flink", "kafka")
 SOURCES = {"simulated": ("simulated",), "flink": ("flink", "prometheus"), "kafka": ("consumer-group", "prometheus")}
 """Where the figures of each engine's jobs may come from; the first one, unless a setting names another."""
@@ -366,29 +360,6 @@ def from_environment(kind: type[S], environment: Mapping[str, str] | None = None
 def to_environment(settings: RoadSettings) -> dict[str, str]:
     """Return environment variables that give a child process the same settings."""
     return {f"SURESCALE_{item.name.upper()}": _text(getattr(settings, item.name)) for item in fields(settings)}
-
-
-def without_password(url: str) -> str:
-    """Return an address for logs and messages, with any password replaced by stars.
-
-    A password is what stands between the first ``:`` after ``//`` and the last ``@``, whatever characters it has, and what the
-    query gives under such a name.
-    """
-    shown = _IN_QUERY.sub(rf"\1{STARS}", url)
-    scheme, slashes, rest = shown.partition("//")
-    credentials, at, host = rest.rpartition("@")
-    user, colon, _ = credentials.partition(":")
-    return f"{scheme}{slashes}{user}:{STARS}{at}{host}" if colon else shown
-
-
-def is_http(url: str) -> bool:
-    """Return whether this is an address of HTTP or HTTPS, without user and password."""
-    try:
-        parts = urlsplit(url)
-        # No client sends a user or a password from an address, and errors would carry them to topics and logs.
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and "@" not in url
-    except ValueError:  # unclosed brackets, an invalid port
-        return False
 
 
 def _text(value: object) -> str:

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
+from contracts.addresses import is_http, without_password
 from contracts.errors import SettingsError
-from contracts.settings import RoadSettings, is_http, like, without_password
+from contracts.settings import RoadSettings, like
 
 
 @dataclass(frozen=True, slots=True)

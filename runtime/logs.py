@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
+from contracts.addresses import SECRET_NAMES, STARS
 from contracts.errors import SettingsError
-from contracts.settings import SECRET_NAMES, STARS
 from runtime.librdkafka_log import show_only_refusals
 from runtime.printable import printable
 

@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from contracts.settings import without_password
+from contracts.addresses import without_password
 from engines.compose.answers import ONE_OFF, PROJECT, Container, Created, Image, Listed, Version
 from engines.compose.errors import SETTING, EngineSilent, NotAnEngine, NotThere, problem_of
 from runtime.http import NoAnswer

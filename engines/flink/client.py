@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from contracts.settings import without_password
+from contracts.addresses import without_password
 from engines.flink.answers import (
     UNREADABLE,
     CheckpointConfig,

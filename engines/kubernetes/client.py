@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from contracts.settings import without_password
+from contracts.addresses import without_password
 from engines.kubernetes.answers import Autoscaler, Event, Page, Pod, Review, Scale, Workload
 from engines.kubernetes.errors import ApiAway, NotAuthenticated, NotThere, not_kubernetes, problem_of
 from engines.kubernetes.rights import Right

@@ -12,8 +12,8 @@ from urllib.parse import urlencode
 
 import msgspec
 
+from contracts.addresses import without_password
 from contracts.errors import SurescaleError
-from contracts.settings import without_password
 from runtime.access import Access, TokenUnreadable
 from runtime.http import NoAnswer
 from runtime.kept_http import Answer, KeptConnections

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import redis
 
+from contracts.addresses import without_password
 from contracts.errors import SettingsError
-from contracts.settings import RoadSettings, without_password
+from contracts.settings import RoadSettings
 from engines.flink.capabilities import capabilities_of
 from engines.flink.client import FlinkClient
 from engines.flink.errors import FlinkProblem

@@ -59,7 +59,7 @@ def command(*, out: Path | None, keep: bool, **given: Any) -> None:
     """
     import msgspec
 
-    from contracts.settings import without_password
+    from contracts.addresses import without_password
     from runtime.signals import end_in_order
     from runtime.whole_files import check_folder, write_whole
     from services.local_stack.local_road import LocalRoad, RoadOptions

@@ -12,8 +12,9 @@ import redis
 from redis.client import Pipeline
 from redis.credentials import CredentialProvider
 
+from contracts.addresses import without_password
 from contracts.errors import SettingsError, reason_of
-from contracts.settings import RoadSettings, without_password
+from contracts.settings import RoadSettings
 
 REDIS_TIMEOUT_S = 5.0
 

@@ -11,7 +11,7 @@ import redis
 from aiohttp import web
 from confluent_kafka import KafkaException
 
-from contracts.settings import without_password
+from contracts.addresses import without_password
 from runtime.backoff import Seldom, Stopped, wait_for
 from runtime.health import HealthServer
 from runtime.kafka import wait_for_topics

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from contracts.addresses import is_http
 from contracts.errors import SettingsError
-from contracts.settings import RoadSettings, is_http
+from contracts.settings import RoadSettings
 from services.state.notify.kinds import chosen
 
 

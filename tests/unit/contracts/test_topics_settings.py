@@ -6,7 +6,7 @@ from importlib.metadata import entry_points
 import pytest
 
 from contracts.errors import SettingsError
-from contracts.settings import RoadSettings, from_environment, to_environment, without_password
+from contracts.settings import RoadSettings, from_environment, to_environment
 from contracts.topics import CLUSTER_PARTITIONS, RECORD_BYTES_MAX, TOPICS, TopicNames
 from services.engine.settings import EngineSettings
 
@@ -102,33 +102,6 @@ def test_a_health_port_that_is_none_is_refused_by_every_role(kind: type[RoadSett
     """By the environment as by the option."""
     with pytest.raises(SettingsError, match=rf"^SURESCALE_HEALTH_PORT: {port} is not a port; set 1 to 65535, or 0 for none$"):
         from_environment(kind, {"SURESCALE_HEALTH_PORT": str(port)})
-
-
-@pytest.mark.parametrize(
-    ("url", "shown"),
-    [
-        ("redis://127.0.0.1:6379/0", "redis://127.0.0.1:6379/0"),
-        ("redis://ana:secret@host:6379/0", "redis://ana:***@host:6379/0"),
-        ("redis://:secret@host/0", "redis://:***@host/0"),
-        ("redis://ana:sec/ret@host:6379/0", "redis://ana:***@host:6379/0"),
-        ("redis://ana:6/ret@host/0", "redis://ana:***@host/0"),
-        ("redis://ana:s@c?r#t@host/0", "redis://ana:***@host/0"),
-        ("redis://h/0?password=secret", "redis://h/0?password=***"),
-        ("redis://h/0?db=1&ssl_password=s@cret&timeout=5", "redis://h/0?db=1&ssl_password=***&timeout=5"),
-        ("http://ana:secret@engine:8090", "http://ana:***@engine:8090"),
-        ("redis://ana@host/0", "redis://ana@host/0"),
-    ],
-)
-def test_a_password_in_an_address_is_never_shown(url: str, shown: str) -> None:
-    """Logs and messages name the address without its secret."""
-    assert without_password(url) == shown
-
-
-@pytest.mark.parametrize("url", ["redis://[::1", "redis://ana:secret@[::1"])
-def test_an_address_that_is_none_can_be_shown_without_its_password(url: str) -> None:
-    """A message about a wrong address must not fail over the address, and must not tell its secret either."""
-    assert "secret" not in without_password(url)
-    assert without_password(url).startswith("redis://")
 
 
 @pytest.mark.parametrize(
