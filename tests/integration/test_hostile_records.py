@@ -6,7 +6,8 @@ import pytest
 
 from contracts.settings import RoadSettings
 from tests.conftest import KafkaForTests
-from tests.support.hostile_consumers import CONSUMERS, Consumer, consumer_of
+from tests.support.attacked_consumer import Consumer, consumer_of
+from tests.support.hostile_consumers import CONSUMERS
 
 pytestmark = pytest.mark.integration
 

@@ -21,8 +21,9 @@ from runtime.kafka import LogReader, admin_client, create_topics, producer
 from runtime.kafka_errors import Refusals, Refused
 from services.doctor.kafka_checks import KafkaChecks
 from tests.integration.test_agent import Road, windows
+from tests.support.attacked_consumer import Consumer, consumer_of
 from tests.support.builders import JOB
-from tests.support.hostile_consumers import Consumer, SparkConsumer, consumer_of
+from tests.support.hostile_consumers import SparkConsumer
 from tests.support.issuer import CLIENT, SECRET, SECRET_TELLTALE, Issuer, make_key
 from tests.support.lost_rights import lose_and_regain
 from tests.support.secure_broker import TokenBroker

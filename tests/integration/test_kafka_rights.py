@@ -21,8 +21,9 @@ from runtime.whole_topics import send
 from services.state.notify.feed import Feed
 from services.state.notify.watch import Watch
 from services.state.operate import Asked, Operator, PauseBody
+from tests.support.attacked_consumer import Consumer, consumer_of
 from tests.support.builders import JOB, topology
-from tests.support.hostile_consumers import CONSUMERS, Consumer, consumer_of
+from tests.support.hostile_consumers import CONSUMERS
 from tests.support.secure_broker import AuthorizingBroker
 
 pytestmark = [

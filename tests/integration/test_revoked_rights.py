@@ -12,7 +12,8 @@ import pytest
 from contracts.access import ROLES
 from contracts.settings import RoadSettings
 from contracts.topics import DECISIONS, SNAPSHOTS, TASK_METRICS
-from tests.support.hostile_consumers import CONSUMERS, consumer_of
+from tests.support.attacked_consumer import consumer_of
+from tests.support.hostile_consumers import CONSUMERS
 from tests.support.lost_rights import lose_and_regain
 from tests.support.secure_broker import AuthorizingBroker
 
