@@ -53,6 +53,8 @@ class Feed:
             self._group,
             **{"enable.partition.eof": True, "queued.max.messages.kbytes": BUFFER_KIB, "fetch.wait.max.ms": 100},
         )
+        self._committed: dict[Place, int] = {}
+        self._committed_s = self._committed_all_s = time.monotonic()
         try:
             self._admin = admin_client(settings)
             self._places = self._all_places(settings)
@@ -61,8 +63,7 @@ class Feed:
         except KafkaException:
             self._client.close()
             raise
-        self._committed = dict(self._marks)
-        self._committed_s = self._committed_all_s = time.monotonic()
+        self._committed |= self._marks
         self._told = dict(self._marks)
 
     def prime(self, watch: Watch) -> None:
@@ -149,16 +150,13 @@ class Feed:
                 raise KafkaException(each.error)
         known = {self._place(each): each.offset for each in found if each.offset is not None and each.offset >= 0}
         if not known:
-            self._commit_first(self._ends)
+            self._commit(self._ends)
             return dict(self._ends)
         # Beyond the end: another Kafka has come under the same address, and nothing of it was told yet.
         marks = {place: mark for place, mark in known.items() if mark <= self._ends[place]}
         marks = {place: max(mark, self._beginnings[place]) for place, mark in marks.items()}
         new = [place for place in self._places if place not in marks]
         return marks | (self._offsets_at(new, round(time.time() * 1000) - keep_ms) if new else {})
-
-    def _commit_first(self, marks: dict[Place, int]) -> None:
-        self._client.commit(offsets=[self._partition(place, mark) for place, mark in marks.items()], asynchronous=False)
 
     def _offsets_at(self, places: list[Place], at_ms: int) -> dict[Place, int]:
         asked = [self._partition(place, at_ms) for place in places]

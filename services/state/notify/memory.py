@@ -12,6 +12,9 @@ from services.state.read.status import AVAILABLE, RAN_LEAST, is_down
 
 MINUTES_IN_A_ROW = 3
 """A job counts as overloaded, or as fine again, after so many minutes: one minute says little."""
+REFUSALS_EVERY_MS = 10 * MINUTE_MS
+REFUSALS_KEPT = 1_000
+"""Kinds of refused records. Who writes dead letters chooses the words, so there may be any number; the oldest is forgotten."""
 
 
 @dataclass(slots=True)
@@ -81,14 +84,32 @@ class JobMemory:
 
 
 @dataclass(slots=True)
+class RefusalMemory:
+    """Refused records of one kind: when one was last told, and how many came since then."""
+
+    told_ms: int
+    untold: int = 0
+
+
+@dataclass(slots=True)
 class Memory:
     """Everything that the notifier remembers."""
 
     jobs: dict[str, JobMemory] = field(default_factory=dict)
-    refused_ms: dict[tuple[str, str, str], int] = field(default_factory=dict)
-    """When a refusal was last told, by topic, reason and who refused."""
-    untold: dict[tuple[str, str, str], int] = field(default_factory=dict)
-    """Refusals since then."""
+    refusals: dict[tuple[str, str, str], RefusalMemory] = field(default_factory=dict)
+    """By topic, reason and who refused; the kind that was told last stands last."""
+
+    def take_refusal(self, of: tuple[str, str, str], at_ms: int) -> int | None:
+        """Return how many refusals of a kind were not told since the last one that was; None: this one is not told either."""
+        known = self.refusals.get(of)
+        if known is not None and at_ms < known.told_ms + REFUSALS_EVERY_MS:
+            known.untold += 1
+            return None
+        self.refusals.pop(of, None)
+        self.refusals[of] = RefusalMemory(at_ms)
+        if len(self.refusals) > REFUSALS_KEPT:
+            del self.refusals[next(iter(self.refusals))]
+        return known.untold if known is not None else 0
 
     def job(self, job: str) -> JobMemory:
         """Return what is remembered of a job."""

@@ -26,7 +26,6 @@ from services.state.read.words import reason_words
 from services.state.write.projections import Record
 
 HELD_MINUTES = 30
-REFUSALS_EVERY_MS = 10 * MINUTE_MS
 TASKS_TOLD = 100
 """Changes of tasks in an event's data; more are left out, so that no event grows without bound."""
 _DOWN = {
@@ -268,12 +267,9 @@ def _engine_event(memory: Memory, record: Record) -> Iterator[Notice]:
 
 def _dead_letter(memory: Memory, record: Record) -> Iterator[Notice]:
     letter = decode(record.value, DeadLetter)
-    of = (letter.topic, letter.reason, letter.refused_by)
-    last_ms = memory.refused_ms.get(of)
-    if last_ms is not None and record.appended_ms < last_ms + REFUSALS_EVERY_MS:
-        memory.untold[of] = memory.untold.get(of, 0) + 1
+    more = memory.take_refusal((letter.topic, letter.reason, letter.refused_by), record.appended_ms)
+    if more is None:
         return
-    more, memory.refused_ms[of] = memory.untold.pop(of, 0), record.appended_ms
     where = f"{letter.topic}[{letter.partition}]@{letter.offset}"
     besides = f", and {more} more of the kind since the last such event" if more else ""
     summary = f"{letter.refused_by} refused {where} ({letter.reason}): {letter.message}{besides}"

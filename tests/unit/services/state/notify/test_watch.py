@@ -20,6 +20,7 @@ from contracts.summaries import WindowSummary, encode_summary
 from contracts.windows import encode_window
 from contracts.wire import encode
 from services.state.notify.kinds import Notice
+from services.state.notify.memory import REFUSALS_EVERY_MS, REFUSALS_KEPT, Memory
 from services.state.notify.watch import WATCHED, Watch
 from services.state.write.projections import PROJECTED, Record
 from tests.support.builders import JOB, topology, window_at
@@ -335,6 +336,18 @@ def test_refusals_are_told_every_ten_minutes_with_how_many_there_were() -> None:
     ]
     (other,) = watch.take(record(topics.DEAD_LETTERS, letter(9, "invalid_field"), appended_ms=601_000))
     assert (other.kind, other.cluster) == ("record.refused", "sim")
+
+
+def test_kinds_of_refusals_are_bounded_and_the_oldest_is_forgotten_first() -> None:
+    """Who writes dead letters chooses their words, so there may be any number of kinds."""
+    memory = Memory()
+    for at_ms in range(3 * REFUSALS_KEPT):
+        assert memory.take_refusal((f"topic-{at_ms}", "not_json", "rescaler"), at_ms) == 0
+    assert len(memory.refusals) == REFUSALS_KEPT
+    newest = (f"topic-{at_ms}", "not_json", "rescaler")
+    assert memory.take_refusal(newest, at_ms + 1) is None
+    assert memory.take_refusal(("topic-0", "not_json", "rescaler"), at_ms + 1) == 0
+    assert memory.take_refusal(newest, at_ms + REFUSALS_EVERY_MS) == 1
 
 
 @pytest.mark.parametrize("topic", WATCHED)
