@@ -169,7 +169,8 @@ def _last_days(opened: Recording, job: str, days: int) -> tuple[Recorded, Window
                 window = decode_window(record.value)
             except RecordRejected:
                 continue  # on the road it is none either
-            first.append(window) if not first else None
+            if not first:
+                first.append(window)
             yield window
 
     if not ends:
