@@ -10,14 +10,12 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
+from benchmarks.window_recording import write_recording
 from contracts.job_settings import JobSettings
 from contracts.messages import JobTopology
-from contracts.topics import SNAPSHOTS
-from contracts.windows import Window, encode_window
+from contracts.windows import Window
 from policies.decide import decide
 from policies.policy import SPAN_MINUTES, Policy
-from services.tools.recording.format import Header, RecordedJob, RecordedTopic, RecordingWriter
-from services.tools.recording.records import RawRecord
 from simulation.evaluation.closed_loop import Trial
 from simulation.evaluation.hours import Hours, hours_of
 from simulation.load.jobs import PARALLELISM_MAX
@@ -90,22 +88,7 @@ class Life:
 
     def record(self, path: Path) -> Path:
         """Write its windows to a recording."""
-        newest = self.windows[-1]
-        header = Header(
-            created_ms=0,
-            surescale="0",
-            topic_prefix="",
-            asked_topics=(),
-            asked_jobs=(),
-            from_ms=None,
-            until_ms=None,
-            topics=(RecordedTopic(name=SNAPSHOTS, partitions=1),),
-            jobs=(RecordedJob(job=newest.job, topology=newest.topology, settings=self.settings),),
-        )
-        with RecordingWriter(path, header) as writer:
-            for at, window in enumerate(self.windows):
-                writer.add(RawRecord(SNAPSHOTS, 0, at, window.window_end_ms, window.job.encode(), encode_window(window)))
-        return path
+        return write_recording(path, self.windows, settings={self.settings.job: self.settings})
 
 
 def life_of(trial: Trial, first_minute: int) -> Life:

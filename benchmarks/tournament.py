@@ -18,7 +18,7 @@ import msgspec
 from benchmarks.machine import conditions
 from benchmarks.markdown import table
 from benchmarks.report import say, show
-from benchmarks.world_cells import DAY, LOAD_PARALLELISM, WEEK, Asked, Cell
+from benchmarks.world_cells import DAY, WEEK, Asked, Cell, judging_in
 from benchmarks.worlds import DRAWS, JOBS, LOADS, WORLDS
 from runtime.whole_files import write_whole
 
@@ -77,21 +77,11 @@ def judged(cell: Cell, days: int) -> dict[str, Any]:
     from services.tools.tournament.report import Version
     from services.tools.tournament.run import Ask, hold, policy_of
     from simulation.evaluation.clustered import Pair, difference
-    from simulation.evaluation.judge import Asked as Judging
     from simulation.evaluation.judge import setting_of
     from simulation.load.graphs import load_graph
     from simulation.load.workload import load_workload
 
-    name, _, seconds = cell.world.partition("@")
-    judging = Judging(
-        world=name,
-        world_seed=cell.draw,
-        restart_s=float(seconds) if seconds else None,
-        load_parallelism=LOAD_PARALLELISM,
-        runs=1,
-        calibrate=f"0:{WEEK}",
-    )
-    trial = setting_of(load_graph(cell.job), load_workload(cell.load), judging).trial
+    trial = setting_of(load_graph(cell.job), load_workload(cell.load), judging_in(cell, WEEK)).trial
     life, ours = life_of(trial, FIRST_MINUTE), load_policy(OURS)
     life.serve(ours, KNOWN_HOURS)
     since_ms = life.windows[-1].window_end_ms

@@ -15,6 +15,7 @@ from runtime.whole_files import write_whole
 if TYPE_CHECKING:
     from simulation.evaluation.closed_loop import Trial
     from simulation.evaluation.hours import Hours
+    from simulation.evaluation.judge import Asked as Judging
     from simulation.evaluation.judge import Setting
 
 DAY = 24 * 60
@@ -93,21 +94,26 @@ def trial_of(cell: Cell, days: int) -> Trial:
 
 def _setting(cell: Cell, days: int) -> Setting:
     """Return a cell's setting; the calibration part is the first week, or the first third of a longer file."""
-    from simulation.evaluation.judge import Asked as Judging
     from simulation.evaluation.judge import setting_of
     from simulation.load.graphs import load_graph
     from simulation.load.workload import load_workload
 
-    name, _, seconds = cell.world.partition("@")
     whole = load_workload(cell.load)
     end = max(WEEK, whole.minutes // 3 // 60 * 60)
-    asked = Judging(
+    load = replace(whole, requests=whole.requests[: end + days * DAY])
+    return setting_of(load_graph(cell.job), load, judging_in(cell, end))
+
+
+def judging_in(cell: Cell, calibrated: int) -> Judging:
+    """Return what is asked of the simulation in a cell's world; so many minutes of the load are the calibration part."""
+    from simulation.evaluation.judge import Asked as Judging
+
+    name, _, seconds = cell.world.partition("@")
+    return Judging(
         world=name,
         world_seed=cell.draw,
         restart_s=float(seconds) if seconds else None,
         load_parallelism=LOAD_PARALLELISM,
         runs=1,
-        calibrate=f"0:{end}",
+        calibrate=f"0:{calibrated}",
     )
-    load = replace(whole, requests=whole.requests[: end + days * DAY])
-    return setting_of(load_graph(cell.job), load, asked)

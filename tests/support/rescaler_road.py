@@ -13,7 +13,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 from confluent_kafka import KafkaException, Producer
@@ -39,21 +39,15 @@ from rescaler.service.settings import RescalerSettings
 from runtime.kafka import LogReader, create_topics, producer, wait_for_topics
 from runtime.ports import free_ports
 from tests.support.controller_world import JOB, START_MS, cluster, job
+from tests.support.http_server import serving
 from tests.support.waiting import wait_until
 
 
 @contextlib.contextmanager
 def served(engine: FakeEngine, port: int = 0) -> Iterator[str]:
     """The engine behind a real HTTP server, by its address."""
-    server = ThreadingHTTPServer(("127.0.0.1", port), handler(engine))
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with serving(handler(engine), port) as url:
+        yield url
 
 
 def handler(fake: FakeEngine) -> type[BaseHTTPRequestHandler]:

@@ -1,15 +1,10 @@
 """Windows of simulated jobs in known worlds, as a recording holds them."""
 
-from pathlib import Path
-
 import msgspec
 import numpy as np
 
 from contracts.messages import JobTopology
-from contracts.topics import SNAPSHOTS
-from contracts.windows import Window, encode_window, unknown_hours
-from services.tools.recording.format import Header, RecordedJob, RecordedTopic, RecordingWriter
-from services.tools.recording.records import RawRecord
+from contracts.windows import Window, unknown_hours
 from simulation.load.jobs import SizedJob, load_job
 from simulation.load.workload import load_workload
 from simulation.loops.rows import LoopRows
@@ -57,23 +52,3 @@ def windows_of(
             )
         )
     return made
-
-
-def write_recording(path: Path, *jobs: list[Window]) -> Path:
-    """Write the windows of some jobs to a recording."""
-    header = Header(
-        created_ms=0,
-        surescale="0",
-        topic_prefix="",
-        asked_topics=(),
-        asked_jobs=(),
-        from_ms=None,
-        until_ms=None,
-        topics=(RecordedTopic(name=SNAPSHOTS, partitions=1),),
-        jobs=tuple(RecordedJob(job=made[-1].job, topology=made[-1].topology) for made in jobs),
-    )
-    with RecordingWriter(path, header) as writer:
-        for made in jobs:
-            for at, window in enumerate(made):
-                writer.add(RawRecord(SNAPSHOTS, 0, at, window.window_end_ms, window.job.encode(), encode_window(window)))
-    return path

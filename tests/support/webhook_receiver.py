@@ -4,14 +4,14 @@ import base64
 import contextlib
 import hmac
 import json
-import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 from runtime.ports import free_port
+from tests.support.http_server import serving
 
 KEY = "whsec_" + base64.b64encode(bytes(range(32))).decode()
 Answer = Callable[[BaseHTTPRequestHandler], None]
@@ -111,17 +111,8 @@ def listening(receiver: Receiver) -> Iterator[Receiver]:
         def log_message(self, format: str, *args: object) -> None:
             """Tests are quiet."""
 
-    ThreadingHTTPServer.allow_reuse_address = True
-    server = ThreadingHTTPServer(("127.0.0.1", receiver.port), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
+    with serving(Handler, receiver.port):
         yield receiver
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 @contextlib.contextmanager

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.window_recording import write_recording
 from services.cli import main
 from simulation.load.workload import load_workload
 from simulation.model.course import course_of
 from simulation.model.worlds import CALM, world_named
-from tests.support.simulated_recordings import FIRST_MINUTE, WORKLOAD, sized, windows_of, write_recording
+from tests.support.simulated_recordings import FIRST_MINUTE, WORKLOAD, sized, windows_of
 
 JOB = sized("j_2521346")
 

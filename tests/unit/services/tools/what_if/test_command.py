@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.window_recording import write_recording
 from contracts.job_settings import JobSettings
 from policies.registry import load_policy
 from services.cli import main
@@ -17,7 +18,7 @@ from simulation.calibration.recorded import put_together
 from simulation.model.worlds import CALM, world_named
 from simulation.what_if.ground import ground_of
 from simulation.what_if.variant import Variant
-from tests.support.simulated_recordings import sized, windows_of, write_recording
+from tests.support.simulated_recordings import sized, windows_of
 
 JOB = sized("j_2521346")
 UNITS = {"cost", "rescales", "backlog", "latency", "utilisation"}
