@@ -1,5 +1,7 @@
 """A job of two tasks on a played API server, and an actuator before it that may do what the shipped role allows."""
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,7 +23,7 @@ from tests.support.played_workloads import PlayedWorkload
 
 ACCESS = Path(__file__).parents[2] / "compose/kubernetes/scaling/access.yaml"
 CLUSTER, JOB = "real", "real/orders"
-BEFORE = {"count": 2, "parse": 1}
+BEFORE, AFTER = {"count": 2, "parse": 1}, {"count": 4, "parse": 3}
 TARGETS = {"count": Target("shop", "orders-count", resource="statefulsets"), "parse": Target("shop", "orders-parse")}
 DEADLINE_MS = 60_000
 STEPS_MAX = 2_000
@@ -114,3 +116,11 @@ class KubernetesRig:
             self.engine.request(command)
         assert "\n" not in str(refused.value)
         return refused.value
+
+
+@contextlib.contextmanager
+def kubernetes_rig(folder: Path) -> Iterator[KubernetesRig]:
+    """Yield the job before an account that may do what the shipped role allows; its token lies in the folder."""
+    server = PlayedApiServer(rules=shipped_rules())
+    with server.serving() as answering:
+        yield KubernetesRig(server, answering, folder / "token")

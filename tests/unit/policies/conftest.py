@@ -1,4 +1,4 @@
-"""Windows of a small chain job in steady state, to be bent by each test."""
+"""The shipped model, and windows of a small chain job in steady state and of a job with branches, to be bent by each test."""
 
 from collections.abc import Callable
 
@@ -7,9 +7,11 @@ import pytest
 
 from contracts.job_settings import JobSettings
 from contracts.messages import JobTopology, TaskSpec
-from contracts.windows import FIGURE, Window, blank_figures
+from contracts.windows import FIGURE, FIGURES, Window, blank_figures
 from policies.question import Question
+from policies.registry import load_policy
 from policies.rules.reading import Reading
+from policies.sure.policy import SurePolicy
 
 MINUTE_MS = 60_000
 END_MS = 809_568_000_000 + 8 * 3_600_000  # Monday 1995-08-28 08:00
@@ -21,6 +23,14 @@ WindowMaker = Callable[..., Window]
 def settings() -> JobSettings:
     """Return the default settings of the job that ``make_window`` makes."""
     return JobSettings(job="sim/chain")
+
+
+@pytest.fixture(scope="session")
+def sure() -> SurePolicy:
+    """Return the shipped model."""
+    loaded = load_policy("sure")
+    assert isinstance(loaded, SurePolicy), loaded
+    return loaded
 
 
 @pytest.fixture
@@ -64,6 +74,28 @@ def chain_window(
     hours = np.full(192, np.nan, dtype=np.float32) if hourly_load is None else hourly_load.astype(np.float32)
     topology = JobTopology(job="sim/chain", version=3, at_ms=0, tasks=tuple(specs))
     return Window(job="sim/chain", window_end_ms=END_MS, figures=figures, topology=topology, hourly_load=hours)
+
+
+def branching_window(seed: int = 0, extra: tuple[TaskSpec, ...] = (), order: tuple[int, ...] | None = None) -> Window:
+    """Return a window of two branches that meet, each task with figures of its own; ``extra`` tasks never report."""
+    edges = {"s": (), "l": ("s",), "m": ("l",), "r": ("s",), "j": ("m", "r"), "z": ("j",)}
+    specs = [TaskSpec(task=t, upstream=up, parallelism=1 if t in "sz" else 3, scalable=t not in "sz") for t, up in edges.items()]
+    generator = np.random.default_rng(seed)
+    service = np.array([0, 0.01, 0.02, 0.015, 0.01, 0])
+    load = generator.uniform(100, 200, size=(60, 1)) * np.ones(6)
+    sizes = np.array([spec.parallelism for spec in specs])
+    waiting = generator.uniform(0, 5, size=(60, 6))
+    figures = blank_figures(60, 6)
+    for column, values in {
+        0: load, 1: load, 4: load * service * 60_000, 7: waiting, 8: waiting, 9: sizes + 0 * load, 14: 1 + 0 * load,
+    }.items():  # fmt: skip
+        figures[..., column] = values
+    figures[..., 11:13] = np.nan
+    figures = np.concatenate([figures, np.full((60, len(extra), len(FIGURES)), np.nan, dtype=np.float32)], axis=1)
+    tasks = [*specs, *extra]
+    places = list(order) if order else list(range(len(tasks)))
+    topology = JobTopology(job="sim/y", version=1, at_ms=0, tasks=tuple(tasks[i] for i in places))
+    return Window("sim/y", END_MS, figures[:, places], topology, generator.uniform(90, 220, 192).astype(np.float32))
 
 
 def read(window: Window) -> Reading:

@@ -21,7 +21,7 @@ from policies.graph import job_graph
 from policies.registry import SHIPPED, Unavailable, load_policy
 from policies.sure.drift import Ranges, drift_of
 from policies.sure.policy import SurePolicy
-from tests.unit.policies.test_sure_policy import branching_window
+from tests.unit.policies.conftest import branching_window
 
 RANGES = Ranges(low=(0.0,) * WIDTH, high=(1.0,) * WIDTH, usual=0.02, windows=100)
 JOB = "sim/branches"

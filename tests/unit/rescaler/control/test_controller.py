@@ -1,10 +1,9 @@
-"""What becomes of a decision: each rule of the controller by itself."""
+"""What becomes of a decision and of its command: each rule of the controller by itself."""
 
 import msgspec
 import pytest
 
-from contracts.messages import JobTopology, TaskSpec
-from rescaler.control.world import View
+from contracts.messages import JobTopology
 from rescaler.gate_settings import GateSettings
 from tests.support.controller_world import (
     JOB,
@@ -120,106 +119,6 @@ def test_observe_refuses_and_advise_marks_the_command() -> None:
 def test_what_already_is_needs_no_command() -> None:
     """An act that wants the parallelism which the job has by now is refused as no change."""
     assert said(controller().on_decision(decision(T0, {"map": 2}), view(), T0)) == [("refused", "no_change")]
-
-
-def test_an_act_in_the_cooldown_waits_for_its_end() -> None:
-    """The cooldown counts from the end of the last rescale; the promise names its end, and then the act goes."""
-    control, seen = controller(), view()
-    (command,) = control.on_decision(decision(T0, {"map": 3}), seen, T0).commands
-    done_ms = T0 + 2 * MINUTE_MS
-    assert control.on_progress(ended(command, done_ms), seen, done_ms).outcomes == ()
-    waiting = only(control.on_decision(decision(done_ms, {"map": 5}), seen, done_ms))
-    assert (waiting.status, waiting.reason, waiting.until_ms) == ("pending", "cooldown", done_ms + 30_000)
-    assert control.wake_at_ms() == done_ms + 30_000
-    assert control.on_tick(seen, done_ms + 29_999).is_empty
-    gone = control.on_tick(seen, done_ms + MINUTE_MS)
-    assert (only(gone).status, only(gone).sequence, only(gone).at_ms) == ("commanded", 1, done_ms + 30_000)
-    assert gone.commands[0].desired_generation == 2
-
-
-def test_an_act_during_a_rescale_waits_until_that_has_ended() -> None:
-    """While a command is on its way the next act waits; its end turns the wait into one for the cooldown."""
-    control, seen = controller(), view()
-    (command,) = control.on_decision(decision(T0, {"map": 3}), seen, T0).commands
-    waiting = only(control.on_decision(decision(T0 + MINUTE_MS, {"map": 4}), seen, T0 + MINUTE_MS))
-    assert (waiting.status, waiting.reason, waiting.until_ms) == ("pending", "rescale_in_progress", T0 + 2 * MINUTE_MS)
-    cooling = only(control.on_progress(ended(command, T0 + 2 * MINUTE_MS), seen, T0 + 2 * MINUTE_MS))
-    assert (cooling.reason, cooling.sequence, cooling.until_ms) == ("cooldown", 1, T0 + 2 * MINUTE_MS + 30_000)
-
-
-def test_a_wait_for_a_rescale_is_promised_to_end_with_it() -> None:
-    """Once the engine has said when a command will be done, that is the promise; the answer comes with the report."""
-    control, seen = controller(), view()
-    (command,) = control.on_decision(decision(T0, {"map": 3}), seen, T0).commands
-    done_ms = T0 + 3 * MINUTE_MS
-    accepted = msgspec.structs.replace(ended(command, T0 + 100, "accepted"), duration_ms=done_ms - T0 - 100)
-    assert control.on_progress(accepted, seen, T0 + 100).outcomes == ()
-    waiting = only(control.on_decision(decision(T0 + MINUTE_MS, {"map": 4}), seen, T0 + MINUTE_MS))
-    assert (waiting.reason, waiting.until_ms) == ("rescale_in_progress", done_ms)
-    assert control.on_tick(seen, done_ms).is_empty
-    assert only(control.on_progress(ended(command, done_ms), seen, done_ms)).reason == "cooldown"
-
-
-def test_a_report_that_does_not_come_prolongs_the_promise() -> None:
-    """A minute after the promised time without a report the act is told to wait on."""
-    control, seen = controller(), view()
-    control.on_decision(decision(T0, {"map": 3}), seen, T0)
-    control.on_decision(decision(T0 + MINUTE_MS, {"map": 4}), seen, T0 + MINUTE_MS)
-    assert control.wake_at_ms() == T0 + 3 * MINUTE_MS
-    waiting = only(control.on_tick(seen, T0 + 3 * MINUTE_MS))
-    assert (waiting.reason, waiting.sequence, waiting.until_ms) == ("rescale_in_progress", 1, T0 + 4 * MINUTE_MS)
-
-
-@pytest.mark.parametrize("wanted", [{"map": 4}, None])
-def test_a_newer_decision_takes_the_place_of_a_waiting_act(wanted: dict[str, int] | None) -> None:
-    """A newer act, and a newer hold as well, supersedes the act that waits."""
-    control, seen = controller(), view()
-    control.on_decision(decision(T0, {"map": 3}), seen, T0)
-    control.on_decision(decision(T0 + MINUTE_MS, {"map": 5}), seen, T0 + MINUTE_MS)
-    effects = control.on_decision(decision(T0 + 2 * MINUTE_MS, wanted), seen, T0 + 2 * MINUTE_MS)
-    assert said(effects)[0] == ("superseded", "newer_decision")
-    assert said(effects)[1][0] == ("held" if wanted is None else "pending")
-
-
-def test_a_superseded_act_is_forgotten_by_the_gate() -> None:
-    """After a hold has superseded an act nothing goes at the end of the cooldown."""
-    control, seen = controller(), view()
-    (command,) = control.on_decision(decision(T0, {"map": 3}), seen, T0).commands
-    control.on_progress(ended(command, T0 + MINUTE_MS), seen, T0 + MINUTE_MS)
-    control.on_decision(decision(T0 + MINUTE_MS, {"map": 5}), seen, T0 + MINUTE_MS)
-    control.on_decision(decision(T0 + MINUTE_MS + 1, None), seen, T0 + MINUTE_MS + 1)
-    gone = control.on_tick(seen, T0 + 10 * MINUTE_MS)
-    assert (gone.outcomes, gone.commands, control.wake_at_ms()) == ((), (), None)
-
-
-def test_fewer_units_than_wanted_give_part_of_it_after_the_stabilization() -> None:
-    """With units for more than now but not for all, the act waits for more and then goes with what there is."""
-    control, seen = controller(), view(hosts=cluster(1, 5))
-    seen = View(seen.cluster, {JOB: job(units=(0, 1))}, seen.settings)
-    waiting = only(control.on_decision(decision(T0, {"map": 8}), seen, T0))
-    assert (waiting.status, waiting.reason, waiting.until_ms) == ("pending", "stabilizing", T0 + 60_000)
-    gone = control.on_tick(seen, T0 + 60_000)
-    assert said(gone) == [("commanded", "sufficient")]
-    assert [(change.task, change.after) for change in gone.commands[0].changes] == [("map", 5)]
-
-
-def test_without_units_an_act_is_refused_after_waiting() -> None:
-    """A job that cannot get a single unit more waits for some and is then told so; it never waits forever."""
-    control, seen = controller(), View(cluster(1, 2), {JOB: job(units=(0, 1))}, {})
-    waiting = only(control.on_decision(decision(T0, {"map": 4}, floor=4), seen, T0))
-    assert (waiting.reason, waiting.until_ms) == ("not_enough_parallel_units", T0 + 60_000)
-    refused = only(control.on_tick(seen, T0 + 60_000))
-    assert (refused.status, refused.reason) == ("refused", "not_enough_parallel_units")
-    assert refused.detail == "the widest task needs at least 4 parallel units, 2 are usable"
-    assert control.wake_at_ms() is None
-
-
-def test_units_that_come_while_an_act_waits_are_taken() -> None:
-    """A host that joins lets a waiting act go at once."""
-    control = controller()
-    control.on_decision(decision(T0, {"map": 4}, floor=4), View(cluster(1, 2), {JOB: job(units=(0, 1))}, {}), T0)
-    gone = control.on_tick(View(cluster(2, 2), {JOB: job(units=(0, 1))}, {}), T0 + 5_000)
-    assert said(gone) == [("commanded", "desired")]
 
 
 def test_units_of_other_jobs_are_not_touched() -> None:
@@ -339,26 +238,6 @@ def test_a_job_that_was_rescaled_by_someone_else_is_taken_as_it_is() -> None:
     foreign = view(job(units=(0, 4, 8, 1, 5), generation=9))
     (command,) = control.on_decision(decision(T0 + 5 * MINUTE_MS, {"map": 6}), foreign, T0 + 5 * MINUTE_MS).commands
     assert [(change.task, change.before, change.after) for change in command.changes] == [("map", 5, 6)]
-
-
-def test_a_waiting_act_ends_when_its_task_is_gone() -> None:
-    """An act that waits for tasks which the job no longer has is refused."""
-    control, seen = controller(), view()
-    (command,) = control.on_decision(decision(T0, {"map": 3}), seen, T0).commands
-    control.on_decision(decision(T0 + 1_000, {"join": 3}), seen, T0 + 1_000)
-    smaller = view(job(tasks=(TaskSpec(task="map", parallelism=2, units=(0, 4)),)))
-    effects = control.on_progress(ended(command, T0 + MINUTE_MS, "failed"), smaller, T0 + MINUTE_MS)
-    assert said(effects) == [("refused", "topology_changed")]
-
-
-@pytest.mark.parametrize(("seen", "reason"), [(view(mode="observe"), "observe"), (View(cluster()), "unknown_job")])
-def test_a_waiting_act_ends_when_it_is_no_longer_allowed(seen: View, reason: str) -> None:
-    """A change of mode, or the end of the job, reaches acts that wait, too."""
-    control = controller()
-    (command,) = control.on_decision(decision(T0, {"map": 3}), view(), T0).commands
-    control.on_decision(decision(T0 + 1_000, {"map": 4}), view(), T0 + 1_000)
-    assert said(control.on_tick(seen, T0 + 2_000)) == [("refused", reason)]
-    assert control.on_progress(ended(command, T0 + MINUTE_MS), seen, T0 + MINUTE_MS).outcomes == ()
 
 
 def test_without_a_cooldown_the_next_act_goes_as_soon_as_the_last_one_has_ended() -> None:
