@@ -62,9 +62,7 @@ def _write_within(pipe: object, message: bytes, until_s: float) -> None:
     os.set_blocking(descriptor, False)
     left = memoryview(_LENGTH.pack(len(message)) + message)
     while left:
-        wait_s = until_s - time.monotonic()
-        if wait_s <= 0 or not select.select([], [descriptor], [], wait_s)[1]:
-            raise TimeoutError
+        _await(descriptor, select.POLLOUT, until_s)
         left = left[os.write(descriptor, left) :]
 
 
@@ -73,9 +71,7 @@ def _read_within(pipe: object, until_s: float) -> bytes:
     got, length = bytearray(), _LENGTH.size
     has_length = False
     while len(got) < length:
-        wait_s = until_s - time.monotonic()
-        if wait_s <= 0 or not select.select([descriptor], [], [], wait_s)[0]:
-            raise TimeoutError
+        _await(descriptor, select.POLLIN, until_s)
         part = os.read(descriptor, min(length - len(got), 1 << 20))
         if not part:
             raise EOFError
@@ -84,6 +80,15 @@ def _read_within(pipe: object, until_s: float) -> bytes:
             (length,) = _LENGTH.unpack(got)
             got, has_length = bytearray(), True
     return bytes(got)
+
+
+def _await(descriptor: int, event: int, until_s: float) -> None:
+    """Wait until a pipe is ready, or its other end closed. ``select.select`` would refuse a descriptor above 1023."""
+    waiting = select.poll()
+    waiting.register(descriptor, event)
+    wait_s = until_s - time.monotonic()
+    if wait_s <= 0 or not waiting.poll(1_000.0 * wait_s):
+        raise TimeoutError
 
 
 # In the child

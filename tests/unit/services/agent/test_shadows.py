@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+import os
+import resource
 import shutil
 from collections.abc import Iterator
 from contextlib import suppress
@@ -26,6 +28,7 @@ from services.agent.shadow_process import ShadowProcess, ShadowQuestion
 from services.agent.shadows import WAITING_MAX, Shadows
 from tests.support.builders import JOB, window_at
 
+FD_SETSIZE = 1024
 RAW, SETTINGS = encode_window(window_at(600)), JobSettings(job=JOB)
 
 
@@ -64,6 +67,24 @@ def test_a_rule_and_a_package_answer_as_they_would_decide(opened: list[ShadowPro
         assert found == Beside(policy, of, served(), 3.0).answered(
             window_at(600), own, found.comparison.took_ms if found.comparison else -1
         )
+
+
+def test_a_process_with_many_open_descriptors_is_answered_too(opened: list[ShadowProcess]) -> None:
+    """``select.select`` refuses descriptors above 1023; an agent that holds many connections has them."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = FD_SETSIZE + 200
+    if hard not in (-1, resource.RLIM_INFINITY) and hard < wanted:
+        pytest.skip(f"this account may open {hard} files")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
+    held = [os.open(os.devnull, os.O_RDONLY) for _ in range(FD_SETSIZE)]
+    try:
+        found = process(opened).ask(question("target-utilisation"))
+    finally:
+        for each in held:
+            os.close(each)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert found is not None
+    assert found.status == "answered"
 
 
 def test_a_policy_that_takes_too_long_is_late_and_after_some_ends_no_longer_asked(opened: list[ShadowProcess]) -> None:
