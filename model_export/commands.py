@@ -28,6 +28,9 @@ def need_libraries(*others: str) -> None:
     Raises:
         TrainingUnavailable: one is not installed or cannot be imported.
     """
+    from policies.onnx_sessions import report_to_nobody
+
+    report_to_nobody()
     for library in ("torch", "torch_geometric", *others):
         try:
             import_module(library)

@@ -1,5 +1,6 @@
 """Opens ONNX graphs on one thread, with bit-identical results, and turns their errors into reasons. Knows no policy."""
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
@@ -61,6 +62,7 @@ def runtime_errors() -> Errors:
     Raises:
         ImportError: onnxruntime is not installed.
     """
+    report_to_nobody()
     from onnxruntime.capi import onnxruntime_pybind11_state as state
 
     kinds = (kind for kind in vars(state).values() if isinstance(kind, type) and issubclass(kind, Exception))
@@ -70,6 +72,7 @@ def runtime_errors() -> Errors:
 
 def open_sessions(graphs: Sequence[bytes]) -> list[Session]:
     """Return a session per graph in this process; raises what `runtime_errors` lists."""
+    report_to_nobody()
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -77,6 +80,11 @@ def open_sessions(graphs: Sequence[bytes]) -> list[Session]:
     options.use_deterministic_compute = True
     options.log_severity_level = 4  # do not log errors: they are raised too
     return [onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"]) for graph in graphs]
+
+
+def report_to_nobody() -> None:
+    """Keep onnxruntime from reporting to its makers, as it does by itself since 1.29; it looks once, when it is imported."""
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 
 def cannot_be_run(error: Exception) -> str:

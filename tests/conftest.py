@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
     from tests.support.live_flink import LiveFlink
 
+# Tests that import onnxruntime before our code does, which sets this itself.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+
 # A machine that others use too is slow now and then; that is no property's fault.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
