@@ -32,7 +32,7 @@ from services.recomputation.log import Log
 from services.tools.explain.command import command
 from tests.conftest import KafkaForTests
 from tests.support.builders import JOB, window_at
-from tests.unit.services.tools.test_explain import course
+from tests.support.explained import course
 
 pytestmark = pytest.mark.integration
 

@@ -1,0 +1,73 @@
+"""What is named on the command line is found on the topics, or the line says how to name it."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from contracts.topics import DECISIONS
+from contracts.wire import encode
+from services.recomputation.records import NotInKafka
+from services.tools.explain.lookup import find_decision, names_command
+from tests.support.builders import JOB
+from tests.support.explained import decided
+
+
+@pytest.mark.parametrize(
+    ("wanted", "is_one"),
+    [("sim/clicks#4.1", True), ("sim/Job #3", False), ("sim/Job #3@600000/sure", False), ("sim/Job #3#4.1", True)],
+)
+def test_a_command_is_known_by_its_end(wanted: str, is_one: bool) -> None:
+    """A number sign within a job's name makes no command of the job."""
+    assert names_command(wanted) is is_one
+
+
+class _Records:
+    """Topics in pieces, the newest first, as ``Log`` gives them; append times are places within all pieces."""
+
+    def __init__(self, topics: dict[str, list[list[bytes]]]) -> None:
+        self._topics = topics
+
+    def newest_first(self, topic: str) -> list[list["_Record"]]:
+        pieces = self._topics.get(topic, [])
+        begins = [sum(map(len, pieces[at + 1 :])) for at in range(len(pieces))]
+        return [
+            [_Record(value, begin + at) for at, value in enumerate(piece)] for begin, piece in zip(begins, pieces, strict=True)
+        ]
+
+
+class _Record:
+    def __init__(self, value: bytes, at: int) -> None:
+        self._value, self._at = value, at
+
+    def value(self) -> bytes:
+        return self._value
+
+    def timestamp(self) -> tuple[int, int]:
+        return 1, self._at
+
+
+def test_a_job_whose_name_ends_like_a_commands_is_found_all_the_same() -> None:
+    """No command is of that name, so it is the job's; a name of neither is said to be no command."""
+    decision = replace(decided(), job="sim/etl #1.2", decision_id="sim/etl #1.2@36000000/hold")
+    log: Any = _Records({DECISIONS: [[encode(decision)]]})
+    assert find_decision(log, "sim/etl #1.2").decision == decision
+    with pytest.raises(NotInKafka, match=r"no command 'sim/etl #1\.3' is in Kafka"):
+        find_decision(log, "sim/etl #1.3")
+
+
+def test_what_became_of_a_decision_is_looked_for_from_its_first_record_on() -> None:
+    """Delivered again it may stand in a newer piece than the first time; the outcome lies between the two."""
+    older, decision = replace(decided(), decision_id="older"), decided()
+    log: Any = _Records({DECISIONS: [[encode(decision)], [encode(older), encode(decision)]]})
+    assert find_decision(log, JOB).append_ms == 1
+    assert find_decision(log, "older").append_ms == 0
+
+
+def test_a_command_without_its_step_is_answered_with_how_to_name_it() -> None:
+    """A job may be called so, which is why it is not taken for a command."""
+    log: Any = _Records({DECISIONS: [[encode(decided())]]})
+    with pytest.raises(NotInKafka, match=r"a command is named with its step, such as 'sim/clicks#3\.0'$"):
+        find_decision(log, "sim/clicks#3")
+    with pytest.raises(NotInKafka, match=r"`surescale state` lists the jobs$"):
+        find_decision(log, "sim/clack")
