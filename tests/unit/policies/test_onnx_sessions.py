@@ -17,7 +17,12 @@ def test_a_package_that_is_opened_reports_to_nobody(tmp_path: Path, variable: st
     """Since 1.29 the runtime keeps a number of the device and events to send in the user's cache, unless told not to."""
     kept = {name: value for name, value in os.environ.items() if name not in ("ORT_DISABLE_TELEMETRY", "CI", "XDG_CACHE_HOME")}
     opened = subprocess.run(
-        [sys.executable, "-c", OPEN], env=kept | {variable: str(tmp_path)}, capture_output=True, text=True, timeout=120, check=True
+        [sys.executable, "-c", OPEN],
+        env=kept | {variable: str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
     )
     assert len(opened.stdout.strip()) == 64
     assert list(tmp_path.rglob("*onnxruntime*")) == []
