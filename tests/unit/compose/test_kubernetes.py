@@ -183,21 +183,25 @@ def test_with_executors_as_pods_the_driver_alone_has_a_token() -> None:
     assert bound == [[{"kind": "ServiceAccount", "name": "surescale-spark", "namespace": "surescale"}]]
 
 
-def test_with_workers_as_pods_monitor_and_rescaler_alone_have_a_token() -> None:
-    """Both read the groups file, whose workloads the shipped roles cover."""
-    found = rendered("consumers")
+def settings_where_clients_read(found: list[dict[str, Any]], setting: str, file: str, *, volume: str) -> RescalerSettings:
+    """Return the settings of a road whose monitor and rescaler, and nobody else, have a token; both find the file."""
     specs = {each["metadata"]["name"]: each["spec"] for each in found if each["kind"] in {"Deployment", "StatefulSet"}}
     clients = {"surescale-monitor", "surescale-rescaler"}
     assert {name for name, spec in specs.items() if spec["template"]["spec"]["automountServiceAccountToken"]} == clients
     (road,) = (each["data"] for each in found if each["kind"] == "ConfigMap" and "SURESCALE_BOOTSTRAP" in each["data"])
-    (groups,) = (each for each in found if each["kind"] == "ConfigMap" and "groups.toml" in each["data"])
+    (kept,) = (each for each in found if each["kind"] == "ConfigMap" and file in each["data"])
     for name in clients:
         pod = specs[name]["template"]["spec"]
-        (mount,) = (each["mountPath"] for each in pod["containers"][0]["volumeMounts"] if each["name"] == "groups")
-        assert road["SURESCALE_GROUPS_FILE"] == f"{mount}/groups.toml"
-        assert {"name": "groups", "configMap": {"name": groups["metadata"]["name"]}} in pod["volumes"]
+        (mount,) = (each["mountPath"] for each in pod["containers"][0]["volumeMounts"] if each["name"] == volume)
+        assert road[setting] == f"{mount}/{file}"
+        assert {"name": volume, "configMap": {"name": kept["metadata"]["name"]}} in pod["volumes"]
+    return from_environment(RescalerSettings, {name: value for name, value in road.items() if name.startswith("SURESCALE_")})
+
+
+def test_with_workers_as_pods_monitor_and_rescaler_alone_have_a_token() -> None:
+    """Both read the groups file, whose workloads the shipped roles cover."""
+    settings = settings_where_clients_read(rendered("consumers"), "SURESCALE_GROUPS_FILE", "groups.toml", volume="groups")
     chains = read_chains(KUBERNETES / "components/consumers/groups.toml")
-    settings = from_environment(RescalerSettings, {name: value for name, value in road.items() if name.startswith("SURESCALE_")})
     assert (settings.engine, settings.actuator_kind) == ("kafka", "kubernetes")
     check_scaled_whole(chains, "kubernetes")
     allowed = {resource for role in scaling("Role") for rule in role["rules"] for resource in rule["resources"]}
@@ -246,17 +250,7 @@ def test_the_rights_to_scale_are_least_and_fit_the_schemas() -> None:
 def test_with_the_flink_operator_monitor_and_rescaler_alone_have_a_token_and_the_file_that_they_read() -> None:
     """Every job of the file lies where the shipped role holds, and the role is what the actuator needs, no more."""
     found = rendered("flink-operator")
-    specs = {each["metadata"]["name"]: each["spec"] for each in found if each["kind"] in {"Deployment", "StatefulSet"}}
-    clients = {"surescale-monitor", "surescale-rescaler"}
-    assert {name for name, spec in specs.items() if spec["template"]["spec"]["automountServiceAccountToken"]} == clients
-    (road,) = (each["data"] for each in found if each["kind"] == "ConfigMap" and "SURESCALE_BOOTSTRAP" in each["data"])
-    (file,) = (each for each in found if each["kind"] == "ConfigMap" and "jobs.toml" in each["data"])
-    for name in clients:
-        pod = specs[name]["template"]["spec"]
-        (mount,) = (each["mountPath"] for each in pod["containers"][0]["volumeMounts"] if each["name"] == "flink-jobs")
-        assert road["SURESCALE_FLINK_RESOURCES_FILE"] == f"{mount}/jobs.toml"
-        assert {"name": "flink-jobs", "configMap": {"name": file["metadata"]["name"]}} in pod["volumes"]
-    settings = from_environment(RescalerSettings, {name: value for name, value in road.items() if name.startswith("SURESCALE_")})
+    settings = settings_where_clients_read(found, "SURESCALE_FLINK_RESOURCES_FILE", "jobs.toml", volume="flink-jobs")
     assert (settings.engine, settings.actuator_kind) == ("flink", "kubernetes")
     access = [*yaml.safe_load_all((KUBERNETES / "scaling/flink-operator/access.yaml").read_text())]
     for document in access:
