@@ -18,8 +18,8 @@ SLEPT_S_MAX = 0.3
 TIMEOUT_S = 60.0
 
 
-class LiveRig(RequirementRig):
-    """`parse` is a Deployment, `count` a StatefulSet. Its clock runs faster than the wall's: a second is a third of one."""
+class LiveClusterRig(RequirementRig):
+    """With the client of the shipped account. Its clock runs faster than the wall's: a second is a third of one."""
 
     def __init__(self, cluster: LiveCluster, namespace: str, folder: Path) -> None:
         self.cluster, self.namespace = cluster, namespace
@@ -27,6 +27,32 @@ class LiveRig(RequirementRig):
         token = folder / "token"
         token.write_text(cluster.token("surescale", "surescale-rescaler"))
         self.client = KubernetesClient(cluster.url, Access(token_file=str(token), ca_file=str(cluster.ca_file)))
+
+    def pass_seconds(self, seconds: float) -> None:
+        """Wait for some of it."""
+        slept_s = min(seconds, SLEPT_S_MAX)
+        time.sleep(slept_s)
+        self._ahead_s += seconds - slept_s
+
+    def now_ms(self) -> int:
+        """The rig's time."""
+        return int((time.time() + self._ahead_s) * 1_000)
+
+    def go_away(self) -> None:
+        """Kill the API server."""
+        self.cluster.api_server.kill()
+
+    def come_back(self) -> None:
+        """Start it again on the same data."""
+        self.cluster.api_server.start()
+        self.cluster.api_server.wait_ready()
+
+
+class LiveRig(LiveClusterRig):
+    """`parse` is a Deployment, `count` a StatefulSet."""
+
+    def __init__(self, cluster: LiveCluster, namespace: str, folder: Path) -> None:
+        super().__init__(cluster, namespace, folder)
         self.targets = {"parse": Target(namespace, "parse"), "count": Target(namespace, "count", "statefulsets")}
         self.api: KubernetesEngine = self.engine(self.targets)
         for task, count in BEFORE.items():
@@ -46,16 +72,6 @@ class LiveRig(RequirementRig):
         return {task: self.cluster.ask("GET", target.path)["spec"]["replicas"] for task, target in self.targets.items()}
 
     # What a rig can do
-
-    def pass_seconds(self, seconds: float) -> None:
-        """Wait for some of it."""
-        slept_s = min(seconds, SLEPT_S_MAX)
-        time.sleep(slept_s)
-        self._ahead_s += seconds - slept_s
-
-    def now_ms(self) -> int:
-        """The rig's time."""
-        return int((time.time() + self._ahead_s) * 1_000)
 
     def require(self, parallelism: Mapping[str, int]) -> None:
         """As with ``kubectl scale``."""
@@ -81,15 +97,6 @@ class LiveRig(RequirementRig):
         else:
             self.cluster.ask("POST", path, {"metadata": {"name": QUOTA}, "spec": spec})
         wait_until(lambda: self.cluster.ask("GET", f"{path}/{QUOTA}").get("status", {}).get("hard") == spec["hard"], TIMEOUT_S)
-
-    def go_away(self) -> None:
-        """Kill the API server."""
-        self.cluster.api_server.kill()
-
-    def come_back(self) -> None:
-        """Start it again on the same data."""
-        self.cluster.api_server.start()
-        self.cluster.api_server.wait_ready()
 
     # More
 

@@ -5,7 +5,6 @@ API server, definitions of the resources, roles, versions and field managers are
 
 import contextlib
 import json
-import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,12 +12,10 @@ from typing import Any
 import pytest
 
 from engines.flink_operator.resource import API, DEPLOYMENTS, SESSION_JOBS
-from engines.kubernetes.client import KubernetesClient
 from rescaler.actuators.base import EngineRefused
 from rescaler.actuators.flink_operator import FlinkOperatorEngine
-from runtime.access import Access
 from tests.kubernetes.live_cluster import Document, LiveCluster
-from tests.kubernetes.rig import SLEPT_S_MAX
+from tests.kubernetes.rig import LiveClusterRig
 from tests.ports.requirement_contract import AFTER, BEFORE, CLUSTER, JOB, RequirementContract, RequirementRig
 from tests.ports.test_operator_contract import check_a_change_that_does_not_come
 from tests.support.operator_rig import NAME, VERTICES, OperatedRig, operated_job
@@ -32,17 +29,13 @@ NEVER_YET = {"upgradeMode": "savepoint", "state": "running"}
 Write = Callable[["LiveOperatedRig"], None]
 
 
-class LiveOperatedRig(OperatedRig):
-    """A FlinkDeployment; its clock runs faster than the wall's."""
+class LiveOperatedRig(LiveClusterRig, OperatedRig):
+    """A FlinkDeployment."""
 
     manager = None
 
     def __init__(self, cluster: LiveCluster, namespace: str, folder: Path, resource: str = DEPLOYMENTS) -> None:
-        self.cluster, self.namespace = cluster, namespace
-        self._ahead_s = 0.0
-        token = folder / "token"
-        token.write_text(cluster.token("surescale", "surescale-rescaler"))
-        self.client = KubernetesClient(cluster.url, Access(token_file=str(token), ca_file=str(cluster.ca_file)))
+        super().__init__(cluster, namespace, folder)
         self.job = operated_job(namespace, resource=resource)
         self.path = self.job.target.path
         document = flink_deployment(namespace, NAME, self.before if resource == DEPLOYMENTS else {})
@@ -71,26 +64,11 @@ class LiveOperatedRig(OperatedRig):
         """Wait for some of it; the operator looks."""
         if self.cluster.api_server.answers():
             self.operator.look()
-        slept_s = min(seconds, SLEPT_S_MAX)
-        time.sleep(slept_s)
-        self._ahead_s += seconds - slept_s
-
-    def now_ms(self) -> int:
-        """The rig's time."""
-        return int((time.time() + self._ahead_s) * 1_000)
+        super().pass_seconds(seconds)
 
     def write(self, configuration: Mapping[str, str]) -> None:
         """As somebody else."""
         self.merge({"spec": {"flinkConfiguration": dict(configuration)}})
-
-    def go_away(self) -> None:
-        """Kill the API server."""
-        self.cluster.api_server.kill()
-
-    def come_back(self) -> None:
-        """Start it again on the same data."""
-        self.cluster.api_server.start()
-        self.cluster.api_server.wait_ready()
 
     def _say(self, status: Document) -> None:
         self.cluster.merge(f"{self.path}/status", {"status": status})
