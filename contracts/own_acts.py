@@ -24,7 +24,7 @@ class OwnAct(StrEnum):
     REAPPLY = "reapply"
     """Ask again for what was required before the job was submitted again."""
     APPROVED = "approved"
-    """Carry out an advice that somebody has approved."""
+    """Carry out advice that somebody has approved."""
 
 
 WHY = {
@@ -35,7 +35,7 @@ WHY = {
     OwnAct.TAKE_BACK: "a command was given up: stop the engine from wanting what it had asked for",
     OwnAct.INSIST: "somebody else changed the parallelism, and the settings say to insist on ours",
     OwnAct.REAPPLY: "the job was submitted again: ask for the parallelism that it had before",
-    OwnAct.APPROVED: "somebody has approved an advice: carry out exactly what was advised",
+    OwnAct.APPROVED: "somebody has approved the advice: carry out exactly what was advised",
 }
 """Why each happens, for people."""
 

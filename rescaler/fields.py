@@ -30,7 +30,7 @@ class Complaint:
 
     path: str
     what: str
-    """What is wrong, and how to mend it."""
+    """What is wrong, and how to fix it."""
     place: Place
     """The field, fragment, task or host it belongs to."""
 

@@ -34,7 +34,7 @@ _SUBTASK = re.compile(r"(?s)([^/]+)/(0|[1-9][0-9]{0,9})")
 
 
 class RequestError(ValueError):
-    """The request is wrong; ``complaints`` holds one `path: what and how to mend it` per wrong field."""
+    """The request is wrong; ``complaints`` holds one `path: what and how to fix it` per wrong field."""
 
     def __init__(self, complaints: Sequence[Complaint]) -> None:
         super().__init__(listed(complaints))

@@ -39,12 +39,12 @@ def notifications(settings: NotifySettings, kafka: KafkaChecks, *, is_tried: boo
 def _progress(shown: str, kafka: KafkaChecks) -> Finding:
     found = kafka.notified()
     if found is None:
-        return Finding("warning", "webhook", f"{shown} was told nothing yet", "start surescale state-service with these settings")
+        return Finding("warning", "webhook", f"{shown} got nothing yet", "start surescale state-service with these settings")
     behind, oldest_s = found
     if oldest_s is not None and oldest_s > WAITING_S_MAX:
         detail = f"{shown} has not been told about {behind} record(s); the oldest is {in_words(oldest_s)} old"
         return Finding("warning", "webhook", detail, f"it takes no events, or no state service runs; {_RUNBOOK}")
-    return Finding("ok", "webhook", f"{shown} is told what happens; {behind} record(s) still to look at")
+    return Finding("ok", "webhook", f"{shown} keeps up; {behind} record(s) still to look at")
 
 
 def _tried(settings: NotifySettings, webhook: Webhook) -> Finding:

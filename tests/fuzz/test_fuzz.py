@@ -1,4 +1,4 @@
-"""What once broke stays mended, and a short seeded run finds nothing new; ``make fuzz`` runs for as long as you like."""
+"""What once broke stays fixed, and a short seeded run finds nothing new; ``make fuzz`` runs for as long as you like."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An advice that somebody approves over HTTP is carried out by a real rescaler, once, however often it is asked for."""
+"""Advice that somebody approves over HTTP is carried out by a real rescaler, once, however often it is asked for."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -45,7 +45,7 @@ def test_an_advice_approved_over_http_is_carried_out_once(road: Road, service: C
     act = decision(T0, {"map": 4})
     road.decide(act)
     wait_until(lambda: road.said(act) == [("commanded", "advise")], 60, "the advice")
-    assert road.engine.asked == []  # an advice moves nothing
+    assert road.engine.asked == []  # advice moves nothing
     road.clock(T0 + 2 * MINUTE_MS)
 
     def approve(key: str) -> tuple[int, bool]:

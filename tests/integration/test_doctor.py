@@ -74,7 +74,7 @@ def test_topics_that_nobody_serves(road: RoadSettings) -> None:
 
 
 def test_a_topic_set_up_by_hand_is_compared_with_the_table(road: RoadSettings) -> None:
-    """The number of partitions is a problem, a setting is a warning with the command that mends it."""
+    """The number of partitions is a problem, a setting is a warning with the command that fixes it."""
     admin, clock, metrics = admin_client(road), f"{road.topic_prefix}{CLOCK}", f"{road.topic_prefix}{TASK_METRICS}"
     admin.create_topics([NewTopic(clock, num_partitions=3)])[clock].result(20)
     create_topics(road)

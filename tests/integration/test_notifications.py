@@ -257,7 +257,7 @@ def test_doctor_says_how_the_webhook_does_and_sends_it_an_event(
         return [(each["verdict"], each["detail"]) for each in json.loads(out) if each["subject"] == "webhook"]
 
     shown = f"http://127.0.0.1:{receiver.port}"
-    assert doctor() == [("warning", f"{shown} was told nothing yet")]
+    assert doctor() == [("warning", f"{shown} got nothing yet")]
     send(settings, size(1, 2))
     notifying()
     begun(settings)

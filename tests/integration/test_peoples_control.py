@@ -78,7 +78,7 @@ def test_an_approved_advice_is_carried_out_once(road: Road) -> None:
     advice, command = road.read().commands
     assert (advice.advice, command.advice, command.changes) == (True, False, advice.changes)
     told = run(road, explain, command.decision_id)
-    assert "Somebody has approved an advice" in told
+    assert "Somebody has approved the advice" in told
     assert f"{act.decision_id}, approved by ana" in " ".join(told.split())
     road.clock(T0 + 4 * MINUTE_MS)
     wait_until(lambda: road.statuses() == ["accepted", "applied"], 60, "the end of the rescale")

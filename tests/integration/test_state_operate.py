@@ -117,7 +117,7 @@ def test_a_cluster_is_paused_and_what_was_seen_must_still_hold(url: str, setting
 
 
 def test_only_the_open_advice_is_approved(url: str, settings: RoadSettings) -> None:
-    """By its id: a job's name, an older decision and an advice that was carried out are 409."""
+    """By its id: a job's name, an older decision and advice that was carried out are 409."""
     advice = OpenAdvice(decision_id=ADVISED, targets={"map": 4})
     memory = RescalerRecord(
         cluster="sim", kind="job", id=JOB, at_ms=1, body=msgspec.Raw(b"{}"), summary=JobSummary(phase="Stable", advice=advice)

@@ -40,7 +40,7 @@ class Feed:
 
         Args:
             settings: of the pipeline.
-            keep_ms: events older than that are told no more, so a partition without a mark starts there.
+            keep_ms: events older than that are no longer sent, so a partition without a mark starts there.
 
         Raises:
             KafkaException: a topic does not exist, a right is missing, or the broker does not answer.

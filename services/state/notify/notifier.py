@@ -137,7 +137,7 @@ class Notifier:
         self._told.add(notice.kind, "too_old")
         if self._seldom.is_time():
             hours = self._settings.notify_keep_hours
-            self._log.warning("events older than %g hours are told no more", hours, extra={"event": identity})
+            self._log.warning("events older than %g hours are no longer sent", hours, extra={"event": identity})
 
     def _works(self) -> None:
         self._failing_since_s = None
