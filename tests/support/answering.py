@@ -1,9 +1,10 @@
 """A small HTTP server that answers what a test wants, and remembers what it was asked."""
 
+import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -42,10 +43,21 @@ class Answering:
 def answering(give: Callable[[Asked], Given], context: ssl.SSLContext | None = None, port: int = 0) -> Iterator[Answering]:
     """Answer requests of HTTP/1.1 on kept connections until the block is left."""
     known = Answering("")
+    connections: set[socket.socket] = set()
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         wbufsize = -1  # head and body in one piece: in two, each answer on a kept connection waits 40 ms for an acknowledgement
+
+        def setup(self) -> None:
+            """Remember the connection."""
+            super().setup()
+            connections.add(self.connection)
+
+        def finish(self) -> None:
+            """Forget it."""
+            connections.discard(self.connection)
+            super().finish()
 
         def _answer(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
@@ -75,3 +87,6 @@ def answering(give: Callable[[Asked], Given], context: ssl.SSLContext | None = N
             yield known
         finally:
             server.shutdown()
+            for connection in tuple(connections):  # else each test leaves some to the end of the process
+                with suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)

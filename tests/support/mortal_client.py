@@ -1,6 +1,6 @@
 """A client of an engine whose process dies before or after one of its requests: one more try at each of them finds every gap."""
 
-from typing import Any
+from typing import Any, NoReturn
 
 
 class Killed(BaseException):
@@ -22,11 +22,15 @@ class Mortal:
             return self._asked(*args, **more)
         self._left -= 1
         if self._left < 0 and not self._is_sent:
-            raise Killed
+            self._die()
         answer = self._asked(*args, **more)
         if self._left < 0:
-            raise Killed
+            self._die()
         return answer
+
+    def _die(self) -> NoReturn:
+        self.close()  # type: ignore[attr-defined]  # the system closes the connections of a process that has died
+        raise Killed
 
     def _asked(self, *args: Any, **more: Any) -> Any:
         return super()._call(*args, **more)  # type: ignore[misc]  # the client that this is mixed into has it
