@@ -9,6 +9,7 @@ from rescaler.control.effects import Effects
 from rescaler.control.settings import Balancing, PlacingSettings
 from rescaler.control.world import View
 from tests.support.controller_world import CLUSTER, JOB, MINUTE_MS, carried_out, controller, decision, ended, job, resumed, view
+from tests.support.kept_effects import KeepsEffects
 
 T0 = 10 * MINUTE_MS
 SPREAD = {"placing": PlacingSettings("spread"), "balancing": Balancing(factor="0")}
@@ -31,7 +32,7 @@ def hosts(count: int, at_ms: int, *, prices: tuple[float, ...] = (), without: st
     )
 
 
-class Road:
+class Road(KeepsEffects):
     """A controller, the jobs as the engine runs them, and everything that was said."""
 
     def __init__(self, *jobs: JobTopology, count: int = 1, prices: tuple[float, ...] = (), **settings: object) -> None:
@@ -85,16 +86,6 @@ class Road:
         """How many units a job has on each host."""
         units = {unit for spec in self.jobs[name].tasks if spec.scalable for unit in spec.units}
         return {host.host: len(units & set(host.units)) for host in self.hosts.hosts}
-
-    @property
-    def looks(self) -> list[Balance]:
-        """Every look so far."""
-        return [look for effects in self.effects for look in effects.balances]
-
-    @property
-    def commands(self) -> list[RescheduleCommand]:
-        """Every command so far."""
-        return [command for effects in self.effects for command in effects.commands]
 
     def _keep(self, effects: Effects) -> Effects:
         self.effects.append(effects)

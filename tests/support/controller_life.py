@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import msgspec
 from hypothesis import strategies as st
 
-from contracts.commands import Balance, Outcome, RescheduleCommand
+from contracts.commands import RescheduleCommand
 from contracts.decisions import Decision
 from contracts.job_settings import Approval, Direction, JobSettings, Pause
 from contracts.messages import ClusterTopology, JobTopology
@@ -30,6 +30,7 @@ from tests.support.controller_world import (
     view,
     without_units,
 )
+from tests.support.kept_effects import KeepsEffects
 
 ROUNDS_MAX = 60
 SILENCE_MS = 15 * MINUTE_MS  # longer than any command is waited for
@@ -63,7 +64,7 @@ steps = st.lists(st.tuples(st.integers(0, 90_000), step), max_size=25)
 
 
 @dataclass
-class World:
+class World(KeepsEffects):
     """Feeds one controller and keeps what it said; ``restarts`` replaces it after every step by one made of its records."""
 
     restarts: bool = False
@@ -185,21 +186,6 @@ class World:
             self.now_ms = wake_ms
             self.tick()
         raise AssertionError("it never comes to rest")
-
-    @property
-    def looks(self) -> list[Balance]:
-        """Every look at the hosts."""
-        return [look for effects in self.effects for look in effects.balances]
-
-    @property
-    def outcomes(self) -> list[Outcome]:
-        """Everything said."""
-        return [outcome for effects in self.effects for outcome in effects.outcomes]
-
-    @property
-    def commands(self) -> list[RescheduleCommand]:
-        """Every command."""
-        return [command for effects in self.effects for command in effects.commands]
 
 
 def lived(

@@ -11,7 +11,7 @@ import msgspec
 
 from contracts.capabilities import Capabilities
 from contracts.clock import MINUTE_MS
-from contracts.commands import Outcome, Progress, RescheduleCommand
+from contracts.commands import Outcome, Progress
 from contracts.decisions import Decision, PolicyUsed, TaskDecision
 from contracts.ids import Cluster, decision_id
 from contracts.job_settings import JobSettings
@@ -26,6 +26,7 @@ from rescaler.control.job.memory import JobMemory
 from rescaler.control.settings import ControlSettings
 from rescaler.control.world import View
 from rescaler.gate_settings import GateSettings
+from tests.support.kept_effects import KeepsEffects
 
 CLUSTER, JOB = Cluster("real"), "real/orders"
 AUTHOR = {"parse": 1, "count": 2}
@@ -38,7 +39,7 @@ RULES = ControlSettings(gate=GateSettings(cooldown_ms=30_000), apply_ms_max=180_
 
 
 @dataclass
-class RequirementRoad:
+class RequirementRoad(KeepsEffects):
     """One job on one engine.
 
     Attributes:
@@ -206,16 +207,6 @@ class RequirementRoad:
     def condition(self, kind: str) -> tuple[bool, str]:
         """Status and reason of a condition."""
         return self.conditions[kind].status, self.conditions[kind].reason
-
-    @property
-    def outcomes(self) -> list[Outcome]:
-        """Everything said about decisions."""
-        return [outcome for effects in self.effects for outcome in effects.outcomes]
-
-    @property
-    def commands(self) -> list[RescheduleCommand]:
-        """Every command."""
-        return [command for effects in self.effects for command in effects.commands]
 
     @property
     def required(self) -> dict[str, int]:
