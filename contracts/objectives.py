@@ -32,7 +32,7 @@ def read_objective(text: str) -> Objective | LatencyBound:
         return msgspec.convert(wanted, LatencyBound)
     except ValueError as error:  # msgspec's too
         why = f" ({error})" if isinstance(error, msgspec.ValidationError) else ""
-        raise SettingsError(f"--objective: {text[:40]!r} is no objective{why}; {HOW}") from None
+        raise SettingsError(f"--objective: {text[:40]!r} is not an objective{why}; {HOW}") from None
 
 
 def in_words(objective: Objective | LatencyBound | UnsetType | None) -> str | None:

@@ -161,7 +161,8 @@ class RoadSettings:
             raise SettingsError(f"SURESCALE_HEALTH_PORT: {self.health_port} is not a port; set 1 to {PORT_MAX}, or 0 for none")
         if not 1 <= self.span_minutes <= SPAN_MINUTES_MAX:
             raise SettingsError(
-                f"SURESCALE_SPAN_MINUTES: {self.span_minutes} is no time between decisions; set 1 to {SPAN_MINUTES_MAX} minutes"
+                f"SURESCALE_SPAN_MINUTES: {self.span_minutes} is not a time between decisions; "
+                f"set 1 to {SPAN_MINUTES_MAX} minutes"
             )
         self.check_least(window_minutes=1, allowed_lateness_ms=0, ahead_of_clock_ms_max=0)
         self._check_kafka_security()
@@ -230,7 +231,7 @@ class RoadSettings:
             raise SettingsError("SURESCALE_GROUPS_FILE: not set; SURESCALE_ACTUATOR=compose needs it")
         if url and not url.startswith("unix:///") and not is_http(url):
             raise SettingsError(
-                f"SURESCALE_COMPOSE_URL: {without_password(url)!r} is no socket of a container engine; "
+                f"SURESCALE_COMPOSE_URL: {without_password(url)!r} is not a socket of a container engine; "
                 "set one like unix:///var/run/docker.sock"
             )
 

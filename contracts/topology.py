@@ -25,7 +25,7 @@ def check_topology(topology: JobTopology) -> None:
         for upstream in spec.upstream:
             if upstream not in known:
                 raise RecordRejected(
-                    "invalid_field", f"tasks[{index}].upstream", f"{upstream!r} is no task of job {topology.job}"
+                    "invalid_field", f"tasks[{index}].upstream", f"{upstream!r} is not a task of job {topology.job}"
                 )
         if spec.units and len(spec.units) != spec.parallelism:
             raise RecordRejected(
@@ -69,7 +69,7 @@ def topological_order(tasks: Sequence[TaskSpec]) -> list[int]:
     for i, spec in enumerate(tasks):
         if not index.keys() >= set(spec.upstream):
             unknown = next(upstream for upstream in spec.upstream if upstream not in index)
-            raise RecordRejected("invalid_field", f"tasks[{i}].upstream", f"{unknown!r} is no task of the job")
+            raise RecordRejected("invalid_field", f"tasks[{i}].upstream", f"{unknown!r} is not a task of the job")
     waiting_for = [len(set(spec.upstream)) for spec in tasks]
     downstream: list[list[int]] = [[] for _ in tasks]
     for i, spec in enumerate(tasks):

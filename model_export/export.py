@@ -57,7 +57,9 @@ def check_name(folder: Path, name: str) -> None:
         raise ExportRefused(f"--name {name!r}: a rule has this name or no policy can have it; choose another, such as sure-2")
     target = folder / name
     if target.exists() and not (target / CARD).is_file():
-        raise ExportRefused(f"--name {name}: {target} exists and is no package (it has no {CARD}); choose another name or --out")
+        raise ExportRefused(
+            f"--name {name}: {target} exists and is not a package (it has no {CARD}); choose another name or --out"
+        )
 
 
 def export_package(run: Run, folder: Path, name: str) -> Path:

@@ -203,7 +203,7 @@ def _checked(answer: Answer, tasks: int) -> Answer:
     if answer.looked_at and len(answer.looked_at) != tasks:
         return PolicyFailed(f"the policy explained {len(answer.looked_at)} of {tasks} tasks")
     if not all(map(math.isfinite, _told_numbers(answer))):  # readers would refuse the whole decision
-        return PolicyFailed("the policy explained its answer with a number that is none")
+        return PolicyFailed("the policy explained its answer with a figure that is not a number")
     return answer
 
 

@@ -73,7 +73,7 @@ def load_policy(name: str, folder: str = "", *, span_minutes: int = SPAN_MINUTES
         return _RULES[name](span_minutes=span_minutes)
     root = Path(folder) if folder else SHIPPED
     if not _is_name(name):
-        return Unavailable(name, f"{name!r} is no name of a policy", span_minutes=span_minutes)
+        return Unavailable(name, f"{name!r} is not the name of a policy", span_minutes=span_minutes)
     try:
         if name == FORECAST:
             return ForecastRule(read_package(root / FORECAST_PACKAGE).card.base, span_minutes=span_minutes)

@@ -26,7 +26,7 @@ def released_policy(
     if not sha256:
         if name in (*RULES, FORECAST):
             return load_policy(name, folder, span_minutes=span_minutes, opener=opener)
-        return Unavailable(name, f"{name} is no rule, and no hash of a package was given", span_minutes=span_minutes)
+        return Unavailable(name, f"{name} is not a rule, and no hash of a package was given", span_minutes=span_minutes)
     root = folder_of(folder)
     found = {place: card_hash(root / place) for place in (name, sha256)}
     place = next((place for place, held in found.items() if held == sha256), None)

@@ -114,8 +114,8 @@ def _handler(report: HealthReport, metrics: RoleMetrics | None) -> type[BaseHTTP
                 document = dict(report())
                 body = json.dumps(document).encode()
             except Exception:
-                _log.exception("the state of health cannot be told")
-                self._refuse(500, "the state of health cannot be told; the role's log says why")
+                _log.exception("the health check itself failed")
+                self._refuse(500, "the health check itself failed; the role's log says why")
                 return
             self._answer(200 if document.get("ready") else 503, body, "application/json")
 

@@ -144,7 +144,7 @@ class ComposeClient:
             return msgspec.json.decode(answer.body, type=kind)
         except _UNREADABLE:
             raise NotAnEngine(
-                f"{request} answers {answer.status} with {answer.content_type} that is no answer of a container engine; "
+                f"{request} answers {answer.status} with {answer.content_type} that is not an answer of a container engine; "
                 f"set {SETTING} to its socket"
             ) from None
 

@@ -12,7 +12,7 @@ Figure = int | float | str | None
 """A number, or the string ``"NaN"``."""
 
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-"""What decoding something that is no answer of Flink raises."""
+"""What decoding something that is not an answer of Flink raises."""
 
 NEVER_MS = 2**63 - 1
 """Flink's checkpoint interval of a job that takes none."""

@@ -107,7 +107,7 @@ def problem_of(answer: Answer, request: str) -> FlinkProblem:
 
 def not_flink(answer: Answer, request: str) -> NotFlink:
     """Return the problem of an answer that Flink would not give."""
-    what = "a web page" if answer.content_type == "text/html" else f"{answer.content_type} that is no answer of Flink"
+    what = "a web page" if answer.content_type == "text/html" else f"{answer.content_type} that is not an answer of Flink"
     return NotFlink(f"{request} answers {answer.status} with {what}; set SURESCALE_ENGINE_URL to the address of Flink's REST API")
 
 

@@ -42,7 +42,7 @@ def overrides_of(configuration: Mapping[str, Any] | None) -> dict[str, int]:
     """Return the parallelism that is asked for, by vertex id; nothing for a vertex that keeps the job's own.
 
     Raises:
-        OverridesUnreadable: it is given twice, or is no map of numbers.
+        OverridesUnreadable: it is given twice, or is not a map of numbers.
     """
     place = _place(configuration or {})
     if place is None:
@@ -138,7 +138,7 @@ def _entries(text: str) -> dict[str, str]:
             continue
         vertex, colon, count = (each.strip().strip("'\"") for each in part.partition(":"))
         if not colon or not vertex or vertex in entries:
-            raise OverridesUnreadable(f"spec.flinkConfiguration: {KEY}: {text!r} is no map like VERTEX:4,VERTEX:2; correct it")
+            raise OverridesUnreadable(f"spec.flinkConfiguration: {KEY}: {text!r} is not a map like VERTEX:4,VERTEX:2; correct it")
         entries[vertex] = count
     return entries
 

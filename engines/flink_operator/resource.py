@@ -82,7 +82,7 @@ def check_vertices(jobs: Mapping[str, OperatedJob], name: str, tasks: Iterable[s
     for task in tasks if job is not None else ():
         if job is not None and job.vertex_of(task) is None:
             raise SettingsError(
-                f"{SETTING}: {name}.vertices.{task}: not set, and {task!r} is no vertex id of Flink; "
+                f"{SETTING}: {name}.vertices.{task}: not set, and {task!r} is not a vertex id of Flink; "
                 "set the 32 letters that Flink's REST API and web page show for it"
             )
 

@@ -44,7 +44,7 @@ def _url_in_pod(environment: Mapping[str, str]) -> str:
     host, port = environment.get("KUBERNETES_SERVICE_HOST", ""), environment.get("KUBERNETES_SERVICE_PORT", "443")
     if not host:
         raise SettingsError(
-            "SURESCALE_KUBERNETES_URL: not set, and this is no pod of a cluster; "
+            "SURESCALE_KUBERNETES_URL: not set, and this is not a pod of a cluster; "
             "set the address of the API server, or http://127.0.0.1:8001 with `kubectl proxy`"
         )
     return f"https://{f'[{host}]' if ':' in host else host}:{port}"

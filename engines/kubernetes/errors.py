@@ -88,7 +88,7 @@ def problem_of(answer: Answer, request: str) -> KubernetesProblem:
 def not_kubernetes(answer: Answer, request: str) -> NotKubernetes:
     """Return the problem of an answer that an API server would not give."""
     return NotKubernetes(
-        f"{request} answers {answer.status} with {answer.content_type} that is no answer of Kubernetes; "
+        f"{request} answers {answer.status} with {answer.content_type} that is not an answer of Kubernetes; "
         "set SURESCALE_KUBERNETES_URL to the address of the API server"
     )
 

@@ -33,7 +33,7 @@ class PrometheusAway(SurescaleError):
 
 
 class QueryRefused(SurescaleError):
-    """The expression cannot be evaluated, or its answer is no set of series with a value each. Asking again does not help."""
+    """The expression cannot be evaluated, or its answer is not a set of series with a value each. Asking again does not help."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -175,7 +175,9 @@ def _check_tasks(job: WatchedJob, where: str) -> None:
             raise SettingsError(f"{at}.series: {job.series_of(task)} is also {before}; each task needs its own")
         for other in spec.upstream:
             if other not in job.tasks or other == task:
-                raise SettingsError(f"{at}.upstream: {other!r} is no other task of the job; name one of {', '.join(job.tasks)}")
+                raise SettingsError(
+                    f"{at}.upstream: {other!r} is not another task of the job; name one of {', '.join(job.tasks)}"
+                )
         for topic in spec.writes:
             if writer.setdefault(topic, task) != task:
                 raise SettingsError(

@@ -45,6 +45,6 @@ def chosen(found: dict[str, OpenAdvice], target: str) -> tuple[str, OpenAdvice]:
     near = difflib.get_close_matches(target, ids, n=NEAR_MAX, cutoff=0.3) or sorted(ids)[:NEAR_MAX]
     known = f"; open: {', '.join(near)}" if near else "; none is open at all"
     raise NoOpenAdvice(
-        f"DECISION_ID|JOB: {target!r} is no open advice: a newer decision was made, it was carried out, or the job's mode is not "
-        f"advise{known}"
+        f"DECISION_ID|JOB: {target!r} is not open advice: a newer decision was made, it was carried out, or the job's mode is "
+        f"not advise{known}"
     )

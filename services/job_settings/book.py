@@ -52,7 +52,7 @@ class Book:
     @property
     def topology(self) -> JobTopology:
         """Return the job's topology."""
-        assert self.known is not None, f"{self.job} is no single job"
+        assert self.known is not None, f"{self.job} is not a single job"
         return self.known
 
     @property

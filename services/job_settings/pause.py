@@ -33,7 +33,7 @@ def duration_ms(text: str) -> int:
     """
     found = _DURATION.fullmatch(text)
     if found is None or not int(found[1]):
-        raise SettingsError(f"--for: {text!r} is no duration; write a whole number and s, m, h or d, like 90m")
+        raise SettingsError(f"--for: {text!r} is not a duration; write a whole number and s, m, h or d, like 90m")
     return int(found[1]) * _UNITS_MS[found[2]]
 
 
@@ -75,7 +75,7 @@ def _until_ms(until: str | None, lasting: str | None, now_ms: int) -> int | None
     try:
         until_ms = event_time_ms(until)
     except ValueError:
-        raise SettingsError(f"--until: {until!r} is no time; write one like 2026-12-24T18:00 (UTC)") from None
+        raise SettingsError(f"--until: {until!r} is not a time; write one like 2026-12-24T18:00 (UTC)") from None
     if not now_ms < until_ms <= _MS_MAX:
         raise SettingsError(f"--until: {until} is not ahead: it is {to_the_second(now_ms)} by the pipeline's clock")
     return until_ms

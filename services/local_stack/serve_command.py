@@ -34,10 +34,10 @@ def _parsed(roles: tuple[str, ...]) -> dict[str, int | None]:
     for given in roles:
         name, colon, port = given.partition(":")
         if name not in known:
-            raise click.UsageError(f"{name!r} is no role that can share a process; choose from {', '.join(known)}")
+            raise click.UsageError(f"{name!r} is not a role that can share a process; choose from {', '.join(known)}")
         if name in ports:
             raise click.UsageError(f"{name} is named twice; name each role once")
         if colon and not (port.isdecimal() and int(port) <= PORT_MAX):
-            raise click.UsageError(f"{given!r}: {port!r} is no port; write {name}:8081, or {name}:0 for no health port")
+            raise click.UsageError(f"{given!r}: {port!r} is not a port; write {name}:8081, or {name}:0 for no health port")
         ports[name] = int(port) if colon else None
     return ports

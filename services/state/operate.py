@@ -129,7 +129,7 @@ class Operator:
         if advice is None or advice.decision_id != decision_id:
             now = f"the open one is {advice.decision_id}" if advice else "none is open"
             raise NoOpenAdvice(
-                f"{decision_id!r} is no open advice of {job}: a newer decision was made, it was carried out, or the job's mode "
+                f"{decision_id!r} is not open advice of {job}: a newer decision was made, it was carried out, or the job's mode "
                 f"is not advise; {now}"
             )
         return {"approval": Approval(decision_id=decision_id, by=by, at_ms=book.now_ms)}

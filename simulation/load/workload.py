@@ -196,7 +196,7 @@ def _rows(reader: Iterator[list[str]], file: str) -> Iterator[tuple[int | None, 
         if expected == 0 and "T" in cells[0].upper():
             first_ms = _instant_ms(cells[0], number, file)
             if first_ms % HOUR_MS:
-                raise WorkloadError(f"{file}: row {number}, column minute: {cells[0].strip()} is no full hour; begin with one")
+                raise WorkloadError(f"{file}: row {number}, column minute: {cells[0].strip()} is not a full hour; begin with one")
         if first_ms is not None:
             minute = (_instant_ms(cells[0], number, file) - first_ms) // MINUTE_MS
         else:
@@ -220,7 +220,8 @@ def _instant_ms(cell: str, row: int, file: str) -> int:
         at_ms = -1
     if at_ms < UNDATED_HISTORY_MS or at_ms % MINUTE_MS:
         raise WorkloadError(
-            f"{file}: row {row}, column minute: {cell.strip()[:40]!r} is no minute; give 2026-11-20T08:00 (UTC), or count from 0"
+            f"{file}: row {row}, column minute: {cell.strip()[:40]!r} is not a minute; "
+            "give 2026-11-20T08:00 (UTC), or count from 0"
         )
     return at_ms
 

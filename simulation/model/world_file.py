@@ -149,7 +149,7 @@ def read_world(path: Path) -> WorldFile:
     try:
         found = msgspec.json.decode(raw, type=WorldFile)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise RunError(f"{told} is no world: {_in_one_line(error)}; write one with surescale calibrate") from None
+        raise RunError(f"{told} is not a world: {_in_one_line(error)}; write one with surescale calibrate") from None
     return _checked(found, told)
 
 

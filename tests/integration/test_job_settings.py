@@ -193,7 +193,7 @@ def test_what_is_unknown_cannot_be_paused(quiet_road: RoadSettings, steer: click
 @pytest.mark.parametrize("arguments", [["set", "sim/*", "--max", "3"], ["show", "sim/*"]])
 def test_only_a_pause_can_be_set_for_a_whole_cluster(quiet_road: RoadSettings, arguments: list[str]) -> None:
     """Limits are a job's own."""
-    with pytest.raises(SettingsError, match="is no single job"):
+    with pytest.raises(SettingsError, match="is not a single job"):
         job(quiet_road, *arguments)
 
 

@@ -70,7 +70,7 @@ def test_an_approved_advice_is_carried_out_once(road: Road) -> None:
     act = decision(T0, {"map": 4})
     road.decide(act)
     wait_until(lambda: road.said(act) == [("commanded", "advise")], 60, "the advice")
-    with pytest.raises(SettingsError, match="is no open advice"):
+    with pytest.raises(SettingsError, match="is not open advice"):
         run(road, approve, f"{JOB}@0/rule")
     road.clock(T0 + 2 * MINUTE_MS)
     assert f"{JOB}: {act.decision_id} is approved by ana: map 4; settings version 2, at once" in run(road, approve, JOB)

@@ -111,7 +111,7 @@ def test_a_cluster_is_paused_and_what_was_seen_must_still_hold(url: str, setting
     ]
     assert [status for status, _ in refused] == [409, 404, 404, 404, 422, 422, 403]
     assert "version 1, set by ana, not 0" in refused[0][1]["error"]
-    assert refused[4][1]["error"].startswith("until: 'yesterday' is no time")
+    assert refused[4][1]["error"].startswith("until: 'yesterday' is not a time")
     assert all("\n" not in told["error"] and len(told["error"]) < 250 for _, told in refused)
     assert {(record.job, record.set_by, record.version) for record in written(settings)} == {("sim/*", "ana", 1), (JOB, "ana", 1)}
 

@@ -127,7 +127,7 @@ class PrometheusJob:
             if not answer.readings:
                 self._tell(f"figures.{name} gives no series: it stays unknown; correct its query, or leave it out")
             for other in sorted(answer.unknown) if name == "records_in" else ():
-                self._tell(f"Prometheus has series of {other!r}, which is no task of the job; name it in {SETTING}")
+                self._tell(f"Prometheus has series of {other!r}, which is not a task of the job; name it in {SETTING}")
         self._check_records(prometheus, found, at_ms)
         return found
 
@@ -145,7 +145,7 @@ class PrometheusJob:
             if at_ms - newest_ms > self._watched.fresh_ms:
                 raise PrometheusAway(
                     f"{prometheus.url} last scraped {self._named(task)} {(at_ms - newest_ms) // 1000} s ago; let it scrape every "
-                    f"minute or oftener, or raise {self._watched.name}.fresh_s in {SETTING}"
+                    f"minute or more often, or raise {self._watched.name}.fresh_s in {SETTING}"
                 )
 
     def _why_none(self, prometheus: PrometheusClient, task: str, at_ms: int) -> str:

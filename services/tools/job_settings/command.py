@@ -189,7 +189,7 @@ def _require_single(job: str) -> None:
     from contracts.pauses import is_of_all_jobs
 
     if is_of_all_jobs(job):
-        raise SettingsError(f"JOB: {job} is no single job; name one, or `surescale pause CLUSTER` for all of them")
+        raise SettingsError(f"JOB: {job} is not a single job; name one, or `surescale pause CLUSTER` for all of them")
 
 
 def _summary(job: str, done: "Changed") -> str:

@@ -60,7 +60,7 @@ def _part(part: str, text: str) -> tuple[str, dict[str, object]]:
         return "weekdays", {"days": tuple(dict.fromkeys(days))}
     if is_zone(part):
         return "zone", {"zone": part}
-    raise SettingsError(f"--exclude: {part!r} in {text!r} is no day, time or time zone; {HOW_PERIOD}")
+    raise SettingsError(f"--exclude: {part!r} in {text!r} is not a day, time or time zone; {HOW_PERIOD}")
 
 
 def _weekdays(text: str) -> list[str]:
@@ -99,12 +99,12 @@ def read_task(text: str) -> tuple[str, TaskLimits | None]:
     """
     name, equals, limits = text.rpartition("=")
     if not equals or not name:
-        raise SettingsError(f"--task: {text!r} is no limit of a task; {HOW_TASK}")
+        raise SettingsError(f"--task: {text!r} is not a limit of a task; {HOW_TASK}")
     if limits in (PINNED, FREE):
         return name, TaskLimits(pinned=True) if limits == PINNED else None
     bounds = _BOUNDS.fullmatch(limits)
     if bounds is None or not (bounds[1] or bounds[2]):
-        raise SettingsError(f"--task: {limits!r} of task {name} is no limit; {HOW_TASK}")
+        raise SettingsError(f"--task: {limits!r} of task {name} is not a limit; {HOW_TASK}")
     least, most = (int(bound) if bound else None for bound in bounds.groups())
     try:
         return name, msgspec.convert({"parallelism_min": least, "parallelism_max": most}, TaskLimits)

@@ -112,7 +112,7 @@ def rule_of(text: str) -> Rule:
         at = found.end()
     rest = text[at:].strip(" ,\t")
     if rest or not conditions:
-        raise SettingsError(f'--when: {rest[:40]!r} is no condition; write them like "cost<=-5 more-overload<=0 hours>=24"')
+        raise SettingsError(f'--when: {rest[:40]!r} is not a condition; write them like "cost<=-5 more-overload<=0 hours>=24"')
     return Rule(" ".join(text.split()), tuple(conditions))
 
 

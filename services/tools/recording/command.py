@@ -18,7 +18,7 @@ class _EventTime(click.ParamType):
         try:
             return event_time_ms(str(value))
         except ValueError:
-            self.fail(f"{value!r} is no time; write 1995-08-28T08:00 or milliseconds since the epoch", param, ctx)
+            self.fail(f"{value!r} is not a time; write 1995-08-28T08:00 or milliseconds since the epoch", param, ctx)
 
 
 @click.command("record")

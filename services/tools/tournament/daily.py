@@ -21,7 +21,7 @@ def time_of_day(text: str) -> dt.time:
     digits = hours + minutes
     if colon and len(minutes) == 2 and digits.isascii() and digits.isdigit() and int(hours) < 24 and int(minutes) < 60:
         return dt.time(int(hours), int(minutes))
-    raise SettingsError(f"--daily: {text[:20]!r} is no time of day; give HH:MM in UTC, such as 03:30")
+    raise SettingsError(f"--daily: {text[:20]!r} is not a time of day; give HH:MM in UTC, such as 03:30")
 
 
 def seconds_until(at: dt.time, now: dt.datetime) -> float:

@@ -225,7 +225,7 @@ def test_an_engine_has_a_usual_source_and_actuator(variables: dict[str, str], so
         ({**KAFKA, "SURESCALE_COMPOSE_URL": "unix:///s"}, "SURESCALE_COMPOSE_URL: only SURESCALE_ACTUATOR=compose uses it"),
         (
             {**COMPOSE, "SURESCALE_COMPOSE_URL": "/var/run/docker.sock"},
-            "SURESCALE_COMPOSE_URL: '/var/run/docker.sock' is no socket of a container engine; set one like unix:///var/run/docker",
+            "SURESCALE_COMPOSE_URL: '/var/run/docker.sock' is not a socket of a container engine; set one like unix:///var/run/docker",
         ),
         (
             {**KAFKA, "SURESCALE_KUBERNETES_URL": "https://k"},

@@ -285,7 +285,7 @@ def test_an_export_never_replaces_what_is_no_package(package: Path, tmp_path: Pa
     """A folder of somebody's files stays; a package makes room for the next one."""
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("years of work")
-    with pytest.raises(ExportRefused, match=r"is no package .*choose another name"):
+    with pytest.raises(ExportRefused, match=r"is not a package .*choose another name"):
         check_name(tmp_path, "mine")
     for attempt in ("one", "two"):
         part = tmp_path / "scratch" / attempt

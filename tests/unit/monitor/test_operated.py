@@ -102,7 +102,7 @@ def test_prometheus_figures_go_with_the_operator(server: tuple[PlayedObject, Pla
         seen = engine.look("flink/orders")
         assert (seen.requirement_id, seen.running, engine.capabilities()) == (required.id, {"parse": 5}, can)
         made.merge({"spec": {"flinkConfiguration": {KEY: "5"}}}, "kubectl-edit")
-        with pytest.raises(SourceAway, match="is no map like VERTEX:4,VERTEX:2; correct it; until then its figures are unknown"):
+        with pytest.raises(SourceAway, match="is not a map like VERTEX:4,VERTEX:2; correct it; until then its figures are"):
             workers.required("orders")
     finally:
         workers.close()
@@ -121,5 +121,5 @@ def test_tasks_without_a_vertex_are_refused_when_the_monitor_starts(
         flink_resources_file=_file(tmp_path, FILE),
         prometheus_file=str(tmp_path / "prometheus.toml"),
     )
-    with pytest.raises(SettingsError, match=r"orders\.vertices\.parse: not set, and 'parse' is no vertex id of Flink"):
+    with pytest.raises(SettingsError, match=r"orders\.vertices\.parse: not set, and 'parse' is not a vertex id of Flink"):
         PrometheusSource(settings)

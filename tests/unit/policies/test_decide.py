@@ -102,8 +102,11 @@ def test_a_decision_is_the_same_bytes_every_time(make_window: WindowMaker, setti
         (RawAnswer(SIZES, "", ratios=np.ones(3)), "ratio that is not a number"),
         (RawAnswer(SIZES[:3], ""), "4 tasks"),
         (RawAnswer(SIZES, "", looked_at=((), ())), "explained 2 of 4 tasks"),
-        (RawAnswer(SIZES, "", looked_at=((LookedAt(minute_end_ms=0, weight=np.nan),), (), (), ())), "a number that is none"),
-        (RawAnswer(SIZES, "", compared=SCORES), "a number that is none"),
+        (
+            RawAnswer(SIZES, "", looked_at=((LookedAt(minute_end_ms=0, weight=np.nan),), (), (), ())),
+            "a figure that is not a number",
+        ),
+        (RawAnswer(SIZES, "", compared=SCORES), "a figure that is not a number"),
         (PolicyFailed("the model is broken"), "the model is broken"),
     ],
 )
@@ -151,7 +154,7 @@ def test_a_missing_model_is_no_crash(make_window: WindowMaker, settings: JobSett
 @pytest.mark.parametrize("name", ["", "../sure", ".hidden"])
 def test_a_policy_name_is_no_path(name: str) -> None:
     """Names from settings never leave the folder of packages."""
-    assert "no name of a policy" in load_policy(name).reason
+    assert "not the name of a policy" in load_policy(name).reason
 
 
 @pytest.mark.parametrize(("known", "ready"), [(0, False), (4, False), (5, True), (60, True)])

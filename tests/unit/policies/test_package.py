@@ -154,4 +154,4 @@ def test_a_name_that_leads_elsewhere_is_no_name(name: str) -> None:
     """Settings come from a topic: a name must not leave the folder, nor break the file system's call."""
     policy = load_policy(name)
     assert isinstance(policy, Unavailable)
-    assert "is no name of a policy" in policy.reason
+    assert "is not the name of a policy" in policy.reason

@@ -40,7 +40,7 @@ def test_a_report_that_fails_is_a_server_error_and_one_line_of_the_log(
     port = free_port()
     with HealthServer(RoadSettings(health_port=port), report), pytest.raises(HTTPError, match="500"):
         urlopen(f"http://127.0.0.1:{port}/health", timeout=5)
-    assert [record.getMessage() for record in caplog.records] == ["the state of health cannot be told"]
+    assert [record.getMessage() for record in caplog.records] == ["the health check itself failed"]
     assert "Traceback" not in capfd.readouterr().err
 
 

@@ -40,7 +40,7 @@ def surescale(*arguments: str) -> subprocess.CompletedProcess[str]:
         (("agent", "--health-port", "99999"), "'--health-port': 99999 is not in the range"),
         (("monitor", "--health-port", "99999"), "'--health-port': 99999 is not in the range"),
         (("policy", "list", "--policy-folder", "/nowhere"), "'--policy-folder': Directory '/nowhere' does not exist"),
-        (("record", "--job", "sim/a", "--out", "a", "--from", "yesterday"), "'yesterday' is no time; write 1995-08-28T08:00"),
+        (("record", "--job", "sim/a", "--out", "a", "--from", "yesterday"), "'yesterday' is not a time; write 1995-08-28T08:00"),
     ],
 )
 def test_a_wrong_command_line_is_one_line(arguments: tuple[str, ...], says: str) -> None:

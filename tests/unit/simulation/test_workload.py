@@ -56,10 +56,10 @@ def test_a_file_is_dated_by_its_minutes_or_not_at_all(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("minute,requests\n2026-11-20T08:30,1\n", "row 2, column minute: 2026-11-20T08:30 is no full hour; begin with one"),
-        ("minute,requests\n2026-11-20T08:00,1\n1,1\n", "row 3, column minute: '1' is no minute; give 2026-11-20T08:00 (UTC)"),
+        ("minute,requests\n2026-11-20T08:30,1\n", "row 2, column minute: 2026-11-20T08:30 is not a full hour; begin with one"),
+        ("minute,requests\n2026-11-20T08:00,1\n1,1\n", "row 3, column minute: '1' is not a minute; give 2026-11-20T08:00 (UTC)"),
         ("minute,requests\n2026-11-20T08:00,1\n2026-11-20T08:02,1\n", "row 3, column minute: 2 instead of 1"),
-        ("minute,requests\n1969-11-20T08:00,1\n", "row 2, column minute: '1969-11-20T08:00' is no minute"),
+        ("minute,requests\n1969-11-20T08:00,1\n", "row 2, column minute: '1969-11-20T08:00' is not a minute"),
         ("", "load.csv: the first row must name the columns minute,requests"),
         ("minute,load\n0,1\n", "it reads 'minute,load'"),
         ("minute,requests\n", "load.csv: the file has no rows"),

@@ -42,5 +42,5 @@ def test_the_configuration_is_believed() -> None:
     ("text", "ms"), [("30 s", 30_000), ("1min", 60_000), ("500", 500), ("2 h", 7_200_000), ("PT30S", None), ("5 weeks", None)]
 )
 def test_durations_are_read_as_flink_writes_them(text: str, ms: int | None) -> None:
-    """What is no duration counts as not set."""
+    """What is not a duration counts as not set."""
     assert duration_ms(text) == ms

@@ -74,8 +74,8 @@ def test_nothing_is_asked_for(configuration: dict[str, Any] | None) -> None:
     [
         ({KEY: f"{A}:1", "pipeline": {_LEAF: f"{A}:1"}}, "in 2 places; keep one of them"),
         ({KEY: f"{A}:1", f"{KEY}.{A}": "1"}, "in 2 places; keep one of them"),
-        ({KEY: "4"}, "'4' is no map like VERTEX:4,VERTEX:2; correct it"),
-        ({KEY: f"{A}:1,{A}:2"}, "is no map like VERTEX:4"),
+        ({KEY: "4"}, "'4' is not a map like VERTEX:4,VERTEX:2; correct it"),
+        ({KEY: f"{A}:1,{A}:2"}, "is not a map like VERTEX:4"),
         ({KEY: f"{A}:x"}, f"{A} has 'x'; set 1 to 32768"),
         ({KEY: {A: 0}}, f"{A} has '0'; set 1 to 32768"),
         ({KEY: {A: {B: 1}}}, "set 1 to 32768"),

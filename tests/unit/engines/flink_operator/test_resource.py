@@ -63,7 +63,7 @@ def test_vertices_are_named_where_figures_are_and_nowhere_else(tmp_path: Path) -
     jobs = read_operated_jobs(file)
     check_vertices(jobs, "orders", ["parse", VERTEX])
     check_vertices(jobs, "somebody else's", ["any"])
-    with pytest.raises(SettingsError, match=r"orders\.vertices\.count: not set, and 'count' is no vertex id of Flink; set"):
+    with pytest.raises(SettingsError, match=r"orders\.vertices\.count: not set, and 'count' is not a vertex id of Flink; set"):
         check_vertices(jobs, "orders", ["parse", "count"])
     with pytest.raises(SettingsError, match=r"orders\.vertices: only SURESCALE_SOURCE=prometheus uses it"):
         check_no_vertices(jobs)

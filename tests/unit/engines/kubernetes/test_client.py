@@ -63,11 +63,11 @@ RBAC = 'deployments.apps "parse" is forbidden: User "x" cannot get resource "dep
         (said(500, "etcdserver: request timed out"), ApiAway, "answers 500: etcdserver: request timed out"),
         (Given(502, b"bad gateway"), ApiAway, "answers 502"),
         (Given(200, b"<html>", {"Content-Type": "text/html"}), NotKubernetes, "set SURESCALE_KUBERNETES_URL to the address of"),
-        (Given(403, b"<html>", {"Content-Type": "text/html"}), NotKubernetes, "answers 403 with text/html that is no answer"),
+        (Given(403, b"<html>", {"Content-Type": "text/html"}), NotKubernetes, "answers 403 with text/html that is not an answer"),
         (Given(404, b"404 page not found\n", {"Content-Type": "text/plain"}), NotThere, "no such kind of object; install its"),
-        (Given(404, b"<html>", {"Content-Type": "text/html"}), NotKubernetes, "answers 404 with text/html that is no answer"),
+        (Given(404, b"<html>", {"Content-Type": "text/html"}), NotKubernetes, "answers 404 with text/html that is not an answer"),
         (Given(302, b"", {"Location": "https://login"}), NotKubernetes, "answers 302"),
-        (Given(200, b"[]"), NotKubernetes, "that is no answer of Kubernetes"),
+        (Given(200, b"[]"), NotKubernetes, "that is not an answer of Kubernetes"),
     ],
 )
 def test_what_comes_in_place_of_an_answer_is_one_line(
@@ -137,7 +137,7 @@ def test_a_pod_finds_its_own_cluster(tmp_path: Path) -> None:
 
 def test_outside_a_pod_the_address_must_be_set() -> None:
     """The line says to what."""
-    with pytest.raises(SettingsError, match="SURESCALE_KUBERNETES_URL: not set, and this is no pod of a cluster; set the"):
+    with pytest.raises(SettingsError, match="SURESCALE_KUBERNETES_URL: not set, and this is not a pod of a cluster; set the"):
         client_of(RoadSettings(**KUBERNETES), environment={})  # type: ignore[arg-type]
 
 

@@ -167,9 +167,9 @@ def test_a_restart_during_a_look_spoils_it(flink: PlayedFlink, source: FlinkSour
     ("given", "says"),
     [
         (Given(503, b""), "503"),
-        (Given(200, b"<html>login</html>"), "no answer of Flink; set SURESCALE_ENGINE_URL"),
+        (Given(200, b"<html>login</html>"), "not an answer of Flink; set SURESCALE_ENGINE_URL"),
         (Given(401, b"{}"), "SURESCALE_ENGINE_TOKEN_FILE"),
-        (Given(200, b'{"jobs": [{"jid": 3}]}'), "no answer of Flink; set SURESCALE_ENGINE_URL"),
+        (Given(200, b'{"jobs": [{"jid": 3}]}'), "not an answer of Flink; set SURESCALE_ENGINE_URL"),
     ],
 )
 def test_what_is_no_answer_is_one_line(flink: PlayedFlink, source: FlinkSource, given: Given, says: str) -> None:

@@ -188,7 +188,7 @@ AWAY = {
     "clock ahead": "is 3600 s ahead of this machine's; set both",
     "no series": r"no series of task count \(task='count'\); start it, or correct series, select or figures.records_in",
     "late": r"has no series of task parse .* now, but 60 minutes ago it had: look at its targets",
-    "old": r"last scraped task parse \(task='parse'\) 300 s ago; let it scrape every minute or oftener",
+    "old": r"last scraped task parse \(task='parse'\) 300 s ago; let it scrape every minute or more often",
     "two series": r"orders\.figures\.busy: two series for task parse subtask parse1.*select one",
     "bad expression": r"orders\.figures\.queued: Prometheus says parse error",
 }
@@ -239,7 +239,7 @@ def test_a_figure_without_series_stays_unknown_and_is_told_once(
     for _ in range(2):
         assert watched.after(busy={})["parse", 0].busy_ms is None
     assert [record.message.partition(": ")[2] for record in caplog.records] == [
-        "Prometheus has series of 'sink', which is no task of the job; name it in SURESCALE_PROMETHEUS_FILE",
+        "Prometheus has series of 'sink', which is not a task of the job; name it in SURESCALE_PROMETHEUS_FILE",
         "figures.busy gives no series: it stays unknown; correct its query, or leave it out",
     ]
 

@@ -60,7 +60,7 @@ def test_each_trouble_is_one_line(settings: RoadSettings, server: PlayedApiServe
     made.merge({"spec": {"flinkConfiguration": {"job.autoscaler.enabled": None, "jobmanager.scheduler": None}}}, "kubectl-edit")
     assert "set jobmanager.scheduler: adaptive there" in _said(settings)[1]
     made.merge({"spec": {"flinkConfiguration": {KEY: "4"}}}, "kubectl-edit")
-    assert "is no map like VERTEX:4,VERTEX:2; correct it" in _said(settings)[1]
+    assert "is not a map like VERTEX:4,VERTEX:2; correct it" in _said(settings)[1]
     server.objects.clear()
     assert _said(settings)[1].endswith('flinkdeployments.flink.apache.org "orders" not found')
     server.rules = frozenset(rule for rule in ROLE if rule[2] != "patch")

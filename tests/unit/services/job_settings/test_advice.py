@@ -22,7 +22,7 @@ def test_a_job_or_a_decision_names_an_advice(target: str) -> None:
 @pytest.mark.parametrize(
     ("found", "named"),
     [
-        (OPEN, "'sim/clicks@0/sure' is no open advice: a newer decision was made, it was carried out, or"),
+        (OPEN, "'sim/clicks@0/sure' is not open advice: a newer decision was made, it was carried out, or"),
         (OPEN, "; open: sim/clicks@600000/sure"),
         ({}, "; none is open at all"),
     ],

@@ -76,10 +76,10 @@ def test_the_roles_that_can_share_a_process_are_installed() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["spark"], "'spark' is no role that can share a process; choose from agent, monitor, rescaler, state-service"),
+        (["spark"], "'spark' is not a role that can share a process; choose from agent, monitor, rescaler, state-service"),
         (["agent:1", "agent:2"], "agent is named twice"),
-        (["agent:http"], "'http' is no port; write agent:8081"),
-        (["agent:70000"], "'70000' is no port"),
+        (["agent:http"], "'http' is not a port; write agent:8081"),
+        (["agent:70000"], "'70000' is not a port"),
         ([], "Missing argument"),
     ],
 )

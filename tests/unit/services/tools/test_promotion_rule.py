@@ -66,7 +66,7 @@ def test_figures_that_are_not_known_fulfil_nothing() -> None:
 )
 def test_what_is_no_rule_is_refused_with_an_example(text: str) -> None:
     """Nothing of it is left out in silence."""
-    with pytest.raises(SettingsError, match=r'^--when: .* is no condition; write them like "cost<=-5'):
+    with pytest.raises(SettingsError, match=r'^--when: .* is not a condition; write them like "cost<=-5'):
         rule_of(text)
 
 

@@ -135,7 +135,7 @@ def test_bad_input_is_one_line(recording: Path, tmp_path: Path) -> None:
 
 
 def test_evaluate_wants_a_job_or_a_world_with_one(recording: Path, tmp_path: Path) -> None:
-    """Neither is missing, and not both are given; a file that is no world names its field."""
+    """Neither is missing, and not both are given; a file that is not a world names its field."""
     out = tmp_path / "world.json"
     assert surescale("calibrate", str(recording), "--out", str(out))[0] == 0
     load = ["--workload", load_of(tmp_path), "--policy", "hold"]

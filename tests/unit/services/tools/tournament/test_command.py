@@ -142,7 +142,7 @@ def test_a_policy_that_is_not_here_cannot_be_played(sure_days: Path) -> None:
     [
         (["--job", "sim/a", "--all-jobs"], "--job: name the jobs"),
         ([], "none is held unless you say so"),
-        (["--all-jobs", "--daily", "25:00"], "--daily: '25:00' is no time of day; give HH:MM in UTC, such as 03:30"),
+        (["--all-jobs", "--daily", "25:00"], "--daily: '25:00' is not a time of day; give HH:MM in UTC, such as 03:30"),
         (["nowhere.ssrec"], "nowhere.ssrec cannot be read"),
         (["nowhere.ssrec", "--all-jobs"], "RECORDING: a tournament on a recording is for one job, once"),
     ],
