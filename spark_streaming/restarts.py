@@ -19,11 +19,16 @@ FRUITLESS_MAX = 10
 
 _NO_RIGHT = re.compile(r"(?:Topic|Group|Cluster)AuthorizationException: ([^\n]{1,300})")
 _RIGHTS = "`surescale topics acls` prints the rights that are needed"
+_LOST = re.compile(r"Some data may have been lost.*?Reason: ([^\n]{1,300}?)\.?\n", re.DOTALL)
 _BROKER_AWAY = ("org.apache.kafka.common.errors", "java.util.concurrent.TimeoutException")
 
 
 class BrokerRefuses(SurescaleError):
     """Kafka answers, and keeps refusing the query's work."""
+
+
+class RecordsLost(SurescaleError):
+    """Kafka no longer has records that the query has not read."""
 
 
 class Restarts:
@@ -45,8 +50,16 @@ class Restarts:
 
         Raises:
             BrokerRefuses: too many restarts in a row made no progress.
+            RecordsLost: the query cannot go on where its checkpoint ends.
             BaseException: ``error`` itself, if it has another cause.
         """
+        lost = _LOST.search(str(error))
+        if lost is not None:  # before anything else: the text may name the broker's answer too
+            raise RecordsLost(
+                f"task-metrics no longer has what the checkpoint comes to next ({lost.group(1)}): records expired unread, the "
+                "topic was made again, or this is another Kafka. Start once with SURESCALE_SPARK_FAIL_ON_DATA_LOSS=false to go "
+                "on with what comes, or give the job another checkpoint folder (it then reads task-metrics from the beginning)"
+            ) from error
         # If an executor can't fetch a batch, the query fails inside our batch and only Spark's text holds the reason.
         if not (isinstance(error, KafkaException | TimeoutError) or any(word in str(error) for word in _BROKER_AWAY)):
             raise error

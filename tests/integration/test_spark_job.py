@@ -3,6 +3,7 @@
 One JVM start costs ten seconds and more, so the tests of this file share one road and run in the order they are written.
 """
 
+import itertools
 import signal
 from collections.abc import Iterator
 
@@ -160,6 +161,53 @@ def test_sigterm_ends_the_job_in_order(road: SparkRoad) -> None:
     assert road.process.wait(30) == 0, road.log()
     wait_until(lambda: not any(process.is_running() for process in started), what="the end of JVM and workers")
     assert not (road.checkpoint / "scratch").exists()
+
+
+def all_windows(road: SparkRoad) -> int:
+    """Return how many windows the processes so far have made, once no more come."""
+    known = -1
+    while known < len(road.windows()):
+        known = len(road.windows())
+        road.see(1.0)
+    return known
+
+
+def test_records_that_expired_unread_stop_the_job_in_one_line(road: SparkRoad) -> None:
+    """The setting that the line names lets it go on with the rest."""
+    send_minutes(road, range(60, 62))
+    road.expire_task_metrics()
+    send_minutes(road, range(62, 64))
+    road.start()
+    assert road.process.wait(60) == 1
+    *_, last = road.log().splitlines()
+    assert last.startswith("surescale: task-metrics no longer has what the checkpoint comes to next (")
+    assert "spark_streaming/restarts.py" not in road.log()  # no trace of ours; Spark's own log stands before the line
+    before = all_windows(road)
+    road.start(SURESCALE_SPARK_FAIL_ON_DATA_LOSS="false")
+    wait_until(lambda: road.has_windows(before + 1), START_TIMEOUT_S, "windows of what is left")
+    road.process.terminate()
+    assert road.process.wait(30) == 0, road.log()
+
+
+def test_a_topic_that_was_made_again_stops_the_job_in_one_line(road: SparkRoad) -> None:
+    """So does another Kafka under the same address. The setting helps here too."""
+    road.make_task_metrics_again()
+    road.start()
+    assert road.process.wait(60) == 1
+    *_, last = road.log().splitlines()
+    assert "the topic was made again, or this is another Kafka" in last
+    before = all_windows(road)
+    road.start(SURESCALE_SPARK_FAIL_ON_DATA_LOSS="false")
+    minutes = itertools.count(64)
+
+    def has_come() -> bool:
+        """What comes before the query's first look at the topic is skipped, so more is sent until it shows."""
+        send_minutes(road, range(minute := next(minutes), minute + 1))
+        return road.has_windows(before + 1)
+
+    wait_until(has_come, START_TIMEOUT_S, "windows of the new topic")
+    road.process.terminate()
+    assert road.process.wait(30) == 0, road.log()
 
 
 def test_missing_state_stops_the_job_by_name(road: SparkRoad) -> None:

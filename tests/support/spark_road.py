@@ -16,7 +16,7 @@ from urllib.request import urlopen
 
 import numpy as np
 import psutil
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka import Message as KafkaRecord
 
 from contracts.messages import DeadLetter, MinuteMarker, TaskSample
@@ -25,7 +25,7 @@ from contracts.topics import DEAD_LETTERS, SNAPSHOTS, TASK_METRICS, TopicNames
 from contracts.windows import decode_window, encode_window
 from contracts.wire import decode, encode
 from runtime.backoff import wait_for
-from runtime.kafka import LogReader, create_topics, producer
+from runtime.kafka import LogReader, admin_client, create_topics, end_offsets, producer
 from runtime.ports import free_port
 from runtime.tracing.context import TraceContext, context_of
 from services.local_stack.artifacts import fetch
@@ -36,6 +36,7 @@ from spark_streaming.settings import SparkSettings
 from tests.conftest import KafkaForTests
 from tests.support.metrics import Scraped, scraped
 from tests.support.record_columns import records_of
+from tests.support.waiting import wait_until
 
 SURESCALE = [sys.executable, "-c", "from services.cli import main; main()"]
 Message = TaskSample | MinuteMarker
@@ -118,6 +119,22 @@ class SparkRoad:
             key, value = message if isinstance(message, tuple) else (message.job, encode(message))
             self._producer.produce(self.names(TASK_METRICS), value, key.encode(), headers=dict(headers))
         assert self._producer.flush(20) == 0
+
+    def expire_task_metrics(self) -> None:
+        """Delete all records that were sent, as the broker does when they are old."""
+        name, admin = self.names(TASK_METRICS), admin_client(self._settings)
+        partitions = [TopicPartition(name, each) for each in admin.list_topics(name, timeout=10).topics[name].partitions]
+        ends = end_offsets(admin, partitions, timeout_s=10)
+        for deleted in admin.delete_records([TopicPartition(*place, end) for place, end in ends.items()]).values():
+            deleted.result()
+
+    def make_task_metrics_again(self) -> None:
+        """Delete the topic, and create it empty."""
+        name, admin = self.names(TASK_METRICS), admin_client(self._settings)
+        for deleted in admin.delete_topics([name]).values():
+            deleted.result()
+        wait_until(lambda: name not in admin.list_topics(timeout=10).topics, what="the end of the topic")
+        create_topics(self._settings)
 
     def see(self, timeout_s: float = 0.0) -> None:
         """Take what has arrived on the job's topics, waiting for a first record at most so long."""

@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from contracts.errors import SurescaleError
-from spark_streaming.restarts import FRUITLESS_MAX, Restarts
+from spark_streaming.restarts import FRUITLESS_MAX, RecordsLost, Restarts
 from spark_streaming.state import StateRefused
 
 FETCH = "Job aborted: ... java.util.concurrent.TimeoutException: Cannot fetch record for offset 7 in 120000 ms"
@@ -63,6 +63,19 @@ def test_progress_between_restarts_resets_the_count() -> None:
             counter.after(AWAY, made_progress=False)
         counter.after(AWAY, made_progress=True)
     assert counter.count == 3 * FRUITLESS_MAX
+
+
+def test_lost_records_end_the_process_with_the_way_out() -> None:
+    """At once, though the text also holds what the broker said."""
+    gone = """Some data may have been lost because they are not available in Kafka any more;
+either the data was aged out.
+Reason: Partition task-metrics-2 offset was changed from 21 to 0.
+\tat org.apache.spark.Frame
+Caused by: org.apache.kafka.common.errors.OffsetOutOfRangeException"""
+    with pytest.raises(
+        RecordsLost, match=r"\(Partition task-metrics-2 offset was changed from 21 to 0\).*DATA_LOSS=false.*folder"
+    ):
+        restarts().after(RuntimeError(gone), made_progress=True)
 
 
 @pytest.mark.parametrize("error", [StateRefused("corrupt"), ValueError("a mistake of ours")])
