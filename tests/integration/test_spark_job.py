@@ -122,8 +122,7 @@ def test_a_window_goes_on_in_the_trace_of_the_minute_that_closed_it(road: SparkR
 def test_a_kill_between_producing_and_commit_loses_nothing(road: SparkRoad) -> None:
     """What was produced but not committed is produced again: equal identities carry equal bytes, and no window is missing."""
     last = stop_between_producing_and_commit(road, first_minute=9)
-    for process in road.processes():
-        process.send_signal(signal.SIGKILL)
+    road.signal_all(signal.SIGKILL)
     road.process.wait(20)
     assert committed(road.checkpoint) == planned(road.checkpoint) - 1
     send_minutes(road, range(last + 1, last + 4))
@@ -143,13 +142,10 @@ def stop_between_producing_and_commit(road: SparkRoad, first_minute: int) -> int
         send_minutes(road, range(minute, minute + 1))
         while len(road.windows()) == known:
             road.see(5.0)
-        frozen = road.processes()
-        for process in frozen:
-            process.suspend()
+        road.signal_all(signal.SIGSTOP)
         if committed(road.checkpoint) < planned(road.checkpoint):
             return minute
-        for process in frozen:
-            process.resume()
+        road.signal_all(signal.SIGCONT)
         wait_until(lambda wanted=3 * minute: road.has_windows(wanted), what="the rest of the minute")  # type: ignore[misc]
     raise AssertionError("forty windows, and each time Spark had committed before it could be frozen")
 

@@ -4,6 +4,7 @@ import contextlib
 import json
 import logging
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -104,12 +105,16 @@ class SparkRoad:
         driver = psutil.Process(self.process.pid)
         return [driver, *driver.children(recursive=True)]
 
+    def signal_all(self, number: int) -> None:
+        """Send a signal to the driver, its JVM and their workers."""
+        for process in self.processes():
+            with contextlib.suppress(psutil.NoSuchProcess):  # a worker that ended by itself, or with the one before it
+                process.send_signal(number)
+
     def close(self) -> None:
         """Stop what runs."""
         if self._process is not None and self._process.poll() is None:
-            for process in self.processes():
-                with contextlib.suppress(psutil.NoSuchProcess):  # it went with the one before it
-                    process.kill()
+            self.signal_all(signal.SIGKILL)
             self._process.wait(20)
         self._reader.close()
 
