@@ -64,16 +64,17 @@ def drift_of(encoded: Encoded, graph: JobGraph, ranges: Ranges) -> FeatureDrift:
 def in_words(drift: FeatureDrift) -> str:
     """Return it for people.
 
-    >>> seen = FeatureDrift(outside=0.03, usual=0.04, feature="demand", feature_outside=0.5, mean=9.1, low=0.0, high=6.2)
+    >>> seen = FeatureDrift(outside=0.03, usual=0.04, feature="demand", feature_outside=0.5, mean=9.0, low=0.0, high=6.0)
     >>> print(in_words(seen))
-    3 % of the features lie outside of the training (usually up to 4 %), most of demand: 50 %, 9.1 on average, 0 to 6.2 there
+    3 % of the features lie outside their range in training (usually up to 4 %), most of all demand: 50 %, mean 9, range 0 to 6
     """
-    said = f"{_percent(drift.outside)} of the features lie outside of the training (usually up to {_percent(drift.usual)})"
+    outside, usual = _percent(drift.outside), _percent(drift.usual)
+    said = f"{outside} of the features lie outside their range in training (usually up to {usual})"
     if not drift.outside:
         return said
     return (
-        f"{said}, most of {drift.feature}: {_percent(drift.feature_outside)}, {drift.mean:g} on average, "
-        f"{drift.low:g} to {drift.high:g} there"
+        f"{said}, most of all {drift.feature}: {_percent(drift.feature_outside)}, mean {drift.mean:g}, "
+        f"range {drift.low:g} to {drift.high:g}"
     )
 
 

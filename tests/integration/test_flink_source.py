@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 import psutil
@@ -64,8 +64,12 @@ def parallelism(look: Look) -> dict[str, int]:
 def job_manager_of(flink: LiveFlink) -> psutil.Process:
     """Return the process of the JobManager."""
     folder = str(flink.cluster.folder / "conf")
-    found = (each for each in psutil.Process().children(recursive=True) if each.name() == "java" and folder in each.cmdline())
-    return next(each for each in found if any("ClusterEntrypoint" in part for part in each.cmdline()))
+    for each in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):  # it has ended
+            words = each.cmdline()
+            if folder in words and any("ClusterEntrypoint" in part for part in words):
+                return each
+    raise AssertionError("no JobManager runs")
 
 
 def runs(look: Look) -> bool:

@@ -161,7 +161,10 @@ def _nothing_of(wanted: str) -> str:
         return f"no decision on job {wanted!r} is in Kafka; a command is named with its step, such as '{wanted}.0'"
     if wanted.count("/") == 1:
         return f"no decision on job {wanted!r} is in Kafka; `surescale state` lists the jobs"
-    return f"{wanted!r} names no job (cluster/name), no decision (job@span end/policy) and no command (job#generation.step)"
+    return (
+        f"{wanted!r} names no job (cluster/name), no decision (job@span end/policy) and no command (job#generation.step); "
+        "`surescale state` lists the jobs"
+    )
 
 
 def _outcomes(log: Log, origin: Origin) -> tuple[Outcome, ...]:
