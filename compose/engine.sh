@@ -20,6 +20,18 @@ another() {
     done
 }
 
+# Clears away what killed engines left. A network namespace keeps its address on the bridge even with nobody in it, and answers
+# for the new container that gets the same address.
+clear_leftovers() {
+    local left
+    awk '$3 == "nsfs" && sub("/exec/netns/[0-9a-f]+$", "", $2) {print $2}' /proc/self/mounts | sort --unique | while read -r left; do
+        # Only engines of this script, which keeps the forwarding state.
+        [ -e "$left/forward" ] && ! runs "$(cat "$left/docker.pid" 2> /dev/null)" || continue
+        say "clearing away what a killed engine left in $left"
+        clear_away "$left"
+    done
+}
+
 start() {
     [ "$(id -u)" = 0 ] || give_up "an engine needs root"
     command -v dockerd > /dev/null || give_up "no dockerd: apt-get install docker.io containerd runc iptables"
@@ -27,6 +39,7 @@ start() {
     other=$(another)
     [ -z "$other" ] || give_up "process $other is an engine already; two would give out the same addresses on one bridge"
     [ ! -e "$folder/docker.pid" ] || give_up "an engine runs in $folder already: engine.sh stop $folder"
+    clear_leftovers
     mkdir -p "$folder"
     # dockerd blocks forwarding between other networks of this machine; the old state comes back when it stops.
     iptables --list-rules FORWARD 2> /dev/null | sed -n 's/^-P FORWARD //p' > "$folder/forward" || true
@@ -43,7 +56,26 @@ start() {
 }
 
 # After a crash the pid may belong to another process.
-runs() { [ "$(cat "/proc/$1/comm" 2> /dev/null)" = dockerd ]; }
+runs() { [ -n "$1" ] && [ "$(cat "/proc/$1/comm" 2> /dev/null)" = dockerd ]; }
+
+# clear_away FOLDER: removes what an engine that has ended left there, with containers that did not end with it.
+clear_away() {
+    local mounted process
+    # Deepest first.
+    awk -v below="$1/" 'index($2, below) == 1 {print $2}' /proc/self/mounts | sort --reverse | while read -r mounted; do
+        # A container on the host's network holds this namespace itself.
+        if [[ $mounted = "$1"/exec/netns/* ]] && ! [ "$mounted" -ef /proc/self/ns/net ]; then
+            for process in /proc/[0-9]*; do
+                [ ! "$process/ns/net" -ef "$mounted" ] || kill -KILL "${process#/proc/}" 2> /dev/null || true
+            done
+        fi
+        umount --lazy "$mounted" || true
+    done
+    [ ! -s "$1/forward" ] || iptables --policy FORWARD "$(cat "$1/forward")" 2> /dev/null || true
+    # Only what dockerd created there.
+    rm -rf "$1/data" "$1/exec" "$1/docker.sock" "$1/docker.pid" "$1/forward" "$1/log"
+    rmdir "$1" 2> /dev/null || true
+}
 
 stop() {
     [ -e "$folder/docker.pid" ] || give_up "no engine runs in $folder"
@@ -55,14 +87,7 @@ stop() {
         sleep 0.1
     done
     ! runs "$pid" || give_up "the engine does not end; its process is $pid"
-    # Its network, and mounts still held by containers that did not end with it, deepest first.
-    awk -v below="$folder/" 'index($2, below) == 1 {print $2}' /proc/self/mounts | sort --reverse | while read -r mounted; do
-        umount --lazy "$mounted" || true
-    done
-    [ ! -s "$folder/forward" ] || iptables --policy FORWARD "$(cat "$folder/forward")" 2> /dev/null || true
-    # Only what dockerd created there.
-    rm -rf "$folder/data" "$folder/exec" "$folder/docker.sock" "$folder/docker.pid" "$folder/forward" "$folder/log"
-    rmdir "$folder" 2> /dev/null || true
+    clear_away "$folder"
 }
 
 if [ $# -ne 2 ] || [ "${2#/}" = "$2" ]; then say "usage: engine.sh start|stop FOLDER (an absolute path)"; exit 2; fi

@@ -66,7 +66,7 @@ def job_manager_of(flink: LiveFlink) -> psutil.Process:
     folder = str(flink.cluster.folder / "conf")
     for each in psutil.Process().children(recursive=True):
         with suppress(psutil.Error):  # it has ended
-            words = each.cmdline()
+            words = each.cmdline() if each.name() == "java" else []
             if folder in words and any("ClusterEntrypoint" in part for part in words):
                 return each
     raise AssertionError("no JobManager runs")

@@ -2,10 +2,13 @@
 
 import os
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 
 import pytest
+
+from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).parents[3]
 COMPOSE = ROOT / "compose"
@@ -30,6 +33,12 @@ def prepared(folder: Path, **environment: str) -> str:
     done = subprocess.run(command, env=kept | nowhere | environment, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
     return (folder / "variables").read_text()
+
+
+def left_our_network(process: subprocess.Popen[str]) -> bool:
+    """Whether a process has a network namespace of its own, or has ended."""
+    here = os.stat("/proc/self/ns/net").st_ino
+    return process.poll() is not None or os.stat(f"/proc/{process.pid}/ns/net").st_ino != here
 
 
 def one_line(error: str) -> str:
@@ -213,6 +222,37 @@ def test_file_systems_an_engine_left_mounted_are_let_go(tmp_path: Path) -> None:
         inner.mkdir(parents=True, exist_ok=True)
     code, error = run("engine.sh", "stop", str(folder))
     assert (code, error, folder.exists()) == (0, "", False)
+
+
+def test_networks_a_killed_engine_left_are_gone_before_the_next_one_starts(tmp_path: Path) -> None:
+    """A namespace keeps its address on the bridge even with nobody in it, and answers for the next container there."""
+    folder = tmp_path / "killed"
+    network = folder / "exec" / "netns" / "b7b4cc9d8993"
+    network.parent.mkdir(parents=True)
+    network.touch()
+    (folder / "docker.pid").write_text(f"{2**22 + 1}\n")
+    (folder / "forward").write_text("")
+    next_one = tmp_path / "bin" / "dockerd"
+    next_one.parent.mkdir()
+    next_one.write_text("#!/bin/sh\necho no >&2\nexit 1\n")
+    next_one.chmod(0o755)
+    # In a network of its own the script finds no engine that runs.
+    with subprocess.Popen(["unshare", "--net", "sleep", "600"], stderr=subprocess.PIPE, text=True) as container:
+        try:
+            wait_until(lambda: left_our_network(container), what="the container's network")
+            command = ["mount", "--bind", f"/proc/{container.pid}/ns/net", str(network)]
+            mounted = subprocess.run(command, capture_output=True, text=True, check=False)
+            if container.poll() is not None or mounted.returncode != 0:
+                pytest.skip(f"no network may be made here: {mounted.stderr.strip()}")
+            command = ["unshare", "--net", "bash", str(COMPOSE / "engine.sh"), "start", str(tmp_path / "next")]
+            path = f"{next_one.parent}:{os.environ['PATH']}"
+            done = subprocess.run(command, env={"PATH": path}, capture_output=True, text=True, check=False, timeout=60)
+            assert container.wait(timeout=10) == -signal.SIGKILL
+        finally:
+            container.kill()
+    assert f"surescale: clearing away what a killed engine left in {folder}" in done.stderr.splitlines()
+    assert not folder.exists()
+    assert str(network) not in Path("/proc/self/mounts").read_text()
 
 
 def test_an_engine_that_cannot_be_started_is_said_so(tmp_path: Path) -> None:
