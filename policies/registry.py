@@ -84,6 +84,23 @@ def load_policy(name: str, folder: str = "", *, span_minutes: int = SPAN_MINUTES
         return Unavailable(name, str(rejected), span_minutes=span_minutes)
 
 
+def is_rule(name: str) -> bool:
+    """Return whether a name loads a rule, which needs no package."""
+    return name in _RULES
+
+
+def package_sha256(name: str, folder: str = "") -> str:
+    """Return the hash of the package ``folder/name``, or of the one ``forecast`` uses. Its graphs are neither opened nor run.
+
+    Raises:
+        PackageRejected: a file is missing or has another checksum, or the card does not fit this version.
+    """
+    if not _is_name(name):
+        raise PackageRejected(f"{name!r} is not the name of a policy")
+    root = (Path(folder) if folder else SHIPPED) / (FORECAST_PACKAGE if name == FORECAST else name)
+    return read_paper_package(root).sha256 if is_paper_package(root) else read_package(root).sha256
+
+
 def check_policy(name: str, known: Sequence[str]) -> None:
     """Refuse a name that a command was given for ``--policy`` and that is not known.
 

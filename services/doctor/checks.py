@@ -1,12 +1,10 @@
-"""Checks of everything but Kafka: programs and packages, Redis, the engine, the policy, clocks."""
+"""Checks of Redis and the engine, and of their clocks."""
 
 import email.utils
 import json
-import platform
 import time
 from collections.abc import Iterator
 from contextlib import closing
-from importlib.metadata import version
 from pathlib import Path
 
 import redis
@@ -19,7 +17,6 @@ from engines.flink.client import FlinkClient
 from engines.flink.errors import FlinkProblem
 from engines.groups.chains import read_chains
 from engines.source_settings import SourceSettings
-from policies.registry import Unavailable, load_policy
 from runtime.access import Access
 from runtime.http import open_url
 from services.doctor.compose_checks import services
@@ -28,40 +25,13 @@ from services.doctor.flink_operator_checks import operated_jobs
 from services.doctor.group_checks import groups
 from services.doctor.kubernetes_checks import workloads
 from services.doctor.prometheus_checks import figures
-from services.local_stack.errors import JavaError
-from services.local_stack.java import find_java
 from services.state.connection import Credentials, connect
 
 SKEW_S_MAX = 2.0
 """Above the second that an HTTP date leaves out."""
 MEMORY_SHARE_MAX = 0.9
 ENGINE_TIMEOUT_S = 5.0
-_PACKAGES = ("confluent-kafka", "faust-streaming", "pyspark", "redis", "onnxruntime")
 _ADDRESS = "set SURESCALE_ENGINE to the engine's kind and SURESCALE_ENGINE_URL to the address of its API"
-
-
-def programs() -> Iterator[Finding]:
-    """Check Python's packages, and Java, which the Spark job and the demo need."""
-    packages = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
-    yield Finding("ok", "surescale", f"{version('surescale')} on Python {platform.python_version()}; {packages}")
-    try:
-        java = find_java()
-    except JavaError as error:
-        yield Finding("warning", "java", str(error), "only the Spark job and `surescale demo` need Java")
-        return
-    yield Finding("ok", "java", f"{java.major} at {java.home}")
-
-
-def policy(settings: RoadSettings) -> Iterator[Finding]:
-    """Check that the policy of jobs without one can be loaded."""
-    found = load_policy(settings.policy, settings.policy_folder)
-    if isinstance(found, Unavailable):
-        yield Finding(
-            "problem", "policy", f"{settings.policy} cannot be used: {found.reason}",
-            "a rule answers in its place; set SURESCALE_POLICY or SURESCALE_POLICY_FOLDER, or see `surescale policy verify`",
-        )  # fmt: skip
-        return
-    yield Finding("ok", "policy", f"{found.name}{f', sha256 {found.sha256[:12]}' if found.sha256 else ''}")
 
 
 def view(settings: RoadSettings) -> Iterator[Finding]:

@@ -31,7 +31,7 @@ def command(*, test_notification: bool, as_json: bool, **given: str | None) -> N
     """
     from contracts.settings import RoadSettings, from_environment
     from engines.source_settings import SourceSettings
-    from services.doctor import checks
+    from services.doctor import checks, installation
     from services.doctor.findings import is_well, run_checks
     from services.doctor.kafka_checks import KafkaChecks
     from services.doctor.notify_checks import notifications
@@ -41,15 +41,15 @@ def command(*, test_notification: bool, as_json: bool, **given: str | None) -> N
     kafka = KafkaChecks(settings)
     findings = run_checks(
         [
-            ("surescale", checks.programs),
+            ("surescale", installation.programs),
             ("token", kafka.token),
             ("kafka", kafka.broker),
             ("topics", kafka.topics),
             ("writers", kafka.writers),
             ("readers", kafka.groups),
             ("redis", lambda: checks.view(settings)),
-            ("engine", lambda: checks.engine(from_environment(SourceSettings, **given))),
-            ("policy", lambda: checks.policy(settings)),
+            ("engine", lambda: installation.seen_from_here(checks.engine(from_environment(SourceSettings, **given)))),
+            ("policy", lambda: installation.policy(settings)),
             ("webhook", lambda: notifications(from_environment(NotifySettings, **given), kafka, is_tried=test_notification)),
         ]
     )

@@ -29,7 +29,13 @@ if (reason := why_no_compose()) is not None and os.environ.get("SURESCALE_TEST_S
 MINUTES = 60
 ROLES = ("monitor", "spark", "agent", "rescaler", "state", "engine")
 QUERIES = dashboard_queries()
-COMMANDS = ("state --json", "decisions sim/j_1351665 --json", "job set sim/j_1351665 --max 9", "explain sim/j_1351665")
+COMMANDS = (
+    "state --json",
+    "decisions sim/j_1351665 --json",
+    "job set sim/j_1351665 --max 9",
+    "explain sim/j_1351665",
+    "doctor --json",
+)
 # What has nothing to show as long as all is well.
 QUIET = {"Dead letters, late and unreadable records", "Fallbacks to the rule, by requested policy", "Restarts"}
 
@@ -137,6 +143,7 @@ def test_commands_run_in_a_container(run: Run) -> None:
     assert json.loads(printed[1])
     assert "max 10 -> 9" in printed[2]
     assert printed[3].startswith("sim/j_1351665@")
+    assert {each["subject"]: each["detail"] for each in json.loads(printed[4]) if each["verdict"] == "problem"} == {}
 
 
 def test_prometheus_reads_every_replica_of_every_role(run: Run) -> None:
