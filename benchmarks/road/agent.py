@@ -15,7 +15,8 @@ import msgspec
 
 from benchmarks.machine import conditions, peak_mebibytes
 from benchmarks.report import Document, percentile, say, show
-from benchmarks.road.stage import Stage, cores_used, flush, stage
+from benchmarks.road.stage import Stage, flush, stage
+from benchmarks.road.usage import cores_used, memory_mb, processor_s
 from benchmarks.road.wide_job import wide_graph
 from contracts.decisions import Decision
 from contracts.job_settings import JobSettings
@@ -152,7 +153,7 @@ def through_kafka(policy: str, agents: int, *, jobs: int = 50, tasks: int = 20, 
             road.launch("agent", called=name)
         for name in names:
             road.supervisor.await_ready(name)
-        before, began_s, taken_before = road.processor_s(), time.monotonic(), _taken(road, names)
+        before, began_s, taken_before = processor_s(), time.monotonic(), _taken(road, names)
         _await(road, names, jobs * len(made))
         wall_s = time.monotonic() - began_s
         return {
@@ -164,8 +165,8 @@ def through_kafka(policy: str, agents: int, *, jobs: int = 50, tasks: int = 20, 
             "distinct_decisions": _distinct(road, jobs * ends),
             "windows_per_s": round((jobs * len(made) - taken_before) / wall_s),
             "taken_by_each": [road.health(name)["windows"] for name in names],
-            "cores_busy": cores_used(before, road.processor_s(), wall_s),
-            "resident_mb": road.resident_mb("agent"),
+            "cores_busy": cores_used(before, processor_s(), wall_s),
+            "memory_mb": memory_mb()["agent"],
         }
 
 

@@ -14,7 +14,8 @@ import msgspec
 from benchmarks.machine import conditions
 from benchmarks.report import BenchFailed, Document, say, show
 from benchmarks.road.agent import windows
-from benchmarks.road.stage import Stage, cores_used, flush, stage
+from benchmarks.road.stage import Stage, flush, stage
+from benchmarks.road.usage import cores_used, processor_s
 from benchmarks.road.wide_job import wide_graph
 from contracts import topics
 from contracts.commands import Outcome, Placement, Progress, RescheduleCommand, TaskChange
@@ -138,11 +139,11 @@ class Rounds:
         """Wait until the view shows ``count`` records more than the ``before`` of earlier rounds, and note the rate."""
         wait = partial(road.supervisor.wait, timeout_s=TIMEOUT_S, what=f"{count} records in the view", poll_s=0.01)
         wait(lambda: _records(road) > before)
-        first, began_s, used_before = _records(road) - before, time.monotonic(), road.processor_s()
+        first, began_s, used_before = _records(road) - before, time.monotonic(), processor_s()
         if first >= count:
             raise BenchFailed("the projector had read every record at the first look: raise --jobs or --minutes")
         wait(lambda: _records(road) >= before + count)
-        wall_s, used = time.monotonic() - began_s, road.processor_s()
+        wall_s, used = time.monotonic() - began_s, processor_s()
         self.records += count - first
         self.wall_s += wall_s
         self.per_s.append((count - first) / wall_s)

@@ -10,7 +10,8 @@ import click
 from benchmarks.machine import conditions
 from benchmarks.report import BenchFailed, Document, percentile, say, show
 from benchmarks.road.fleet import LAST_ROUND_MS, ROUNDS_MS, Fleet
-from benchmarks.road.stage import Stage, cores_used, flush, stage
+from benchmarks.road.stage import Stage, flush, stage
+from benchmarks.road.usage import cores_used, memory_mb, processor_s
 from contracts.messages import MinuteMarker, TaskSample
 from contracts.topics import SNAPSHOTS, TASK_METRICS, TopicNames
 from contracts.windows import decode_window
@@ -82,14 +83,14 @@ class Watch:
     processor_s: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.counts, self.processor_s = self.road.health("spark"), self.road.processor_s()
+        self.counts, self.processor_s = self.road.health("spark"), processor_s()
 
     def report(self, now: Document, wall_s: float) -> Document:
         """Return rates, the mean time of a batch by stage, and the cores that each kind of process kept busy."""
         batches = max(1, now["batches"] - self.counts["batches"])
         stages = {name: (now["stage_ms"][name] - self.counts["stage_ms"][name]) / batches for name in now["stage_ms"]}
         stages = {name: round(value, 1) for name, value in stages.items()}
-        samples, after = now["samples"] - self.counts["samples"], self.road.processor_s()
+        samples, after = now["samples"] - self.counts["samples"], processor_s()
         return {
             "seconds": round(wall_s, 1),
             "samples": samples,
@@ -152,7 +153,7 @@ def live(road: Stage, sender: Sender, fleet: Fleet, first_minute: int, *, speed:
         "generator_behind_s": round(max(behind_s, 0.0), 2),
         "lag_records": lag_report(lags, rate),
         "freshness_s": _freshness(road, wall_ms),
-        "resident_mb": {kind: road.resident_mb(kind) for kind in ("spark_jvm", "spark_driver", "spark_workers")},
+        "memory_mb": {kind: used for kind, used in memory_mb().items() if kind.startswith("spark")},
         **busy,
     }
 

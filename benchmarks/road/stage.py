@@ -1,9 +1,9 @@
-"""The stage of one benchmark: a broker, a Redis and roles under a supervisor, with the processor time each has used."""
+"""The stage of one benchmark: a broker, a Redis and roles under a supervisor."""
 
 import contextlib
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.error import HTTPError
@@ -23,20 +23,6 @@ from services.local_stack.roles import RoadPorts, road_roles, spark_environment
 from services.local_stack.supervisor import Role, Supervisor
 
 FLUSH_TIMEOUT_S = 120.0
-# The kind of a process, by words of its command line; the first match counts.
-_KINDS = (
-    ("kafka.Kafka", "broker"),
-    ("org.apache.spark.executor", "spark_executors"),
-    ("org.apache.spark", "spark_jvm"),
-    ("worker_daemon", "spark_workers"),
-    ("services.cli spark", "spark_driver"),
-    ("services.cli agent", "agent"),
-    ("services.cli state-service", "projector"),
-    ("services.cli monitor", "monitor"),
-    ("services.cli engine", "engine"),
-    ("services.cli rescaler", "rescaler"),
-    ("redis-server", "redis"),
-)
 
 
 @dataclass(slots=True)
@@ -77,38 +63,6 @@ class Stage:
             found = json.load(not_ready)
         return found
 
-    def processor_s(self) -> dict[str, float]:
-        """Return the processor seconds used so far, by kind of process; ``generator`` is this process."""
-        import psutil
-
-        this = psutil.Process()
-        used = {"generator": _seconds(this)}
-        for process in this.children(recursive=True):
-            with contextlib.suppress(psutil.Error):
-                words = " ".join(process.cmdline())
-                kind = next((kind for word, kind in _KINDS if word in words), None)
-                if kind is not None and "process_group.py" not in words:
-                    used[kind] = used.get(kind, 0.0) + _seconds(process)
-        return used
-
-    def resident_mb(self, kind: str) -> float:
-        """Return the resident memory of one kind of process."""
-        import psutil
-
-        total = 0
-        for process in psutil.Process().children(recursive=True):
-            with contextlib.suppress(psutil.Error):
-                words = " ".join(process.cmdline())
-                if "process_group.py" not in words and next((name for word, name in _KINDS if word in words), None) == kind:
-                    total += process.memory_info().rss
-        return round(total / 1e6, 1)
-
-
-def cores_used(before: Mapping[str, float], after: Mapping[str, float], wall_s: float) -> dict[str, float]:
-    """Return how many cores each kind of process kept busy between two readings."""
-    shares = {kind: (after[kind] - before.get(kind, 0.0)) / wall_s for kind in after}
-    return {kind: round(share, 2) for kind, share in sorted(shares.items(), key=lambda pair: -pair[1]) if share >= 0.005}
-
 
 @contextlib.contextmanager
 def stage(say: Say, *, with_redis: bool = False, **settings: Any) -> Iterator[Stage]:
@@ -137,8 +91,3 @@ def flush(client: Producer) -> None:
     """
     if client.flush(FLUSH_TIMEOUT_S):
         raise BenchFailed(f"the broker did not acknowledge all records within {FLUSH_TIMEOUT_S:g} s")
-
-
-def _seconds(process: Any) -> float:
-    times = process.cpu_times()
-    return float(times.user + times.system)

@@ -83,6 +83,12 @@ def attempt_of(look: Look) -> int:
     return look.topology.attempt
 
 
+FETCHED_WITHIN_MS = 10_000
+"""So old Flink's answers may be: a later look may find that a subtask started earlier."""
+WOBBLE_MS = 200
+"""Busy time is what is left of the time since the start, and sometimes falls a little."""
+
+
 def clocks(look: Look) -> list[int]:
     """Return when each subtask started, as its own counters have it."""
     return [
@@ -208,7 +214,7 @@ def test_an_engine_that_hangs_loses_nothing_but_its_silence(flink: LiveFlink) ->
         after = look_until(source, name, lambda look: total(look, "records_out") >= 500, "the rest")
         assert (attempt_of(after), total(after, "records_out")) == (attempt_of(before), 500)
         for early, late in zip(clocks(before), clocks(after), strict=True):
-            assert late == pytest.approx(early, abs=1_000), "when each subtask started, by its own clock"
+            assert early - FETCHED_WITHIN_MS <= late <= early + WOBBLE_MS, "when each subtask started, by its own clock"
 
 
 def test_demand_is_unknown_while_the_broker_of_the_source_is_not_reached(

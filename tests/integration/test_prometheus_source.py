@@ -196,9 +196,9 @@ BUSY = "'busy_seconds_total{task=~\"$tasks\"}'"
 def test_a_replica_goes_on_where_another_one_ended(replicas: tuple[LivePrometheus, LivePrometheus], tmp_path: Path) -> None:
     """Nothing is counted twice, and nobody seems to have started over, though the two scrape at different moments."""
     staying, ending = replicas
-    watched = Watched(ending, tmp_path, urls=f"{ending.url},{staying.url}")
     show(staying, 5_000, 6_000, 7_000)
     await_scraped(ending, 5_000, 6_000, 7_000)
+    watched = Watched(ending, tmp_path, urls=f"{ending.url},{staying.url}")
     watched.look()
     show(staying, 5_100, 6_200, 7_300)
     await_scraped(ending, 5_100, 6_200, 7_300)
