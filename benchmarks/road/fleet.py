@@ -26,10 +26,9 @@ class Fleet:
     clusters: int = 1
     _loads: dict[int, tuple[int, ...]] = field(default_factory=dict, compare=False)
 
-    @property
-    def records_per_minute(self) -> int:
-        """Return the records that all jobs send per minute, including markers."""
-        return self.jobs * (self.tasks * self.subtasks * len(ROUNDS_MS) + 1)
+    def records_per_minute(self, rounds: tuple[int, ...] = ROUNDS_MS) -> int:
+        """Return the records that all jobs send per minute, including markers; a subtask sends a sample in each round."""
+        return self.jobs * (self.tasks * self.subtasks * len(rounds) + 1)
 
     def job(self, index: int) -> str:
         """Return a job's id."""

@@ -119,9 +119,18 @@ def backlog(road: Stage, sender: Sender, fleet: Fleet, minutes: int, master: str
     return watch.report(now, time.monotonic() - watch.began_s)
 
 
-def live(road: Stage, sender: Sender, fleet: Fleet, first_minute: int, *, speed: float, seconds: float) -> Document:
+def live(
+    road: Stage,
+    sender: Sender,
+    fleet: Fleet,
+    first_minute: int,
+    *,
+    speed: float,
+    seconds: float,
+    rounds: tuple[int, ...] = ROUNDS_MS,
+) -> Document:
     """Send each minute when it is due, and measure lag and freshness."""
-    rate = fleet.records_per_minute * speed / 60
+    rate = fleet.records_per_minute(rounds) * speed / 60
     say(f"live: {fleet.jobs * fleet.tasks:,} tasks in {fleet.jobs} jobs at speed {speed:g}, {rate:,.0f} records/s, {seconds:g} s")
     watch, began_s, wall_ms = Watch(road), time.monotonic(), time.time() * 1000
     done_before = sender.samples - watch.counts["samples"]
@@ -132,7 +141,7 @@ def live(road: Stage, sender: Sender, fleet: Fleet, first_minute: int, *, speed:
     next_look_s = began_s
     while (now_s := time.monotonic()) < began_s + seconds:
         if now_s >= began_s + (minute - first_minute) * 60 / speed:
-            sender.minute(fleet, minute)
+            sender.minute(fleet, minute, rounds)
             minute += 1
         if now_s >= next_look_s:
             done = road.health("spark")["samples"]
@@ -158,7 +167,7 @@ def live(road: Stage, sender: Sender, fleet: Fleet, first_minute: int, *, speed:
     }
 
 
-def large(road: Stage, sender: Sender, fleet: Fleet, *, seconds: float) -> Document:
+def large(road: Stage, sender: Sender, fleet: Fleet, *, seconds: float, rounds: tuple[int, ...]) -> Document:
     """Fill the windows of a large fleet with one sample per task and minute, then run it at speed 1."""
     thin = Fleet(fleet.jobs, fleet.tasks, 1, fleet.seed, fleet.clusters)
     say(f"large: filling {BACKLOG_MINUTES} minutes of {fleet.jobs * fleet.tasks:,} tasks")
@@ -169,7 +178,7 @@ def large(road: Stage, sender: Sender, fleet: Fleet, *, seconds: float) -> Docum
     sender.flush()
     _drained(road, sender.samples)
     say(f"large: filled after {time.monotonic() - began_s:.0f} s")
-    return live(road, sender, fleet, BACKLOG_MINUTES, speed=1.0, seconds=seconds)
+    return live(road, sender, fleet, BACKLOG_MINUTES, speed=1.0, seconds=seconds, rounds=rounds)
 
 
 def _drained(road: Stage, samples: float) -> Document:
@@ -239,6 +248,13 @@ def _freshness(road: Stage, since_wall_ms: float) -> Document:
 @click.option("--seconds", type=options.FiniteRange(min=5), default=40.0, show_default=True, help="How long `live` runs.")
 @click.option("--minutes", type=click.IntRange(min=2), default=BACKLOG_MINUTES, show_default=True, help="Minutes of the backlog.")
 @click.option("--large-seconds", type=options.FiniteRange(min=5), default=130.0, show_default=True, help="How long `large` runs.")
+@click.option(
+    "--large-samples",
+    type=click.IntRange(1, len(ROUNDS_MS)),
+    default=len(ROUNDS_MS),
+    show_default=True,
+    help="Samples a minute of a subtask in `large`: the simulated engine sends 4; Flink, Prometheus and consumer groups 1.",
+)
 @click.option("--master", default="local[2]", show_default=True, help="Spark master; local-cluster[2,1,1024] runs two executors.")
 @click.option("--seed", type=int, default=7, show_default=True, help="Seed of the input.")
 @options.as_json
@@ -248,6 +264,7 @@ def command(
     seconds: float,
     minutes: int,
     large_seconds: float,
+    large_samples: int,
     master: str,
     seed: int,
     as_json: bool,
@@ -269,7 +286,8 @@ def command(
         if "large" in chosen:
             with stage(say, window_minutes=WINDOW_MINUTES) as road:
                 road.start("spark", spark_master=master)
-                report["large"] = large(road, Sender(road), Fleet(500, 20, 3, seed), seconds=large_seconds)
+                rounds = ROUNDS_MS[-large_samples:]
+                report["large"] = large(road, Sender(road), Fleet(500, 20, 3, seed), seconds=large_seconds, rounds=rounds)
     except StopRequested as asked:
         raise SystemExit(asked.exit_code) from None
     show("surescale bench spark", report, as_json=as_json)
