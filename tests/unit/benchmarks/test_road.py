@@ -29,7 +29,7 @@ def test_a_fleets_minute_is_the_same_every_time() -> None:
 
 def test_a_fleet_says_how_many_records_it_sends() -> None:
     """Four samples per subtask and one marker per job; jobs go to clusters in turn."""
-    assert len(minute(FLEET, 0)) == FLEET.records_per_minute == 2 * (3 * 2 * 4 + 1)
+    assert len(minute(FLEET, 0)) == FLEET.records_per_minute() == 2 * (3 * 2 * 4 + 1)
     assert [FLEET.job(index).partition("/")[0] for index in range(2)] == ["bench0", "bench1"]
 
 
