@@ -85,19 +85,19 @@ def load_policy(name: str, folder: str = "", *, span_minutes: int = SPAN_MINUTES
 
 
 def is_rule(name: str) -> bool:
-    """Return whether a name loads a rule, which needs no package."""
-    return name in _RULES
+    """Return whether a name loads a rule, which has no graphs to run."""
+    return name in (*RULES, FORECAST)
 
 
 def package_sha256(name: str, folder: str = "") -> str:
-    """Return the hash of the package ``folder/name``, or of the one ``forecast`` uses. Its graphs are neither opened nor run.
+    """Return the hash of the package ``folder/name``. Its graphs are neither opened nor run.
 
     Raises:
         PackageRejected: a file is missing or has another checksum, or the card does not fit this version.
     """
     if not _is_name(name):
         raise PackageRejected(f"{name!r} is not the name of a policy")
-    root = (Path(folder) if folder else SHIPPED) / (FORECAST_PACKAGE if name == FORECAST else name)
+    root = (Path(folder) if folder else SHIPPED) / name
     return read_paper_package(root).sha256 if is_paper_package(root) else read_package(root).sha256
 
 

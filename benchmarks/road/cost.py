@@ -1,6 +1,6 @@
 """``surescale bench cost``: what a job costs, as processor time and memory of each role.
 
-Two runs. In the first, one small job runs at its own pace: what every role takes though there is next to nothing to do. In the
+Two runs. In the first, one job runs at its own pace: what every role takes though there is next to nothing to do. In the
 second, many jobs run as fast as the pipeline answers: what each further hour of a job takes.
 """
 
@@ -23,7 +23,8 @@ JOBS = 25
 TASKS = (18, 26)
 WARM_MINUTES = 70  # from here on windows span their whole 60 minutes, and Spark's JVM has compiled what it runs often
 MINUTES = 100
-REST_MINUTES = 2
+REST_WARM_MINUTES = 2
+REST_MINUTES = 3
 _OURS = ("monitor", "spark_jvm", "spark_driver", "spark_workers", "agent", "rescaler", "projector")
 _SERVERS = ("broker", "redis")
 
@@ -38,13 +39,13 @@ def resting(graph: JobGraph, minutes: int, policy: str, seed: int) -> Document:
     """Measure a pipeline of one job at its own pace, after two minutes in which the roles warm up."""
     say(f"at rest: one job of {graph.size - 2} tasks, {minutes} minutes as they pass")
     wanted = RoadOptions(
-        jobs=(graph.name,), minutes=REST_MINUTES + minutes + 60, pace="free", speed=1.0, seed=seed, policy=policy, twins=()
+        jobs=(graph.name,), minutes=REST_WARM_MINUTES + minutes + 60, pace="free", speed=1.0, seed=seed, policy=policy, twins=()
     )
     with LocalRoad(wanted, say) as road:
         road.start()
-        road.wait_for_minute(REST_MINUTES)
+        road.wait_for_minute(REST_WARM_MINUTES)
         before, began_s = processor_s(), time.monotonic()
-        road.wait_for_minute(REST_MINUTES + minutes)
+        road.wait_for_minute(REST_WARM_MINUTES + minutes)
         return {"cores": _ours(cores_used(before, processor_s(), time.monotonic() - began_s)), "memory_mb": _ours(memory_mb())}
 
 
@@ -85,7 +86,11 @@ def _ours(found: Mapping[str, float]) -> dict[str, float]:
 @click.option("--jobs", type=click.IntRange(2, JOBS), default=JOBS, show_default=True, help="Jobs of the second run.")
 @click.option("--minutes", type=click.IntRange(10, 1_000), default=MINUTES, show_default=True, help="Minutes counted in it.")
 @click.option(
-    "--rest-minutes", type=click.IntRange(1, 60), default=3, show_default=True, help="Minutes counted in the first run."
+    "--rest-minutes",
+    type=click.IntRange(1, 60),
+    default=REST_MINUTES,
+    show_default=True,
+    help="Minutes counted in the first run.",
 )
 @click.option("--policy", default="sure", show_default=True, help="Policy by name.")
 @click.option("--seed", type=int, default=7, show_default=True, help="Seed of the input.")

@@ -35,13 +35,17 @@ def processor_s() -> dict[str, float]:
 
 
 def memory_mb() -> dict[str, float]:
-    """Return the memory in use, by kind of process; a page that several processes share counts once, in parts."""
+    """Return the memory in use, by kind of process; a page that several processes share counts once, in parts.
+
+    Where the system does not tell that (only Linux does), what each process has to itself.
+    """
     import psutil
 
     used: dict[str, float] = {}
     for kind, process in _processes():
         with contextlib.suppress(psutil.Error):
-            used[kind] = used.get(kind, 0.0) + process.memory_full_info().pss / 1e6
+            found = process.memory_full_info()
+            used[kind] = used.get(kind, 0.0) + getattr(found, "pss", found.uss) / 1e6
     return {kind: round(megabytes, 1) for kind, megabytes in sorted(used.items())}
 
 

@@ -74,10 +74,11 @@ def test_a_package_that_is_not_whole_is_a_problem_everywhere(tmp_path: Path, nam
 
 
 @pytest.mark.usefixtures("without_extras")
-def test_a_rule_needs_no_package() -> None:
-    """It is well wherever it is asked for."""
-    (found,) = policy(RoadSettings(policy="static"))
-    assert found == Finding("ok", "policy", "static")
+@pytest.mark.parametrize("name", ["static", "forecast"])
+def test_a_rule_needs_no_package(name: str) -> None:
+    """It is well wherever it is asked for, also the one whose constants come with a model."""
+    (found,) = policy(RoadSettings(policy=name))
+    assert found == Finding("ok", "policy", name)
 
 
 def test_an_engine_out_of_reach_is_a_problem_for_those_who_ask_it(monkeypatch: pytest.MonkeyPatch) -> None:
