@@ -28,6 +28,7 @@ $(STAMP): locks/bootstrap.txt locks/runtime.txt pyproject.toml
 	  { echo "surescale needs Python 3.11 or 3.12; $(PYTHON) is $$($(PYTHON) -V 2>&1). Set PYTHON=python3.11 (Debian: apt-get install python3.11 python3.11-venv)"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || \
 	  { echo "cannot make a virtual environment: install venv (Debian: apt-get install python3-venv)"; exit 1; }
+	@echo "installing Python packages into $(VENV), once" >&2
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r locks/bootstrap.txt
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r locks/runtime.txt
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
