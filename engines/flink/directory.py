@@ -4,7 +4,6 @@ import threading
 from collections.abc import Mapping
 from typing import Literal
 
-from engines.flink.answers import JobEntry
 from engines.flink.client import FlinkClient
 from engines.flink.errors import NotFound
 from engines.flink.graph import is_over, state_of
@@ -35,11 +34,16 @@ class JobDirectory:
         with self._lock:
             known = self._parameters
             self._states = {entry.jid: entry.state for entry in listed}
-        parameters = {entry.jid: self._read(entry, known) for entry in entries if not is_over(entry.state)}
+        live = [entry for entry in entries if not is_over(entry.state)]
+        parameters = {entry.jid: known[entry.jid] if entry.jid in known else self._read(entry.jid) for entry in live}
+        # Few jobs have none for good: `known` keeps that too, or each look would ask for them again.
+        certain = {
+            entry.jid: parameters[entry.jid]
+            for entry in live
+            if parameters[entry.jid] or (entry.state == RUNNING and (entry.jid in known or self._has_none(entry.jid)))
+        }
         with self._lock:
-            # Before a job has slots, Flink says nothing of its parameters: until it runs, that is asked again.
-            running = {entry.jid for entry in entries if entry.state == RUNNING}
-            self._parameters = {jid: found for jid, found in parameters.items() if found or jid in running}
+            self._parameters = certain
         return identify(self._cluster, entries, parameters)
 
     def end_of(self, flink_job: str) -> Literal["finished", "failed"] | None:
@@ -56,10 +60,20 @@ class JobDirectory:
             return None
         return "failed" if state_of(state) == "failed" else "finished"
 
-    def _read(self, entry: JobEntry, known: Mapping[str, Mapping[str, str]]) -> Mapping[str, str]:
-        if entry.jid in known:
-            return known[entry.jid]
+    def _read(self, flink_job: str) -> Mapping[str, str]:
         try:
-            return self._client.parameters(entry.jid)
+            return self._client.parameters(flink_job)
         except NotFound:  # it ended since it was listed
             return {}
+
+    def _has_none(self, flink_job: str) -> bool:
+        """Return whether a job has no parameters for certain.
+
+        Before a job has slots, Flink says that it has none, and goes on to say so until `web.refresh-interval` is over. State and
+        parameters come from the same kept copy of the job, and the list of jobs does not: so what is asked for after that copy
+        said that the job runs is true.
+        """
+        try:
+            return self._client.job(flink_job).state == RUNNING and not self._client.parameters(flink_job)
+        except NotFound:
+            return False

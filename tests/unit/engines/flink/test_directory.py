@@ -1,35 +1,92 @@
 """The live jobs of a cluster by name."""
 
+from dataclasses import dataclass, field
 from typing import cast
 
 import msgspec
+import pytest
 
-from engines.flink.answers import JobEntry, Jobs
+from engines.flink.answers import JobDetail, JobEntry, Jobs
 from engines.flink.client import FlinkClient
 from engines.flink.directory import JobDirectory
 
+ACT = {"surescale.mode": "act"}
 
+
+@dataclass
 class Starting:
-    """A cluster on which a job is initialised at the first look, waits for slots at the second, and runs from the third on."""
+    """A cluster on which a job starts: what it says at each look, and what its kept copy of the job says meanwhile.
 
-    looks = 0
+    The copy changes after so many requests for it, not with the list of jobs, since Flink keeps it for a while.
+    """
+
+    listed: list[str]
+    copies: list[tuple[int, str, dict[str, str]]]  # requests that it answers, state, parameters; the last one answers all others
+    asked: list[str] = field(default_factory=list)
 
     def jobs(self) -> tuple[JobEntry, ...]:
         """Answer as Flink 2.3 does: types are null until the graph is there."""
-        self.looks += 1
-        states = {1: ("INITIALIZING", "null"), 2: ("CREATED", '"STREAMING"')}
-        state, kind = states.get(self.looks, ("RUNNING", '"STREAMING"'))
+        state = self.listed.pop(0) if len(self.listed) > 1 else self.listed[0]
+        kind = "null" if state == "INITIALIZING" else '"STREAMING"'
         entry = f'{{"jid":"a","name":"orders","state":"{state}","start-time":0,"jobType":{kind},"schedulerType":{kind}}}'
         return msgspec.json.decode(f'{{"jobs":[{entry}]}}', type=Jobs).jobs
 
     def parameters(self, _job: str) -> dict[str, str]:
-        """Answer without the parameters until the job runs."""
-        return {} if self.looks < 3 else {"surescale.mode": "act"}
+        """Answer from the copy."""
+        return self._copy("parameters")[1]
+
+    def job(self, job: str) -> JobDetail:
+        """Answer from the copy."""
+        return JobDetail(jid=job, name="orders", state=self._copy("job")[0], start_time=0, now=0)
+
+    def _copy(self, what: str) -> tuple[str, dict[str, str]]:
+        self.asked.append(what)
+        seen = len(self.asked)
+        for requests, state, parameters in self.copies[:-1]:
+            if seen <= requests:
+                return state, parameters
+            seen -= requests
+        return self.copies[-1][1:]
+
+
+def directory_of(cluster: Starting) -> JobDirectory:
+    """A directory of that cluster."""
+    return JobDirectory(cast(FlinkClient, cluster), "prod")
 
 
 def test_the_labels_of_a_job_that_is_seen_while_it_starts_are_not_lost() -> None:
     """It is listed once it has a graph, and with its labels once Flink tells them."""
-    directory = JobDirectory(cast(FlinkClient, Starting()), "prod")
+    directory = directory_of(Starting(["INITIALIZING", "CREATED", "RUNNING"], [(1, "CREATED", {}), (0, "RUNNING", ACT)]))
     assert directory.live() == {}
     assert directory.live()["a"].labels == {}
-    assert directory.live()["a"].labels == {"surescale.mode": "act"}
+    assert directory.live()["a"].labels == ACT
+
+
+@pytest.mark.parametrize("kept", range(1, 7))
+def test_labels_are_found_however_long_flink_keeps_what_it_said_before_the_job_ran(kept: int) -> None:
+    """The list says at once that the job runs; parameters and detail come from a copy that may be seconds older."""
+    directory = directory_of(Starting(["CREATED", "RUNNING"], [(kept, "CREATED", {}), (0, "RUNNING", ACT)]))
+    for _ in range(kept):
+        directory.live()
+    assert directory.live()["a"].labels == ACT
+
+
+def test_a_job_without_parameters_is_asked_for_them_until_that_is_certain() -> None:
+    """From then on a look costs one request."""
+    cluster = Starting(["RUNNING"], [(2, "CREATED", {}), (0, "RUNNING", {})])
+    directory = directory_of(cluster)
+    directory.live()
+    assert cluster.asked == ["parameters", "job"]
+    directory.live()
+    assert cluster.asked == ["parameters", "job", "parameters", "job", "parameters"]
+    directory.live()
+    assert len(cluster.asked) == 5
+
+
+def test_a_job_that_restarts_without_parameters_is_asked_for_them_again() -> None:
+    """While it has no slots, Flink may know nothing of them; what was certain before is asked again once it runs."""
+    cluster = Starting(["RUNNING", "RESTARTING", "RUNNING"], [(3, "RUNNING", {}), (0, "RUNNING", ACT)])
+    directory = directory_of(cluster)
+    assert directory.live()["a"].labels == {}
+    directory.live()
+    assert directory.live()["a"].labels == ACT
