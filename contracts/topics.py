@@ -1,4 +1,4 @@
-"""The table of topics. Only ``surescale topics create`` creates them, from this table."""
+"""The table of topics. Only ``surescale topics create`` creates them, from this table (``contracts.topic_settings``)."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -8,6 +8,10 @@ RECORD_BYTES_MAX = WINDOW_BYTES_MAX + 64 * 1024  # a window plus the record's ov
 
 Key = Literal["job", "cluster", "road", "cluster/kind/id", "as the record's"]
 Kept = Literal["by time", "compacted", "forever"]
+
+JOB_PARTITIONS = 4
+CLUSTER_PARTITIONS = 2  # the same for every cluster-keyed topic: the rescaler's assignment is co-partitioned
+RETENTION_HOURS = 7 * 24
 
 _HOUR_MS = 3_600_000
 
@@ -22,7 +26,7 @@ class Topic:
     written_by: tuple[str, ...]
     carries: str
     partitions: int
-    retention_ms: int = 7 * 24 * _HOUR_MS
+    retention_ms: int = RETENTION_HOURS * _HOUR_MS
 
     def config(self) -> dict[str, str]:
         """Return the broker's settings for this topic.
@@ -42,9 +46,6 @@ class Topic:
             settings |= {"cleanup.policy": "delete", "retention.ms": str(self.retention_ms)}
         return settings
 
-
-JOB_PARTITIONS = 4
-CLUSTER_PARTITIONS = 2  # the same for every cluster-keyed topic: the rescaler's assignment is co-partitioned
 
 TASK_METRICS = "task-metrics"
 SNAPSHOTS = "snapshots"

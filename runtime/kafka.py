@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from contracts.settings import RoadSettings
-from contracts.topics import LIBRDKAFKA_CONSUMER, LIBRDKAFKA_PRODUCER, READER_GROUP, TOPICS, TopicNames
+from contracts.topics import LIBRDKAFKA_CONSUMER, LIBRDKAFKA_PRODUCER, READER_GROUP, TOPICS, Topic, TopicNames
 from runtime.backoff import wait_for
 from runtime.kafka_errors import Refusals, is_end, is_record
 from runtime.kafka_security import PLAINTEXT, librdkafka_options
@@ -95,8 +95,8 @@ def wait_for_topics(settings: RoadSettings, names: Sequence[str], *, stop: threa
     wait_for(f"Kafka at {settings.bootstrap}", attempt, expected=(KafkaException, LookupError), stop=stop, log=log)
 
 
-def create_topics(settings: RoadSettings) -> list[str]:
-    """Create every topic of the table that does not exist yet and return the new names, waiting until all are visible.
+def create_topics(settings: RoadSettings, topics: Iterable[Topic] = tuple(TOPICS.values())) -> list[str]:
+    """Create every topic that does not exist yet and return the new names, waiting until all are visible.
 
     Raises:
         KafkaException: the broker refused, or did not answer in time.
@@ -106,7 +106,7 @@ def create_topics(settings: RoadSettings) -> list[str]:
     admin = admin_client(settings, error_cb=refusals.hear)
     wanted = [
         NewTopic(full(topic.name), num_partitions=topic.partitions, replication_factor=-1, config=topic.config())
-        for topic in TOPICS.values()
+        for topic in topics
     ]
     # Asked first: without this, a missing broker would show only after the full time allowed for creating.
     with refusals.explained(admin):

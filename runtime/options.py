@@ -17,6 +17,7 @@ from contracts.errors import SettingsError
 from contracts.settings import ACTUATORS, ENGINES, PORT_MAX, SOURCES, RoadSettings, from_environment
 
 F = TypeVar("F", bound=Callable[..., Any])
+S = TypeVar("S", bound=RoadSettings)
 
 
 class FiniteRange(click.FloatRange):
@@ -288,12 +289,17 @@ control_options = grouped(
 
 
 def road_settings(**given: object) -> RoadSettings:
-    """Return the road's settings for a command: what its options say, else the environment.
+    """Return the road's settings for a command: what its options say, else the environment."""
+    return settings_of(RoadSettings, **given)
+
+
+def settings_of(kind: type[S], **given: object) -> S:
+    """Return settings for a command: what its options say, else the environment.
 
     Silences librdkafka's own log: when the broker is away, the command's error says so once.
     """
     logging.getLogger("surescale.librdkafka").setLevel(logging.CRITICAL)
-    return from_environment(RoadSettings, **given)
+    return from_environment(kind, **given)
 
 
 def author(by: str | None) -> str:

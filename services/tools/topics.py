@@ -26,16 +26,35 @@ command.add_command(skip)
 
 
 @command.command("create")
+@click.option(
+    "--job-partitions",
+    type=int,
+    help="Partitions of topics keyed by job: as many agents can share them (default: SURESCALE_JOB_PARTITIONS, else 4).",
+)
+@click.option(
+    "--cluster-partitions",
+    type=int,
+    help="Partitions of topics keyed by cluster (default: SURESCALE_CLUSTER_PARTITIONS, else 2).",
+)
+@click.option(
+    "--retention-hours",
+    type=int,
+    help="Hours that records of topics kept by time stay (default: SURESCALE_RETENTION_HOURS, else 168).",
+)
 @options.bootstrap
 @options.prefix
-def create(bootstrap: str | None, topic_prefix: str | None) -> None:
-    """Create every topic that does not exist yet."""
+def create(**given: object) -> None:
+    """Create every topic that does not exist yet.
+
+    Those that do stay as they are.
+    """
+    from contracts.topic_settings import TopicSettings
     from runtime.kafka import create_topics
     from runtime.kafka_errors import readable_errors
 
-    settings = options.road_settings(bootstrap=bootstrap, topic_prefix=topic_prefix)
+    settings = options.settings_of(TopicSettings, **given)
     with readable_errors(settings):
-        created = create_topics(settings)
+        created = create_topics(settings, settings.topics())
     click.echo(f"{len(created)} topics created, {len(TOPICS) - len(created)} were there")
 
 
@@ -45,12 +64,13 @@ def create(bootstrap: str | None, topic_prefix: str | None) -> None:
 @options.prefix
 def show(*, check: bool, bootstrap: str | None, topic_prefix: str | None) -> None:
     """Print the table of topics."""
+    from contracts.topic_settings import TopicSettings
     from runtime import terminal
     from runtime.terminal import Column, fitting
 
-    topics = TOPICS.values()
-    settings = options.road_settings(bootstrap=bootstrap, topic_prefix=topic_prefix) if check else None
-    there = {} if settings is None else _partitions_in_kafka(settings)
+    settings = options.settings_of(TopicSettings, bootstrap=bootstrap, topic_prefix=topic_prefix)
+    topics = settings.topics()
+    there = _partitions_in_kafka(settings) if check else {}
     in_kafka = [_found(there.get(topic.name), topic.partitions) if check else "" for topic in topics]
     columns = (
         Column("topic", [topic.name for topic in topics], rank=1),
@@ -64,7 +84,7 @@ def show(*, check: bool, bootstrap: str | None, topic_prefix: str | None) -> Non
     console = terminal.console()
     console.print(fitting(columns, console.width))
     missing = sum(topic.name not in there for topic in topics)
-    if settings is not None and missing:
+    if check and missing:
         prefix = f" --prefix {settings.topic_prefix}" if settings.topic_prefix else ""
         raise SettingsError(f"{missing} topics are missing; create them with `surescale topics create{prefix}`")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, NewTopic
 
 from contracts.settings import RoadSettings, to_environment
 from contracts.topics import CLOCK, TASK_METRICS
@@ -88,6 +88,21 @@ def test_a_topic_set_up_by_hand_is_compared_with_the_table(road: RoadSettings) -
     assert f"{metrics}: compression.type is gzip, not uncompressed" in done.stdout
     assert f"kafka-configs.sh --alter --topic {metrics} --add-config compression.type=uncompressed" in done.stdout
     assert "warning" in done.stdout
+
+
+def test_partitions_that_an_operator_chose_are_right(road: RoadSettings) -> None:
+    """What doctor looks for is that topics of one key have the same number, whichever that is."""
+    command = surescale("topics", "create", "--job-partitions", "6", "--retention-hours", "48")
+    done = subprocess.run(command, env=os.environ | to_environment(road), capture_output=True, timeout=90, text=True)
+    assert done.returncode == 0, done.stderr
+    found = examined(road)
+    assert found["topics"][0] == "ok", found["topics"]
+    admin, metrics = admin_client(road), f"{road.topic_prefix}{TASK_METRICS}"
+    assert len(admin.list_topics(metrics, timeout=20).topics[metrics].partitions) == 6
+    resource = ConfigResource("topic", metrics)
+    assert admin.describe_configs([resource])[resource].result(20)["retention.ms"].value == str(48 * 3_600_000)
+    admin.create_partitions([NewPartitions(metrics, 7)])[metrics].result(20)
+    assert examined(road)["topics"][:2] == ("problem", f"{metrics} has 7 partitions, not 6")
 
 
 def test_a_flink_cluster_is_known(road: RoadSettings) -> None:

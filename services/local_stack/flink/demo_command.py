@@ -29,6 +29,9 @@ ROWS: Final = {
               "autoscaler. Repeatable.")  # fmt: skip
 @click.option("--span-minutes", type=click.IntRange(1, 60), default=1, show_default=True,
               help="Minutes between the decisions of a rule; sure has its own, 10.")  # fmt: skip
+@click.option("--slow-vertex", type=click.Choice(["parse", "count"]), default="parse", show_default=True,
+              help="Vertex that does the work of a record. count is keyed, so the hottest key keeps one of its subtasks busier "
+              "than the others.")  # fmt: skip
 @demo.seed
 @click.option("--flink", "version", type=click.Choice(["2.3.0", "2.2.1", "1.20.5"]), default="2.3.0", show_default=True,
               help="Version of Flink.")  # fmt: skip

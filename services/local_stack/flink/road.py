@@ -17,7 +17,7 @@ from services.local_stack.compared.road import STATIC, ComparedRoad, Report
 from services.local_stack.errors import Say, silent
 from services.local_stack.flink.cluster import FlinkCluster
 from services.local_stack.flink.job import JobOptions, job_jar, stop, submit
-from services.local_stack.flink.options import FlinkRoadOptions
+from services.local_stack.flink.options import FlinkRoadOptions, SlowVertex
 from services.local_stack.flink.peer import UPSTREAM, Peer
 from services.local_stack.flink.watch import ArmFigures, FlinkWatch
 from services.local_stack.supervisor import Role
@@ -34,6 +34,7 @@ class FlinkReport(Report, frozen=True, kw_only=True):
     jobs: dict[str, ArmFigures]
     flink: str
     span_minutes: int
+    slow_vertex: SlowVertex
 
 
 class FlinkRoad(ComparedRoad):
@@ -100,9 +101,12 @@ class FlinkRoad(ComparedRoad):
 
     def report(self) -> FlinkReport:
         """Return the figures of jobs that have stopped."""
-        return FlinkReport(**self._ran(), flink=self.options.version, span_minutes=self.options.span_minutes)
+        given = self.options
+        return FlinkReport(**self._ran(), flink=given.version, span_minutes=given.span_minutes, slow_vertex=given.slow_vertex)
 
     def _submit_jobs(self) -> None:
+        parse_rounds, parse_wait_micros = self.options.work("parse")
+        count_rounds, count_wait_micros = self.options.work("count")
         self._ids: dict[str, str] = {}
         for job in self.jobs:
             options = JobOptions(
@@ -112,9 +116,11 @@ class FlinkRoad(ComparedRoad):
                 name=job,
                 uid_prefix=f"{job}-",
                 max_parallelism=64,
-                parse_rounds=self.options.parse_rounds,
-                parse_wait_micros=self.options.parse_wait_micros,
                 labels={MODE_LABEL: "act" if job in self._policies else "observe"},
+                parse_rounds=parse_rounds,
+                parse_wait_micros=parse_wait_micros,
+                count_rounds=count_rounds,
+                count_wait_micros=count_wait_micros,
             )
             self._ids[job] = submit(self.cluster.rest_url, self._jar, options)
         self._wait_for_jobs(self._runs, "to run")

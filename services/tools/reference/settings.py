@@ -7,6 +7,7 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from contracts.settings import LIKE, RoadSettings
+from contracts.topic_settings import TopicSettings
 from runtime.logs import LogSettings
 from services.tools.health import ROLES
 from services.tools.reference.markdown import code, page, table
@@ -40,6 +41,11 @@ def settings_page() -> str:
             f"{first_paragraph(kind.__doc__)}\n".replace("``", "`"),
             _table(_own_fields(kind), kind),
         ]
+    parts += [
+        "## Of `surescale topics create`\n",
+        "They take effect on topics that do not exist yet.\n",
+        _table(_own_fields(TopicSettings), TopicSettings),
+    ]
     rows = [(code(name), code(default), description) for name, default, description in OTHERS]
     return page("Settings", *parts, "## Others\n", table(["variable", "default", "is"], rows))
 

@@ -15,7 +15,8 @@ def topics_page() -> str:
     return page(
         "Topics",
         "`surescale topics create` makes them; a prefix (`SURESCALE_TOPIC_PREFIX`) may stand before every name. Keys are hashed",
-        f"by murmur2, time stamps are the broker's append time, a record has at most {RECORD_BYTES_MAX} bytes.\n",
+        f"by murmur2, time stamps are the broker's append time, a record has at most {RECORD_BYTES_MAX} bytes. Numbers of",
+        "partitions and days are the defaults; [settings](settings.md) change them before the first start.\n",
         table(["topic", "key", "kept", "partitions", "written by", "carries"], rows),
         "## Settings at the broker\n",
         table(["topic", "settings"], [(code(topic.name), _config(topic)) for topic in TOPICS.values()]),

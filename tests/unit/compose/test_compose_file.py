@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from contracts.settings import from_environment
+from contracts.topic_settings import TopicSettings
 from monitor.settings import MonitorSettings
 from rescaler.service.settings import RescalerSettings
 from runtime.logs import LogSettings
@@ -23,11 +24,17 @@ TEXT = (ROOT / "compose/compose.yaml").read_text()
 EXAMPLE = (ROOT / "compose/.env.example").read_text()
 OWN_ENGINE = [path.read_text() for path in sorted((ROOT / "compose/own-engine").glob("*.yaml"))]
 OURS = ("topics", "monitor", "spark", "agent", "rescaler", "state", "engine", "trace")
-SETTINGS = {
-    f"SURESCALE_{name.upper()}"
-    for kind in (MonitorSettings, SparkSettings, AgentSettings, RescalerSettings, StateSettings, EngineSettings, LogSettings)
-    for name in kind.__dataclass_fields__
-}
+KINDS = (
+    MonitorSettings,
+    SparkSettings,
+    AgentSettings,
+    RescalerSettings,
+    StateSettings,
+    EngineSettings,
+    TopicSettings,
+    LogSettings,
+)
+SETTINGS = {f"SURESCALE_{name.upper()}" for kind in KINDS for name in kind.__dataclass_fields__}
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ import pytest
 
 from contracts.errors import SettingsError
 from contracts.settings import RoadSettings, from_environment, to_environment
+from contracts.topic_settings import TopicSettings
 from contracts.topics import CLUSTER_PARTITIONS, RECORD_BYTES_MAX, TOPICS, TopicNames
 from services.engine.settings import EngineSettings
 
@@ -34,6 +35,41 @@ def test_compacted_topics_are_compacted_and_all_carry_append_time() -> None:
     ]
     assert {topic.config()["message.timestamp.type"] for topic in TOPICS.values()} == {"LogAppendTime"}
     assert {topic.config()["max.message.bytes"] for topic in TOPICS.values()} == {str(RECORD_BYTES_MAX)}
+
+
+def test_an_operator_chooses_partitions_and_retention() -> None:
+    """Topics of one key have one number of partitions; what must stay for ever stays."""
+    chosen = from_environment(
+        TopicSettings,
+        {"SURESCALE_JOB_PARTITIONS": "16", "SURESCALE_CLUSTER_PARTITIONS": "3", "SURESCALE_RETENTION_HOURS": "48"},
+    )
+    made = {topic.name: topic for topic in chosen.topics()}
+    assert set(made) == set(TOPICS)
+    assert {topic.partitions for topic in made.values() if topic.key == "job"} == {16}
+    assert {topic.partitions for topic in made.values() if topic.key.startswith("cluster")} == {3}
+    assert made["clock"].partitions == 1
+    assert made["task-metrics"].config()["retention.ms"] == str(48 * 3_600_000)
+    for name in ("job-settings", "policy-releases", "job-topology"):
+        assert made[name].config() == TOPICS[name].config()
+
+
+def test_topics_are_those_of_the_table_unless_somebody_chooses() -> None:
+    """The table is what the documents show."""
+    assert TopicSettings().topics() == tuple(TOPICS.values())
+
+
+@pytest.mark.parametrize(
+    ("variable", "said", "least"),
+    [
+        ("SURESCALE_JOB_PARTITIONS", "0", 1),
+        ("SURESCALE_CLUSTER_PARTITIONS", "-1", 1),
+        ("SURESCALE_RETENTION_HOURS", "1", 2),
+    ],
+)
+def test_topics_that_could_not_carry_the_road_are_refused(variable: str, said: str, least: int) -> None:
+    """A window of an hour would lose its first minutes before its last ones come."""
+    with pytest.raises(SettingsError, match=rf"^{variable}: must be at least {least}, not {said}$"):
+        from_environment(TopicSettings, {variable: said})
 
 
 def test_a_prefix_stands_before_every_name_and_comes_off_again() -> None:

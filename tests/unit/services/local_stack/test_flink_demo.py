@@ -79,6 +79,14 @@ def test_the_rival_is_given_the_same_limits() -> None:
     assert given["job.autoscaler.target.utilization"] == "0.75"
 
 
+def test_only_the_slow_vertex_works() -> None:
+    """The same work of a record is done in one of the two vertices."""
+    usual, keyed = FlinkRoadOptions(), FlinkRoadOptions(slow_vertex="count")
+    work = (usual.rounds, usual.wait_micros)
+    assert (usual.work("parse"), usual.work("count")) == (work, (0, 0))
+    assert (keyed.work("parse"), keyed.work("count")) == ((0, 0), work)
+
+
 def test_a_policy_that_does_not_exist_ends_the_demo_at_once() -> None:
     """Nothing is fetched or started for a typing error."""
     found = CliRunner().invoke(command, ["--policy", "sur"])
