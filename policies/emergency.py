@@ -41,6 +41,8 @@ OVER_LEAST: Final = 1.1
 """Times its subtasks that a task must need."""
 PRESENT_MINUTES: Final = 2
 """No task shrinks below what the load of these last minutes needs."""
+RISING_LEAST: Final = 1.2
+"""Times that the newest minute's load must be that of the minute before, for a rise that may go on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +96,19 @@ def emergency_of(question: Question) -> Emergency | None:
 def present_need(question: Question) -> Int64:
     """Return int64 [N], the least that the last minutes' load leaves of each task: a mean over a whole span may lag behind it.
 
-    At most the present sizes: this keeps, and asks for no growth. 0 where nothing is known, or nobody wants emergencies answered.
+    A load that began to rise within the newest minute shows there only in part, so the same rise once more is allowed for: to give
+    a subtask back just then costs two restarts. At most the present sizes: this keeps, and asks for no growth. 0 where nothing is
+    known, or nobody wants emergencies answered.
     """
-    current = question.current
+    current, load = question.current, question.measured.load
     if not answers_emergencies(question.settings, question.window.topology.engine):
         return np.zeros_like(current)
-    load = float(mean_of_last(question.measured.load[-PRESENT_MINUTES:], PRESENT_MINUTES))
-    return np.minimum(_needed(question, load), current) if np.isfinite(load) else np.zeros_like(current)
+    present = float(mean_of_last(load[-PRESENT_MINUTES:], PRESENT_MINUTES))
+    if not np.isfinite(present):
+        return np.zeros_like(current)
+    if len(load) > 1 and load[-1] >= RISING_LEAST * load[-2] > 0.0:  # False where unknown
+        present = max(present, float(load[-1] * (load[-1] / load[-2])))
+    return np.minimum(_needed(question, present), current)
 
 
 def _needed(question: Question, load: float) -> Int64:

@@ -198,6 +198,15 @@ def test_the_next_span_does_not_take_back_what_an_emergency_gave() -> None:
     assert sizes(off) < [4, 1]
 
 
+@pytest.mark.parametrize(("newest", "kept"), [(70.0, 2), (80.0, 2), (105.0, 3), (140.0, 4), (300.0, 4)])
+def test_nothing_is_given_back_while_the_load_begins_to_rise(newest: float, kept: int) -> None:
+    """The newest minute may be mostly from before the step: after 70 and 105 a minute, 157 may come."""
+    decision = decided(flink_window((70.0,) * 30 + (newest,), subtasks=4, off_span=False))
+    assert sizes(decision)[0] == kept
+    assert decision is not None
+    assert decision.tasks[1].proposed <= 2
+
+
 def test_after_a_fall_the_job_shrinks_as_before() -> None:
     """Nothing is kept that the last minutes do not need."""
     window = flink_window((70.0,) * 40, subtasks=4, off_span=False)
