@@ -140,6 +140,7 @@ def test_counters_arrivals_and_lag_are_those_of_the_topic(flink: LiveFlink) -> N
         behind = look_until(source, name, adds_up, "a lag that adds up")
         assert total(behind, "arrived_records") == SENT
         first = attempt_of(behind)
+        wait_until(job.checkpoints, 60.0, "a checkpoint to begin from")  # its barrier waits behind the records in the buffers
         job.require(parse=4)
         done = look_until(source, name, Quiet(), "no lag, and nothing on its way")
         assert [spec.useful_max for spec in done.topology.tasks if not spec.upstream] == [8]
