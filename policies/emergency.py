@@ -96,9 +96,9 @@ def emergency_of(question: Question) -> Emergency | None:
 def present_need(question: Question) -> Int64:
     """Return int64 [N], the least that the last minutes' load leaves of each task: a mean over a whole span may lag behind it.
 
-    A load that began to rise within the newest minute shows there only in part, so the same rise once more is allowed for: to give
-    a subtask back just then costs two restarts. At most the present sizes: this keeps, and asks for no growth. 0 where nothing is
-    known, or nobody wants emergencies answered.
+    A load that began to rise within the newest minute shows there only in part, so the same rise once more is allowed for: a
+    subtask given back just then costs two restarts. At most the present sizes: this keeps, and asks for no growth. 0 where
+    nothing is known, or nobody wants emergencies answered.
     """
     current, load = question.current, question.measured.load
     if not answers_emergencies(question.settings, question.window.topology.engine):

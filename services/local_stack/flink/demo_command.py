@@ -32,6 +32,8 @@ ROWS: Final = {
 @click.option("--slow-vertex", type=click.Choice(["parse", "count"]), default="parse", show_default=True,
               help="Vertex that does the work of a record. count is keyed, so the hottest key keeps one of its subtasks busier "
               "than the others.")  # fmt: skip
+@click.option("--job-setting", "job_settings", multiple=True, metavar="NAME=VALUE",
+              help="Setting of Flink for each job, like execution.checkpointing.unaligned.enabled=true. Repeatable.")  # fmt: skip
 @demo.seed
 @click.option("--flink", "version", type=click.Choice(["2.3.0", "2.2.1", "1.20.5"]), default="2.3.0", show_default=True,
               help="Version of Flink.")  # fmt: skip
@@ -42,9 +44,10 @@ def command(*, record: Any, out: Any, keep: bool, **given: Any) -> None:
     Fetches Flink once, starts Kafka, Redis, a Flink session cluster, a job for each policy, and surescale beside them. Ends by
     itself with a table.
     """
-    from services.local_stack.flink.options import FlinkRoadOptions
+    from services.local_stack.flink.options import FlinkRoadOptions, read_job_settings
     from services.local_stack.flink.road import FlinkRoad
 
+    given["job_settings"] = read_job_settings(given["job_settings"])
     options = FlinkRoadOptions(**demo.load_given(given))
     demo.run(
         lambda say: FlinkRoad(options, say),

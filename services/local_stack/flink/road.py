@@ -5,7 +5,7 @@ autoscaler.
 """
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from contracts.job_settings import JobSettings
@@ -35,6 +35,7 @@ class FlinkReport(Report, frozen=True, kw_only=True):
     flink: str
     span_minutes: int
     slow_vertex: SlowVertex
+    job_settings: Mapping[str, str]
 
 
 class FlinkRoad(ComparedRoad):
@@ -102,7 +103,13 @@ class FlinkRoad(ComparedRoad):
     def report(self) -> FlinkReport:
         """Return the figures of jobs that have stopped."""
         given = self.options
-        return FlinkReport(**self._ran(), flink=given.version, span_minutes=given.span_minutes, slow_vertex=given.slow_vertex)
+        return FlinkReport(
+            **self._ran(),
+            flink=given.version,
+            span_minutes=given.span_minutes,
+            slow_vertex=given.slow_vertex,
+            job_settings=given.job_settings,
+        )
 
     def _submit_jobs(self) -> None:
         parse_rounds, parse_wait_micros = self.options.work("parse")
@@ -121,6 +128,7 @@ class FlinkRoad(ComparedRoad):
                 parse_wait_micros=parse_wait_micros,
                 count_rounds=count_rounds,
                 count_wait_micros=count_wait_micros,
+                settings=self.options.job_settings,
             )
             self._ids[job] = submit(self.cluster.rest_url, self._jar, options)
         self._wait_for_jobs(self._runs, "to run")

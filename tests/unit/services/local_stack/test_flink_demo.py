@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from contracts.errors import SurescaleError
+from contracts.errors import SettingsError, SurescaleError
 from services.local_stack.compared.load import STEP_FROM, STEP_UNTIL, one_step, rates, read_steps
 from services.local_stack.errors import JavaError
 from services.local_stack.flink import road as road_module
@@ -92,6 +92,14 @@ def test_a_policy_that_does_not_exist_ends_the_demo_at_once() -> None:
     found = CliRunner().invoke(command, ["--policy", "sur"])
     assert isinstance(found.exception, SurescaleError)
     assert "sur" in str(found.exception)
+
+
+@pytest.mark.parametrize("said", ["unaligned", "=true", "name=", " = "])
+def test_a_setting_of_flink_that_is_none_ends_the_demo_at_once(said: str) -> None:
+    """The message shows one that is."""
+    found = CliRunner().invoke(command, ["--job-setting", said])
+    assert isinstance(found.exception, SettingsError)
+    assert str(found.exception).startswith(f"--job-setting: {said!r} is not NAME=VALUE, like execution.")
 
 
 class Hesitant:
