@@ -30,7 +30,7 @@ from tests.conftest import KafkaForTests
 from tests.support.browsed_page import keep, settled, violations
 from tests.support.served_page import Served, View, recorded
 from tests.support.view_road import send
-from tests.wire.test_golden_bytes import MESSAGES
+from tests.wire.messages import MESSAGES
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, Route

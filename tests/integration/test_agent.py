@@ -1,12 +1,10 @@
 """The agent as a real process on a real broker: windows in, decisions out, nothing lost."""
 
 import json
-import os
 import re
 import signal
-import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -15,121 +13,40 @@ from urllib.request import urlopen
 
 import pytest
 from aiokafka.partitioner import DefaultPartitioner
-from confluent_kafka import Message
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from contracts.clock import MINUTE_MS
-from contracts.decisions import Decision
 from contracts.job_settings import JobSettings
 from contracts.messages import DeadLetter
-from contracts.settings import RoadSettings, to_environment
-from contracts.topics import DEAD_LETTERS, DECISIONS, JOB_PARTITIONS, JOB_SETTINGS, SNAPSHOTS, TopicNames
-from contracts.window_history import WindowHistory
-from contracts.windows import encode_window
+from contracts.settings import RoadSettings
+from contracts.topics import DEAD_LETTERS, DECISIONS, JOB_PARTITIONS, JOB_SETTINGS, SNAPSHOTS
 from contracts.wire import decode, encode
-from runtime.kafka import LogReader, admin_client, create_topics, producer
+from runtime.kafka import admin_client, create_topics, producer
 from runtime.ports import free_port
 from services.agent import metrics
 from services.local_stack.broker import LocalBroker
 from tests.conftest import KafkaForTests
-from tests.support.builders import JOB, row, topology
+from tests.support.agent_road import AgentRoad, windows
+from tests.support.builders import JOB
 from tests.support.metrics import scraped
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 
-SURESCALE = [sys.executable, "-c", "from services.cli import main; main()"]
-
-
-class Road:
-    """Topics of one test, and agents that serve them."""
-
-    def __init__(self, settings: RoadSettings, folder: Path) -> None:
-        self._folder = folder
-        self._agents: list[subprocess.Popen[bytes]] = []
-        self.use(settings)
-
-    def use(self, settings: RoadSettings) -> None:
-        """Go on with these settings."""
-        self.settings = settings
-        self._names = TopicNames(settings.topic_prefix)
-        self._producer = producer(settings)
-
-    def send(self, topic: str, key: str, value: bytes | None) -> None:
-        """Write one record and wait until it is acknowledged."""
-        self._producer.produce(self._names(topic), value, key=key.encode())
-        assert self._producer.flush(20) == 0
-
-    def start(self, command: Sequence[str] = SURESCALE, **environment: str) -> subprocess.Popen[bytes]:
-        """Start an agent; its log goes to the test's folder."""
-        log = (self._folder / f"agent-{len(self._agents)}.log").open("wb")
-        env = os.environ | to_environment(self.settings) | environment
-        process = subprocess.Popen([*command, "agent"], env=env, stderr=log, stdout=log)
-        self._agents.append(process)
-        return process
-
-    def log(self) -> str:
-        """Return the log of the newest agent."""
-        return (self._folder / f"agent-{len(self._agents) - 1}.log").read_text()
-
-    def stop(self) -> None:
-        """End what still runs."""
-        for process in self._agents:
-            process.kill()
-            process.wait()
-
-    def records(self, topic: str, enough: Callable[[list[Message]], bool]) -> list[Message]:
-        """Read a topic from its beginning until there is enough."""
-        reader = LogReader(self.settings, [topic])
-        found: list[Message] = []
-
-        def arrived() -> bool:
-            found.extend(reader.read_to_end())
-            return enough(found)
-
-        try:
-            wait_until(arrived, 60, f"records on {topic}")
-        finally:
-            reader.close()
-        return found
-
-    def decisions(self, count: int) -> list[Decision]:
-        """Wait for this many distinct decisions and return all that arrived."""
-        found = self.records(DECISIONS, lambda records: len({decision_of(record).decision_id for record in records}) >= count)
-        return [decision_of(record) for record in found]
-
-
-def decision_of(record: Message) -> Decision:
-    """Parse a record of the topic ``decisions``."""
-    return decode(record.value(), Decision)
-
 
 @pytest.fixture
-def road(kafka: KafkaForTests, tmp_path: Path) -> Iterator[Road]:
+def road(kafka: KafkaForTests, tmp_path: Path) -> Iterator[AgentRoad]:
     """A road of its own with all topics and the rule as policy."""
     settings = RoadSettings(
         bootstrap=kafka.bootstrap, topic_prefix=kafka.topic_prefix(), policy="target-utilisation", health_port=free_port()
     )
     create_topics(settings)
-    made = Road(settings, tmp_path)
+    made = AgentRoad(settings, tmp_path)
     yield made
     made.stop()
 
 
-def windows(first_minute: int, last_minute: int, *, load: float = 12_000) -> list[bytes]:
-    """Return the windows of these minutes; task map, on two subtasks, can do 6000 records a minute."""
-    history = WindowHistory(JOB, 60)
-    done = min(load, 6_000)
-    rows = {
-        "source": row(records_in=load, records_out=load, busy_ms=100),
-        "map": row(records_in=done, records_out=done, busy_ms=20 * done, parallelism=2, queued_records_last=load - done),
-        "sink": row(records_in=6_000, busy_ms=100),
-    }
-    closed = [history.close(end * MINUTE_MS, rows, topology()) for end in range(first_minute - 20, last_minute + 1)]
-    return [encode_window(window) for window in closed[20:]]
-
-
-def health(road: Road) -> dict[str, object]:
+def health(road: AgentRoad) -> dict[str, object]:
     """Return the agent's health document, {} while nobody answers."""
     try:
         with urlopen(f"http://127.0.0.1:{road.settings.health_port}/health", timeout=2) as answer:
@@ -138,7 +55,7 @@ def health(road: Road) -> dict[str, object]:
         return {}
 
 
-def test_each_span_end_gets_one_decision_act_or_hold(road: Road) -> None:
+def test_each_span_end_gets_one_decision_act_or_hold(road: AgentRoad) -> None:
     """Of forty windows the four that end a span are decided on, in order, keyed by cluster."""
     road.start()
     for raw in windows(601, 620) + windows(621, 640, load=4_000):
@@ -151,7 +68,7 @@ def test_each_span_end_gets_one_decision_act_or_hold(road: Road) -> None:
     assert {record.key() for record in records} == {b"sim"}
 
 
-def test_the_metrics_rise_with_what_was_done(road: Road) -> None:
+def test_the_metrics_rise_with_what_was_done(road: AgentRoad) -> None:
     """Windows, decisions by action and policy, fallbacks, dead letters, and how long a decision took."""
     asked = replace(road.settings, policy="no-such-policy")
     road.use(asked)
@@ -167,7 +84,7 @@ def test_the_metrics_rise_with_what_was_done(road: Road) -> None:
     assert page[metrics.PARTITIONS] == JOB_PARTITIONS
 
 
-def test_a_malformed_window_goes_to_dead_letters_and_stops_nothing(road: Road) -> None:
+def test_a_malformed_window_goes_to_dead_letters_and_stops_nothing(road: AgentRoad) -> None:
     """Junk and an empty record are refused with their coordinates, and the window behind them is decided on."""
     road.start()
     for raw in [b"junk", None, *windows(610, 610)]:
@@ -181,7 +98,7 @@ def test_a_malformed_window_goes_to_dead_letters_and_stops_nothing(road: Road) -
 
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
-def test_an_agent_that_ends_in_the_middle_loses_nothing(road: Road, end: signal.Signals) -> None:
+def test_an_agent_that_ends_in_the_middle_loses_nothing(road: AgentRoad, end: signal.Signals) -> None:
     """After kill -9 and after SIGTERM a new agent goes on: no span is missing, and repeated decisions are byte-identical."""
     first = road.start()
     for raw in windows(601, 640):
@@ -197,7 +114,7 @@ def test_an_agent_that_ends_in_the_middle_loses_nothing(road: Road, end: signal.
     assert len({encode(decision) for decision in decisions}) == 6
 
 
-def test_settings_sent_before_a_window_hold_for_it(road: Road) -> None:
+def test_settings_sent_before_a_window_hold_for_it(road: AgentRoad) -> None:
     """A job's new policy is used for every window that is sent after it."""
     road.start()
     road.send(SNAPSHOTS, JOB, windows(610, 610)[0])
@@ -209,7 +126,7 @@ def test_settings_sent_before_a_window_hold_for_it(road: Road) -> None:
     assert (last.policy.name, last.settings_version) == ("hold", 5)
 
 
-def test_health_is_ready_once_partitions_are_assigned_and_sigterm_ends_cleanly(road: Road) -> None:
+def test_health_is_ready_once_partitions_are_assigned_and_sigterm_ends_cleanly(road: AgentRoad) -> None:
     """The health endpoint turns ready and counts; SIGTERM ends the process with code 0 within seconds."""
     process = road.start()
     wait_until(lambda: health(road).get("ready"), 60, "a ready agent")
@@ -219,7 +136,7 @@ def test_health_is_ready_once_partitions_are_assigned_and_sigterm_ends_cleanly(r
     assert process.wait(8) == 0
 
 
-def test_kafka_away_at_start_is_waited_for_and_said(road: Road) -> None:
+def test_kafka_away_at_start_is_waited_for_and_said(road: AgentRoad) -> None:
     """Without a broker the agent does not end: it says what it waits for, and SIGTERM still ends it with code 0."""
     process = road.start(SURESCALE_BOOTSTRAP=f"127.0.0.1:{free_port()}")
     wait_until(lambda: "waiting for Kafka" in road.log(), 30, "a line that says so")
@@ -228,7 +145,7 @@ def test_kafka_away_at_start_is_waited_for_and_said(road: Road) -> None:
     assert process.wait(8) == 0
 
 
-def test_a_broker_that_comes_back_is_used_again(road: Road, tmp_path: Path) -> None:
+def test_a_broker_that_comes_back_is_used_again(road: AgentRoad, tmp_path: Path) -> None:
     """The agent starts before the broker, survives the broker being killed, and decides on later windows."""
     broker = LocalBroker(tmp_path / "kafka")
     road.use(replace(road.settings, bootstrap=broker.bootstrap))
@@ -250,7 +167,7 @@ def test_a_broker_that_comes_back_is_used_again(road: Road, tmp_path: Path) -> N
 CODECS = ("gzip", "snappy", "lz4", "zstd")
 
 
-def compressed(road: Road, *codecs: str) -> None:
+def compressed(road: AgentRoad, *codecs: str) -> None:
     """Send one span's end under each codec, on a topic that keeps them, as a broker or an older topic may be set up."""
     topic = f"{road.settings.topic_prefix}{SNAPSHOTS}"
     kept = ConfigEntry("compression.type", "producer", incremental_operation=AlterConfigOpType.SET)
@@ -264,14 +181,14 @@ def compressed(road: Road, *codecs: str) -> None:
         assert client.flush(20) == 0
 
 
-def test_windows_are_read_under_every_codec_of_kafka(road: Road) -> None:
+def test_windows_are_read_under_every_codec_of_kafka(road: AgentRoad) -> None:
     """A broker whose topics are compressed stops no decision."""
     compressed(road, *CODECS)
     road.start()
     assert len({decision.span_end_ms for decision in road.decisions(len(CODECS))}) == len(CODECS)
 
 
-def test_an_agent_that_can_never_read_a_record_ends_and_says_so(road: Road) -> None:
+def test_an_agent_that_can_never_read_a_record_ends_and_says_so(road: AgentRoad) -> None:
     """Its client lacks the codec: a supervisor sees the process end instead of an agent that is ready and does nothing."""
     compressed(road, "zstd")
     without = [sys.executable, "-c", "import sys; sys.modules['cramjam'] = None; from services.cli import main; main()"]
@@ -293,7 +210,7 @@ def test_an_agent_that_can_never_read_a_record_ends_and_says_so(road: Road) -> N
     assert re.search(r"ended by itself 6 times without handling a window|Faust did not stop within 60 s", road.log())
 
 
-def test_every_client_puts_a_key_into_the_same_partition(road: Road) -> None:
+def test_every_client_puts_a_key_into_the_same_partition(road: AgentRoad) -> None:
     """The partitioner of Faust's client and librdkafka's murmur2 agree on every key."""
     keys = [f"sim/job-{number}".encode() for number in range(40)]
     client, landed = producer(road.settings), {}

@@ -11,10 +11,9 @@ from rescaler.actuators.fake import FakeEngine
 from rescaler.service.settings import RescalerSettings
 from services.tools.explain.command import command as explain
 from services.tools.job_settings.command import command as job_command
-from tests.integration.test_peoples_control import run
-from tests.integration.test_state_operate import post, started
 from tests.support import view_road
 from tests.support.controller_world import JOB, MINUTE_MS, START_MS, decision
+from tests.support.operations import post, run, started
 from tests.support.rescaler_road import Road, is_active, opened, served
 from tests.support.waiting import wait_until
 

@@ -20,7 +20,7 @@ from contracts.topics import DECISIONS, SNAPSHOTS, TASK_METRICS
 from runtime.kafka import LogReader, admin_client, create_topics, producer
 from runtime.kafka_errors import Refusals, Refused
 from services.doctor.kafka_checks import KafkaChecks
-from tests.integration.test_agent import Road, windows
+from tests.support.agent_road import AgentRoad, windows
 from tests.support.attacked_consumer import Consumer, consumer_of
 from tests.support.builders import JOB
 from tests.support.hostile_consumers import SparkConsumer
@@ -156,7 +156,7 @@ def test_the_agent_decides_on_tokens_that_expire(broker: TokenBroker, issuer: Is
     """Faust's consumer and producer get new ones, also after the issuer was away; every window has its decision."""
     settings = road(broker, issuer, "agent-", policy="target-utilisation")
     create_topics(settings)
-    agent = Road(settings, tmp_path)
+    agent = AgentRoad(settings, tmp_path)
     try:
         agent.start()
         agent.send(SNAPSHOTS, JOB, windows(610, 610)[0])

@@ -17,7 +17,7 @@ from confluent_kafka import KafkaException
 from contracts.settings import RoadSettings, to_environment
 from contracts.topics import DECISIONS, SNAPSHOTS
 from runtime.kafka import LogReader, create_topics, producer, wait_for_topics
-from tests.integration.test_agent import Road, windows
+from tests.support.agent_road import AgentRoad, windows
 from tests.support.builders import JOB
 from tests.support.secure_broker import BROKER_NAMES, TELLTALE, MutualTlsBroker, SecureBroker, certify_broker
 from tests.support.spark_road import SparkRoad
@@ -114,7 +114,7 @@ def test_the_agent_decides_over_tls_and_scram(broker: SecureBroker, tmp_path: Pa
     """Faust's consumer and producer take the same settings."""
     settings = RoadSettings(**broker.scram, topic_prefix="agent-", policy="target-utilisation")  # type: ignore[arg-type]  # texts
     create_topics(settings)
-    road = Road(settings, tmp_path)
+    road = AgentRoad(settings, tmp_path)
     try:
         road.start()
         road.send(SNAPSHOTS, JOB, windows(610, 610)[0])

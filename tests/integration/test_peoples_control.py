@@ -2,9 +2,7 @@
 
 from collections.abc import Iterator
 
-import click
 import pytest
-from click.testing import CliRunner
 
 from contracts.errors import SettingsError
 from rescaler.actuators.fake import FakeEngine
@@ -15,6 +13,7 @@ from services.tools.job_settings.command import command as job_command
 from services.tools.job_settings.pause_command import pause, resume
 from tests.conftest import KafkaForTests
 from tests.support.controller_world import JOB, MINUTE_MS, START_MS, decision
+from tests.support.operations import run
 from tests.support.rescaler_road import Road, is_active, opened, served
 from tests.support.waiting import wait_until
 
@@ -32,15 +31,6 @@ def road(kafka: KafkaForTests) -> Iterator[Road]:
             _, port = made.process()
             wait_until(lambda: is_active(port), 90, "the rescaler")
             yield made
-
-
-def run(road: Road, command: click.Command, *arguments: str) -> str:
-    """Run one command of `surescale` on the road."""
-    options = ["--bootstrap", road.settings.bootstrap, "--prefix", road.settings.topic_prefix]
-    options += ["--by", "ana"] if command is not explain else []
-    result = CliRunner().invoke(command, [*arguments, *options], catch_exceptions=False)
-    assert result.exit_code == 0, result.output
-    return result.output
 
 
 def test_a_pause_of_the_cluster_holds_until_its_time_or_until_somebody_resumes(road: Road) -> None:

@@ -15,7 +15,7 @@ from monitor.settings import MonitorSettings
 from monitor.sources.base import Source, SourceAway
 from monitor.sources.prometheus.job import PrometheusJob
 from monitor.sources.prometheus.source import PrometheusSource
-from tests.ports.test_source_contract import SourceContract, after_three_minutes
+from tests.ports.source_contract import SourceContract, after_three_minutes
 from tests.support.live_prometheus import SCRAPED_AS, LivePrometheus, binary
 from tests.support.played_flink import QuickClock
 from tests.support.set_clock import SetClock

@@ -10,22 +10,22 @@ from contracts.messages import PolicyRelease
 from contracts.releases import ScopedRelease
 from contracts.topics import JOB_TOPOLOGY, POLICY_RELEASES, SHADOW_DECISIONS
 from runtime.whole_topics import parsed, read_whole, send, send_all
-from tests.integration import test_policy_release
-from tests.integration.test_policy_release import Road
+from tests.support import release_road
 from tests.support.builders import JOB, topology
-from tests.unit.services.state.read.test_shadows import shadow_decision
+from tests.support.release_road import ReleaseRoad
+from tests.support.shadow_records import shadow_decision
 
 pytestmark = pytest.mark.integration
-road = test_policy_release.road
+road = release_road.road
 RULE = ("--when", "subtasks<=-1 hours>=2", "--answers", "4", "--hours", "1", "--by", "ana")
 
 
-def answers(road: Road, minutes: range, size: int) -> None:
+def answers(road: ReleaseRoad, minutes: range, size: int) -> None:
     """Send what the policy in the shadow made of spans in which four subtasks were decided."""
     send_all(road.settings, SHADOW_DECISIONS, [(JOB.encode(), shadow_decision(minute, shadow=size)) for minute in minutes])
 
 
-def test_a_rule_promotes_once_and_never_against_a_person(road: Road) -> None:
+def test_a_rule_promotes_once_and_never_against_a_person(road: ReleaseRoad) -> None:
     """Not yet; then with the figures; then nothing more to do; after a rollback it is refused until the shadow begins again."""
     send(road.settings, JOB_TOPOLOGY, JOB, topology())
     assert "does not look on at sim" in str(road.policy("promote", "ds2", *RULE).exception)
@@ -52,7 +52,7 @@ def test_a_rule_promotes_once_and_never_against_a_person(road: Road) -> None:
     assert len(road.releases()) == 1
 
 
-def test_a_rule_that_waits_promotes_when_it_holds_and_ends_with_the_shadow(road: Road) -> None:
+def test_a_rule_that_waits_promotes_when_it_holds_and_ends_with_the_shadow(road: ReleaseRoad) -> None:
     """Whoever stops the shadow, on any machine, cancels the rule."""
     send(road.settings, JOB_TOPOLOGY, JOB, topology())
     ended: dict[str, Result] = {}
@@ -80,7 +80,7 @@ def test_a_rule_that_waits_promotes_when_it_holds_and_ends_with_the_shadow(road:
     assert "does not look on at sim/clicks, so no rule promotes it" in str(ended["cancelled"].exception)
 
 
-def scoped_releases(road: Road) -> list[ScopedRelease]:
+def scoped_releases(road: ReleaseRoad) -> list[ScopedRelease]:
     """Return the releases to a job and the shadows, in order."""
     records = read_whole(road.settings, [POLICY_RELEASES])[POLICY_RELEASES]
     return [each for each in parsed(records, PolicyRelease | ScopedRelease) if isinstance(each, ScopedRelease)]
@@ -94,7 +94,7 @@ def scoped_releases(road: Road) -> list[ScopedRelease]:
         (["--when", "gain>=1"], "--when: a record has no figure 'gain'"),
     ],
 )
-def test_options_that_contradict_one_another_are_refused(road: Road, options: list[str], said: str) -> None:
+def test_options_that_contradict_one_another_are_refused(road: ReleaseRoad, options: list[str], said: str) -> None:
     """Before Kafka is asked."""
     refused = road.policy("promote", "ds2", *options)
     assert refused.exit_code == 1

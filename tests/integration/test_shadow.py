@@ -25,18 +25,18 @@ from services.state.write.view_store import ViewStore
 from services.tools.explain.explanation import explanation
 from services.tools.explain.lookup import Aftermath
 from services.tools.explain.screen import show
-from tests.integration import test_policy_release
-from tests.integration.test_policy_release import Road
+from tests.support import release_road
 from tests.support.builders import JOB, topology
+from tests.support.release_road import ReleaseRoad
 from tests.support.view_road import LOG
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 HOSTS = ClusterTopology(cluster="sim", version=1, at_ms=0, hosts=(Host(host="m1", units=(1, 2), price_per_s=0.01),))
-road, start_agent = test_policy_release.road, test_policy_release.start_agent
+road, start_agent = release_road.road, release_road.start_agent
 
 
-def shadows_of(road: Road, count: int) -> list[ShadowDecision]:
+def shadows_of(road: ReleaseRoad, count: int) -> list[ShadowDecision]:
     """Wait for this many answers from the shadow, and return them."""
     found: list[ShadowDecision] = []
 
@@ -49,7 +49,7 @@ def shadows_of(road: Road, count: int) -> list[ShadowDecision]:
 
 
 @pytest.fixture
-def view(road: Road, redis_url: str) -> Iterator[Callable[[], Queries]]:
+def view(road: ReleaseRoad, redis_url: str) -> Iterator[Callable[[], Queries]]:
     """Bring the view up to date and return its queries."""
     client = connect(redis_url)
     projector = Projector(road.settings, ViewStore(client, road.settings.topic_prefix), LOG)
@@ -64,7 +64,7 @@ def view(road: Road, redis_url: str) -> Iterator[Callable[[], Queries]]:
 
 
 def test_a_policy_looks_on_is_compared_and_is_promoted(
-    road: Road, start_agent: Callable[[], None], view: Callable[[], Queries], capsys: pytest.CaptureFixture[str]
+    road: ReleaseRoad, start_agent: Callable[[], None], view: Callable[[], Queries], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The serving policy's decisions stay its own; the shadow's answers reach Kafka, Redis, the metrics and the commands."""
     send(road.settings, JOB_TOPOLOGY, JOB, topology())
@@ -125,7 +125,7 @@ def queries_release(queries: Queries, scope: str) -> tuple[str, str, str]:
     return found.policy, found.set_by, str(found.note)[:35]
 
 
-def test_a_canary_serves_its_share_and_is_named_by_decisions(road: Road, start_agent: Callable[[], None]) -> None:
+def test_a_canary_serves_its_share_and_is_named_by_decisions(road: ReleaseRoad, start_agent: Callable[[], None]) -> None:
     """The decision names the share, and rolling the first release back returns to the agents' own policy."""
     send(road.settings, JOB_TOPOLOGY, JOB, topology())
     sha256 = card_hash(Path(road.settings.policy_folder) / "sure")

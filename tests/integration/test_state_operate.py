@@ -1,12 +1,9 @@
 """Pause, resume and approve over HTTP, on a real road: the records are those of the command line, each written once."""
 
-import http.client
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from subprocess import Popen
-from typing import Any
 
 import msgspec
 import pytest
@@ -19,13 +16,12 @@ from contracts.topics import CLUSTER_TOPOLOGY, JOB_SETTINGS, JOB_TOPOLOGY, RESCA
 from runtime.whole_topics import parsed, read_whole
 from tests.support import view_road
 from tests.support.builders import JOB, topology
-from tests.support.view_road import get, send
-from tests.support.waiting import wait_until
+from tests.support.operations import READER, post, started
+from tests.support.view_road import send
 
 pytestmark = pytest.mark.integration
 settings, processes, service = view_road.settings, view_road.processes, view_road.service
 surescale = view_road.surescale
-ANA, READER = "ana-token-of-sixteen-or-more", "reader-token-of-sixteen-or-more"
 AT = f"/jobs/{JOB}"
 ADVISED = f"{JOB}@600000/sure"
 
@@ -36,28 +32,6 @@ def url(settings: RoadSettings, service: Callable[..., str], tmp_path: Path) -> 
     cluster = ClusterTopology(cluster="sim", version=1, at_ms=0, hosts=())
     send(settings, (JOB_TOPOLOGY, JOB, topology(1)), (CLUSTER_TOPOLOGY, "sim", cluster))
     return started(service, tmp_path)
-
-
-def started(service: Callable[..., str], folder: Path) -> str:
-    """Start one and return its address."""
-    (folder / "read").write_text(READER)
-    (folder / "operate").write_text(f"ana {ANA}\n")
-    files = {"SURESCALE_HTTP_TOKEN_FILE": "read", "SURESCALE_HTTP_OPERATE_TOKEN_FILE": "operate"}
-    address = service(**{name: str(folder / file) for name, file in files.items()})
-    wait_until(lambda: get(f"{address}/health")[0] == 200, 60, "the service")
-    return address
-
-
-def post(url: str, path: str, key: str, token: str = ANA, **body: object) -> tuple[int, dict[str, Any]]:
-    """Return status and document of a POST."""
-    client = http.client.HTTPConnection(url.rpartition("/")[2], timeout=60)
-    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json", "Idempotency-Key": key}
-    try:
-        client.request("POST", path, json.dumps(body), headers)
-        answer = client.getresponse()
-        return answer.status, json.loads(answer.read())
-    finally:
-        client.close()
 
 
 def written(settings: RoadSettings) -> list[JobSettings]:

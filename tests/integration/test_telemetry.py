@@ -23,7 +23,7 @@ from rescaler.actuators.fake import FakeEngine
 from rescaler.service.settings import RescalerSettings
 from runtime.tracing.context import Headers, TraceContext, context_of
 from tests.conftest import KafkaForTests
-from tests.integration.test_agent import Road as AgentRoad
+from tests.support.agent_road import AgentRoad
 from tests.support.builders import row
 from tests.support.controller_world import JOB, START_MS, decision, job
 from tests.support.otlp_receiver import OtlpReceiver, otlp_receiver

@@ -24,51 +24,9 @@ from tests.ports.requirement_contract import BEFORE, CLUSTER, JOB, RequirementCo
 from tests.support.played_api_server import TOKEN, PlayedApiServer
 from tests.support.played_docker import PlayedDocker
 from tests.support.played_jobmanager import PlayedJobManager
+from tests.support.requirement_rig import FakeRequirementRig, PlayedRig
 from tests.support.waiting import wait_until
 from tests.support.worker_processes import chain_of, kill_all, tended, tender_of
-
-
-class PlayedRig(RequirementRig):
-    """An engine that has its clock and its slots from the test."""
-
-    def __init__(self, played: FakeByRequirement | PlayedJobManager | PlayedApiServer, api: EngineApi) -> None:
-        self._played, self.api = played, api
-
-    def pass_seconds(self, seconds: float) -> None:
-        """Move its clock."""
-        self._played.now_ms += int(seconds * 1_000)
-
-    def now_ms(self) -> int:
-        """Its clock."""
-        return self._played.now_ms
-
-    def offer_slots(self, slots: int) -> None:
-        """From now on."""
-        self._played.slots = slots
-
-
-class FakeRequirementRig(PlayedRig):
-    """The fake, told what is to happen."""
-
-    def __init__(self, fake: FakeByRequirement) -> None:
-        super().__init__(fake, fake)
-        self._fake = fake
-
-    def require(self, parallelism: Mapping[str, int]) -> None:
-        """Past the port."""
-        self._fake.require(JOB, parallelism)
-
-    def submit_again(self) -> None:
-        """As before."""
-        self._fake.submit(JOB, BEFORE)
-
-    def go_away(self) -> None:
-        """Give no answer for long."""
-        self._fake.away_for = 1_000
-
-    def come_back(self) -> None:
-        """Answer again."""
-        self._fake.away_for = 0
 
 
 class TestFakeByRequirement(RequirementContract):

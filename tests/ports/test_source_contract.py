@@ -5,15 +5,14 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import pytest
 
 from contracts.messages import MinuteMarker
-from contracts.topology import check_topology
 from contracts.wire import encode
 from monitor.settings import MonitorSettings
-from monitor.sources.base import Source, UnknownJob
+from monitor.sources.base import Source
 from monitor.sources.consumer_group.source import ConsumerGroupSource
 from monitor.sources.engine import EngineSource
 from monitor.sources.flink.source import FlinkSource
@@ -21,6 +20,7 @@ from monitor.sources.prometheus.source import PrometheusSource
 from monitor.sources.trace import TraceSource
 from runtime.ports import free_port
 from tests.conftest import KafkaForTests
+from tests.ports.source_contract import SourceContract, after_three_minutes
 from tests.support.engine_stub import CLUSTER, EVENT, HISTORY, MINUTE, EngineStub, job_chain, sample_of
 from tests.support.live_groups import LiveChain
 from tests.support.played_flink import QuickClock, played
@@ -29,76 +29,6 @@ from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from tests.support.live_flink import LiveFlink
-
-
-Looked = TypeVar("Looked", FlinkSource, ConsumerGroupSource, PrometheusSource)
-
-
-class SourceContract:
-    """The suite. A subclass gives a source with at least one job of at least three finished minutes."""
-
-    @pytest.fixture
-    def source(self) -> Iterator[Source]:
-        """The source under test."""
-        raise NotImplementedError("a subclass gives its source: override this fixture")
-
-    def test_jobs_are_listed_by_sorted_ids(self, source: Source) -> None:
-        """Ids have the form cluster/name."""
-        jobs = source.jobs()
-        assert jobs == sorted(jobs)
-        assert jobs
-        assert all(job.count("/") == 1 for job in jobs)
-
-    def test_minutes_come_one_after_the_other(self, source: Source) -> None:
-        """Oldest first, none left out, none twice."""
-        ends = [minute.minute_end_ms for minute in source.minutes(source.jobs()[0], 0)]
-        assert len(ends) >= 3
-        assert ends == list(range(ends[0], ends[-1] + 1, MINUTE))
-        assert ends[0] % MINUTE == 0
-
-    def test_only_later_minutes_are_given(self, source: Source) -> None:
-        """The end of a minute given before leads to the next one."""
-        job = source.jobs()[0]
-        first, second, *_ = source.minutes(job, 0)
-        assert source.minutes(job, first.minute_end_ms)[0] == second
-        assert source.minutes(job, 2**52) == []
-
-    def test_samples_lie_within_their_minute(self, source: Source) -> None:
-        """After its beginning, at latest at its end; of the job asked for and of tasks in the topology."""
-        job = source.jobs()[0]
-        for minute in source.minutes(job, 0):
-            tasks = {spec.task for spec in minute.topology.tasks}
-            assert minute.samples
-            for sample in minute.samples:
-                assert minute.minute_end_ms - MINUTE < sample.sampled_at_ms <= minute.minute_end_ms
-                assert sample.job == job
-                assert sample.task in tasks
-
-    def test_topologies_are_sound(self, source: Source) -> None:
-        """Each minute carries its job's graph."""
-        job = source.jobs()[0]
-        for minute in source.minutes(job, 0):
-            check_topology(minute.topology)
-            assert minute.topology.job == job
-
-    def test_the_load_before_is_ordered_by_hour(self, source: Source) -> None:
-        """Oldest first, each hour once."""
-        hours = [hour.hour_start_ms for hour in source.load_history(source.jobs()[0])]
-        assert hours == sorted(set(hours))
-
-    def test_events_go_on_where_the_reader_was(self, source: Source) -> None:
-        """After all of them there are none. Whoever asks after an event that is not known gets all of them."""
-        events = source.events("")
-        assert events
-        assert len({event.identity for event in events}) == len(events)
-        assert source.events(events[0].identity) == events[1:]
-        assert source.events(events[-1].identity) == []
-        assert source.events("another engine's") == events
-
-    def test_an_unknown_job_is_named(self, source: Source) -> None:
-        """It is an error of its own, because asking again does not help."""
-        with pytest.raises(UnknownJob, match="nobody"):
-            source.minutes("sim/nobody", 0)
 
 
 class TestTraceSource(SourceContract):
@@ -243,15 +173,6 @@ class TestConsumerGroups(SourceContract):
     def source(self, live_groups: Source) -> Source:
         """Three minutes of one job."""
         return live_groups
-
-
-def after_three_minutes(source: Looked) -> Looked:
-    """Return a source once it has three minutes with samples of its first job, and takes no more."""
-    job = source.jobs()[0]
-    wait_until(lambda: source.follow(job).look().samples, what="the first figures")
-    wait_until(lambda: len(source.minutes(job, 0)) >= 3, what="three minutes")
-    source.close()
-    return source
 
 
 def _is_started(url: str) -> bool:

@@ -28,9 +28,9 @@ from policies.sure.outlook import Expected
 from policies.sure.past import Past
 from policies.sure.plan import plan
 from policies.sure.planning_input import PlanningInput
+from tests.support.planned import CALM
 from tests.support.reach import reached, reaches
 from tests.unit.policies.conftest import chain_window
-from tests.unit.policies.test_plan import CALM
 
 EXAMPLES = hypothesis_settings(max_examples=60, deadline=None)
 

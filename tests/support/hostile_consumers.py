@@ -25,6 +25,7 @@ from services.local_stack.locked_jars import SPARK_KAFKA
 from services.state.write.projections import PROJECTED
 from spark_streaming.settings import SparkSettings
 from tests.support import controller_world
+from tests.support.agent_road import windows
 from tests.support.attacked_consumer import GOOD_WITHIN_S, Consumer
 from tests.support.builders import JOB, topology
 from tests.support.engine_stub import EngineStub
@@ -111,8 +112,6 @@ class AgentConsumer(Consumer):
 
     def send_good(self) -> None:
         """New settings, and the window that ends the next span."""
-        from tests.integration.test_agent import windows
-
         self.send(topics.JOB_SETTINGS, JOB, JobSettings(job=JOB, version=self.rounds))
         self.send(topics.SNAPSHOTS, JOB, windows(600 + 10 * self.rounds, 600 + 10 * self.rounds)[0])
 

@@ -25,7 +25,7 @@ from monitor.sources.base import SourceAway, UnknownJob
 from monitor.sources.flink.backlog import Backlog, SourceBacklog, positions_named
 from monitor.sources.flink.events import FlinkEvents
 from monitor.sources.flink.rescales import Rescales
-from monitor.sources.flink.samples import Starts, samples_of
+from monitor.sources.flink.samples import Starts, samples_of, with_queues
 from runtime.backoff import Seldom
 
 ENGINE = "flink"
@@ -123,7 +123,7 @@ class FlinkJob:
 
     def _samples(self, epoch: _Epoch, detail: JobDetail, tasks: tuple[TaskSpec, ...]) -> list[TaskSample]:
         attempt = attempt_of(detail) or 0
-        found: list[TaskSample] = []
+        found: dict[str, list[TaskSample]] = {}
         for spec in tasks:
             if spec.state == "finished":
                 continue
@@ -132,10 +132,10 @@ class FlinkJob:
             own = samples_of(self._job, attempt, spec, vertex, epoch.starts, now_ms)
             if not spec.upstream:
                 own = _with_backlog(own, self._backlog(epoch, spec.task, _as_of_ms(own, now_ms)))
-            found += own
+            found[spec.task] = own
         if attempt_of(self._client.job(detail.jid)) != attempt:
             raise SourceAway(f"job {self._job} restarted during the look")
-        return found
+        return with_queues(found, tasks)
 
     def _backlog(self, epoch: _Epoch, vertex: str, as_of_ms: int) -> Backlog | None:
         """Return what arrived and what waits at a source; None if it does not read Kafka, or its broker does not tell."""

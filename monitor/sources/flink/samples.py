@@ -3,15 +3,26 @@
 Flink answers with figures that its last fetch brought, up to ten seconds old, and does not say so. But the busy, idle and
 back-pressured time of a subtask add up to the time since it started. So what they grew by between two looks is the time that the
 figures cover, and the moment of the start is at most the present time less that sum: the more often one looks, the closer.
+
+Flink does not say how many records are on their way between two tasks, in buffers of network and memory. With small records
+that is ten thousand or more, which its sources count as read. What the tasks before sent, less what a task took in, is that number.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
 
 from contracts.messages import Received, TaskSample, TaskSpec
 from engines.flink.answers import IoMetrics, Subtask, VertexDetail, known
 
 Key = tuple[str, int, int]
 """Vertex, subtask, and the subtask's own attempt."""
+
+
+APART_MS_MAX: Final = 1_000
+"""Counters of two tasks that are further apart come from two fetches: all that was sent in between would seem to be on its way."""
 
 
 @dataclass(slots=True)
@@ -103,3 +114,45 @@ def _ran_ms(metrics: IoMetrics) -> int | None:
     parts = [known(metrics.accumulated_busy_time), known(metrics.accumulated_idle_time)]
     parts.append(known(metrics.accumulated_backpressured_time))
     return None if None in parts else sum(each for each in parts if each is not None)
+
+
+def with_queues(samples: Mapping[str, Sequence[TaskSample]], tasks: Sequence[TaskSpec]) -> list[TaskSample]:
+    """Return all samples, those of a task with the records that are on their way to it: all in its first sample.
+
+    They are known where each task before it sends to nobody else, since Flink counts what a task sends over all its edges
+    together; where it sends each record once; and where all subtasks were read at the same time.
+
+    Args:
+        samples: by task, each with those of its running subtasks; a source's keep what is known of them.
+        tasks: of the job.
+    """
+    receivers: dict[str, int] = {}
+    for spec in tasks:
+        for task in spec.upstream:
+            receivers[task] = receivers.get(task, 0) + 1
+    found: list[TaskSample] = []
+    for spec in tasks:
+        own = samples.get(spec.task, ())
+        senders = [each for task in spec.upstream for each in samples.get(task, ())]
+        is_counted = (
+            bool(spec.upstream)
+            and all(receivers[task] == 1 and _is_whole(samples.get(task, ())) for task in spec.upstream)
+            and all(edge.ship != "broadcast" for edge in spec.inputs)
+            and _is_whole(own)
+            and _are_of_one_time([*senders, *own])
+        )
+        if is_counted:
+            # Records that a checkpoint restored in flight were sent before the counters began: then more came than was sent.
+            queued = max(0, sum(each.records_out for each in senders) - sum(each.records_in for each in own))
+            own = [msgspec.structs.replace(each, queued_records=0 if at else queued) for at, each in enumerate(own)]
+        found += own
+    return found
+
+
+def _is_whole(samples: Sequence[TaskSample]) -> bool:
+    return bool(samples) and len(samples) == samples[0].parallelism
+
+
+def _are_of_one_time(samples: Sequence[TaskSample]) -> bool:
+    times = [each.as_of_ms for each in samples if each.as_of_ms is not None]
+    return len(times) == len(samples) and max(times) - min(times) <= APART_MS_MAX

@@ -7,15 +7,9 @@ from typing import Any
 import pytest
 
 from contracts.settings import from_environment
-from contracts.topic_settings import TopicSettings
 from monitor.settings import MonitorSettings
-from rescaler.service.settings import RescalerSettings
-from runtime.logs import LogSettings
-from services.agent.settings import AgentSettings
-from services.engine.settings import EngineSettings
-from services.state.settings import StateSettings
 from services.tools.health import ROLES
-from spark_streaming.settings import SparkSettings
+from tests.support.known_settings import SETTINGS
 
 yaml = pytest.importorskip("yaml", reason="PyYAML is not installed (it comes with kubernetes-validate)")
 
@@ -24,17 +18,6 @@ TEXT = (ROOT / "compose/compose.yaml").read_text()
 EXAMPLE = (ROOT / "compose/.env.example").read_text()
 OWN_ENGINE = [path.read_text() for path in sorted((ROOT / "compose/own-engine").glob("*.yaml"))]
 OURS = ("topics", "monitor", "spark", "agent", "rescaler", "state", "engine", "trace")
-KINDS = (
-    MonitorSettings,
-    SparkSettings,
-    AgentSettings,
-    RescalerSettings,
-    StateSettings,
-    EngineSettings,
-    TopicSettings,
-    LogSettings,
-)
-SETTINGS = {f"SURESCALE_{name.upper()}" for kind in KINDS for name in kind.__dataclass_fields__}
 
 
 @pytest.fixture(scope="module")

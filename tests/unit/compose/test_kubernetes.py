@@ -1,8 +1,5 @@
 """The Kubernetes manifests, offline: against the schemas of the API, and for what pod security `restricted` asks."""
 
-import shutil
-import subprocess
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -17,11 +14,11 @@ from engines.kubernetes.requirement import targets_of
 from engines.kubernetes.target import Target
 from rescaler.service.settings import RescalerSettings
 from services.tools.health import ROLES
+from tests.support.kustomized import KUBERNETES, rendered
 
 kubernetes_validate = pytest.importorskip("kubernetes_validate", reason="kubernetes-validate is not installed: no schemas")
 yaml = pytest.importorskip("yaml")
 
-KUBERNETES = Path(__file__).parents[3] / "compose/kubernetes"
 OVERLAYS = sorted(path.name for path in (KUBERNETES / "overlays").iterdir())
 OLDEST, NEWEST = "1.30", "1.37"
 STANDARD = ("monitor", "spark", "agent", "rescaler", "state")
@@ -42,17 +39,6 @@ def scaling(kind: str) -> list[dict[str, Any]]:
     """Return the objects of a kind that give rights in a namespace whose workloads are scaled."""
     found = yaml.safe_load_all((KUBERNETES / "scaling/access.yaml").read_text())
     return [each for each in found if each["kind"] == kind]
-
-
-def rendered(overlay: str) -> list[dict[str, Any]]:
-    """Return what kustomize makes of an overlay."""
-    kubectl = shutil.which("kubectl")
-    if kubectl is None:
-        pytest.skip("kubectl, which renders kustomize overlays, is not installed")
-    folder = KUBERNETES / "overlays" / overlay
-    done = subprocess.run([kubectl, "kustomize", str(folder)], capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode == 0, done.stderr
-    return list(yaml.safe_load_all(done.stdout))
 
 
 def workloads() -> dict[str, dict[str, Any]]:

@@ -13,7 +13,7 @@ import pytest
 from contracts.access import ROLES
 from contracts.settings import RoadSettings, from_environment
 from services.state.settings import StateSettings
-from tests.unit.compose.test_compose_file import SETTINGS
+from tests.support.known_settings import SETTINGS
 
 yaml = pytest.importorskip("yaml", reason="PyYAML is not installed (it comes with kubernetes-validate)")
 

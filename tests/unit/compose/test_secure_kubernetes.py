@@ -8,7 +8,7 @@ pytest.importorskip("kubernetes_validate", reason="kubernetes-validate is not in
 
 from contracts.settings import RoadSettings, from_environment
 from services.state.settings import StateSettings
-from tests.unit.compose.test_kubernetes import rendered
+from tests.support.kustomized import rendered
 
 USERS = {"monitor": "monitor", "spark": "spark", "agent": "agent", "rescaler": "rescaler", "state": "state-service"}
 COMMON = {"ca.pem", "kafka-password"}

@@ -8,6 +8,9 @@ import pytest
 from contracts.job_settings import JobSettings
 from contracts.messages import JobTopology, TaskSpec
 from contracts.windows import FIGURE, FIGURES, Window, blank_figures
+from policies.graph import job_graph
+from policies.guardrails import Situation, situation
+from policies.measure import measure
 from policies.question import Question
 from policies.registry import load_policy
 from policies.rules.reading import Reading
@@ -101,3 +104,10 @@ def branching_window(seed: int = 0, extra: tuple[TaskSpec, ...] = (), order: tup
 def read(window: Window) -> Reading:
     """Return what rules read off a window."""
     return Reading.of(Question.of(window, JobSettings(job=window.job), 0))
+
+
+def seen_in(window: Window) -> Situation:
+    """Return what the guardrails know of a window."""
+    graph = job_graph(window.topology.tasks)
+    current = np.array([spec.parallelism for spec in window.topology.tasks])
+    return situation(measure(window.figures, graph), graph, current)

@@ -21,8 +21,7 @@ from policies.guardrails import (
     within_limits,
 )
 from policies.limits import Limits
-from tests.unit.policies.conftest import WindowMaker
-from tests.unit.policies.test_guardrails import seen_in
+from tests.unit.policies.conftest import WindowMaker, seen_in
 
 LIMITS = Limits(least=np.array([1, 1, 1]), most=np.array([20, 20, 20]), total=60, step_up=10.0, step_down=10.0)
 ALL = np.array([True, True, True])

@@ -12,17 +12,9 @@ from contracts.messages import Input, JobTopology, TaskSpec
 from contracts.windows import Window
 from contracts.wire import decode
 from policies.graph import job_graph
-from policies.guardrails import Situation, guard, situation
+from policies.guardrails import Situation, guard
 from policies.limits import Limits
-from policies.measure import measure
-from tests.unit.policies.conftest import WindowMaker
-
-
-def seen_in(window: Window) -> Situation:
-    """Return what the guardrails know of a window."""
-    graph = job_graph(window.topology.tasks)
-    current = np.array([spec.parallelism for spec in window.topology.tasks])
-    return situation(measure(window.figures, graph), graph, current)
+from tests.unit.policies.conftest import WindowMaker, seen_in
 
 
 def limits_in(window: Window, settings: JobSettings) -> Limits:

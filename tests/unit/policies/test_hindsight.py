@@ -10,7 +10,7 @@ from policies.sure.hindsight import hindsight
 from policies.sure.outlook import Expected
 from policies.sure.past import Past
 from policies.sure.queue_delay import waiting_by_bursts
-from tests.unit.policies.test_plan import CALM, CHAIN, expecting, measured, past
+from tests.support.planned import CALM, CHAIN, expecting, measured, past
 
 SIZES = np.array([[[1, 3, 2], [1, 6, 3], [1, 10, 5]]])
 

@@ -17,8 +17,8 @@ from policies.registry import load_policy
 from policies.rules.reading import Reading
 from policies.sure.planning_input import with_bound
 from policies.sure.queue_delay import waiting_by_bursts, waiting_by_surges
+from tests.support.planned import PLANNING, expecting, planned
 from tests.unit.policies.conftest import branching_window
-from tests.unit.policies.test_plan import PLANNING, expecting, planned
 
 LOADS = arrays.arrays(np.float64, (3, 60), elements=st.integers(0, 10**6).map(float))
 SHARES = st.floats(0.0001, 0.5)

@@ -7,7 +7,7 @@ from rescaler.actuators.base import Accepted
 from rescaler.actuators.by_requirement import ByRequirement
 from rescaler.actuators.fake_by_requirement import FakeByRequirement
 from tests.ports.requirement_contract import AFTER, BEFORE, JOB
-from tests.ports.test_requirement_contract import FakeRequirementRig
+from tests.support.requirement_rig import FakeRequirementRig
 
 T0 = 600_000
 DEADLINE_S = 60

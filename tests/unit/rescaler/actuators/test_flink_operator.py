@@ -12,13 +12,13 @@ from engines.kubernetes.target import Target
 from rescaler.actuators.base import EngineAway, EngineRefused
 from rescaler.actuators.flink_operator import FlinkOperatorEngine
 from tests.ports.requirement_contract import AFTER, BEFORE, CLUSTER, JOB
-from tests.ports.test_operator_contract import PlayedOperatorRig, played_operator
 from tests.support.answering import Asked
 from tests.support.operator_rig import NAME, VERTICES
 from tests.support.played_api_server import owner
 from tests.support.played_jobmanager import PlayedJobManager
 from tests.support.played_objects import PlayedObject
 from tests.support.played_operator import KEY
+from tests.support.played_operator_rig import PlayedOperatorRig, played_operator
 
 PARSE, COUNT = VERTICES["parse"], VERTICES["count"]
 Spoil = Callable[[PlayedOperatorRig], None]

@@ -26,8 +26,8 @@ from services.local_stack.local_road import LocalRoad, RoadOptions
 from services.local_stack.locked_jars import KAFKA_BROKER
 from services.local_stack.supervisor import Role, StopRequested, Supervisor
 from services.local_stack.up_command import command as up
+from tests.support.small_processes import FOREVER, ROOT, python
 from tests.support.waiting import wait_until
-from tests.unit.services.local_stack.test_supervisor import FOREVER, ROOT, python
 
 SLOW_JAVA = """#!/bin/sh
 [ "$1" = -version ] && { echo 'openjdk version "17.0.1"' >&2; exit 0; }

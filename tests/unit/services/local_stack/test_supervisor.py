@@ -16,11 +16,10 @@ from services.local_stack.child_process import ChildProcess
 from services.local_stack.errors import RoleError
 from services.local_stack.janitor import remove
 from services.local_stack.supervisor import Role, StopRequested, Supervisor
+from tests.support.small_processes import FOREVER, ROOT, python
 from tests.support.waiting import wait_until
 
-FOREVER = "import signal\nwhile True: signal.pause()"
 STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True)\n" + FOREVER
-ROOT = Path(__file__).parents[4]
 OWNER = """
 import sys
 from services.local_stack.supervisor import Role, StopRequested, Supervisor
@@ -41,11 +40,6 @@ try:
 except StopRequested as request:
     sys.exit(request.exit_code)
 """
-
-
-def python(code: str, *arguments: str) -> list[str]:
-    """Return the command that runs a piece of Python."""
-    return [sys.executable, "-S", "-c", code, *arguments]
 
 
 def is_gone(pid: int) -> bool:

@@ -28,7 +28,7 @@ from services.state.write.projections import Record, project
 from services.state.write.view_store import ViewStore
 from tests.support.builders import JOB
 from tests.support.view_road import a_road
-from tests.wire.test_golden_bytes import MESSAGES
+from tests.wire.messages import MESSAGES
 
 GOLDEN = Path(__file__).parent / "golden" / "answers.txt"
 PATHS = (

@@ -2,7 +2,7 @@
 
 from services.state import metrics
 from services.state.documents import JobOverview
-from tests.unit.services.state.read.test_tables import overview
+from tests.support.view_documents import overview
 
 
 def shown(*jobs: JobOverview) -> dict[tuple[str, str], float]:

@@ -12,7 +12,7 @@ from services.tools.policy_releases.names import check_job
 from services.tools.policy_releases.scope import reach, release_to, slot_of
 from services.tools.policy_releases.shadow_room import check_room, shadow_slot
 from tests.support.builders import JOB
-from tests.unit.services.state.read.test_shadows import answer
+from tests.support.shadow_records import answer
 
 LEAST = Least(answers=6, hours=1.0)
 

@@ -13,7 +13,7 @@ from services.state.shadow_documents import ShadowSummary, StoredAnswer
 from services.tools.policy_releases.evidence import Least
 from services.tools.policy_releases.promotion_rule import FIGURES, RULE_CHARACTERS_MAX, evidence_from_ms, rule_of
 from tests.support.builders import JOB
-from tests.unit.services.state.read.test_shadows import answer
+from tests.support.shadow_records import answer
 
 LEAST = Least(answers=4, hours=1.0)
 WANTED = ScopedRelease(cluster="sim", policy="ds2", sha256="", valid_from_ms=0, set_by="ana")

@@ -8,7 +8,7 @@ from msgspec import UNSET
 from contracts.decisions import LoadOutlook
 from services.state.documents import HistoryDocument
 from services.state.read.history import MarkedDecision, history
-from tests.unit.services.state.read.test_status import WINDOW
+from tests.support.view_documents import WINDOW
 
 MINUTE_MS = 60_000
 

@@ -4,45 +4,14 @@ from msgspec import UNSET
 
 from contracts.ids import shadow_id
 from contracts.messages import Host
-from contracts.shadows import Comparison, Served, ShadowDecision, ShadowStatus, TaskDifference, Verdict
+from contracts.shadows import Comparison, Served, ShadowDecision, TaskDifference, Verdict
 from services.state import metrics
 from services.state.read.shadows import dollars_per_unit_minute, summaries
-from services.state.shadow_documents import StoredAnswer, answer_of
+from services.state.shadow_documents import answer_of
 from tests.support.builders import JOB
+from tests.support.shadow_records import answer
 
 MINUTE_MS = 60_000
-
-
-def answer(
-    minute: int, *, served: int = 4, shadow: int = 4, job: str = JOB, status: ShadowStatus = "answered", policy: str = "ds2"
-) -> StoredAnswer:
-    """Return an answer as the view keeps it."""
-    return answer_of(shadow_decision(minute, served=served, shadow=shadow, job=job, status=status, policy=policy))
-
-
-def shadow_decision(
-    minute: int, *, served: int = 4, shadow: int = 4, job: str = JOB, status: ShadowStatus = "answered", policy: str = "ds2"
-) -> ShadowDecision:
-    """Return an answer on a job of two scalable tasks; the first takes up every difference."""
-    differences = (TaskDifference(task="map", current=4, served=served, shadow=shadow),) if served != shadow else ()
-    compared = Comparison(
-        served=Verdict(action="hold", subtasks=served + 1, utilisation=4.0 / served),
-        shadow=Verdict(action="act" if differences else "hold", subtasks=shadow + 1, utilisation=4.0 / shadow),
-        took_ms=float(minute),
-        tasks=2,
-        differences=differences,
-    )
-    return ShadowDecision(
-        shadow_id=shadow_id(job, minute * MINUTE_MS, policy, ""),
-        job=job,
-        span_end_ms=minute * MINUTE_MS,
-        policy=policy,
-        sha256="",
-        served=Served(decision_id="d", policy="sure", took_ms=20.0),
-        status=status,
-        reason="because",
-        comparison=compared if status == "answered" else None,
-    )
 
 
 def test_agreement_is_the_share_of_decisions_and_of_tasks_that_are_equal() -> None:

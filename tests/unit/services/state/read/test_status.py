@@ -9,18 +9,15 @@ from msgspec.structs import replace
 from contracts.job_settings import Mode
 from contracts.minute_figures import JobMinute
 from services.state.read.status import status_of
-from services.state.record_documents import ConditionDocument, GateDocument, TopologyDocument, WindowDocument
+from services.state.record_documents import ConditionDocument, GateDocument, TopologyDocument
 from tests.support.builders import topology
+from tests.support.view_documents import WINDOW
 
 TOPOLOGY = convert(to_builtins(topology()) | {"appended_ms": 1}, TopologyDocument)
 GATE = GateDocument(
     applied_generation=1, at_ms=0, conditions=(), desired_generation=1, failures=0, given_up=None, mode=None,
     observed_generation=1, outstanding_command_id=None, pending_decision_id=None, pending_reason=None, phase="Idling",
     standbys=(), step=None, wake_up_ms=None, appended_ms=1,
-)  # fmt: skip
-WINDOW = WindowDocument(
-    closed_append_ms=None, completeness=1.0, duplicates=0, late=0, load_records_per_minute=1.0, minutes_known=1,
-    reached_wall_ms=None, samples=1, tasks=3, window_end_ms=0, window_id="w", window_minutes=60, appended_ms=1,
 )  # fmt: skip
 BUSY = replace(WINDOW, minute=JobMinute(overloaded=1))
 DOWN = replace(WINDOW, minute=JobMinute(ran=0.49, overloaded=1))

@@ -5,7 +5,7 @@ from typing import Any, Literal
 import pytest
 
 from contracts.decisions import Amendment, PolicyUsed
-from services.state.documents import JobDocument, JobOverview
+from services.state.documents import JobDocument
 from services.state.read.decision_lines import print_decisions, progress_line
 from services.state.read.tables import print_job, print_jobs
 from services.state.record_documents import (
@@ -17,6 +17,7 @@ from services.state.record_documents import (
     StandbysDocument,
     TaskDecisionDocument,
 )
+from tests.support.view_documents import overview
 
 
 def task(name: str, current: int, desired: int, *amendments: Amendment) -> TaskDecisionDocument:
@@ -51,41 +52,6 @@ def test_tasks_that_change_alike_share_a_line(capsys: pytest.CaptureFixture[str]
     assert "t0, t1 and 10 more, each: 3 -> 4" in shown
     assert "sink: 3 -> 4 (step 6 -> 4)" in shown
     assert "source" not in shown
-
-
-def overview(**changes: object) -> JobOverview:
-    """Return the overview of a job, changed as asked."""
-    base: dict[str, object] = {
-        "job": "flink/a-job-with-a-long-name",
-        "state": "running",
-        "generation": 0,
-        "tasks": 1,
-        "parallelism": 48,
-        "mode": "act",
-        "window_end_ms": 60_000,
-        "completeness": 1.0,
-        "load_records_per_minute": 169.0,
-        "silent_minutes": 0,
-        "action": "hold",
-        "outcome": "held",
-        "gate_phase": "Idling",
-        "wake_up_ms": None,
-        "rent_per_day": 417.66,
-        "status": "fine",
-        "utilisation": 0.68,
-        "backlog_records": 1_234.0,
-        "latency_ms": 4_600.0,
-        "overloaded_tasks": 0,
-        "configured_parallelism": None,
-        "scalable_tasks": 1,
-        "ran": 1.0,
-        "is_at_limit": False,
-        "fallback_reason": None,
-        "applied_generation": 2,
-        "decided_ms": 60_000,
-        "came": "hold",
-    }
-    return JobOverview(**(base | changes))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("width", [60, 80, 120, 200])

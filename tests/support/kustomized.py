@@ -1,0 +1,23 @@
+"""The Kubernetes manifests as kustomize renders them."""
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+KUBERNETES = Path(__file__).parents[2] / "compose/kubernetes"
+
+
+def rendered(overlay: str) -> list[dict[str, Any]]:
+    """Return what kustomize makes of an overlay."""
+    import yaml  # here, so that a test file is skipped by its own words where it is not installed
+
+    kubectl = shutil.which("kubectl")
+    if kubectl is None:
+        pytest.skip("kubectl, which renders kustomize overlays, is not installed")
+    folder = KUBERNETES / "overlays" / overlay
+    done = subprocess.run([kubectl, "kustomize", str(folder)], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return list(yaml.safe_load_all(done.stdout))
