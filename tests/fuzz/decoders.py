@@ -40,8 +40,7 @@ from services.state.settings import StateSettings
 from tests.fuzz.mutate import mutated_window
 from tests.fuzz.target import Declined, Target, expect
 from tests.support.recorded_flink import VERSIONS, recorded
-from tests.wire.messages import MESSAGES
-from tests.wire.test_golden_bytes import window_bytes
+from tests.wire.messages import MESSAGES, window_bytes
 
 GROWTH = 8_192
 """Bytes that defaults and one escaped character more may add to what was decoded, besides six times its length."""

@@ -40,8 +40,7 @@ from tests.fuzz.mutate import mutated, mutated_window
 from tests.fuzz.target import Declined, Target, expect
 from tests.support.controller_world import CLUSTER, cluster, decision, ended, job
 from tests.support.record_columns import records_of
-from tests.wire.messages import MESSAGES
-from tests.wire.test_golden_bytes import window_bytes
+from tests.wire.messages import MESSAGES, window_bytes
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 LAST = frozenset({"held", "commanded", "superseded", "refused"})

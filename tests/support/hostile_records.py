@@ -17,8 +17,7 @@ import zstandard
 from contracts import topics
 from contracts.windows import FIGURES, HOURS
 from contracts.wire import encode
-from tests.wire.messages import MESSAGES
-from tests.wire.test_golden_bytes import window_bytes
+from tests.wire.messages import MESSAGES, window_bytes
 
 JOB, CLUSTER, ROAD = "sim/hostile", "hostile", "hostile"
 MUTATED_MAX = 150  # per kind of record: a sample of what can be done to each of its fields

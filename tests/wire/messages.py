@@ -1,4 +1,4 @@
-"""One message of every kind, or more; ``golden`` holds the bytes of each under its name."""
+"""One message of every kind, or more, and two windows; ``golden`` holds the bytes of each message under its name."""
 
 import msgspec
 
@@ -6,12 +6,15 @@ from contracts import commands as c
 from contracts import decisions as d
 from contracts import messages as m
 from contracts import rescaler_state as r
+from contracts.clock import MINUTE_MS
 from contracts.job_settings import Approval, JobSettings, Pause
 from contracts.messages import Message
 from contracts.releases import ScopedRelease, TunedRelease
 from contracts.shadows import Comparison, Served, ShadowDecision, TaskDifference, Verdict
 from contracts.tournaments import Expectation, TournamentResult
-from tests.support.builders import JOB, sample, topology
+from contracts.window_history import WindowHistory
+from contracts.windows import encode_window
+from tests.support.builders import JOB, row, sample, topology
 
 MESSAGES: dict[str, Message] = {
     "sample": sample(),
@@ -254,3 +257,17 @@ MESSAGES: dict[str, Message] = {
         refused_by="spark",
     ),
 }
+
+
+def window_bytes() -> bytes:
+    """Return the bytes of a small window with a masked minute."""
+    history = WindowHistory(job=JOB, window_minutes=3)
+    history.close(MINUTE_MS, {"map": row(records_in=1.5)}, topology())
+    return encode_window(history.close(3 * MINUTE_MS, {"source": row(records_in=2)}, topology(), closed_append_ms=9))
+
+
+def window_bytes_with_peaks() -> bytes:
+    """Return the bytes of a small window after five minutes, the fewest for which an hour's peak is known."""
+    history = WindowHistory(job=JOB, window_minutes=1)
+    windows = [history.close(end * MINUTE_MS, {"source": row(records_in=3 * end)}, topology()) for end in range(1, 6)]
+    return encode_window(windows[-1])

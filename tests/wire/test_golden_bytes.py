@@ -8,30 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from contracts.clock import MINUTE_MS
 from contracts.messages import Message
 from contracts.releases import TunedRelease
-from contracts.window_history import WindowHistory
 from contracts.windows import FIGURE, decode_window, encode_window
 from contracts.wire import decode, encode
-from tests.support.builders import JOB, row, topology
-from tests.wire.messages import MESSAGES
+from tests.support.builders import JOB
+from tests.wire.messages import MESSAGES, window_bytes, window_bytes_with_peaks
 
 GOLDEN = Path(__file__).parent / "golden"
-
-
-def window_bytes() -> bytes:
-    """Return the bytes of a small window with a masked minute."""
-    history = WindowHistory(job=JOB, window_minutes=3)
-    history.close(MINUTE_MS, {"map": row(records_in=1.5)}, topology())
-    return encode_window(history.close(3 * MINUTE_MS, {"source": row(records_in=2)}, topology(), closed_append_ms=9))
-
-
-def window_bytes_with_peaks() -> bytes:
-    """Return the bytes of a small window after five minutes, the fewest for which an hour's peak is known."""
-    history = WindowHistory(job=JOB, window_minutes=1)
-    windows = [history.close(end * MINUTE_MS, {"source": row(records_in=3 * end)}, topology()) for end in range(1, 6)]
-    return encode_window(windows[-1])
 
 
 @pytest.mark.parametrize("name", MESSAGES)

@@ -5,7 +5,7 @@ back-pressured time of a subtask add up to the time since it started. So what th
 figures cover, and the moment of the start is at most the present time less that sum: the more often one looks, the closer.
 
 Flink does not say how many records are on their way between two tasks, in buffers of network and memory. With small records
-that is ten thousand or more, which its sources count as read. What the tasks before sent, less what a task took in, is that number.
+that is ten thousand or more, which its sources count as read. It is what the tasks before sent, less what a task took in.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ Key = tuple[str, int, int]
 
 
 APART_MS_MAX: Final = 1_000
-"""Counters of two tasks that are further apart come from two fetches: all that was sent in between would seem to be on its way."""
+"""Counters of two tasks that are further apart come from two fetches: what was sent in between would seem to be on its way."""
 
 
 @dataclass(slots=True)

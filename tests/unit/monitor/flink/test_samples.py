@@ -6,9 +6,9 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contracts.messages import TaskSpec
+from contracts.messages import Input, TaskSample, TaskSpec
 from engines.flink.answers import IoMetrics, Subtask, VertexDetail
-from monitor.sources.flink.samples import Starts, samples_of
+from monitor.sources.flink.samples import APART_MS_MAX, Starts, samples_of, with_queues
 
 JOB, ATTEMPT, NOW = "flink/orders", 7_000, 1_000_000
 PARSE = TaskSpec(task="parse", upstream=("source",))
@@ -112,3 +112,75 @@ def test_the_time_that_figures_cover_is_told_exactly_once_a_fresh_one_was_seen(
         true.append(fetched_ms)
         told.append(as_of_ms)
     assert [late - early for early, late in pairwise(told)] == [late - early for early, late in pairwise(true)]
+
+
+def counted(
+    task: str, *subtasks: tuple[int, int], parallelism: int | None = None, as_of_ms: int | None = NOW
+) -> list[TaskSample]:
+    """Return samples of a task whose subtasks took in and sent so many records."""
+    return [
+        TaskSample(
+            job=JOB, task=task, subtask=number, attempt=ATTEMPT, sampled_at_ms=NOW, records_in=took, records_out=sent,
+            bytes_in=0, bytes_out=0, busy_ms=0, idle_ms=0, backpressured_ms=0, queued_records=None,
+            parallelism=parallelism or len(subtasks), as_of_ms=as_of_ms,
+        )
+        for number, (took, sent) in enumerate(subtasks)
+    ]  # fmt: skip
+
+
+def queues(tasks: list[TaskSpec], *samples: list[TaskSample]) -> dict[str, list[int | None]]:
+    """Return what waits for each subtask, by task."""
+    found: dict[str, list[int | None]] = {}
+    for sample in with_queues({each[0].task: each for each in samples if each}, tasks):
+        found.setdefault(sample.task, []).append(sample.queued_records)
+    return found
+
+
+COUNT = TaskSpec(task="count", upstream=("parse",))
+CHAIN = [SOURCE, PARSE, COUNT]
+
+
+def test_what_was_sent_and_not_taken_in_waits() -> None:
+    """The sum over a task's subtasks is right, however it is split among them; a source's queue is not between tasks."""
+    source, parse, count = (
+        counted("source", (100, 100)),
+        counted("parse", (50, 45), (40, 35)),
+        counted("count", (20, 20), (30, 30)),
+    )
+    assert queues(CHAIN, source, parse, count) == {"source": [None], "parse": [10, 0], "count": [30, 0]}
+
+
+def test_two_tasks_before_one_are_added_up() -> None:
+    """As long as neither sends to another one too."""
+    tasks = [SOURCE, TaskSpec(task="other"), TaskSpec(task="join", upstream=("source", "other"))]
+    samples = counted("source", (70, 70)), counted("other", (30, 30)), counted("join", (90, 0))
+    assert queues(tasks, *samples)["join"] == [10]
+
+
+def test_a_task_that_sends_to_two_tells_of_neither() -> None:
+    """Flink counts what it sends over both edges together."""
+    tasks = [SOURCE, PARSE, TaskSpec(task="late", upstream=("source",))]
+    found = queues(tasks, counted("source", (100, 200)), counted("parse", (90, 90)), counted("late", (90, 90)))
+    assert found == {"source": [None], "parse": [None], "late": [None]}
+
+
+def test_a_record_that_goes_to_each_subtask_is_not_counted() -> None:
+    """Of a broadcast edge more comes than was sent."""
+    told = TaskSpec(task="parse", upstream=("source",), inputs=(Input(task="source", ship="broadcast"),))
+    assert queues([SOURCE, told], counted("source", (100, 100)), counted("parse", (50, 0), (40, 0)))["parse"] == [None, None]
+
+
+def test_what_a_checkpoint_restored_in_flight_is_no_negative_number() -> None:
+    """It was sent before the counters began."""
+    assert queues([SOURCE, PARSE], counted("source", (10, 10)), counted("parse", (15, 15)))["parse"] == [0]
+
+
+def test_a_subtask_without_figures_or_figures_of_two_times_say_nothing() -> None:
+    """What was sent between two fetches would seem to wait."""
+    source = counted("source", (100, 100))
+    assert queues([SOURCE, PARSE], source, counted("parse", (50, 50), parallelism=2))["parse"] == [None]
+    assert queues([SOURCE, PARSE], counted("source", (100, 100), parallelism=2), counted("parse", (50, 50)))["parse"] == [None]
+    assert queues([SOURCE, PARSE], [], counted("parse", (50, 50)))["parse"] == [None]
+    assert queues([SOURCE, PARSE], source, counted("parse", (50, 50), as_of_ms=None))["parse"] == [None]
+    for apart, expected in ((APART_MS_MAX, 50), (APART_MS_MAX + 1, None)):
+        assert queues([SOURCE, PARSE], source, counted("parse", (50, 50), as_of_ms=NOW - apart))["parse"] == [expected]
