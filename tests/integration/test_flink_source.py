@@ -139,6 +139,8 @@ def test_counters_arrivals_and_lag_are_those_of_the_topic(flink: LiveFlink) -> N
         # source goes on: most slowly while it fills its buffers.
         behind = look_until(source, name, adds_up, "a lag that adds up")
         assert total(behind, "arrived_records") == SENT
+        let_in, taken = total(behind, "records_out"), total(behind, "records_in", "parse")
+        assert total(behind, "queued_records", "parse") == let_in - taken > 1_000, "what lies in Flink's buffers"
         first = attempt_of(behind)
         wait_until(job.checkpoints, 60.0, "a checkpoint to begin from")  # its barrier waits behind the records in the buffers
         job.require(parse=4)
@@ -152,6 +154,7 @@ def test_counters_arrivals_and_lag_are_those_of_the_topic(flink: LiveFlink) -> N
         fresh = look_until(source, name, Quiet(since=before), "the rest to be read")
         assert total(fresh, "arrived_records") == SENT + 500
         assert total(fresh, "records_out") == before + 500
+        assert {total(fresh, "queued_records", label) for label in ("parse", "count")} == {0}
         happened = {event.kind: event.detail for event in source.events("")}
         assert happened["requirement_changed"] == "parse 1 -> 4"
         assert happened["rescaled"].startswith("parse 1 -> 4, from checkpoint ")
@@ -229,7 +232,9 @@ def test_demand_is_unknown_while_the_broker_of_the_source_is_not_reached(
     ):
         job.send(200)
         look = look_until(source, name, lambda look: total(look, "records_out") == 200, "all records")
-        assert {(each.arrived_records, each.queued_records) for each in look.samples} == {(None, None)}
+        sources = {spec.task for spec in look.topology.tasks if not spec.upstream}
+        of_source = [each for each in look.samples if each.task in sources]
+        assert {(each.arrived_records, each.queued_records) for each in of_source} == {(None, None)}
     assert f"demand is unknown, so the job is held: Kafka at {nobody}, which sources read, does not answer" in caplog.text
 
 
