@@ -20,7 +20,7 @@ from contracts.job_limits import answers_emergencies
 from contracts.windows import FIGURE
 from policies.answer import Float64
 from policies.graph import Bool, Int64
-from policies.measure import WARM_UP_MINUTES, mean_of_last, restarts_seen
+from policies.measure import WARM_UP_MINUTES, restarts_seen
 from policies.question import Question
 from policies.rules.reading import Reading
 from policies.rules.target_utilisation import CALIBRATED
@@ -40,9 +40,12 @@ how fast work is done, not how much comes."""
 OVER_LEAST: Final = 1.1
 """Times its subtasks that a task must need."""
 PRESENT_MINUTES: Final = 2
-"""No task shrinks below what the load of these last minutes needs."""
-RISING_LEAST: Final = 1.2
-"""Times that the newest minute's load must be that of the minute before, for a rise that may go on."""
+"""No task shrinks below what the load of any of these last minutes needs."""
+RISING_LEAST: Final = 1.1
+"""Times that the newest minute's load must be that of the minute before, for a rise that may go on. A step x3 raises it so much
+if it came three seconds before the minute's end."""
+RISING_ERRORS: Final = 3.0
+"""Standard errors of the difference of two Poisson counts that the rise must measure as well: few records vary by chance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,19 +99,29 @@ def emergency_of(question: Question) -> Emergency | None:
 def present_need(question: Question) -> Int64:
     """Return int64 [N], the least that the last minutes' load leaves of each task: a mean over a whole span may lag behind it.
 
-    A load that began to rise within the newest minute shows there only in part, so the same rise once more is allowed for: a
-    subtask given back just then costs two restarts. At most the present sizes: this keeps, and asks for no growth. 0 where
-    nothing is known, or nobody wants emergencies answered.
+    The larger of the last minutes counts: one that is partly from after a fall says less than the load was, and one that is
+    partly from before a rise less than it will be. How far a rise has come within a minute does not show in it, so while the load
+    rises every task keeps what it has: a subtask given back just then costs two restarts. At most the present sizes: this keeps,
+    and asks for no growth. 0 where nothing is known, or nobody wants emergencies answered.
     """
     current, load = question.current, question.measured.load
     if not answers_emergencies(question.settings, question.window.topology.engine):
         return np.zeros_like(current)
-    present = float(mean_of_last(load[-PRESENT_MINUTES:], PRESENT_MINUTES))
-    if not np.isfinite(present):
+    newest = load[-PRESENT_MINUTES:]
+    known = newest[~np.isnan(newest)]
+    if not len(known):
         return np.zeros_like(current)
-    if len(load) > 1 and load[-1] >= RISING_LEAST * load[-2] > 0.0:  # False where unknown
-        present = max(present, float(load[-1] * (load[-1] / load[-2])))
-    return np.minimum(_needed(question, present), current)
+    if _rises(load):
+        return np.where(question.graph.scalable, current, 0)
+    return np.minimum(_needed(question, float(known.max())), current)
+
+
+def _rises(load: Float64) -> bool:
+    """Return whether the newest minute of load [L] is well above the one before; False where one of the two is unknown."""
+    if len(load) < 2:
+        return False
+    before, after = load[-2:]
+    return bool(after >= RISING_LEAST * before > 0.0 and after - before >= RISING_ERRORS * np.sqrt(after + before))
 
 
 def _needed(question: Question, load: float) -> Int64:

@@ -42,7 +42,9 @@ class DRS:
         stable = np.floor(load).astype(np.int64) + 1
         # Times in units of each task's d, weighted by its rate: lambda_i E[T_i] / lambda_0 = a_i E[T_i] / d_i / lambda_0.
         held = load[..., None] * sojourns(load, stable, EXTRA_MAX)
-        given = greedy(held, self.sojourn * load.sum(axis=-1))
+        by_name = np.argsort(np.array(reading.graph.tasks))  # so that ties do not depend on the order a topology lists them in
+        given = np.empty_like(stable)
+        given[..., by_name] = greedy(held[..., by_name, :], self.sojourn * load.sum(axis=-1))
         return np.where(known, stable + given, reading.current)
 
     def sentence(self, reading: Reading) -> str:
