@@ -107,13 +107,12 @@ def present_need(question: Question) -> Int64:
     current, load = question.current, question.measured.load
     if not answers_emergencies(question.settings, question.window.topology.engine):
         return np.zeros_like(current)
-    newest = load[-PRESENT_MINUTES:]
-    known = newest[~np.isnan(newest)]
-    if not len(known):
+    present = float(np.fmax.reduce(load[-PRESENT_MINUTES:]))
+    if np.isnan(present):
         return np.zeros_like(current)
     if _rises(load):
         return np.where(question.graph.scalable, current, 0)
-    return np.minimum(_needed(question, float(known.max())), current)
+    return np.minimum(_needed(question, present), current)
 
 
 def _rises(load: Float64) -> bool:
