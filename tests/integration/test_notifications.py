@@ -89,6 +89,7 @@ def test_what_happens_is_told_signed_and_in_order(
     send(settings, *a_road())
     api = notifying(SURESCALE_NOTIFY_EVENTS="job.resized,job.paused,job.resumed,record.*")
     begun(settings)
+    wait_until(lambda: get(f"{api}/health")[0] == 200, what="a view that is caught up")  # on its own: nobody waits for it
     pause = Pause(why="release", by="ana", at_ms=1)
     letter = DeadLetter(topic="t", partition=0, offset=77, reason="not_json", field="", message="no", refused_by="spark")
     send(settings, size(3, 4))

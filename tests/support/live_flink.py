@@ -165,10 +165,17 @@ class LiveJob:
         """Append so many records, numbered on from the last; keys are drawn by Zipf's law (seeded) unless given."""
         drawn = keys or zipf_keys(count, seed=self._sent)
         for number, key in zip(range(self._sent, self._sent + count), drawn, strict=True):
-            self._producer.produce(self.options.from_topic, f"{key},{number}", on_delivery=_raise)
+            self._produce(f"{key},{number}")
             self._producer.poll(0)
         assert self._producer.flush(30) == 0
         self._sent += count
+
+    def _produce(self, record: str) -> None:
+        while True:
+            try:
+                return self._producer.produce(self.options.from_topic, record, on_delivery=_raise)
+            except BufferError:  # a busy broker takes longer than we do: its answers make room
+                self._producer.poll(1.0)
 
     @property
     def sent(self) -> int:
