@@ -13,12 +13,12 @@ ROWS: Final = {
     "late": "records later than half a minute, or never out",
     "member_minutes": "member-minutes",
     "rebalances": "rebalances",
-    "stillness_s": "longest stillness of the output, s",
+    "stillness_s": "longest stall of the output, s",
     "records_in": "records in",
     "records_out": "records out",
     "waiting": "not through before the end",
     "missing": "missing",
-    "doubled": "doubled",
+    "doubled": "duplicated",
 }
 
 

@@ -12,12 +12,12 @@ ROWS: Final = {
     "late": "records later than a minute",
     "subtask_minutes": "subtask-minutes",
     "rescales": "rescales",
-    "stillness_s": "longest stillness of the output, s",
+    "stillness_s": "longest stall of the output, s",
     "records_in": "records in",
     "records_out": "records out",
     "waiting": "not read before the end",
     "missing": "missing",
-    "doubled": "doubled",
+    "doubled": "duplicated",
     "state_wrong": "keys with a wrong count",
 }
 
