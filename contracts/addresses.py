@@ -23,6 +23,15 @@ def without_password(url: str) -> str:
     return f"{scheme}{slashes}{user}:{STARS}{at}{host}" if colon else shown
 
 
+def addresses_in(text: str) -> tuple[str, ...]:
+    """Return the addresses of a setting that may name several, with commas between.
+
+    >>> addresses_in("http://one:8081, http://two:8081")
+    ('http://one:8081', 'http://two:8081')
+    """
+    return tuple(part.strip() for part in text.split(","))
+
+
 def is_http(url: str) -> bool:
     """Return whether this is an address of HTTP or HTTPS, without user and password."""
     try:

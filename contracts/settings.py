@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar, get_type_hints
 
-from contracts.addresses import is_http, without_password
+from contracts.addresses import addresses_in, is_http, without_password
 from contracts.errors import SettingsError
 
 S = TypeVar("S", bound="RoadSettings")
@@ -117,7 +117,8 @@ class RoadSettings:
     kubernetes_ca_file: str = ""
     """Of the actuator kubernetes: PEM file of the authorities that sign the API server's certificate; empty: the system's."""
     engine_url: str = "http://127.0.0.1:8090"
-    """Address of the engine's API; only the monitor and the rescaler's actuator use it."""
+    """Address of the engine's API; only the monitor and the rescaler's actuator use it. If Flink is highly available: those of
+    all JobManagers, with commas between."""
     engine_token_file: str = ""
     """File with the bearer token, or the whole value of the header Authorization, that the engine's API asks for; empty: none."""
     engine_ca_file: str = ""
@@ -172,10 +173,16 @@ class RoadSettings:
         if self.engine not in ENGINES:
             raise SettingsError(f"SURESCALE_ENGINE: {self.engine!r} is not one of {', '.join(ENGINES)}")
         self._check_source_and_actuator()
-        if not is_http(self.engine_url):
+        urls = addresses_in(self.engine_url)
+        for url in urls:
+            if not is_http(url):
+                raise SettingsError(
+                    f"SURESCALE_ENGINE_URL: {without_password(url)!r} is not the address of an engine; "
+                    "set one like http://127.0.0.1:8090, without user and password (there or with --engine-url)"
+                )
+        if len(urls) > 1 and self.engine != "flink":
             raise SettingsError(
-                f"SURESCALE_ENGINE_URL: {without_password(self.engine_url)!r} is not the address of an engine; "
-                "set one like http://127.0.0.1:8090, without user and password (there or with --engine-url)"
+                f"SURESCALE_ENGINE_URL: the {self.engine} engine has one address; set a single one, or SURESCALE_ENGINE=flink"
             )
         for name in ("engine_token_file", "engine_ca_file", "engine_certificate_file", "engine_key_file"):
             if getattr(self, name) and self.engine != "flink":
@@ -183,7 +190,7 @@ class RoadSettings:
                     f"SURESCALE_{name.upper()}: the {self.engine} engine has no use for it; "
                     "unset it, or set SURESCALE_ENGINE=flink"
                 )
-            if getattr(self, name) and name != "engine_token_file" and not self.engine_url.lower().startswith("https:"):
+            if getattr(self, name) and name != "engine_token_file" and not all(url.lower().startswith("https:") for url in urls):
                 raise SettingsError(
                     f"SURESCALE_{name.upper()}: SURESCALE_ENGINE_URL uses no TLS; set an address with https, or unset the file"
                 )

@@ -81,7 +81,10 @@ actuator = click.option(
     type=click.Choice(list(dict.fromkeys(each for kinds in ACTUATORS.values() for each in kinds))),
     help="What carries out commands (default: SURESCALE_ACTUATOR, else as is usual for the engine).",
 )
-engine_url = click.option("--engine-url", help="Engine API, http://host:port (default: SURESCALE_ENGINE_URL).")
+engine_url = click.option(
+    "--engine-url",
+    help="Engine API, http://host:port; of several Flink JobManagers with commas between (default: SURESCALE_ENGINE_URL).",
+)
 engine_token_file = click.option(
     "--engine-token-file", help="File with the engine's bearer token (default: SURESCALE_ENGINE_TOKEN_FILE)."
 )

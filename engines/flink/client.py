@@ -1,16 +1,20 @@
 """A client of Flink's REST API: one method per request that is used, each with a deadline and a limit of bytes.
 
+With high availability every JobManager has such an API, and each answers for the cluster: one that does not lead asks the one
+that does. So several addresses are alternatives, and the one that answered last is asked first.
+
 Figures of a job are fetched from its TaskManagers only when somebody asks, and an answer holds what the *previous* request made
 Flink fetch. So ask once, wait ``PRIMING_S``, and ask again. If somebody else asks Flink every few seconds, as an open web page
 does, figures are up to ``metrics.fetcher.update-interval`` old all the same.
 """
 
+from dataclasses import dataclass
 from typing import TypeVar
 from urllib.parse import quote, urlencode
 
 import msgspec
 
-from contracts.addresses import without_password
+from contracts.addresses import addresses_in, without_password
 from engines.flink.answers import (
     UNREADABLE,
     CheckpointConfig,
@@ -50,20 +54,28 @@ class FlinkClient:
         """Connect to nothing yet.
 
         Args:
-            url: address of the JobManager's REST API or of a proxy before it, with the proxy's path.
+            url: address of the JobManager's REST API or of a proxy before it, with the proxy's path; with high availability those
+                of all JobManagers, with commas between.
             access: token, authorities and certificate.
-            timeout_s: how long a whole answer may take.
+            timeout_s: how long a whole answer of one address may take.
 
         Raises:
             SettingsError: a certificate cannot be used.
         """
         self._access = access or Access()
-        self._url, self._timeout_s = without_password(url.rstrip("/")), timeout_s
-        self._connections = KeptConnections(url, self._access.context() if url.startswith("https") else None)
+        self._timeout_s = timeout_s
+        self._places = tuple(_Place.at(each, self._access) for each in addresses_in(url))
+        self._first = 0  # the one that answered last
+
+    @property
+    def url(self) -> str:
+        """The address that answered last."""
+        return self._places[self._first].url
 
     def close(self) -> None:
         """Close the kept connections."""
-        self._connections.close()
+        for place in self._places:
+            place.connections.close()
 
     def overview(self) -> Overview:
         """Return Flink's version and the cluster's slots."""
@@ -171,10 +183,26 @@ class FlinkClient:
         return self._call("GET", path, kind)
 
     def _call(self, method: str, path: str, kind: type[T], body: bytes | None = None) -> T:
-        request = f"{method} {self._url}{path}"
+        """Ask the address that answered last, then the others. What may not be asked twice goes to one address alone."""
+        first, away = self._first, list[FlinkAway]()
+        for at in (*range(first, len(self._places)), *range(first)):
+            try:
+                answer = self._ask(self._places[at], method, path, kind, body)
+            except FlinkAway as problem:
+                away.append(problem)
+                if method == "POST":
+                    self._first = (at + 1) % len(self._places)
+                    break
+            else:
+                self._first = at
+                return answer
+        raise away[0] if len(away) == 1 else FlinkAway("; ".join(map(str, away)))
+
+    def _ask(self, place: "_Place", method: str, path: str, kind: type[T], body: bytes | None) -> T:
+        request = f"{method} {place.url}{path}"
         try:
             headers = self._access.headers() | ({"Content-Type": "application/json"} if body is not None else {})
-            answer = self._connections.ask(method, path, body, headers, timeout_s=self._timeout_s, bytes_max=ANSWER_BYTES_MAX)
+            answer = place.connections.ask(method, path, body, headers, timeout_s=self._timeout_s, bytes_max=ANSWER_BYTES_MAX)
         except TokenUnreadable as error:
             raise NotAuthorized(str(error)) from None
         except NoAnswer as error:
@@ -185,6 +213,20 @@ class FlinkClient:
             return msgspec.json.decode(answer.body or b"{}", type=kind)
         except UNREADABLE:
             raise not_flink(answer, request) from None
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """One address; ``url`` is how it is shown."""
+
+    url: str
+    connections: KeptConnections
+
+    @classmethod
+    def at(cls, url: str, access: Access) -> "_Place":
+        """Return the place of an address. Nothing is connected yet."""
+        is_secure = url.lower().startswith("https:")
+        return cls(without_password(url.rstrip("/")), KeptConnections(url, access.context() if is_secure else None))
 
 
 def _job(job: str) -> str:

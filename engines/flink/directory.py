@@ -20,6 +20,8 @@ class JobDirectory:
         self._client, self._cluster = client, cluster
         self._parameters: dict[str, Mapping[str, str]] = {}
         self._states: dict[str, str] | None = None  # of all jobs that Flink last listed, by its id
+        self._live: frozenset[str] = frozenset()
+        self._is_settling = False
         self._lock = threading.Lock()
 
     def live(self) -> dict[str, Identity]:
@@ -28,12 +30,13 @@ class JobDirectory:
         Raises:
             FlinkProblem: no usable answer.
         """
-        # A job that is being initialised has neither a graph nor its parameters yet; to read them now would miss its labels.
         listed = self._client.jobs()
-        entries = tuple(entry for entry in listed if entry.state != INITIALIZING)
         with self._lock:
-            known = self._parameters
+            known, before = self._parameters, self._live
             self._states = {entry.jid: entry.state for entry in listed}
+        # A job that is being initialised has neither a graph nor its parameters yet; to read them now would miss its labels. One
+        # that lived before has not begun again: another JobManager takes it over.
+        entries = tuple(entry for entry in listed if entry.state != INITIALIZING or entry.jid in before)
         live = [entry for entry in entries if not is_over(entry.state)]
         parameters = {entry.jid: known[entry.jid] if entry.jid in known else self._read(entry.jid) for entry in live}
         # Few jobs have none for good: `known` keeps that too, or each look would ask for them again.
@@ -43,8 +46,15 @@ class JobDirectory:
             if parameters[entry.jid] or (entry.state == RUNNING and (entry.jid in known or self._has_none(entry.jid)))
         }
         with self._lock:
-            self._parameters = certain
+            self._parameters, self._live = certain, frozenset(entry.jid for entry in live)
+            self._is_settling = len(entries) < len(listed) or len(certain) < len(live)
         return identify(self._cluster, entries, parameters)
+
+    @property
+    def is_settling(self) -> bool:
+        """Return whether `live` last met a job whose labels, and so whose name, Flink does not tell for certain yet."""
+        with self._lock:
+            return self._is_settling
 
     def end_of(self, flink_job: str) -> Literal["finished", "failed"] | None:
         """Return how a job has ended, by the list that `live` last read; None while it lives, or if nothing was read yet.

@@ -23,7 +23,12 @@ REASON_LENGTH_MAX = 400
 _AWAY = frozenset({408, 425, 429, 502, 503, 504})
 _EXCEPTION = re.compile(r"^(?:Caused by: )?(?:[\w.$]+\.)?(\w+(?:Exception|Error))(?::\s*(.*))?$")
 _WRAPPERS = frozenset({"CompletionException", "ExecutionException", "RestHandlerException", "SerializedThrowable"})
-_TIMED_OUT = frozenset({"TimeoutException", "AskTimeoutException", "RecipientUnreachableException", "FencingTokenException"})
+_PASSING = frozenset({
+    "TimeoutException", "AskTimeoutException",
+    # While another JobManager takes over: the old one is gone, the new one does not answer yet, or it reads the jobs in.
+    "RecipientUnreachableException", "RpcConnectionException", "FencingTokenException", "EndpointNotStartedException",
+    "UnavailableDispatcherOperationException",
+})  # fmt: skip
 _NO_FILE = "Unable to load requested file"
 _NO_JOB = "FlinkJobNotFoundException"  # some paths answer it with status 500
 _INTERNAL = "Internal server error"
@@ -131,7 +136,7 @@ def _refusal(status: int, errors: list[str], request: str) -> FlinkProblem:
             f"{request} is refused: {reason}; set jobmanager.scheduler: adaptive in Flink's configuration and restart the job",
             reason,
         )
-    if status >= 500 and kind in _TIMED_OUT:
+    if status >= 500 and kind in _PASSING:
         return FlinkAway(f"{request} answers {status}: {reason}")
     return FlinkRefused(f"{request} is refused: {reason}", reason)
 

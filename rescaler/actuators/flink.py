@@ -199,6 +199,7 @@ class FlinkEngine:
 
         Raises:
             EngineRefused: there is none of this name, or several.
+            EngineAway: a job that starts may turn out to be it, as after another JobManager has taken over.
         """
         live = self._directory.live()
         self._jobs = {flink_job: self._jobs.get(flink_job, _Remembered()) for flink_job in live}
@@ -208,6 +209,8 @@ class FlinkEngine:
         same_name = next((each for each in live.values() if each.ambiguous and each.job.startswith(f"{job}~")), None)
         if same_name is not None:
             raise EngineRefused(AMBIGUOUS_NAME, same_name.ambiguous)
+        if self._directory.is_settling:
+            raise EngineAway(f"Flink runs no job {job!r}, and does not tell the labels of a job that starts yet")
         raise EngineRefused(UNKNOWN_JOB, f"Flink runs no job {job!r}")
 
     # Checked, then written

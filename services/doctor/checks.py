@@ -9,9 +9,10 @@ from pathlib import Path
 
 import redis
 
-from contracts.addresses import without_password
+from contracts.addresses import addresses_in, without_password
 from contracts.errors import SettingsError
 from contracts.settings import RoadSettings
+from engines.flink.answers import Overview
 from engines.flink.capabilities import capabilities_of
 from engines.flink.client import FlinkClient
 from engines.flink.errors import FlinkProblem
@@ -76,16 +77,27 @@ def engine(settings: SourceSettings) -> Iterator[Finding]:
 
 
 def _flink(settings: RoadSettings) -> Iterator[Finding]:
-    client = FlinkClient(settings.engine_url, Access.of(settings), timeout_s=ENGINE_TIMEOUT_S)
-    try:
-        overview, configuration = client.overview(), client.configuration()
-    except FlinkProblem as problem:
-        yield Finding("problem", "engine", str(problem), _ADDRESS)
+    """Check the cluster, by the first of its addresses that answers, and that every address answers."""
+    problems: list[str] = []
+    found: tuple[str, Overview, dict[str, str]] | None = None
+    urls = addresses_in(settings.engine_url)
+    for url in urls:
+        client = FlinkClient(url, Access.of(settings), timeout_s=ENGINE_TIMEOUT_S)
+        try:
+            overview, configuration = client.overview(), client.configuration()
+            found = found or (url, overview, configuration)
+        except FlinkProblem as problem:
+            problems.append(str(problem))
+        finally:
+            client.close()
+    if found is None:
+        yield from (Finding("problem", "engine", said, _ADDRESS) for said in problems)
         return
-    finally:
-        client.close()
+    url, overview, configuration = found
     slots = f"{overview.slots_available} of {overview.slots_total} slots free"
-    yield Finding("ok", "engine", f"Flink {overview.flink_version} at {settings.engine_url}, {slots}")
+    yield Finding("ok", "engine", f"Flink {overview.flink_version} at {url}, {slots}")
+    for said in problems:
+        yield Finding("warning", "engine", said, "start that JobManager, or take its address out of SURESCALE_ENGINE_URL")
     if capabilities_of(overview, configuration).acts == "none":
         detail = "its jobs can be observed and advised about, not rescaled: it has no adaptive scheduler, or is in reactive mode"
         yield Finding(

@@ -1,23 +1,20 @@
 """The Flink actuator beside a real Flink, without the road before it."""
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 
-from contracts.commands import Expected, Progress, RescheduleCommand, TaskChange
+from contracts.commands import Progress, RescheduleCommand
 from engines.flink.client import FlinkClient
 from rescaler.actuators.base import REQUIREMENT_CHANGED, EngineRefused
 from rescaler.actuators.by_requirement import ByRequirement
 from rescaler.actuators.flink import FlinkEngine
-from tests.support.live_flink import LiveFlink, LiveJob, problems_of
+from tests.support.flink_commands import APPLIED_S, CLUSTER, command, now_ms
+from tests.support.live_flink import LiveFlink, problems_of
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.flink]
-
-CLUSTER = "live"
-APPLIED_S = 120.0
 
 
 @contextmanager
@@ -26,32 +23,6 @@ def engine_of(flink: LiveFlink) -> Iterator[FlinkEngine]:
     client = FlinkClient(flink.rest_url)
     yield FlinkEngine(client, CLUSTER)
     client.close()
-
-
-def now_ms() -> int:
-    """The wall clock."""
-    return time.time_ns() // 1_000_000
-
-
-def command(engine: FlinkEngine, job: LiveJob, generation: int, **after: int) -> RescheduleCommand:
-    """Ask for a parallelism by what a vertex does, as decided on what is required now."""
-    name = f"{CLUSTER}/{job.name}"
-    seen, ids = engine.look(name), job.vertices()
-    return RescheduleCommand(
-        command_id=f"{name}#{generation}.0",
-        cluster=CLUSTER,
-        job=name,
-        desired_generation=generation,
-        step=0,
-        base_placement_generation=0,
-        decision_id="as the test wants",
-        gate_reason="desired",
-        gate_cause="max_delay",
-        issued_at_ms=now_ms(),
-        deadline_ms=now_ms() + int(APPLIED_S * 1_000),
-        changes=tuple(TaskChange(task=ids[role], before=seen.required[ids[role]], after=count) for role, count in after.items()),
-        expected=Expected(epoch=seen.epoch, required=dict(seen.required)),
-    )
 
 
 def carry_out(engine: FlinkEngine, wanted: RescheduleCommand) -> list[Progress]:

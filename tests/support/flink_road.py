@@ -45,7 +45,7 @@ class FlinkRoad:
 
     def view(self, job: LiveJob) -> Any:
         """Return what the state service shows of a job."""
-        return fetch_json(f"http://{LOOPBACK}:{self._ports.http}/jobs/{CLUSTER}/{job.name}")
+        return fetch_json(f"http://{LOOPBACK}:{self._ports.http}/jobs/{CLUSTER}/{job.known_as}")
 
     def decisions(self, job: LiveJob) -> list[Decision]:
         """Return the job's decisions."""
@@ -124,4 +124,4 @@ def loaded(job: LiveJob, per_second: float, seconds: int = 3_600) -> Iterator[Lo
 
 
 def _id(job: LiveJob) -> str:
-    return f"{CLUSTER}/{job.name}"
+    return f"{CLUSTER}/{job.known_as}"

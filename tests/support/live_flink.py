@@ -22,6 +22,7 @@ import numpy as np
 from confluent_kafka import Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
+from engines.flink.identity import JOB_LABEL
 from runtime.http import ask
 from services.local_stack.compared.watch import read_to_end
 from services.local_stack.flink.cluster import FlinkCluster, short_name
@@ -104,6 +105,11 @@ class LiveJob:
     def name(self) -> str:
         """The job's name."""
         return self.options.name
+
+    @property
+    def known_as(self) -> str:
+        """The name that we know it by."""
+        return self.options.labels.get(JOB_LABEL, self.options.name)
 
     def detail(self) -> Any:
         """Return Flink's document of the job."""

@@ -22,6 +22,7 @@ STABILIZATION_MS = 60_000
 KEY_GROUPS = 64
 NEVER_MS = 2**63 - 1
 NOT_SUPPORTED = "java.lang.UnsupportedOperationException: The DefaultScheduler does not support changing the parallelism."
+INITIALIZING = "org.apache.flink.runtime.dispatcher.UnavailableDispatcherOperationException: Unable to get JobMasterGateway."
 Document = Any
 
 
@@ -97,6 +98,18 @@ class PlayedJobManager:
     def require(self, job: PlayedJob, parallelism: Mapping[str, int]) -> None:
         """Let somebody else change the requirement."""
         self._require(job, job.required | dict(parallelism))
+
+    def fail_over(self) -> None:
+        """Let another JobManager take the jobs over: for a while it only reads them in. ``recover`` ends that."""
+        for job in self.jobs:
+            job.state = "INITIALIZING" if job.state == "RUNNING" else job.state
+
+    def recover(self) -> None:
+        """Let the jobs that were taken over run again, with all that is asked for, as after any restart."""
+        for job in self.jobs:
+            if job.state == "INITIALIZING":
+                job.state, job.running, job.created_at_ms = "RUNNING", dict(job.required), self.now_ms
+                job.rescales.clear()
 
     @contextmanager
     def serving(self) -> Iterator[Answering]:
@@ -195,7 +208,9 @@ class PlayedJobManager:
         if part == "":
             return 200, self._detail(job)
         if part == "/config":
-            return 200, {"execution-config": {"user-config": job.labels}}
+            return 200, {"execution-config": {"user-config": {} if job.state == "INITIALIZING" else job.labels}}
+        if job.state == "INITIALIZING" and part in ("/resource-requirements", "/checkpoints"):
+            return 500, {"errors": ["Internal server error.", f"<Exception on server side:\n{INITIALIZING}\n\tat ...\n"]}
         if part == "/checkpoints/config":
             return 200, {"mode": "exactly_once", "interval": job.checkpoint_interval_ms}
         if part == "/checkpoints" and asked.method == "POST":
@@ -266,6 +281,7 @@ class PlayedJobManager:
                 "status": "INITIALIZING" if restarts or job.state != "RUNNING" else "RUNNING",
             }
             for vertex, count in job.running.items()
+            if job.state != "INITIALIZING"
         ]
         return {
             "jid": job.jid,

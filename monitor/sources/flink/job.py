@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from contracts.messages import EventKind, JobTopology, TaskSample, TaskSpec
-from engines.flink.answers import CheckpointConfig, Checkpoints, JobDetail, Metric, Requirements
+from engines.flink.answers import CheckpointConfig, Checkpoints, JobDetail, Metric, Plan, Requirements
 from engines.flink.client import PRIMING_S, FlinkClient
 from engines.flink.errors import FlinkProblem, NotAdaptive
 from engines.flink.graph import checkpointing_of, is_over, runs, state_of, tasks_of
@@ -41,6 +41,7 @@ class _Epoch:
     identity: Identity
     rescales: Rescales
     checkpoint_config: CheckpointConfig | None = None
+    plan: Plan = field(default_factory=Plan)  # that was told last
     attempt: int = 0
     parallelism: dict[str, int] = field(default_factory=dict)  # that ran last
     required: dict[str, int] = field(default_factory=dict)
@@ -106,6 +107,10 @@ class FlinkJob:
         flink_job = epoch.identity.flink_job
         detail = self._client.job(flink_job)  # makes Flink fetch the figures
         primed_s = time.monotonic()
+        if detail.plan.nodes:
+            epoch.plan = detail.plan
+        else:  # while it waits for slots Flink tells no edges
+            detail = msgspec.structs.replace(detail, plan=epoch.plan)
         if is_over(detail.state):
             raise SourceAway(f"job {self._job} is {detail.state}")
         requirements = self._requirements(flink_job)

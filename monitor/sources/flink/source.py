@@ -150,7 +150,7 @@ class FlinkSource:
         try:
             check_cluster(topology)
         except RecordRejected as error:
-            raise SourceAway(f"{self._settings.engine_url}/taskmanagers gave an unexpected answer: {error}") from None
+            raise SourceAway(f"{self._client.url}/taskmanagers gave an unexpected answer: {error}") from None
         self._note_hosts(frozenset(host.host for host in hosts), now_ms)
         before = self._hosts[1] if self._hosts is not None else None
         if before is not None and before == msgspec.structs.replace(topology, version=before.version, at_ms=before.at_ms):

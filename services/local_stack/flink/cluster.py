@@ -148,12 +148,16 @@ class FlinkCluster:
         (self.folder / "conf" / "config.yaml").write_text("".join(lines))
 
     def java_command(self, main_class: str, *memory: str) -> list[str]:
-        """Return the command that runs a class of Flink."""
+        """Return the command that runs a class of Flink with the settings of the cluster."""
+        return [*self.java_start(main_class, *memory), "--configDir", str(self.folder / "conf")]
+
+    def java_start(self, main_class: str, *memory: str) -> list[str]:
+        """Return the command that runs a class of Flink, or of what its jar brings along."""
         opens = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED]
         logging = f"-Dlog4j.configurationFile={self.folder / 'conf' / 'log4j.properties'}"
         temporary = f"-Djava.io.tmpdir={self.folder / 'tmp'}"
         start = [str(self._java.executable), *memory, *_JVM_OPTIONS, *opens, logging, temporary]
-        return [*start, "-cp", self.flink.class_path, main_class, "--configDir", str(self.folder / "conf")]
+        return [*start, "-cp", self.flink.class_path, main_class]
 
     def _own_settings(self) -> Mapping[str, str]:
         checkpoints = "state.checkpoints.dir" if self.flink.version.startswith("1.") else "execution.checkpointing.dir"

@@ -117,7 +117,8 @@ KINDS = [point.load() for point in entry_points(group="surescale.settings")]
 
 
 @pytest.mark.parametrize(
-    "url", ["foo", "127.0.0.1:8090", "ftp://host", "http://", "http://[::1", "http://host:99999", "http://host:x"]
+    "url",
+    ["foo", "127.0.0.1:8090", "ftp://host", "http://", "http://[::1", "http://host:99999", "http://host:x", "http://a,", ",", ""],
 )
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_engine_without_an_address_is_refused_by_every_role(kind: type[RoadSettings], url: str) -> None:
@@ -142,7 +143,13 @@ def test_a_health_port_that_is_none_is_refused_by_every_role(kind: type[RoadSett
 
 @pytest.mark.parametrize(
     "url",
-    ["ftp://ana:hunter2@engine", "http://ana:hunter2@engine:8090", "http://ana:8090/hunter2@engine", "http://a:hunter2/x@h"],
+    [
+        "http://a,http://ana:hunter2@b",
+        "ftp://ana:hunter2@engine",
+        "http://ana:hunter2@engine:8090",
+        "http://ana:8090/hunter2@engine",
+        "http://a:hunter2/x@h",
+    ],
 )
 def test_an_address_of_the_engine_with_a_password_is_refused_without_showing_it(url: str) -> None:
     """No client sends it, and errors about the address travel in records."""
@@ -184,6 +191,11 @@ def test_a_length_of_time_that_cannot_be_is_refused(variable: str, said: str) ->
             {"ENGINE": "flink", "ENGINE_URL": "https://jm", "ENGINE_KEY_FILE": "k"},
             "SURESCALE_ENGINE_CERTIFICATE_FILE and SURESCALE_ENGINE_KEY_FILE: set both",
         ),
+        ({"ENGINE_URL": "http://a,http://b"}, "SURESCALE_ENGINE_URL: the simulated engine has one address"),
+        (
+            {"ENGINE": "flink", "ENGINE_URL": "https://a,http://b", "ENGINE_CA_FILE": "c"},
+            "SURESCALE_ENGINE_CA_FILE: SURESCALE_ENGINE_URL uses no TLS",
+        ),
         ({"ENGINE": "flink", "ROAD_CLOCK": "true"}, "SURESCALE_ROAD_CLOCK: SURESCALE_ENGINE=flink publishes no clock"),
     ],
 )
@@ -198,7 +210,12 @@ def test_settings_of_an_engine_that_contradict_each_other_are_refused(
 
 def test_a_real_engine_is_named_by_kind_address_and_files() -> None:
     """With TLS and a token."""
-    variables = {"ENGINE": "flink", "ENGINE_URL": "https://jm:8081", "ENGINE_TOKEN_FILE": "token", "ENGINE_CA_FILE": "ca.pem"}
+    variables = {
+        "ENGINE": "flink",
+        "ENGINE_URL": "https://jm:1,https://jm:2",
+        "ENGINE_TOKEN_FILE": "token",
+        "ENGINE_CA_FILE": "ca.pem",
+    }
     road = from_environment(RoadSettings, {f"SURESCALE_{name}": value for name, value in variables.items()})
     assert (road.engine, road.engine_url, road.engine_token_file, road.engine_ca_file) == tuple(variables.values())
 

@@ -68,3 +68,74 @@ def test_ids_are_quoted() -> None:
 def test_what_flink_does_not_know_is_none(figure: float | str | None, number: int | None) -> None:
     """A string, a negative number, infinity."""
     assert known(figure) == number
+
+
+# --- several addresses: JobManagers of which one leads ------------------------------------------------------------------------
+
+OVERVIEW = Given(200, b'{"flink-version": "2.3.0", "taskmanagers": 1, "slots-total": 4, "slots-available": 1}')
+ELECTION = Given(503, b'{"errors": ["Service temporarily unavailable due to an ongoing leader election. Please refresh."]}')
+
+
+def gone() -> str:
+    """Return an address at which nobody answers any more."""
+    with answering(lambda asked: Given()) as server:
+        return server.url
+
+
+@pytest.mark.parametrize("election", [False, True])
+def test_an_address_that_does_not_answer_is_left_for_the_next(election: bool) -> None:
+    """Be its JobManager gone or without a leader. The one that answered is asked first from then on."""
+    with answering(lambda asked: ELECTION) as without_leader, answering(lambda asked: OVERVIEW) as leader:
+        other = without_leader.url if election else gone()
+        client = FlinkClient(f"{other}, {leader.url}/")
+        assert [client.overview().flink_version for _ in range(3)] == ["2.3.0"] * 3
+        assert (client.url, len(leader.asked)) == (leader.url, 3)
+        assert len(without_leader.asked) == election
+        client.close()
+
+
+def test_the_first_address_is_asked_again_when_the_second_is_gone() -> None:
+    """JobManagers lead in turn."""
+    leads = ["first"]
+    with (
+        answering(lambda asked: OVERVIEW if leads[0] == "first" else ELECTION) as first,
+        answering(lambda asked: OVERVIEW if leads[0] == "second" else ELECTION) as second,
+    ):
+        client, answered = FlinkClient(f"{first.url},{second.url}"), []
+        for leader in ("first", "second", "first", "first"):
+            leads[0] = leader
+            client.overview()
+            answered.append(client.url)
+        assert answered == [first.url, second.url, first.url, first.url]
+        client.close()
+
+
+def test_where_no_address_answers_each_is_named_with_its_reason() -> None:
+    """In one line."""
+    with answering(lambda asked: ELECTION) as server:
+        nobody = gone()
+        with pytest.raises(FlinkAway) as problem:
+            FlinkClient(f"{nobody},{server.url}").overview()
+    assert str(problem.value).startswith(f"GET {nobody}/overview: Connection refused; GET {server.url}/overview answers 503")
+    assert "\n" not in str(problem.value)
+
+
+def test_a_checkpoint_is_requested_at_one_address_alone() -> None:
+    """Whether the first took the request nobody knows; the next request goes to the other address."""
+    with answering(lambda asked: Given(202, b'{"request-id": "1"}')) as server:
+        client = FlinkClient(f"{gone()},{server.url}")
+        with pytest.raises(FlinkAway, match=r"Connection refused$"):
+            client.take_checkpoint("1")
+        assert server.asked == []
+        assert client.take_checkpoint("1") == "1"
+        client.close()
+
+
+def test_a_wrong_address_among_several_is_named() -> None:
+    """Nobody would notice it while the others answer, were it passed over."""
+    with (
+        answering(lambda asked: Given(200, b"<html>", HTML)) as page,
+        answering(lambda asked: OVERVIEW) as leader,
+        pytest.raises(NotFlink, match=page.url),
+    ):
+        FlinkClient(f"{page.url},{leader.url}").overview()

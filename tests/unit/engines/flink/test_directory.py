@@ -90,3 +90,23 @@ def test_a_job_that_restarts_without_parameters_is_asked_for_them_again() -> Non
     assert directory.live()["a"].labels == {}
     directory.live()
     assert directory.live()["a"].labels == ACT
+
+
+def test_a_job_that_another_jobmanager_takes_over_keeps_its_labels() -> None:
+    """For seconds Flink lists it as at its first start, and tells no parameters."""
+    taken_over = ["RUNNING", "INITIALIZING", "CREATED", "RUNNING"]
+    directory = directory_of(Starting(taken_over, [(1, "RUNNING", ACT), (0, "CREATED", {})]))
+    for _ in taken_over:
+        assert directory.live()["a"].labels == ACT
+        assert not directory.is_settling
+    assert directory.end_of("a") is None
+
+
+def test_a_job_whose_labels_are_not_certain_yet_may_have_another_name() -> None:
+    """Whoever looks for a job by its label must wait for it."""
+    directory = directory_of(Starting(["INITIALIZING", "CREATED", "RUNNING"], [(1, "CREATED", {}), (0, "RUNNING", ACT)]))
+    told = []
+    for _ in range(3):
+        directory.live()
+        told.append(directory.is_settling)
+    assert told == [True, True, False]

@@ -32,6 +32,17 @@ BUSY = (
     f"<Exception on server side:\norg.apache.pekko.pattern.AskTimeoutException: Ask timed out after [10000 ms].{STACK}"
     "End of exception on server side>",
 )
+INITIALIZING = (
+    "Internal server error.",
+    "<Exception on server side:\norg.apache.flink.runtime.dispatcher.UnavailableDispatcherOperationException: Unable to get "
+    "JobMasterGateway for initializing job. The requested operation is not available while the JobManager is initializing."
+    f"{STACK}End of exception on server side>",
+)
+UNREACHABLE = (
+    "Internal server error.",
+    "<Exception on server side:\norg.apache.flink.runtime.rpc.exceptions.RecipientUnreachableException: Could not send message "
+    f"from sender [one] to recipient [two], because the recipient is unreachable.{STACK}End of exception on server side>",
+)
 NO_JOB = (
     "Internal server error.",
     "<Exception on server side:\n"
@@ -54,6 +65,8 @@ def answer(status: int, *errors: str, content_type: str = "application/json", bo
         (answer(400, f"{HANDLER}parallelism 99 exceeds its maximum 64.{STACK}"), FlinkRefused, "parallelism 99 exceeds"),
         (answer(500, *DEFAULT_SCHEDULER), NotAdaptive, "jobmanager.scheduler: adaptive"),
         (answer(500, *BUSY), FlinkAway, "Ask timed out after"),
+        (answer(500, *INITIALIZING), FlinkAway, "not available while the JobManager is initializing"),
+        (answer(500, *UNREACHABLE), FlinkAway, "because the recipient is unreachable"),
         (answer(503, "Service temporarily unavailable due to an ongoing leader election."), FlinkAway, "leader election"),
         (answer(502, content_type="text/html", body=b"<html>Bad gateway"), FlinkAway, "502"),
         (answer(401, body=b"no"), NotAuthorized, "SURESCALE_ENGINE_TOKEN_FILE"),

@@ -130,6 +130,41 @@ def test_a_job_that_waits_for_slots_is_shown_and_reports_nothing() -> None:
             assert max(spec.required or 0 for spec in look.topology.tasks) == 3
 
 
+def test_a_job_that_has_lost_its_slots_keeps_its_graph(flink: PlayedFlink, source: FlinkSource) -> None:
+    """Flink tells no edges while it waits for slots, and a task without inputs would be taken for a source."""
+    before = look_at(source).topology
+    detail = flink.body(f"GET /jobs/{job_of(flink)}")
+    detail["state"], detail["plan"] = "CREATED", {}
+    for vertex in detail["vertices"]:
+        vertex |= {"status": "CREATED", "parallelism": 1}
+    after = look_at(source).topology
+    assert after.state == "created"
+    assert [(spec.task, spec.inputs, spec.tied, spec.parallelism) for spec in after.tasks] == [
+        (spec.task, spec.inputs, spec.tied, spec.parallelism) for spec in before.tasks
+    ]
+
+
+def test_a_job_that_another_jobmanager_takes_over_is_waited_for(flink: PlayedFlink, source: FlinkSource) -> None:
+    """It stays listed under its name, has no minute meanwhile, and then goes on as a job that has restarted."""
+    flink.answers = json.loads(json.dumps(flink.answers))
+    path = f"/jobs/{job_of(flink)}"
+    flink.body(f"GET {path}/config")["execution-config"]["user-config"]["surescale.job"] = "shop"
+    before = look_at(source, "flink/shop").topology
+    entry = next(each for each in flink.body("GET /jobs/overview")["jobs"] if path.endswith(each["jid"]))
+    known, entry["state"] = flink.answers[f"GET {path}/resource-requirements"], "INITIALIZING"
+    said = "org.apache.flink.runtime.dispatcher.UnavailableDispatcherOperationException: Unable to get JobMasterGateway."
+    flink.answers[f"GET {path}/resource-requirements"] = {"status": 500, "body": {"errors": ["Internal server error.", said]}}
+    assert "flink/shop" in source.jobs()
+    assert source.end_of(before) is None
+    with pytest.raises(SourceAway, match="Unable to get JobMasterGateway"):
+        look_at(source, "flink/shop")
+    entry["state"], flink.answers[f"GET {path}/resource-requirements"] = "RUNNING", known
+    flink.body(f"GET {path}")["timestamps"]["CREATED"] += 60_000
+    after = look_at(source, "flink/shop").topology
+    assert (after.epoch, after.attempt) == (before.epoch, before.attempt + 60_000)
+    assert [event.kind for event in source.events("") if event.job == "flink/shop"][-1] == "job_restarted"
+
+
 def test_a_job_that_cannot_be_asked_to_rescale_is_only_watched() -> None:
     """Under the default scheduler, which answers some requests with an error of its own."""
     with played("2.3.0", "default-scheduler") as flink:

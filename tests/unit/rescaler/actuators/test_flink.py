@@ -286,6 +286,32 @@ def test_a_cluster_that_is_away_for_a_minute_is_waited_for(played: Played) -> No
     assert [report.status for report in played.to_the_end(work)] == ["applied"]
 
 
+@pytest.mark.parametrize("labels", [{}, {"surescale.job": "orders"}])
+@pytest.mark.parametrize("forgets", [False, True])
+@pytest.mark.parametrize("is_requested", [False, True])
+def test_a_command_outlives_the_jobmanager(played: Played, is_requested: bool, forgets: bool, labels: dict[str, str]) -> None:
+    """The one that takes over lists the job and cannot be asked about it; nor does it tell the job's labels yet.
+
+    ``forgets``: our actuator starts again meanwhile.
+    """
+    played.job.labels, played.job.name = labels, "another" if labels else "orders"
+    played.manager.never_applies = True
+    work = ByRequirement(command := played.command(parse=4))
+    if is_requested:
+        played.step(work)
+    played.manager.fail_over()
+    if forgets:
+        played.restart()
+        work = ByRequirement(command)
+    for _ in range(20):
+        assert played.step(work) == []
+        assert work.away
+    played.manager.recover()
+    played.manager.never_applies = False
+    assert [report.status for report in played.to_the_end(work)][-1] == "applied"
+    assert played.manager.puts == [AFTER]
+
+
 # --- killed at any step -----------------------------------------------------------------------------------------------------
 
 

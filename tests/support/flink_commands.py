@@ -1,0 +1,38 @@
+"""Commands for a job on a real Flink, as a rescaler would write them."""
+
+import time
+
+from contracts.commands import Expected, RescheduleCommand, TaskChange
+from rescaler.actuators.flink import FlinkEngine
+from tests.support.live_flink import LiveJob
+
+CLUSTER = "live"
+APPLIED_S = 120.0
+
+
+def now_ms() -> int:
+    """The wall clock."""
+    return time.time_ns() // 1_000_000
+
+
+def command(
+    engine: FlinkEngine, job: LiveJob, generation: int, *, within_s: float = APPLIED_S, **after: int
+) -> RescheduleCommand:
+    """Ask for a parallelism by what a vertex does, as decided on what is required now."""
+    name = f"{CLUSTER}/{job.known_as}"
+    seen, ids = engine.look(name), job.vertices()
+    return RescheduleCommand(
+        command_id=f"{name}#{generation}.0",
+        cluster=CLUSTER,
+        job=name,
+        desired_generation=generation,
+        step=0,
+        base_placement_generation=0,
+        decision_id="as the test wants",
+        gate_reason="desired",
+        gate_cause="max_delay",
+        issued_at_ms=now_ms(),
+        deadline_ms=now_ms() + int(within_s * 1_000),
+        changes=tuple(TaskChange(task=ids[role], before=seen.required[ids[role]], after=count) for role, count in after.items()),
+        expected=Expected(epoch=seen.epoch, required=dict(seen.required)),
+    )

@@ -1,0 +1,51 @@
+"""What the doctor says of a Flink cluster."""
+
+from contracts.settings import RoadSettings
+from services.doctor.checks import engine
+from services.doctor.findings import Finding
+from tests.support.answering import Given, answering
+from tests.support.played_jobmanager import PlayedJobManager
+
+
+def _gone() -> str:
+    with answering(lambda asked: Given()) as server:
+        return server.url
+
+
+def _found(url: str) -> list[Finding]:
+    return list(engine(RoadSettings(engine="flink", engine_url=url)))
+
+
+def test_a_cluster_is_named_with_version_and_slots() -> None:
+    """Nothing else is worth a line."""
+    with PlayedJobManager().serving() as server:
+        assert _found(server.url) == [Finding("ok", "engine", f"Flink 2.3.0 at {server.url}, 8 of 8 slots free")]
+
+
+def test_of_several_addresses_each_must_answer() -> None:
+    """With one JobManager away the cluster is well, and its next failure would not be survived."""
+    with PlayedJobManager().serving() as server:
+        gone = _gone()
+        fine, away = _found(f"{gone},{server.url}")
+    assert (fine.verdict, fine.detail) == ("ok", f"Flink 2.3.0 at {server.url}, 8 of 8 slots free")
+    assert (away.verdict, away.detail) == ("warning", f"GET {gone}/overview: Connection refused")
+    assert "SURESCALE_ENGINE_URL" in away.remedy
+
+
+def test_where_none_answers_that_is_the_problem() -> None:
+    """One line for each."""
+    first, second = _gone(), _gone()
+    found = _found(f"{first},{second}")
+    assert [(each.verdict, each.detail) for each in found] == [
+        ("problem", f"GET {url}/overview: Connection refused") for url in (first, second)
+    ]
+
+
+def test_a_scheduler_that_cannot_rescale_is_a_warning() -> None:
+    """Its jobs can be watched."""
+    manager = PlayedJobManager()
+    manager.configuration["jobmanager.scheduler"] = "default"
+    with manager.serving() as server:
+        _, warning = _found(server.url)
+    assert warning.verdict == "warning"
+    assert "jobmanager.scheduler: adaptive" in warning.remedy
