@@ -1,4 +1,4 @@
-"""The events that a webhook is told, and which of them a setting picks. Pure."""
+"""The events that a webhook receives, and which of them a setting picks. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -10,26 +10,26 @@ from contracts.errors import SettingsError
 
 KINDS: Final = {
     "job.resized": "A job runs with other sizes than before.",
-    "job.advised": "A job in mode advise would have been changed; somebody may approve it.",
-    "job.held": "A change that was decided has waited for half an hour.",
+    "job.advised": "In mode advise, a job would have been changed; the change can be approved.",
+    "job.held": "A decided change has waited for half an hour.",
     "job.at_limit": "A limit keeps an overloaded task from the size that its load needs.",
-    "job.overloaded": "A task of a job has had nothing left for three minutes in a row.",
+    "job.overloaded": "A task of a job has had no spare capacity for three minutes in a row.",
     "job.down": "A job does not run.",
     "job.recovered": "A job that was down runs again, or one that was overloaded has kept up for three minutes.",
     "job.ended": "A job has finished.",
-    "job.fallback": "A rule decides on a job in place of the policy asked.",
-    "job.fallback_ended": "The policy asked decides on the job again.",
+    "job.fallback": "A rule decides on a job in place of its policy, which failed.",
+    "job.fallback_ended": "The job's policy decides again.",
     "job.paused": "Somebody has stopped rescales of a job, or of all jobs of a cluster.",
-    "job.resumed": "Somebody has ended such a pause. One that ends by itself is not reported.",
+    "job.resumed": "Somebody has ended a pause. A pause that expires is not reported.",
     "job.approved": "Somebody has approved the advice for a job.",
     "job.settings_changed": "Somebody has changed what is allowed for a job.",
     "job.rescale_failed": "A step of a rescale failed.",
-    "job.rescale_partly": "The engine runs fewer subtasks than asked for, and goes on by itself when it can.",
+    "job.rescale_partly": "The engine runs fewer subtasks than asked for, and continues by itself when it can.",
     "job.foreign_change": "Somebody else has changed the sizes that a job's engine is asked for.",
-    "policy.released": "A policy was released, promoted or rolled back to, or looks on in the shadow.",
-    "policy.withdrawn": "A release has ended, or a policy no longer looks on.",
+    "policy.released": "A policy was released, promoted or rolled back to, or started in shadow.",
+    "policy.withdrawn": "A release or a shadow has ended.",
     "cluster.host_lost": "A host of a cluster is lost.",
-    "record.refused": "A role refused a record; of one reason and topic, at most every ten minutes.",
+    "record.refused": "A role refused a record; at most every ten minutes for each reason and topic.",
 }
 TEST = "test"
 PREFIX = "surescale."
@@ -38,7 +38,7 @@ PREFIX = "surescale."
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something that somebody may want to be told.
+    """Something worth notifying people about.
 
     Attributes:
         subject: the job or, of what concerns a whole cluster, the cluster.
