@@ -37,7 +37,7 @@ settings.register_profile("any machine", deadline=None, suppress_health_check=[H
 settings.load_profile("any machine")
 
 # The skip of test_flink_road.py speaks for all long tests on a real Flink.
-_NIGHTLY = ["integration/test_flink_ha.py", "integration/test_flink_peer.py", "integration/test_flink_road_away.py"]
+_NIGHTLY = [f"integration/test_flink_{name}.py" for name in ("application", "ha", "peer", "road_away", "unaligned")]
 collect_ignore = [] if os.environ.get("SURESCALE_FLINK_NIGHTLY") else _NIGHTLY
 # The skip of test_training.py speaks for all tests of what trains.
 _TRAINING = [

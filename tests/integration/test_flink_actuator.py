@@ -5,12 +5,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from contracts.commands import Progress, RescheduleCommand
 from engines.flink.client import FlinkClient
 from rescaler.actuators.base import REQUIREMENT_CHANGED, EngineRefused
-from rescaler.actuators.by_requirement import ByRequirement
 from rescaler.actuators.flink import FlinkEngine
-from tests.support.flink_commands import APPLIED_S, CLUSTER, command, now_ms
+from tests.support.flink_commands import CLUSTER, carry_out, command
 from tests.support.live_flink import LiveFlink, problems_of
 from tests.support.waiting import wait_until
 
@@ -23,18 +21,6 @@ def engine_of(flink: LiveFlink) -> Iterator[FlinkEngine]:
     client = FlinkClient(flink.rest_url)
     yield FlinkEngine(client, CLUSTER)
     client.close()
-
-
-def carry_out(engine: FlinkEngine, wanted: RescheduleCommand) -> list[Progress]:
-    """Let an actuator carry a command out to its end."""
-    work, reports = ByRequirement(wanted), list[Progress]()
-
-    def ended() -> bool:
-        reports.extend(work.step(engine, now_ms=now_ms(), wall_ms=now_ms()))
-        return work.ended
-
-    wait_until(ended, APPLIED_S + 30, "the end of the command")
-    return reports
 
 
 def test_a_rise_and_a_fall_are_applied_and_a_foreign_change_stays(flink: LiveFlink) -> None:

@@ -1,9 +1,7 @@
 """A real Flink job fed from a real Kafka, as the monitor sees it: the figures equal the truth."""
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import replace
+from contextlib import suppress
 
 import psutil
 import pytest
@@ -14,51 +12,13 @@ from monitor.settings import MonitorSettings
 from monitor.sources.base import SourceAway, UnknownJob
 from monitor.sources.flink.source import FlinkSource
 from runtime.ports import free_port
-from tests.support.live_flink import LiveFlink, LiveJob
+from tests.support.flink_looks import attempt_of, look_until, parallelism, runs, total, watched
+from tests.support.live_flink import LiveFlink
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.flink]
 WORK_MICROS = 300  # three thousand records a second and subtask
 SENT = 200_000  # more than Flink's buffers hold
-
-
-@contextmanager
-def watched(flink: LiveFlink, job: LiveJob, **changes: str) -> Iterator[tuple[FlinkSource, str]]:
-    """Give a source that watches one job, and the job's id."""
-    settings = MonitorSettings(
-        engine="flink", engine_url=flink.rest_url, cluster="flink", source_bootstrap=flink.bootstrap, jobs=job.name
-    )
-    source = FlinkSource(replace(settings, **changes))
-    try:
-        (job,) = source.jobs()
-        yield source, job
-    finally:
-        source.close()
-
-
-def look_until(source: FlinkSource, job: str, condition: Callable[[Look], bool], what: str, timeout_s: float = 90.0) -> Look:
-    """Return the first look that a condition holds of; the source may be away meanwhile."""
-
-    def once() -> Look | None:
-        try:
-            source.jobs()
-            found = source.follow(job).look()
-        except SourceAway:
-            return None
-        return found if condition(found) else None
-
-    return wait_until(once, timeout_s, what)
-
-
-def total(look: Look, figure: str, label: str = "Source: source") -> int:
-    """Return a figure of a task, summed over its subtasks."""
-    task = next(spec.task for spec in look.topology.tasks if spec.label == label)
-    return sum(int(getattr(sample, figure) or 0) for sample in look.samples if sample.task == task)
-
-
-def parallelism(look: Look) -> dict[str, int]:
-    """Return it by label."""
-    return {spec.label: spec.parallelism for spec in look.topology.tasks}
 
 
 def job_manager_of(flink: LiveFlink) -> psutil.Process:
@@ -70,17 +30,6 @@ def job_manager_of(flink: LiveFlink) -> psutil.Process:
             if folder in words and any("ClusterEntrypoint" in part for part in words):
                 return each
     raise AssertionError("no JobManager runs")
-
-
-def runs(look: Look) -> bool:
-    """Say whether all tasks run and report."""
-    return all(spec.state == "running" for spec in look.topology.tasks) and look.samples != ()
-
-
-def attempt_of(look: Look) -> int:
-    """Return the number of the execution graph, which all samples share."""
-    assert {sample.attempt for sample in look.samples} <= {look.topology.attempt}
-    return look.topology.attempt
 
 
 FETCHED_WITHIN_MS = 10_000

@@ -2,9 +2,11 @@
 
 import time
 
-from contracts.commands import Expected, RescheduleCommand, TaskChange
+from contracts.commands import Expected, Progress, RescheduleCommand, TaskChange
+from rescaler.actuators.by_requirement import ByRequirement
 from rescaler.actuators.flink import FlinkEngine
 from tests.support.live_flink import LiveJob
+from tests.support.waiting import wait_until
 
 CLUSTER = "live"
 APPLIED_S = 120.0
@@ -36,3 +38,15 @@ def command(
         changes=tuple(TaskChange(task=ids[role], before=seen.required[ids[role]], after=count) for role, count in after.items()),
         expected=Expected(epoch=seen.epoch, required=dict(seen.required)),
     )
+
+
+def carry_out(engine: FlinkEngine, wanted: RescheduleCommand) -> list[Progress]:
+    """Let an actuator carry a command out to its end."""
+    work, reports = ByRequirement(wanted), list[Progress]()
+
+    def ended() -> bool:
+        reports.extend(work.step(engine, now_ms=now_ms(), wall_ms=now_ms()))
+        return work.ended
+
+    wait_until(ended, APPLIED_S + 30, "the end of the command")
+    return reports

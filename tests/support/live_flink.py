@@ -68,7 +68,7 @@ class LiveFlink:
         own = f"t{uuid.uuid4().hex[:8]}"
         named = {"name": own, "from_topic": f"{own}-in", "to_topic": f"{own}-out"} | options
         chosen = JobOptions(bootstrap=self.bootstrap, **named)
-        self._create_topics(chosen.from_topic, chosen.to_topic)
+        self.create_topics(chosen.from_topic, chosen.to_topic)
         job = LiveJob(self, submit(self.rest_url, self.jar, chosen, savepoint=savepoint), chosen)
         try:
             job.wait_running()
@@ -83,7 +83,8 @@ class LiveFlink:
         answer = ask(Request(f"{self.rest_url}{path}", data=data, headers=headers, method=method), timeout_s=30.0)
         return json.loads(answer) if answer.strip() else {}
 
-    def _create_topics(self, *names: str) -> None:
+    def create_topics(self, *names: str) -> None:
+        """Create topics that are not there yet."""
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
         known = admin.list_topics(timeout=10).topics
         wanted = [NewTopic(name, PARTITIONS, 1) for name in names if name not in known]

@@ -25,7 +25,7 @@ from monitor.sources.base import SourceAway, UnknownJob
 from monitor.sources.flink.backlog import Backlog, SourceBacklog, positions_named
 from monitor.sources.flink.events import FlinkEvents
 from monitor.sources.flink.rescales import Rescales
-from monitor.sources.flink.samples import Starts, samples_of, with_queues
+from monitor.sources.flink.samples import Restored, Starts, samples_of, with_queues
 from runtime.backoff import Seldom
 
 ENGINE = "flink"
@@ -46,6 +46,7 @@ class _Epoch:
     parallelism: dict[str, int] = field(default_factory=dict)  # that ran last
     required: dict[str, int] = field(default_factory=dict)
     starts: Starts = field(default_factory=Starts)
+    restored: Restored = field(default_factory=Restored)
     names: dict[str, tuple[str, ...]] = field(default_factory=dict)  # metrics of positions, by source vertex
     backlogs: dict[str, SourceBacklog] = field(default_factory=dict)
     partitions: dict[str, int] = field(default_factory=dict)
@@ -140,7 +141,8 @@ class FlinkJob:
             found[spec.task] = own
         if attempt_of(self._client.job(detail.jid)) != attempt:
             raise SourceAway(f"job {self._job} restarted during the look")
-        return with_queues(found, tasks)
+        is_unaligned = self._checkpoint_config(epoch).unaligned_checkpoints
+        return with_queues(found, tasks, epoch.restored if is_unaligned else None)
 
     def _backlog(self, epoch: _Epoch, vertex: str, as_of_ms: int) -> Backlog | None:
         """Return what arrived and what waits at a source; None if it does not read Kafka, or its broker does not tell."""

@@ -64,6 +64,25 @@ class Starts:
         return run.started_ms + ran_ms
 
 
+@dataclass(slots=True)
+class Restored:
+    """Records on their way to each task that the present execution graph was restored with, as far as has shown.
+
+    Unaligned checkpoints hold them. Their senders did not send them in this graph, so a task takes in more than was sent: by as
+    many, once it has caught up for the first time. Until then too few are known.
+    """
+
+    attempt: int = 0
+    _known: dict[str, int] = field(default_factory=dict)
+
+    def waiting(self, attempt: int, task: str, sent: int, taken: int) -> int:
+        """Return how many records wait for a task at least."""
+        if attempt != self.attempt:
+            self.attempt, self._known = attempt, {}
+        known = self._known[task] = max(self._known.get(task, 0), taken - sent)
+        return sent + known - taken
+
+
 def samples_of(job: str, attempt: int, spec: TaskSpec, vertex: VertexDetail, starts: Starts, now_ms: int) -> list[TaskSample]:
     """Return a sample of each subtask whose figures Flink has fetched.
 
@@ -116,7 +135,9 @@ def _ran_ms(metrics: IoMetrics) -> int | None:
     return None if None in parts else sum(each for each in parts if each is not None)
 
 
-def with_queues(samples: Mapping[str, Sequence[TaskSample]], tasks: Sequence[TaskSpec]) -> list[TaskSample]:
+def with_queues(
+    samples: Mapping[str, Sequence[TaskSample]], tasks: Sequence[TaskSpec], restored: Restored | None = None
+) -> list[TaskSample]:
     """Return all samples, those of a task with the records that are on their way to it: all in its first sample.
 
     They are known where each task before it sends to nobody else, since Flink counts what a task sends over all its edges
@@ -125,6 +146,8 @@ def with_queues(samples: Mapping[str, Sequence[TaskSample]], tasks: Sequence[Tas
     Args:
         samples: by task, each with those of its running subtasks; a source's keep what is known of them.
         tasks: of the job.
+        restored: of the job, if its checkpoints are unaligned. Reading one task later than another may count a second's records
+            too many there; without, such readings count as no record.
     """
     receivers: dict[str, int] = {}
     for spec in tasks:
@@ -142,8 +165,8 @@ def with_queues(samples: Mapping[str, Sequence[TaskSample]], tasks: Sequence[Tas
             and _are_of_one_time([*senders, *own])
         )
         if is_counted:
-            # Records that a checkpoint restored in flight were sent before the counters began: then more came than was sent.
-            queued = max(0, sum(each.records_out for each in senders) - sum(each.records_in for each in own))
+            sent, taken = sum(each.records_out for each in senders), sum(each.records_in for each in own)
+            queued = max(0, sent - taken) if restored is None else restored.waiting(own[0].attempt, spec.task, sent, taken)
             own = [msgspec.structs.replace(each, queued_records=0 if at else queued) for at, each in enumerate(own)]
         found += own
     return found

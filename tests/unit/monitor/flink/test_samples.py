@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from contracts.messages import Input, TaskSample, TaskSpec
 from engines.flink.answers import IoMetrics, Subtask, VertexDetail
-from monitor.sources.flink.samples import APART_MS_MAX, Starts, samples_of, with_queues
+from monitor.sources.flink.samples import APART_MS_MAX, Restored, Starts, samples_of, with_queues
 
 JOB, ATTEMPT, NOW = "flink/orders", 7_000, 1_000_000
 PARSE = TaskSpec(task="parse", upstream=("source",))
@@ -184,3 +184,31 @@ def test_a_subtask_without_figures_or_figures_of_two_times_say_nothing() -> None
     assert queues([SOURCE, PARSE], source, counted("parse", (50, 50), as_of_ms=None))["parse"] == [None]
     for apart, expected in ((APART_MS_MAX, 50), (APART_MS_MAX + 1, None)):
         assert queues([SOURCE, PARSE], source, counted("parse", (50, 50), as_of_ms=NOW - apart))["parse"] == [expected]
+
+
+def test_records_that_were_restored_in_flight_show_once_the_task_has_caught_up() -> None:
+    """In a graph that began with 1,000 of them on their way; the next graph begins with as many as it does."""
+    restored, found = Restored(), []
+    for sent, taken in ((100, 50), (500, 1_100), (900, 1_900), (4_000, 2_000)):
+        parse = with_queues(
+            {"source": counted("source", (sent, sent)), "parse": counted("parse", (taken, taken))}, CHAIN, restored
+        )
+        found.append(sum(each.queued_records or 0 for each in parse if each.task == "parse"))
+    assert found == [50, 0, 0, 3_000], "least, as far as has shown; the last one is exact"
+    assert restored.waiting(ATTEMPT + 1, "parse", 10, 4) == 6
+
+
+@given(restored=st.integers(0, 500), steps=st.lists(st.tuples(st.integers(0, 300), st.floats(0, 1)), max_size=20))
+def test_with_unaligned_checkpoints_never_too_many_wait_and_at_least_what_aligned_ones_would_show(
+    restored: int, steps: list[tuple[int, float]]
+) -> None:
+    """Whatever is sent and taken in meanwhile; exact from the moment in which nothing waited."""
+    known, sent, taken, was_empty = Restored(), 0, 0, not restored
+    for more, share in steps:
+        sent += more
+        taken += int(share * (restored + sent - taken))
+        truth = restored + sent - taken
+        was_empty = was_empty or not truth
+        found = known.waiting(1, "parse", sent, taken)
+        assert max(0, sent - taken) <= found <= truth
+        assert found == truth or not was_empty
