@@ -102,8 +102,8 @@ docs: $(DOCS)/.installed ## Build the site of docs/ into build/docs; open index.
 	@echo "build/docs/index.html"
 
 bench: install ## Run every benchmark (more than half an hour); each prints the machine, the seed and its targets
-	@for name in agent assign cost coverage gate "inference --states 50" "placement --scale-only" "policies --quick" projector rescale \
-	    reschedule road simulator spark step "tournament --world calm --days 1" tracing \
+	@for name in agent assign cost coverage gate "inference --states 50" "margin --world calm" "placement --scale-only" \
+	    "policies --quick" projector rescale reschedule road simulator spark step "tournament --world calm --days 1" tracing \
 	    "worlds --quick"; do \
 	  echo "== surescale bench $$name"; $(BIN)/surescale bench $$name || exit 1; \
 	done

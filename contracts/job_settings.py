@@ -113,6 +113,7 @@ class JobSettings(Message, frozen=True, kw_only=True, tag="job-settings/1"):
     emergency_growth: bool | msgspec.UnsetType = msgspec.UNSET  # plain overload is answered at once; absent: on a real engine
     # Percent of features outside of the training above which the rule takes over; absent: never.
     feature_drift_max: Annotated[float, Meta(ge=0.0, le=100.0)] | msgspec.UnsetType = msgspec.UNSET
+    calibrated_spread: bool | msgspec.UnsetType = msgspec.UNSET  # sure plans for its last day's forecast errors; absent: no
     pause: Pause | msgspec.UnsetType = msgspec.UNSET  # absent: nothing is paused
     approval: Approval | msgspec.UnsetType = msgspec.UNSET  # the last one; it is answered once
     request: Text | msgspec.UnsetType = msgspec.UNSET  # the HTTP request that made this version; repeated, it makes none

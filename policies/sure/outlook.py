@@ -67,6 +67,16 @@ class Expected:
     past: Past
 
 
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Inputs of the outlook: ``hour`` [B], ``inputs`` [B, K, 9], ``yesterday_known`` [B], ``error`` [B] of the rhythm."""
+
+    hour: Float64
+    inputs: Float64
+    yesterday_known: npt.NDArray[np.bool_]
+    error: Float64
+
+
 class Outlook(msgspec.Struct, frozen=True, kw_only=True):
     """log(mean of a stage / mean of the last hour) as a linear function of ``INPUTS``, one row of weights per stage.
 
@@ -95,15 +105,8 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True):
     ) -> Expected:
         """Return the outlook from load [B, L], hourly loads and peaks [B, 192] and window ends [B]; None: no peaks known."""
         known = without_holes(load)
-        seen = look_back(known, hourly_load, ends_ms, self.stage_minutes, self.stages)
-        weights, trend = np.array(self.with_history), np.array(self.trend_only)
-        full = np.einsum("bki,ki->bk", seen.inputs, weights[:, :-1]) + weights[:, -1]
-        short = seen.inputs[:, 0, : len(TRENDS)] @ trend[:, :-1].T + trend[:, -1]
-        slope, least = np.array(self.spread).T
+        seen, change, spread = self._looked(known, hourly_load, ends_ms)
         peaks = np.full_like(hourly_load, np.nan) if hourly_peak is None else hourly_peak
-        history = seen.yesterday_known[:, None]
-        change = np.clip(np.where(history, full, short), -CHANGE_MAX, CHANGE_MAX)
-        spread = np.where(history, np.clip(seen.error[:, None] * slope + least, *SPREAD), np.array(self.trend_spread))
         return Expected(
             seen.hour,
             seen.hour[:, None] * np.exp(change),
@@ -115,15 +118,26 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True):
             past_of(known, hourly_load, peaks),
         )
 
+    def stages_of(
+        self, load: Float64, hourly_load: npt.NDArray[np.floating], ends_ms: npt.NDArray[np.int64]
+    ) -> tuple[Float64, Float64, npt.NDArray[np.bool_]]:
+        """Return only ``means`` [B, K] and ``spread`` [B, K] of ``expect``, and whether yesterday is known [B]."""
+        seen, change, spread = self._looked(load, hourly_load, ends_ms)
+        return seen.hour[:, None] * np.exp(change), spread, seen.yesterday_known
 
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """Inputs of the outlook: ``hour`` [B], ``inputs`` [B, K, 9], ``yesterday_known`` [B], ``error`` [B] of the rhythm."""
-
-    hour: Float64
-    inputs: Float64
-    yesterday_known: npt.NDArray[np.bool_]
-    error: Float64
+    def _looked(
+        self, known: Float64, hourly_load: npt.NDArray[np.floating], ends_ms: npt.NDArray[np.int64]
+    ) -> tuple[Seen, Float64, Float64]:
+        """Return the inputs, the expected log change of each stage [B, K], and its standard deviation [B, K]."""
+        seen = look_back(known, hourly_load, ends_ms, self.stage_minutes, self.stages)
+        weights, trend = np.array(self.with_history), np.array(self.trend_only)
+        full = np.einsum("bki,ki->bk", seen.inputs, weights[:, :-1]) + weights[:, -1]
+        short = seen.inputs[:, 0, : len(TRENDS)] @ trend[:, :-1].T + trend[:, -1]
+        slope, least = np.array(self.spread).T
+        history = seen.yesterday_known[:, None]
+        change = np.clip(np.where(history, full, short), -CHANGE_MAX, CHANGE_MAX)
+        spread = np.where(history, np.clip(seen.error[:, None] * slope + least, *SPREAD), np.array(self.trend_spread))
+        return seen, change, spread
 
 
 def look_back(

@@ -25,6 +25,7 @@ from policies.self_check import check_answers
 from policies.sure.correction import Correction
 from policies.sure.drift import drift_of, in_words
 from policies.sure.outlook import Expected
+from policies.sure.outlook_errors import calibrated
 from policies.sure.package import Card, Package
 from policies.sure.plan import Planned, plan
 from policies.sure.planning_input import Planning, PlanningInput, with_bound, with_objective, with_restart
@@ -95,6 +96,8 @@ class SurePolicy:
             return PolicyFailed(NO_NUMBER)
         hours, peaks = window.hourly_load[None], window.hourly_peak[None]
         expected = self.card.base.outlook.expect(measured.load[None], hours, end[None], peaks)
+        if question.settings.calibrated_spread is True:
+            expected = calibrated(self.card.base.outlook, expected, hours)
         if not (np.isfinite(expected.means).all() and np.isfinite(expected.spread).all()):
             return PolicyFailed(NOT_EXPECTED)
         given = PlanningInput(

@@ -29,6 +29,7 @@ OPTIONS = {
     "cpu_limit": "--cpu",
     "memory_limit": "--memory",
     "feature_drift_max": "--feature-drift",
+    "calibrated_spread": "--spread",
     "catch_up_minutes": "--catch-up",
     "restart_seconds": "--restart-seconds",
     "objective": "--objective",

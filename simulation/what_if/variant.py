@@ -28,6 +28,7 @@ PLAYED = (
     "latency_bound",
     "minutes_known_min",
     "emergency_growth",
+    "calibrated_spread",
 )
 """Settings that policies and guardrails read. What the rescaler reads (limits a day, pauses, modes) is not played."""
 

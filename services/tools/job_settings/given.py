@@ -32,6 +32,8 @@ def as_settings(given: Mapping[str, object]) -> dict[str, object]:
         wanted["block_ineffective"] = {"block": True, "allow": False}.get(str(given["block_ineffective"]))
     if "emergency_growth" in wanted:
         wanted["emergency_growth"] = {"grow": True, "wait": False}.get(str(given["emergency_growth"]), UNSET)
+    if "calibrated_spread" in wanted:
+        wanted["calibrated_spread"] = {"calibrated": True, "shipped": False}.get(str(given["calibrated_spread"]), UNSET)
     for name in ("memory_limit", "feature_drift_max"):
         if wanted.get(name, UNSET) is None:
             wanted[name] = UNSET

@@ -97,6 +97,12 @@ limits = options.grouped(
         help="Percent of a learned policy's features outside of its training above which the rule takes over.",
     ),
     click.option(
+        "--spread",
+        "calibrated_spread",
+        type=click.Choice(["calibrated", "shipped", DEFAULT]),
+        help="Whether sure plans for the errors of its forecasts on this job's own last day, or for those of its training.",
+    ),
+    click.option(
         "--catch-up", "catch_up_minutes", type=OrDefault(_ABOVE_0), help="Minutes in which a backlog should be worked off."
     ),
     click.option(

@@ -39,6 +39,7 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     cpu_limit: float | None
     memory_limit: float | None
     feature_drift_max: float | None
+    calibrated_spread: bool
     catch_up_minutes: float | None
     restart_seconds: float | None
     objective: str | None
@@ -94,6 +95,7 @@ def overview(book: Book, road_policy: str) -> Overview:
         cpu_limit=settings.cpu_limit,
         memory_limit=settings.memory_limit or None,
         feature_drift_max=None if settings.feature_drift_max is UNSET else settings.feature_drift_max,
+        calibrated_spread=settings.calibrated_spread is True,
         catch_up_minutes=settings.catch_up_minutes,
         restart_seconds=settings.restart_seconds,
         objective=in_words_of(settings.latency_bound or settings.objective),

@@ -195,12 +195,14 @@ def test_a_step_of_an_older_record_stays_until_one_of_the_two_is_named() -> None
 
 def test_default_and_none_take_limits_away() -> None:
     """The words of the command line become what a record without the limit has."""
-    quotas = {"cpu_limit": 8.0, "memory_limit": 6.0}
+    quotas: dict[str, object] = {"cpu_limit": 8.0, "memory_limit": 6.0, "calibrated_spread": "calibrated"}
     limited = given(rescales_a_day_max=4, excluded=("sat,sun",), block_ineffective="block", emergency_growth="wait", **quotas)
     assert limited.excluded == (ExcludedPeriod(days=("sat", "sun")),)
     assert (limited.rescales_a_day_max, limited.block_ineffective, limited.emergency_growth) == (4, True, False)
+    assert limited.calibrated_spread is True
+    assert given(limited, calibrated_spread="shipped").calibrated_spread is False
     options: dict[str, object] = {"rescales_a_day_max": "default", "excluded": ("none",), "block_ineffective": "default"}
-    options |= {"emergency_growth": "default", "cpu_limit": "default", "memory_limit": "default"}
+    options |= {"emergency_growth": "default", "cpu_limit": "default", "memory_limit": "default", "calibrated_spread": "default"}
     freed = given(limited, **options)
     assert {name for name in OPTIONS if getattr(freed, name) != getattr(JobSettings(job=JOB), name)} == set()
 
