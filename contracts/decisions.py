@@ -8,7 +8,9 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from contracts.ids import decision_id
 from contracts.messages import Count, Identity, Message, Parallelism, Part, ReleasedTo, Sentence, Share, Text, TimeMs
+from contracts.own_acts import check_policy_name
 
 
 class PolicyUsed(Part, frozen=True, kw_only=True):
@@ -16,7 +18,7 @@ class PolicyUsed(Part, frozen=True, kw_only=True):
 
     name: Text
     sha256: str = ""
-    asked: str = ""
+    asked: str = ""  # the requested one, whose name is in the decision's id; empty: ``name``
     fallback_reason: str | None = None
     release: ReleasedTo | msgspec.UnsetType = msgspec.UNSET  # unset: the job's settings or the agents' own setting chose
     left: Sentence | msgspec.UnsetType = msgspec.UNSET  # why a tournament's winner does not serve now (contracts.tournaments)
@@ -121,3 +123,14 @@ class Decision(Message, frozen=True, kw_only=True, tag="decision/1"):
     outlook: LoadOutlook | msgspec.UnsetType = msgspec.UNSET  # unset: the policy does not look ahead
     emergency: Plight | msgspec.UnsetType = msgspec.UNSET  # unset: there is none
     drift: FeatureDrift | msgspec.UnsetType = msgspec.UNSET  # of the policy asked; unset: it cannot say
+
+    def __post_init__(self) -> None:
+        """Check that the id is that of this job, span and policy: nobody can answer under another decision's id.
+
+        Raises:
+            ValueError: it is not.
+        """
+        policy = self.policy.asked or self.policy.name
+        check_policy_name(policy)
+        if self.decision_id != decision_id(self.job, self.span_end_ms, policy):
+            raise ValueError("decision_id: it does not follow from job, span_end_ms and policy")

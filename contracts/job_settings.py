@@ -9,10 +9,12 @@ import msgspec
 from msgspec import Meta
 
 from contracts.messages import Count, Identity, Message, Parallelism, Part, Text, TimeMs
+from contracts.own_acts import check_policy_name
 
 Mode = Literal["act", "advise", "observe"]
 Objective = Literal["cost", "balanced", "latency"]
 Factor = Annotated[float, Meta(gt=1.0, le=1_000_000.0)]
+PolicyName = Annotated[str, Meta(max_length=256)]
 Minutes = Annotated[float, Meta(ge=0.0, le=10_080.0)]
 ClockTime = Annotated[str, Meta(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$|^24:00$")]
 Day = Annotated[str, Meta(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
@@ -106,7 +108,7 @@ class JobSettings(Message, frozen=True, kw_only=True, tag="job-settings/1"):
     minutes_known_min: Annotated[int, Meta(ge=1, le=60)] = 5  # no policy is asked about a window with fewer reported minutes
     on_drift: Literal["adopt", "insist", "stop"] = "stop"  # when somebody else changed the parallelism
     priority: int = 0
-    policy: str | None = None
+    policy: PolicyName | None = None
     adopted_at_ms: TimeMs = 0  # what somebody else had asked for by then is taken over
     reapplied_at_ms: TimeMs = 0  # what was required before a new submission seen by then is asked for again
     memory_limit: Annotated[float, Meta(gt=0.0)] | msgspec.UnsetType = msgspec.UNSET  # GiB for the job; absent: any
@@ -119,3 +121,12 @@ class JobSettings(Message, frozen=True, kw_only=True, tag="job-settings/1"):
     request: Text | msgspec.UnsetType = msgspec.UNSET  # the HTTP request that made this version; repeated, it makes none
     set_by: str = "default"
     set_at_ms: TimeMs = 0
+
+    def __post_init__(self) -> None:
+        """Check what the types do not say.
+
+        Raises:
+            ValueError: the policy has a name that none can have.
+        """
+        if self.policy is not None:
+            check_policy_name(self.policy)

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from contracts.capabilities import SIMULATED, Capabilities
+from contracts.own_acts import check_policy_name
 
 Text = Annotated[str, Meta(min_length=1, max_length=256)]
 Sentence = Annotated[str, Meta(min_length=1, max_length=1024)]  # for people, with figures in it
@@ -248,6 +249,14 @@ class PolicyRelease(Message, frozen=True, kw_only=True, tag="policy-release/1"):
     set_by: str = ""
     set_at_ms: TimeMs | msgspec.UnsetType = msgspec.UNSET  # wall time at which it was written
     note: Sentence | msgspec.UnsetType = msgspec.UNSET  # for people: what the choice rests on, such as a shadow's record
+
+    def __post_init__(self) -> None:
+        """Check what the types do not say.
+
+        Raises:
+            ValueError: the policy has a name that none can have.
+        """
+        check_policy_name(self.policy)
 
 
 class Tuned(Part, frozen=True, kw_only=True, omit_defaults=True):

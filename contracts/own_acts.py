@@ -46,5 +46,15 @@ def own_act_of(act_id: str) -> OwnAct | None:
     >>> own_act_of("sim/clicks@60000/balance"), own_act_of("sim/clicks@60000/sure")
     (<OwnAct.BALANCE: 'balance'>, None)
     """
-    _, is_id, name = act_id.rpartition("/")
-    return OwnAct(name) if is_id and "@" in act_id and name in set(OwnAct) else None
+    _, _, name = (*act_id.split("/", 2), "", "")[:3]  # a job's id has one slash, and the name begins behind the second
+    return OwnAct(name) if "@" in act_id and name in set(OwnAct) else None
+
+
+def check_policy_name(name: str) -> None:
+    """Refuse a policy with the name of an act of the rescaler's own: ids of its decisions would be ids of such acts.
+
+    Raises:
+        ValueError: it has such a name.
+    """
+    if name in set(OwnAct):
+        raise ValueError(f"policy: {name!r} is the name of an act of the rescaler's own; give the policy another one")

@@ -14,6 +14,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from contracts.ids import cluster_of
 from contracts.messages import Message, PlainName, PolicyRelease, ReleasedTo, Sentence, Sha256, Text, TimeMs, Tuned
+from contracts.own_acts import check_policy_name
 from contracts.tournaments import Expectation, TournamentResult
 
 Role = Literal["serve", "shadow"]
@@ -50,8 +51,10 @@ class ScopedRelease(Message, frozen=True, kw_only=True, tag="policy-release/2", 
         """Check what the types do not say.
 
         Raises:
-            ValueError: the scope contradicts itself, or a release of this type sets what only a ``TunedRelease`` may.
+            ValueError: the scope contradicts itself, a release of this type sets what only a ``TunedRelease`` may, or the
+                policy has a name that none can have.
         """
+        check_policy_name(self.policy)
         is_tuned = any(each is not UNSET for each in (self.tuned, self.expected, self.tournament))
         if is_tuned and not isinstance(self, TunedRelease):
             raise ValueError("tuned, expected and tournament: only a policy-release/3 may have them")

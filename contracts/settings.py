@@ -11,6 +11,7 @@ from typing import Any, TypeVar, get_type_hints
 
 from contracts.addresses import addresses_in, is_http, without_password
 from contracts.errors import SettingsError
+from contracts.own_acts import OwnAct
 
 S = TypeVar("S", bound="RoadSettings")
 
@@ -153,7 +154,7 @@ class RoadSettings:
         """Check the values; settings of a role call this before their own checks.
 
         Raises:
-            SettingsError: an invalid engine address, port or time; names the setting and the fix.
+            SettingsError: an invalid engine address, port, policy or time; names the setting and the fix.
         """
         if not self.bootstrap.strip():
             raise SettingsError("SURESCALE_BOOTSTRAP: empty; set Kafka's address as host:port (there or with --bootstrap)")
@@ -164,6 +165,10 @@ class RoadSettings:
             raise SettingsError(
                 f"SURESCALE_SPAN_MINUTES: {self.span_minutes} is not a time between decisions; "
                 f"set 1 to {SPAN_MINUTES_MAX} minutes"
+            )
+        if self.policy in set(OwnAct):
+            raise SettingsError(
+                f"SURESCALE_POLICY: {self.policy!r} is an act of the rescaler's own; give the policy another name"
             )
         self.check_least(window_minutes=1, allowed_lateness_ms=0, ahead_of_clock_ms_max=0)
         self._check_kafka_security()

@@ -81,4 +81,4 @@ class ShadowDecision(Message, frozen=True, kw_only=True, tag="shadow-decision/1"
         if self.comparison is not None and len(self.comparison.differences) > self.comparison.tasks:
             raise ValueError("comparison names more differences than the job has scalable tasks")
         if self.shadow_id != shadow_id(self.job, self.span_end_ms, self.policy, self.sha256):
-            raise ValueError("shadow_id does not follow from job, span_end_ms, policy and sha256")
+            raise ValueError("shadow_id: it does not follow from job, span_end_ms, policy and sha256")

@@ -14,6 +14,7 @@ T = TypeVar("T")
 _encoder = msgspec.json.Encoder(order="deterministic")
 _decoders: dict[object, msgspec.json.Decoder[Any]] = {}
 _PATH = re.compile(r" - at `\$\.?(.*)`$")
+_OWN_CHECK = re.compile(r"([a-z0-9_]+): ")  # messages of our own begin with the field; those of msgspec with a capital
 
 
 def encode(message: msgspec.Struct) -> bytes:
@@ -60,5 +61,8 @@ def _rejected(text: str) -> RecordRejected:
     missing = re.search(r"missing required field `(.+?)`", message)
     if missing:
         path = f"{path}.{missing.group(1)}" if path else missing.group(1)
+    own_check = None if path else _OWN_CHECK.match(message)
+    if own_check:
+        path, message = own_check.group(1), message[own_check.end() :]
     reason = "unknown_type" if path == "type" else "invalid_field"
     return RecordRejected(reason, path, message[:1].lower() + message[1:])

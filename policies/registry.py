@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from contracts.errors import SettingsError
+from contracts.own_acts import OwnAct
 from policies.answer import Answer, PolicyFailed
 from policies.onnx_sessions import Opener
 from policies.package import PackageRejected
@@ -112,8 +113,11 @@ def check_policy(name: str, known: Sequence[str]) -> None:
 
 
 def _is_name(name: str) -> bool:
-    """Return whether a package can have this name: it must not leave the folder or break the file system's call."""
-    return bool(name) and "/" not in name and not name.startswith(".") and name.isprintable()
+    """Return whether a package can have this name.
+
+    It must not leave the folder, break the file system's call, or be that of an act of the rescaler's own.
+    """
+    return bool(name) and "/" not in name and not name.startswith(".") and name.isprintable() and name not in set(OwnAct)
 
 
 def policy_names(folder: str = "") -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from benchmarks.road.wide_job import wide_graph
 from contracts import topics
 from contracts.commands import Outcome, Placement, Progress, RescheduleCommand, TaskChange
 from contracts.decisions import Decision
+from contracts.ids import decision_id
 from contracts.job_settings import JobSettings
 from contracts.summaries import SUMMARY_HEADER, encode_summary, summary_of
 from contracts.topics import TopicNames
@@ -75,7 +76,7 @@ def road_records(jobs: int, tasks: int, minutes: int, policy: str, seed: int) ->
 def _consequences(job: str, decision: Decision) -> Iterator[Made]:
     """Yield a decision, and the records that the rescaler and an actuator write because of it."""
     at_ms = decision.span_end_ms
-    own = msgspec.structs.replace(decision, job=job, decision_id=f"{job}@{at_ms}/{decision.policy.name}")
+    own = msgspec.structs.replace(decision, job=job, decision_id=decision_id(job, at_ms, decision.policy.asked))
     yield topics.DECISIONS, CLUSTER, encode(own), None
     outcome = Outcome(
         cluster=CLUSTER, job=job, decision_id=own.decision_id, span_end_ms=at_ms, status="held", reason="hold", at_ms=at_ms

@@ -25,7 +25,7 @@ from contracts.topics import (
     TOPICS,
     TopicNames,
 )
-from contracts.wire import decode
+from contracts.wire import decode, encode
 from rescaler.actuators.fake import FakeEngine
 from rescaler.service import metrics
 from rescaler.service.active import remembered
@@ -116,16 +116,23 @@ def test_after_an_outage_a_newer_decision_takes_the_place_of_a_stale_act(road: R
 
 
 def test_what_is_wrong_goes_to_dead_letters_and_nothing_stops(road: Road) -> None:
-    """A record that does not parse, and a decision of a clock one hour ahead, are set aside; other clusters' are skipped."""
+    """A record that does not parse, a decision of a clock one hour ahead, and one under another's id are set aside.
+
+    Other clusters' are skipped.
+    """
     road.process()
     late, good = decision(T0 + 60 * MINUTE_MS, {"map": 3}), decision(T0, {"map": 3})
     road.send(DECISIONS, "sim", b"{not json")
+    forged = encode(decision(T0, {"map": 4}, of="sim/other")).replace(b'"job":"sim/other"', f'"job":"{JOB}"'.encode())
+    road.send(DECISIONS, "sim", forged)
     road.decide(late, decision(T0, {"map": 3}, of="other/clicks"), good)
     letters = reader(road.settings, DEAD_LETTERS)
     wait_until(lambda: road.said(good) == [("commanded", "desired")], 60, "the good decision")
     refused = [decode(record.value(), DeadLetter) for record in letters.read_to_end()]
     letters.close()
-    assert [(letter.reason, letter.field) for letter in refused] == [("not_json", ""), ("ahead_of_clock", "span_end_ms")]
+    assert [(letter.reason, letter.field) for letter in refused] == [
+        ("not_json", ""), ("invalid_field", "decision_id"), ("ahead_of_clock", "span_end_ms"),
+    ]  # fmt: skip
     assert road.said(late) == []
     assert {outcome.job for outcome in road.outcomes} == {JOB}
 

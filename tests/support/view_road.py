@@ -125,7 +125,7 @@ def decision(span: int, *, job: str = JOB) -> Decision:
     """Return the decision of a span: the even ones act."""
     end_ms = span * 10 * MINUTE_MS
     return Decision(
-        decision_id=decision_id(job, end_ms, "hold"),
+        decision_id=decision_id(job, end_ms, "sure"),
         job=job,
         span_end_ms=end_ms,
         window_id=f"{job}@{end_ms}",

@@ -10,7 +10,8 @@ import zstandard
 
 from contracts.clock import road_time_ms, wall_time_ms
 from contracts.dead_letters import KEY_BYTES_MAX, Coordinates, dead_letter, key_of_letter
-from contracts.errors import RecordRejected
+from contracts.decisions import Decision
+from contracts.errors import RecordRejected, SettingsError
 from contracts.job_settings import JobSettings
 from contracts.messages import (
     ClockSegment,
@@ -24,6 +25,9 @@ from contracts.messages import (
     TaskSample,
     TaskSpec,
 )
+from contracts.own_acts import OwnAct, own_act_of
+from contracts.releases import ReleaseRecord
+from contracts.settings import RoadSettings
 from contracts.topics import TOPICS
 from contracts.topology import check_cluster
 from contracts.window_history import WindowHistory
@@ -87,6 +91,50 @@ def test_a_release_that_could_name_another_file_is_refused(field: str, value: st
     with pytest.raises(RecordRejected) as refused:
         decode(msgspec.json.encode(document | {field: value}), PolicyRelease)
     assert (refused.value.reason, refused.value.field) == ("invalid_field", field)
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"decision_id": "sim/b@60000/sure"}, "decision_id"),
+        ({"decision_id": "sim/a@120000/sure"}, "decision_id"),
+        ({"decision_id": "sim/a@60000/hold"}, "decision_id"),
+        ({"job": "sim/b"}, "decision_id"),
+        ({"span_end_ms": 0}, "decision_id"),
+        ({"policy": {"name": "sure", "asked": "hold"}}, "decision_id"),
+        ({"policy": {"name": "balance"}, "decision_id": "sim/a@60000/balance"}, "policy"),
+    ],
+)
+def test_a_decision_under_the_id_of_another_one_or_of_an_own_act_is_refused(changes: dict[str, object], field: str) -> None:
+    """A rescaler would answer that id twice, or take the decision for one that it knows, and drop the true one."""
+    document = {
+        "type": "decision/1", "decision_id": "sim/a@60000/sure", "job": "sim/a", "span_end_ms": 60_000, "window_id": "w",
+        "policy": {"name": "sure"}, "seed": 0, "settings_version": 0, "topology_version": 0, "action": "hold", "reason": "r",
+        "completeness": 1.0, "minutes_known": 1, "tasks": [],
+    }  # fmt: skip
+    assert decode(msgspec.json.encode(document), Decision).decision_id == "sim/a@60000/sure"
+    with pytest.raises(RecordRejected) as refused:
+        decode(msgspec.json.encode(document | changes), Decision)
+    assert (refused.value.reason, refused.value.field) == ("invalid_field", field)
+
+
+@pytest.mark.parametrize("own", list(OwnAct))
+def test_no_policy_has_the_name_of_an_act_of_the_rescalers_own(own: OwnAct) -> None:
+    """Neither a job's settings, a release of any kind nor an agent's setting can ask for one."""
+    release = {"cluster": "sim", "policy": own, "sha256": "", "valid_from_ms": 0}
+    documents = [{"type": f"policy-release/{version}", **release} for version in (1, 2, 3)]
+    for document in ({"type": "job-settings/1", "job": "sim/a", "policy": own}, *documents):
+        with pytest.raises(RecordRejected) as refused:
+            decode(msgspec.json.encode(document), ReleaseRecord | JobSettings)
+        assert (refused.value.reason, refused.value.field) == ("invalid_field", "policy")
+    with pytest.raises(SettingsError, match="SURESCALE_POLICY"):
+        RoadSettings(policy=own)
+
+
+def test_only_the_name_behind_job_and_time_says_whose_act_it_is() -> None:
+    """A policy may be called what it likes; only a whole name counts."""
+    ids = ("sim/a@5/balance", "sim/a@5/x/balance", "sim/a@5/balances", "sim/balance", "sim/a@b@5/drain", "")
+    assert [own_act_of(each) for each in ids] == [OwnAct.BALANCE, None, None, None, OwnAct.DRAIN, None]
 
 
 def test_a_clock_cannot_be_so_fast_that_time_overflows() -> None:

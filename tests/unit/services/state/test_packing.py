@@ -29,9 +29,9 @@ def wide_decision() -> bytes:
     )
     return encode(
         Decision(
-            decision_id="d", job="sim/wide", span_end_ms=600_000, window_id="w", policy=PolicyUsed(name="sure"),
-            seed=0, settings_version=0, topology_version=1, action="hold", reason="r", completeness=1.0, minutes_known=60,
-            tasks=tasks,
+            decision_id="sim/wide@600000/sure", job="sim/wide", span_end_ms=600_000, window_id="w",
+            policy=PolicyUsed(name="sure"), seed=0, settings_version=0, topology_version=1, action="hold", reason="r",
+            completeness=1.0, minutes_known=60, tasks=tasks,
         )
     )  # fmt: skip
 

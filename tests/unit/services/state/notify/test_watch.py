@@ -179,8 +179,9 @@ def a_decision(span: int, *, fallback: str | None = None, **task: Any) -> Decisi
     of_task = TaskDecision(**({"task": "map", "current": 2, "ratio": 1.0, "proposed": 2, "desired": 2} | task))
     policy = PolicyUsed(name="target-utilisation" if fallback else "sure", asked="sure", fallback_reason=fallback)
     return Decision(
-        decision_id=f"{JOB}@{span}/sure", job=JOB, span_end_ms=span * 10 * MINUTE_MS, window_id="w", policy=policy, seed=0,
-        settings_version=1, topology_version=1, action="hold", reason="r", completeness=1.0, minutes_known=60, tasks=(of_task,),
+        decision_id=f"{JOB}@{span * 10 * MINUTE_MS}/sure", job=JOB, span_end_ms=span * 10 * MINUTE_MS, window_id="w",
+        policy=policy, seed=0, settings_version=1, topology_version=1, action="hold", reason="r", completeness=1.0,
+        minutes_known=60, tasks=(of_task,),
     )  # fmt: skip
 
 

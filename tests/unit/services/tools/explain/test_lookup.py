@@ -49,7 +49,7 @@ class _Record:
 
 def test_a_job_whose_name_ends_like_a_commands_is_found_all_the_same() -> None:
     """No command is of that name, so it is the job's; a name of neither is said to be no command."""
-    decision = replace(decided(), job="sim/etl #1.2", decision_id="sim/etl #1.2@36000000/hold")
+    decision = replace(decided(), job="sim/etl #1.2", decision_id="sim/etl #1.2@36000000/target-utilisation")
     log: Any = _Records({DECISIONS: [[encode(decision)]]})
     assert find_decision(log, "sim/etl #1.2").decision == decision
     with pytest.raises(NotInKafka, match=r"no command 'sim/etl #1\.3' is in Kafka"):
@@ -58,10 +58,11 @@ def test_a_job_whose_name_ends_like_a_commands_is_found_all_the_same() -> None:
 
 def test_what_became_of_a_decision_is_looked_for_from_its_first_record_on() -> None:
     """Delivered again it may stand in a newer piece than the first time; the outcome lies between the two."""
-    older, decision = replace(decided(), decision_id="older"), decided()
+    decision = decided()
+    older = replace(decision, decision_id=f"{JOB}@0/target-utilisation", span_end_ms=0)
     log: Any = _Records({DECISIONS: [[encode(decision)], [encode(older), encode(decision)]]})
     assert find_decision(log, JOB).append_ms == 1
-    assert find_decision(log, "older").append_ms == 0
+    assert find_decision(log, older.decision_id).append_ms == 0
 
 
 def test_a_command_without_its_step_is_answered_with_how_to_name_it() -> None:

@@ -10,6 +10,7 @@ from rich.console import Console
 from contracts.clock import MINUTE_MS
 from contracts.decisions import Decision, PolicyUsed, TaskDecision
 from contracts.errors import SettingsError, SurescaleError
+from contracts.ids import decision_id
 from contracts.job_settings import JobSettings
 from contracts.topics import SNAPSHOTS
 from policies.registry import load_policy
@@ -147,11 +148,17 @@ def test_windows_none_of_which_can_be_read_are_not_called_absent() -> None:
         run(source, "hold")
 
 
+def _of(job: str, decision: Decision, span_end_ms: int) -> Decision:
+    """Return the decision for another job and span."""
+    own = decision_id(job, span_end_ms, decision.policy.asked)
+    return msgspec.structs.replace(decision, decision_id=own, job=job, span_end_ms=span_end_ms)
+
+
 def test_the_default_policy_is_that_of_the_jobs_named() -> None:
     """Another job with more decisions of another policy does not matter; one without any decision is asked what most are."""
     made = windows(QUIET)
     mine = decided(made, "static")[:1]
-    others = [msgspec.structs.replace(each, job="sim/other") for each in decided(made, "hold")]
+    others = [_of("sim/other", each, each.span_end_ms) for each in decided(made, "hold")]
     source = Held(made, [*mine, *others])
     assert [learn(source, jobs).policy() for jobs in (frozenset({JOB}), frozenset(), frozenset({"sim/new"}))] == [
         "static", "hold", "hold",
@@ -190,7 +197,7 @@ def test_how_often_rules_decided_is_told_by_their_decisions() -> None:
 
     def span(*ends: tuple[str, int], default: int = 10, sha256: str = "") -> int:
         used = msgspec.structs.replace(one.policy, sha256=sha256)
-        made = [msgspec.structs.replace(one, job=job, span_end_ms=end * MINUTE_MS, policy=used) for job, end in ends]
+        made = [msgspec.structs.replace(_of(job, one, end * MINUTE_MS), policy=used) for job, end in ends]
         return learn(Held([], made)).span_minutes(default)
 
     assert span() == span((JOB, 60)) == span((JOB, 60), ("sim/other", 61)) == 10
@@ -260,8 +267,8 @@ def test_only_what_a_policy_asked_for_counts_as_its_rescale() -> None:
     """Not what the road did meanwhile; and a wish that is repeated counts once."""
     task = TaskDecision(task="map", current=2, ratio=1.0, proposed=2, desired=2)
     hold = Decision(
-        decision_id="d", job=JOB, span_end_ms=0, window_id="w", policy=PolicyUsed(name="hold"), seed=0, settings_version=0,
-        topology_version=0, action="hold", reason="r", completeness=1.0, minutes_known=1, tasks=(task,),
+        decision_id=f"{JOB}@0/hold", job=JOB, span_end_ms=0, window_id="w", policy=PolicyUsed(name="hold"), seed=0,
+        settings_version=0, topology_version=0, action="hold", reason="r", completeness=1.0, minutes_known=1, tasks=(task,),
     )  # fmt: skip
     act = replace(hold, action="act", tasks=(replace(task, desired=4),))
     tally = PolicyTally("any")
