@@ -36,8 +36,9 @@ def serve(stop: threading.Event, log: logging.Logger, **given: Any) -> None:
     from monitor.settings import MonitorSettings
     from monitor.sources.choice import source_of
     from runtime.health import HealthServer
+    from runtime.kafka_rotation import ended_by_new_secrets
 
     settings = from_environment(MonitorSettings, **given)
     monitor = Monitor(settings, source_of(settings), stop=stop, log=log)
-    with HealthServer(settings, monitor.report, monitor.metrics):
+    with ended_by_new_secrets(settings, stop, log), HealthServer(settings, monitor.report, monitor.metrics):
         monitor.run()

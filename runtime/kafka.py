@@ -4,7 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
@@ -13,7 +13,8 @@ from contracts.settings import RoadSettings
 from contracts.topics import LIBRDKAFKA_CONSUMER, LIBRDKAFKA_PRODUCER, READER_GROUP, TOPICS, Topic, TopicNames
 from runtime.backoff import wait_for
 from runtime.kafka_errors import Refusals, is_end, is_record
-from runtime.kafka_security import PLAINTEXT, librdkafka_options
+from runtime.kafka_rotation import follow_password
+from runtime.kafka_security import PLAINTEXT, Credentials, credentials, librdkafka_options
 
 METADATA_TIMEOUT_S = 5.0
 REQUEST_TIMEOUT_S = 10.0
@@ -36,25 +37,47 @@ _PASSING = frozenset(
 )
 
 
+class _Producer(Producer):
+    """Allows weak references, which the class of the library does not."""
+
+
+class _Consumer(Consumer):
+    """Allows weak references, which the class of the library does not."""
+
+
+_AnyClient = TypeVar("_AnyClient", Producer, Consumer, AdminClient)
+
+
 def producer(settings: RoadSettings, **overrides: object) -> Producer:
     """Return an idempotent producer that partitions by murmur2."""
-    return Producer({**_address(settings), **LIBRDKAFKA_PRODUCER, **overrides})
+    return _made(_Producer, settings, {**LIBRDKAFKA_PRODUCER, **overrides})
 
 
 def consumer(settings: RoadSettings, group: str, **overrides: object) -> Consumer:
     """Return a read-committed consumer; ``group`` matters only to those that subscribe."""
-    return Consumer({**_address(settings), "group.id": group, **LIBRDKAFKA_CONSUMER, **overrides})
+    return _made(_Consumer, settings, {"group.id": group, **LIBRDKAFKA_CONSUMER, **overrides})
 
 
 def admin_client(settings: RoadSettings, **overrides: Any) -> AdminClient:
     """Return a client that asks for topics and offsets."""
-    return AdminClient({**_address(settings), **overrides})
+    return _made(AdminClient, settings, overrides)
 
 
-def _address(settings: RoadSettings) -> dict[str, Any]:
-    """Return how to reach the broker. ``wait_for`` reports an absent one; librdkafka's own lines go to a logger."""
-    quiet = {"logger": logging.getLogger("surescale.librdkafka")}
-    return {"bootstrap.servers": settings.bootstrap, **librdkafka_options(settings), **quiet}
+def _made(kind: type[_AnyClient], settings: RoadSettings, options: Mapping[str, Any]) -> _AnyClient:
+    """Return a client that reaches the broker, also after its password has changed.
+
+    ``wait_for`` reports an absent broker; librdkafka's own lines go to a logger.
+    """
+    security, given = librdkafka_options(settings), credentials(settings)
+    quiet: dict[str, Any] = {"logger": logging.getLogger("surescale.librdkafka")}
+    client = kind({"bootstrap.servers": settings.bootstrap, **security, **quiet, **options})
+    if given is not None:
+        follow_password(settings, Credentials(given.mechanism, given.username, security["sasl.password"]), client, _take_password)
+    return client
+
+
+def _take_password(client: Producer | Consumer | AdminClient, username: str, password: str) -> None:
+    client.set_sasl_credentials(username, password)
 
 
 def creation(settings: RoadSettings) -> str:

@@ -1,8 +1,8 @@
 """Encryption and authentication towards Kafka: one set of settings, in the words of each client library.
 
 PEM files hold the certificates and keys; passwords come from files, so that no secret stands in the environment or on a command
-line. Files are read when a client is made, so a role picks up a rotated secret when it restarts. With OAUTHBEARER, clients ask an
-issuer for tokens: librdkafka and Java's clients by themselves, Faust's through ``runtime.oauth_tokens``.
+line. Files are read when a client is made; ``runtime.kafka_rotation`` says what happens when they change. With OAUTHBEARER,
+clients ask an issuer for tokens: librdkafka and Java's clients by themselves, Faust's through ``runtime.oauth_tokens``.
 """
 
 import ssl

@@ -22,6 +22,7 @@ from contracts.topics import CLOCK, DEAD_LETTERS, SNAPSHOTS, TASK_METRICS, Topic
 from runtime.backoff import Stopped
 from runtime.health import HealthServer
 from runtime.kafka import wait_for_topics
+from runtime.kafka_rotation import PASSWORD, SecretFiles, fixed_secrets
 from runtime.kafka_security import jvm_options
 from runtime.tracing.setup import tracer_of
 from spark_streaming.checkpoint_lock import held
@@ -246,11 +247,12 @@ class Job:
 
     def _run_query(self, session: "SparkSession", assembler: Assembler) -> None:
         batches_before = self._counts.batches
+        secrets = SecretFiles(self._settings, (*PASSWORD, *fixed_secrets(self._settings)))
         query = start_query(session, self._settings, assembler, with_headers=self._tracer.is_on)
         self._query = query
         self._log.info("query started, checkpoint %s", checkpoint_folder(self._settings))
         try:
-            while query.isActive and not self._stop.wait(WATCH_EVERY_S):
+            while query.isActive and not self._stop.wait(WATCH_EVERY_S) and not self._has_new_secrets(query, secrets):
                 pass
             if query.isActive:
                 query.stop()
@@ -259,6 +261,14 @@ class Job:
                 self._restart(error, made_progress=self._counts.batches > batches_before or _has_triggered(query))
         finally:
             self._query, self._has_triggered = None, False
+
+    def _has_new_secrets(self, query: "StreamingQuery", secrets: SecretFiles) -> bool:
+        """Return whether to start another query, whose clients read the secrets of Kafka again; never within a batch."""
+        changed = ", ".join(secrets.changed())
+        if not changed or query.status["isTriggerActive"]:
+            return False
+        self._log.info("%s changed: a new query reads it", changed)
+        return True
 
     def _restart(self, error: Exception, *, made_progress: bool) -> None:
         self._restarts.after(error, made_progress=made_progress)

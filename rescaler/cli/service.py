@@ -33,10 +33,12 @@ def serve(stop: threading.Event, log: logging.Logger, **given: str | int | None)
     from rescaler.actuators.engine_of import engine_of
     from rescaler.service.loop import run
     from rescaler.service.settings import RescalerSettings
+    from runtime.kafka_rotation import ended_by_new_secrets
 
     settings = from_environment(RescalerSettings, **given)
     for warning in settings.gate_settings()[1]:
         instead = f"; use {warning.use}" if warning.use else ""
         log.warning("SURESCALE_GATE: %s is %s%s", warning.name, warning.effect.value, instead)
     engine = engine_of(settings)
-    run(settings, engine, stop, log)
+    with ended_by_new_secrets(settings, stop, log):
+        run(settings, engine, stop, log)

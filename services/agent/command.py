@@ -28,7 +28,10 @@ def command(**given: str | int | None) -> None:
 def serve(stop: threading.Event, log: logging.Logger, **given: str | int | None) -> None:
     """Run the agent until told to stop. Settings that are not given come from the environment."""
     from contracts.settings import from_environment
+    from runtime.kafka_rotation import ended_by_new_secrets
     from services.agent.settings import AgentSettings
     from services.agent.worker import run
 
-    run(from_environment(AgentSettings, **given), stop, log)
+    settings = from_environment(AgentSettings, **given)
+    with ended_by_new_secrets(settings, stop, log):
+        run(settings, stop, log)

@@ -10,17 +10,20 @@ from typing import Any
 import aiokafka
 import faust
 from aiokafka.abc import AbstractTokenProvider
+from aiokafka.client import AIOKafkaClient
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.errors import KafkaConnectionError
 from faust.auth import OAuthCredentials
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 from faust.types.auth import CredentialsT
+from faust.types.transports import TransportT
 from mode.threads import ServiceThread, WorkerThread
 
 from contracts.settings import RoadSettings
 from contracts.topics import RECORD_BYTES_MAX
-from runtime.kafka_security import credentials, ssl_context, uses_tokens
+from runtime.kafka_rotation import follow_password
+from runtime.kafka_security import Credentials, credentials, ssl_context, uses_tokens
 from runtime.oauth_tokens import NoToken, Tokens
 
 FETCH_WAIT_MS = 500
@@ -41,7 +44,7 @@ class _ReadCommittedThread(driver.AIOKafkaConsumerThread):
     def _create_worker_consumer(self, transport: driver.Transport) -> aiokafka.AIOKafkaConsumer:
         conf = self.app.conf
         self._assignor = RoundRobinPartitionAssignor
-        return aiokafka.AIOKafkaConsumer(
+        consumer = aiokafka.AIOKafkaConsumer(
             bootstrap_servers=driver.server_list(transport.url, transport.default_port),
             client_id=conf.broker_client_id,
             group_id=conf.id,
@@ -60,6 +63,8 @@ class _ReadCommittedThread(driver.AIOKafkaConsumerThread):
             metadata_max_age_ms=METADATA_AGE_MS,
             **driver.credentials_to_aiokafka_auth(conf.broker_credentials, conf.ssl_context),
         )
+        _follow_password(transport, consumer._client)
+        return consumer
 
 
 class _ReadCommittedConsumer(driver.Consumer):
@@ -70,8 +75,30 @@ class _ReadCommittedConsumer(driver.Consumer):
         """Keep the partition: fetched records wait for room by themselves. Faust would drop it and look again a second later."""
 
 
+class _Producer(driver.Producer):
+    def _new_producer(self, transactional_id: str | None = None) -> aiokafka.AIOKafkaProducer:
+        producer = super()._new_producer(transactional_id)
+        _follow_password(self.transport, producer.client)
+        return producer
+
+
 class _ReadCommittedTransport(driver.Transport):
     Consumer = _ReadCommittedConsumer
+    Producer = _Producer
+    road: RoadSettings
+
+
+def _follow_password(transport: TransportT, client: AIOKafkaClient) -> None:
+    """Let a client authenticate with the password that is in the file by then. It has no method for it."""
+    assert isinstance(transport, _ReadCommittedTransport)
+    made_with, road = transport.app.conf.broker_credentials, transport.road
+    if isinstance(made_with, faust.SASLCredentials):
+        given = Credentials(road.kafka_sasl_mechanism, road.kafka_username, made_with.password or "")
+        follow_password(road, given, client, _take_password)
+
+
+def _take_password(client: AIOKafkaClient, _username: str, password: str) -> None:
+    client._sasl_plain_password = password
 
 
 class _TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka has no types
@@ -108,6 +135,8 @@ def faust_credentials(settings: RoadSettings) -> CredentialsT | None:
     return None if context is None else faust.SSLCredentials(context)
 
 
-def read_committed(app: faust.App) -> None:
-    """Make the app read only committed records. Call it before the app starts."""
+def read_committed(app: faust.App, settings: RoadSettings) -> None:
+    """Make the app read only committed records, and follow a password that changes. Call it before the app starts."""
     app.transport = _ReadCommittedTransport(app.conf.broker_consumer, app)
+    app.producer_transport = _ReadCommittedTransport(app.conf.broker_producer, app)
+    app.transport.road = app.producer_transport.road = settings

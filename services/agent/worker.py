@@ -205,7 +205,7 @@ def build_app(settings: AgentSettings) -> faust.App:
         producer_max_request_size=RECORD_BYTES_MAX,
         worker_redirect_stdouts=False,
     )
-    read_committed(app)
+    read_committed(app, settings)
     return app
 
 

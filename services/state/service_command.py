@@ -32,7 +32,10 @@ def command(**given: str | int | None) -> None:
 def serve(stop: threading.Event, log: logging.Logger, **given: str | int | None) -> None:
     """Run the state service until told to stop. Settings that are not given come from the environment."""
     from contracts.settings import from_environment
+    from runtime.kafka_rotation import ended_by_new_secrets
     from services.state.service import run
     from services.state.settings import StateSettings
 
-    run(from_environment(StateSettings, **given), stop, log)
+    settings = from_environment(StateSettings, **given)
+    with ended_by_new_secrets(settings, stop, log):
+        run(settings, stop, log)

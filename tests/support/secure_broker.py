@@ -61,14 +61,21 @@ class SecureBroker(LocalBroker):
             "kafka_ca_file": str(self.folder / "ca.pem"),
         }
 
-    def add_user(self, *names: str) -> None:
-        """Create SCRAM users; all have the same password."""
+    def add_user(self, *names: str, password: str = PASSWORD) -> None:
+        """Create SCRAM users, or change their password; all have the same."""
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
         info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, _ITERATIONS)
-        wanted = [UserScramCredentialUpsertion(name, info, PASSWORD.encode()) for name in names or (USER,)]
+        wanted = [UserScramCredentialUpsertion(name, info, password.encode()) for name in names or (USER,)]
         made = admin.alter_user_scram_credentials(wanted)
         for future in made.values():
             future.result(20)
+
+    def rotate(self, password: str) -> None:
+        """Change the password at the broker, then in the file, whole at once."""
+        self.add_user(password=password)
+        new = self.folder / "password.new"
+        new.write_text(f"{password}\n")
+        new.replace(self.folder / "password")
 
     def _own_settings(self, data: Path) -> Mapping[str, str]:
         plain = super()._own_settings(data)
