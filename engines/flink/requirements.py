@@ -27,6 +27,12 @@ TASK_FINISHED = "TASK_FINISHED"
 TIED_TASKS = "TIED_TASKS"
 PARALLELISM_OUT_OF_RANGE = "PARALLELISM_OUT_OF_RANGE"
 TOO_FEW_SLOTS = "TOO_FEW_SLOTS"
+OTHER_AUTOSCALER = "OTHER_AUTOSCALER"
+
+AUTOSCALER_KEYS = ("job.autoscaler.enabled", "kubernetes.operator.job.autoscaler.enabled")
+"""Flink's own autoscaler; the second is the name of its switch before version 1.7."""
+AUTOSCALER_ACTS = "job.autoscaler.scaling.enabled"
+"""False: it only advises. True where it is not set."""
 
 CHECKPOINTS_FAILED_MAX = 2
 """As many failed checkpoints in a row as make Flink itself rescale without one."""
@@ -106,6 +112,27 @@ def refusal_of_job(
         is_reactive: Flink uses all slots there are, and nobody may ask for less.
     """
     return next(chain(_of_the_setup(detail, config, is_reactive), _of_the_moment(detail, checkpoints)), None)
+
+
+def own_autoscaler(configuration: Mapping[str, str]) -> str:
+    """Return the key by which a configuration has Flink's own autoscaler act on jobs; empty: it does not."""
+
+    def says(key: str, word: str) -> bool:
+        return configuration.get(key, "").strip().lower() == word
+
+    return "" if says(AUTOSCALER_ACTS, "false") else next((key for key in AUTOSCALER_KEYS if says(key, "true")), "")
+
+
+def refusal_of_cluster(configuration: Mapping[str, str]) -> Refusal | None:
+    """Return the reason to rescale none of the cluster's jobs: Flink's own autoscaler does. None: it does not."""
+    key = own_autoscaler(configuration)
+    if not key:
+        return None
+    return Refusal(
+        OTHER_AUTOSCALER,
+        f"Flink's own autoscaler scales this cluster's jobs ({key}); set that to false in Flink's configuration, or let it "
+        "only advise (job.autoscaler.scaling.enabled: false)",
+    )
 
 
 def refusal(targets: Mapping[str, int], tasks: tuple[TaskSpec, ...], cluster: Cluster) -> Refusal | None:

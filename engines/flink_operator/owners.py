@@ -9,14 +9,13 @@ from typing import Any
 
 import msgspec
 
+from engines.flink.requirements import AUTOSCALER_KEYS
 from engines.flink_operator.answers import FlinkResource
 from engines.flink_operator.overrides import KEY, flat, is_key
 from engines.kubernetes.answers import ManagedFields
 from engines.kubernetes.client import FIELD_MANAGER
 from engines.kubernetes.owners import LAST_APPLIED, controller_of
 
-AUTOSCALER_KEYS = ("job.autoscaler.enabled", "kubernetes.operator.job.autoscaler.enabled")
-"""The operator's own autoscaler; the second is its name before version 1.7."""
 _HELM = "helm"
 
 

@@ -31,6 +31,7 @@ from engines.flink.requirements import (
     differences,
     merged,
     refusal,
+    refusal_of_cluster,
     refusal_of_job,
     requirement_id,
     wanted,
@@ -131,6 +132,7 @@ class FlinkEngine:
             required = self._required(job, detail)
             if not covers(wanted(required), targets):
                 self._check_unchanged(required, command.expected or Expected())
+                _raise(refusal_of_cluster(self._cluster().configuration))
                 self._check(job, detail, required, command)
                 self._write(job, required, targets)
             if not covers(_shown(detail), targets):

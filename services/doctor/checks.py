@@ -16,6 +16,7 @@ from engines.flink.answers import Overview
 from engines.flink.capabilities import capabilities_of
 from engines.flink.client import FlinkClient
 from engines.flink.errors import FlinkProblem
+from engines.flink.requirements import refusal_of_cluster
 from engines.groups.chains import read_chains
 from engines.source_settings import SourceSettings
 from runtime.access import Access
@@ -98,6 +99,9 @@ def _flink(settings: RoadSettings) -> Iterator[Finding]:
     yield Finding("ok", "engine", f"Flink {overview.flink_version} at {url}, {slots}")
     for said in problems:
         yield Finding("warning", "engine", said, "start that JobManager, or take its address out of SURESCALE_ENGINE_URL")
+    refused = refusal_of_cluster(configuration)
+    if refused is not None:
+        yield Finding("warning", "engine", refused.sentence, "leave the jobs to it, or switch it off")
     if capabilities_of(overview, configuration).acts == "none":
         detail = "its jobs can be observed and advised about, not rescaled: it has no adaptive scheduler, or is in reactive mode"
         yield Finding(

@@ -129,6 +129,7 @@ def test_what_the_job_does_not_allow_is_refused(played: Played, code: str, said:
     [
         ("NOT_ADAPTIVE", "jobmanager.scheduler: adaptive", "jobmanager.scheduler", "default"),
         ("REACTIVE_MODE", "scheduler-mode", "scheduler-mode", "reactive"),
+        ("OTHER_AUTOSCALER", "(job.autoscaler.enabled); set that to false", "job.autoscaler.enabled", "true"),
     ],
 )
 def test_what_the_cluster_does_not_allow_is_refused(played: Played, code: str, said: str, key: str, value: str) -> None:
@@ -137,7 +138,14 @@ def test_what_the_cluster_does_not_allow_is_refused(played: Played, code: str, s
     refused = played.refused(parse=4)
     assert refused.code == code
     assert said in refused.detail
-    assert played.engine.capabilities().acts == "none"
+    assert played.engine.capabilities().acts == ("counts" if code == "OTHER_AUTOSCALER" else "none")
+
+
+def test_an_autoscaler_that_only_advises_is_no_other_owner(played: Played) -> None:
+    """As in the weeks in which two of them are compared."""
+    played.manager.configuration |= {"job.autoscaler.enabled": "true", "job.autoscaler.scaling.enabled": "false"}
+    played.engine.request(played.command(parse=4))
+    assert played.manager.puts == [AFTER]
 
 
 @pytest.mark.parametrize(

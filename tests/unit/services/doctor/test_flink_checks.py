@@ -41,6 +41,16 @@ def test_where_none_answers_that_is_the_problem() -> None:
     ]
 
 
+def test_flinks_own_autoscaler_is_a_warning() -> None:
+    """While its jobs are only observed, that is fine."""
+    manager = PlayedJobManager()
+    manager.configuration["kubernetes.operator.job.autoscaler.enabled"] = "True"
+    with manager.serving() as server:
+        _, warning = _found(server.url)
+    assert warning.verdict == "warning"
+    assert "(kubernetes.operator.job.autoscaler.enabled)" in warning.detail
+
+
 def test_a_scheduler_that_cannot_rescale_is_a_warning() -> None:
     """Its jobs can be watched."""
     manager = PlayedJobManager()
