@@ -14,6 +14,7 @@ from tests.support.waiting import wait_until
 COMPOSE = Path(__file__).parents[2] / "compose"
 CHART = COMPOSE / "helm/surescale"
 ROLES = ("monitor", "spark", "agent", "rescaler", "state")
+IMAGES = ("monitor", "spark", "agent", "rescaler", "state-service")
 OURS_ALONE = {
     "app.kubernetes.io/instance",
     "app.kubernetes.io/managed-by",
@@ -66,6 +67,15 @@ def test_the_chart_makes_what_the_overlay_makes(cluster: LiveCluster, overlay: s
     assert chart == ours
 
 
+def test_images_run_by_digest_where_one_is_given(cluster: LiveCluster) -> None:
+    """In each container of the role, beside the tag, which says to people what it is."""
+    digests = {image: f"sha256:{number:064x}" for number, image in enumerate(IMAGES)}
+    given = [f"--set=image.digests.{image}={digest}" for image, digest in digests.items()]
+    rendered = cluster.helm("template", "surescale", str(CHART), "--kube-version=1.34", "--set=image.tag=1.2", *given)
+    images = set(re.findall(r"image: (\S+)", rendered))
+    assert images == {f"surescale/{image}:1.2@{digest}" for image, digest in digests.items()}
+
+
 def test_it_installs_upgrades_and_goes(cluster: LiveCluster, namespace: str) -> None:
     """All pods become ready; a changed setting replaces them; nothing but the checkpoint's volume stays."""
     where = [f"--namespace={namespace}", f"--kubeconfig={cluster.kubeconfig}"]
@@ -88,6 +98,7 @@ def test_it_installs_upgrades_and_goes(cluster: LiveCluster, namespace: str) -> 
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
+        ("image.digests.monitor=latest", "'/image/digests/monitor': 'latest' does not match pattern"),
         ("agent.replicas.min=0", "'/agent/replicas/min': minimum: got 0, want 1"),
         ("setings.SURESCALE_CLUSTER=x", "additional properties 'setings' not allowed"),
         ("settings.BOOTSTRAP=kafka:9092", "'/settings': additional properties 'BOOTSTRAP' not allowed"),

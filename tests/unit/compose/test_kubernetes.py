@@ -1,5 +1,7 @@
 """The Kubernetes manifests, offline: against the schemas of the API, and for what pod security `restricted` asks."""
 
+import os
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -21,6 +23,7 @@ yaml = pytest.importorskip("yaml")
 
 OVERLAYS = sorted(path.name for path in (KUBERNETES / "overlays").iterdir())
 OLDEST, NEWEST = "1.30", "1.37"
+IMAGES = ("monitor", "spark", "agent", "rescaler", "state-service")
 STANDARD = ("monitor", "spark", "agent", "rescaler", "state")
 
 
@@ -79,6 +82,20 @@ def test_every_overlay_renders_and_fits_the_schemas() -> None:
         images = [container["image"] for spec in specs for container in containers(spec)]
         assert len(specs) == len(STANDARD), overlay
         assert all(":" in image.rpartition("/")[2] for image in images), overlay
+
+
+def test_an_overlay_of_ones_own_runs_images_by_digest(tmp_path: Path) -> None:
+    """In each of their containers, in place of the tag."""
+    wanted = {image: f"registry.example/{image}@sha256:{number:064x}" for number, image in enumerate(IMAGES)}
+    pinned = [
+        {"name": f"surescale/{image}", "newName": name, "digest": digest}
+        for image, (name, _, digest) in ((image, whole.partition("@")) for image, whole in wanted.items())
+    ]
+    base = os.path.relpath(KUBERNETES / "base", tmp_path.resolve())  # kustomize takes no whole paths
+    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump({"resources": [base], "images": pinned}))
+    specs = [each["spec"] for each in rendered(str(tmp_path)) if each["kind"] in {"Deployment", "StatefulSet"}]
+    images = {container["image"] for spec in specs for container in containers(spec)}
+    assert images == set(wanted.values())
 
 
 def test_the_five_roles_are_there() -> None:

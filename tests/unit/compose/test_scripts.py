@@ -162,6 +162,25 @@ def test_a_command_runs_where_kafka_and_redis_are_reached(tmp_path: Path) -> Non
     assert (tmp_path / "seen").read_text().endswith("|exec|-T|state|surescale|job|pause|sim/a job|")
 
 
+def test_images_are_had_and_built_on_by_the_digests_that_are_given(tmp_path: Path) -> None:
+    """The references go to the engine as they are; nothing is had by a tag beside them."""
+    (tmp_path / "bin").mkdir()
+    docker = tmp_path / "bin" / "docker"
+    docker.write_text('#!/bin/sh\necho "$@" >> "$SEEN"\ncase "$1" in image) exit 1;; build) cat > /dev/null; exit 1;; esac\n')
+    docker.chmod(0o755)
+    names = {"KAFKA_IMAGE": "kafka", "REDIS_IMAGE": "redis", "PROMETHEUS_IMAGE": "prometheus", "GRAFANA_IMAGE": "grafana"}
+    pinned = {variable: f"registry.example/{name}@sha256:{'ab' * 32}" for variable, name in names.items()}
+    base = f"registry.example/python@sha256:{'cd' * 32}"
+    settings = tmp_path / "settings"
+    settings.write_text("SURESCALE_ENGINE_URL=http://engine:8090\nSURESCALE_ROAD_CLOCK=false\n")
+    given = {"ENV_FILE": str(settings), "PATH": f"{tmp_path}/bin:{os.environ['PATH']}", "SEEN": str(tmp_path / "seen")}
+    run("road.sh", "up", **given, **pinned, PYTHON_IMAGE=base, COMPOSE_PROFILES="observability")
+    seen = (tmp_path / "seen").read_text().splitlines()
+    assert [line.split()[-1] for line in seen if line.startswith("pull")] == list(pinned.values())
+    (built,) = [line for line in seen if line.startswith("build")]
+    assert f"--build-arg PYTHON_IMAGE={base} " in built
+
+
 def test_a_settings_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     """It is not taken for the demo, which drops its volumes."""
     code, error = run("road.sh", "down", ENV_FILE=str(tmp_path / "mine.env"))

@@ -15,6 +15,7 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- define "surescale.image" -}}
 {{- $root := index . 0 -}}
 {{- printf "%s/%s:%s" $root.Values.image.registry (index . 1) ($root.Values.image.tag | default $root.Chart.AppVersion) -}}
+{{- with index $root.Values.image.digests (index . 1) }}@{{ . }}{{ end -}}
 {{- end }}
 
 {{- define "surescale.envFrom" -}}
