@@ -100,8 +100,8 @@ def _balanced(memory: JobMemory, balance: BalanceMemory | None) -> Statement:
     if balance is None:
         return "Balanced", True, "NothingChanged", "no host has come or gone"
     settled = balance.status == "settled" and balance.reason not in ("out_of_reach", "gave_up")
-    message = balance.detail or ("nothing is left to move" if settled else "hosts came or went, and units follow them")
-    return "Balanced", settled, _words(balance.reason), f"hosts of generation {balance.generation}: {message}"
+    message = balance.detail or ("no unit has to move" if settled else "hosts came or went, and units follow them")
+    return "Balanced", settled, _words(balance.reason), f"{message} (hosts of generation {balance.generation})"
 
 
 def _progressing(memory: JobMemory) -> Statement:
@@ -131,7 +131,7 @@ def _degraded(memory: JobMemory, topology: JobTopology, balance: BalanceMemory |
     has_state = any(spec.stateful and spec.units for spec in topology.tasks)
     if standbys and has_state and not memory.standby.ready_at_ms:
         return "Degraded", True, "StandbysWarming", "copies of state are not complete yet"
-    return "Degraded", False, "Healthy", "owners are caught up and standbys are complete"
+    return "Degraded", False, "Healthy", "no rescale has failed, and no copy of state is missing"
 
 
 def _paused(pauses: Pauses) -> Statement:

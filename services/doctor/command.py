@@ -37,7 +37,7 @@ def command(*, test_notification: bool, as_json: bool, **given: str | None) -> N
     from services.doctor.notify_checks import notifications
     from services.state.notify.settings import NotifySettings
 
-    settings = from_environment(RoadSettings, **given)
+    settings = options.settings_of(RoadSettings, **given)
     kafka = KafkaChecks(settings)
     findings = run_checks(
         [
@@ -59,15 +59,22 @@ def command(*, test_notification: bool, as_json: bool, **given: str | None) -> N
 
 
 def _print(findings: "Sequence[Finding]", *, as_json: bool) -> None:
+    import textwrap
+
     import msgspec
 
+    from runtime import terminal
     from runtime.printable import printable
 
     if as_json:
         click.echo(msgspec.json.encode(findings))
         return
     width = max(len(finding.subject) for finding in findings)
+    margin = " " * (8 + 1 + width + 2)
+    lines = textwrap.TextWrapper(
+        terminal.console().width, subsequent_indent=margin, break_long_words=False, break_on_hyphens=False
+    )
     for finding in findings:
-        click.echo(f"{finding.verdict:8} {finding.subject:{width}}  {printable(finding.detail)}")
+        click.echo(lines.fill(f"{finding.verdict:8} {finding.subject:{width}}  {printable(finding.detail)}"))
         if finding.remedy:
-            click.echo(f"{'':8} {'':{width}}  -> {printable(finding.remedy)}")
+            click.echo(lines.fill(f"{margin}-> {printable(finding.remedy)}"))

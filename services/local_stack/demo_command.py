@@ -110,17 +110,20 @@ def _follow(road: "LocalRoad", say: Lines) -> None:
     """Print progress until the trace ends."""
     from services.local_stack.demo_lines import host_lines, progress_line
 
-    next_line_s, told_minute = 0.0, 0
+    next_line_s, told_minute, last_line = 0.0, 0, ""
     kills, joins = road.options.kill_host_minutes, road.options.join_host_minutes
 
     def is_over() -> bool:
-        nonlocal next_line_s, told_minute
+        nonlocal next_line_s, told_minute, last_line
         seen = road.engine_report()
         for line in host_lines(kills, joins, after=told_minute, until=seen.minutes_done):
             say(line)
         told_minute = seen.minutes_done
         if not seen.finished and time.monotonic() >= next_line_s:
-            say(progress_line(seen, road.gates()))
+            line = progress_line(seen, road.gates())
+            if line != last_line:  # in lockstep the clock stands while an answer is awaited
+                say(line)
+            last_line = line
             next_line_s = time.monotonic() + SAY_EVERY_S
         return seen.finished
 

@@ -127,7 +127,7 @@ def _source(asked: _ReplayRequest, settings: "RoadSettings") -> "Source":
     wanted = TASK_METRICS if asked.through == "spark" else SNAPSHOTS
     if asked.origin.removeprefix(settings.topic_prefix) in (SNAPSHOTS, TASK_METRICS):
         return RoadSource(settings, [JOB_SETTINGS, CLOCK, DECISIONS, wanted], say=_say)
-    raise SettingsError(f"--from: {asked.origin!r} is neither a file nor one of the topics {SNAPSHOTS} and {TASK_METRICS}")
+    raise SettingsError(f"FILE|TOPIC: {asked.origin!r} is neither a file nor one of the topics {SNAPSHOTS} and {TASK_METRICS}")
 
 
 def _checked(path: Path) -> "Recording":

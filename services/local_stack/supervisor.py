@@ -30,6 +30,7 @@ from services.local_stack.errors import RoleError, Say, silent
 
 POLL_S = 0.1
 STILL_STARTING_EVERY_S = 5.0
+STILL_STARTING_EVERY_S_MAX = 30.0
 LOG_LINES_SHOWN = 15
 WAITS = " waiting for "
 _SINCE = re.compile(r" since \d+ s: ")  # each role has its own
@@ -149,7 +150,7 @@ class Supervisor:
     def await_ready(self, *names: str) -> None:
         """Wait until launched roles are ready; raises RoleError as `start` does.
 
-        One line every few seconds names all that are not, and what anybody waits for.
+        A line names all that are not, and what anybody waits for: after a few seconds, then ever more rarely.
         """
         began_s = time.monotonic()
         waiting, next_word_s = list(names), STILL_STARTING_EVERY_S
@@ -167,7 +168,7 @@ class Supervisor:
             waited_s = time.monotonic() - began_s
             if waiting and waited_s > next_word_s:
                 self._progress(f"waiting {waited_s:.0f} s: {' | '.join(self._waits(waiting))}")
-                next_word_s += STILL_STARTING_EVERY_S
+                next_word_s += min(next_word_s, STILL_STARTING_EVERY_S_MAX)
             if waiting:
                 time.sleep(POLL_S)
 

@@ -173,6 +173,8 @@ class DecisionMark(ViewDocument, frozen=True, kw_only=True):
     """Whether any task is to change."""
     outcome: str | None
     """Status of its last outcome."""
+    came: str
+    """What came of it, in words: acted, advised, waits (and why), refused (and why), hold."""
     before: int
     """Subtasks of all scalable tasks when it was made."""
     after: int

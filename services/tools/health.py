@@ -73,6 +73,8 @@ def ask(port: int) -> dict[str, object]:
             answer = not_ready
         with answer:
             document = json.load(answer)
+    except urllib.error.URLError as problem:
+        raise NotWell(f"no health document at {url}: {getattr(problem.reason, 'strerror', None) or problem.reason}") from None
     except (OSError, ValueError, http.client.HTTPException) as problem:  # the last one: whatever answers does not speak HTTP
         raise NotWell(f"no health document at {url}: {problem}") from None
     if not isinstance(document, dict):

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-import msgspec
 import pytest
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from contracts.decisions import Decision, LoadOutlook
 from contracts.job_settings import JobSettings, Pause
@@ -92,6 +92,44 @@ def test_every_page_shows_the_demo_in_light_and_dark(
             assert violations(page) == [], (name, theme)
             keep(page, f"page-{name}{'-dark' if theme == 'dark' else ''}.png")
     assert {url for url in asked if not url.startswith((served.url, "data:"))} == set()
+
+
+def test_on_a_phone_nothing_is_cut_and_the_latest_changes_are_there(
+    page: "Page", served: Served, view: View, road: list[Record]
+) -> None:
+    """No page is wider than the screen, jobs have all their figures in sight, and changes need no line that was scrolled to."""
+    view.take(road)
+    page.set_viewport_size({"width": 420, "height": 860})
+    for name, address in PAGES.items():
+        page.goto(served.url + address)
+        settled(page)
+        assert page.evaluate("document.documentElement.scrollWidth") == 420, name
+        assert violations(page) == [], name
+    page.goto(served.url)
+    lately = page.get_by_role("region", name="What happened lately")
+    lately.get_by_role("link", name="subtasks").first.wait_for()
+    assert lately.get_by_text("acted").count() > 0
+    for figure in page.get_by_role("row").filter(has_text=BUSIEST).locator("td").all():
+        box = figure.bounding_box()
+        assert box is not None
+        assert 0 <= box["x"] <= box["x"] + box["width"] <= 420
+
+
+def test_a_hold_shows_how_busy_its_tasks_were(page: "Page", served: Served, view: View, road: list[Record]) -> None:
+    """Without a click: the busiest tasks, what waited for them, the least that the load needs, and the unit of the score."""
+    recorded_hold = next(each for each in map(_decision, road) if each is not None and (each.job, each.action) == (OTHER, "hold"))
+    tasks = tuple(replace(task, utilisation=at / 100, waiting_records=9.0) for at, task in enumerate(recorded_hold.tasks))
+    hold = replace(recorded_hold, tasks=tasks)
+    view.take(dataclasses.replace(each, value=encode(hold)) if _decision(each) == recorded_hold else each for each in road)
+    page.goto(f"{served.url}#/decisions/{quote(hold.decision_id, safe='')}")
+    settled(page)
+    sizes = page.get_by_role("region", name="Sizes of the tasks")
+    heads = [head.split("\n")[0] for head in sizes.locator("thead th").all_inner_texts()]
+    first = dict(zip(heads[1:], sizes.locator("tbody tr").first.locator("td").all_inner_texts(), strict=True))
+    assert first["Busy"].split(" to ")[-1] == f"{len(tasks) - 1} %"
+    assert (first["Waiting"], first["Size"]) == ("9", str(tasks[-1].current))
+    page.get_by_role("button", name="more tasks without a change").click()
+    page.get_by_role("button", name="without a change").wait_for(state="detached")
 
 
 def test_policies_in_the_shadow_and_releases_to_some_jobs_are_shown(
@@ -177,9 +215,13 @@ def test_the_load_that_the_newest_decision_expects_is_shown_ahead_of_now(
     expect.filter(has_text="until 10:30: 240 records a minute expected, 196 to 293").wait_for()
 
 
+def _decision(record: Record) -> Decision | None:
+    return decode(record.value, Decision) if record.topic == DECISIONS else None
+
+
 def _looking_ahead(record: Record, outlook: LoadOutlook) -> Record:
     decision = decode(record.value, Decision)
-    return dataclasses.replace(record, value=encode(msgspec.structs.replace(decision, outlook=outlook)))
+    return dataclasses.replace(record, value=encode(replace(decision, outlook=outlook)))
 
 
 def _window_end(record: Record) -> int:

@@ -13,6 +13,7 @@ from contracts.decisions import LoadOutlook
 from contracts.minute_figures import JobMinute
 from contracts.rent import DAY_S
 from services.state.documents import DecisionMark, ExpectedLoad, HistoryDocument
+from services.state.read.verdicts import Answer, what_came
 from services.state.record_documents import CommandDocument, WindowDocument
 
 
@@ -38,7 +39,7 @@ class MarkedDecision(msgspec.Struct, frozen=True):
 def history(
     job: str,
     windows: Iterable[WindowDocument],
-    decisions: Iterable[tuple[MarkedDecision, str | None]],
+    decisions: Iterable[tuple[MarkedDecision, Answer | None]],
     commands: Sequence[CommandDocument],
     rent_per_day: float | None,
     *,
@@ -49,7 +50,7 @@ def history(
 
     Args:
         windows: one a minute, oldest first.
-        decisions: each with the status of its last outcome, oldest first.
+        decisions: each with its last outcome, oldest first.
         commands: with their progress, oldest first; those that were carried out say what the job paid from then on.
         rent_per_day: what the job pays now, in dollars.
         fixed: tasks that are never scaled; marks leave them out, as sizes do.
@@ -91,13 +92,14 @@ def _expected(decision: MarkedDecision) -> Iterator[ExpectedLoad]:
         )
 
 
-def _mark(decision: MarkedDecision, outcome: str | None, fixed: Collection[str]) -> DecisionMark:
+def _mark(decision: MarkedDecision, outcome: Answer | None, fixed: Collection[str]) -> DecisionMark:
     tasks = [task for task in decision.tasks if task.task not in fixed]
     return DecisionMark(
         decision_id=decision.decision_id,
         at_ms=decision.span_end_ms,
         action=decision.action,
-        outcome=outcome,
+        outcome=outcome.status if outcome else None,
+        came=what_came(decision.action, outcome),
         before=sum(task.current for task in tasks),
         after=sum(task.desired for task in tasks),
         reason=decision.reason,

@@ -110,7 +110,7 @@ class JobQueries(View):
             decision = read.part("decisions", body, MarkedDecision)
             outcome = read.one("outcomes", outcome_body, OutcomeDocument)
             if decision is not None:
-                marks.append((decision, outcome.status if outcome else None))
+                marks.append((decision, outcome))
         commands = self._commands(job, "", minutes, read)[::-1]
         topology = read.one("topology", self._client.hget(self._key(keys.job(job)), "topology"), TopologyDocument)
         hosts = self._hosts_of(job, read)

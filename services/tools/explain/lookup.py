@@ -1,8 +1,9 @@
 """Finds in Kafka a decision, or an act of the rescaler's own, and what became of it: outcomes, command, progress, events."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from types import UnionType
 from typing import Any, TypeVar
 
@@ -84,9 +85,15 @@ def find_decision(log: Log, wanted: str) -> Found:
     Raises:
         NotInKafka: Kafka does not hold it, or no longer does.
     """
-    found = _newest(log, DECISIONS, Decision, lambda record: wanted in (record.decision_id, record.job))
+    jobs: set[str] = set()
+
+    def fits(record: Decision) -> bool:
+        jobs.add(record.job)
+        return wanted in (record.decision_id, record.job)
+
+    found = _newest(log, DECISIONS, Decision, fits)
     if not found:
-        raise NotInKafka(_nothing_of(wanted))
+        raise NotInKafka(_nothing_of(wanted, jobs))
     newest = found[-1][0].decision_id
     # It may have been delivered again; what became of it follows its first record.
     decision, record = next(pair for pair in found if pair[0].decision_id == newest)
@@ -152,7 +159,19 @@ def _newest(log: Log, topic: str, kind: type[M] | UnionType, fits: Callable[[Any
     return found
 
 
-def _nothing_of(wanted: str) -> str:
+def _nothing_of(wanted: str, jobs: Collection[str] = ()) -> str:
+    """Return what to say of a name that Kafka knows nothing of.
+
+    >>> _nothing_of("sim/click", ["sim/clicks", "sim/orders"])
+    "no decision on job 'sim/click' is in Kafka; did you mean sim/clicks?"
+    >>> _nothing_of("clicks", ["sim/clicks"])
+    "no decision on job 'clicks' is in Kafka; did you mean sim/clicks?"
+    """
+    named, at, rest = wanted.partition("@")
+    like_a_command = re.search(r"#\d+(\.\d+)?\Z", named)
+    close = [] if named in jobs or like_a_command else get_close_matches(named, sorted(jobs), n=1)
+    if close:
+        return f"no decision on job {named!r} is in Kafka; did you mean {close[0]}{at}{rest}?"
     if names_command(wanted):
         return f"no command {wanted!r} is in Kafka; `surescale decisions JOB` lists those of a job"
     if "@" in wanted:

@@ -84,6 +84,8 @@ export interface TaskDecision {
   looked_at?: LookedAt[];
   overloaded: boolean;
   records_per_minute: number | null;
+  utilisation: number | null;
+  waiting_records: number | null;
 }
 
 export interface Outcome {
@@ -145,6 +147,7 @@ export interface Decision {
   outcome: Outcome | null;
   command: Command | null;
   drift: FeatureDrift | null;
+  compared: { unit: string } | null;
 }
 
 export interface FeatureDrift {
@@ -191,6 +194,7 @@ export interface Mark {
   at_ms: number;
   action: "act" | "hold";
   outcome: string | null;
+  came: string;
   before: number;
   after: number;
   reason: string;

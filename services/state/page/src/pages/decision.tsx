@@ -11,6 +11,13 @@ import { WhatIf } from "../parts/what-if";
 import { DAY_S, GUARDRAILS, MINUTE_MS, bytes, clock, count, dollars, duration, moment, percent, plural, reason } from "../parts/words";
 
 const ROWS_MAX = 12;
+const HOLD_ROWS = 8;
+const STEPS: Record<string, string> = {
+  prepare: "learners restore state on the new units; the job runs on",
+  commit: "the new sizes take effect",
+  abort: "the preparation is taken back",
+  standby: "copies of state are made",
+};
 
 export function DecisionPage({ id }: { id: string }): JSX.Element {
   const job = jobOf(id);
@@ -36,6 +43,7 @@ export function DecisionPage({ id }: { id: string }): JSX.Element {
             <span class={`action action-${decision.action}`}>{decision.action}</span>
           </div>
           <p class="reason">{decision.reason}</p>
+          {decision.compared && <p class="quiet">Score = {decision.compared.unit}; higher is better.</p>}
           <About decision={decision} />
           <Card title="From wish to size" aside={<GuardrailsMet tasks={decision.tasks} />}>
             <Sizes decision={decision} labels={labelsOf(owner)} />
@@ -78,10 +86,9 @@ function About({ decision }: { decision: Decision }): JSX.Element {
         ...(policy.fallback_reason ? [["Stands in for", `${policy.asked}: ${policy.fallback_reason}`] as [string, string]] : []),
         ...(decision.drift ? [driftFact(decision.drift)] : []),
         ["Span ended", moment(decision.span_end_ms)],
-        ["Load a minute", count(decision.load_records_per_minute), "Mean of the last five known minutes"],
-        ["Minutes known", `${decision.minutes_known}, ${percent(decision.completeness)} complete`],
-        ["Settings", `version ${decision.settings_version}`],
-        ["Topology", `version ${decision.topology_version}`],
+        ["Load", count(decision.load_records_per_minute), "Records a minute, mean of the last five known ones"],
+        ["Minutes known", String(decision.minutes_known), `${percent(decision.completeness)} of the window`],
+        ["Settings", `version ${decision.settings_version}`, `Topology version ${decision.topology_version}`],
         ["Freshness", duration(decision.freshness_ms), "From the record that closed the minute to the decision"],
       ]}
     />
@@ -89,9 +96,9 @@ function About({ decision }: { decision: Decision }): JSX.Element {
 }
 
 function driftFact(drift: FeatureDrift): [string, string, string] {
-  const most = `Most of ${drift.feature}: ${percent(drift.feature_outside)}, ${drift.mean} on average, ${drift.low} to ${drift.high} in training`;
-  const usual = `usually up to ${percent(drift.usual)}`;
-  return ["Unlike training", `${percent(drift.outside)} of the features`, drift.outside > 0 ? `${usual}. ${most}` : usual];
+  const most = `; most of ${drift.feature}: ${percent(drift.feature_outside)}, mean ${drift.mean}, in training ${drift.low} to ${drift.high}`;
+  const isUnusual = drift.outside > drift.usual;
+  return ["Unlike training", percent(drift.outside), `Of the features; usually up to ${percent(drift.usual)}${isUnusual ? most : ""}`];
 }
 
 function GuardrailsMet({ tasks }: { tasks: TaskDecision[] }): JSX.Element {
@@ -112,27 +119,34 @@ function GuardrailsMet({ tasks }: { tasks: TaskDecision[] }): JSX.Element {
 function Sizes({ decision, labels }: { decision: Decision; labels: Map<string, string> }): JSX.Element {
   const touched = decision.tasks.filter((task) => task.current !== task.desired || task.amendments.length || task.proposed !== task.current);
   const [all, setAll] = useState(false);
-  const rows = alike(all || !touched.length ? decision.tasks : touched);
-  const rest = decision.tasks.length - touched.length;
+  // Of a hold, the busiest tasks say most.
+  const busiest = [...decision.tasks].sort((a, b) => (b.utilisation ?? -1) - (a.utilisation ?? -1));
+  const shown = all ? busiest : touched.length ? touched : busiest.slice(0, HOLD_ROWS);
+  const rest = decision.tasks.length - shown.length;
   return (
     <>
       {!touched.length && <p class="quiet">The policy wanted no other size for any of {plural(decision.tasks.length, "task")}.</p>}
-      {(touched.length > 0 || all) && (
-        <Table
-          label="Sizes of the tasks"
-          columns={[
-            "Task", figures("Records/min"), figures("Least", "The fewest subtasks that serve the measured load"),
-            figures("Had"), figures("Policy wanted"), "Guardrails", figures("Size"),
-          ]}
-        >
-          {rows.map(([task, names]) => (
+      <Table
+        label="Sizes of the tasks"
+        columns={[
+          "Task", figures("Load", undefined, "records/min"), figures("Busy", undefined, "of its time"), figures("Waiting", undefined, "records"),
+          figures("Least", "The fewest subtasks that serve the measured load", "for the load"), figures("Had", undefined, "subtasks"),
+          figures("Policy wanted", undefined, "subtasks"), "Guardrails", figures("Size", undefined, "subtasks"),
+        ]}
+      >
+        {alike(shown).map((tasks) => {
+          const [task] = tasks;
+          if (!task) return null;
+          return (
             <tr key={task.task} class={task.current === task.desired ? "unchanged" : ""}>
               <th scope="row" class="names">
-                {names.length > 1 && <span class="quiet">{plural(names.length, "task")}: </span>}
-                {names.map((name) => labels.get(name) ?? name).join(", ")}
+                {tasks.length > 1 && <span class="quiet">{plural(tasks.length, "task")}: </span>}
+                {tasks.map((each) => labels.get(each.task) ?? each.task).join(", ")}
                 {task.overloaded && <span class="bad"> overloaded</span>}
               </th>
-              <td class="number">{count(task.records_per_minute)}</td>
+              <td class="number">{range(tasks, (each) => each.records_per_minute, count)}</td>
+              <td class="number">{range(tasks, (each) => each.utilisation, percent)}</td>
+              <td class="number">{range(tasks, (each) => (each.utilisation === null ? null : each.waiting_records ?? 0), count)}</td>
               <td class="number">{task.floor || "–"}</td>
               <td class="number">{task.current}</td>
               <td class="number">{task.proposed}</td>
@@ -150,25 +164,30 @@ function Sizes({ decision, labels }: { decision: Decision; labels: Map<string, s
                 )}
               </td>
             </tr>
-          ))}
-        </Table>
-      )}
-      {rest > 0 && !all && <button type="button" class="more" onClick={() => setAll(true)}>{plural(rest, "task")} without a change</button>}
+          );
+        })}
+      </Table>
+      {rest > 0 && <button type="button" class="more" onClick={() => setAll(true)}>{plural(rest, "more task")} without a change</button>}
     </>
   );
 }
 
-/** Return tasks with the same figures once, with all their names. */
-function alike(tasks: TaskDecision[]): [TaskDecision, string[]][] {
-  const found = new Map<string, [TaskDecision, string[]]>();
+/** Return tasks with the same sizes together. */
+function alike(tasks: TaskDecision[]): TaskDecision[][] {
+  const found = new Map<string, TaskDecision[]>();
   tasks.forEach((task) => {
-    const figures = [task.current, task.proposed, task.desired, task.floor, task.overloaded, task.records_per_minute, task.amendments];
-    const key = JSON.stringify(figures);
-    const known = found.get(key);
-    if (known) known[1].push(task.task);
-    else found.set(key, [task, [task.task]]);
+    const key = JSON.stringify([task.current, task.proposed, task.desired, task.floor, task.overloaded, task.amendments]);
+    found.set(key, [...(found.get(key) ?? []), task]);
   });
   return [...found.values()];
+}
+
+/** Return the figures of several tasks, from the least to the most. */
+function range(tasks: TaskDecision[], pick: (task: TaskDecision) => number | null, words: (value: number) => string): string {
+  const known = tasks.map(pick).filter((value): value is number => value !== null);
+  if (!known.length) return "–";
+  const [low, high] = [words(Math.min(...known)), words(Math.max(...known))];
+  return low === high ? low : `${low} to ${high}`;
 }
 
 interface Step {
@@ -187,12 +206,14 @@ function stepsOf(decision: Decision, commands: Command[]): Step[] {
     steps.push({ at_ms: outcome.at_ms, what: outcome.status, detail, kind: outcome.status === "refused" ? "failed" : "gate" });
   }
   commands.forEach((command) => {
-    const why = `${reason(command.gate_reason)}; ${reason(command.gate_cause)}`;
+    const means = STEPS[command.action];
+    const why = `${means ? `${means}; ` : ""}${reason(command.gate_reason)}; ${reason(command.gate_cause)}`;
     const what = `${command.advice ? "advised" : "commanded"}: ${command.action}`;
     steps.push({ at_ms: command.issued_at_ms, what, detail: why, kind: "command" });
     command.progress.forEach((each) => {
       if (each.status === "accepted") return;
-      const learners = each.learners ? `${plural(each.learners, "learner")}, ${bytes(each.lag_bytes)} behind` : "";
+      const left = each.status === "warming" ? `, ${bytes(each.lag_bytes)} of state to restore` : "";
+      const learners = each.learners ? `${plural(each.learners, "learner")}${left}` : "";
       const still = each.still_ms ? `stood still for ${duration(each.still_ms)}` : "";
       const detail = [`${command.action}`, learners, still, each.code, each.detail].filter(Boolean).join("; ");
       const kind = each.status === "failed" ? "failed" : each.status === "applied" ? "done" : "progress";
@@ -218,7 +239,7 @@ function TimeLine({ decision, commands }: { decision: Decision; commands: Comman
               <span style={{ left: `${(100 * (step.at_ms - from)) / span}%`, width: `${(100 * (next - step.at_ms)) / span}%` }} />
             </span>
             <span class="step-what">{step.what}</span>
-            <span class="quiet">
+            <span class="quiet step-detail">
               {step.detail}
               {step.at_ms > from && ` · ${duration(step.at_ms - from)} after the decision`}
             </span>
@@ -313,7 +334,7 @@ function Looked({ decision, labels, owner }: { decision: Decision; labels: Map<s
             {looked.map((each) => <option key={each.task} value={each.task}>{labels.get(each.task) ?? each.task}</option>)}
           </select>
         </label>
-        <span class="quiet">the snapshots with the most weight; surescale explain shows them too</span>
+        <span class="quiet">the minutes and neighbours that weighed most in its answer for this task</span>
       </div>
       <HeatMap looked={task.looked_at ?? []} end_ms={decision.span_end_ms} labels={labels} />
       {tasks && neighbours.size > 0 && (
@@ -340,11 +361,11 @@ function HeatMap({ looked, end_ms, labels }: { looked: LookedAt[]; end_ms: numbe
     <Table
       label="Weight by neighbour and minute"
       class="heatmap"
-      caption="Weight of each neighbour in each minute, of the whole attention of the task"
+      caption="Share of the attention that the policy paid to each neighbour (row) in each minute before the decision (column)"
       columns={["Neighbour", ...minutes.map((each) => figures(`${Math.round((each.minute_end_ms - end_ms) / MINUTE_MS)} min`))]}
     >
       <tr>
-        <th scope="row">the minute</th>
+        <th scope="row">whole minute</th>
         {minutes.map((each) => <td key={each.minute_end_ms} class="number strong">{percent(each.weight)}</td>)}
       </tr>
       {rows.map(([name, row]) => (

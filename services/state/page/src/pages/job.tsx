@@ -94,13 +94,13 @@ function Figures({ document }: { document: JobDocument }): JSX.Element {
   return (
     <Facts
       facts={[
-        ["Load a minute", count(document.window?.load_records_per_minute)],
+        ["Load", count(document.window?.load_records_per_minute), "Records a minute"],
         ["Subtasks", count(minute?.parallelism), "Of all tasks that are scaled"],
-        ["Busiest task", percent(minute?.utilisation)],
+        ["Busiest task", percent(minute?.utilisation), "Share of its time that it works"],
         ["Waiting", count(minute?.backlog), "Records at all tasks"],
         ["Latency", duration(minute?.latency_ms), "Mean, along the slowest path"],
         ["Cost a day", dollars(rent?.per_day), rent ? `Hosts: ${rent.hosts.join(", ")}` : "Its hosts are not known"],
-        ["Saved a day", dollars(saved), "Against as many subtasks dealt out host by host"],
+        ["Saved a day", dollars(saved), "Against as many subtasks dealt out over all hosts in turn"],
         ["Mode", `${document.mode}`, `Set by: ${document.mode_set_by}`],
       ]}
     />
@@ -117,7 +117,7 @@ function Decisions({ marks }: { marks: Mark[] }): JSX.Element {
             <span class="figure">{clock(mark.at_ms)}</span> <span class={`action action-${mark.action}`}>{mark.action}</span>{" "}
             {mark.action === "act" ? `${mark.before} → ${mark.after} subtasks` : `${mark.before} subtasks stay`}
           </a>
-          {mark.outcome && mark.outcome !== "held" && <span class="quiet"> {mark.outcome}</span>}
+          {mark.action === "act" && <span class="quiet"> {mark.came}</span>}
         </li>
       ))}
     </ol>

@@ -73,13 +73,19 @@ export function JobsPage(): JSX.Element {
             label="Jobs"
             class="jobs"
             columns={[
-              "Job", "State", figures("Size"), figures("Load/min"), figures("Busy", "Of its busiest task"),
-              figures("Backlog", "Records waiting"), figures("Latency"), "Load and size, 2 h", figures("A day"),
-              figures("Saved", "Subtasks less than its author asked for"),
+              "Job", "State", figures("Size", undefined, "subtasks"), figures("Load", undefined, "records/min"),
+              figures("Busy", undefined, "busiest task"), figures("Backlog", undefined, "records"),
+              figures("Latency", undefined, "mean"), { name: "Load and size", about: "last 2 hours" },
+              figures("Cost", undefined, "a day"), figures("Saved", undefined, "of its configured size"),
             ]}
           >
             {found.slice(0, shown).map((job) => <Row key={job.job} job={job} />)}
           </Table>
+          <p class="legend" aria-hidden="true">
+            <span><span class="key key-load" /> load</span>
+            <span><span class="key key-size" /> size</span>
+            <span><span class="key key-act" /> a change was decided</span>
+          </p>
           {found.length === 0 && <Empty title={`Nothing matches “${search}”`} />}
           {found.length > shown && (
             <button type="button" class="more" onClick={() => setShown((now) => now + 5 * SHOWN)}>
@@ -98,11 +104,16 @@ export function JobsPage(): JSX.Element {
 }
 
 function Lately({ jobs }: { jobs: string[] }): JSX.Element {
+  const known = jobs.filter((job) => seenMarks.value.has(job)).length;
   const marks = jobs
     .flatMap((job) => (seenMarks.value.get(job) ?? []).filter((mark) => mark.action === "act").map((mark) => ({ job, mark })))
     .sort((a, b) => b.mark.at_ms - a.mark.at_ms)
     .slice(0, LATELY);
-  if (!marks.length) return <Empty title="No change in the last two hours">Every decision kept the sizes; each job's page shows why.</Empty>;
+  if (!known) return <p class="waiting">Asking for the latest decisions …</p>;
+  if (!marks.length) {
+    const whose = known < jobs.length ? ` of the ${plural(known, "job")} in sight` : "";
+    return <Empty title={`No change${whose} in the last two hours`}>Every decision kept the sizes; each job's page shows why.</Empty>;
+  }
   return (
     <ol class="lately">
       {marks.map(({ job, mark }) => (
@@ -111,10 +122,11 @@ function Lately({ jobs }: { jobs: string[] }): JSX.Element {
           <span>
             <a href={decisionLink(mark.decision_id)}>
               {mark.before} → {mark.after} subtasks
-            </a>{" "}
-            of {job}
+            </a>
           </span>
-          <span class="quiet">{mark.outcome ?? "not answered yet"}</span>
+          <span>
+            <a href={jobLink(job)}>{job}</a> <span class="quiet">{mark.came}</span>
+          </span>
           <span class="quiet lately-why">{mark.reason}</span>
         </li>
       ))}
@@ -130,14 +142,14 @@ function Row({ job }: { job: JobOverview }): JSX.Element {
         <a href={jobLink(job.job)}>{job.job}</a>
       </th>
       <td><StatusWord status={job.status} /></td>
-      <td class="number">{count(job.parallelism)}</td>
-      <td class="number">{count(job.load_records_per_minute)}</td>
-      <td class="number">{percent(job.utilisation)}</td>
-      <td class="number">{count(job.backlog_records)}</td>
-      <td class="number">{duration(job.latency_ms)}</td>
+      <td class="number" data-label="subtasks">{count(job.parallelism)}</td>
+      <td class="number" data-label="records/min">{count(job.load_records_per_minute)}</td>
+      <td class="number" data-label="busiest task">{percent(job.utilisation)}</td>
+      <td class="number" data-label="records waiting">{count(job.backlog_records)}</td>
+      <td class="number" data-label="latency">{duration(job.latency_ms)}</td>
       <td><Sparkline job={job.job} stamp={job.window_end_ms} /></td>
-      <td class="number">{dollars(job.rent_per_day)}</td>
-      <td class="number" title={full === null ? "Its author asked for no size." : `Its author asked for ${full} subtasks.`}>
+      <td class="number" data-label="a day">{dollars(job.rent_per_day)}</td>
+      <td class="number" data-label="saved" title={full === null ? "No size was configured." : `Configured: ${full} subtasks.`}>
         {full ? percent(1 - job.parallelism / full) : "–"}
       </td>
     </tr>

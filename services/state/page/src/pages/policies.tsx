@@ -18,7 +18,15 @@ export function PoliciesPage(): JSX.Element {
       {document && (
         <>
           <Card title="In use" aside="by each job's latest decision">
-            {document.in_use.length ? <InUse document={document} /> : <Empty title="No decision yet">The first ones come at the end of a span.</Empty>}
+            {document.in_use.length ? (
+              <>
+                <InUse document={document} />
+                <p class="note">
+                  Score: half of the utilisation less half of the latency in minutes, averaged by the hour, on jobs that the policy
+                  was not trained on; higher is better. In brackets the best other policy.
+                </p>
+              </>
+            ) : <Empty title="No decision yet">The first ones come at the end of a span.</Empty>}
           </Card>
           <Card title="In the shadow" aside="beside the decisions that were made">
             {document.shadows.length ? (

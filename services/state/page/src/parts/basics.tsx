@@ -86,7 +86,8 @@ export function Facts({ facts }: { facts: [string, ComponentChildren, string?][]
       {facts.map(([name, value, about]) => (
         <div key={name}>
           <dt>{name}</dt>
-          <dd title={about}>{value}</dd>
+          <dd>{value}</dd>
+          {about && <dd class="fact-about">{about}</dd>}
         </div>
       ))}
     </dl>
@@ -106,7 +107,7 @@ export function Empty({ title, children }: { title: string; children?: Component
 function Problem({ error, link }: { error: ApiError; link: (name: string) => string }): JSX.Element {
   return (
     <div class="problem" role="alert">
-      <p>{error.message}</p>
+      <p>{error.near.length ? error.message.split("; known: ")[0] : error.message}</p>
       {error.near.length > 0 && (
         <p>
           Did you mean{" "}
@@ -129,10 +130,10 @@ export function Notice({ live, link }: { live: Live<unknown>; link: (name: strin
   return live.document ? null : <p class="waiting" role="status">Asking the state service …</p>;
 }
 
-/** A column: its name, and for figures the class and a title. */
-export type Column = string | { name: string; class: "number"; title?: string };
+/** A column: its name, and for figures the class and a title; `about` stands below the name, such as a unit. */
+export type Column = string | { name: string; class?: "number"; title?: string; about?: string };
 
-export const figures = (name: string, title?: string): Column => ({ name, class: "number", title });
+export const figures = (name: string, title?: string, about?: string): Column => ({ name, class: "number", title, about });
 
 interface TableProps {
   label: string;
@@ -151,8 +152,13 @@ export function Table({ label, columns, caption, children, ...rest }: TableProps
         <thead>
           <tr>
             {columns.map((column) => {
-              const { name, ...how } = typeof column === "string" ? { name: column } : column;
-              return <th key={name} scope="col" {...how}>{name}</th>;
+              const { name, about, ...how } = typeof column === "string" ? { name: column, about: "" } : column;
+              return (
+                <th key={name} scope="col" {...how}>
+                  {name}
+                  {about && <span class="column-about">{about}</span>}
+                </th>
+              );
             })}
           </tr>
         </thead>

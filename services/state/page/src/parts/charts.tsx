@@ -45,7 +45,7 @@ export function Charts({ history }: { history: History }): JSX.Element {
     <div class="charts">
       <p class="charts-at" aria-hidden="true">
         <span class="figure">{clock(coming ? coming.from_ms : history.window_end_ms[shown])}</span>{" "}
-        {coming ? expectation(coming) : at === null ? "newest minute" : mark ? `decision: ${mark.action} ${mark.before} → ${mark.after}` : "UTC"}
+        {coming ? expectation(coming) : at === null ? "UTC, newest minute" : mark ? `decision: ${mark.action} ${mark.before} → ${mark.after}` : "UTC"}
       </p>
       {PANELS.map((panel, index) => {
         const values = history[panel.column] as (number | null)[];
@@ -61,8 +61,10 @@ export function Charts({ history }: { history: History }): JSX.Element {
         );
       })}
       <p class="legend" aria-hidden="true">
-        <span class="key key-act" /> act <span class="key key-hold" /> hold · click a mark to see why
-        {expects.length > 0 && " · dashed: the load that the newest decision expects, shaded within one standard deviation"}
+        <span><span class="key key-act" /> changed</span>
+        <span><span class="key key-hold" /> left as it was</span>
+        <span>click a mark to see why</span>
+        {expects.length > 0 && <span>dashed: the load that the newest decision expects, shaded within one standard deviation</span>}
       </p>
     </div>
   );

@@ -10,6 +10,9 @@ const ZOOM_STEP = 1.3;
 const FRAME_HEIGHT = 760;
 const READABLE_SCALE = 0.7;
 const TEXT_FROM_SCALE = 0.45; // smaller, and names are not readable anyway
+const LETTER_WIDTH = 7.2;
+const LINE_HEIGHT = 14;
+const LINES_MAX = 3;
 
 interface Props {
   tasks: Task[];
@@ -100,8 +103,30 @@ function edgesOf(tasks: Task[]): [string, string][] {
 }
 
 function sizeOf(task: Task): { width: number; height: number } {
-  const grown = Math.sqrt(Math.max(task.parallelism - 1, 0));
-  return { width: Math.round(78 + 9 * Math.min(grown, 12)), height: Math.round(36 + 2.5 * Math.min(grown, 12)) };
+  const grown = Math.min(Math.sqrt(Math.max(task.parallelism - 1, 0)), 12);
+  const width = Math.round(78 + 9 * grown);
+  const more = linesOf(task.label || task.task, width).length - 1;
+  return { width, height: Math.round(36 + 2.5 * grown) + more * LINE_HEIGHT };
+}
+
+/** Return a name in lines that fit into a box, broken behind `_`, a space or `-` where there is one; only the longest are cut. */
+function linesOf(name: string, width: number): string[] {
+  const most = Math.floor((width - 14) / LETTER_WIDTH);
+  const lines: string[] = [];
+  for (let rest = name; rest; ) {
+    if (rest.length <= most) {
+      lines.push(rest);
+      break;
+    }
+    if (lines.length === LINES_MAX - 1) {
+      lines.push(`${rest.slice(0, most - 1)}…`);
+      break;
+    }
+    const at = Math.max(...["_", " ", "-", ">", "."].map((mark) => rest.lastIndexOf(mark, most - 1))) + 1 || most;
+    lines.push(rest.slice(0, at).trim());
+    rest = rest.slice(at).trim();
+  }
+  return lines;
 }
 
 /** Return one of five steps, each with colours of its own; -1: not known. */
@@ -123,7 +148,8 @@ interface BoxProps {
 function TaskBox({ task, minute, x, y, isChanged, isSelected, onSelect }: BoxProps): JSX.Element {
   const { width, height } = sizeOf(task);
   const name = task.label || task.task;
-  const shown = name.length * 7.2 > width - 10 ? `${name.slice(0, Math.floor((width - 16) / 7.2))}…` : name;
+  const lines = linesOf(name, width);
+  const top = height / 2 - 3 - ((lines.length - 1) * LINE_HEIGHT) / 2;
   const kind = `task heat-${task.scalable && !minute ? 0 : heat(task.scalable ? minute?.utilisation : null)} ${isChanged ? "task-changed" : ""} ${isSelected ? "task-selected" : ""}`;
   return (
     <g class={kind} transform={`translate(${x - width / 2} ${y - height / 2})`} onClick={() => onSelect(task.task)}>
@@ -133,8 +159,10 @@ function TaskBox({ task, minute, x, y, isChanged, isSelected, onSelect }: BoxPro
       </title>
       <rect width={width} height={height} rx={7} />
       {task.stateful && <path class="task-stateful" d={`M0 9v${height - 18}`} />}
-      <text class="task-name" x={width / 2} y={height / 2 - 3}>{shown}</text>
-      <text class="task-figures" x={width / 2} y={height / 2 + 12}>
+      {lines.map((line, at) => (
+        <text key={at} class="task-name" x={width / 2} y={top + at * LINE_HEIGHT}>{line}</text>
+      ))}
+      <text class="task-figures" x={width / 2} y={top + (lines.length - 1) * LINE_HEIGHT + 15}>
         ×{task.parallelism}
         {task.scalable && minute?.utilisation != null ? `  ${percent(minute.utilisation)}` : ""}
       </text>
@@ -165,8 +193,9 @@ function GraphKey({ isPlain }: { isPlain: boolean }): JSX.Element {
   if (isPlain) return <p class="legend" aria-hidden="true">outlined: the task and the neighbours that it looked at</p>;
   return (
     <p class="legend" aria-hidden="true">
-      busy {["0", "20", "45", "70", "90 %"].map((from, step) => <span key={from} class={`swatch heat-${step}`}>{from}</span>)}
-      <span class="swatch heat--1">not scaled</span> wider: more subtasks · bar on the left: keeps state
+      <span>busy</span> {["0", "20", "45", "70", "90 %"].map((from, step) => <span key={from} class={`swatch heat-${step}`}>{from}</span>)}
+      <span class="swatch heat--1">not scaled</span>
+      <span>×4: four subtasks, the wider the more · bar on the left: keeps state · dashed edge: held back by the next task</span>
     </p>
   );
 }

@@ -22,7 +22,9 @@ export function Sparkline({ job, stamp }: { job: string; stamp: number | null })
   const [history, setHistory] = useState<History | null>(null);
   useEffect(() => {
     const watch = new IntersectionObserver(([entry]) => setSeen(entry?.isIntersecting ?? false), { rootMargin: "100px" });
-    if (place.current) watch.observe(place.current);
+    // The row, not the line: a table that scrolls sideways may hide the line of a job that is in sight.
+    const row = place.current?.closest("tr") ?? place.current;
+    if (row) watch.observe(row);
     return () => watch.disconnect();
   }, []);
   useEffect(() => {

@@ -4,13 +4,16 @@ from math import exp, log
 
 import pytest
 from msgspec import UNSET
+from msgspec.structs import replace
 
+from contracts.commands import Outcome
 from contracts.decisions import LoadOutlook
 from services.state.documents import HistoryDocument
 from services.state.read.history import MarkedDecision, history
 from tests.support.view_documents import WINDOW
 
 MINUTE_MS = 60_000
+OUTCOME = Outcome(cluster="sim", job="sim/a", decision_id="d", span_end_ms=0, status="held", reason="hold", at_ms=0)
 
 
 def with_outlook(*outlooks: LoadOutlook | None) -> HistoryDocument:
@@ -32,6 +35,16 @@ def test_the_newest_decision_says_what_it_expects() -> None:
     assert (first.low, first.high) == (50.0, 200.0)
     assert (second.from_ms, second.until_ms) == (35 * MINUTE_MS, 50 * MINUTE_MS)
     assert second.high == pytest.approx(200.0 * exp(0.1), abs=1e-3)
+
+
+def test_a_mark_says_what_came_of_its_decision_in_words() -> None:
+    """In the words of `surescale decisions`: advice is not an act, and what nobody has answered yet says so."""
+    made = MarkedDecision(decision_id="d", span_end_ms=10 * MINUTE_MS, action="act", reason="", tasks=())
+    said = [("commanded", "desired"), ("commanded", "advise"), ("refused", "observe")]
+    answers = [None, *(replace(OUTCOME, status=status, reason=reason) for status, reason in said)]
+    told = history("sim/a", [WINDOW], [(made, answer) for answer in answers], [], None, fixed=(), unreadable=UNSET)
+    assert [mark.came for mark in told.decisions] == ["act, not answered yet", "acted", "advised", "observed"]
+    assert [mark.outcome for mark in told.decisions] == [None, "commanded", "commanded", "refused"]
 
 
 def test_an_outlook_without_a_spread_has_no_band() -> None:

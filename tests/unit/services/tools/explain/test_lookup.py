@@ -71,4 +71,14 @@ def test_a_command_without_its_step_is_answered_with_how_to_name_it() -> None:
     with pytest.raises(NotInKafka, match=r"a command is named with its step, such as 'sim/clicks#3\.0'$"):
         find_decision(log, "sim/clicks#3")
     with pytest.raises(NotInKafka, match=r"`surescale state` lists the jobs$"):
-        find_decision(log, "sim/clack")
+        find_decision(log, "sim/orders")
+
+
+def test_a_jobs_name_that_is_nearly_right_is_answered_with_the_right_one() -> None:
+    """With the rest of a decision's id; a job that is known is never corrected."""
+    log: Any = _Records({DECISIONS: [[encode(decided())]]})
+    for slip, meant in {"clicks": JOB, "sim/clikcs": JOB, "sim/clikcs@60000/sure": f"{JOB}@60000/sure"}.items():
+        with pytest.raises(NotInKafka, match=rf"did you mean {meant}\?$"):
+            find_decision(log, slip)
+    with pytest.raises(NotInKafka, match=r"`surescale decisions JOB` lists them$"):
+        find_decision(log, f"{JOB}@7/sure")
