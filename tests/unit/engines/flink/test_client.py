@@ -139,3 +139,19 @@ def test_a_wrong_address_among_several_is_named() -> None:
         pytest.raises(NotFlink, match=page.url),
     ):
         FlinkClient(f"{page.url},{leader.url}").overview()
+
+
+def test_a_jobmanager_that_hangs_costs_one_wait() -> None:
+    """As a machine does that has lost its power: from then on the other one is asked first."""
+    release = threading.Event()
+
+    def wait(_: object) -> Given:
+        release.wait(5)
+        return OVERVIEW
+
+    with answering(wait) as hanging, answering(lambda asked: OVERVIEW) as leader:
+        client = FlinkClient(f"{hanging.url},{leader.url}", timeout_s=0.3)
+        assert [client.overview().slots_total for _ in range(3)] == [4] * 3
+        assert (len(hanging.asked), len(leader.asked)) == (1, 3)
+        release.set()
+        client.close()
