@@ -125,6 +125,7 @@ def _rows(given: PlanningInput, mine: slice) -> PlanningInput:
 
 def _features(planning: Planning, given: PlanningInput, planned: Planned) -> Float64:
     """Return ``FEATURES`` [B, F]: what the plan knows in a state."""
+    from policies.measure import mean_of_last
     from policies.sure.choices import Work
 
     expected, measured, current = given.expected, given.measured, given.current
@@ -133,9 +134,11 @@ def _features(planning: Planning, given: PlanningInput, planned: Planned) -> Flo
     need = hour[:, None] * work.minutes
     busy = need / current * measured.busiest(current)
     load = measured.load
-    five, fifteen = (np.nanmean(load[:, -m:], axis=1) / hour for m in (5, 15))
-    tens = np.nanmean(load[:, -60:].reshape(len(load), 6, 10), axis=2)
+    five, fifteen = (mean_of_last(load, minutes) / hour for minutes in (5, 15))
+    tens = np.stack([mean_of_last(load[:, : 60 - minutes], 10) for minutes in range(0, 60, 10)], axis=1)
     present = np.where(given.graph.scalable, current, 0).sum(axis=-1)
+    known = ~np.isnan(expected.surges)
+    surges = np.where(known, expected.surges, 0.0).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
     lost = np.nan_to_num  # what is unknown counts as usual
     named = {
         "spread soon": expected.spread[:, 0],
@@ -143,10 +146,10 @@ def _features(planning: Planning, given: PlanningInput, planned: Planned) -> Flo
         "walk": np.where(work.sized, measured.spread, 0.0).max(axis=-1),
         "hot share": measured.hot_share.max(axis=-1),
         "bursts": expected.burst.std(axis=1),
-        "surges": np.log(lost(np.nanmean(expected.surges, axis=1), nan=1.0)),
+        "surges": np.log(np.where(known.any(axis=1), surges, 1.0)),
         "highest surge": np.log(np.clip(lost(expected.highest_surge / hour, nan=1.0), 0.1, 10.0)),
-        "trend 5": np.log(np.maximum(five, 0.1)),
-        "trend 15": np.log(np.maximum(fifteen, 0.1)),
+        "trend 5": np.log(np.maximum(lost(five, nan=1.0), 0.1)),
+        "trend 15": np.log(np.maximum(lost(fifteen, nan=1.0), 0.1)),
         "growth soon": np.log(expected.means[:, 0] / hour),
         "growth late": np.log(expected.means[:, -1] / hour),
         "busy": need.sum(axis=-1) / np.maximum(present, 1),
@@ -164,7 +167,7 @@ def _features(planning: Planning, given: PlanningInput, planned: Planned) -> Flo
         "gain over needed": ((planned.changing - planned.holding) / planned.gain_needed).clip(-5.0, 10.0),
         "best over present": np.log(np.maximum(planned.best, 1) / np.maximum(present, 1)),
         "heed": planned.heed,
-        "unsteady": np.std(np.log(np.maximum(tens, 1e-6)), axis=1),
+        "unsteady": np.std(np.log(np.maximum(lost(tens, nan=1.0), 1e-6)), axis=1),
     }
     features: Float64 = lost(np.stack([named[name] for name in FEATURES], axis=1))
     return features
