@@ -24,7 +24,7 @@ import numpy as np
 
 from benchmarks.branch_values import AXES, CANDIDATES, FOLLOW, HOLD, Branched, branched
 from benchmarks.machine import conditions
-from benchmarks.margin_fit import LEARNERS, States, best_constant, learned, mean_gain
+from benchmarks.margin_fit import LEARNERS, States, best_constant, foreseen, learned, mean_gain
 from benchmarks.markdown import table
 from benchmarks.plan_rows import Place
 from benchmarks.report import say, show
@@ -70,6 +70,10 @@ def command(*, worlds: tuple[str, ...], graphs: int, keep: Path | None, as_json:
         show("margin", {"conditions": conditions(None), **figures}, as_json=True)
         return
     click.echo(_table(figures))
+    head = ["candidate", f"{figures['training_states']:,} training states", "validation states", "foreseen"]
+    named = list(figures["candidates"].items())[1:]
+    rows = [[name, _text(each["training"]), _text(each["validation"]), f"{each['foreseen']:+.2f}"] for name, each in named]
+    click.echo("\n" + table(head, rows))
 
 
 def places(worlds: Sequence[str], graphs: int) -> Iterator[tuple[bool, Place]]:
@@ -131,7 +135,6 @@ def judged(training: Sequence[tuple[Place, Branched]], validation: Sequence[tupl
             "constants": {
                 name: {"candidate": CANDIDATES[best], **_gain(here.gains[:, best], here)} for name, best in constants.items()
             },
-            "candidates": {name: _gain(here.gains[:, index], here) for index, name in enumerate(CANDIDATES)},
             "learners": {
                 name: {"moved": float((made[mine] != 0).mean()), **_gain(here.gains[at, made[mine]], here)}
                 for name, made in choices.items()
@@ -140,6 +143,14 @@ def judged(training: Sequence[tuple[Place, Branched]], validation: Sequence[tupl
         }
     return {
         "training_states": len(trained.gains),
+        "candidates": {
+            name: {
+                "training": _gain(trained.gains[:, index], trained),
+                "validation": _gain(states.gains[:, index], states),
+                "foreseen": float(correlation),
+            }
+            for index, (name, correlation) in enumerate(zip(CANDIDATES, foreseen(trained, states), strict=True))
+        },
         "strengths": {name: each.strength for name, each in learners.items()},
         "worlds": rows,
     }

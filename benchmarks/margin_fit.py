@@ -18,6 +18,7 @@ Float64 = npt.NDArray[np.float64]
 Int64 = npt.NDArray[np.int64]
 
 STRENGTHS = (1.0, 10.0, 100.0, 1_000.0, 10_000.0)
+FORESEEN_STRENGTH = 100.0
 HIDDEN = 256
 BEYOND = 4.0  # deviations that a feature counts for at most
 LEARNERS = ("linear", "network")
@@ -70,6 +71,16 @@ def learned(learner: str, states: States) -> Learned:
             value[strength] += float(left.gains[np.arange(len(made)), made].sum())
     best = max(STRENGTHS, key=lambda strength: (value[strength], strength))
     return _fitted(learner, states, best if value[best] > 0.0 else 0.0)
+
+
+def foreseen(training: States, states: States) -> Float64:
+    """Return [C] how the gains that a linear learner predicts correlate with the true ones in other states; 0 for the plan."""
+    fitted = _fitted("linear", training, FORESEEN_STRENGTH)
+    predicted = _inputs("linear", (states.features - fitted.mean) / fitted.deviation) @ fitted.weights
+    off, true = predicted - predicted.mean(axis=0), states.gains - states.gains.mean(axis=0)
+    scale = np.sqrt(np.square(off).sum(axis=0) * np.square(true).sum(axis=0))
+    correlation: Float64 = (off * true).sum(axis=0) / np.maximum(scale, 1e-12)
+    return correlation
 
 
 def _fitted(learner: str, states: States, strength: float) -> Learned:

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.branch_values import APART, AXES, CANDIDATES, FEATURES, FOLLOW, HOLD, branched
 from benchmarks.margin import TRAINING, VALIDATION, judged, places
-from benchmarks.margin_fit import LEARNERS, States, best_constant, learned, mean_gain
+from benchmarks.margin_fit import LEARNERS, States, best_constant, foreseen, learned, mean_gain
 from benchmarks.plan_rows import Ground, Place, given_in, planned_in
 from benchmarks.worlds import JOBS, WORLDS
 from model_export.plan_loops import starting_parallelism
@@ -69,6 +69,18 @@ def test_a_learner_without_anything_to_learn_keeps_the_plan(learner: str) -> Non
     made = learned(learner, states(4, gain)).choice(judged_on.features)
     assert judged_on.gains.max(axis=1).mean() > 0.3
     assert (made == 0).mean() > 0.9
+
+
+def test_what_is_foreseen_is_what_the_figures_tell() -> None:
+    """A gain that follows a feature is foreseen in other states, noise is not, and the plan's own gain is none."""
+    noise = np.random.default_rng(7)
+
+    def gain(features: np.ndarray) -> np.ndarray:
+        return np.stack([features[:, 1], noise.normal(size=len(features))], axis=1)
+
+    plan, told, untold = foreseen(states(4, gain), states(3, gain))
+    assert (plan, told) == (0.0, pytest.approx(1.0, abs=0.01))
+    assert abs(untold) < 0.15
 
 
 def test_an_error_is_one_over_half_days() -> None:
