@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-from benchmarks.coverage import DEVIATIONS, FACTORS, SHARE, corrections
+from benchmarks.coverage import DEVIATIONS, FACTORS, FITTED_ON, SHARE, corrections, covered, fitted
+from policies.sure.outlook_errors import SCALE
+from simulation.load.workload import load_workload
 
 
 @pytest.mark.parametrize("scale", [0.6, 1.0, 2.0])
@@ -32,3 +34,11 @@ def test_without_enough_known_errors_the_band_stays() -> None:
     errors = np.full((300, 1), 5.0)
     assert np.array_equal(corrections(errors, np.zeros(300, dtype=np.bool_)), np.ones((300, 1)))
     assert np.array_equal(corrections(errors[:60], np.ones(60, dtype=np.bool_)), np.ones((60, 1)))
+
+
+def test_the_constant_of_the_calibrated_band_is_the_one_that_the_fit_gives() -> None:
+    """So its origin can be checked; with it the band holds on minutes that the fit did not see."""
+    assert fitted([load_workload(name) for name in FITTED_ON]) == pytest.approx(SCALE, abs=5e-4)
+    found = covered(load_workload("nasa"))
+    assert found["shipped"]["within"] < 0.7
+    assert found["calibrated"]["within"] == pytest.approx(SHARE, abs=0.02)
