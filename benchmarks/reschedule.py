@@ -79,7 +79,7 @@ def _plan(name: str, cluster: Cluster, desired: int) -> PlanRun:
 def command(as_json: bool) -> None:
     """Plans for 1,000 fragments on 1,000 parallel units.
 
-    Prints processor seconds, and vnodes moved beside the fewest possible.
+    Prints processor seconds, and vnodes moved next to the fewest possible.
 
     Exits with 1 if more vnodes move than necessary.
     """

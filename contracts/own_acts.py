@@ -31,7 +31,7 @@ WHY = {
     OwnAct.RECOVERY: "the job waits without parallel units: start it as wide as it was, or as wide as it can be",
     OwnAct.DRAIN: "the job is on a host that will be removed: move it, at the size it has",
     OwnAct.BALANCE: "hosts came or went, or cheaper ones are free: move units, at the size the job has",
-    OwnAct.STANDBY: "copies of the units' state are begun or dropped on other hosts; nothing else changes",
+    OwnAct.STANDBY: "copies of the units' state are started or dropped on other hosts; nothing else changes",
     OwnAct.TAKE_BACK: "a command was given up: stop the engine from wanting what it had asked for",
     OwnAct.INSIST: "somebody else changed the parallelism, and the settings say to insist on ours",
     OwnAct.REAPPLY: "the job was submitted again: ask for the parallelism that it had before",

@@ -26,7 +26,7 @@ class SourceSettings(RoadSettings):
     source_kafka_certificate_file: str = like(RoadSettings, "kafka_certificate_file")
     source_kafka_key_file: str = like(RoadSettings, "kafka_key_file")
     prometheus_url: str = "http://127.0.0.1:9090"
-    """Of the source prometheus: address of Prometheus, with the path of a proxy before it; several, separated by commas, are
+    """Of the source prometheus: address of Prometheus, with the path of a proxy in front of it; several, separated by commas, are
     replicas, and the next one is asked when one does not answer."""
     prometheus_file: str = ""
     """Of the source prometheus: file (TOML or JSON) that names the jobs, their tasks and the expressions of their figures."""

@@ -43,6 +43,6 @@ def clock_of_road(settings: RoadSettings) -> tuple[Callable[[threading.Event], C
     own = [segment for segment in segments if segment.road == settings.road]
     if not own:
         raise SettingsError(
-            f"SURESCALE_ROAD_CLOCK: nobody has published the clock {settings.road!r}; unset it for the wall's clock"
+            f"SURESCALE_ROAD_CLOCK: no clock has been published for {settings.road!r}; unset it for the wall clock"
         )
     return lambda closed: SegmentClock(own[-1], closed), own[-1].speed

@@ -11,7 +11,7 @@ from runtime.backoff import Seldom
 NAME = "surescale.librdkafka"
 _SAY_EVERY_S = 30.0
 _NO_TOKEN = (
-    "no token for Kafka (%s), it is asked for again; see SURESCALE_KAFKA_OAUTH_TOKEN_URL, _CLIENT_ID, _CLIENT_SECRET_FILE, "
+    "no token for Kafka (%s); trying again; see SURESCALE_KAFKA_OAUTH_TOKEN_URL, _CLIENT_ID, _CLIENT_SECRET_FILE, "
     "_SCOPE, _CA_FILE: `surescale doctor` says which is wrong"
 )
 _REFUSED = (

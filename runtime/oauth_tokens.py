@@ -28,7 +28,7 @@ CLOCKS_DIFFER_S = 5.0
 _CLIENT = frozenset({"invalid_client", "unauthorized_client", "access_denied"})
 _CODE = re.compile(r"[\w.-]{1,64}", re.ASCII)
 _SHOWN_MAX = 200
-_AGAIN = "it is asked again until it does"
+_AGAIN = "trying again until it does"
 
 
 class NoToken(SurescaleError):

@@ -191,18 +191,18 @@ world = click.option(
     default="calm",
     show_default=True,
     metavar="NAME[+NAME...]",
-    help="calm; pressure: bounded buffers; drift, slow, skew, starved: capacity that strays; restart; slo. Joined by +.",
+    help="calm; pressure: bounded buffers; drift, slow, skew, starved: capacity that varies; restart; slo. Joined by +.",
 )
 world_or_file = click.option(
     "--world",
     default="calm",
     show_default=True,
     metavar="NAME[+NAME...]|FILE",
-    help="calm; pressure: bounded buffers; drift, slow, skew, starved: capacity that strays; restart; slo. Joined by +. "
+    help="calm; pressure: bounded buffers; drift, slow, skew, starved: capacity that varies; restart; slo. Joined by +. "
     "Or a .json file of surescale calibrate.",
 )
 world_seed = click.option(
-    "--world-seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help="Draws what strays in the world."
+    "--world-seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help="Seed of the world's random draws."
 )
 restart_s = click.option(
     "--restart-s", type=FiniteRange(0.0, 3_600.0), help="Seconds that a restart takes (default: the world's)."

@@ -67,7 +67,7 @@ bench = LazyGroup(
     "bench",
     entry_group=BENCHMARKS,
     table=command_table.BENCHMARKS,
-    help="Measure, or reproduce a published evaluation.\n\nPrints targets and published figures beside ours.",
+    help="Measure, or reproduce a published evaluation.\n\nPrints targets and published figures next to ours.",
 )
 
 

@@ -79,8 +79,8 @@ BENCHMARKS = {
         "cost": "What a job costs: processor time and memory of each role",
     },
     "Reproduce a paper": {
-        "placement": "The tables of the placement paper beside ours",
-        "policies": "The tables and figures of the SURE paper beside ours",
+        "placement": "The tables of the placement paper next to ours",
+        "policies": "The tables and figures of the SURE paper next to ours",
     },
 }
 

@@ -114,7 +114,7 @@ class StateStore:
         try:
             self._write_whole(path, arrays)
         except OSError as error:
-            way_out = "make room or give the right to write, and the job goes on with this batch"
+            way_out = "free space or grant the right to write, and the job continues with this batch"
             raise OSError(f"{path}: the state cannot be written ({reason_of(error)}); {way_out}") from None
 
     def _write_whole(self, path: Path, arrays: Arrays) -> None:

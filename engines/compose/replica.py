@@ -41,7 +41,7 @@ def why_not(service: Service, model: Container, api: tuple[int, int]) -> str | N
         if any((network.get("IPAMConfig") or {}).get(key) for key in ("IPv4Address", "IPv6Address")):
             return f"it has a fixed address in network {name}; remove ipv4_address and ipv6_address from the Compose file"
     if (model.host_config.get("RestartPolicy") or {}).get("Name") not in _RESTARTS:
-        return "nobody starts its containers again when they fail; set restart: unless-stopped in the Compose file"
+        return "its containers are not restarted when they fail; set restart: unless-stopped in the Compose file"
     if len(model.network_settings.networks or {}) > 1 and api < MANY_NETWORKS:
         return "it is in several networks, which takes Docker 25 or later; update the engine, or use one network"
     return None

@@ -114,7 +114,7 @@ class ComposeTender:
         except (NotThere, NameTaken):
             pass
         except ComposeProblem as problem:
-            _log.warning("%s was asked to end, and may not have heard it; it is asked again: %s", container.plain_name, problem)
+            _log.warning("%s may not have received the request to stop; sending it again: %s", container.plain_name, problem)
         finally:
             with self._lock:
                 self._stopping.pop(container.id, None)

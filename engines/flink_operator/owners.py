@@ -47,7 +47,7 @@ def other_owner(resource: FlinkResource, effective: Mapping[str, str]) -> str | 
             return f"{entry.manager} sets {KEY}; leave that key out of {what}"
     if _is_in_last_applied(resource.metadata.annotations or {}):
         return (
-            f"`kubectl apply` sets {KEY} again each time; leave that key out of the manifest, "
+            f"`kubectl apply` sets {KEY} every time; leave that key out of the manifest, "
             "and out of `kubectl apply edit-last-applied`"
         )
     return None

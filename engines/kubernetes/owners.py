@@ -53,7 +53,7 @@ def other_owner(
             return f"{entry.manager} applies its spec.replicas; leave replicas out of what {entry.manager} applies"
     if _is_in_last_applied(workload.metadata.annotations or {}):
         return (
-            "`kubectl apply` sets its spec.replicas again each time; "
+            "`kubectl apply` sets its spec.replicas every time; "
             "leave replicas out of the manifest, and out of `kubectl apply edit-last-applied`"
         )
     return None

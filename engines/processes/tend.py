@@ -203,7 +203,7 @@ class Tender:
         words = f"exit code {code}" if code >= 0 else f"signal {signal.Signals(-code).name}"
         last = _last_line(self.workforce.file(chain.name, task, index, "log"))
         _log.warning(
-            "%s: worker %s %d ended by itself after %.0f s with %s; it is started again in %.1f s. It said last: %s",
+            "%s: worker %s %d exited after %.0f s with %s; restarting it in %.1f s. Its last output: %s",
             chain.name, task, index, ran_s, words, pause_s, last or "nothing",
         )  # fmt: skip
 

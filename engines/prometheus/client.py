@@ -70,7 +70,7 @@ class PrometheusClient:
         """Connect to nothing yet.
 
         Args:
-            url: address, with the path of a proxy before it.
+            url: address, with the path of a proxy in front of it.
             access: token, authorities and certificate.
             timeout_s: how long a whole answer may take.
 
@@ -157,12 +157,12 @@ class PrometheusClient:
         except (msgspec.MsgspecError, ValueError, RecursionError):
             raise PrometheusAway(
                 f"{self.url} does not answer as Prometheus does ({answer.status} {_said(answer.reason)}); "
-                "correct SURESCALE_PROMETHEUS_URL, with the path of a proxy before it"
+                "correct SURESCALE_PROMETHEUS_URL, with the path of a proxy in front of it"
             ) from None
         if said.errorType in ("bad_data", "execution"):
             raise QueryRefused(f"Prometheus says {_said(said.error)}; correct it: counters themselves, without rate() and [...]")
         if said.status != "success" or answer.status >= 300:
-            raise PrometheusAway(f"{self.url}: {_said(said.error) or answer.status}; it is asked again")
+            raise PrometheusAway(f"{self.url}: {_said(said.error) or answer.status}; trying again")
         if said.warnings:  # a part of the stores did not answer: what is missing would look as if it had ended
             raise PrometheusAway(f"{self.url} may have left out series: {_said(said.warnings[0])}")
         return said.data

@@ -193,7 +193,7 @@ def _check_tasks(job: WatchedJob, where: str) -> None:
 def _check_figures(job: WatchedJob, where: str) -> None:
     at = f"{where}.figures"
     if "records_in" not in job.figures:
-        raise SettingsError(f"{at}.records_in: not given, and nothing can be said of a job without it; give it, or a mapping")
+        raise SettingsError(f"{at}.records_in: missing, and every job needs it; give it, or a mapping")
     if not job.figures["records_in"].subtask and "parallelism" not in job.figures:
         raise SettingsError(
             f"{at}.parallelism: not given, and no label tells subtasks apart; give it, or {job.name}.subtask = [LABEL]"

@@ -22,7 +22,7 @@ PAPER_PART, SCALE_PART = "bench-placement", "benchmarks-placement"
 @click.option("--scale", is_flag=True, help="Also measure 10,000 subtasks on 1,000 hosts (takes minutes).")
 @click.option("--scale-only", is_flag=True, help="Measure only that.")
 def command(page: Path | None, out: Path | None, scale: bool, scale_only: bool) -> None:
-    """The tables of the placement paper beside ours.
+    """The tables of the placement paper next to ours.
 
     Runs every placement algorithm on the paper's cluster. Takes a few seconds. Seeds are fixed, so every run prints the same,
     except for the times of --scale.

@@ -48,7 +48,7 @@ class BenchRefused(SurescaleError):
 @click.option(
     "--page",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Update the tables in this Markdown page, and the plots beside it.",
+    help="Update the tables in this Markdown page, and the plots next to it.",
 )
 @click.option("--ship", type=click.Path(file_okay=False, path_type=Path), help="Write runs of seed 0 as packages (needs torch).")
 @options.as_json
@@ -67,7 +67,7 @@ def policies(
     ship: Path | None,
     as_json: bool,
 ) -> None:
-    """The tables and figures of the SURE paper beside ours.
+    """The tables and figures of the SURE paper next to ours.
 
     Makes tables 1 and 2, and figures 4 and 5.
 

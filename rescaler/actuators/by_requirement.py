@@ -177,7 +177,7 @@ class ByRequirement(CommandWork):
             return [self._failed(now_ms, DEADLINE, why.get(refusal.code, str(refusal)))]
         detail = f"not reached in time: the engine is asked for {in_words(self._put_back)} again"
         if self._withdrawing == PARTLY:
-            detail = f"not reached in time: {in_words(self._put_back)} runs, and no more is asked for"
+            detail = f"not reached in time: {in_words(self._put_back)} runs, and the engine is asked for no more"
         if self._hindrance:
             detail = f"{detail}; {self._hindrance}"
         failed = self._failed(now_ms, self._withdrawing, detail)

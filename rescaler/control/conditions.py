@@ -25,7 +25,7 @@ _RESCALING = {
     "prepare": ("LearnersInFlight", "learners restore the state that will move; the job runs on"),
     "commit": ("Committing", "the job changes to its new parallel units"),
     "abort": ("Aborting", "learners are dropped; the job stays as it is"),
-    "standby": ("StandbysChanging", "copies of state are begun or dropped"),
+    "standby": ("StandbysChanging", "copies of state are started or dropped"),
 }
 
 
@@ -127,7 +127,7 @@ def _degraded(memory: JobMemory, topology: JobTopology, balance: BalanceMemory |
         return "Degraded", True, "RescaleFailed", f"{memory.failures} rescales in a row have failed; the next one waits longer"
     short = balance.under_replicated.get(memory.job, 0) if balance else 0
     if short:
-        return "Degraded", True, "UnderReplicated", f"{short} units are short of standbys for want of a host"
+        return "Degraded", True, "UnderReplicated", f"{short} units lack standbys because no host is free"
     has_state = any(spec.stateful and spec.units for spec in topology.tasks)
     if standbys and has_state and not memory.standby.ready_at_ms:
         return "Degraded", True, "StandbysWarming", "copies of state are not complete yet"

@@ -170,7 +170,7 @@ def _demand(task: Fields, resource: str, parallelism: int, incoming: float | Non
             return 0.0
         return task.number(resource)
     if task.has(resource):
-        task.complain(rho, f"is given beside {resource}; give one of the two")
+        task.complain(rho, f"is given as well as {resource}; give only one")
     if incoming is None and not task.has("source_rate"):
         task.complain("source_rate", f"is missing; a task without incoming edges needs it for {rho}")
     rate = task.number("source_rate", 0.0) if incoming is None else incoming

@@ -74,7 +74,7 @@ OUTCOME_DELAY = Metric(
 APPLY_DURATION = Metric(
     "surescale_rescaler_apply_duration_seconds",
     "histogram",
-    "Event time from a command's effect to its end: for a commit the job stood still, for a prepare it ran on.",
+    "Event time from a command's effect to its end: for a commit the job was down, for a prepare it kept running.",
     "seconds",
     ("action",),
     (1.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0),

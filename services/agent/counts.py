@@ -22,7 +22,7 @@ class AgentCounts:
         self.failed: BaseException | None = None
         self.windows = 0
         self.shadows_waiting = 0
-        """Windows at which policies in the shadow have still to look."""
+        """Windows that wait for shadow policies."""
         self._decided, self._fallbacks, self._refused, self._shadows = Tally(), Tally(), Tally(), Tally()
         self._left = Tally()
         self.rejected = Tally()

@@ -11,7 +11,7 @@ DECISIONS = Metric(
     labels=("action", "policy"),
 )  # fmt: skip
 FALLBACKS = Metric(
-    "surescale_agent_fallbacks_total", "counter", "Decisions that a rule made in place of the policy asked, by that policy.",
+    "surescale_agent_fallbacks_total", "counter", "Decisions that a rule made because the policy failed, by that policy.",
     labels=("asked",),
 )  # fmt: skip
 LEFT = Metric(
@@ -31,16 +31,14 @@ PARTITIONS = Metric("surescale_agent_partitions", "gauge", "Partitions of the wi
 SHADOW_ANSWERS = Metric(
     "surescale_agent_shadow_answers_total",
     "counter",
-    "Questions to policies in the shadow, by policy and how they ended: answered, failed, late, skipped, lost.",
+    "Windows given to shadow policies, by policy and result: answered, failed, late, skipped, lost.",
     labels=("policy", "status"),
 )
-SHADOWS_WAITING = Metric(
-    "surescale_agent_shadows_waiting", "gauge", "Windows at which policies in the shadow have still to look."
-)
+SHADOWS_WAITING = Metric("surescale_agent_shadows_waiting", "gauge", "Windows that wait for shadow policies.")
 SHADOW_DURATION = Metric(
     "surescale_agent_shadow_duration_seconds",
     "histogram",
-    "Time that a policy in the shadow took to answer a window, by policy: features, policy, guardrails.",
+    "Time that a shadow policy took to answer a window, by policy: features, policy, guardrails.",
     "seconds",
     ("policy",),
     SECONDS,

@@ -64,7 +64,7 @@ class Shadows:
                     try:
                         await self._next()
                     except Exception:  # a mistake of ours here must not end the agent, nor the answers that follow
-                        self._log.exception("a policy in the shadow could not be asked")
+                        self._log.exception("a shadow policy could not be asked")
         finally:
             self._process.close()
 
@@ -93,4 +93,4 @@ class Shadows:
         self._counts.shadow_answered(record.policy, record.status, None if took_ms is None else took_ms / 1000)
         if record.status != "answered" and self._seldom.is_time():
             words = (record.policy, record.job, record.status, record.reason)
-            self._log.warning("%s in the shadow gave no answer on %s (%s): %s", *words)
+            self._log.warning("shadow policy %s gave no answer on %s (%s): %s", *words)

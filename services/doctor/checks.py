@@ -48,7 +48,7 @@ def view(settings: RoadSettings) -> Iterator[Finding]:
         except redis.RedisError as error:
             yield Finding(
                 "problem", "redis", f"{shown} does not answer: {error}",
-                "start it, or set SURESCALE_REDIS_URL; decisions go on without it, only the view is missing",
+                "start it, or set SURESCALE_REDIS_URL; decisions continue without it, only the view is missing",
             )  # fmt: skip
             return
     used, limit = int(memory["used_memory"]), int(memory["maxmemory"])

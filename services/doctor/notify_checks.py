@@ -42,7 +42,7 @@ def _progress(shown: str, kafka: KafkaChecks) -> Finding:
         return Finding("warning", "webhook", f"{shown} got nothing yet", "start surescale state-service with these settings")
     behind, oldest_s = found
     if oldest_s is not None and oldest_s > WAITING_S_MAX:
-        detail = f"{shown} has not been told about {behind} record(s); the oldest is {in_words(oldest_s)} old"
+        detail = f"{shown} has not received {behind} record(s) yet; the oldest is {in_words(oldest_s)} old"
         return Finding("warning", "webhook", detail, f"it takes no events, or no state service runs; {_RUNBOOK}")
     return Finding("ok", "webhook", f"{shown} keeps up; {behind} record(s) still to look at")
 

@@ -63,7 +63,7 @@ def command(
 ) -> None:
     """Simulate an engine that runs jobs under a real trace.
 
-    Owns the pipeline's clock, which stands still until POST /clock/start.
+    Owns the pipeline's clock, which is stopped until POST /clock/start.
     """
     from contracts.settings import from_environment
     from runtime.logs import set_up_logs

@@ -76,7 +76,7 @@ def command(*, out: Path | None, keep: bool, **given: Any) -> None:
             say(f"trace starts; the page is at {road.http_url}")
             at = road.settings
             say(
-                f"for commands beside it: export SURESCALE_BOOTSTRAP={at.bootstrap} "
+                f"for commands in another terminal: export SURESCALE_BOOTSTRAP={at.bootstrap} "
                 f"SURESCALE_REDIS_URL={without_password(at.redis_url)} SURESCALE_ENGINE_URL={at.engine_url}"
             )
             _follow(road, say)

@@ -231,7 +231,7 @@ def _guarded(tokens: Tokens, hosts: Collection[str]) -> Middleware:
             )
             caller = ANYBODY if is_public else tokens.caller(request.headers.get("Authorization", ""))
             if caller is None:
-                raise web.HTTPUnauthorized(text="a token is asked for: Authorization: Bearer TOKEN")
+                raise web.HTTPUnauthorized(text="a token is required: Authorization: Bearer TOKEN")
             request[_CALLER] = caller
         except Unreadable:
             raise web.HTTPServiceUnavailable(text="the tokens cannot be read now") from None

@@ -77,7 +77,7 @@ JOB_AT_LIMIT = Metric(
 JOB_FALLBACK = Metric(
     "surescale_state_job_fallback",
     "gauge",
-    "1 while a rule decides on the job in place of the policy asked, else 0.",
+    "1 while a rule decides on the job because its policy failed, else 0.",
     labels=_JOB,
 )
 JOB_GENERATION = Metric(
@@ -142,41 +142,41 @@ _SHADOW = ("streaming_cluster", "policy", "sha256")
 SHADOW_ANSWERED = Metric(
     "surescale_state_shadow_answered_ratio",
     "gauge",
-    "Share of the windows offered to a policy in the shadow that it answered, of those that the view keeps.",
+    "Share of a shadow policy's windows that it answered, of those that the view keeps.",
     "ratio",
     _SHADOW,
 )
 SHADOW_AGREEMENT = Metric(
     "surescale_state_shadow_tasks_equal_ratio",
     "gauge",
-    "Share of tasks to which a policy in the shadow gives the parallelism that was decided.",
+    "Share of tasks to which a shadow policy gives the parallelism that was decided.",
     "ratio",
     _SHADOW,
 )
 SHADOW_DECISIONS_EQUAL = Metric(
     "surescale_state_shadow_decisions_equal_ratio",
     "gauge",
-    "Share of answers of a policy in the shadow that equal the decision in every task.",
+    "Share of a shadow policy's answers that equal the decision in every task.",
     "ratio",
     _SHADOW,
 )
 SHADOW_SUBTASKS = Metric(
     "surescale_state_shadow_subtasks_difference",
     "gauge",
-    "Subtasks of a job that a policy in the shadow would have given it, less those decided; mean over its answers.",
+    "Subtasks of a job that a shadow policy would have given it, less those decided; mean over its answers.",
     labels=_SHADOW,
 )
 SHADOW_COST = Metric(
     "surescale_state_shadow_cost_difference_dollars_per_second",
     "gauge",
-    "What the subtasks of a policy in the shadow would cost more than those decided, at the mean price of a unit.",
+    "What the subtasks of a shadow policy would cost more than those decided, at the mean price of a unit.",
     "dollars_per_second",
     _SHADOW,
 )
 SHADOW_UTILISATION = Metric(
     "surescale_state_shadow_utilisation_difference_ratio",
     "gauge",
-    "Predicted utilisation of the busiest task under a policy in the shadow, less that under the decisions; mean.",
+    "Predicted utilisation of the busiest task under a shadow policy, less that under the decisions; mean.",
     "ratio",
     _SHADOW,
 )

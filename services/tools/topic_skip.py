@@ -36,24 +36,24 @@ def skip(
 ) -> None:
     """Move a stopped role past the record at OFFSET.
 
-    The record becomes a dead letter that says who skipped it and why; the role goes on behind it. Stop the role first. Refused
-    unless the role stands exactly at the first record to be skipped: nothing is passed over unseen.
+    The record becomes a dead letter that says who skipped it and why; the role continues behind it. Stop the role first. Refused
+    unless the role's position is exactly the first record to be skipped, so that no other record is passed over.
     """
     from runtime.kafka_errors import readable_errors
     from services.tools.group_position import GroupPosition
 
     settings = options.road_settings(bootstrap=bootstrap, topic_prefix=topic_prefix, cluster=cluster)
     if topic != READS[role]:
-        raise SettingsError(f"TOPIC: the {role} keeps its place in {READS[role]}, not in {topic!r}")
+        raise SettingsError(f"TOPIC: the {role} keeps its position in {READS[role]}, not in {topic!r}")
     begin = offset if first is None else first
     if not begin <= offset < begin + SKIPPED_MAX:
         raise SettingsError(f"--from: set at most {offset}, and at most {SKIPPED_MAX} records before it")
     if not why.strip():
-        raise SettingsError("--why: give a reason; whoever finds the dead letter needs it")
+        raise SettingsError("--why: give a reason, for the person who finds the dead letter")
     with readable_errors(settings):
         position = GroupPosition(settings, role, topic, partition)
         position.check(begin, offset)
         letters = position.letters(begin, offset, f"skipped by {options.author(by)}: {why}")
         position.write(letters)
         position.move(offset + 1)
-    click.echo(f"{len(letters)} records of {topic}[{partition}] skipped; the {role} goes on at {offset + 1}")
+    click.echo(f"{len(letters)} records of {topic}[{partition}] skipped; the {role} continues at {offset + 1}")

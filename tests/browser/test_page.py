@@ -49,7 +49,7 @@ PAGES = {
 }
 DARK = {name: PAGES[name] for name in ("job", "decision")}
 SHOWN = {
-    "jobs": ["2 jobs", BUSIEST, OTHER, "What happened lately"],
+    "jobs": ["2 jobs", BUSIEST, OTHER, "Latest changes"],
     "job": ["Task graph", "Available", "J44_1_43", "Last hours"],
     "decision": ["176 → 88 subtasks, 44 tasks changed", "84 learners", "commanded: commit", "What it looked at", "m2"],
     "clusters": ["simulated"],
@@ -146,7 +146,7 @@ def test_policies_in_the_shadow_and_releases_to_some_jobs_are_shown(
         page.emulate_media(color_scheme=theme)
         page.goto(served.url + PAGES["policies"])
         settled(page)
-        shadows = page.get_by_role("region", name="Policies in the shadow").get_by_role("row")
+        shadows = page.get_by_role("region", name="Shadow policies compared with the decisions").get_by_role("row")
         cells = shadows.nth(1).inner_text().split("\t")[:7]
         assert cells == ["ds2", "sure on sim/clicks", "1", "0 %", "0 %", "+1", "+$54.38"]
         assert "0 of 1" in shadows.nth(2).inner_text()

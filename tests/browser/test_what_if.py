@@ -65,7 +65,7 @@ def test_a_decision_is_made_again_without_a_task_and_a_minute(
     try:
         page.goto(f"{served.url}#/decisions/{quote(decision.decision_id, safe='')}")
         settled(page)
-        card = page.get_by_role("region", name="What if it had not been seen")
+        card = page.get_by_role("region", name="What if a task or minute were missing")
         assert card.locator("optgroup[label=Minutes] option").count() == decision.minutes_known
         names = (max(decision.tasks, key=lambda task: task.current).task, "0")
         rows = page.get_by_role("region", name="Answers with everything").get_by_role("row")

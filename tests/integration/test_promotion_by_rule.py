@@ -28,7 +28,7 @@ def answers(road: ReleaseRoad, minutes: range, size: int) -> None:
 def test_a_rule_promotes_once_and_never_against_a_person(road: ReleaseRoad) -> None:
     """Not yet; then with the figures; then nothing more to do; after a rollback it is refused until the shadow begins again."""
     send(road.settings, JOB_TOPOLOGY, JOB, topology())
-    assert "does not look on at sim" in str(road.policy("promote", "ds2", *RULE).exception)
+    assert "does not run in shadow for sim" in str(road.policy("promote", "ds2", *RULE).exception)
     assert road.policy("shadow", "ds2").exit_code == 0
     answers(road, range(500, 600, 10), 1)  # from before it looked on: they do not count
     assert road.policy("promote", "ds2", *RULE).output.startswith("sim: ds2 (rule) not yet: ds2 has no answers")
@@ -48,7 +48,7 @@ def test_a_rule_promotes_once_and_never_against_a_person(road: ReleaseRoad) -> N
     assert road.policy("rollback", "--by", "ben").exit_code == 0
     refused = road.policy("promote", "ds2", *RULE)
     assert refused.exit_code == 1
-    assert "ben took that back" in str(refused.exception)
+    assert "ben rolled that back" in str(refused.exception)
     assert len(road.releases()) == 1
 
 
@@ -77,7 +77,7 @@ def test_a_rule_that_waits_promotes_when_it_holds_and_ends_with_the_shadow(road:
     assert road.policy("shadow", "ds2", "--job", JOB, "--stop").exit_code == 0
     thread.join(60)
     assert ended["cancelled"].exit_code == 1
-    assert "does not look on at sim/clicks, so no rule promotes it" in str(ended["cancelled"].exception)
+    assert "does not run in shadow for sim/clicks, so no rule promotes it" in str(ended["cancelled"].exception)
 
 
 def scoped_releases(road: ReleaseRoad) -> list[ScopedRelease]:

@@ -103,7 +103,7 @@ def test_a_policy_looks_on_is_compared_and_is_promoted(
     assert "0.0% of decisions, 0.0% of tasks" in road.command("shadows", "--job", JOB).output
 
     refused = road.policy("promote", "hold")
-    assert "hold has 2 answers over 0.2 h from the shadow for sim; a promotion asks for 36 over 6 h" in str(refused.exception)
+    assert "hold has 2 answers over 0.2 h from the shadow for sim; a promotion needs 36 over 6 h" in str(refused.exception)
     assert len(road.releases()) == 0
     promoted = road.policy("promote", "hold", "--answers", "2", "--hours", "0.1", "--job", JOB, "--by", "ann")
     assert promoted.exit_code == 0

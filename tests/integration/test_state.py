@@ -244,7 +244,7 @@ def test_state_and_decisions_print_tables_and_json(
     send(settings, *a_road())
     projector.catch_up(30)
     assert JOB in surescale("state")[1]
-    assert "resting after a rescale until 1970-01-01 00:01:30" in surescale("state", JOB)[1]
+    assert "cooling down after a rescale until 1970-01-01 00:01:30" in surescale("state", JOB)[1]
     assert json.loads(surescale("state", JOB, "--json")[1])["gate"]["phase"] == "Cooldown"
     code, told, _ = surescale("decisions", JOB, "--limit", "3")
     assert code == 0

@@ -51,7 +51,7 @@ def test_only_tokens_of_the_file_are_let_in_and_they_rotate_without_a_restart(
     wait_until(lambda: get(f"{url}/health")[0] == 200, 60, "the service")  # without a token: probes have none
     assert ask(url)[0] == 401
     for wrong in (bearer("wrong"), bearer(""), bearer(FIRST[:-1]), {"Authorization": f"Basic {FIRST}"}, {"Authorization": FIRST}):
-        assert ask(url, **wrong) == (401, "a token is asked for: Authorization: Bearer TOKEN")
+        assert ask(url, **wrong) == (401, "a token is required: Authorization: Bearer TOKEN")
     assert ask(url, **bearer(FIRST))[0] == 200
     tokens.write_text(f"{FIRST}\n{SECOND}\n")
     assert [ask(url, **bearer(token))[0] for token in (FIRST, SECOND)] == [200, 200]

@@ -44,7 +44,7 @@ def test_a_rescaler_goes_on_behind_a_skipped_record(road: Road) -> None:
     bad, good = decision(START_MS, {"map": 4}), decision(START_MS + 1, {"map": 3})
     road.decide(bad, good)
     code, said = skip(road, DECISIONS, str(PARTITION), "0", "--role", "rescaler")
-    assert (code, said.strip()) == (0, f"1 records of decisions[{PARTITION}] skipped; the rescaler goes on at 1")
+    assert (code, said.strip()) == (0, f"1 records of decisions[{PARTITION}] skipped; the rescaler continues at 1")
     road.process()
     wait_until(lambda: road.said(good) == [("commanded", "desired")], 60, "the command")
     assert road.said(bad) == []
@@ -74,7 +74,7 @@ def test_what_would_lose_records_unseen_is_refused(road: Road) -> None:
     place = (DECISIONS, str(PARTITION))
     assert "stands at 0, not at 1; to skip all from there on, add --from 0" in skip(road, *place, "1", "--role", "rescaler")[1]
     assert "holds offsets 0 to 2" in skip(road, *place, "7", "--role", "rescaler")[1]
-    assert "keeps its place in snapshots" in skip(road, *place, "0", "--role", "agent")[1]
+    assert "keeps its position in snapshots" in skip(road, *place, "0", "--role", "agent")[1]
     assert skip(road, *place, "1", "--role", "rescaler", "--from", "0")[0] == 0
     assert "is behind it already" in skip(road, *place, "1", "--role", "rescaler")[1]
     _, port = road.process()

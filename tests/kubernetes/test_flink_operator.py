@@ -196,7 +196,7 @@ _NESTED = {"pipeline": {"jobvertex-parallelism-overrides": {PARSE: 1, COUNT: 2}}
     ("own", "said"),
     [
         (_apply(*_BY_ARGO, **_TEXT), f"argocd-controller sets {KEY}; leave that key out of what argocd-controller applies"),
-        (_apply(**_TEXT), f"`kubectl apply` sets {KEY} again each time; leave that key out of the manifest"),
+        (_apply(**_TEXT), f"`kubectl apply` sets {KEY} every time; leave that key out of the manifest"),
         (_apply(**{"job.autoscaler.enabled": "true"}), "the operator's own autoscaler scales it (job.autoscaler.enabled)"),
     ],
 )

@@ -71,7 +71,7 @@ class Rescales:
             return ""
         still_ms = found.running_at_ms - found.stopped_at_ms
         self._still_ms.append(still_ms)
-        return f", stood still {still_ms / 1000:.1f} s"
+        return f", down for {still_ms / 1000:.1f} s"
 
 
 def _named(rescale: Rescale, labels: Mapping[str, str], when: Literal["pre", "post"]) -> list[tuple[str, int]]:

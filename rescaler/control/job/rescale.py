@@ -59,7 +59,7 @@ def begin(
         close_gate(turn, gate, gate.current, ok=False, at_ms=at_ms)
         return
     if not plan.changes and turn.world.by_counts:
-        detail = f"{named(transition.parallelism or {}, turn.topology)}: the engine is asked for that already"
+        detail = f"{named(transition.parallelism or {}, turn.topology)}: the engine is already asked for that"
         turn.finish(act, "refused", OutcomeReason.NO_CHANGE, at_ms=at_ms, detail=detail)
         close_gate(turn, gate, gate.current, ok=False, at_ms=at_ms)
         return

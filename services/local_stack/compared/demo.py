@@ -36,7 +36,7 @@ def load_options(*, seconds: int, seconds_min: int, mean: float) -> Callable[[F]
         click.option("--step", type=options.FiniteRange(min=0.01, max=100.0), default=4.0, show_default=True,
                      help="Factor of the load from 20 % to 65 % of the run."),
         click.option("--steps", metavar="MINUTE:FACTOR,...",
-                     help="In place of --step: the load is multiplied by each factor from its minute on, like 2:4,9:1."),
+                     help="Instead of --step: the load is multiplied by each factor from its minute on, like 2:4,9:1."),
     )  # fmt: skip
 
 

@@ -34,7 +34,7 @@ ROWS: Final = {
 def command(*, record: Any, out: Any, keep: bool, **given: Any) -> None:
     """Scale real consumer groups on this machine by workers.
 
-    Starts Kafka, Redis, a chain of three consumer groups for each policy, all on the same topic, and surescale beside them, which
+    Starts Kafka, Redis, a chain of three consumer groups for each policy, all on the same topic, and surescale, which
     starts and drains worker processes. Ends by itself with a table.
     """
     from services.local_stack.consumers.road import ConsumersRoad, ConsumersRoadOptions

@@ -41,7 +41,7 @@ ROWS: Final = {
 def command(*, record: Any, out: Any, keep: bool, **given: Any) -> None:
     """Scale a real Flink job on this machine under a real trace.
 
-    Fetches Flink once, starts Kafka, Redis, a Flink session cluster, a job for each policy, and surescale beside them. Ends by
+    Fetches Flink once, starts Kafka, Redis, a Flink session cluster, a job for each policy, and surescale. Ends by
     itself with a table.
     """
     from services.local_stack.flink.options import FlinkRoadOptions, read_job_settings

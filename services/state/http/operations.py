@@ -94,7 +94,7 @@ class Operations:
             raise web.HTTPForbidden(text="Origin: a page from elsewhere may not do this")
         if not caller.may_operate:
             if "Authorization" not in headers:
-                raise web.HTTPUnauthorized(text="a token that may operate is asked for: Authorization: Bearer TOKEN")
+                raise web.HTTPUnauthorized(text="an operator token is required: Authorization: Bearer TOKEN")
             raise web.HTTPForbidden(text="this token may not operate; use one of SURESCALE_HTTP_OPERATE_TOKEN_FILE")
         if request.content_type != "application/json":
             raise web.HTTPUnsupportedMediaType(text="Content-Type: send application/json")

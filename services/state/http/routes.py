@@ -167,7 +167,7 @@ ROUTES = (
     ),
     Route(
         "/jobs/{cluster}/{name}/shadows",
-        "The latest answers of policies in the shadow, newest first, each beside the decision that was made.",
+        "The latest answers of shadow policies, newest first, each next to the decision that was made.",
         list[ShadowAnswer],
         lambda queries, asked: queries.shadow_answers(asked.job, asked.limit or LIMIT_DEFAULT, after=asked.cursor),
         _PAGES,
@@ -198,7 +198,12 @@ ROUTES = (
         ClusterInfo,
         lambda queries, asked: queries.cluster_info(asked.names["cluster"]),
     ),
-    Route("/policies", "Which policy serves where, and which look on.", PoliciesDocument, lambda queries, _: queries.policies()),
+    Route(
+        "/policies",
+        "Which policy serves where, and the shadow policies.",
+        PoliciesDocument,
+        lambda queries, _: queries.policies(),
+    ),
     Route(
         "/road",
         "The pipeline: what each role last wrote, freshness, refused records.",

@@ -74,7 +74,7 @@ class Notifier:
             pass
         except Exception:  # a mistake of ours costs the notifications, and nothing else; the alert sees it
             self._fails()
-            self._log.exception("nobody is told anything any more; the rest of the state service goes on")
+            self._log.exception("notifications have stopped; the rest of the state service continues")
         finally:
             self._webhook.close()
 

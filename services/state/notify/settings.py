@@ -45,7 +45,7 @@ class NotifySettings(RoadSettings):
             )
         for name in ("notify_events", "notify_clusters", "notify_token_file", "notify_key_file", "notify_ca_file"):
             if getattr(self, name) and not self.notify_url:
-                raise SettingsError(f"SURESCALE_{name.upper()}: nobody is told anything; set SURESCALE_NOTIFY_URL, or unset this")
+                raise SettingsError(f"SURESCALE_{name.upper()}: notifications are off; set SURESCALE_NOTIFY_URL, or unset this")
         if self.notify_ca_file and urlsplit(self.notify_url).scheme != "https":
             raise SettingsError(
                 "SURESCALE_NOTIFY_CA_FILE: SURESCALE_NOTIFY_URL uses no TLS; set one with https, or unset the file"

@@ -154,10 +154,10 @@ def _decision(memory: Memory, record: Record) -> Iterator[Notice]:
         return
     known.decided_ms = at_ms
     before, known.fallback = known.fallback, policy.fallback_reason
-    asked = policy.asked or "the policy asked"
+    asked = policy.asked or "its policy"
     data = {"asked": policy.asked, "policy": policy.name, "reason": policy.fallback_reason}
     if policy.fallback_reason is not None and before is None:
-        summary = f"{policy.name} decides on {job} in place of {asked}: {policy.fallback_reason}"
+        summary = f"{policy.name} decides on {job} instead of {asked}: {policy.fallback_reason}"
         yield _of_job("job.fallback", job, decision.decision_id, summary, at_ms, record, data)
     elif policy.fallback_reason is None and before is not None:
         summary = f"{policy.name} decides on {job} again"
@@ -239,10 +239,10 @@ def _release(memory: Memory, record: Record) -> Iterator[Notice]:
     data: dict[str, Any] = {"policy": release.policy, "sha256": release.sha256, "role": release.role, "scope": release.scope}
     data |= {"by": release.set_by, "from": to_the_minute(release.valid_from_ms)}
     if release.withdrawn:
-        what = "no longer looks on at" if release.role == "shadow" else "is withdrawn from"
+        what = "no longer runs in shadow for" if release.role == "shadow" else "is withdrawn from"
         kind, summary = "policy.withdrawn", f"{release.policy} {what} {where}{by}{note}"
     else:
-        what = "looks on in the shadow at" if release.role == "shadow" else "serves"
+        what = "runs in shadow for" if release.role == "shadow" else "serves"
         kind, summary = "policy.released", f"{release.policy} {what} {where} from {data['from']} on, set{by}{note}"
     yield Notice(kind, release.cluster, of, identity, summary, release.valid_from_ms, record.appended_ms, data)
 

@@ -89,7 +89,7 @@ def _show(queries: "Queries", job: str | None, as_json: bool, *, clear: bool = F
 def decisions_command(job: str, limit: int, as_json: bool, redis_url: str | None, topic_prefix: str | None) -> None:
     """Show a job's latest decisions and what became of them.
 
-    JOB is cluster/name. Beside what a policy decided it shows every act that no policy decided, such as units that follow hosts,
+    JOB is cluster/name. Besides what a policy decided it shows every act that no policy decided, such as units that follow hosts,
     and what disturbed the job. Each says why, and how guardrails amended it.
     """
     from services.state.connection import opened

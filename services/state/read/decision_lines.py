@@ -64,7 +64,7 @@ def progress_line(command: CommandDocument | None) -> str:
         return ""
     name = f"#{command.command_id.rpartition('#')[2]} {command.action}"
     if command.advice:
-        return f"{name} is advice; nobody carries it out"
+        return f"{name} is advice and not carried out"
     if not command.progress:
         return f"{name} sent"
     newest = command.progress[-1]

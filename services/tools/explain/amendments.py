@@ -12,7 +12,7 @@ def meanings_of(tasks: Iterable[TaskDecision]) -> list[str]:
     >>> from contracts.decisions import Amendment
     >>> amendment = Amendment(rule="total_limit", before=9, after=4)
     >>> meanings_of([TaskDecision(task="a", current=2, ratio=4.5, proposed=9, desired=4, amendments=(amendment,))])
-    ["total_limit: the job's total leaves no more"]
+    ["total_limit: the job's total allows no more"]
     """
     named = {amendment.rule for task in tasks for amendment in task.amendments}
     return [f"{rule}: {meaning}" for rule, meaning in WORDS.guardrails.items() if rule in named]

@@ -287,7 +287,7 @@ def _progress(step: Progress, labels: Mapping[str, str]) -> str:
     if step.waited_ms is not None:
         words.append(f"waited {step.waited_ms / 1000:.1f} s")
     if step.still_ms is not None:
-        words.append(f"stood still {step.still_ms / 1000:.1f} s")
+        words.append(f"down for {step.still_ms / 1000:.1f} s")
     why = " ".join(filter(None, (step.code, step.detail)))
     return ", ".join(words) + (f": {why}" if why else "")
 

@@ -107,9 +107,9 @@ def resume(job: str, by: str | None, bootstrap: str | None, topic_prefix: str | 
 @options.bootstrap
 @options.prefix
 def adopt(job: str, by: str | None, bootstrap: str | None, topic_prefix: str | None) -> None:
-    """Take over the parallelism that somebody else gave JOB.
+    """Accept the parallelism that somebody else gave JOB.
 
-    It concerns real engines. A job with condition Owned=False is acted on again from what runs now.
+    For real engines only. A job with condition Owned=False is acted on again from what runs now.
     """
     settings = options.road_settings(bootstrap=bootstrap, topic_prefix=topic_prefix)
     _change(settings, job, lambda book: {"adopted_at_ms": book.now_ms}, by)

@@ -34,8 +34,8 @@ def pause(
 ) -> None:
     """Stop rescales of a job, or of all jobs of a cluster.
 
-    Both directions also stop what the rescaler does by itself, like balancing. A rescale that has begun ends, and a job that
-    loses its hosts is started again all the same. Without --until and --for the pause lasts until `surescale resume`.
+    Both directions also stop what the rescaler does by itself, like balancing. A rescale that is under way is finished, and a
+    job that loses its hosts is still restarted. Without --until and --for the pause lasts until `surescale resume`.
     """
     from services.job_settings.book import change
     from services.job_settings.pause import pause_of, scope_of
@@ -60,7 +60,7 @@ def pause(
 def resume(target: str, by: str | None, bootstrap: str | None, topic_prefix: str | None) -> None:
     """End a pause of a job, or of a cluster.
 
-    A pause of the cluster holds for the job as long as it lasts, whatever is said of the job.
+    A pause of the cluster still applies to the job as long as it lasts.
     """
     import msgspec
 

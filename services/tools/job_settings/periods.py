@@ -37,7 +37,7 @@ def read_period(text: str) -> ExcludedPeriod:
     for part in text.split():
         name, values = _part(part, text)
         if name in said:
-            raise SettingsError(f"--exclude: {text!r} says {part!r} where it has said so already; {HOW_PERIOD}")
+            raise SettingsError(f"--exclude: {text!r} says {part!r} twice; {HOW_PERIOD}")
         said.add(name)
         found |= values
     if not said - {"zone", STRICT}:

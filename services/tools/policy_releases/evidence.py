@@ -30,24 +30,24 @@ def check_evidence(summary: ShadowSummary | None, policy: str, where: str, least
         SettingsError: says what the record has and what is asked for.
     """
     if words := missing_evidence(summary, policy, where, least):
-        raise SettingsError(f"policy: {words} (--force promotes it all the same)")
+        raise SettingsError(f"policy: {words} (--force promotes it anyway)")
 
 
 def missing_evidence(summary: ShadowSummary | None, policy: str, where: str, least: Least) -> str:
     """Return what a record still needs for any promotion, for people; empty: nothing."""
     if summary is None or not summary.answered:
         return (
-            f"{policy} has no answers from the shadow for {where}; let it look on first with `surescale policy shadow {policy}`"
+            f"{policy} has no answers from the shadow for {where}; first run it in shadow with `surescale policy shadow {policy}`"
         )
     hours = (summary.to_ms - summary.from_ms) / HOUR_MS
     if summary.answered < least.answers or hours < least.hours:
         return (
             f"{policy} has {summary.answered} answers over {hours:.1f} h from the shadow for {where}; "
-            f"a promotion asks for {least.answers} over {least.hours:g} h"
+            f"a promotion needs {least.answers} over {least.hours:g} h"
         )
     if answered_share(summary) < least.answered_share:
         return (
-            f"{policy} answered {answered_share(summary):.1%} of its windows in the shadow; a promotion asks for "
+            f"{policy} answered {answered_share(summary):.1%} of its windows in shadow; a promotion needs "
             f"{least.answered_share:.0%} ({_problems(summary)})"
         )
     return ""

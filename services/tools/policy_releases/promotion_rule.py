@@ -136,14 +136,14 @@ def evidence_from_ms(records: Sequence[ScopedRelease], wanted: ScopedRelease) ->
     if not begun:
         where_, version = wanted.job or wanted.cluster, wanted.sha256[:12] or "rule"
         raise SettingsError(
-            f"policy: {wanted.policy} ({version}) does not look on at {where_}, so no rule promotes it; "
-            f"`surescale policy shadow {wanted.policy}` lets it look on"
+            f"policy: {wanted.policy} ({version}) does not run in shadow for {where_}, so no rule promotes it; "
+            f"`surescale policy shadow {wanted.policy}` starts a shadow"
         )
     since = [each for each in records[min(begun) :] if each.slot == wanted.slot]
     if any(_serves(each) == _serves(wanted) for each in since):
         raise SettingsError(
-            f"policy: {wanted.policy} has been released for {where(wanted.slot)} since it looks on, and {since[-1].set_by} took "
-            "that back; a rule promotes once: end the shadow (--stop) and begin another, or promote it without --when"
+            f"policy: {wanted.policy} has been released for {where(wanted.slot)} during its shadow, and {since[-1].set_by} "
+            "rolled that back; a rule promotes once: end the shadow (--stop) and start another, or promote it without --when"
         )
     from_ms = min(records[at].valid_from_ms for at in begun)
     return max(from_ms, timeline[-1].valid_from_ms if timeline else 0)

@@ -35,7 +35,7 @@ def withdrawn(releases: Releases, slot: Slot, *, next_minute_ms: int, by: str) -
     """
     timeline = releases.timeline(slot)
     if not timeline or timeline[-1].withdrawn:
-        what = f"{slot.policy} does not look on at" if slot.role == "shadow" else "nothing is released for"
+        what = f"{slot.policy} does not run in shadow for" if slot.role == "shadow" else "nothing is released for"
         raise SettingsError(f"policy: {what} {where(slot)}")
     return ended(timeline[-1], start_ms=max(next_minute_ms, timeline[-1].valid_from_ms), by=by)
 

@@ -12,7 +12,7 @@ from services.tools.policy_releases import scope
 
 @click.command("shadow")
 @click.argument("name")
-@click.option("--stop", is_flag=True, help="It looks on no longer, from the next minute on.")
+@click.option("--stop", is_flag=True, help="End its shadow, from the next minute on.")
 @scope.starts
 @scope.job
 @scope.share
@@ -33,10 +33,10 @@ def shadow(
     bootstrap: str | None,
     topic_prefix: str | None,
 ) -> None:
-    """Let the policy NAME look on while another one decides.
+    """Run the policy NAME in shadow while another one decides.
 
-    It is asked about the same windows. Its answers are kept beside the decisions, and nothing acts on them. Up to three
-    policies look on at a job.
+    It gets the same windows. Its answers are kept next to the decisions, and nothing acts on them. A job can have up to three
+    shadow policies.
     """
     from services.tools.policy_releases.book import publish, read_book
     from services.tools.policy_releases.folder import verified
@@ -67,7 +67,7 @@ def shadow(
 @options.bootstrap
 @options.prefix
 def shadows(as_json: bool, job: str | None, cluster: str | None, bootstrap: str | None, topic_prefix: str | None) -> None:
-    """Compare policies in the shadow with the decisions made.
+    """Compare shadow policies with the decisions made.
 
     Reads all their answers that Kafka keeps.
     """
@@ -84,9 +84,7 @@ def shadows(as_json: bool, job: str | None, cluster: str | None, bootstrap: str 
         return
     if not found:
         where = job or settings.cluster
-        click.echo(
-            printable(f"{where}: no policy in the shadow has answered yet; `surescale policy shadow NAME` lets one look on")
-        )
+        click.echo(printable(f"{where}: no shadow policy has answered yet; `surescale policy shadow NAME` starts one"))
     out = terminal.console()
     for number, summary in enumerate(found):
         if number:

@@ -16,7 +16,7 @@ def check_room(releases: Releases, wanted: ScopedRelease) -> None:
     if len(others) >= SHADOWS_MAX:
         names = ", ".join(sorted(policy for policy, _ in others))
         raise SettingsError(
-            f"policy: at most {SHADOWS_MAX} policies look on at a job, and {names} do; end one with "
+            f"policy: a job has at most {SHADOWS_MAX} shadow policies, and these run already: {names}; end one with "
             "`surescale policy shadow NAME --stop`"
         )
 
@@ -33,7 +33,7 @@ def shadow_slot(releases: Releases, policy: str, cluster: str, job: str | None, 
     if not found:
         known = sorted({slot.policy for slot in _looking_on(releases, cluster)})
         there = f"; these do: {', '.join(known)}" if known else ""
-        raise SettingsError(f"policy: {policy} does not look on at {job or cluster}{there}")
+        raise SettingsError(f"policy: {policy} does not run in shadow for {job or cluster}{there}")
     return max(found, key=lambda slot: releases.timeline(slot)[-1].valid_from_ms)
 
 

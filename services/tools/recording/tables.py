@@ -14,7 +14,7 @@ from services.tools.recording.replay import AgentAnswers, Replayed
 
 NOTHING = "·"
 DIFFERENCES_SHOWN = 5
-OPEN_LOOP = "open loop: each span starts from the size that was recorded, and wishes take effect at once"
+OPEN_LOOP = "open loop: each span starts from the size that was recorded, and answers take effect at once"
 
 
 class AsItRan(msgspec.Struct, frozen=True, kw_only=True):

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 @click.option("--dry-run", is_flag=True, help="Print the table, and release nothing.")
 @click.option("--daily", metavar="HH:MM", help="Keep running, and hold it every day at this time (UTC).")
 @click.option("--days", type=click.IntRange(3, 7), default=3, show_default=True, help="How many of the last days are played.")
-@click.option("--draws", type=click.IntRange(2, 20), default=4, show_default=True, help="Draws of what strays in the twin.")
+@click.option("--draws", type=click.IntRange(2, 20), default=4, show_default=True, help="Random draws of the twin's world.")
 @click.option(
     "--time-limit", type=options.FiniteRange(10.0, 7_200.0), default=1_800.0, show_default=True, help="Seconds for one job."
 )
 @click.option("--memory-mb", type=click.IntRange(256, 65_536), default=1_024, show_default=True, help="Memory for one job.")
-@click.option("--again", is_flag=True, help="Also where somebody took back what the last tournament had released.")
+@click.option("--again", is_flag=True, help="Even if somebody took back what the last tournament released.")
 @options.by
 @options.as_json
 @options.cluster

@@ -37,7 +37,7 @@ def check_may_be_held(job: str, settings: JobSettings, records: Sequence[ScopedR
                 f"`surescale policy withdraw --job {job}` leaves the choice open"
             )
         if not again and len(own) > 1 and own[-2].is_of_tournament:
-            raise NoTournament(f"{job}: {who} took back what a tournament had released; --again holds one all the same")
+            raise NoTournament(f"{job}: {who} took back what a tournament had released; --again holds one anyway")
     canary = Releases(records).in_force(Slot(cluster_of(job), "serve", "canary"), now_ms)
     if canary is not None and canary.is_for(job):
         raise NoTournament(f"{job}: it is in the canary of {canary.policy}, and a tournament would spoil what that shows")

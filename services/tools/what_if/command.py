@@ -26,9 +26,7 @@ TIME_LIMIT_S = 600.0
 )
 @click.option("--baseline", metavar="CHANGE", default="", help="Compare with this instead of what was in force at the end.")
 @click.option("--job", metavar="CLUSTER/NAME", help="Job of the recording (default: its only one).")
-@click.option(
-    "--draws", type=click.IntRange(2, 50), default=5, show_default=True, help="Draws of what strays in the fitted world."
-)
+@click.option("--draws", type=click.IntRange(2, 50), default=5, show_default=True, help="Random draws of the fitted world.")
 @click.option(
     "--price", type=options.FiniteRange(0, 1e9), help="Dollars per subtask and hour (default: that of the recorded hosts)."
 )

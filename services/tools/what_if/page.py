@@ -42,7 +42,7 @@ def page(report: Report) -> str:
         f"<h1>{escape(title)}</h1>",
         f"<p>Recorded {_instant(report.recorded_first)} to {_instant(report.recorded_last)} UTC, "
         f"{report.recorded_minutes} minutes. "
-        f"Played again from {_instant(report.first)}: {report.hours} hours, {report.draws} draws of what strays.</p>",
+        f"Played again from {_instant(report.first)}: {report.hours} hours, {report.draws} random draws of the world.</p>",
         _held_back(report.held_back),
         _figures(report),
         "<h2>Differences</h2>",

@@ -20,7 +20,7 @@ const NAV = [
   ["#/", "Jobs", /^\/(jobs|decisions)?(\/|$)/],
   ["#/clusters", "Clusters", /^\/clusters/],
   ["#/policies", "Policies", /^\/policies/],
-  ["#/road", "Road", /^\/road/],
+  ["#/road", "Pipeline", /^\/road/],
 ] as const;
 
 function useAddress(): string {

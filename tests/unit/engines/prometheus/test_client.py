@@ -100,7 +100,7 @@ AWAY = {
     "no token": (Given(401, b"Unauthorized"), "SURESCALE_PROMETHEUS_TOKEN_FILE"),
     "busy": (
         Given(503, b'{"status":"error","errorType":"timeout","error":"query timed out"}'),
-        "query timed out; it is asked again",
+        "query timed out; trying again",
     ),
     "a part": (
         Given(200, b'{"status":"success","data":{"resultType":"vector","result":[]},"warnings":["store 2 is away"]}'),

@@ -297,7 +297,7 @@ def test_a_rescale_is_an_event_and_measured(version: str) -> None:
             assert 0 < after.restart_ms < 10_000
             assert len([event for event in look_again(source) if event.kind == "rescaled"]) == 1
         remembers = version.startswith("2.3")
-        assert (": its requirement was changed, stood still 0." in event.detail) is remembers
+        assert (": its requirement was changed, down for 0." in event.detail) is remembers
         for source in sources(flink):
             later = look_at(source).topology
             assert [each for each in source.events("") if each.kind == "rescaled"] == ([event] if remembers else [])

@@ -48,7 +48,7 @@ def test_each_service_that_cannot_is_named_with_the_reason(settings: RoadSetting
         each.config["HostConfig"]["RestartPolicy"] = {"Name": "no"}
     (first, parse), (second, count) = said(settings)
     assert (first, parse) == ("problem", "orders/parse: shop/parse: none of its containers runs")
-    assert (second, "nobody starts its containers again" in count) == ("problem", True)
+    assert (second, "its containers are not restarted" in count) == ("problem", True)
 
 
 def test_what_keeps_all_from_being_checked_is_said_once(settings: RoadSettings, docker: PlayedDocker) -> None:

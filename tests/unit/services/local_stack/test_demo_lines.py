@@ -66,7 +66,7 @@ def test_many_jobs_are_told_together() -> None:
     line = progress_line(report(*[running()] * 3, WARMING, WARMING, running(state="waiting")), gates)
     assert line == (
         "minute   20 of 240  6 jobs: 600 records/min on 120 subtasks "
-        "(1 resting after a rescale, 2 steady, 6 learners, 10 MiB behind, 1 waiting)"
+        "(1 cooling down after a rescale, 2 steady, 6 learners, 10 MiB behind, 1 waiting)"
     )
 
 

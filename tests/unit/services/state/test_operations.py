@@ -100,10 +100,10 @@ def test_a_request_is_taken_with_its_author_and_all_that_it_says(tokens: Tokens)
 @pytest.mark.parametrize(
     ("headers", "status", "words"),
     [
-        ({"Authorization": ""}, 401, "a token is asked for"),
-        ({"Authorization": f"Bearer {ANA[:-1]}"}, 401, "a token is asked for"),
-        ({"Authorization": f"Basic {ANA}"}, 401, "a token is asked for"),
-        ({"Authorization": "", "Cookie": f"token={ANA}"}, 401, "a token is asked for"),
+        ({"Authorization": ""}, 401, "a token is required"),
+        ({"Authorization": f"Bearer {ANA[:-1]}"}, 401, "a token is required"),
+        ({"Authorization": f"Basic {ANA}"}, 401, "a token is required"),
+        ({"Authorization": "", "Cookie": f"token={ANA}"}, 401, "a token is required"),
         ({"Authorization": f"Bearer {READER}"}, 403, "this token may not operate"),
         ({"Origin": "https://attacker.example"}, 403, "Origin"),
         ({"Origin": "null"}, 403, "Origin"),

@@ -36,15 +36,15 @@ def test_a_record_that_is_long_enough_is_taken() -> None:
 @pytest.mark.parametrize(
     ("found", "said"),
     [
-        (None, "ds2 has no answers from the shadow for sim; let it look on first with `surescale policy shadow ds2`"),
-        (record(5), "ds2 has 5 answers over 1.3 h from the shadow for sim; a promotion asks for 6 over 1 h"),
+        (None, "ds2 has no answers from the shadow for sim; first run it in shadow with `surescale policy shadow ds2`"),
+        (record(5), "ds2 has 5 answers over 1.3 h from the shadow for sim; a promotion needs 6 over 1 h"),
         (record(9, every_minutes=5), "ds2 has 9 answers over 0.7 h"),
-        (record(9, late=1), r"ds2 answered 90.0% of its windows in the shadow; a promotion asks for 95% \(0 failed, 1 late"),
+        (record(9, late=1), r"ds2 answered 90.0% of its windows in shadow; a promotion needs 95% \(0 failed, 1 late"),
     ],
 )
 def test_a_record_that_is_too_short_is_refused_in_one_line_that_names_the_way_out(found: ShadowSummary | None, said: str) -> None:
     """None at all, too few answers, too short a time, too many windows without an answer."""
-    with pytest.raises(SettingsError, match=rf"^policy: {said}.*--force promotes it all the same") as refused:
+    with pytest.raises(SettingsError, match=rf"^policy: {said}.*--force promotes it anyway") as refused:
         check_evidence(found, "ds2", "sim", LEAST)
     assert "\n" not in str(refused.value)
 
@@ -69,7 +69,7 @@ def test_one_policy_more_than_may_look_on_is_refused() -> None:
     releases = Releases([shadow(f"p{number}") for number in range(SHADOWS_MAX - 1)] + [shadow("mine", job="sim/other")])
     check_room(releases, shadow("next", job=JOB))
     for full in (shadow("next"), shadow("next", job="sim/other")):
-        with pytest.raises(SettingsError, match="at most 3 policies look on at a job, and mine, p0, p1 do"):
+        with pytest.raises(SettingsError, match="a job has at most 3 shadow policies, and these run already: mine, p0, p1"):
             check_room(releases, full)
     check_room(releases, shadow("mine", job="sim/other"))
 
@@ -78,9 +78,9 @@ def test_a_policy_in_the_shadow_is_found_by_its_name_and_scope() -> None:
     """Of two versions the newer one; one that has ended does not look on."""
     old, new = replace(shadow("sure"), sha256="a" * 64), replace(shadow("sure"), sha256="b" * 64, valid_from_ms=5)
     assert shadow_slot(Releases([old, new]), "sure", "sim", None, False).sha256 == "b" * 64
-    with pytest.raises(SettingsError, match=r"^policy: ds2 does not look on at sim; these do: sure$"):
+    with pytest.raises(SettingsError, match=r"^policy: ds2 does not run in shadow for sim; these do: sure$"):
         shadow_slot(Releases([old, new]), "ds2", "sim", None, False)
-    with pytest.raises(SettingsError, match=r"^policy: sure does not look on at sim/clicks$"):
+    with pytest.raises(SettingsError, match=r"^policy: sure does not run in shadow for sim/clicks$"):
         shadow_slot(Releases([replace(old, withdrawn=True)]), "sure", "any", JOB, False)
 
 

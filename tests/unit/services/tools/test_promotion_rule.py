@@ -38,7 +38,7 @@ def missing(rule: str, shadow_sizes: list[int]) -> str:
     [
         ("subtasks<=-1", [3] * 8, ""),
         ("subtasks <= -1, cost<0 more-overload<=100% hours>=2", [3] * 8, ""),
-        ("subtasks<=-1", [3] * 3, "ds2 has 3 answers over 0.7 h from the shadow for sim; a promotion asks for 4 over 1 h"),
+        ("subtasks<=-1", [3] * 3, "ds2 has 3 answers over 0.7 h from the shadow for sim; a promotion needs 4 over 1 h"),
         ("hours>=24 subtasks<=-1", [3] * 8, "hours is 2.333, not >=24"),
         ("subtasks<=-1 cost<=-100", [3] * 8, "cost is -14.4, not <=-100"),
         ("subtasks<0", [4, 4, 4, 4, 4, 4, 3, 3], ""),
@@ -114,13 +114,13 @@ def test_a_rule_promotes_once() -> None:
     """What a person has taken back stays so until the policy looks on again; an earlier release is no hindrance."""
     undone = [shadow(10), served(20), served(30, withdrawn=True, set_by="ben")]
     with pytest.raises(
-        SettingsError, match=r"^policy: ds2 has been released for cluster sim .* ben took that back.*promotes once"
+        SettingsError, match=r"^policy: ds2 has been released for cluster sim .* ben rolled that back.*promotes once"
     ):
         evidence_from_ms(undone, WANTED)
     with pytest.raises(SettingsError, match="promotes once"):
         evidence_from_ms([shadow(10), served(20), served(30, "hold", set_by="ben")], WANTED)
     at_once = [shadow(10), served(10), served(10, withdrawn=True, set_by="ben")]
-    with pytest.raises(SettingsError, match="ben took that back"):
+    with pytest.raises(SettingsError, match="ben rolled that back"):
         evidence_from_ms(at_once, WANTED)
     again = [*undone, shadow(40, withdrawn=True), shadow(50)]
     assert evidence_from_ms(again, WANTED) == 50 * MINUTE_MS
@@ -130,5 +130,5 @@ def test_a_rule_promotes_once() -> None:
 def test_who_does_not_look_on_is_not_promoted() -> None:
     """Nor one that looks at one job only, for the whole cluster. So whoever ends the shadow cancels the rule."""
     for releases in ([], [shadow(10), shadow(20, withdrawn=True)], [shadow(10, sha256="ab" * 32)], [shadow(10, job=JOB)]):
-        with pytest.raises(SettingsError, match=r"^policy: ds2 \(rule\) does not look on at sim, so no rule promotes it"):
+        with pytest.raises(SettingsError, match=r"^policy: ds2 \(rule\) does not run in shadow for sim, so no rule promotes it"):
             evidence_from_ms(releases, WANTED)

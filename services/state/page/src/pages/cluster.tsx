@@ -146,7 +146,7 @@ function HostBox(props: { host: Host; jobs: string[]; units: Map<number, Unit>; 
 function Moves({ document }: { document: ClusterDocument }): JSX.Element {
   if (!document.balances.length) return <Empty title="No host has joined or left">Checks of the hosts, and what they moved, appear here.</Empty>;
   return (
-    <Table label="Looks at the hosts, newest first" columns={["Time", "State", "Why", "Moves"]}>
+    <Table label="Checks of the hosts, newest first" columns={["Time", "State", "Why", "Moves"]}>
       {document.balances.map((look) => (
         <tr key={`${look.generation}/${look.sequence}`}>
           <th scope="row" class="figure">{clock(look.at_ms)}</th>

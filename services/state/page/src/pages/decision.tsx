@@ -45,10 +45,10 @@ export function DecisionPage({ id }: { id: string }): JSX.Element {
           <p class="reason">{decision.reason}</p>
           {decision.compared && <p class="quiet">Score = {decision.compared.unit}; higher is better.</p>}
           <About decision={decision} />
-          <Card title="From wish to size" aside={<GuardrailsMet tasks={decision.tasks} />}>
+          <Card title="From wanted to final size" aside={<GuardrailsMet tasks={decision.tasks} />}>
             <Sizes decision={decision} labels={labelsOf(owner)} />
           </Card>
-          <Card title="What became of it">
+          <Card title="What happened">
             <TimeLine decision={decision} commands={own} />
           </Card>
           {own.length > 0 && <Hosts cluster={job.slice(0, job.indexOf("/"))} commands={own} owner={owner} />}
@@ -83,7 +83,7 @@ function About({ decision }: { decision: Decision }): JSX.Element {
     <Facts
       facts={[
         ["Policy", policy.name, policy.sha256 ? `hash ${policy.sha256.slice(0, 12)}` : "a rule"],
-        ...(policy.fallback_reason ? [["Stands in for", `${policy.asked}: ${policy.fallback_reason}`] as [string, string]] : []),
+        ...(policy.fallback_reason ? [["Fallback for", `${policy.asked}: ${policy.fallback_reason}`] as [string, string]] : []),
         ...(decision.drift ? [driftFact(decision.drift)] : []),
         ["Span ended", moment(decision.span_end_ms)],
         ["Load", count(decision.load_records_per_minute), "Records a minute, mean of the last five known ones"],

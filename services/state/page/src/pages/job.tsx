@@ -79,11 +79,11 @@ function lead(job: JobDocument): string {
   const gate = job.gate;
   if (gate?.pending_decision_id && job.mode === "act") return `A change waits: ${reason(gate.pending_reason ?? "not answered yet")}.`;
   if (gate?.outstanding_command_id) {
-    return gate.step === "prepare" ? "Learners restore state; the job runs on." : "A change is being carried out.";
+    return gate.step === "prepare" ? "Learners restore state; the job keeps running." : "A change is being carried out.";
   }
   const paused = gate?.conditions.find((each) => each.type === "Paused" && each.status);
   if (paused) return `${paused.message[0]?.toUpperCase() ?? ""}${paused.message.slice(1)}.`;
-  if (job.mode !== "act") return job.mode === "advise" ? "Changes are only recommended." : "Only watched.";
+  if (job.mode !== "act") return job.mode === "advise" ? "Changes are only recommended." : "Only observed.";
   return job.decision ? job.decision.reason : "No decision yet: the first one comes at the end of a span.";
 }
 

@@ -95,7 +95,7 @@ export function JobsPage(): JSX.Element {
         </section>
       )}
       {jobs && jobs.length > 0 && (
-        <Card title="What happened lately" aside="changes of the jobs above">
+        <Card title="Latest changes" aside="changes of the jobs above">
           <Lately jobs={found.map((job) => job.job)} />
         </Card>
       )}

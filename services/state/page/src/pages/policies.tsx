@@ -1,4 +1,4 @@
-// Which policy serves which job, who stands in for whom, who looks on in the shadow, and the releases.
+// Which policy serves which job, which rule is the fallback for which, which policies run in shadow, and the releases.
 import type { JSX } from "preact";
 import type { PackageScores, Policies, Release, Shadow } from "../api/documents";
 import { useLive } from "../api/live";
@@ -28,13 +28,13 @@ export function PoliciesPage(): JSX.Element {
               </>
             ) : <Empty title="No decision yet">The first ones come at the end of a span.</Empty>}
           </Card>
-          <Card title="In the shadow" aside="beside the decisions that were made">
+          <Card title="Shadow policies" aside="compared with the decisions that were made">
             {document.shadows.length ? (
               <Shadows document={document} />
             ) : (
-              <Empty title="No policy in the shadow">
+              <Empty title="No shadow policy">
                 <p>
-                  <code>surescale policy shadow NAME</code> lets a policy look at the same windows; nothing acts on its answers.
+                  <code>surescale policy shadow NAME</code> gives a policy the same windows; nothing acts on its answers.
                 </p>
               </Empty>
             )}
@@ -62,7 +62,7 @@ function InUse({ document }: { document: Policies }): JSX.Element {
   return (
     <Table
       label="Policies in use"
-      columns={["Policy", "Package", figures("Score", "Mean reward an hour when the package was made, on jobs it was not trained on"), figures("Jobs"), "Serves", "Stands in"]}
+      columns={["Policy", "Package", figures("Score", "Mean reward an hour when the package was made, on jobs it was not trained on"), figures("Jobs"), "Serves", "Fallback"]}
     >
       {document.in_use.map((policy) => (
         <tr key={`${policy.name} ${policy.sha256}`}>
@@ -107,7 +107,7 @@ function Shadows({ document }: { document: Policies }): JSX.Element {
   const columns = [
     "Policy",
     "Beside",
-    figures("Answers", "Windows with two answers, of those that the policy was to look at"),
+    figures("Answers", "Windows with two answers, of those given to the policy"),
     figures("Equal decisions", "Share of its answers that equal the decision in every task"),
     figures("Equal tasks", "Share of tasks to which both give the same parallelism"),
     figures("Subtasks", "Mean difference in a job's subtasks"),
@@ -117,7 +117,7 @@ function Shadows({ document }: { document: Policies }): JSX.Element {
     figures("Time", "Mean time of an answer; in brackets that of the decisions"),
   ];
   return (
-    <Table label="Policies in the shadow" columns={columns}>
+    <Table label="Shadow policies compared with the decisions" columns={columns}>
       {document.shadows.map((shadow) => (
         <tr key={`${shadow.cluster} ${shadow.policy} ${shadow.sha256}`}>
           <th scope="row" title={shadow.sha256 || "a rule"}>{shadow.policy}</th>
@@ -158,7 +158,7 @@ function Releases({ document }: { document: Policies }): JSX.Element {
       {document.releases.map((release) => (
         <tr key={`${release.role} ${release.cluster} ${release.job ?? ""} ${release.share_permille ?? ""} ${release.policy} ${release.sha256}`}>
           <th scope="row"><For release={release} /></th>
-          <td title={release.note}>{release.policy}{release.role === "shadow" && <span class="quiet"> in the shadow</span>}</td>
+          <td title={release.note}>{release.policy}{release.role === "shadow" && <span class="quiet"> (shadow)</span>}</td>
           <td class="figure">{moment(release.valid_from_ms)}</td>
           <td>{release.set_by || "–"}</td>
         </tr>

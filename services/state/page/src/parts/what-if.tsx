@@ -43,7 +43,7 @@ export function WhatIf({ decision, labels }: Props): JSX.Element {
   };
   const named = (left: string): string => leftOut(left, decision, labels);
   return (
-    <Card title="What if it had not been seen" aside="decides again on the same window, without one task or minute">
+    <Card title="What if a task or minute were missing" aside="decides again on the same window, without one task or minute">
       <form
         class="operate"
         onSubmit={(event) => {

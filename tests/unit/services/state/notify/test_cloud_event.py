@@ -73,7 +73,7 @@ def test_nothing_chosen_is_everything() -> None:
     [
         ({"notify_url": "ftp://x"}, "SURESCALE_NOTIFY_URL: this is not the address"),
         ({"notify_url": "https://user:secret@x"}, "SURESCALE_NOTIFY_URL: this is not the address"),
-        ({"notify_events": "job.down"}, "SURESCALE_NOTIFY_EVENTS: nobody is told anything"),
+        ({"notify_events": "job.down"}, "SURESCALE_NOTIFY_EVENTS: notifications are off"),
         ({"notify_url": "http://x", "notify_events": "nope"}, "SURESCALE_NOTIFY_EVENTS: there is no event"),
         ({"notify_url": "http://x", "notify_ca_file": "ca"}, "SURESCALE_NOTIFY_CA_FILE: SURESCALE_NOTIFY_URL uses no TLS"),
         ({"notify_url": "http://x", "notify_timeout_seconds": 0.0}, "must be between 0.1 and 120"),

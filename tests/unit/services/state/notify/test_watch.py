@@ -190,7 +190,7 @@ def test_a_rule_that_takes_over_is_told_once_and_so_is_its_end() -> None:
     watch = Watch()
     decisions = [a_decision(1), a_decision(2, fallback="no package"), a_decision(3, fallback="no package"), a_decision(2)]
     assert told(watch, topics.DECISIONS, *decisions, a_decision(4), a_decision(5)) == [
-        ("job.fallback", "target-utilisation decides on sim/clicks in place of sure: no package"),
+        ("job.fallback", "target-utilisation decides on sim/clicks instead of sure: no package"),
         ("job.fallback_ended", "sure decides on sim/clicks again"),
     ]
 
@@ -227,7 +227,7 @@ def test_a_change_that_waits_is_told_after_half_an_hour_and_once() -> None:
     assert told(Watch(), topics.RESCHEDULE_EVENTS, *outcomes) == [
         (
             "job.held",
-            "the change of sim/clicks decided at 1970-01-01 00:00 has waited 30 minutes: resting after a failed rescale",
+            "the change of sim/clicks decided at 1970-01-01 00:00 has waited 30 minutes: backing off after a failed rescale",
         )
     ]
 
@@ -303,9 +303,9 @@ def test_releases_are_told_with_what_they_rest_on() -> None:
     assert told(Watch(), topics.POLICY_RELEASES, *releases) == [
         ("policy.released", "sure serves cluster sim from 1970-01-01 00:00 on, set by ana: promoted: 12 of 12 better"),
         ("policy.released", "sure serves 12.5 % of the jobs of sim from 1970-01-01 00:00 on, set"),
-        ("policy.released", "sure looks on in the shadow at sim/clicks from 1970-01-01 00:00 on, set"),
+        ("policy.released", "sure runs in shadow for sim/clicks from 1970-01-01 00:00 on, set"),
         ("policy.withdrawn", "sure is withdrawn from cluster sim by bo"),
-        ("policy.withdrawn", "sure no longer looks on at sim/clicks"),
+        ("policy.withdrawn", "sure no longer runs in shadow for sim/clicks"),
     ]
 
 

@@ -23,7 +23,7 @@ def test_the_screen_tells_the_whole_way() -> None:
     text = screen(explanation(decision, course(decision)))
     for words in (decision.decision_id, "minutes known", "records/min", "map", "8, 9", "applied, 60 s", "job restarted"):
         assert words in text
-    assert text.index("pending: resting after a rescale") < text.index("commanded: in full") < text.index("applied, 60 s")
+    assert text.index("pending: cooling down after a rescale") < text.index("commanded: in full") < text.index("applied, 60 s")
 
 
 def test_the_screen_is_one_screen() -> None:
@@ -157,7 +157,7 @@ def test_amendments_are_told_in_words() -> None:
     cut = replace(one, proposed=9, desired=4, amendments=(Amendment(rule="max_step", before=9, after=4),))
     text = " ".join(screen(explanation(replace(decision, tasks=(cut, replace(cut, task="other"))), NOTHING)).split())
     assert "max_step 9 -> 4" in text
-    assert text.count("max_step: one decision changes a task only by so much") == 1
+    assert text.count("max_step: one decision changes a task only so far") == 1
     assert "bounds:" not in text
 
 
@@ -167,7 +167,7 @@ def test_what_a_rescale_cost_is_told() -> None:
     way = course(decision)
     applied = replace(way.progress[0], waited_ms=3_400, still_ms=700)
     text = screen(explanation(decision, Aftermath(way.outcomes, way.commands, (applied,), ())))
-    assert "waited 3.4 s, stood still 0.7 s" in " ".join(text.split())
+    assert "waited 3.4 s, down for 0.7 s" in " ".join(text.split())
 
 
 def test_an_end_that_nobody_reported_says_so() -> None:
@@ -188,7 +188,7 @@ def test_where_the_gate_stands_is_told_in_words() -> None:
     for summary, words in (
         (
             JobSummary(phase="Cooldown", pending=WaitingAct(decision_id=decision.decision_id, reason="backoff", until_ms=60_000)),
-            "now: resting after a failed rescale, until 1970-01-01 00:01:00",
+            "now: backing off after a failed rescale, until 1970-01-01 00:01:00",
         ),
         (
             JobSummary(phase="Transitioning", underway=CommandUnderway(decision_id=decision.decision_id, command_id="c#1")),
