@@ -178,7 +178,7 @@ def test_a_fixed_port_and_a_name_of_its_own_are_refused(tmp_path: Path) -> None:
         for more, said in (
             ({"ports": [f"127.0.0.1:{free_port()}:80"]}, "its port 80/tcp is published at"),
             ({"container_name": f"{rig.project}-own"}, "its container has a name of its own"),
-            ({"restart": "no"}, "nobody starts its containers again when they fail"),
+            ({"restart": "no"}, "its containers are not restarted when they fail"),
         ):
             services = json.loads(rig.file.read_text())["services"]
             changed = {"parse": services["count"] | more, "count": services["count"]}

@@ -144,7 +144,7 @@ _BY_ARGO_CD = _applied("--server-side", "--field-manager=argocd-controller", "--
     [
         (_autoscaled, "HorizontalPodAutoscaler parse scales it; delete that"),
         (_BY_ARGO_CD, "argocd-controller applies its spec.replicas; leave replicas out"),
-        (_applied(), "`kubectl apply` sets its spec.replicas again each time"),
+        (_applied(), "`kubectl apply` sets its spec.replicas every time"),
     ],
 )
 def test_what_somebody_else_scales_is_refused_and_named(rig: LiveRig, owned: Callable[[LiveRig], None], said: str) -> None:

@@ -97,7 +97,7 @@ BASE: dict[str, Any] = {
     "j": {"subtask": ["pod"], "tasks": {"a": {}, "b": {"upstream": ["a"]}}, "figures": {"records_in": "x", "records_out": "y"}}
 }
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
-    "no records": ({"figures": {"busy": "x"}}, r"j\.figures\.records_in: not given.*give it, or a mapping"),
+    "no records": ({"figures": {"busy": "x"}}, r"j\.figures\.records_in: missing.*give it, or a mapping"),
     "no records out": ({"figures": {"records_in": "x"}}, r"j\.figures\.records_out: not given, and tasks come after a"),
     "no subtasks": ({"subtask": []}, r"j\.figures\.parallelism: not given.*j\.subtask = \[LABEL\]"),
     "figure": ({"figures": {"speed": "x"}}, r"Invalid enum value 'speed'.*docs/prometheus.md"),

@@ -62,7 +62,7 @@ def _other_image(docker: PlayedDocker) -> None:
             _host(PortBindings={"80/tcp": [{"HostIp": "", "HostPort": "8080"}]}),
             "CANNOT_SCALE: shop/parse: its port 80/tcp is published at 8080 of the host, which only one container can have",
         ),
-        (_host(RestartPolicy={"Name": "no"}), "CANNOT_SCALE: shop/parse: nobody starts its containers again when they fail; set"),
+        (_host(RestartPolicy={"Name": "no"}), "CANNOT_SCALE: shop/parse: its containers are not restarted when they fail; set"),
         (_stopped, "TARGET_GONE: shop/parse: none of its containers runs; start it with docker compose up, or correct"),
         (_no_image, "IMAGE_GONE: shop/parse: the engine has no image worker:1 any more; pull or build it"),
         (_other_image, "IMAGE_GONE: shop/parse: worker:1 is another image now than the one that its containers run; docker"),

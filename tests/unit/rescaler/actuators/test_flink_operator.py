@@ -110,7 +110,7 @@ def _applied_last(document: Any) -> Spoil:
             f"flux sets {KEY}; leave that key out of what flux applies",
         ),
         (lambda rig: rig.object.merge(OVERRIDES, "helm"), f"helm sets {KEY}; leave that key out of the chart"),
-        (_applied_last(OVERRIDES), f"`kubectl apply` sets {KEY} again each time"),
+        (_applied_last(OVERRIDES), f"`kubectl apply` sets {KEY} every time"),
     ],
 )
 def test_what_somebody_else_decides_is_refused_and_named(rig: PlayedOperatorRig, spoil: Spoil, said: str) -> None:

@@ -53,7 +53,7 @@ def _applied_by(manager: str) -> Callable[[PlayedApiServer, PlayedWorkload], Non
         ),
         ("argocd-controller applies its spec.replicas; leave replicas out", _applied_by("argocd-controller")),
         (
-            "`kubectl apply` sets its spec.replicas again each time",
+            "`kubectl apply` sets its spec.replicas every time",
             lambda _, parse: parse.annotations.update(
                 {"kubectl.kubernetes.io/last-applied-configuration": '{"spec":{"replicas":1,"template":{}}}\n'}
             ),
