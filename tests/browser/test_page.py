@@ -106,7 +106,7 @@ def test_on_a_phone_nothing_is_cut_and_the_latest_changes_are_there(
         assert page.evaluate("document.documentElement.scrollWidth") == 420, name
         assert violations(page) == [], name
     page.goto(served.url)
-    lately = page.get_by_role("region", name="What happened lately")
+    lately = page.get_by_role("region", name="Latest changes")
     lately.get_by_role("link", name="subtasks").first.wait_for()
     assert lately.get_by_text("acted").count() > 0
     for figure in page.get_by_role("row").filter(has_text=BUSIEST).locator("td").all():

@@ -19,14 +19,10 @@ export function RoadPage(): JSX.Element {
   const now = useNow();
   return (
     <>
-<<<<<<< HEAD
       <div class="title-row">
-        <Heading title="Road">Road</Heading>
-        <p class="lead">The pipeline from metrics to changes: what each role last wrote, and what it could not use.</p>
+        <Heading title="Pipeline">Pipeline</Heading>
+        <p class="lead">The way from metrics to changes: what each role last wrote, and what it could not use.</p>
       </div>
-=======
-      <Heading title="Pipeline">Pipeline</Heading>
->>>>>>> 4832d64 (Messages, help texts and the web page in plain words: shadow policies, what is retried, down, Pipeline; screenshots made again)
       <Notice live={live} link={() => "#/road"} />
       {document && (
         <>
@@ -34,15 +30,9 @@ export function RoadPage(): JSX.Element {
             facts={[
               ["Freshness", duration(document.freshness_ms), "Median over the jobs: from the record that closed the minute to the decision"],
               ["Late samples", count(document.late_samples), "Came after their minute had closed, and were left out"],
-<<<<<<< HEAD
               ["Refused records", count(sum(document.dead_letters)), "Put aside, with the reason; see below"],
-              ["Unreadable records", count(sum(document.unreadable_records)), "Records that the view could not take in"],
-              ...Object.entries(document.clocks).map(([road, segment]): [string, string, string] => [
-=======
-              ["Refused records", count(sum(document.dead_letters))],
               ["Unreadable records", count(sum(document.unreadable_records)), "Records that the view could not read"],
-              ...Object.entries(document.clocks).map(([road, segment]): [string, string] => [
->>>>>>> 4832d64 (Messages, help texts and the web page in plain words: shadow policies, what is retried, down, Pipeline; screenshots made again)
+              ...Object.entries(document.clocks).map(([road, segment]): [string, string, string] => [
                 `Clock of ${road}`,
                 segment.told ? `lockstep, ${clock(segment.until_ms)}` : `${segment.speed} × real time`,
                 segment.told ? "Simulated time; it waits for every answer" : "Simulated time",
