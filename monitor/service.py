@@ -34,6 +34,7 @@ from runtime.tracing.spans import NO_TRACER, Attributes, Tracer
 WATCHERS_END_WITHIN_S = 3.0  # all together: one may hang in a request to an engine that is gone, and loses nothing
 LOOK_FOR_JOBS_EVERY_S = 2.0
 RETRY_AFTER_S = 1.0
+HOSTS_AGAIN_S = 600.0
 T = TypeVar("T")
 TOPICS_USED = (TASK_METRICS, CLOCK, JOB_TOPOLOGY, CLUSTER_TOPOLOGY, ENGINE_EVENTS)
 
@@ -176,14 +177,21 @@ class Monitor:
 
 
 class ClusterWatcher:
-    """Publishes hosts and events when they change. The job watchers share it and call it before they mark a minute."""
+    """Publishes hosts and events when they change. The job watchers share it and call it before they mark a minute.
 
-    def __init__(self, source: Source, outbox: Outbox, *, takes_commands: bool = True) -> None:
+    Hosts are sent again from time to time: another record on their topic, forged or of another monitor, holds only until then.
+    """
+
+    def __init__(
+        self, source: Source, outbox: Outbox, *, takes_commands: bool = True, now_s: Callable[[], float] = time.monotonic
+    ) -> None:
         """``takes_commands``: False if there is no actuator, so that nobody is to act on the jobs, whatever the engine can do."""
         self._source = source
         self._outbox = outbox
         self._takes_commands = takes_commands
         self._lock = threading.Lock()
+        self._now_s = now_s
+        self._sent_s = 0.0
         self._topology: ClusterTopology | None = None
         self._newest_event = ""  # identity of the last event sent
 
@@ -193,8 +201,10 @@ class ClusterWatcher:
             topology = self._source.cluster_topology()
             if topology is not None and not self._takes_commands:
                 topology = replace(topology, engine=replace(topology.engine, acts="none"))
-            if topology is not None and topology != self._topology:
+            is_due = self._now_s() - self._sent_s >= HOSTS_AGAIN_S
+            if topology is not None and (topology != self._topology or is_due):
                 self._outbox.send(CLUSTER_TOPOLOGY, topology.cluster, topology)
+                self._sent_s = self._now_s()
             events = self._source.events(self._newest_event)
             for event in events:
                 self._outbox.send(ENGINE_EVENTS, event.cluster, event)

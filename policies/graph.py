@@ -1,8 +1,9 @@
 """A job's graph as index tables: parents, children, levels, and the neighbours within a few hops."""
 
+import threading
+from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, fields
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,10 @@ Bool = npt.NDArray[np.bool_]
 
 NEIGHBOURS_MAX = 64  # nearest hops first
 HOPS = 3
+KEPT_BYTES_MAX = 256 * 2**20
+"""Of all graphs kept together. One of 10,000 tasks has 100 MB and more; hundreds of small ones fit. The newest is always kept."""
+
+_Shape = tuple[tuple[str, tuple[str, ...], bool, int, tuple[Input, ...]], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +60,41 @@ class JobGraph:
     broadcast: Bool
     inputs_known: Bool
 
+    @property
+    def nbytes(self) -> int:
+        """Return the size of all its tables, in bytes."""
+        values = [getattr(self, each.name) for each in fields(self)]
+        padded_ones = [value for value in values if isinstance(value, Padded)]
+        tables = [*self.by_level, *(value for value in values if isinstance(value, np.ndarray))]
+        return sum(table.nbytes for table in tables) + sum(each.index.nbytes + each.known.nbytes for each in padded_ones)
 
-@lru_cache(maxsize=256)
-def _build(shape: tuple[tuple[str, tuple[str, ...], bool, int, tuple[Input, ...]], ...]) -> JobGraph:
+
+class _Kept:
+    """The graphs that were asked for last, as far as memory allows. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._graphs: OrderedDict[_Shape, JobGraph] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, shape: _Shape) -> JobGraph:
+        """Return the graph of this shape; build it if it is not kept."""
+        with self._lock:
+            if shape not in self._graphs:
+                self._graphs[shape] = _build(shape)
+                self._make_room()
+            self._graphs.move_to_end(shape)
+            return self._graphs[shape]
+
+    def _make_room(self) -> None:
+        used = sum(graph.nbytes for graph in self._graphs.values())
+        while used > KEPT_BYTES_MAX and len(self._graphs) > 1:
+            used -= self._graphs.popitem(last=False)[1].nbytes
+
+
+_kept = _Kept()
+
+
+def _build(shape: _Shape) -> JobGraph:
     specs = [
         TaskSpec(task=task, upstream=upstream, scalable=scalable, max_parallelism=most, inputs=inputs)
         for task, upstream, scalable, most, inputs in shape
@@ -104,7 +141,7 @@ def job_graph(tasks: Sequence[TaskSpec]) -> JobGraph:
     Raises:
         RecordRejected: the graph has a cycle.
     """
-    return _build(tuple((spec.task, spec.upstream, spec.scalable, spec.max_parallelism, spec.inputs) for spec in tasks))
+    return _kept.get(tuple((spec.task, spec.upstream, spec.scalable, spec.max_parallelism, spec.inputs) for spec in tasks))
 
 
 def _within_hops(start: int, linked: Bool, bridges: Bool) -> list[int]:

@@ -147,7 +147,7 @@ class JobMinutes:
                 yield _refused_marker(marker, at, rejected)
         self.topology = self.topology or topology
         yield from self._close_through(end_ms - MINUTE_MS, at.append_ms)
-        if topology is not None and self.topology is not None and topology.attempt < self.topology.attempt:
+        if topology is not None and self._knows_unreal_attempts(end_ms, topology.attempt):
             self._forget_attempts(end_ms, topology.attempt)
         self.topology = topology
         yield from self._close_through(end_ms, at.append_ms, marker.reached_wall_ms)
@@ -181,10 +181,23 @@ class JobMinutes:
         for end_ms in np.unique(ends[~is_late]):
             self.open.setdefault(int(end_ms), OpenMinute()).add(samples[ends == end_ms], tasks)
 
-    def _forget_attempts(self, end_ms: int, attempt: int) -> None:
-        """Start over with a job that was resubmitted under its name and counts its attempts from the start again.
+    def _knows_unreal_attempts(self, end_ms: int, attempt: int) -> bool:
+        """Say whether later attempts than the engine's present one are known: they would outdate its samples for good.
 
-        Samples of its former attempts in the minute that ends now are useless, and counted as late.
+        Either the job was resubmitted under its name and counts its attempts from the start again, or a sample was not the
+        engine's: nothing more comes of its attempt, and the one that the engine says runs goes on sending.
+        """
+        if self.topology is not None and attempt < self.topology.attempt:
+            return True
+        if not (self.baseline.samples[:, _ATTEMPT] > attempt).any():
+            return False
+        came = self.open.get(end_ms, OpenMinute()).samples()[:, _ATTEMPT]
+        return bool(len(came) and came.max() == attempt)
+
+    def _forget_attempts(self, end_ms: int, attempt: int) -> None:
+        """Start over with the attempts up to the present one.
+
+        Samples of others in the minute that ends now are useless, and counted as late.
         """
         self.baseline = NO_BASELINE
         minute = self.open.get(end_ms, OpenMinute())

@@ -3,7 +3,7 @@
 import msgspec
 
 from contracts.messages import ClusterTopology, EngineEvent
-from monitor.service import ClusterWatcher
+from monitor.service import HOSTS_AGAIN_S, ClusterWatcher
 from tests.support.engine_stub import CLUSTER, EVENT
 
 
@@ -61,6 +61,16 @@ def watched(*events: EngineEvent) -> tuple[ClusterWatcher, Engine, Box]:
     assert box.taken == [CLUSTER, *events]
     box.taken.clear()
     return watcher, engine, box
+
+
+def test_hosts_are_sent_again_from_time_to_time() -> None:
+    """Forged ones on the topic hold for ten minutes, and not until hosts really change."""
+    now, box = [0.0], Box()
+    watcher = ClusterWatcher(Engine(), box, now_s=lambda: now[0])  # type: ignore[arg-type]  # the methods that it uses
+    for at_s, sent in ((0.0, 1), (1.0, 1), (HOSTS_AGAIN_S - 1, 1), (HOSTS_AGAIN_S, 2), (HOSTS_AGAIN_S + 1, 2)):
+        now[0] = at_s
+        watcher.publish_changes()
+        assert box.taken == [CLUSTER] * sent
 
 
 def test_without_an_actuator_nobody_is_to_act() -> None:

@@ -201,6 +201,25 @@ def test_a_job_that_counts_its_attempts_anew_is_measured_anew() -> None:
     assert newest(third, "records_in") == 5
 
 
+def test_a_sample_of_an_attempt_that_never_was_costs_a_minute_and_no_more() -> None:
+    """It would outdate every sample of the engine from then on. The marker says which attempt runs, and its samples go on."""
+    minutes, forged = Minutes(RULES), sample(2 * MINUTE - 1, 9, attempt=2**53)
+    feed(sample(MINUTE, 50), marker(1), sample(2 * MINUTE, 60), forged, marker(2), minutes=minutes)
+    third = (sample(2 * MINUTE + 1, 60), sample(3 * MINUTE, 75), marker(3))
+    fourth = (sample(4 * MINUTE, 95), marker(4))
+    windows = feed(*third, *fourth, minutes=minutes).windows
+    assert [newest(window, "records_in") for window in windows][-1] == 20
+    assert windows[-1].counts.late == 0
+
+
+def test_a_restart_that_the_topology_does_not_show_yet_outdates_what_was_before() -> None:
+    """The attempt before it sends nothing any more, so its end stays its end."""
+    minutes, restarted = Minutes(RULES), sample(2 * MINUTE, 7, attempt=1)
+    feed(sample(MINUTE, 50), marker(1), restarted, marker(2), minutes=minutes)
+    (window,) = feed(sample(3 * MINUTE, 12, attempt=1), marker(3), minutes=minutes).windows
+    assert (newest(window, "records_in"), newest(window, "restarts"), window.counts.late) == (5, 0, 0)
+
+
 def test_what_came_of_the_attempts_before_in_the_same_minute_is_late() -> None:
     """Else it would outdate the new ones for good."""
     second, third = resubmitted(sample(MINUTE + 1, 60, attempt=3), sample(2 * MINUTE, 7))
