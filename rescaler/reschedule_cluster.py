@@ -61,10 +61,6 @@ class Cluster:
     fragments: tuple[Fragment, ...]
     vnodes: int = DEFAULT_VNODES
 
-    def fragment(self, fragment_id: int) -> Fragment | None:
-        """Return the fragment with this id."""
-        return next((fragment for fragment in self.fragments if fragment.id == fragment_id), None)
-
     def mapping_of(self, fragment: Fragment) -> tuple[int, ...] | None:
         """Return the fragment's mapping, computed if it was left out; None for single."""
         if fragment.distribution is Distribution.SINGLE:

@@ -5,8 +5,9 @@ import json
 import shutil
 import ssl
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -32,6 +33,17 @@ def ask(url: str, path: str = "/jobs", context: ssl.SSLContext | None = None, **
         answer = client.getresponse()
         document = json.loads(answer.read())
         return answer.status, document.get("error", "") if isinstance(document, dict) else ""
+    finally:
+        client.close()
+
+
+def raw(url: str, method: str, path: str, headers: Mapping[str, str] | None = None, body: bytes | None = None) -> tuple[int, str]:
+    """Return status and text of a request whose path goes out exactly as it is."""
+    client = http.client.HTTPConnection(url.rpartition("/")[2], timeout=10)
+    try:
+        client.request(method, path, headers=dict(headers or {}), body=body)
+        answer = client.getresponse()
+        return answer.status, answer.read().decode(errors="replace")
     finally:
         client.close()
 
@@ -77,6 +89,22 @@ def test_a_name_that_is_not_ours_is_refused(service: Callable[..., str]) -> None
         assert ask(url, Host=host)[0] in (400, 421), host
     for own in ("127.0.0.1:1", "[::1]:8070", "localhost", "state", "State.Example.org:8070"):
         assert ask(url, Host=own)[0] == 200, own
+
+
+def test_no_path_leads_out_and_nothing_oversized_is_taken(service: Callable[..., str]) -> None:
+    """Neither to a file of the machine, nor past the token; and the service goes on."""
+    url = service()
+    wait_until(lambda: get(f"{url}/health")[0] == 200, 60, "the service")
+    out = "../" * 12 + "etc/passwd"
+    paths = [f"/page/{out}", f"/{out}", "/page//etc/passwd", f"/page/{quote(out, safe='')}", "/page/%2e%2e%2f%2e%2e%2fdecide.py"]
+    paths += ["/page/%00", f"/jobs/{quote(out, safe='')}", f"/jobs/sim/{out}", "/page/" + "a" * 4_000]
+    for path in paths:
+        status, text = raw(url, "GET", path)
+        assert (status in (400, 404), "root:" in text) == (True, False), path
+    assert raw(url, "GET", "/jobs/" + "a" * 100_000)[0] == 400
+    assert raw(url, "GET", "/jobs", {"X-Large": "a" * 100_000})[0] == 400
+    assert raw(url, "POST", "/jobs/sim/clicks/pause", {}, b"x" * 5_000_000)[0] in (401, 403, 404, 405, 413)
+    assert ask(url)[0] == 200
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl, which makes the certificates, is not installed")

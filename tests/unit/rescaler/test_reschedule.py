@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
-from rescaler.refusals import Refused
+from rescaler.refusals import Place, Refused
 from rescaler.reschedule import Change, RescheduleRefusal, applied, plan_desired, plan_request
 from rescaler.reschedule_cluster import Cluster, Distribution, Fragment, Worker, WorkerState
 
@@ -194,6 +195,83 @@ class TestRefusals:
         """Every unit needs a vnode."""
         cluster = replace(CLUSTER, vnodes=3)
         assert code_of(plan_request, cluster, {10: Change(added=(3, 4))}) == "INVALID_PARALLELISM"
+
+    @pytest.mark.parametrize(
+        ("cluster", "sentence", "place"),
+        [
+            (
+                replace(CLUSTER, workers=(*CLUSTER.workers, Worker(2, "w4", (7,)))),
+                "worker 2 is listed more than once", {},
+            ),
+            (
+                replace(CLUSTER, workers=(*CLUSTER.workers, Worker(4, "w4", (3, 1)))),
+                "parallel unit 1 is listed more than once", {},
+            ),
+            (
+                replace(CLUSTER, fragments=(Fragment(12, SINGLE, (2,)), Fragment(12, SINGLE, (2,)))),
+                "fragment 12 is listed more than once", {"fragment": 12},
+            ),
+            (with_fragment(Fragment(10, HASH, ())), "fragment 10 has no parallel units", {"fragment": 10}),
+            (with_fragment(Fragment(10, HASH, (1, 1))), "fragment 10 names a parallel unit twice", {"fragment": 10}),
+            (with_fragment(Fragment(10, HASH, (99, 98))), "fragment 10 runs on unknown parallel unit 98", {"fragment": 10}),
+            (
+                replace(with_fragment(Fragment(10, HASH, (1, 2, 3))), vnodes=2),
+                "fragment 10 has 3 parallel units for 2 vnodes", {"fragment": 10},
+            ),
+            (with_fragment(Fragment(10, SINGLE, (1, 2))), "fragment 10 is single and has 2 parallel units", {"fragment": 10}),
+            (with_fragment(Fragment(10, SINGLE, (1,), (1,) * 8)), "fragment 10 is single and has a mapping", {"fragment": 10}),
+            (with_fragment(Fragment(10, HASH, (1,), (1,) * 7)), "fragment 10 maps 7 vnodes instead of 8", {"fragment": 10}),
+            (
+                with_fragment(Fragment(10, HASH, (1,), (1,) * 7 + (2,))),
+                "fragment 10 maps vnodes to parallel units that are not its own", {"fragment": 10},
+            ),
+            (
+                replace(CLUSTER, fragments=(Fragment(12, SINGLE, ()), Fragment(10, HASH, ()))),
+                "fragment 10 has no parallel units", {"fragment": 10},
+            ),
+        ],
+    )  # fmt: skip
+    def test_an_impossible_cluster_is_told_by_its_first_fault(self, cluster: Cluster, sentence: str, place: Place) -> None:
+        """Where there are several of a kind, the one with the lowest number is named."""
+        with pytest.raises(Refused) as refused:
+            cluster.check()
+        assert refused.value.as_error() == {"code": "CLUSTER_INCONSISTENT", "message": sentence, **place}
+
+    @pytest.mark.parametrize(
+        ("plan", "wanted", "sentence"),
+        [
+            (plan_desired, {404: 1}, "fragment 404 does not exist"),
+            (plan_desired, {10: "3"}, "fragment 10 needs an integer of at least 1, not '3'"),
+            (plan_desired, {10: 9}, "fragment 10 cannot have 9 parallel units for 8 vnodes"),
+            (plan_desired, {12: 2}, "fragment 12 is single and cannot have 2 parallel units"),
+            (plan_desired, {10: 5}, "fragment 10 wants 5 parallel units, running workers have 4"),
+            (plan_request, {404: Change()}, "fragment 404 does not exist"),
+            (plan_request, {10: Change(added=(4, 4, 3, 3))}, "fragment 10 lists parallel unit 3 twice"),
+            (plan_request, {10: Change(added=(4, 3), removed=(3, 4))}, "fragment 10 both adds and removes parallel unit 3"),
+            (plan_request, {10: Change(added=(99,), removed=(98,))}, "fragment 10 names parallel unit 98, which no worker has"),
+            (plan_request, {10: Change(removed=(4, 3))}, "fragment 10 does not occupy parallel unit 3"),
+            (plan_request, {10: Change(added=(2, 1))}, "fragment 10 already occupies parallel unit 1"),
+            (plan_request, {10: Change(added=(6, 5))}, "fragment 10 cannot use parallel unit 5: its worker is removed soon"),
+            (plan_request, {12: Change(removed=(2,))}, "fragment 12 is single: it can move, not grow or shrink"),
+            (plan_request, {10: Change(removed=(1, 2))}, "fragment 10 would have no parallel units left"),
+        ],
+    )
+    def test_a_refusal_says_what_is_wrong(self, plan: Callable[..., object], wanted: dict[int, object], sentence: str) -> None:
+        """With the numbers, and the place for programs."""
+        with pytest.raises(Refused) as refused:
+            plan(CLUSTER, wanted)
+        assert (refused.value.message, refused.value.place) == (sentence, {"fragment": next(iter(wanted))})
+
+    def test_a_stale_request_names_both_generations(self) -> None:
+        """So that its sender sees how far behind it is; no fragment is to blame."""
+        with pytest.raises(Refused) as refused:
+            plan_desired(CLUSTER, {}, expected_generation=6)
+        assert refused.value.message == "made for generation 6, but the cluster is at 7; read it again"
+        assert refused.value.place == {}
+        crowded = replace(CLUSTER, vnodes=3)
+        with pytest.raises(Refused) as refused:
+            plan_request(crowded, {10: Change(added=(3, 4))})
+        assert refused.value.message == "fragment 10 would have 4 parallel units for 3 vnodes"
 
     def test_every_code_is_in_the_closed_set(self) -> None:
         """Nothing is refused with a word that callers do not know."""
