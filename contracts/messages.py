@@ -290,7 +290,7 @@ SPEED_MIN, SPEED_MAX = 1e-3, 1e9
 class ClockSegment(Message, frozen=True, kw_only=True, tag="clock/1"):
     """One stretch of the pipeline's clock: ``now = min(e0 + speed * (wall - w0), until)``.
 
-    A clock in lockstep sets ``told`` in every segment. A segment with ``e0_ms == until_ms`` means the clock stands still and
+    A clock in lockstep sets ``told`` in every segment. A segment with ``e0_ms == until_ms`` means the clock is stopped and
     everything up to there has been read. Without ``told`` the clock runs free.
     """
 

@@ -1,4 +1,4 @@
-"""Which policies serve a job at an event time, and which look on in the shadow: the releases of the topic, in scopes. Pure.
+"""Which policies serve a job at an event time, and which run in shadow: the releases of the topic, in scopes. Pure.
 
 A release is for one job, for a share of a cluster's jobs (a canary), or for the whole cluster. The most specific one in force
 serves the job.
@@ -26,7 +26,7 @@ SHADOWS_MAX = 3
 
 
 class ScopedRelease(Message, frozen=True, kw_only=True, tag="policy-release/2", omit_defaults=True):
-    """A policy for some of a cluster's jobs, a policy in the shadow, or the end of either, from an event minute on.
+    """A policy for some of a cluster's jobs, a shadow policy, or the end of either, from an event minute on.
 
     With ``job`` it is for that job, with ``share_permille`` for that share of the cluster's jobs (`is_in_share`), with neither
     for all of them. Its own type keeps an agent that does not know scopes from taking it for a release to the whole cluster.
@@ -198,7 +198,7 @@ class Releases:
     def serving(self, job: str, at_ms: int, *, has_tournaments: bool = True) -> ScopedRelease | None:
         """Return the most specific release that serves a job at an event time, if any.
 
-        A tournament's release gives way to a wider one that a person made later. Without ``has_tournaments`` it is what would
+        A wider release that a person made later replaces a tournament's. Without ``has_tournaments`` it is what would
         serve the job if no tournament had ever been held.
         """
         cluster = cluster_of(job)

@@ -1,4 +1,4 @@
-"""What policies in the shadow would have decided: records that nothing acts on.
+"""What shadow policies would have decided: records that nothing acts on.
 
 They have a topic of their own, which the rescaler neither reads nor may read, and a type that no decision has. They follow the
 conventions of ``contracts.messages``.

@@ -1,4 +1,4 @@
-"""Parts of a computation, for whoever times them: pure code says when a part begins and ends, and reads no clock."""
+"""Parts of a computation, for timing: pure code says when a part begins and ends, and reads no clock."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext

@@ -27,7 +27,7 @@ class SettingsFile:
         """Return what a file says of each job.
 
         Raises:
-            SettingsError: it cannot be read or is not as it should be; names the setting, the file, the field and the fix in one
+            SettingsError: it cannot be read or is invalid; names the setting, the file, the field and the fix in one
                 line.
         """
         try:

@@ -9,7 +9,7 @@ from contracts.settings import RoadSettings, like
 
 @dataclass(frozen=True, slots=True)
 class SourceSettings(RoadSettings):
-    """Settings of whoever asks the sources of figures: the monitor, and `surescale doctor`."""
+    """Settings for reading the sources of figures: the monitor, and `surescale doctor`."""
 
     source_bootstrap: str = ""
     """Kafka that the jobs' sources read, host:port separated by commas. Empty: the pipeline's own, with its credentials."""

@@ -1,4 +1,4 @@
-"""What a policy in the shadow makes of a window that another one decided on, beside that decision. Acts on nothing."""
+"""What a shadow policy makes of a window that another one decided on, beside that decision. Acts on nothing."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from policies.policy import Policy, is_span_end
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """A policy in the shadow, by name and hash as it was released, beside the decision that was made.
+    """A shadow policy, by name and hash as it was released, next to the decision that was made.
 
     ``served_took_ms``: how long that decision took.
     """
@@ -68,7 +68,7 @@ class Beside:
 
 
 def is_asked(policy: Policy, window: Window, settings: JobSettings) -> bool:
-    """Return whether a policy in the shadow has an answer to this window: a span of its own ends here, and enough is known."""
+    """Return whether a shadow policy has an answer to this window: a span of its own ends here, and enough is known."""
     return is_span_end(window.window_end_ms, policy.span_minutes) and window.minutes_known >= settings.minutes_known_min
 
 

@@ -46,9 +46,9 @@ class WayResult:
 
     way: Way
     pause_ms: int
-    """How long each task of the job stood still."""
+    """How long each task of the job was down."""
     own_ms: tuple[int, ...]
-    """For each subtask restored while the job stands still: time until its host had restored its state."""
+    """For each subtask restored while the job is down: time until its host had restored its state."""
     moved_bytes: int
     """State restored, during the pause or before it."""
     asked_to_done_ms: int

@@ -64,7 +64,7 @@ def read_operated_jobs(path: Path) -> dict[str, OperatedJob]:
     """Return the jobs of a file by name.
 
     Raises:
-        SettingsError: it cannot be read or is not as it should be; names the field and the fix in one line.
+        SettingsError: it cannot be read or is invalid; names the field and the fix in one line.
     """
     named = _FILE.read(path, dict[Text, _Resource])
     jobs = {name: OperatedJob(each.target, each.vertices) for name, each in named.items()}

@@ -105,7 +105,7 @@ def read_chains(path: Path) -> dict[str, Chain]:
     """Return the jobs of a file by name.
 
     Raises:
-        SettingsError: it cannot be read or is not as it should be; names the field and the fix in one line.
+        SettingsError: it cannot be read or is invalid; names the field and the fix in one line.
     """
     jobs = _FILE.read(path, dict[PlainName, _Job], may_be_empty=True)
     chains = {name: Chain(name, dict(job.groups), job.mode) for name, job in jobs.items()}

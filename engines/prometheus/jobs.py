@@ -110,7 +110,7 @@ def read_jobs(path: Path) -> dict[str, WatchedJob]:
     """Return the jobs of a file by name.
 
     Raises:
-        SettingsError: it cannot be read or is not as it should be; names the field and the fix in one line.
+        SettingsError: it cannot be read or is invalid; names the field and the fix in one line.
     """
     jobs = _FILE.read(path, dict[PlainName, _Job])
     return {name: _watched(name, job, f"{_FILE.at(path)}: {name}") for name, job in jobs.items()}

@@ -45,7 +45,7 @@ class _Job:
 
 @dataclass(slots=True)
 class FakeByRequirement:
-    """Runs what is required, as far as slots reach, ``delay_ms`` after it was asked, and stands still for ``still_ms``.
+    """Runs what is required, as far as slots reach, ``delay_ms`` after it was asked, and is down for ``still_ms``.
 
     All tasks of a job share its slots, so a job needs as many as its widest task.
     """

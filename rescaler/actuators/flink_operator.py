@@ -37,7 +37,7 @@ from rescaler.actuators.kubernetes import OTHER_OWNER, TARGET_GONE, WRITES_MAX, 
 from rescaler.actuators.parallelism import covers, in_words
 
 OPERATOR_MS = 15_000
-"""How long the operator may take before Flink hears of a change."""
+"""How long the operator may take before it passes a change on to Flink."""
 OVERRIDES_UNREADABLE = "OVERRIDES_UNREADABLE"
 """What the resource asks for is no parallelism by vertex."""
 

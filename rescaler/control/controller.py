@@ -67,7 +67,7 @@ class Controller:
         *,
         timed: Timed = untimed,
     ) -> None:
-        """Continue from the latest record under each key; without records, start with nothing. ``timed``: hears of each plan."""
+        """Continue from the latest record under each key, if there is any. ``timed``: called for each plan."""
         self._cluster = cluster
         self._rules = settings
         self._timed = timed

@@ -49,7 +49,7 @@ class ControlSettings:
     apply_ms_max: int = 600_000
     """A command that has not ended after this has failed."""
     warm_up_ms_max: int = 600_000
-    """Learners that are not ready after this are given up; 0: no learners, state is restored while the job stands still."""
+    """Learners that are not ready after this are given up; 0: no learners, state is restored while the job is down."""
     warm_up_then: WarmUpThen = "elsewhere"
     """What to do after learners were given up: try other hosts (elsewhere), or rescale without learners (cold)."""
     preparations_max: int = 3

@@ -257,7 +257,7 @@ def _identity(news: News) -> tuple[str, int, str]:
 
 
 def remembered(settings: RescalerSettings, traces: Traces | None = None) -> list[RescalerRecord]:
-    """Return the latest record under each key of this cluster, sorted by key; ``traces`` is told their headers.
+    """Return the latest record under each key of this cluster, sorted by key; ``traces`` receives their headers.
 
     Raises:
         SurescaleError: a record of this cluster cannot be read; names its key and the way out.

@@ -59,7 +59,7 @@ class Answerer:
     def answer(self, raw: bytes | None, timed: Timed = untimed) -> Decision | None:
         """Return the decision on a window, or None if no span ends with it and no emergency asks for growth.
 
-        ``timed`` hears of each part of the work.
+        ``timed`` is called for each part of the work.
 
         Raises:
             RecordRejected: the window does not parse, or its topology is not a graph that a policy can decide on.

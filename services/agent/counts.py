@@ -11,7 +11,7 @@ from runtime.metrics import Reading, RoleMetrics, Tally
 from services.agent import metrics
 
 LOST = "lost"
-"""How a question to a policy in the shadow ended if Kafka did not take the record."""
+"""How a question to a shadow policy ended if Kafka did not take the record."""
 
 
 class AgentCounts:
@@ -42,7 +42,7 @@ class AgentCounts:
             self.metrics.observe(metrics.DECISION_DELAY, time.time() - decision.closed_append_ms / 1000)
 
     def shadow_answered(self, policy: str, status: str, took_s: float | None) -> None:
-        """Take note of how a question to a policy in the shadow ended; ``took_s``: of an answer."""
+        """Take note of how a question to a shadow policy ended; ``took_s``: of an answer."""
         self._shadows.add(policy, status)
         if took_s is not None:
             self.metrics.observe(metrics.SHADOW_DURATION, took_s, policy)

@@ -17,7 +17,7 @@ class AgentSettings(RoadSettings):
     policy_memory_mb: int = 1_024
     """Memory for a package's graphs, besides what the runtime takes."""
     shadow_seconds: float = 10.0
-    """Time for one answer of a policy in the shadow; then its process is stopped. 0: nobody is asked in the shadow."""
+    """Time for one answer of a shadow policy; then its process is stopped. 0: no policy runs in shadow."""
     policy_pinned: bool = False
     """Use packages of the policy folder only if a release names their hash; true also refuses one named by settings."""
 

@@ -1,4 +1,4 @@
-"""Asks policies in the shadow in a process of their own, with limits of time and memory.
+"""Asks shadow policies in a process of their own, with limits of time and memory.
 
 Whatever such a policy does, the agent's own process, and the policy that serves, go on.
 """
@@ -31,7 +31,7 @@ NICENESS = 10
 
 @dataclass(frozen=True, slots=True)
 class ShadowQuestion:
-    """A window, the decision that was made on it, and the policy in the shadow that is to look at it too."""
+    """A window, the decision that was made on it, and the shadow policy that is to look at it too."""
 
     window: bytes
     settings: JobSettings
@@ -60,7 +60,7 @@ class _Ask(msgspec.Struct, tag="ask"):
 
 
 class ShadowProcess:
-    """The process of all policies in the shadow. It is started with the first question, and again after an end."""
+    """The process of all shadow policies. It is started with the first question, and again after an end."""
 
     def __init__(self, *, folder: str, span_minutes: int, seconds: float, memory_mb: int) -> None:
         """``seconds`` for one answer; ``memory_mb`` for all policies together, besides what the runtime takes."""
@@ -131,7 +131,7 @@ class ShadowProcess:
 
 
 class _Policies:
-    """The policies in the shadow, by name and hash. A package that is missing is looked for again at each window."""
+    """The shadow policies, by name and hash. A package that is missing is looked for again at each window."""
 
     def __init__(self, start: _Start) -> None:
         self._start = start

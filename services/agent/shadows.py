@@ -1,4 +1,4 @@
-"""Asks the policies in the shadow after the decision is made, one at a time, and never holds up the next decision."""
+"""Asks the shadow policies after the decision is made, one at a time, and never holds up the next decision."""
 
 import asyncio
 import logging

@@ -24,7 +24,7 @@ class TracedAnswer:
 
     @property
     def timed(self) -> Timed:
-        """What the parts of the work are told to."""
+        """What receives the beginning and end of each part of the work."""
         return self._part if self._tracer.is_on else untimed
 
     def of(self, decision: Decision) -> Span:

@@ -19,7 +19,7 @@ _ROLE = "compose/kubernetes/scaling/flink-operator"
 
 
 def operated_jobs(settings: RoadSettings) -> Iterator[Finding]:
-    """Check every resource that the file names, with the account of whoever asks."""
+    """Check every resource that the file names, with the caller's account."""
     return check_objects(settings, "flink operator", _ROLE, lambda: _listed(Path(settings.flink_resources_file)))
 
 

@@ -237,7 +237,7 @@ class KafkaChecks:
         return sum(max(0, end - max(0, reached.get(key, 0))) for key, end in ends.items())
 
     def writers(self) -> Iterator[Finding]:
-        """Check how long ago monitor and Spark job wrote. A pipeline on a simulated clock may stand still between stops."""
+        """Check how long ago monitor and Spark job wrote. A simulated clock may be stopped meanwhile."""
         if self._metadata is None or any(self._full(topic) not in self._metadata.topics for topic in _WRITERS):
             return
         for topic, who in _WRITERS.items():

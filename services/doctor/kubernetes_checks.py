@@ -16,7 +16,7 @@ from services.doctor.scaled_objects import ScaledObject, Seen, check_objects
 
 
 def workloads(settings: RoadSettings, chains: Mapping[str, Chain]) -> Iterator[Finding]:
-    """Check every workload that the groups file names, with the account of whoever asks."""
+    """Check every workload that the groups file names, with the caller's account."""
     return check_objects(settings, "kubernetes", ROLE, lambda: _listed(chains))
 
 

@@ -1,4 +1,4 @@
-"""Checks of the webhook that is told what happens: can its settings be used, does it keep up, does it take an event."""
+"""Checks of the webhook: can its settings be used, does it keep up, does it accept an event."""
 
 import time
 import uuid
@@ -13,7 +13,7 @@ from services.state.notify.settings import NotifySettings
 from services.state.notify.webhook import Webhook
 
 WAITING_S_MAX = 60.0
-"""A webhook that takes events is told within seconds."""
+"""A webhook that accepts events gets them within seconds."""
 _RUNBOOK = "see SurescaleNotificationsFail in docs/runbook.md"
 
 

@@ -36,7 +36,7 @@ class ScaledObject:
 def check_objects(
     settings: RoadSettings, subject: str, role: str, listed: Callable[[], Iterable[ScaledObject]]
 ) -> Iterator[Finding]:
-    """Check every object with the account of whoever asks; ``role``: the folder of the one that has all rights."""
+    """Check every object with the caller's account; ``role``: the folder of the one that has all rights."""
     try:
         objects, client = list(listed()), client_of(settings)
     except SettingsError as error:

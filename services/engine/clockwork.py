@@ -42,7 +42,7 @@ class Clockwork:
         publish: Publish,
         wall_ms: Callable[[], int] = wall_clock_ms,
     ) -> None:
-        """Stand still at the beginning of the run until ``start``."""
+        """Stay stopped at the beginning of the run until ``start``."""
         self.cluster = cluster
         self._settings = settings
         self._publish = publish

@@ -45,7 +45,7 @@ class Checkpoint:
 
 @dataclass(slots=True)
 class Lockstep:
-    """Where the clock stands still, and why.
+    """Where the clock stops, and why.
 
     Attributes:
         start_ms: event time of the run's beginning.

@@ -15,7 +15,7 @@ import numpy as np
 from contracts.clock import MINUTE_MS
 from contracts.errors import SettingsError
 from contracts.windows import Window
-from services.recomputation.question import AskedAgain
+from services.recomputation.question import DecisionInputs
 
 NAMES_TOLD = 12
 
@@ -30,7 +30,7 @@ class WithoutFacts(msgspec.Struct, frozen=True, kw_only=True):
     stand_in_reason: str | None
 
 
-def without(asked: AskedAgain, names: tuple[str, ...]) -> tuple[WithoutFacts, ...]:
+def without(asked: DecisionInputs, names: tuple[str, ...]) -> tuple[WithoutFacts, ...]:
     """Return the answer without each of these tasks or minutes, one at a time.
 
     A task is named by its id or label. A minute is named by its end, as ``09:45``, or as minutes before the span's end, as

@@ -41,7 +41,7 @@ class _Ask(msgspec.Struct):
     seconds: float
 
 
-class _Told(msgspec.Struct):
+class _Reply(msgspec.Struct):
     facts: WithoutFacts | None = None
     is_same: bool = True
     unknown_name: str = ""
@@ -75,18 +75,18 @@ def without_in_process(
     asked = _Ask(encode(decision), encode_window(window), encode(settings), folder, span_minutes, name, seconds)
     child = Child("services.recomputation.limited")
     try:
-        told = msgspec.msgpack.decode(child.ask(msgspec.msgpack.encode(asked), seconds), type=_Told)
+        reply = msgspec.msgpack.decode(child.ask(msgspec.msgpack.encode(asked), seconds), type=_Reply)
     except TimeoutError:
         raise StoppedEarly(f"deciding again took more than {seconds:g} s and was stopped") from None
     except (EOFError, OSError, msgspec.MsgspecError):
         raise StoppedEarly(f"the process that decides again has ended: it takes more than {MEMORY_MB} MB, or crashed") from None
     finally:
         child.end()
-    if told.unknown_name:
-        raise SettingsError(told.unknown_name)
-    if told.facts is None:
-        raise PolicyMissing(told.missing)
-    return Answer(told.facts, told.is_same)
+    if reply.unknown_name:
+        raise SettingsError(reply.unknown_name)
+    if reply.facts is None:
+        raise PolicyMissing(reply.missing)
+    return Answer(reply.facts, reply.is_same)
 
 
 # The child
@@ -103,7 +103,7 @@ def _serve(questions: BinaryIO, answers: BinaryIO) -> None:
     write_message(answers, msgspec.msgpack.encode(_answer(asked)))
 
 
-def _answer(asked: _Ask) -> _Told:
+def _answer(asked: _Ask) -> _Reply:
     decision = decode(asked.decision, Decision)
     try:
         question = question_of(
@@ -112,10 +112,10 @@ def _answer(asked: _Ask) -> _Told:
         (facts,) = without(question, (asked.name,))
         again = question.answer(question.window)
     except SettingsError as wrong:
-        return _Told(unknown_name=str(wrong))
+        return _Reply(unknown_name=str(wrong))
     except PolicyMissing as missing:
-        return _Told(missing=str(missing))
-    return _Told(facts=facts, is_same=again.tasks == decision.tasks and again.policy == decision.policy)
+        return _Reply(missing=str(missing))
+    return _Reply(facts=facts, is_same=again.tasks == decision.tasks and again.policy == decision.policy)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ class PolicyMissing(CannotRecompute):
 
 
 @dataclass(frozen=True, slots=True)
-class AskedAgain:
+class DecisionInputs:
     """What a decision was made from."""
 
     decision: Decision
@@ -47,7 +47,7 @@ class AskedAgain:
 
 def question_of(
     decision: Decision, window: Window | None, settings: JobSettings | None, folder: str, span_minutes: int = SPAN_MINUTES
-) -> AskedAgain:
+) -> DecisionInputs:
     """Return what a decision was made from; ``span_minutes`` is that of rules.
 
     Raises:
@@ -55,7 +55,7 @@ def question_of(
         CannotRecompute: window or settings are gone.
     """
     there, in_force = still_there(decision, window, settings)
-    return AskedAgain(decision, there, in_force, _policy(decision, folder, span_minutes))
+    return DecisionInputs(decision, there, in_force, _policy(decision, folder, span_minutes))
 
 
 def still_there(decision: Decision, window: Window | None, settings: JobSettings | None) -> tuple[Window, JobSettings]:

@@ -165,9 +165,9 @@ class PoliciesDocument(ViewDocument, frozen=True, kw_only=True):
     in_use: tuple[PolicyInUse, ...]
     """By name."""
     releases: tuple[PolicyReleaseDocument, ...]
-    """The latest release to each cluster, share of jobs or job that has one, and each policy in the shadow."""
+    """The latest release to each cluster, share of jobs or job that has one, and each shadow policy."""
     shadows: tuple[ShadowSummary, ...]
-    """How the policies in the shadow compare with the decisions that were made."""
+    """How the shadow policies compare with the decisions that were made."""
 
 
 class StageDocument(ViewDocument, frozen=True, kw_only=True):

@@ -222,7 +222,7 @@ def of_jobs(jobs: Iterable[JobOverview]) -> Iterator[Reading]:
 
 
 def of_shadows(shadows: Iterable[ShadowSummary]) -> Iterator[Reading]:
-    """Yield the figures of each policy in the shadow; none that is unknown."""
+    """Yield the figures of each shadow policy; none that is unknown."""
     for each in shadows:
         asked = each.answered + each.failed + each.late + each.skipped
         busier = None

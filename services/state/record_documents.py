@@ -260,7 +260,7 @@ class HostsDocument(ClusterTopology, frozen=True, kw_only=True, tag=False, omit_
 
 
 class PolicyReleaseDocument(TunedRelease, frozen=True, kw_only=True, tag=False, omit_defaults=False):
-    """The latest release to a cluster, one of its jobs or a share of them, or of a policy in the shadow there."""
+    """The latest release to a cluster, one of its jobs or a share of them, or of a shadow policy there."""
 
     appended_ms: int
     """Broker's time of the record."""

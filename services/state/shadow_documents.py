@@ -1,4 +1,4 @@
-"""The documents of the HTTP API about policies in the shadow. Public, as those in `record_documents`."""
+"""The documents of the HTTP API about shadow policies. Public, as those in `record_documents`."""
 
 from msgspec import UNSET, UnsetType
 
@@ -14,7 +14,7 @@ class ShadowComparison(ViewDocument, frozen=True, kw_only=True):
     served: Verdict
     """What was decided."""
     shadow: Verdict
-    """What the policy in the shadow would have decided."""
+    """What the shadow policy would have decided."""
     took_ms: float
     """Milliseconds that the shadow's answer took."""
     tasks: int
@@ -26,7 +26,7 @@ class ShadowComparison(ViewDocument, frozen=True, kw_only=True):
 
 
 class StoredAnswer(ViewDocument, frozen=True, kw_only=True):
-    """What a policy in the shadow made of one window, as the view keeps it."""
+    """What a shadow policy made of one window, as the view keeps it."""
 
     shadow_id: str
     """Identity of the answer."""
@@ -35,7 +35,7 @@ class StoredAnswer(ViewDocument, frozen=True, kw_only=True):
     span_end_ms: int
     """End of the span that the decision is about."""
     policy: str
-    """The policy in the shadow."""
+    """The shadow policy."""
     sha256: str
     """Hash of its package; empty for a rule."""
     served: Served
@@ -49,14 +49,14 @@ class StoredAnswer(ViewDocument, frozen=True, kw_only=True):
 
 
 class ShadowAnswer(StoredAnswer, frozen=True, kw_only=True):
-    """What a policy in the shadow made of one window."""
+    """What a shadow policy made of one window."""
 
     appended_ms: int
     """Broker's time of the record."""
 
 
 class ShadowSummary(ViewDocument, frozen=True, kw_only=True):
-    """The record of one policy in the shadow: all its answers that are kept, beside the decisions that were made.
+    """The record of one shadow policy: all its answers that are kept, beside the decisions that were made.
 
     Differences are the shadow's figure less the one of the decision. Each answer starts from the sizes that the decisions had led
     to, so these are no figures of a cluster that the shadow rules.
@@ -65,7 +65,7 @@ class ShadowSummary(ViewDocument, frozen=True, kw_only=True):
     cluster: str
     """The cluster."""
     policy: str
-    """The policy in the shadow."""
+    """The shadow policy."""
     sha256: str
     """Hash of its package; empty for a rule."""
     beside: tuple[str, ...]

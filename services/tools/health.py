@@ -21,7 +21,7 @@ PORT_VARIABLE = "SURESCALE_HEALTH_PORT"
 TIMEOUT_S = 3.0
 
 
-class NotWell(SurescaleError):
+class Unhealthy(SurescaleError):
     """The role does not answer, is not ready, or is another one; the message says which."""
 
 
@@ -63,7 +63,7 @@ def ask(port: int) -> dict[str, object]:
     """Return the health document, whether the role is ready or not.
 
     Raises:
-        NotWell: nobody answers, or the answer is not a health document.
+        Unhealthy: nobody answers, or the answer is not a health document.
     """
     url = f"http://127.0.0.1:{port}/health"
     try:
@@ -74,11 +74,11 @@ def ask(port: int) -> dict[str, object]:
         with answer:
             document = json.load(answer)
     except urllib.error.URLError as problem:
-        raise NotWell(f"no health document at {url}: {getattr(problem.reason, 'strerror', None) or problem.reason}") from None
+        raise Unhealthy(f"no health document at {url}: {getattr(problem.reason, 'strerror', None) or problem.reason}") from None
     except (OSError, ValueError, http.client.HTTPException) as problem:  # the last one: whatever answers does not speak HTTP
-        raise NotWell(f"no health document at {url}: {problem}") from None
+        raise Unhealthy(f"no health document at {url}: {problem}") from None
     if not isinstance(document, dict):
-        raise NotWell(f"no health document at {url}: {document!r}")
+        raise Unhealthy(f"no health document at {url}: {document!r}")
     return document
 
 
@@ -86,12 +86,12 @@ def judge(role: str, document: dict[str, object], *, alive: bool = False) -> Non
     """Return if the document belongs to this role and is good enough.
 
     Raises:
-        NotWell: it belongs to another role, or the role is not ready and ``alive`` is not set.
+        Unhealthy: it belongs to another role, or the role is not ready and ``alive`` is not set.
     """
     if document.get("role") != role:
-        raise NotWell(f"{role}: the port answers for {document.get('role')!r}")
+        raise Unhealthy(f"{role}: the port answers for {document.get('role')!r}")
     if not (alive or document.get("ready")):
-        raise NotWell(f"{role}: not ready{_figures(document)}")
+        raise Unhealthy(f"{role}: not ready{_figures(document)}")
 
 
 def _figures(document: dict[str, object]) -> str:

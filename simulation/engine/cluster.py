@@ -124,7 +124,7 @@ class SimulatedCluster:
             self._warm(self._reached_ms)
             if self.minutes_done in self.options.kill_host_minutes and (busiest := self._busiest_host()):
                 self._dying.setdefault(busiest, self._reached_ms)
-            self._bury_the_dead(self._reached_ms)
+            self._remove_dead_hosts(self._reached_ms)
             self._take_checkpoints(self._reached_ms)  # a host that dies at this moment spoils the checkpoints of its jobs
             self._take_effect(self._reached_ms)
             if self.minutes_done in self.options.join_host_minutes:
@@ -208,7 +208,7 @@ class SimulatedCluster:
         self.hosts.host(name)
         at_ms = self._dying.setdefault(name, minute_end_ms(self.now_ms))
         if at_ms == self._reached_ms:
-            self._bury_the_dead(at_ms)
+            self._remove_dead_hosts(at_ms)
         return at_ms
 
     def _started(self, jobs: Sequence[SizedJob]) -> dict[str, RunningJob]:
@@ -247,11 +247,11 @@ class SimulatedCluster:
             if job.take_effect(at_ms, host_of):
                 self._note("job_restarted", at_ms, job=job.topology.job, detail=f"generation {job.topology.generation}")
 
-    def _bury_the_dead(self, at_ms: int) -> None:
+    def _remove_dead_hosts(self, at_ms: int) -> None:
         for name in sorted(host for host, when in self._dying.items() if when <= at_ms):
-            self._bury(name, at_ms)
+            self._remove_dead_host(name, at_ms)
 
-    def _bury(self, name: str, at_ms: int) -> None:
+    def _remove_dead_host(self, name: str, at_ms: int) -> None:
         del self._dying[name]
         lost = set(self.hosts.remove(name).units)
         self._hosts_at_ms = at_ms

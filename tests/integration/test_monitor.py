@@ -24,7 +24,7 @@ from monitor.sources.flink.source import FlinkSource
 from runtime.backoff import wait_for
 from runtime.kafka import LogReader, create_topics, producer
 from runtime.ports import free_port
-from services.tools.health import NotWell, ask
+from services.tools.health import Unhealthy, ask
 from tests.conftest import KafkaForTests
 from tests.support.engine_stub import CLUSTER, EVENT, HISTORY, MINUTE, EngineStub, job_chain, sample_of
 from tests.support.metrics import scraped
@@ -195,7 +195,7 @@ def test_a_monitor_is_ready_while_its_engine_answers(road: MonitorRoad) -> None:
     port = free_port()
 
     def is_ready() -> object:
-        with contextlib.suppress(NotWell):
+        with contextlib.suppress(Unhealthy):
             return ask(port)["ready"]
         return None
 

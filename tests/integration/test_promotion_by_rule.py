@@ -21,7 +21,7 @@ RULE = ("--when", "subtasks<=-1 hours>=2", "--answers", "4", "--hours", "1", "--
 
 
 def answers(road: ReleaseRoad, minutes: range, size: int) -> None:
-    """Send what the policy in the shadow made of spans in which four subtasks were decided."""
+    """Send what the shadow policy made of spans in which four subtasks were decided."""
     send_all(road.settings, SHADOW_DECISIONS, [(JOB.encode(), shadow_decision(minute, shadow=size)) for minute in minutes])
 
 

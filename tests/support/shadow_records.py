@@ -1,4 +1,4 @@
-"""Answers of a policy in the shadow, as Kafka has them and as the view keeps them."""
+"""Answers of a shadow policy, as Kafka has them and as the view keeps them."""
 
 from contracts.clock import MINUTE_MS
 from contracts.ids import shadow_id

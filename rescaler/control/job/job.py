@@ -40,7 +40,7 @@ RELEVANT_EVENTS = (*CHECKPOINTS, "standbys_ready")
 def on_decision(turn: Turn, decision: Decision, newest: Decision | None = None) -> None:
     """Accept a decision, hold it, or refuse it; a repeated decision changes nothing.
 
-    ``newest``: the job's latest decision that waits to be answered. A stale act gives way to it at once.
+    ``newest``: the job's latest decision that waits to be answered. It replaces a stale act at once.
     """
     if decision.decision_id in turn.answers:
         turn.effects.duplicates += 1

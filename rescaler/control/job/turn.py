@@ -65,7 +65,7 @@ class Turn:
     """The latest outcome of each decision, by its id."""
     effects: TurnEffects = field(default_factory=TurnEffects)
     timed: Timed = untimed
-    """Hears of each plan, and for which decision it is made."""
+    """Called for each plan, with the decision that it is made for."""
 
     # What is known
 

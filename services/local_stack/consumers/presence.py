@@ -1,4 +1,4 @@
-"""Tells workers whether those who started the demo are still there, whatever ended them.
+"""Lets workers notice when the demo's process is gone, whatever ended it.
 
 The owner holds a lock on a file from its first moment to its last. The kernel lets go of it even if the owner is killed outright,
 which a folder that somebody has to remove does not survive.

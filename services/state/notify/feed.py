@@ -26,7 +26,7 @@ BUFFER_KIB = 8 * 1024  # records wait here while the webhook is away; the rest w
 PRIME_WITHIN_S = 120.0
 COMMIT_EVERY_S = 5.0
 COMMIT_ALL_EVERY_S = 3600.0
-"""Kafka forgets the place in a partition that had no news for a week, unless it is told again."""
+"""Kafka forgets the place in a partition that had no news for a week, unless the position is committed again."""
 
 Place = tuple[str, int]
 """Bare topic and partition."""
@@ -102,7 +102,7 @@ class Feed:
         return sorted(found, key=lambda record: (record.appended_ms, record.topic, record.partition, record.offset))
 
     def done(self, record: Record, *, at_once: bool) -> None:
-        """Move the mark past a record; ``at_once`` or once in a while, Kafka is told.
+        """Move the mark past a record; ``at_once`` or once in a while, it is committed to Kafka.
 
         Raises:
             KafkaException: the broker refused, or went away.

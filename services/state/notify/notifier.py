@@ -1,4 +1,4 @@
-"""Tells the webhook what happens: a thread of its own, with a Kafka client of its own, so that the projector never waits for it.
+"""Sends events to the webhook: a thread of its own, with a Kafka client of its own, so that the projector never waits for it.
 
 Delivery is at least once. The mark moves past a record only when its events were taken, were refused for good, or grew too old.
 While the webhook is away, the records wait in Kafka.

@@ -14,7 +14,7 @@ class NotifySettings(RoadSettings):
     """Where events go, which ones, and what they are authorised and signed with."""
 
     notify_url: str = ""
-    """Webhook that is told what happens, by CloudEvents over HTTP; empty: nobody is told."""
+    """Webhook that receives events, as CloudEvents over HTTP; empty: notifications are off."""
     notify_events: str = ""
     """Events to tell, separated by commas, like job.down,policy.*; empty: all."""
     notify_clusters: str = ""

@@ -122,7 +122,7 @@ class FleetQueries(View):
         return replace(info, unreadable_jobs=read.unreadable)
 
     def policies(self) -> PoliciesDocument:
-        """Return which policy made each job's latest decision, the releases, and the record of policies in the shadow."""
+        """Return which policy made each job's latest decision, the releases, and the record of shadow policies."""
         read = Documents()
         latest = self._newest_documents("decisions", DecidedBy, read)
         found = [self._client.hgetall(self._key(keys.releases(cluster))) for cluster in self._clusters()]
@@ -131,7 +131,7 @@ class FleetQueries(View):
         return policies(latest, releases, self.shadows(), partial(scores_of, self.policy_folder))
 
     def shadows(self) -> tuple[ShadowSummary, ...]:
-        """Return how each policy in the shadow compares with the decisions that were made."""
+        """Return how each shadow policy compares with the decisions that were made."""
         read, answers, clusters = Documents(), list[StoredAnswer](), set[str]()
         for job, body in self._all_of_each("shadows"):
             if (answer := read.part(job, body, StoredAnswer)) is not None:
@@ -140,7 +140,7 @@ class FleetQueries(View):
         return summaries(answers, {cluster: self._unit_minute(cluster, read) for cluster in clusters}) if answers else ()
 
     def shadow_answers(self, job: str, limit: int, *, after: str = "") -> list[ShadowAnswer]:
-        """Return the latest answers of policies in the shadow on a job, newest first; with ``after``, those before that one.
+        """Return the latest answers of shadow policies on a job, newest first; with ``after``, those before that one.
 
         Raises:
             NotFound: no topic has named the job.

@@ -1,4 +1,4 @@
-"""The record of policies in the shadow: how their answers compare with the decisions that were made. Pure."""
+"""The record of shadow policies: how their answers compare with the decisions that were made. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,7 +22,7 @@ def dollars_per_unit_minute(hosts: Iterable[Host]) -> float | None:
 
 
 def summaries(answers: Iterable[StoredAnswer], unit_minute: Mapping[str, float | None]) -> tuple[ShadowSummary, ...]:
-    """Return the record of each policy in the shadow, by cluster, name and hash.
+    """Return the record of each shadow policy, by cluster, name and hash.
 
     ``answers`` have each identity once, in any order. ``unit_minute``: dollars for a unit and minute, by cluster.
     """

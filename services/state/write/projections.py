@@ -33,7 +33,7 @@ WINDOWS_KEPT = 240
 DECISIONS_KEPT = 500
 # Per task, those with the highest weight: all of them may take 100 KB per decision, and Kafka keeps them. Acts are few.
 LOOKED_AT_SHOWN = {"act": 16, "hold": 3}
-SHADOWS_KEPT = 432  # three policies in the shadow for a day, at ten minutes a span
+SHADOWS_KEPT = 432  # three shadow policies for a day, at ten minutes a span
 EVENTS_KEPT = 500
 DEAD_LETTERS_KEPT = 200
 

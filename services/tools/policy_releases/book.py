@@ -52,7 +52,7 @@ def read_book(settings: RoadSettings) -> Book:
 
 
 def read_shadows(settings: RoadSettings, *, job: str | None = None) -> tuple[ShadowSummary, ...]:
-    """Return the record of each policy in the shadow, on one job or on all, as far back as Kafka keeps it.
+    """Return the record of each shadow policy, on one job or on all, as far back as Kafka keeps it.
 
     Raises:
         ConnectionError: Kafka does not answer.
@@ -66,7 +66,7 @@ def read_shadows(settings: RoadSettings, *, job: str | None = None) -> tuple[Sha
 
 
 class ShadowRecords:
-    """The records of policies in the shadow; each ``refresh`` reads only what is new."""
+    """The records of shadow policies; each ``refresh`` reads only what is new."""
 
     def __init__(self, settings: RoadSettings, *, job: str | None = None) -> None:
         """Read nothing yet. ``job``: only what they made of this job.

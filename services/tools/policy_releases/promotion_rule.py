@@ -73,7 +73,7 @@ class Rule:
         its time: the first lucky minute is not enough, nor is a gain that has gone.
 
         Args:
-            policy: name of the policy in the shadow.
+            policy: name of the shadow policy.
             place: the job or cluster, for people.
             least: what any promotion asks for.
             whole: the record; None without any answer.

@@ -1,4 +1,4 @@
-"""Finds the place of a policy in the shadow, and sees that not too many look on at once. Pure."""
+"""Finds the place of a shadow policy, and sees that not too many look on at once. Pure."""
 
 from contracts.errors import SettingsError
 from contracts.ids import cluster_of
@@ -6,7 +6,7 @@ from contracts.releases import SHADOWS_MAX, Releases, Scope, ScopedRelease, Slot
 
 
 def check_room(releases: Releases, wanted: ScopedRelease) -> None:
-    """Refuse one more policy in the shadow than look on at a job.
+    """Refuse one more shadow policy than look on at a job.
 
     Raises:
         SettingsError: names those that look on already.

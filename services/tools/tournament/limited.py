@@ -27,7 +27,7 @@ class _Limited(msgspec.Struct):
     memory_mb: int
 
 
-class _Told(msgspec.Struct):
+class _Reply(msgspec.Struct):
     report: Report | None = None
     problem: str = ""
 
@@ -41,7 +41,7 @@ def hold_limited(asked: Ask, memory_mb: int) -> Report:
     child = Child("services.tools.tournament.limited")
     try:
         question = msgspec.msgpack.encode(_Limited(asked, memory_mb))
-        told = msgspec.msgpack.decode(child.ask(question, asked.seconds + GRACE_S), type=_Told)
+        reply = msgspec.msgpack.decode(child.ask(question, asked.seconds + GRACE_S), type=_Reply)
     except TimeoutError:
         raise NoTournament(
             f"{asked.job}: it took more than {asked.seconds:g} s and was stopped; allow more with --time-limit"
@@ -52,9 +52,9 @@ def hold_limited(asked: Ask, memory_mb: int) -> Report:
         ) from None
     finally:
         child.end()
-    if told.report is None:
-        raise NoTournament(told.problem if told.problem.startswith(asked.job) else f"{asked.job}: {told.problem}")
-    return told.report
+    if reply.report is None:
+        raise NoTournament(reply.problem if reply.problem.startswith(asked.job) else f"{asked.job}: {reply.problem}")
+    return reply.report
 
 
 # The child
@@ -64,13 +64,13 @@ def _says(job: str) -> Callable[[str, float], None]:
     """Return what says on standard error every few seconds how far the work is."""
     said_s = time.monotonic()
 
-    def told(stage: str, share: float) -> None:
+    def show(stage: str, share: float) -> None:
         nonlocal said_s
         if time.monotonic() - said_s > _SAY_EVERY_S:
             said_s = time.monotonic()
             print(f"{job}: {share:4.0%} {stage}", file=sys.stderr, flush=True)
 
-    return told
+    return show
 
 
 def _serve(questions: BinaryIO, answers: BinaryIO) -> None:
@@ -82,12 +82,12 @@ def _serve(questions: BinaryIO, answers: BinaryIO) -> None:
     limit_memory(limited.memory_mb)
     limit_time(limited.asked.seconds + GRACE_S)
     try:
-        told = _Told(hold(limited.asked, _says(limited.asked.job)))
+        reply = _Reply(hold(limited.asked, _says(limited.asked.job)))
     except SurescaleError as error:
-        told = _Told(problem=str(error))
+        reply = _Reply(problem=str(error))
     except MemoryError:
-        told = _Told(problem=f"it takes more than {limited.memory_mb} MB; allow more with --memory-mb")
-    write_message(answers, msgspec.msgpack.encode(told))
+        reply = _Reply(problem=f"it takes more than {limited.memory_mb} MB; allow more with --memory-mb")
+    write_message(answers, msgspec.msgpack.encode(reply))
 
 
 if __name__ == "__main__":

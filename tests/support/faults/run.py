@@ -26,7 +26,7 @@ RESERVE_S = 60.0  # of the trace after the last fault, so that it too meets a ro
 
 
 @dataclass(slots=True)
-class Suffered:
+class FaultResults:
     """One kind of fault on one road."""
 
     seconds: list[float] = field(default_factory=list)
@@ -39,7 +39,7 @@ class Report:
     """What a scenario did to a road, and what the checker found."""
 
     scenario: str
-    faults: dict[str, Suffered]
+    faults: dict[str, FaultResults]
     left_out: int
     findings: Findings
     slopes: dict[str, tuple[Slope, Slope]]
@@ -59,7 +59,7 @@ def run(scenario: Scenario, options: FaultOptions, say: Say, *, record: bool = F
     """Run one scenario and return its report; faults for which the trace has no time left are counted as left out."""
     began_s, random = time.monotonic(), Random(options.seed)
     findings = Findings()
-    suffered: dict[str, Suffered] = defaultdict(Suffered)
+    results: dict[str, FaultResults] = defaultdict(FaultResults)
     with contextlib.ExitStack() as stack:
         options = replace(options, brokers=scenario.brokers)
         if scenario.on_small_disks:
@@ -68,7 +68,7 @@ def run(scenario: Scenario, options: FaultOptions, say: Say, *, record: bool = F
         road = stack.enter_context(FaultRoad(options, say))
         road.start()
         findings.expect(road.await_current(RECOVER_WITHIN_S), RECOVERS, "start", "the road never became ready")
-        left_out = _strike(road, scenario, random, suffered, findings, say)
+        left_out = _strike(road, scenario, random, results, findings, say)
         findings.expect(road.settle(SETTLE_WITHIN_S + _left_s(road)), RECOVERS, "end", "the road did not settle")
         topics = LiveTopics(road.settings.bootstrap)
         found, recording = checked(topics), Recording.of(topics) if record else None
@@ -82,12 +82,12 @@ def run(scenario: Scenario, options: FaultOptions, say: Say, *, record: bool = F
     findings.looked_at.update(found.looked_at)
     findings.violations += found.violations
     return Report(
-        scenario.name, dict(suffered), left_out, findings, slopes, behind, behind_at_most, time.monotonic() - began_s, recording
+        scenario.name, dict(results), left_out, findings, slopes, behind, behind_at_most, time.monotonic() - began_s, recording
     )
 
 
 def _strike(
-    road: FaultRoad, scenario: Scenario, random: Random, suffered: dict[str, Suffered], findings: Findings, say: Say
+    road: FaultRoad, scenario: Scenario, random: Random, results: dict[str, FaultResults], findings: Findings, say: Say
 ) -> int:
     """Strike with one fault after the other; return how many the trace had no time for."""
     for number, fault in enumerate(scenario.faults):
@@ -104,7 +104,7 @@ def _strike(
         over_s = time.monotonic()
         recovered = road.await_current(RECOVER_WITHIN_S)
         findings.expect(recovered, RECOVERS, fault.name, f"not within {RECOVER_WITHIN_S:g} s")
-        this = suffered[fault.name]
+        this = results[fault.name]
         this.seconds.append(time.monotonic() - over_s)
         this.ended += len(road.ended) - ended
     return 0

@@ -1,4 +1,4 @@
-"""A policy in the shadow beside the decision that was made: what differs, and what is no answer."""
+"""A shadow policy beside the decision that was made: what differs, and what is no answer."""
 
 import pytest
 from msgspec.structs import replace

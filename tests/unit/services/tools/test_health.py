@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from runtime.http import is_ok
-from services.tools.health import NotWell, ask
+from services.tools.health import Unhealthy, ask
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def stranger() -> Iterator[int]:
 
 def test_a_port_that_speaks_no_http_is_said_so(stranger: int) -> None:
     """One readable error with the address, no trace of the HTTP client's."""
-    with pytest.raises(NotWell, match=rf"no health document at http://127.0.0.1:{stranger}/health: .*ERR unknown command"):
+    with pytest.raises(Unhealthy, match=rf"no health document at http://127.0.0.1:{stranger}/health: .*ERR unknown command"):
         ask(stranger)
 
 

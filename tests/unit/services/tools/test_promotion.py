@@ -60,7 +60,7 @@ def test_a_record_is_printed_with_its_units() -> None:
 
 
 def shadow(policy: str, **more: object) -> ScopedRelease:
-    """Return a policy in the shadow."""
+    """Return a shadow policy."""
     return ScopedRelease(cluster="sim", policy=policy, sha256="", valid_from_ms=0, role="shadow", **more)  # type: ignore[arg-type]
 
 

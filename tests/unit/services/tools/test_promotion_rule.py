@@ -26,7 +26,7 @@ def record(answers: list[StoredAnswer], from_ms: int = 0) -> ShadowSummary | Non
 
 
 def missing(rule: str, shadow_sizes: list[int]) -> str:
-    """Return what is missing if the policy in the shadow wanted these sizes, every 20 minutes, and the decisions four."""
+    """Return what is missing if the shadow policy wanted these sizes, every 20 minutes, and the decisions four."""
     answers = [answer(20 * at, shadow=size) for at, size in enumerate(shadow_sizes)]
     whole = record(answers)
     assert whole is not None
@@ -92,7 +92,7 @@ def test_every_rule_that_is_written_is_read(conditions: list[tuple[str, str, int
 
 
 def shadow(minute: int, **more: object) -> ScopedRelease:
-    """Return the policy in the shadow from a minute on."""
+    """Return the shadow policy from a minute on."""
     return replace(WANTED, role="shadow", valid_from_ms=minute * MINUTE_MS, **more)
 
 

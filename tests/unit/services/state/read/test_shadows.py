@@ -1,4 +1,4 @@
-"""The record of a policy in the shadow: shares, differences and what they would cost."""
+"""The record of a shadow policy: shares, differences and what they would cost."""
 
 from msgspec import UNSET
 
