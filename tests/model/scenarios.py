@@ -57,6 +57,6 @@ def lose(faults_max: int = 2) -> Road:
 
 TIMELESS = ("grow", "compete")
 """Scenarios that can end while no time passes; in the others something rests first."""
-TO_THE_END = (("grow", 0, True), ("grow", 1, False), ("compete", 1, False))
+TO_THE_END = (("grow", 0, True), *((name, faults, False) for faults in (1, 2) for name in ("grow", "compete")))
 """What is explored to the end within minutes: scenario, faults, and whether time passes."""
 SCENARIOS = {each.__name__: each for each in (grow, compete, reverse, lose)}
