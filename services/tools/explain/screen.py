@@ -68,7 +68,7 @@ def _show_own_act(out: Console, explained: OwnActExplanation) -> None:
         facts.append(("hosts", f"of generation {look.generation}, looked at {to_the_second(look.at_ms)}: {', '.join(words)}"))
         mine = [move for move in look.moves if move.job == explained.job]
         facts.extend(("move", line) for line in _moves(mine))
-    facts.append(("begun", to_the_second(explained.at_ms)))
+    facts.append(("started", to_the_second(explained.at_ms)))
     _print_facts(out, facts)
 
 
