@@ -52,7 +52,7 @@ HALF_DAY = DAY // 2
               help="Folder of results; what is there is not run again. Empty it after a change to code.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(*, worlds: tuple[str, ...], graphs: int, keep: Path | None, as_json: bool) -> None:
-    """Measure what other margins are worth, and what of it can be learned."""
+    """Measure what other margins are worth, and if they can be learned."""
     if len(worlds) * graphs < 2:
         raise click.UsageError(
             "--world, --graphs: learning leaves one training cell out at a time; give two worlds or two graphs"

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from textwrap import fill
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -43,6 +44,12 @@ def console(width_without_terminal: int = WIDTH_WITHOUT_TERMINAL) -> Console:
 def _asked_width() -> int:
     columns = os.environ.get("COLUMNS", "")
     return int(columns) if columns.isascii() and columns.isdigit() and len(columns) < 5 else 0
+
+
+def hanging(line: str, margin: int) -> str:
+    """Return one line of text broken between words to the console's width; what follows begins ``margin`` columns in."""
+    indent = " " * margin
+    return fill(line, console().width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def plain(text: str, style: str = "") -> Text:

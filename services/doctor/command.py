@@ -59,8 +59,6 @@ def command(*, test_notification: bool, as_json: bool, **given: str | None) -> N
 
 
 def _print(findings: "Sequence[Finding]", *, as_json: bool) -> None:
-    import textwrap
-
     import msgspec
 
     from runtime import terminal
@@ -70,11 +68,8 @@ def _print(findings: "Sequence[Finding]", *, as_json: bool) -> None:
         click.echo(msgspec.json.encode(findings))
         return
     width = max(len(finding.subject) for finding in findings)
-    margin = " " * (8 + 1 + width + 2)
-    lines = textwrap.TextWrapper(
-        terminal.console().width, subsequent_indent=margin, break_long_words=False, break_on_hyphens=False
-    )
+    margin = 8 + 1 + width + 2
     for finding in findings:
-        click.echo(lines.fill(f"{finding.verdict:8} {finding.subject:{width}}  {printable(finding.detail)}"))
+        click.echo(terminal.hanging(f"{finding.verdict:8} {finding.subject:{width}}  {printable(finding.detail)}", margin))
         if finding.remedy:
-            click.echo(lines.fill(f"{margin}-> {printable(finding.remedy)}"))
+            click.echo(terminal.hanging(f"{'':{margin}}-> {printable(finding.remedy)}", margin))

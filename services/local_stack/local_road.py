@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from contracts.clock import MINUTE_MS
+from contracts.errors import SettingsError
 from contracts.job_settings import JobSettings
 from contracts.settings import RoadSettings
 from policies.policy import Policy
@@ -229,5 +230,7 @@ def _checked(options: RoadOptions) -> Policy:
         kill_host_minutes=options.kill_host_minutes,
         join_host_minutes=options.join_host_minutes,
     )
-    SimulatedCluster(jobs, workload, run)
+    others = len(SimulatedCluster(jobs, workload, run).topology().hosts) - 1
+    if options.standbys > others:
+        raise SettingsError(f"--standbys: {options.standbys} copies do not fit on {others} other hosts; give at most {others}")
     return load_policy(options.policy)

@@ -85,7 +85,7 @@ def followed(road: RoadSettings) -> RoadSettings:
     commit = replace(prepare, command_id=f"{JOB}#7.1", step=1, action="commit", issued_at_ms=37_260_000)
     outcome = Outcome(
         **base, decision_id=OWN_ACT, span_end_ms=37_200_000, status="commanded", reason="desired", at_ms=37_200_000,
-        command_id=command_id, detail="hosts changed: 1 units go to m2",
+        command_id=command_id, detail="hosts changed: 1 unit goes to m2",
     )  # fmt: skip
     look = Balance(
         cluster="sim", generation=2, sequence=0, status="moving", reason="cheaper_hosts", at_ms=37_200_000, hosts_version=2,

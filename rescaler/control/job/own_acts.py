@@ -177,7 +177,8 @@ def move(turn: Turn, moves: Mapping[int, int]) -> None:
     host_of = {unit: host.host for host in world.hosts for unit in host.units}
     to = ", ".join(sorted({host_of[unit] for unit in moves.values()}))
     act = own_act(topology, turn.now_ms, OwnAct.BALANCE, since_ms=turn.now_ms)
-    _go(turn, turn.gate(topology), act, plan, f"hosts changed: {len(moves)} units go to {to}")
+    what = "1 unit goes" if len(moves) == 1 else f"{len(moves)} units go"
+    _go(turn, turn.gate(topology), act, plan, f"hosts changed: {what} to {to}")
 
 
 def stand_by(turn: Turn, wanted: Mapping[int, tuple[str, ...]]) -> None:

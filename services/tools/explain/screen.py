@@ -78,7 +78,7 @@ def _moves(moves: Iterable[SlotMove]) -> Iterator[str]:
     for move in moves:
         units.setdefault((move.host, move.to_host), []).append(move.unit)
     for (host, to_host), each in units.items():
-        yield f"units {_units(each)} from {host} to {to_host}"
+        yield f"{'unit' if len(each) == 1 else 'units'} {_units(each)} from {host} to {to_host}"
 
 
 def _print_facts(out: Console, facts: Iterable[tuple[str, str]]) -> None:

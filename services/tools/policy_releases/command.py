@@ -32,6 +32,7 @@ def list_(as_json: bool, cluster: str | None, policy_folder: str | None, bootstr
     import msgspec
 
     from contracts.releases import Slot
+    from runtime import terminal
     from services.tools.policy_releases.book import read_book
     from services.tools.policy_releases.folder import policies_in
 
@@ -47,9 +48,10 @@ def list_(as_json: bool, cluster: str | None, policy_folder: str | None, bootstr
     for row in rows:
         note = row.unusable or (row.scores.line() if row.scores else "")
         span = f"every {row.span_minutes} min"
-        click.echo(printable(f"{row.policy:<20} {row.sha256[:12] or 'rule':<12}  {span:<13} {note}".rstrip()))
+        line = printable(f"{row.policy:<20} {row.sha256[:12] or 'rule':<12}  {span:<13} {note}".rstrip())
+        click.echo(terminal.hanging(line, margin=49))
     for release, now in shown:
-        click.echo(printable(_line(release, now, book)))
+        click.echo(terminal.hanging(printable(_line(release, now, book)), margin=4))
     if book.releases.in_force(Slot(settings.cluster, "serve", "cluster"), book.now_ms) is None:
         click.echo(f"{settings.cluster}: no release in force; agents use their own policy (SURESCALE_POLICY)")
 

@@ -78,6 +78,7 @@ def test_an_error_of_the_world_is_one_line(arguments: tuple[str, ...], says: str
     ("arguments", "says"),
     [
         (("demo", "--policy", "nope"), "--policy: there is no policy 'nope'; known: "),
+        (("demo", "--standbys", "99"), "--standbys: 99 copies do not fit on 4 other hosts; give at most 4"),
         (("demo", "--workload", "nope"), "workload 'nope' is neither a file nor one of"),
         (("demo", "--job", "j_135166"), "did you mean j_1351665"),
         (("health", "agent"), "no port: give --port, or set SURESCALE_HEALTH_PORT"),

@@ -81,7 +81,7 @@ def test_the_reason_of_a_move_is_told() -> None:
     (look,), (command,) = effects.balances, effects.commands
     assert (look.status, look.reason) == ("moving", "out_of_band")
     assert [(move.job, move.unit, move.host, move.to_unit, move.to_host) for move in look.moves] == [(JOB, 0, "h0", 4, "h1")]
-    assert (only(effects).status, only(effects).detail) == ("commanded", "hosts changed: 1 units go to h1")
+    assert (only(effects).status, only(effects).detail) == ("commanded", "hosts changed: 1 unit goes to h1")
     assert command.placement is not None
     assert (command.placement.algorithm, command.placement.hosts) == ("spread", ("h0", "h1"))
 
