@@ -90,6 +90,7 @@ def decisions(tasks: int, policy: str, seed: int, seconds: float) -> Document:
         "by_the_rule_instead": by_the_rule,
         "p50_ms": round(percentile(whole, 50) or 0.0, 2),
         "p99_ms": round(percentile(whole, 99) or 0.0, 2),
+        "p99_9_ms": round(percentile(whole, 99.9) or 0.0, 2),
         "of_it_p50_ms": _stages(raw, opened, seed),
         "window_kb": round(sum(map(len, raw)) / len(raw) / 1000, 1),
         "decision_kb": round(sum(sizes) / len(sizes) / 1000, 1),

@@ -24,6 +24,8 @@ class Fleet:
     subtasks: int
     seed: int
     clusters: int = 1
+    name: str = "bench"
+    """Begins the names of its clusters, so that the jobs of two fleets differ."""
     _loads: dict[int, tuple[int, ...]] = field(default_factory=dict, compare=False)
 
     def records_per_minute(self, rounds: tuple[int, ...] = ROUNDS_MS) -> int:
@@ -32,7 +34,7 @@ class Fleet:
 
     def job(self, index: int) -> str:
         """Return a job's id."""
-        return f"bench{index % self.clusters}/job-{index:04d}-{self.tasks}"
+        return f"{self.name}{index % self.clusters}/job-{index:04d}-{self.tasks}"
 
     def topology(self, index: int) -> JobTopology:
         """Return a job's graph."""

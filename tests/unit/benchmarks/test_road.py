@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.report import percentile
+from benchmarks.report import BenchFailed, Document, percentile
 from benchmarks.road.fleet import Fleet
+from benchmarks.road.growth import exponent, growth
 from benchmarks.road.spark import lag_report
 from benchmarks.road.wide_job import wide_graph, write_csv
 from contracts.messages import MinuteMarker
@@ -58,10 +59,38 @@ def test_a_percentile_is_a_value_that_was_measured() -> None:
     assert percentile([], 50) is None
 
 
-@pytest.mark.parametrize(("growth", "share"), [(0, 0.0), (50, 0.5)])
-def test_a_lag_that_grows_is_told_from_one_that_does_not(growth: int, share: float) -> None:
+@pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
+def test_the_exponent_of_a_power_is_found(power: float) -> None:
+    """Whatever the factor before it."""
+    assert exponent({size: 0.3 * size**power for size in (10, 100, 1_000, 10_000)}) == pytest.approx(power)
+
+
+def test_growth_measures_each_size_once_and_fits_both_axes() -> None:
+    """Freshness that grows with the root of the tasks, whatever the number of jobs; no two fleets share a job."""
+    fleets: list[Fleet] = []
+
+    def measure(fleet: Fleet) -> Document:
+        fleets.append(fleet)
+        seconds = (fleet.jobs * fleet.tasks) ** 0.5
+        return {"windows": 9, "p50": seconds, "p99": 2 * seconds, "p99_9": 3 * seconds}
+
+    report = growth(measure, seed=1)
+    assert [fleet.jobs * fleet.tasks for fleet in fleets] == [10, 100, 100, 1_000, 1_000, 10_000, 10_000]
+    assert len({fleet.job(0) for fleet in fleets}) == len(fleets)
+    assert report["exponent by tasks"] == report["exponent by jobs"] == {"p50": 0.5, "p99": 0.5, "p99_9": 0.5}
+    assert report["500 jobs of 20 tasks"]["p50"] == 100.0
+
+
+def test_growth_without_windows_fails_and_names_the_fleet() -> None:
+    """There is no logarithm of nothing."""
+    with pytest.raises(BenchFailed, match="1 jobs of 10 tasks got no window"):
+        growth(lambda _: {"windows": 0}, seed=1)
+
+
+@pytest.mark.parametrize(("rise", "share"), [(0, 0.0), (50, 0.5)])
+def test_a_lag_that_grows_is_told_from_one_that_does_not(rise: int, share: float) -> None:
     """The slope of a fitted line, as a share of the offered rate, in spite of any saw-tooth."""
-    lags = [(second / 2, 1_000 + growth * second // 2 + 7 * (second % 2)) for second in range(80)]
+    lags = [(second / 2, 1_000 + rise * second // 2 + 7 * (second % 2)) for second in range(80)]
     assert lag_report(lags, rate=100.0)["growth_share_of_offered"] == pytest.approx(share, abs=0.02)
 
 

@@ -11,7 +11,7 @@ from spark_streaming.collected import split
 from spark_streaming.columns import COLUMN
 from spark_streaming.columns import Coordinates as At
 from spark_streaming.minutes import Refused
-from spark_streaming.stages import SOURCE_COLUMNS, parse_record, parsed
+from spark_streaming.stages import SOURCE_COLUMNS, parse_record, parsed, unpacked
 from tests.support.record_columns import records_of
 from tests.unit.spark_streaming.road import JOB, marker, sample
 
@@ -63,6 +63,15 @@ def test_refused_records_carry_coordinates_reason_and_payload(spark: "SparkSessi
         ((2, 7), "not_json", b"k", b"{"),
         ((2, 9), "not_json", None, b""),
     ]
+
+
+def test_parsed_records_pass_the_jvm_compressed(spark: "SparkSession") -> None:
+    """Far smaller than their columns: 31 of them, eight bytes for most."""
+    rows = [(*raw(sample(60_000 + offset), 0, offset), datetime.fromtimestamp(1, UTC), None) for offset in range(1_000)]
+    collected = parsed(spark.createDataFrame(rows, SCHEMA)).toArrow()
+    packed = sum(map(len, collected.column("packed").to_pylist()))
+    assert packed < unpacked(collected).nbytes / 3
+    assert len(split(collected)[0].job) == 1_000
 
 
 def test_a_batch_without_rows_has_no_records(spark: "SparkSession") -> None:
