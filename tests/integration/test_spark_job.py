@@ -174,7 +174,7 @@ def test_records_that_expired_unread_stop_the_job_in_one_line(road: SparkRoad) -
     road.expire_task_metrics()
     send_minutes(road, range(62, 64))
     road.start()
-    assert road.process.wait(60) == 1
+    assert road.process.wait(START_TIMEOUT_S) == 1
     *_, last = road.log().splitlines()
     assert last.startswith("surescale: task-metrics no longer has what the checkpoint comes to next (")
     assert "spark_streaming/restarts.py" not in road.log()  # no trace of ours; Spark's own log stands before the line
@@ -189,7 +189,7 @@ def test_a_topic_that_was_made_again_stops_the_job_in_one_line(road: SparkRoad) 
     """So does another Kafka under the same address. The setting helps here too."""
     road.make_task_metrics_again()
     road.start()
-    assert road.process.wait(60) == 1
+    assert road.process.wait(START_TIMEOUT_S) == 1
     *_, last = road.log().splitlines()
     assert "the topic was made again, or this is another Kafka" in last
     before = all_windows(road)
@@ -211,6 +211,6 @@ def test_missing_state_stops_the_job_by_name(road: SparkRoad) -> None:
     for path in (road.checkpoint / FOLDER).glob("state-*"):
         path.unlink()
     road.start()
-    assert road.process.wait(60) == 1
+    assert road.process.wait(START_TIMEOUT_S) == 1
     assert f"surescale: {road.checkpoint}/{FOLDER}/state-" in road.log()
     assert "is missing; restore it, or give the job another checkpoint folder" in road.log()
