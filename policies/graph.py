@@ -1,7 +1,5 @@
 """A job's graph as index tables: parents, children, levels, and the neighbours within a few hops."""
 
-import threading
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
@@ -70,25 +68,31 @@ class JobGraph:
 
 
 class _Kept:
-    """The graphs that were asked for last, as far as memory allows. Thread-safe."""
+    """The graphs that were asked for last, as far as memory allows.
+
+    Threads may share it without a lock: each step on the dict is atomic, and a race at worst builds a graph twice.
+    """
 
     def __init__(self) -> None:
-        self._graphs: OrderedDict[_Shape, JobGraph] = OrderedDict()
-        self._lock = threading.Lock()
+        self._graphs: dict[_Shape, JobGraph] = {}  # the one asked for last is the last one
 
     def get(self, shape: _Shape) -> JobGraph:
         """Return the graph of this shape; build it if it is not kept."""
-        with self._lock:
-            if shape not in self._graphs:
-                self._graphs[shape] = _build(shape)
-                self._make_room()
-            self._graphs.move_to_end(shape)
-            return self._graphs[shape]
+        kept = self._graphs.pop(shape, None)
+        graph = _build(shape) if kept is None else kept
+        self._graphs[shape] = graph
+        if kept is None:
+            self._make_room()
+        return graph
 
     def _make_room(self) -> None:
-        used = sum(graph.nbytes for graph in self._graphs.values())
-        while used > KEPT_BYTES_MAX and len(self._graphs) > 1:
-            used -= self._graphs.popitem(last=False)[1].nbytes
+        graphs = list(self._graphs.items())
+        used = sum(graph.nbytes for _, graph in graphs)
+        for shape, graph in graphs[:-1]:
+            if used <= KEPT_BYTES_MAX:
+                break
+            used -= graph.nbytes
+            self._graphs.pop(shape, None)
 
 
 _kept = _Kept()
