@@ -92,7 +92,7 @@ class FeatureDrift(Part, frozen=True, kw_only=True):
     usual: Share  # 99 of 100 windows of the training had at most this
     feature: Text  # the one that lies outside most
     feature_outside: Share  # of its values
-    mean: float  # of its values
+    mean: float  # of its finite values
     low: float  # its range in training
     high: float
 

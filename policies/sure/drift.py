@@ -48,8 +48,9 @@ def drift_of(encoded: Encoded, graph: JobGraph, ranges: Ranges) -> FeatureDrift:
     """Return how far the features of one window [L, N, D] lie from the training, and which slot lies outside most."""
     counts, seen = outside(encoded.x, encoded.mask, graph, ranges)
     most = int(counts.argmax())
-    values = encoded.x[:, graph.scalable, most][encoded.mask[:, graph.scalable]]
-    mean = float(values.mean()) if len(values) else 0.0
+    values = encoded.x[:, graph.scalable, most][encoded.mask[:, graph.scalable]].astype(np.float64)
+    finite = values[np.isfinite(values)]  # absurd figures give infinite features, and no record can hold their mean
+    mean = float(finite.mean()) if len(finite) else 0.0
     return FeatureDrift(
         outside=round(float(counts.sum() / max(1, int(seen) * len(SLOTS))), 6),
         usual=ranges.usual,

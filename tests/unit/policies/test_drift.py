@@ -66,6 +66,13 @@ def test_the_share_outside_is_told_with_the_feature_that_is_outside_most() -> No
     assert (found.feature, found.mean) == ("queue_log", -1.0), "of equals the first"
 
 
+@pytest.mark.parametrize(("absurd", "mean"), [(np.inf, 0.0), (3e38, pytest.approx(3e38, rel=1e-6))])
+def test_absurd_figures_have_a_mean_that_a_record_can_hold(absurd: float, mean: object) -> None:
+    """JSON knows no infinity, and readers would refuse the whole decision."""
+    found = drift_of(encoded(demand=absurd), GRAPH, RANGES)
+    assert found.mean == mean
+
+
 def test_what_was_not_reported_counts_for_nothing() -> None:
     """It is zero in the encoding, whatever the range; a window without any report has no drift."""
     given = encoded(demand=9.0)

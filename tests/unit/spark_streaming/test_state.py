@@ -165,7 +165,7 @@ def test_state_that_cannot_be_written_names_file_and_fix(tmp_path: Path, monkeyp
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
         with pytest.raises(
-            OSError, match=r"state-000000000000\.npz: .* cannot be written \(no space left on device\); make room"
+            OSError, match=r"state-000000000000\.npz: .* cannot be written \(no space left on device\); free space or"
         ):
             store.save(0, minutes)
     assert list((tmp_path / FOLDER).iterdir()) == []

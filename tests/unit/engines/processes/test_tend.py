@@ -87,9 +87,9 @@ def test_a_worker_that_fails_at_once_is_started_less_and_less_often(folder: Path
     with caplog.at_level(logging.WARNING, "surescale.workers"):
         wait_until(lambda: [tender.tend(), len(caplog.records) >= 2][1], what="two failures")
     texts = [record.getMessage() for record in caplog.records]
-    assert all("exit code 3" in text and text.endswith("It said last: no such topic") for text in texts[:2])
-    assert "again in 0.5 s" in texts[0]
-    assert "again in 1.0 s" in texts[1]
+    assert all("exit code 3" in text and text.endswith("Its last output: no such topic") for text in texts[:2])
+    assert "restarting it in 0.5 s" in texts[0]
+    assert "restarting it in 1.0 s" in texts[1]
 
 
 def test_two_starts_of_one_worker_are_one_worker(folder: Path) -> None:
