@@ -43,9 +43,11 @@ if TYPE_CHECKING:
 
 WATCH_EVERY_S = 0.2
 STAGES = ("collect", "merge", "publish", "save")
-_LARGE_FETCHES = {"max.poll.records": 20_000, "max.partition.fetch.bytes": 8 * 2**20}
-"""After every poll Spark's connector asks the broker for the topic's ends and throws away what was fetched beyond the poll. With
-Kafka's 500 records a poll that takes longer than reading them."""
+_FETCHES = {"max.poll.records": 20_000, "max.partition.fetch.bytes": 8 * 2**20, "fetch.max.wait.ms": 10}
+"""After every poll Spark's connector asks the broker twice for the topic's ends and throws away what was fetched beyond the poll.
+With Kafka's 500 records a poll that takes longer than reading them. And where a poll reached the log's end, Kafka's client has
+begun the next fetch by then, which the broker holds until something comes; a broker answers one request of a connection after the
+other, so each batch stood still for Kafka's default of 500 ms. Nobody fetches between batches, so a short wait costs nothing."""
 
 
 @dataclass(slots=True)
@@ -134,7 +136,7 @@ def read_task_metrics(session: "SparkSession", settings: SparkSettings, *, with_
         session.readStream.format("kafka")
         .options(**{f"kafka.{name}": value for name, value in jvm_options(settings).items()})
         .option("kafka.bootstrap.servers", settings.bootstrap)
-        .options(**{f"kafka.{name}": str(value) for name, value in _LARGE_FETCHES.items()})
+        .options(**{f"kafka.{name}": str(value) for name, value in _FETCHES.items()})
         .option("subscribe", TopicNames(settings.topic_prefix)(TASK_METRICS))
         .option("startingOffsets", "earliest")
         .option("maxOffsetsPerTrigger", settings.spark_batch_records_max)
