@@ -16,8 +16,8 @@ from runtime.kafka import LogReader, admin_client, create_topics, producer
 from runtime.ports import LOOPBACK, free_port
 from tests.support.agent_road import AgentRoad, windows
 from tests.support.builders import JOB
-from tests.support.secure_broker import SecureBroker, make_certificates
-from tests.support.spark_road import SparkRoad
+from tests.support.secure_broker import SecureBroker, make_certificates, running
+from tests.support.spark_road import secure_spark_road
 from tests.support.waiting import wait_until
 from tests.unit.spark_streaming.road import graph, marker, sample, spec
 
@@ -33,13 +33,9 @@ CHANGED = "SURESCALE_KAFKA_PASSWORD_FILE has changed"
 def broker(tmp_path: Path) -> Iterator[SecureBroker]:
     """A broker with TLS and SCRAM."""
     made = SecureBroker(tmp_path / "kafka")
-    made.start()
-    try:
-        made.wait_ready()
+    with running(made):
         made.add_user()
         yield made
-    finally:
-        made.stop()
 
 
 def test_an_agent_and_clients_that_run_take_a_new_password(broker: SecureBroker, tmp_path: Path) -> None:
@@ -77,16 +73,7 @@ def test_an_agent_and_clients_that_run_take_a_new_password(broker: SecureBroker,
 
 def test_spark_starts_its_query_again_with_a_new_password(broker: SecureBroker, tmp_path: Path) -> None:
     """The process goes on; the old password would open nothing any more."""
-
-    class Secure:
-        bootstrap = broker.secure
-
-        @staticmethod
-        def topic_prefix() -> str:
-            return "spark-"
-
-    security = {name: value for name, value in broker.scram.items() if name != "bootstrap"}
-    road = SparkRoad(Secure(), tmp_path, **security)  # type: ignore[arg-type]  # as far as it is used
+    road = secure_spark_road(broker, tmp_path)
     try:
         road.start()
         topology = graph(spec("map"), job=JOB)

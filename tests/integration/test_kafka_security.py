@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,8 +18,8 @@ from contracts.topics import DECISIONS, SNAPSHOTS
 from runtime.kafka import LogReader, create_topics, producer, wait_for_topics
 from tests.support.agent_road import AgentRoad, windows
 from tests.support.builders import JOB
-from tests.support.secure_broker import BROKER_NAMES, TELLTALE, MutualTlsBroker, SecureBroker, certify_broker
-from tests.support.spark_road import SparkRoad
+from tests.support.secure_broker import BROKER_NAMES, TELLTALE, MutualTlsBroker, SecureBroker, certify_broker, running
+from tests.support.spark_road import secure_spark_road
 from tests.support.waiting import wait_until
 from tests.unit.spark_streaming.road import graph, marker, sample, spec
 
@@ -35,13 +34,9 @@ SURESCALE = [sys.executable, "-c", "from services.cli import main; main()"]
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
     """The broker with TLS and SCRAM that the tests share."""
     made = SecureBroker(tmp_path_factory.mktemp("secure") / "kafka")
-    made.start()
-    try:
-        made.wait_ready()
+    with running(made):
         made.add_user()
         yield made
-    finally:
-        made.stop()
 
 
 def test_the_command_line_creates_and_lists_topics_over_tls_and_scram(broker: SecureBroker) -> None:
@@ -99,17 +94,6 @@ def test_a_broker_with_a_certificate_that_is_not_good_gets_no_password(tmp_path:
         assert DECISIONS in create_topics(RoadSettings(**broker.scram))  # type: ignore[arg-type]  # all are texts
 
 
-@contextmanager
-def running(broker: SecureBroker) -> Iterator[None]:
-    """Run a broker for the length of the block."""
-    broker.start()
-    try:
-        broker.wait_ready()
-        yield
-    finally:
-        broker.stop()
-
-
 def test_the_agent_decides_over_tls_and_scram(broker: SecureBroker, tmp_path: Path) -> None:
     """Faust's consumer and producer take the same settings."""
     settings = RoadSettings(**broker.scram, topic_prefix="agent-", policy="target-utilisation")  # type: ignore[arg-type]  # texts
@@ -126,16 +110,7 @@ def test_the_agent_decides_over_tls_and_scram(broker: SecureBroker, tmp_path: Pa
 
 def test_spark_assembles_windows_over_tls_and_scram(broker: SecureBroker, tmp_path: Path) -> None:
     """Its Java consumer reads, its Python producer writes; log and checkpoint hold no password."""
-
-    class Secure:
-        bootstrap = broker.secure
-
-        @staticmethod
-        def topic_prefix() -> str:
-            return "spark-"
-
-    security = {name: value for name, value in broker.scram.items() if name != "bootstrap"}
-    road = SparkRoad(Secure(), tmp_path, **security)  # type: ignore[arg-type]  # as far as it is used
+    road = secure_spark_road(broker, tmp_path)
     try:
         road.start()
         topology = graph(spec("map"), job=JOB)

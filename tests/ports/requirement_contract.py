@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from contracts.commands import Expected, Progress, RescheduleCommand, TaskChange
+from contracts.commands import Progress, RescheduleCommand
 from rescaler.actuators.base import EPOCH_CHANGED, REQUIREMENT_CHANGED, EngineApi, EngineAway, EngineRefused
 from rescaler.actuators.by_requirement import ByRequirement
+from tests.support.count_commands import command_for
 
 CLUSTER, JOB = "real", "real/orders"
 BEFORE = {"parse": 1, "count": 2}
@@ -59,26 +60,8 @@ class RequirementRig(abc.ABC):
 
     def command(self, after: Mapping[str, int] = AFTER, *, generation: int = 1, deadline_s: float = 600.0) -> RescheduleCommand:
         """Make a command for the job as it is seen now."""
-        seen = self.api.look(JOB)
-        return RescheduleCommand(
-            command_id=f"{JOB}#{generation}.0",
-            cluster=CLUSTER,
-            job=JOB,
-            desired_generation=generation,
-            step=0,
-            base_placement_generation=0,
-            decision_id="as the test wants",
-            gate_reason="desired",
-            gate_cause="max_delay",
-            issued_at_ms=self.now_ms(),
-            deadline_ms=self.now_ms() + int(deadline_s * 1_000),
-            changes=tuple(
-                TaskChange(task=task, before=seen.required[task], after=count)
-                for task, count in after.items()
-                if seen.required[task] != count
-            ),
-            expected=Expected(epoch=seen.epoch, requirement_id=seen.requirement_id, required=dict(seen.required)),
-        )
+        within_ms = int(deadline_s * 1_000)
+        return command_for(self.api, JOB, after, generation=generation, now_ms=self.now_ms(), within_ms=within_ms)
 
     def carry_out(self, command: RescheduleCommand, *, at_most_s: float = 900.0) -> list[Progress]:
         """Let an actuator carry a command out to its end and return all reports."""

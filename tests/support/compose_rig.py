@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from contracts.commands import Expected, Progress, RescheduleCommand, TaskChange
+from contracts.commands import Progress, RescheduleCommand
 from engines.compose.client import ComposeClient
 from engines.compose.target import Service
 from engines.compose.tend import ComposeTender
@@ -13,6 +13,7 @@ from rescaler.actuators.base import EngineRefused
 from rescaler.actuators.by_requirement import ByRequirement
 from rescaler.actuators.compose import ComposeEngine
 from tests.support.answering import Answering
+from tests.support.count_commands import command_for
 from tests.support.mortal_client import Mortal
 from tests.support.played_docker import PlayedDocker
 from tests.support.waiting import wait_until
@@ -64,22 +65,8 @@ class ComposeRig:
 
     def command(self, deadline_ms: int = DEADLINE_MS, number: int = 1, **after: int) -> RescheduleCommand:
         """Ask for numbers of containers, as decided on what is asked for now."""
-        seen = self.engine.look(JOB)
-        return RescheduleCommand(
-            command_id=f"{JOB}#{number}.0",
-            cluster=CLUSTER,
-            job=JOB,
-            desired_generation=number,
-            step=0,
-            base_placement_generation=0,
-            decision_id="as the test wants",
-            gate_reason="desired",
-            gate_cause="max_delay",
-            issued_at_ms=self.docker.now_ms,
-            deadline_ms=self.docker.now_ms + deadline_ms,
-            changes=tuple(TaskChange(task=task, before=seen.required[task], after=count) for task, count in after.items()),
-            expected=Expected(epoch=seen.epoch, requirement_id=seen.requirement_id, required=dict(seen.required)),
-        )
+        now_ms = self.docker.now_ms
+        return command_for(self.engine, JOB, after, generation=number, now_ms=now_ms, within_ms=deadline_ms)
 
     def to_the_end(self, work: ByRequirement, *, step_ms: int = 2_500) -> list[Progress]:
         """Go on until the command has ended."""

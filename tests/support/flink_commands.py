@@ -2,9 +2,10 @@
 
 import time
 
-from contracts.commands import Expected, Progress, RescheduleCommand, TaskChange
+from contracts.commands import Progress, RescheduleCommand
 from rescaler.actuators.by_requirement import ByRequirement
 from rescaler.actuators.flink import FlinkEngine
+from tests.support.count_commands import command_for
 from tests.support.live_flink import LiveJob
 from tests.support.waiting import wait_until
 
@@ -21,23 +22,10 @@ def command(
     engine: FlinkEngine, job: LiveJob, generation: int, *, within_s: float = APPLIED_S, **after: int
 ) -> RescheduleCommand:
     """Ask for a parallelism by what a vertex does, as decided on what is required now."""
-    name = f"{CLUSTER}/{job.known_as}"
-    seen, ids = engine.look(name), job.vertices()
-    return RescheduleCommand(
-        command_id=f"{name}#{generation}.0",
-        cluster=CLUSTER,
-        job=name,
-        desired_generation=generation,
-        step=0,
-        base_placement_generation=0,
-        decision_id="as the test wants",
-        gate_reason="desired",
-        gate_cause="max_delay",
-        issued_at_ms=now_ms(),
-        deadline_ms=now_ms() + int(within_s * 1_000),
-        changes=tuple(TaskChange(task=ids[role], before=seen.required[ids[role]], after=count) for role, count in after.items()),
-        expected=Expected(epoch=seen.epoch, required=dict(seen.required)),
-    )
+    ids = job.vertices()
+    wanted = {ids[role]: count for role, count in after.items()}
+    within_ms = int(within_s * 1_000)
+    return command_for(engine, f"{CLUSTER}/{job.known_as}", wanted, generation=generation, now_ms=now_ms(), within_ms=within_ms)
 
 
 def carry_out(engine: FlinkEngine, wanted: RescheduleCommand) -> list[Progress]:

@@ -1,7 +1,8 @@
 """A real broker with a second listener that wants TLS and SASL, or TLS and a client certificate."""
 
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from confluent_kafka.admin import (
@@ -250,3 +251,14 @@ def _store_brokers(folder: Path) -> None:
 
 def _openssl(folder: Path, *words: str) -> None:
     subprocess.run(["openssl", *words], cwd=folder, check=True, capture_output=True)
+
+
+@contextmanager
+def running(broker: LocalBroker) -> Iterator[None]:
+    """Run a broker for the length of the block."""
+    broker.start()
+    try:
+        broker.wait_ready()
+        yield
+    finally:
+        broker.stop()

@@ -37,10 +37,17 @@ from spark_streaming.settings import SparkSettings
 from tests.conftest import KafkaForTests
 from tests.support.metrics import Scraped, scraped
 from tests.support.record_columns import records_of
+from tests.support.secure_broker import SecureBroker
 from tests.support.waiting import wait_until
 
 SURESCALE = [sys.executable, "-c", "from services.cli import main; main()"]
 Message = TaskSample | MinuteMarker
+
+
+def secure_spark_road(broker: SecureBroker, folder: Path) -> "SparkRoad":
+    """Return a Spark job on a broker that wants TLS and a password."""
+    security = {name: value for name, value in broker.scram.items() if name != "bootstrap"}
+    return SparkRoad(KafkaForTests(broker.secure), folder, **security)
 
 
 class SparkRoad:

@@ -32,11 +32,13 @@ class LookCost:
 
     Attributes:
         requests: of one look.
+        calls: of Python functions, the same on every machine but for what an answer's arrival in parts adds.
         cpu_s: processor time of the monitor's thread.
         wall_s: until the look was there, without the pause that Flink needs to fetch its figures.
     """
 
     requests: int
+    calls: int
     cpu_s: float
     wall_s: float
 
@@ -96,16 +98,33 @@ def cost_of_a_look(vertices: int, subtasks: int, looks: int = 9) -> LookCost:
             assert len(look().samples) == subtasks
             asked = len(server.asked)
             cpu_s, wall_s = zip(*(_measured(look) for _ in range(looks)), strict=True)
+            requests = (len(server.asked) - asked) // looks
+            calls = _calls_of(look)
         finally:
             source.close()
-        requests = (len(server.asked) - asked) // looks
-        return LookCost(requests, statistics.median(cpu_s), statistics.median(wall_s) - PRIMING_S)
+        return LookCost(requests, calls, statistics.median(cpu_s), statistics.median(wall_s) - PRIMING_S)
 
 
 def _measured(look: Callable[[], object]) -> tuple[float, float]:
     cpu_s, wall_s = time.thread_time(), time.monotonic()
     look()
     return time.thread_time() - cpu_s, time.monotonic() - wall_s
+
+
+def _calls_of(look: Callable[[], object]) -> int:
+    count = 0
+
+    def note(_frame: object, event: str, _argument: object) -> None:
+        nonlocal count
+        count += event == "call"
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        look()
+    finally:
+        sys.setprofile(before)
+    return count
 
 
 if __name__ == "__main__":

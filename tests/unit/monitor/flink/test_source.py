@@ -2,65 +2,32 @@
 
 import json
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 
 import msgspec
 import pytest
 
 from contracts.messages import EngineEvent
 from contracts.topology import check_topology
-from engines.kafka.offsets import OffsetsUnknown, Partition, TopicOffsets
 from monitor.minutes import Look
 from monitor.settings import MonitorSettings
 from monitor.sources.base import SourceAway, UnknownJob
 from monitor.sources.flink.job import FlinkJob
 from monitor.sources.flink.source import FlinkSource
+from tests.support import flink_source
 from tests.support.answering import Asked, Given
+from tests.support.flink_source import ORDERS, SOURCE, job_of, look_at, sources
 from tests.support.played_flink import PlayedFlink, QuickClock, played
 from tests.support.recorded_flink import recorded
 from tests.support.waiting import wait_until
 
-ORDERS = "flink/orders"
-SOURCE = "ca88eee0095684d687a1b6495617f957"
-
-
-@pytest.fixture
-def flink() -> Iterator[PlayedFlink]:
-    """A cluster with three jobs."""
-    with played("2.3.0", "running") as server:
-        yield server
-
-
-@pytest.fixture
-def source(flink: PlayedFlink) -> Iterator[FlinkSource]:
-    """The source of it."""
-    yield from sources(flink)
-
-
-def sources(flink: PlayedFlink, **settings: str) -> Iterator[FlinkSource]:
-    """Give a source, and close it."""
-    made = FlinkSource(MonitorSettings(engine="flink", engine_url=flink.url, cluster="flink", **settings), QuickClock)
-    try:
-        yield made
-    finally:
-        made.close()
-
-
-def look_at(source: FlinkSource, job: str = ORDERS) -> Look:
-    """Look at a job once."""
-    source.jobs()
-    return source.follow(job).look()
+flink, source = flink_source.flink, flink_source.source
 
 
 def look_again(source: FlinkSource) -> list[EngineEvent]:
     """Look once more and return everything that has happened."""
     look_at(source)
     return source.events("")
-
-
-def job_of(flink: PlayedFlink, name: str = "Orders v17") -> str:
-    """Return Flink's id of a job."""
-    return next(job["jid"] for job in flink.body("GET /jobs/overview")["jobs"] if job["name"] == name)
 
 
 def test_jobs_of_one_name_are_told_apart_and_say_so(source: FlinkSource) -> None:
@@ -319,55 +286,6 @@ def test_hosts_have_slots_and_come_and_go(flink: PlayedFlink, source: FlinkSourc
     assert source.cluster_topology().version > first.version
     happened = [(event.kind, event.host) for event in source.events("")]
     assert happened == [("host_joined", "taskmanager-2"), ("host_lost", "taskmanager-1")]
-
-
-@pytest.mark.parametrize("reads_kafka", [True, False])
-def test_without_the_broker_demand_is_unknown(
-    flink: PlayedFlink, source: FlinkSource, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, reads_kafka: bool
-) -> None:
-    """Never none; and the log says why, with the fix."""
-    if reads_kafka:
-        name = "Source__numbers.KafkaSourceReader.topic.orders.partition.0.currentOffset"
-        path = f"/jobs/{job_of(flink)}/vertices/{SOURCE}/subtasks/metrics"
-        answer = json.dumps([{"id": name, "max": 5.0}]).encode()
-        flink.instead = lambda asked: Given(200, answer) if asked.path.startswith(path) else None
-
-    def away(*_: object) -> None:
-        raise OffsetsUnknown("Kafka at k:9092, which sources read, does not answer; set SURESCALE_SOURCE_BOOTSTRAP")
-
-    monkeypatch.setattr(TopicOffsets, "topics", away)
-    samples = look_at(source).samples
-    assert [(each.queued_records, each.arrived_records) for each in samples if each.task == SOURCE] == [(None, None)]
-    assert ("demand is unknown, so the job is held" in caplog.text) is reads_kafka
-
-
-def test_a_broker_that_is_lost_makes_demand_unknown_until_it_is_back(
-    flink: PlayedFlink, source: FlinkSource, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The ends of an earlier look do not stand in: nothing would seem to arrive any more."""
-    name = "Source__numbers.KafkaSourceReader.topic.orders.partition.0.currentOffset"
-    path = f"/jobs/{job_of(flink)}/vertices/{SOURCE}/subtasks/metrics"
-    answer = json.dumps([{"id": name, "max": 5.0}]).encode()
-    flink.instead = lambda asked: Given(200, answer) if asked.path.startswith(path) else None
-    ends: dict[str, int] = {"orders": 10}
-
-    def told(_: TopicOffsets, topics: Sequence[str] = ()) -> dict[Partition, int]:
-        if not ends:
-            raise OffsetsUnknown("Kafka at k:9092, which sources read, does not answer; set SURESCALE_SOURCE_BOOTSTRAP")
-        return {(topic, 0): end for topic, end in ends.items()}
-
-    monkeypatch.setattr(TopicOffsets, "topics", lambda broker: tuple(topic for topic, _ in told(broker)))
-    monkeypatch.setattr(TopicOffsets, "ends", told)
-
-    def figures() -> tuple[int | None, int | None]:
-        (found,) = (each for each in look_at(source).samples if each.task == SOURCE)
-        return found.arrived_records, found.queued_records
-
-    assert figures() == (10, 4)
-    ends.clear()
-    assert [figures(), figures()] == [(None, None)] * 2
-    ends["orders"] = 30
-    assert figures()[0] is not None
 
 
 def test_a_job_whose_looks_broke_off_is_looked_at_again(source: FlinkSource, monkeypatch: pytest.MonkeyPatch) -> None:

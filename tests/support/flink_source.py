@@ -1,0 +1,46 @@
+"""The monitor's source for a played Flink cluster with three jobs."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from monitor.minutes import Look
+from monitor.settings import MonitorSettings
+from monitor.sources.flink.source import FlinkSource
+from tests.support.played_flink import PlayedFlink, QuickClock, played
+
+ORDERS = "flink/orders"
+SOURCE = "ca88eee0095684d687a1b6495617f957"
+
+
+@pytest.fixture
+def flink() -> Iterator[PlayedFlink]:
+    """A cluster with three jobs."""
+    with played("2.3.0", "running") as server:
+        yield server
+
+
+@pytest.fixture
+def source(flink: PlayedFlink) -> Iterator[FlinkSource]:
+    """The source of it."""
+    yield from sources(flink)
+
+
+def sources(flink: PlayedFlink, **settings: str) -> Iterator[FlinkSource]:
+    """Give a source, and close it."""
+    made = FlinkSource(MonitorSettings(engine="flink", engine_url=flink.url, cluster="flink", **settings), QuickClock)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def look_at(source: FlinkSource, job: str = ORDERS) -> Look:
+    """Look at a job once."""
+    source.jobs()
+    return source.follow(job).look()
+
+
+def job_of(flink: PlayedFlink, name: str = "Orders v17") -> str:
+    """Return Flink's id of a job."""
+    return next(job["jid"] for job in flink.body("GET /jobs/overview")["jobs"] if job["name"] == name)
