@@ -15,7 +15,7 @@ DEMO_ARGS ?=
 FLINK_DEMO_ARGS ?=
 FAULTS_ARGS ?=
 CONSUMERS_DEMO_ARGS ?=
-# Two processes: with three, roads that start together on two cores outrun the patience of tests.
+# Two processes: with three, pipelines that start together on two cores outrun the patience of tests.
 TEST_PROCESSES ?= 2
 
 help: ## Show this list
@@ -37,7 +37,7 @@ $(STAMP): locks/bootstrap.txt locks/runtime.txt pyproject.toml
 install-train: install ## Add torch and torch-geometric, for training and export
 	@$(BIN)/uv pip install --python $(BIN)/python --require-hashes -r locks/train.txt
 
-demo: install ## Run the whole road on this machine: Kafka, Redis, Spark, Faust and a simulated engine
+demo: install ## Run the whole pipeline on this machine: Kafka, Redis, Spark, Faust and a simulated engine
 	@$(BIN)/surescale demo $(DEMO_ARGS)
 
 flink-demo: install ## Scale a real Flink job on this machine; FLINK_DEMO_ARGS="--policy target-utilisation" chooses
@@ -49,11 +49,11 @@ demo-consumers: install ## Scale real Kafka consumer groups on this machine by s
 flink-test: install ## The tests on a real Flink, also those that CI leaves to the night
 	@SURESCALE_FLINK_NIGHTLY=1 $(BIN)/python -m pytest -m flink $(PYTEST_ARGS)
 
-prometheus-test: install ## The whole road with figures from a real Prometheus; minutes of the wall's time
-	@SURESCALE_LONG_ROADS=1 $(BIN)/python -m pytest tests/e2e/test_prometheus_road.py $(PYTEST_ARGS)
+prometheus-test: install ## The whole pipeline with figures from a real Prometheus; minutes of the wall's time
+	@SURESCALE_LONG_TESTS=1 $(BIN)/python -m pytest tests/e2e/test_prometheus_pipeline.py $(PYTEST_ARGS)
 
 compose-test: install ## The actuator compose on the container engine that answers, by the whole contract; minutes
-	@SURESCALE_LONG_ROADS=1 $(BIN)/python -m pytest tests/integration/test_compose_actuator.py $(PYTEST_ARGS)
+	@SURESCALE_LONG_TESTS=1 $(BIN)/python -m pytest tests/integration/test_compose_actuator.py $(PYTEST_ARGS)
 
 kubernetes-test: install ## Actuator, manifests and chart on a real Kubernetes control plane, built once from Go modules
 	@cd tests/kubernetes/servers && go build -ldflags "$(KUBERNETES_VERSION)" -o $(KUBERNETES)/ $(addprefix k8s.io/kubernetes/cmd/,kube-apiserver kube-controller-manager kube-scheduler kubectl)
@@ -61,7 +61,7 @@ kubernetes-test: install ## Actuator, manifests and chart on a real Kubernetes c
 	@cd tests/kubernetes/helm && go build -o $(KUBERNETES)/ helm.sh/helm/v3/cmd/helm
 	@SURESCALE_TEST_KUBERNETES=$(KUBERNETES) $(BIN)/python -m pytest tests/kubernetes $(PYTEST_ARGS)
 
-faults: install ## Kill, cut off and starve whole roads, then check that nothing was lost; FAULTS_ARGS="--seed 7 --minutes 30" chooses
+faults: install ## Kill, cut off and starve whole pipelines, then check that nothing was lost; FAULTS_ARGS="--seed 7 --minutes 30" chooses
 	@$(BIN)/python -m tests.faults $(FAULTS_ARGS)
 
 test: install ## Run all tests but those of the night; prints the pytest summary last
@@ -103,7 +103,7 @@ docs: $(DOCS)/.installed ## Build the site of docs/ into build/docs; open index.
 
 bench: install ## Run every benchmark (more than half an hour); each prints the machine, the seed and its targets
 	@for name in agent assign cost coverage gate "inference --states 50" "margin --world calm" "placement --scale-only" \
-	    "policies --quick" projector rescale reschedule road simulator spark step "tournament --world calm --days 1" tracing \
+	    "policies --quick" projector rescale reschedule recovery simulator spark step "tournament --world calm --days 1" tracing \
 	    "worlds --quick"; do \
 	  echo "== surescale bench $$name"; $(BIN)/surescale bench $$name || exit 1; \
 	done
@@ -114,11 +114,11 @@ page: ## Build the web page into services/state/page/built (needs Node 20 or lat
 page-figures: install ## Make the page's screenshots in docs/figures again (needs Chromium)
 	@SURESCALE_PAGE_FIGURES=yes $(BIN)/python -m pytest -q tests/browser
 
-up: ## Start the road in containers (settings of compose/.env, else the demo)
-	@compose/road.sh up
+up: ## Start the pipeline in containers (settings of compose/.env, else the demo)
+	@compose/pipeline.sh up
 
-down: ## Stop the road in containers
-	@compose/road.sh down
+down: ## Stop the pipeline in containers
+	@compose/pipeline.sh down
 
 clean: ## Remove what the targets above made
 	@rm -rf $(VENV) $(DOCS) build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache

@@ -56,7 +56,7 @@ def answered(
 ) -> Answered:
     """Follow a policy through a step from ``load`` records a minute (Poisson counts) to ``factor`` times as many.
 
-    Decisions pass the guardrails and are carried out by the simulated engine as on the road. The job is sized so that its
+    Decisions pass the guardrails and are carried out by the simulated engine as in the pipeline. The job is sized so that its
     heaviest task needs seven subtasks at the new load's 99th percentile. ``step_up``: the guardrail's factor; None: the simulated
     engine's. ``emergency``: plain overload is answered at once, as on a real engine. ``late_minutes``: from the end of a span to
     the step.

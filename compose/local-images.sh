@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds stand-ins for the road's base images where no image registry is reachable: base, Python, Redis and Prometheus from
+# Builds stand-ins for the pipeline's base images where no image registry is reachable: base, Python, Redis and Prometheus from
 # Debian packages, Kafka from its Maven jars. Prints variables that make everything else use them:
 #   eval "$(compose/local-images.sh)"
 # Needs: root, a running container engine, mmdebstrap (apt-get install mmdebstrap), and `make install` for the jars.

@@ -1,6 +1,6 @@
-"""The road's clock: one per road, in integer milliseconds, carried by the topic ``clock``.
+"""The pipeline's clock: one per pipeline, in integer milliseconds, carried by the topic ``clock``.
 
-A simulated engine owns it and publishes segments. A live road has no segments, and its clock is the wall clock.
+A simulated engine owns it and publishes segments. A live pipeline has no segments, and its clock is the wall clock.
 """
 
 from contracts.messages import ClockSegment
@@ -8,7 +8,7 @@ from contracts.messages import ClockSegment
 MINUTE_MS = 60_000
 
 
-def road_time_ms(segment: ClockSegment | None, wall_ms: int) -> int:
+def pipeline_time_ms(segment: ClockSegment | None, wall_ms: int) -> int:
     """Return the event time at a wall time: ``min(e0 + speed * (wall - w0), until)``; the wall time itself without a segment."""
     if segment is None:
         return wall_ms
@@ -17,7 +17,7 @@ def road_time_ms(segment: ClockSegment | None, wall_ms: int) -> int:
 
 
 def wall_time_ms(segment: ClockSegment | None, event_ms: int) -> int:
-    """Return the wall time at which the pipeline's clock reaches an event time (inverse of ``road_time_ms`` below ``until``)."""
+    """Return the wall time when the pipeline's clock reaches an event time; inverse of ``pipeline_time_ms`` below ``until``."""
     if segment is None:
         return event_ms
     return segment.w0_ms + int((event_ms - segment.e0_ms) / segment.speed)

@@ -13,7 +13,7 @@ from contracts.addresses import addresses_in, is_http, without_password
 from contracts.errors import SettingsError
 from contracts.own_acts import OwnAct
 
-S = TypeVar("S", bound="RoadSettings")
+S = TypeVar("S", bound="PipelineSettings")
 
 PORT_MAX = 65_535
 SPAN_MINUTES = 10
@@ -45,7 +45,7 @@ def like(kind: type, name: str) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class RoadSettings:
+class PipelineSettings:
     """Settings every role of a pipeline shares."""
 
     bootstrap: str = "127.0.0.1:9092"
@@ -370,7 +370,7 @@ def from_environment(kind: type[S], environment: Mapping[str, str] | None = None
     return kind(**found)  # type: ignore[arg-type]  # each value was parsed by the field's own type
 
 
-def to_environment(settings: RoadSettings) -> dict[str, str]:
+def to_environment(settings: PipelineSettings) -> dict[str, str]:
     """Return environment variables that give a child process the same settings."""
     return {f"SURESCALE_{item.name.upper()}": _text(getattr(settings, item.name)) for item in fields(settings)}
 

@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass, replace
 
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from contracts.topics import CLUSTER_PARTITIONS, JOB_PARTITIONS, RETENTION_HOURS, TOPICS, Topic
 
 _HOUR_MS = 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
-class TopicSettings(RoadSettings):
+class TopicSettings(PipelineSettings):
     """Settings of ``surescale topics create``. Topics that exist stay as they are."""
 
     job_partitions: int = JOB_PARTITIONS
@@ -25,7 +25,7 @@ class TopicSettings(RoadSettings):
         Raises:
             SettingsError: one is too small; names the setting.
         """
-        RoadSettings.__post_init__(self)
+        PipelineSettings.__post_init__(self)
         least_hours = self.window_minutes // 60 + 1  # a window must be whole before its first record expires
         self.check_least(job_partitions=1, cluster_partitions=1, retention_hours=least_hours)
 
@@ -34,5 +34,5 @@ class TopicSettings(RoadSettings):
         return tuple(self._chosen(topic) for topic in TOPICS.values())
 
     def _chosen(self, topic: Topic) -> Topic:
-        partitions = {"job": self.job_partitions, "road": topic.partitions}.get(topic.key, self.cluster_partitions)
+        partitions = {"job": self.job_partitions, "pipeline": topic.partitions}.get(topic.key, self.cluster_partitions)
         return replace(topic, partitions=partitions, retention_ms=self.retention_hours * _HOUR_MS)

@@ -6,7 +6,7 @@ from typing import Literal
 WINDOW_BYTES_MAX = 16 * 1024 * 1024
 RECORD_BYTES_MAX = WINDOW_BYTES_MAX + 64 * 1024  # a window plus the record's overhead
 
-Key = Literal["job", "cluster", "road", "cluster/kind/id", "as the record's"]
+Key = Literal["job", "cluster", "pipeline", "cluster/kind/id", "as the record's"]
 Kept = Literal["by time", "compacted", "forever"]
 
 JOB_PARTITIONS = 4
@@ -89,7 +89,7 @@ _TABLE = (
         CLUSTER_PARTITIONS,
     ),
     Topic(RESCALER_STATE, "cluster/kind/id", "compacted", ("rescaler",), "RescalerRecord", CLUSTER_PARTITIONS),
-    Topic(CLOCK, "road", "compacted", ("simulated engine",), "ClockSegment", 1),
+    Topic(CLOCK, "pipeline", "compacted", ("simulated engine",), "ClockSegment", 1),
     Topic(DEAD_LETTERS, "as the record's", "by time", ("whoever refused it",), "DeadLetter", CLUSTER_PARTITIONS),
 )
 
@@ -98,7 +98,7 @@ TOPICS: dict[str, Topic] = {topic.name: topic for topic in _TABLE}
 
 @dataclass(frozen=True, slots=True)
 class TopicNames:
-    """Topic names under a prefix; a replay has its own prefix so it never touches the live road."""
+    """Topic names under a prefix; a replay has its own prefix so it never touches the live pipeline."""
 
     prefix: str = ""
 

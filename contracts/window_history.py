@@ -40,7 +40,7 @@ class WindowHistory:
     _loads: dict[int, float] = field(default_factory=dict, repr=False, compare=False)  # of these, in the last minutes by end
 
     def add_load_history(self, history: tuple[HourlyLoad, ...], before_ms: int) -> None:
-        """Add hours the engine knew before the road started watching; hours the road saw itself are kept.
+        """Add hours the engine knew before the pipeline started watching; hours the pipeline saw itself are kept.
 
         Hours that start at ``before_ms`` or later are ignored.
         """

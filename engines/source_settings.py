@@ -4,27 +4,27 @@ from dataclasses import dataclass
 
 from contracts.addresses import is_http, without_password
 from contracts.errors import SettingsError
-from contracts.settings import RoadSettings, like
+from contracts.settings import PipelineSettings, like
 
 
 @dataclass(frozen=True, slots=True)
-class SourceSettings(RoadSettings):
+class SourceSettings(PipelineSettings):
     """Settings for reading the sources of figures: the monitor, and `surescale doctor`."""
 
     source_bootstrap: str = ""
     """Kafka that the jobs' sources read, host:port separated by commas. Empty: the pipeline's own, with its credentials."""
-    source_kafka_security_protocol: str = like(RoadSettings, "kafka_security_protocol")
-    source_kafka_sasl_mechanism: str = like(RoadSettings, "kafka_sasl_mechanism")
-    source_kafka_username: str = like(RoadSettings, "kafka_username")
-    source_kafka_password_file: str = like(RoadSettings, "kafka_password_file")
-    source_kafka_oauth_client_id: str = like(RoadSettings, "kafka_oauth_client_id")
-    source_kafka_oauth_client_secret_file: str = like(RoadSettings, "kafka_oauth_client_secret_file")
-    source_kafka_oauth_token_url: str = like(RoadSettings, "kafka_oauth_token_url")
-    source_kafka_oauth_scope: str = like(RoadSettings, "kafka_oauth_scope")
-    source_kafka_oauth_ca_file: str = like(RoadSettings, "kafka_oauth_ca_file")
-    source_kafka_ca_file: str = like(RoadSettings, "kafka_ca_file")
-    source_kafka_certificate_file: str = like(RoadSettings, "kafka_certificate_file")
-    source_kafka_key_file: str = like(RoadSettings, "kafka_key_file")
+    source_kafka_security_protocol: str = like(PipelineSettings, "kafka_security_protocol")
+    source_kafka_sasl_mechanism: str = like(PipelineSettings, "kafka_sasl_mechanism")
+    source_kafka_username: str = like(PipelineSettings, "kafka_username")
+    source_kafka_password_file: str = like(PipelineSettings, "kafka_password_file")
+    source_kafka_oauth_client_id: str = like(PipelineSettings, "kafka_oauth_client_id")
+    source_kafka_oauth_client_secret_file: str = like(PipelineSettings, "kafka_oauth_client_secret_file")
+    source_kafka_oauth_token_url: str = like(PipelineSettings, "kafka_oauth_token_url")
+    source_kafka_oauth_scope: str = like(PipelineSettings, "kafka_oauth_scope")
+    source_kafka_oauth_ca_file: str = like(PipelineSettings, "kafka_oauth_ca_file")
+    source_kafka_ca_file: str = like(PipelineSettings, "kafka_ca_file")
+    source_kafka_certificate_file: str = like(PipelineSettings, "kafka_certificate_file")
+    source_kafka_key_file: str = like(PipelineSettings, "kafka_key_file")
     prometheus_url: str = "http://127.0.0.1:9090"
     """Of the source prometheus: address of Prometheus, with the path of a proxy in front of it; several, separated by commas, are
     replicas, and the next one is asked when one does not answer."""
@@ -46,7 +46,7 @@ class SourceSettings(RoadSettings):
             SettingsError: credentials that contradict each other, or settings of Prometheus that are missing or of no use; names
                 the setting.
         """
-        RoadSettings.__post_init__(self)
+        PipelineSettings.__post_init__(self)
         self.source_kafka()
         self._check_prometheus()
 
@@ -81,7 +81,7 @@ class SourceSettings(RoadSettings):
         if bool(self.prometheus_certificate_file) != bool(self.prometheus_key_file):
             raise SettingsError("SURESCALE_PROMETHEUS_CERTIFICATE_FILE and SURESCALE_PROMETHEUS_KEY_FILE: set both, or neither")
 
-    def source_kafka(self) -> RoadSettings:
+    def source_kafka(self) -> PipelineSettings:
         """Return the Kafka that the jobs' sources read, in the form that Kafka clients take.
 
         Raises:
@@ -89,13 +89,13 @@ class SourceSettings(RoadSettings):
         """
         given = {name: getattr(self, f"source_{name}") for name in _KAFKA}
         if not self.source_bootstrap:
-            if given != {name: getattr(RoadSettings(), name) for name in _KAFKA}:
+            if given != {name: getattr(PipelineSettings(), name) for name in _KAFKA}:
                 raise SettingsError(
                     "SURESCALE_SOURCE_BOOTSTRAP: not set, though credentials are; set the brokers that jobs' sources read"
                 )
             return self
         try:
-            return RoadSettings(bootstrap=self.source_bootstrap, **given)
+            return PipelineSettings(bootstrap=self.source_bootstrap, **given)
         except SettingsError as error:
             raise SettingsError(str(error).replace("SURESCALE_KAFKA_", "SURESCALE_SOURCE_KAFKA_")) from None
 

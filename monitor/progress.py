@@ -4,18 +4,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from contracts.errors import RecordRejected
 from contracts.messages import JobTopology, MinuteMarker, TaskSample
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from contracts.topics import CLOCK, JOB_TOPOLOGY, TASK_METRICS
 from contracts.wire import decode
 from runtime.kafka import LogReader
-from runtime.whole_topics import parsed, road_now_ms
+from runtime.whole_topics import parsed, pipeline_now_ms
 
 TAIL_RECORDS = 20_000  # per partition: a few minutes of a thousand tasks
 TAIL_RECORDS_MAX = 60_000  # reading more takes longer than sending the minutes again
 
 
 def last_markers(
-    settings: RoadSettings, jobs: Sequence[str], now_ms: Callable[[RoadSettings], int] | None = None
+    settings: PipelineSettings, jobs: Sequence[str], now_ms: Callable[[PipelineSettings], int] | None = None
 ) -> dict[str, int]:
     """Return the end of each job's last marked minute, reading back only as far as needed and sensible.
 
@@ -32,7 +32,7 @@ def last_markers(
         try:
             marked = _markers(record.value() for record in reader.read_to_end())
             # Read after the markers, since the clock may run fast.
-            found = _newest(marked, (now_ms or _road_now_ms)(settings) + settings.ahead_of_clock_ms_max)
+            found = _newest(marked, (now_ms or _pipeline_now_ms)(settings) + settings.ahead_of_clock_ms_max)
             if set(jobs) <= set(found) or reader.began_at_beginning or tail >= TAIL_RECORDS_MAX:
                 return found
         finally:
@@ -40,7 +40,7 @@ def last_markers(
         tail = TAIL_RECORDS_MAX
 
 
-def last_topologies(settings: RoadSettings) -> list[JobTopology]:
+def last_topologies(settings: PipelineSettings) -> list[JobTopology]:
     """Return the last topology of each job, of all clusters.
 
     Raises:
@@ -53,10 +53,10 @@ def last_topologies(settings: RoadSettings) -> list[JobTopology]:
         reader.close()
 
 
-def _road_now_ms(settings: RoadSettings) -> int:
+def _pipeline_now_ms(settings: PipelineSettings) -> int:
     reader = LogReader(settings, [CLOCK])
     try:
-        return road_now_ms(settings, list(reader.read_to_end()))
+        return pipeline_now_ms(settings, list(reader.read_to_end()))
     finally:
         reader.close()
 

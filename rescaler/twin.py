@@ -1,7 +1,7 @@
 """Twins: closed-loop episodes in the simulator with the rescaler's own controller and actuator between decision and engine.
 
-Same gate, same planning, same way of carrying a command out, same order of events as a road in lockstep: a twin of a policy gives
-the parallelism that the road gives with it. What it does not do: reach Kafka, an engine process, or a clock.
+Same gate, same planning, same way of carrying a command out, same order of events as a pipeline in lockstep: a twin of a policy
+gives the parallelism that the pipeline gives with it. What it does not do: reach Kafka, an engine process, or a clock.
 """
 
 from collections.abc import Mapping, Sequence
@@ -85,7 +85,7 @@ class InProcessRescaler:
             self._step(work, cluster)
 
     def _step(self, work: CommandWork, cluster: SimulatedCluster) -> None:
-        """Do what can be done now for one command; within a minute there is nothing to wait for, so road time paces the calls."""
+        """Do what can be done now for one command; within a minute nothing is waited for, so pipeline time paces the calls."""
         is_new = not work.is_requested
         reports = work.step(EngineInProcess(cluster), now_ms=cluster.now_ms, wall_ms=cluster.now_ms)
         if is_new and work.is_requested:
@@ -101,7 +101,7 @@ class InProcessRescaler:
         self.hosts |= {host.host: host for host in cluster.topology().hosts}
 
     def _view(self, cluster: SimulatedCluster) -> View:
-        # As on the road: a job's topology is announced with its finished minutes.
+        # As in the pipeline: a job's topology is announced with its finished minutes.
         jobs = {name: job.minutes[-1].topology if job.minutes else job.topology for name, job in cluster.jobs.items()}
         return View(cluster=cluster.topology(), jobs=jobs, settings=self._allowed)
 
@@ -128,7 +128,7 @@ def run_twin(
     span_minutes: int | None = None,
     window_minutes: int = 60,
 ) -> Twin:
-    """Run jobs under a workload with one policy, from decision to rescaled job as the road does it.
+    """Run jobs under a workload with one policy, from decision to rescaled job as the pipeline does it.
 
     ``span_minutes`` None: the policy's own. Every job may have as many subtasks as it was sized for.
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from contracts.errors import SurescaleError, reason_of
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from runtime.tls import client_context
 
 
@@ -36,7 +36,7 @@ class Access:
     settings: str = "SURESCALE_ENGINE"
 
     @classmethod
-    def of(cls, settings: RoadSettings) -> "Access":
+    def of(cls, settings: PipelineSettings) -> "Access":
         """Return the files that a role's settings name for its engine."""
         return cls(
             settings.engine_token_file, settings.engine_ca_file, settings.engine_certificate_file, settings.engine_key_file

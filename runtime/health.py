@@ -16,7 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from contracts.errors import SettingsError, reason_of
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from runtime.http import UntilDeadline
 from runtime.metrics import RoleMetrics
 
@@ -29,7 +29,7 @@ _log = logging.getLogger("surescale.health")
 class HealthServer:
     """Serves ``report()``, whose key ``ready`` decides between 200 and 503, and the role's metrics. Port 0 serves nothing."""
 
-    def __init__(self, settings: RoadSettings, report: HealthReport, metrics: RoleMetrics | None = None) -> None:
+    def __init__(self, settings: PipelineSettings, report: HealthReport, metrics: RoleMetrics | None = None) -> None:
         """Bind the port.
 
         Raises:

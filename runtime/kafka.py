@@ -1,4 +1,4 @@
-"""Kafka clients with the road's settings. Every role gets its clients here, so that all treat keys and transactions alike."""
+"""Kafka clients with the pipeline's settings. Every role gets its clients here, so that all treat keys and transactions alike."""
 
 import logging
 import threading
@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from contracts.topics import LIBRDKAFKA_CONSUMER, LIBRDKAFKA_PRODUCER, READER_GROUP, TOPICS, Topic, TopicNames
 from runtime.backoff import wait_for
 from runtime.kafka_errors import Refusals, is_end, is_record
@@ -48,22 +48,22 @@ class _Consumer(Consumer):
 _AnyClient = TypeVar("_AnyClient", Producer, Consumer, AdminClient)
 
 
-def producer(settings: RoadSettings, **overrides: object) -> Producer:
+def producer(settings: PipelineSettings, **overrides: object) -> Producer:
     """Return an idempotent producer that partitions by murmur2."""
     return _made(_Producer, settings, {**LIBRDKAFKA_PRODUCER, **overrides})
 
 
-def consumer(settings: RoadSettings, group: str, **overrides: object) -> Consumer:
+def consumer(settings: PipelineSettings, group: str, **overrides: object) -> Consumer:
     """Return a read-committed consumer; ``group`` matters only to those that subscribe."""
     return _made(_Consumer, settings, {"group.id": group, **LIBRDKAFKA_CONSUMER, **overrides})
 
 
-def admin_client(settings: RoadSettings, **overrides: Any) -> AdminClient:
+def admin_client(settings: PipelineSettings, **overrides: Any) -> AdminClient:
     """Return a client that asks for topics and offsets."""
     return _made(AdminClient, settings, overrides)
 
 
-def _made(kind: type[_AnyClient], settings: RoadSettings, options: Mapping[str, Any]) -> _AnyClient:
+def _made(kind: type[_AnyClient], settings: PipelineSettings, options: Mapping[str, Any]) -> _AnyClient:
     """Return a client that reaches the broker, also after its password has changed.
 
     ``wait_for`` reports an absent broker; librdkafka's own lines go to a logger.
@@ -80,16 +80,16 @@ def _take_password(client: Producer | Consumer | AdminClient, username: str, pas
     client.set_sasl_credentials(username, password)
 
 
-def creation(settings: RoadSettings) -> str:
+def creation(settings: PipelineSettings) -> str:
     """Return the command that creates the topics of this pipeline, as a user types it.
 
-    >>> creation(RoadSettings(topic_prefix="y."))
+    >>> creation(PipelineSettings(topic_prefix="y."))
     '`surescale topics create --prefix y.`'
     """
     return f"`surescale topics create{f' --prefix {settings.topic_prefix}' if settings.topic_prefix else ''}`"
 
 
-def missing_in_words(missing: Sequence[str], settings: RoadSettings) -> str:
+def missing_in_words(missing: Sequence[str], settings: PipelineSettings) -> str:
     """Return that topics (full names) are missing, and what to do. A broker hides those that the user has no right to."""
     names = ", ".join(missing)
     if settings.kafka_security_protocol == PLAINTEXT:
@@ -98,7 +98,7 @@ def missing_in_words(missing: Sequence[str], settings: RoadSettings) -> str:
     return f"topics missing, or this user is not authorized: {names} ({creation(settings)} creates them, {rights})"
 
 
-def wait_for_topics(settings: RoadSettings, names: Sequence[str], *, stop: threading.Event, log: logging.Logger) -> None:
+def wait_for_topics(settings: PipelineSettings, names: Sequence[str], *, stop: threading.Event, log: logging.Logger) -> None:
     """Wait until the broker answers and every topic named (bare names) exists.
 
     Raises:
@@ -118,7 +118,7 @@ def wait_for_topics(settings: RoadSettings, names: Sequence[str], *, stop: threa
     wait_for(f"Kafka at {settings.bootstrap}", attempt, expected=(KafkaException, LookupError), stop=stop, log=log)
 
 
-def create_topics(settings: RoadSettings, topics: Iterable[Topic] = tuple(TOPICS.values())) -> list[str]:
+def create_topics(settings: PipelineSettings, topics: Iterable[Topic] = tuple(TOPICS.values())) -> list[str]:
     """Create every topic that does not exist yet and return the new names, waiting until all are visible.
 
     Raises:
@@ -152,7 +152,7 @@ class LogReader:
     Used for views (settings, topologies, clock) and wherever everything acknowledged so far must have been seen.
     """
 
-    def __init__(self, settings: RoadSettings, names: Sequence[str], *, last: int | None = None) -> None:
+    def __init__(self, settings: PipelineSettings, names: Sequence[str], *, last: int | None = None) -> None:
         """Read every partition of the topics (bare names), from the beginning or only its ``last`` offsets (0: what comes next).
 
         Raises:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka.admin import AdminClient
 
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from runtime.kafka_security import uses_tokens
 from runtime.oauth_tokens import NoToken, fetch_token, refusal_by_broker
 
@@ -64,7 +64,7 @@ class Refused(KafkaException):
 class Refusals:
     """Keeps why brokers and a client do not come together; the request itself ends as if nobody answered."""
 
-    def __init__(self, settings: RoadSettings) -> None:
+    def __init__(self, settings: PipelineSettings) -> None:
         self._settings = settings
         self._said = ""
         self._is_not_believed = False
@@ -120,7 +120,7 @@ def in_short(said: str) -> str:
 
 
 @contextmanager
-def readable_errors(settings: RoadSettings) -> Iterator[None]:
+def readable_errors(settings: PipelineSettings) -> Iterator[None]:
     """Turn what Kafka says into one line that names the address and the fix.
 
     Raises:
@@ -134,7 +134,7 @@ def readable_errors(settings: RoadSettings) -> Iterator[None]:
         raise ConnectionError(f"Kafka at {settings.bootstrap}: {error}") from None
 
 
-def _in_words(error: KafkaException, settings: RoadSettings) -> str:
+def _in_words(error: KafkaException, settings: PipelineSettings) -> str:
     cause = error.args[0] if error.args and isinstance(error.args[0], KafkaError) else None
     if cause is None:
         return f"refused: {error}"

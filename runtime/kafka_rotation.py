@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from confluent_kafka import KafkaException
 
 from contracts.errors import SettingsError, SurescaleError
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from runtime.kafka_security import Credentials, credentials, is_encrypted, ssl_context, uses_tokens
 
 LOOK_EVERY_S = 1.0
@@ -40,7 +40,7 @@ class SecretChanged(SurescaleError):
 class _Followers:
     """The clients that use one user and password file, and the password that they have."""
 
-    settings: RoadSettings
+    settings: PipelineSettings
     password: str
     clients: list[tuple[weakref.ref[Any], Change]] = field(default_factory=list)
     complaint: str = ""
@@ -80,7 +80,7 @@ _followers: dict[tuple[str, str, str], _Followers] = {}
 
 
 def follow_password(
-    settings: RoadSettings, given: Credentials, client: Client, change: Callable[[Client, str, str], object]
+    settings: PipelineSettings, given: Credentials, client: Client, change: Callable[[Client, str, str], object]
 ) -> None:
     """Call ``change`` with client, user and password whenever another password is in the file; for as long as the client lives.
 
@@ -109,7 +109,7 @@ def _follow() -> None:
 # What only a new client can use
 
 
-def fixed_secrets(settings: RoadSettings) -> tuple[str, ...]:
+def fixed_secrets(settings: PipelineSettings) -> tuple[str, ...]:
     """Return the settings in use whose files librdkafka reads only when a client is made."""
     names = (*(_CERTIFICATES if is_encrypted(settings) else ()), *(_TOKENS if uses_tokens(settings) else ()))
     return tuple(name for name in names if getattr(settings, name))
@@ -118,7 +118,7 @@ def fixed_secrets(settings: RoadSettings) -> tuple[str, ...]:
 class SecretFiles:
     """Notices that files which settings name have other contents than before."""
 
-    def __init__(self, settings: RoadSettings, names: Iterable[str]) -> None:
+    def __init__(self, settings: PipelineSettings, names: Iterable[str]) -> None:
         self._paths = {name: Path(getattr(settings, name)) for name in names if getattr(settings, name)}
         self._known = self._last = self._contents()
 
@@ -148,7 +148,7 @@ class SecretFiles:
 
 
 @contextlib.contextmanager
-def ended_by_new_secrets(settings: RoadSettings, stop: threading.Event, log: logging.Logger) -> Iterator[None]:
+def ended_by_new_secrets(settings: PipelineSettings, stop: threading.Event, log: logging.Logger) -> Iterator[None]:
     """Set ``stop`` once a secret of Kafka has changed that only a new client can use. The block is the role's work.
 
     Raises:

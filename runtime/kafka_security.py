@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from contracts.errors import SettingsError, reason_of
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from runtime.tls import client_context
 
 PLAINTEXT = "PLAINTEXT"
@@ -38,7 +38,7 @@ class OAuthClient:
     scope: str
 
 
-def credentials(settings: RoadSettings) -> Credentials | None:
+def credentials(settings: PipelineSettings) -> Credentials | None:
     """Return the user and password of SASL, None if there are none.
 
     Raises:
@@ -50,12 +50,12 @@ def credentials(settings: RoadSettings) -> Credentials | None:
     return Credentials(settings.kafka_sasl_mechanism, settings.kafka_username, password)
 
 
-def uses_tokens(settings: RoadSettings) -> bool:
+def uses_tokens(settings: PipelineSettings) -> bool:
     """Say whether clients authenticate by OAUTHBEARER."""
     return settings.kafka_security_protocol.startswith("SASL_") and settings.kafka_sasl_mechanism == OAUTHBEARER
 
 
-def oauth_client(settings: RoadSettings) -> OAuthClient | None:
+def oauth_client(settings: PipelineSettings) -> OAuthClient | None:
     """Return the client of an issuer of tokens, None without OAUTHBEARER.
 
     Raises:
@@ -67,12 +67,12 @@ def oauth_client(settings: RoadSettings) -> OAuthClient | None:
     return OAuthClient(settings.kafka_oauth_client_id, secret, settings.kafka_oauth_token_url, settings.kafka_oauth_scope)
 
 
-def is_encrypted(settings: RoadSettings) -> bool:
+def is_encrypted(settings: PipelineSettings) -> bool:
     """Say whether connections use TLS."""
     return settings.kafka_security_protocol.endswith("SSL")
 
 
-def ssl_context(settings: RoadSettings) -> ssl.SSLContext | None:
+def ssl_context(settings: PipelineSettings) -> ssl.SSLContext | None:
     """Return the TLS context of Python's own clients, None without TLS.
 
     Raises:
@@ -85,7 +85,7 @@ def ssl_context(settings: RoadSettings) -> ssl.SSLContext | None:
     )
 
 
-def librdkafka_options(settings: RoadSettings) -> dict[str, str]:
+def librdkafka_options(settings: PipelineSettings) -> dict[str, str]:
     """Return librdkafka's security options.
 
     Raises:
@@ -123,7 +123,7 @@ def librdkafka_options(settings: RoadSettings) -> dict[str, str]:
     return options
 
 
-def jvm_options(settings: RoadSettings) -> dict[str, str]:
+def jvm_options(settings: PipelineSettings) -> dict[str, str]:
     """Return the security options of Kafka's Java clients, such as Spark's connector (there under the prefix ``kafka.``).
 
     Java reads PEM texts, and keys in PKCS#8 only.
@@ -165,7 +165,7 @@ def jvm_options(settings: RoadSettings) -> dict[str, str]:
     return options
 
 
-def jvm_properties(settings: RoadSettings) -> dict[str, str]:
+def jvm_properties(settings: PipelineSettings) -> dict[str, str]:
     """Return the system properties that Kafka's Java clients need beside their options: where they may ask for tokens."""
     if not uses_tokens(settings):
         return {}

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 from contracts.errors import SurescaleError
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from runtime.http import NoAnswer
 from runtime.kafka_security import OAuthClient, oauth_client
 from runtime.kept_http import Answer, KeptConnections
@@ -61,7 +61,7 @@ class Token:
         return ", ".join((*told, f"valid for {self.expires_at_s - self.got_at_s:.0f} s"))
 
 
-def fetch_token(settings: RoadSettings) -> Token:
+def fetch_token(settings: PipelineSettings) -> Token:
     """Ask the issuer for a token.
 
     Raises:
@@ -91,7 +91,7 @@ def fetch_token(settings: RoadSettings) -> Token:
     return Token(value, now_s, expires_at_s, claims)
 
 
-def refusal_by_broker(settings: RoadSettings, said: str) -> str:
+def refusal_by_broker(settings: PipelineSettings, said: str) -> str:
     """Return why a broker that ``said`` so may refuse this client's tokens, or why the issuer gives none."""
     try:
         token = fetch_token(settings)
@@ -107,7 +107,7 @@ def refusal_by_broker(settings: RoadSettings, said: str) -> str:
 class Tokens:
     """The token of one client, asked for again when most of its life is over. Thread-safe."""
 
-    def __init__(self, settings: RoadSettings) -> None:
+    def __init__(self, settings: PipelineSettings) -> None:
         self._settings = settings
         self._lock = threading.Lock()
         self._kept: Token | None = None

@@ -14,10 +14,10 @@ from typing import Any, TypeVar
 import click
 
 from contracts.errors import SettingsError
-from contracts.settings import ACTUATORS, ENGINES, PORT_MAX, SOURCES, RoadSettings, from_environment
+from contracts.settings import ACTUATORS, ENGINES, PORT_MAX, SOURCES, PipelineSettings, from_environment
 
 F = TypeVar("F", bound=Callable[..., Any])
-S = TypeVar("S", bound=RoadSettings)
+S = TypeVar("S", bound=PipelineSettings)
 
 
 class FiniteRange(click.FloatRange):
@@ -291,9 +291,9 @@ control_options = grouped(
 )
 
 
-def road_settings(**given: object) -> RoadSettings:
-    """Return the road's settings for a command: what its options say, else the environment."""
-    return settings_of(RoadSettings, **given)
+def pipeline_settings(**given: object) -> PipelineSettings:
+    """Return the pipeline's settings for a command: what its options say, else the environment."""
+    return settings_of(PipelineSettings, **given)
 
 
 def settings_of(kind: type[S], **given: object) -> S:

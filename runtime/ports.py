@@ -3,7 +3,7 @@
 A killed server must be able to come back on its port. In the kernel's range, a client that keeps trying to connect may get that
 port as its own source port, connect to itself, and keep the server out.
 
-Between the choice of a port and the server that listens on it lie seconds. So that two roads that start at the same time do not
+Between the choice of a port and the server that listens on it lie seconds. So that two pipelines that start at once do not
 choose the same one, a process keeps what it chose by locking one byte a port of a file that all processes of a user share.
 """
 

@@ -9,10 +9,10 @@ from typing import Any, TypeVar, overload
 import msgspec
 from confluent_kafka import KafkaError, Message
 
-from contracts.clock import road_time_ms
+from contracts.clock import pipeline_time_ms
 from contracts.errors import RecordRejected
 from contracts.messages import ClockSegment
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from contracts.topics import TopicNames
 from contracts.wire import decode, encode
 from runtime.kafka import REQUEST_TIMEOUT_S, LogReader, producer
@@ -21,7 +21,7 @@ from runtime.kafka_errors import readable_errors
 T = TypeVar("T")
 
 
-def read_whole(settings: RoadSettings, names: Sequence[str]) -> dict[str, list[Message]]:
+def read_whole(settings: PipelineSettings, names: Sequence[str]) -> dict[str, list[Message]]:
     """Return all records of small topics (bare names) by topic, in order within each partition.
 
     Raises:
@@ -39,7 +39,7 @@ def read_whole(settings: RoadSettings, names: Sequence[str]) -> dict[str, list[M
     return found
 
 
-def send(settings: RoadSettings, topic: str, key: str, message: msgspec.Struct) -> None:
+def send(settings: PipelineSettings, topic: str, key: str, message: msgspec.Struct) -> None:
     """Write one record to a topic (bare name) and return once Kafka has acknowledged it.
 
     Raises:
@@ -48,7 +48,7 @@ def send(settings: RoadSettings, topic: str, key: str, message: msgspec.Struct) 
     send_all(settings, topic, [(key.encode(), message)])
 
 
-def send_all(settings: RoadSettings, topic: str, records: Iterable[tuple[bytes | None, msgspec.Struct]]) -> None:
+def send_all(settings: PipelineSettings, topic: str, records: Iterable[tuple[bytes | None, msgspec.Struct]]) -> None:
     """Write records with their keys to a topic (bare name) and return once Kafka has acknowledged all of them.
 
     Raises:
@@ -106,7 +106,7 @@ def value_of(record: Message) -> bytes | None:
     return value.encode() if isinstance(value, str) else value
 
 
-def road_now_ms(settings: RoadSettings, records: Sequence[Message]) -> int:
-    """Return the road's time now, given the records of ``clock``; the wall clock if the road has no segment."""
+def pipeline_now_ms(settings: PipelineSettings, records: Sequence[Message]) -> int:
+    """Return the pipeline's time now, given the records of ``clock``; the wall clock if the pipeline has no segment."""
     own = [segment for segment in parsed(records, ClockSegment) if segment.road == settings.road]
-    return road_time_ms(own[-1] if own else None, int(time.time() * 1000))
+    return pipeline_time_ms(own[-1] if own else None, int(time.time() * 1000))

@@ -15,6 +15,8 @@ from services import command_table
 
 COMMANDS = "surescale.commands"
 BENCHMARKS = "surescale.bench"
+RENAMED = {BENCHMARKS: {"road": "recovery"}}
+"""Former names of commands, by entry group: they still work and no help shows them."""
 EXIT_CODES = """\
 Exit codes: 0 done; 1 it failed, and the last line says why; 2 the command line cannot be read, or the input document of `gate`,
 `place`, `reschedule` or `assign` is wrong; 3 `place` found
@@ -36,7 +38,8 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Load one command."""
-        found = entry_points(group=self._entry_group, name=cmd_name)
+        name = RENAMED.get(self._entry_group, {}).get(cmd_name, cmd_name)
+        found = entry_points(group=self._entry_group, name=name)
         return next(iter(found)).load() if found else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

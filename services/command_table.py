@@ -75,7 +75,7 @@ BENCHMARKS = {
         "spark": "Throughput, lag and freshness of the Spark job",
         "agent": "Decisions per second, alone and behind Kafka",
         "projector": "Records per second from Kafka into Redis",
-        "road": "Start-up of the pipeline, and recovery from kill -9",
+        "recovery": "Start-up of the pipeline, and recovery from kill -9",
         "cost": "What a job costs: processor time and memory of each role",
     },
     "Reproduce a paper": {

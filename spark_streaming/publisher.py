@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from contracts.dead_letters import Coordinates, dead_letter, key_of_letter
 from contracts.errors import RecordRejected
 from contracts.messages import DeadLetter
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from contracts.summaries import SUMMARY_HEADER, encode_summary, summary_of
 from contracts.topics import DEAD_LETTERS, SNAPSHOTS, TASK_METRICS, TopicNames
 from contracts.windows import Window, encode_window
@@ -34,7 +34,7 @@ class Publisher:
 
     def __init__(
         self,
-        settings: RoadSettings,
+        settings: PipelineSettings,
         client: Producer | None = None,
         *,
         stop: threading.Event | None = None,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from contracts.clock import road_time_ms
+from contracts.clock import pipeline_time_ms
 from contracts.messages import ClockSegment
 from spark_streaming.columns import Int64
 
@@ -26,6 +26,6 @@ def references(segments: Sequence[TimedSegment], append_ms: Int64) -> Int64:
     in_force = np.maximum(np.searchsorted(appended, append_ms, side="right") - 1, 0)
     # Few distinct pairs: a batch's records were appended within milliseconds of each other.
     pairs, position = np.unique(np.stack([in_force, append_ms]), axis=1, return_inverse=True)
-    times = np.array([road_time_ms(segments[which][1], wall_ms) for which, wall_ms in pairs.T.tolist()], dtype=np.int64)
+    times = np.array([pipeline_time_ms(segments[which][1], wall_ms) for which, wall_ms in pairs.T.tolist()], dtype=np.int64)
     found: Int64 = times[position]
     return found

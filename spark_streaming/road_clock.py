@@ -5,7 +5,7 @@ import threading
 
 from contracts.errors import RecordRejected
 from contracts.messages import ClockSegment
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from contracts.topics import CLOCK
 from contracts.wire import decode
 from runtime.backoff import Stopped
@@ -19,7 +19,7 @@ _PAUSE_S = 0.1
 class RoadClock:
     """The clock of one road, or the broker's append times if ``road_clock`` is off."""
 
-    def __init__(self, settings: RoadSettings, *, stop: threading.Event, log: logging.Logger) -> None:
+    def __init__(self, settings: PipelineSettings, *, stop: threading.Event, log: logging.Logger) -> None:
         self._road = settings.road
         self._stop = stop
         self._log = log

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from contracts.errors import SettingsError, reason_of
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 
 
 @dataclass(frozen=True, slots=True)
-class SparkSettings(RoadSettings):
+class SparkSettings(PipelineSettings):
     """Settings of ``surescale spark``, from ``SURESCALE_*`` and its options."""
 
     spark_master: str = "local[*]"
@@ -34,7 +34,7 @@ class SparkSettings(RoadSettings):
         Raises:
             SettingsError: names the setting and the fix.
         """
-        RoadSettings.__post_init__(self)
+        PipelineSettings.__post_init__(self)
         self.check_least(forget_job_after_ms=1, spark_trigger_ms=0, spark_batch_records_max=1)
 
 

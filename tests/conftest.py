@@ -36,8 +36,8 @@ os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
 
-# The skip of test_flink_road.py speaks for all long tests on a real Flink.
-_NIGHTLY = [f"integration/test_flink_{name}.py" for name in ("application", "ha", "peer", "road_away", "unaligned")]
+# The skip of test_flink_pipeline.py speaks for all long tests on a real Flink.
+_NIGHTLY = [f"integration/test_flink_{name}.py" for name in ("application", "ha", "peer", "pipeline_away", "unaligned")]
 collect_ignore = [] if os.environ.get("SURESCALE_FLINK_NIGHTLY") else _NIGHTLY
 # The skip of test_training.py speaks for all tests of what trains.
 _TRAINING = [
@@ -61,7 +61,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if any(item.path.is_relative_to(folder) for folder in _LIVE):
             item.add_marker(pytest.mark.flaky(reruns=1))
-    if not os.environ.get("SURESCALE_LONG_ROADS"):
+    if not os.environ.get("SURESCALE_LONG_TESTS"):
         one_speaks(config, items, lambda item: "::TestLiveCompose::" in item.nodeid)
 
 

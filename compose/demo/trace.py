@@ -1,4 +1,4 @@
-"""Starts the trace of the simulated engine once the road is up, and prints its progress until it ends.
+"""Starts the trace of the simulated engine once the pipeline is up, and prints its progress until it ends.
 
 First it writes each simulated job's limits to the topic ``job-settings``; then it starts the clock. Started again, it only
 follows. With ``--no-follow`` it ends after the start.
@@ -10,7 +10,7 @@ import time
 from typing import Any
 
 from contracts.job_settings import JobSettings
-from contracts.settings import RoadSettings, from_environment
+from contracts.settings import PipelineSettings, from_environment
 from contracts.topics import JOB_SETTINGS, TopicNames
 from contracts.wire import encode
 from runtime.http import fetch_json
@@ -20,7 +20,7 @@ SAY_EVERY_S = 5.0
 FIGURES = ("reward", "latency_mean_s", "latency_p99_s", "utilisation", "task_minutes", "rescales", "overload_minutes")
 
 
-def main(settings: RoadSettings, *, follow: bool) -> None:
+def main(settings: PipelineSettings, *, follow: bool) -> None:
     """Publish the jobs' limits, start the clock, follow."""
     publish_limits(settings)
     fetch_json(f"{settings.engine_url}/clock/start", method="POST")
@@ -34,7 +34,7 @@ def main(settings: RoadSettings, *, follow: bool) -> None:
         time.sleep(SAY_EVERY_S)
 
 
-def publish_limits(settings: RoadSettings) -> None:
+def publish_limits(settings: PipelineSettings) -> None:
     """Publish what each job may use."""
     client, full = producer(settings), TopicNames(settings.topic_prefix)
     for entry in fetch_json(f"{settings.engine_url}/jobs")["jobs"]:
@@ -57,4 +57,4 @@ def progress_line(report: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    main(from_environment(RoadSettings), follow="--no-follow" not in sys.argv)
+    main(from_environment(PipelineSettings), follow="--no-follow" not in sys.argv)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes what the secure road needs into compose/secure/generated (or another folder): an authority and the certificates that it
+# Makes what the secure pipeline needs into compose/secure/generated (or another folder): an authority and the certificates that it
 # signs, a Kafka password for each role, Redis's user, tokens of the state API. Needs openssl.
 #   secrets.sh [FOLDER]              DAYS=365 says how long certificates are valid
 # What exists is left alone; delete a file to have it made again, and start the services that use it again.
@@ -29,7 +29,7 @@ random() { openssl rand -hex 24; }
 
 if [ ! -s ca.pem ] || [ ! -s ca-key.pem ]; then
     rm -f -- *.pem # signed by an authority that is gone
-    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days "$days" -subj "/CN=surescale road" -addext basicConstraints=critical,CA:TRUE \
+    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days "$days" -subj "/CN=surescale pipeline" -addext basicConstraints=critical,CA:TRUE \
         -addext keyUsage=critical,keyCertSign -keyout ca-key.pem -out ca.pem 2> /dev/null
     chmod 400 ca-key.pem
     chmod 444 ca.pem

@@ -17,7 +17,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import ConsumerGroupDescription  # type: ignore[attr-defined]
 
 from contracts.errors import SurescaleError
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from engines.kafka.offsets import ANSWER_TIMEOUT_S, Partition
 from runtime.kafka import GROUP_REQUEST_TIMEOUT_S, admin_client
 
@@ -77,7 +77,7 @@ class GroupSeen:
 class GroupReader:
     """Asks one Kafka cluster. Thread-safe."""
 
-    def __init__(self, settings: RoadSettings, timeout_s: float = ANSWER_TIMEOUT_S) -> None:
+    def __init__(self, settings: PipelineSettings, timeout_s: float = ANSWER_TIMEOUT_S) -> None:
         """Connect to nothing yet.
 
         Raises:

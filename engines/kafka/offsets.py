@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
 
 from contracts.errors import SurescaleError
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from runtime.kafka import admin_client, end_offsets
 
 ANSWER_TIMEOUT_S = 5.0
@@ -33,7 +33,7 @@ class OffsetsUnknown(SurescaleError):
 class TopicOffsets:
     """Asks one Kafka cluster, all partitions at once. Thread-safe."""
 
-    def __init__(self, settings: RoadSettings, timeout_s: float = ANSWER_TIMEOUT_S) -> None:
+    def __init__(self, settings: PipelineSettings, timeout_s: float = ANSWER_TIMEOUT_S) -> None:
         """Connect to nothing yet.
 
         Args:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from contracts.errors import SettingsError
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from engines.kubernetes.client import ANSWER_TIMEOUT_S, KubernetesClient
 from runtime.access import Access
 
@@ -15,7 +15,7 @@ _SETTINGS = "SURESCALE_KUBERNETES"
 
 
 def client_of(
-    settings: RoadSettings,
+    settings: PipelineSettings,
     *,
     timeout_s: float = ANSWER_TIMEOUT_S,
     environment: Mapping[str, str] = os.environ,

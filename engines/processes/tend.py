@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Self
 
 from contracts.errors import reason_of
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from engines.groups.chains import Chain, Workers, read_chains
 from engines.processes import launch
 from engines.processes.workforce import FolderAway, Requirement, Worker, Workforce
@@ -74,7 +74,7 @@ class Tender:
     _seldom_strangers: Seldom = field(default_factory=lambda: Seldom(SAY_EVERY_S))
 
     @classmethod
-    def of(cls, settings: RoadSettings) -> Self:
+    def of(cls, settings: PipelineSettings) -> Self:
         """Return what tends the workers that a role's settings name; they are run in the folder of the groups file.
 
         Raises:

@@ -22,10 +22,10 @@ class UnknownJob(SurescaleError):
 class FinishedMinute:
     """One finished minute of one job: everything sampled in it, and the topology at its end.
 
-    ``reached_wall_ms`` is the wall time when the pipeline's clock reached the minute's end, None on a live road. ``malformed``
-    holds documents that are not valid samples. They are sent unchanged, so the snapshot stage refuses them with their
-    coordinates and nothing else waits. ``age_ms`` is that of the oldest figure at the minute's end, ``observer`` the run of the
-    monitor that took the figures, where the source is looked at instead of keeping its own minutes.
+    ``reached_wall_ms`` is the wall time when the pipeline's clock reached the minute's end, None in a live pipeline.
+    ``malformed`` holds documents that are not valid samples. They are sent unchanged, so the snapshot stage refuses them with
+    their coordinates and nothing else waits. ``age_ms`` is that of the oldest figure at the minute's end, ``observer`` the run of
+    the monitor that took the figures, where the source is looked at instead of keeping its own minutes.
     """
 
     minute_end_ms: int

@@ -25,9 +25,9 @@ def source_of(settings: MonitorSettings) -> Source:
             from monitor.sources.consumer_group.source import ConsumerGroupSource
 
             if settings.road_clock:
-                from monitor.road_clock import clock_of_road
+                from monitor.pipeline_clock import clock_of_pipeline
 
-                clock, speed = clock_of_road(settings)
+                clock, speed = clock_of_pipeline(settings)
                 return ConsumerGroupSource(settings, clock, speed)
             return ConsumerGroupSource(settings)
         case "prometheus":

@@ -59,8 +59,8 @@ def week(workload: Workload, number: int) -> Workload:
 def offsets(runs: int) -> Int64:
     """Return the minutes of a week at which runs start: full hours, evenly spread. The hour before is the first observation.
 
-    Decisions fall on full hours, as on the road and in the paper's code. Only then does the encoded minute of the hour give the
-    position of a minute in the window, and a sampler has nothing else to tell late minutes from early ones.
+    Decisions fall on full hours, as in the pipeline and in the paper's code. Only then does the encoded minute of the hour give
+    the position of a minute in the window, and a sampler has nothing else to tell late minutes from early ones.
     """
     hours = WEEK_MINUTES // SPAN_MINUTES
     return SPAN_MINUTES * (1 + np.arange(runs, dtype=np.int64) * hours // runs)

@@ -35,7 +35,7 @@ class CommandWork(abc.ABC):
     def step(self, engine: EngineApi, *, now_ms: int, wall_ms: int) -> list[Progress]:
         """Do what is possible now and return the reports, in order.
 
-        ``now_ms`` is the road's time, for deadlines and reports; ``wall_ms`` paces the calls.
+        ``now_ms`` is the pipeline's time, for deadlines and reports; ``wall_ms`` paces the calls.
         """
         if self.ended or wall_ms < self.not_before_ms:
             return []

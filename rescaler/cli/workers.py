@@ -70,10 +70,10 @@ def _check_known(jobs: tuple[str, ...], known: list[str]) -> None:
 
 
 def _tender() -> "Tender":
-    from contracts.settings import RoadSettings, from_environment
+    from contracts.settings import PipelineSettings, from_environment
     from engines.processes.tend import Tender
 
-    settings = from_environment(RoadSettings)
+    settings = from_environment(PipelineSettings)
     if settings.actuator_kind != "processes":
         raise SettingsError("SURESCALE_ACTUATOR: not processes, so there are no workers here; set it as for the rescaler")
     return Tender.of(settings)

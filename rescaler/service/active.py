@@ -24,7 +24,7 @@ from rescaler.actuators.base import EngineApi
 from rescaler.control.controller import Controller
 from rescaler.control.effects import Effects
 from rescaler.service.actuator import ActuatorThread
-from rescaler.service.road_view import VIEWED, RoadView
+from rescaler.service.pipeline_view import VIEWED, PipelineView
 from rescaler.service.settings import RescalerSettings
 from rescaler.service.status import Status
 from rescaler.service.traces import Handled, Traces
@@ -58,7 +58,7 @@ def activate(
     traces = Traces(tracer)
     controller = Controller(Cluster(settings.cluster), settings.control(), remembered(settings, traces), timed=traces.timed)
     with contextlib.ExitStack() as opened:
-        view = RoadView(settings, LogReader(settings, VIEWED), status, log)
+        view = PipelineView(settings, LogReader(settings, VIEWED), status, log)
         opened.callback(view.close)
         worker = ActuatorThread(settings, engine, controller.standing_of, view.now_ms, status, log, traces)
         opened.callback(worker.stop)
@@ -75,7 +75,7 @@ class ActiveRescaler:
         settings: RescalerSettings,
         controller: Controller,
         transactions: Transactions,
-        view: RoadView,
+        view: PipelineView,
         actuator: ActuatorThread,
         status: Status,
         log: logging.Logger,

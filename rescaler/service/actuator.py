@@ -88,7 +88,7 @@ class ActuatorThread:
             settings: of the rescaler.
             engine: carries commands out.
             standing_of: compares a command with the rescaler's memory.
-            now_ms: the road's time, None while unknown.
+            now_ms: the pipeline's time, None while unknown.
             status: counts.
             log: for people.
             traces: spans of what it does.

@@ -11,7 +11,7 @@ from confluent_kafka import KafkaException
 from contracts.topics import DEAD_LETTERS, DECISIONS, RESCALER_STATE, RESCHEDULE_COMMANDS, RESCHEDULE_EVENTS
 from rescaler.actuators.base import EngineApi
 from rescaler.service.active import ActiveRescaler, activate
-from rescaler.service.road_view import VIEWED
+from rescaler.service.pipeline_view import VIEWED
 from rescaler.service.session import Session, decisions_of, group_member
 from rescaler.service.settings import RescalerSettings
 from rescaler.service.status import Status

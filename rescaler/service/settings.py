@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import get_args
 
 from contracts.errors import SettingsError
-from contracts.settings import RoadSettings, like
+from contracts.settings import PipelineSettings, like
 from contracts.topics import rescaler_group
 from rescaler.control.settings import (
     PLACING_ALGORITHMS,
@@ -21,7 +21,7 @@ from rescaler.refusals import Refused
 
 
 @dataclass(frozen=True, slots=True)
-class RescalerSettings(RoadSettings):
+class RescalerSettings(PipelineSettings):
     """Shared settings, how long things may take (milliseconds of the pipeline's clock), and how hosts are chosen."""
 
     cooldown_ms: int = like(GateSettings, "cooldown_ms")
@@ -48,7 +48,7 @@ class RescalerSettings(RoadSettings):
         Raises:
             SettingsError: an unknown word, or a number out of its range.
         """
-        RoadSettings.__post_init__(self)
+        PipelineSettings.__post_init__(self)
         if self.placement not in PLACING_ALGORITHMS:
             known = ", ".join(PLACING_ALGORITHMS)
             raise SettingsError(f"SURESCALE_PLACEMENT: there is no placement {self.placement!r}; known: {known}")

@@ -9,7 +9,7 @@ from confluent_kafka import KafkaException, Message
 from contracts.errors import RecordRejected
 from contracts.job_settings import JobSettings
 from contracts.releases import ReleaseRecord, Releases, ScopedRelease
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from contracts.topics import JOB_SETTINGS, POLICY_RELEASES, TopicNames
 from contracts.wire import decode
 from runtime.backoff import wait_for
@@ -40,7 +40,7 @@ class JobSettingsView:
     """
 
     def __init__(
-        self, settings: RoadSettings, *, stop: threading.Event, log: logging.Logger, rejected: Tally | None = None
+        self, settings: PipelineSettings, *, stop: threading.Event, log: logging.Logger, rejected: Tally | None = None
     ) -> None:
         """``rejected`` counts records that do not parse, by topic (bare name)."""
         self._settings, self._stop, self._log = settings, stop, log

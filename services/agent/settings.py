@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 
 from contracts.errors import SettingsError
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 
 
 @dataclass(frozen=True, slots=True)
-class AgentSettings(RoadSettings):
+class AgentSettings(PipelineSettings):
     """What the agent reads besides the shared settings."""
 
     agent_session_ms: int = 6_000
@@ -23,7 +23,7 @@ class AgentSettings(RoadSettings):
 
     def __post_init__(self) -> None:
         """Check what the type does not say."""
-        RoadSettings.__post_init__(self)
+        PipelineSettings.__post_init__(self)
         if not 0 <= self.policy_seconds <= 600:
             raise SettingsError(f"SURESCALE_POLICY_SECONDS: must be between 0 and 600, not {self.policy_seconds}")
         if not 0 <= self.shadow_seconds <= 600:

@@ -1,4 +1,4 @@
-"""Faust's Kafka transport with the road's settings: read committed, windows of up to 16 MiB, a short session.
+"""Faust's Kafka transport with the pipeline's settings: read committed, windows of up to 16 MiB, a short session.
 
 Faust reads committed records only in its transactional mode. The agent produces at least once and still must not see records of
 aborted transactions, so it makes its own consumer.
@@ -20,7 +20,7 @@ from faust.types.auth import CredentialsT
 from faust.types.transports import TransportT
 from mode.threads import ServiceThread, WorkerThread
 
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from contracts.topics import RECORD_BYTES_MAX
 from runtime.kafka_rotation import follow_password
 from runtime.kafka_security import Credentials, credentials, ssl_context, uses_tokens
@@ -85,16 +85,16 @@ class _Producer(driver.Producer):
 class _ReadCommittedTransport(driver.Transport):
     Consumer = _ReadCommittedConsumer
     Producer = _Producer
-    road: RoadSettings
+    pipeline: PipelineSettings
 
 
 def _follow_password(transport: TransportT, client: AIOKafkaClient) -> None:
     """Let a client authenticate with the password that is in the file by then. It has no method for it."""
     assert isinstance(transport, _ReadCommittedTransport)
-    made_with, road = transport.app.conf.broker_credentials, transport.road
+    made_with, pipeline = transport.app.conf.broker_credentials, transport.pipeline
     if isinstance(made_with, faust.SASLCredentials):
-        given = Credentials(road.kafka_sasl_mechanism, road.kafka_username, made_with.password or "")
-        follow_password(road, given, client, _take_password)
+        given = Credentials(pipeline.kafka_sasl_mechanism, pipeline.kafka_username, made_with.password or "")
+        follow_password(pipeline, given, client, _take_password)
 
 
 def _take_password(client: AIOKafkaClient, _username: str, password: str) -> None:
@@ -104,7 +104,7 @@ def _take_password(client: AIOKafkaClient, _username: str, password: str) -> Non
 class _TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka has no types
     """Gives one token to all connections of this process, and the next one before it expires."""
 
-    def __init__(self, settings: RoadSettings) -> None:
+    def __init__(self, settings: PipelineSettings) -> None:
         self._tokens = Tokens(settings)
 
     async def token(self) -> str:
@@ -119,7 +119,7 @@ class _TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka h
             raise KafkaConnectionError(str(error)) from None
 
 
-def faust_credentials(settings: RoadSettings) -> CredentialsT | None:
+def faust_credentials(settings: PipelineSettings) -> CredentialsT | None:
     """Return Faust's credentials towards Kafka, None if neither SASL nor TLS is used.
 
     Raises:
@@ -135,8 +135,8 @@ def faust_credentials(settings: RoadSettings) -> CredentialsT | None:
     return None if context is None else faust.SSLCredentials(context)
 
 
-def read_committed(app: faust.App, settings: RoadSettings) -> None:
+def read_committed(app: faust.App, settings: PipelineSettings) -> None:
     """Make the app read only committed records, and follow a password that changes. Call it before the app starts."""
     app.transport = _ReadCommittedTransport(app.conf.broker_consumer, app)
     app.producer_transport = _ReadCommittedTransport(app.conf.broker_producer, app)
-    app.transport.road = app.producer_transport.road = settings
+    app.transport.pipeline = app.producer_transport.pipeline = settings

@@ -11,7 +11,7 @@ import redis
 
 from contracts.addresses import addresses_in, without_password
 from contracts.errors import SettingsError
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from engines.flink.answers import Overview
 from engines.flink.capabilities import capabilities_of
 from engines.flink.client import FlinkClient
@@ -36,7 +36,7 @@ ENGINE_TIMEOUT_S = 5.0
 _ADDRESS = "set SURESCALE_ENGINE to the engine's kind and SURESCALE_ENGINE_URL to the address of its API"
 
 
-def view(settings: RoadSettings) -> Iterator[Finding]:
+def view(settings: PipelineSettings) -> Iterator[Finding]:
     """Check Redis: that it answers, has room, and tells the same time."""
     shown = without_password(settings.redis_url)
     with closing(connect(settings.redis_url, Credentials.of(settings))) as client:
@@ -77,7 +77,7 @@ def engine(settings: SourceSettings) -> Iterator[Finding]:
             yield from _simulated(settings)
 
 
-def _flink(settings: RoadSettings) -> Iterator[Finding]:
+def _flink(settings: PipelineSettings) -> Iterator[Finding]:
     """Check the cluster, by the first of its addresses that answers, and that every address answers."""
     problems: list[str] = []
     found: tuple[str, Overview, dict[str, str]] | None = None
@@ -128,7 +128,7 @@ def _consumer_groups(settings: SourceSettings) -> Iterator[Finding]:
         yield from workloads(settings, chains or {})
 
 
-def _simulated(settings: RoadSettings) -> Iterator[Finding]:
+def _simulated(settings: PipelineSettings) -> Iterator[Finding]:
     url = f"{settings.engine_url.rstrip('/')}/health"
     asked_s = time.time()
     try:

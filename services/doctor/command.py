@@ -29,7 +29,7 @@ def command(*, test_notification: bool, as_json: bool, **given: str | None) -> N
     Reads the same settings as the roles. Changes nothing, and tells nobody unless asked to. Exit code 1 if there is a problem; a
     warning is none.
     """
-    from contracts.settings import RoadSettings, from_environment
+    from contracts.settings import PipelineSettings, from_environment
     from engines.source_settings import SourceSettings
     from services.doctor import checks, installation
     from services.doctor.findings import is_well, run_checks
@@ -37,7 +37,7 @@ def command(*, test_notification: bool, as_json: bool, **given: str | None) -> N
     from services.doctor.notify_checks import notifications
     from services.state.notify.settings import NotifySettings
 
-    settings = options.settings_of(RoadSettings, **given)
+    settings = options.settings_of(PipelineSettings, **given)
     kafka = KafkaChecks(settings)
     findings = run_checks(
         [

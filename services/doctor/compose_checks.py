@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from contracts.errors import SettingsError
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from engines.compose.client import ComposeClient
 from engines.compose.errors import ComposeProblem
 from engines.compose.replica import why_not
@@ -15,7 +15,7 @@ _SUBJECT = "compose"
 _REMEDY = "docs/compose.md says what is needed"
 
 
-def services(settings: RoadSettings, chains: Mapping[str, Chain]) -> Iterator[Finding]:
+def services(settings: PipelineSettings, chains: Mapping[str, Chain]) -> Iterator[Finding]:
     """Check every service that the groups file names, over the socket that the settings name."""
     client = ComposeClient(settings.compose_url)
     try:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from engines.flink_operator.answers import FlinkResource
 from engines.flink_operator.owners import other_owner
 from engines.flink_operator.requirement import required_of
@@ -18,7 +18,7 @@ from services.doctor.scaled_objects import ScaledObject, Seen, check_objects
 _ROLE = "compose/kubernetes/scaling/flink-operator"
 
 
-def operated_jobs(settings: RoadSettings) -> Iterator[Finding]:
+def operated_jobs(settings: PipelineSettings) -> Iterator[Finding]:
     """Check every resource that the file names, with the caller's account."""
     return check_objects(settings, "flink operator", _ROLE, lambda: _listed(Path(settings.flink_resources_file)))
 

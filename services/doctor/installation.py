@@ -5,7 +5,7 @@ import platform
 from collections.abc import Iterable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from policies.package import PackageRejected
 from policies.registry import Unavailable, is_rule, load_policy, package_sha256
 from services.doctor.findings import Finding
@@ -41,7 +41,7 @@ def programs() -> Iterator[Finding]:
         yield _java()
 
 
-def policy(settings: RoadSettings) -> Iterator[Finding]:
+def policy(settings: PipelineSettings) -> Iterator[Finding]:
     """Check that the policy of jobs without one can be loaded; where nothing can run its graphs, that its files are whole."""
     if not is_rule(settings.policy) and not _installed("onnxruntime"):
         yield _files_of(settings)
@@ -64,7 +64,7 @@ def seen_from_here(findings: Iterable[Finding]) -> Iterator[Finding]:
             yield Finding("warning", finding.subject, finding.detail, f"{where}; see their logs, or {finding.remedy}")
 
 
-def _files_of(settings: RoadSettings) -> Finding:
+def _files_of(settings: PipelineSettings) -> Finding:
     try:
         sha256 = package_sha256(settings.policy, settings.policy_folder)
     except PackageRejected as rejected:

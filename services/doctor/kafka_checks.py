@@ -15,7 +15,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # these names
     ResourceType,
 )
 
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from contracts.topics import (
     DECISIONS,
     READER_GROUP,
@@ -61,7 +61,7 @@ _WRITERS = {TASK_METRICS: "the monitor", SNAPSHOTS: "the Spark job"}
 class KafkaChecks:
     """Checks of one pipeline's Kafka. Asks only, and joins no group."""
 
-    def __init__(self, settings: RoadSettings) -> None:
+    def __init__(self, settings: PipelineSettings) -> None:
         self._settings = settings
         self._full = TopicNames(settings.topic_prefix)
         self._refusals = Refusals(settings)

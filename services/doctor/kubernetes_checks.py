@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from functools import partial
 
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from engines.groups.chains import Chain, check_scaled_whole
 from engines.kubernetes.client import KubernetesClient
 from engines.kubernetes.errors import ROLE
@@ -15,7 +15,7 @@ from services.doctor.findings import Finding
 from services.doctor.scaled_objects import ScaledObject, Seen, check_objects
 
 
-def workloads(settings: RoadSettings, chains: Mapping[str, Chain]) -> Iterator[Finding]:
+def workloads(settings: PipelineSettings, chains: Mapping[str, Chain]) -> Iterator[Finding]:
     """Check every workload that the groups file names, with the caller's account."""
     return check_objects(settings, "kubernetes", ROLE, lambda: _listed(chains))
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from contracts.errors import SettingsError, SurescaleError
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from engines.kubernetes.client import KubernetesClient
 from engines.kubernetes.connect import client_of
 from engines.kubernetes.errors import ApiAway, NotAuthenticated, NotKubernetes
@@ -34,7 +34,7 @@ class ScaledObject:
 
 
 def check_objects(
-    settings: RoadSettings, subject: str, role: str, listed: Callable[[], Iterable[ScaledObject]]
+    settings: PipelineSettings, subject: str, role: str, listed: Callable[[], Iterable[ScaledObject]]
 ) -> Iterator[Finding]:
     """Check every object with the caller's account; ``role``: the folder of the one that has all rights."""
     try:

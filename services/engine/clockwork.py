@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from contracts.clock import MINUTE_MS, road_time_ms, wall_time_ms
+from contracts.clock import MINUTE_MS, pipeline_time_ms, wall_time_ms
 from contracts.commands import Balance, EventRecord, Outcome, Progress, RescheduleCommand
 from contracts.messages import ClockSegment, Told
 from services.engine.documents import RunDocument
@@ -198,7 +198,7 @@ class Clockwork:
                 continue
 
     def _catch_up(self) -> int:
-        ended = self.cluster.advance(max(self.cluster.now_ms, road_time_ms(self.segment, self._wall_ms())))
+        ended = self.cluster.advance(max(self.cluster.now_ms, pipeline_time_ms(self.segment, self._wall_ms())))
         for _ in range(ended):
             end_ms = self.cluster.start_ms + (len(self._reached_wall_ms) + 1) * MINUTE_MS
             self._reached_wall_ms.append(wall_time_ms(self.segment, end_ms))

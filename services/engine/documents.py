@@ -1,4 +1,4 @@
-"""The documents of the simulated engine's HTTP API. Those that have the form of a message on the road are that message.
+"""The documents of the simulated engine's HTTP API. Those that have the form of a message in the pipeline are that message.
 
 Times (``_ms``) are milliseconds since the epoch, of the pipeline's clock unless they say wall.
 """

@@ -7,7 +7,7 @@ from runtime.metrics import Metric, Reading
 from services.engine.clockwork import Clockwork
 
 MINUTES = Metric("surescale_engine_minutes_total", "counter", "Minutes of the trace that have passed.")
-ROAD_TIME = Metric("surescale_engine_road_time_seconds", "gauge", "Time of the pipeline's clock, as Unix time.", "seconds")
+PIPELINE_TIME = Metric("surescale_engine_road_time_seconds", "gauge", "Time of the pipeline's clock, as Unix time.", "seconds")
 WAITING = Metric("surescale_engine_awaited_answers", "gauge", "Answers that the clock waits for at its stop; 0 while it moves.")
 MISSES = Metric("surescale_engine_missed_answers_total", "counter", "Answers that did not arrive within the wall limit.")
 HOSTS = Metric("surescale_engine_hosts", "gauge", "Hosts of the cluster that are alive.")
@@ -18,7 +18,7 @@ GENERATION = Metric(
     labels=("streaming_job",),
 )  # fmt: skip
 
-METRICS = (MINUTES, ROAD_TIME, WAITING, MISSES, HOSTS, JOBS, PARALLELISM, GENERATION)
+METRICS = (MINUTES, PIPELINE_TIME, WAITING, MISSES, HOSTS, JOBS, PARALLELISM, GENERATION)
 
 
 def readings(clockwork: Clockwork) -> Iterator[Reading]:
@@ -26,7 +26,7 @@ def readings(clockwork: Clockwork) -> Iterator[Reading]:
     now_ms = clockwork.now_ms()
     cluster = clockwork.cluster
     yield Reading(MINUTES, cluster.minutes_done)
-    yield Reading(ROAD_TIME, now_ms / 1000)
+    yield Reading(PIPELINE_TIME, now_ms / 1000)
     yield Reading(WAITING, len(clockwork.waiting_for()))
     yield Reading(MISSES, clockwork.misses)
     yield Reading(HOSTS, len(cluster.topology().hosts))

@@ -19,7 +19,7 @@ from services.engine.settings import EngineSettings
 from simulation.engine.cluster import SimulatedCluster
 
 if TYPE_CHECKING:
-    from services.engine.road_side import RoadSide
+    from services.engine.pipeline_client import PipelineClient
 
 _log = logging.getLogger("surescale.engine")
 
@@ -45,20 +45,20 @@ class _Process:
         stopped = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stopped.set)
-        road = self._road_side()
-        clockwork = Clockwork(self._cluster, self._settings, road.publish if road else _nobody_listens)
+        pipeline = self._pipeline_client()
+        clockwork = Clockwork(self._cluster, self._settings, pipeline.publish if pipeline else _nobody_listens)
         runner = web.AppRunner(application(clockwork, lambda: self._is_ready), access_log=None)
         await runner.setup()
         try:
             await listen(runner, self._settings.engine_host, self._port, option="--port")
             _log.info("the engine listens on http://%s:%d", *runner.addresses[0][:2])
-            await self._work_until(stopped, clockwork, road)
+            await self._work_until(stopped, clockwork, pipeline)
         finally:
             self._stop.set()
             await runner.cleanup()
 
-    async def _work_until(self, stopped: asyncio.Event, clockwork: Clockwork, road: "RoadSide | None") -> None:
-        work = asyncio.create_task(self._work(clockwork, road))
+    async def _work_until(self, stopped: asyncio.Event, clockwork: Clockwork, pipeline: "PipelineClient | None") -> None:
+        work = asyncio.create_task(self._work(clockwork, pipeline))
         stopping = asyncio.create_task(stopped.wait())
         await asyncio.wait([work, stopping], return_when=asyncio.FIRST_COMPLETED)
         self._stop.set()
@@ -68,27 +68,27 @@ class _Process:
         with contextlib.suppress(asyncio.CancelledError, Stopped):
             await work
 
-    async def _work(self, clockwork: Clockwork, road: "RoadSide | None") -> None:
+    async def _work(self, clockwork: Clockwork, pipeline: "PipelineClient | None") -> None:
         loop = asyncio.get_running_loop()
-        if road is None:
+        if pipeline is None:
             self._is_ready = True
             await asyncio.gather(clockwork.run(), asyncio.Event().wait())
             return
-        await loop.run_in_executor(None, road.connect)
+        await loop.run_in_executor(None, pipeline.connect)
 
         def hand_on(records: list[EventRecord]) -> None:
             loop.call_soon_threadsafe(clockwork.on_records, records)
 
-        following = loop.run_in_executor(None, road.follow, hand_on)
+        following = loop.run_in_executor(None, pipeline.follow, hand_on)
         self._is_ready = True
         await asyncio.gather(clockwork.run(), following)
 
-    def _road_side(self) -> "RoadSide | None":
+    def _pipeline_client(self) -> "PipelineClient | None":
         if not self._settings.use_kafka:
             return None
-        from services.engine.road_side import RoadSide
+        from services.engine.pipeline_client import PipelineClient
 
-        return RoadSide(self._settings, self._stop)
+        return PipelineClient(self._settings, self._stop)
 
 
 def _nobody_listens(_segment: ClockSegment) -> None:

@@ -5,7 +5,7 @@ from typing import Literal
 
 from contracts.errors import SettingsError
 from contracts.messages import SPEED_MAX, SPEED_MIN
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 
 Pace = Literal["lockstep", "free"]
 
@@ -14,7 +14,7 @@ DEFAULT_SPEEDS: dict[str, float] = {"lockstep": 6_000.0, "free": 60.0}
 
 
 @dataclass(frozen=True, slots=True)
-class EngineSettings(RoadSettings):
+class EngineSettings(PipelineSettings):
     """What the engine process reads besides the shared settings."""
 
     engine_host: str = "127.0.0.1"
@@ -34,7 +34,7 @@ class EngineSettings(RoadSettings):
         Raises:
             SettingsError: names the setting and the fix.
         """
-        RoadSettings.__post_init__(self)
+        PipelineSettings.__post_init__(self)
         if self.pace not in DEFAULT_SPEEDS:
             raise SettingsError(f"pace: {self.pace!r} is neither lockstep nor free")
         if self.pace == "lockstep" and not self.use_kafka:

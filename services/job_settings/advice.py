@@ -6,7 +6,7 @@ import msgspec
 
 from contracts.errors import SettingsError
 from contracts.rescaler_state import OpenAdvice, RescalerRecord
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from contracts.topics import RESCALER_STATE
 from runtime.whole_topics import parsed, read_whole
 
@@ -17,7 +17,7 @@ class NoOpenAdvice(SettingsError):
     """What should be approved is not open, or no longer."""
 
 
-def open_advice(settings: RoadSettings) -> dict[str, OpenAdvice]:
+def open_advice(settings: PipelineSettings) -> dict[str, OpenAdvice]:
     """Return the open advice of every job that has one.
 
     Raises:

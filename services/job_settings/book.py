@@ -14,9 +14,9 @@ from contracts.messages import ClusterTopology, JobTopology
 from contracts.modes import ModeInForce, mode_in_force
 from contracts.pauses import Pauses, all_jobs_of, is_of_all_jobs, pauses_of
 from contracts.releases import ReleaseRecord, Releases, ScopedRelease
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from contracts.topics import CLOCK, CLUSTER_TOPOLOGY, JOB_SETTINGS, JOB_TOPOLOGY, POLICY_RELEASES
-from runtime.whole_topics import append_ms, parsed, read_whole, road_now_ms, send
+from runtime.whole_topics import append_ms, parsed, pipeline_now_ms, read_whole, send
 from services.job_settings.changes import Recorded, changed, differences, newest, without_effect
 
 NEAR_MAX = 3
@@ -92,7 +92,7 @@ class Changed:
         return differences(self.before, self.after)
 
 
-def read_book(settings: RoadSettings, job: str) -> Book:
+def read_book(settings: PipelineSettings, job: str) -> Book:
     """Read everything about a job's settings, or about those for all jobs of a cluster (``CLUSTER/*``).
 
     Raises:
@@ -107,7 +107,7 @@ def read_book(settings: RoadSettings, job: str) -> Book:
         _require("CLUSTER", "cluster", job.rpartition("/")[0], clusters)
     else:
         _require("JOB", "job", job, topologies)
-    now_ms, cluster = road_now_ms(settings, found[CLOCK]), cluster_of(job)
+    now_ms, cluster = pipeline_now_ms(settings, found[CLOCK]), cluster_of(job)
     return Book(
         job=job,
         known=topologies.get(job),
@@ -144,7 +144,7 @@ def _require(option: str, kind: str, name: str, known: Collection[str]) -> None:
 
 
 def change(
-    settings: RoadSettings, job: str, wanted: Wanted, by: str, *, request: str = "", version: int | None = None
+    settings: PipelineSettings, job: str, wanted: Wanted, by: str, *, request: str = "", version: int | None = None
 ) -> Changed:
     """Write the next version of a job's settings, or nothing if they already are as wanted.
 

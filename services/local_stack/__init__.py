@@ -15,19 +15,19 @@ Servers, from installed packages:
     locked_jars       the lock: names, versions, hashes
     lock_jars         writes the lock (for maintainers)
     ivy               runs the Ivy inside pyspark
-    flink/            a real Flink: distribution, session cluster, job, and such a road: ``surescale flink-demo``
+    flink/            a real Flink: distribution, session cluster, job, and such a pipeline: ``surescale flink-demo``
 
-The road:
-    road              what every road here has: supervisor, Kafka, Redis, the state service's answers
+The pipeline:
+    pipeline              what every pipeline here has: supervisor, Kafka, Redis, the state service's answers
     roles             the roles as supervised processes: command, settings, when ready
-    local_road        servers, simulated engine, roles and twins as one object
+    local_pipeline        servers, simulated engine, roles and twins as one object
     engine_report     asks the simulated engine for its report
-    road_figures      counts what happened on a road, from Kafka
+    pipeline_figures      counts what happened in a pipeline, from Kafka
     rescale_figures   how its rescales went
     demo_report       the report of a demo
     demo_lines        what a demo prints
     compared/         jobs on a real engine under one load, compared from outside
-    consumers/        such a road with consumer groups of Kafka: ``surescale demo-consumers``
+    consumers/        such a pipeline with consumer groups of Kafka: ``surescale demo-consumers``
 
 Commands:
     demo_command      ``surescale demo``

@@ -1,4 +1,4 @@
-"""``surescale demo``: run the whole road on this machine, from nothing to a summary, and leave nothing behind."""
+"""``surescale demo``: run the whole pipeline on this machine, from nothing to a summary, and leave nothing behind."""
 
 import json
 import sys
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from services.local_stack.demo_report import DemoReport, JobFigures
-    from services.local_stack.local_road import LocalRoad
+    from services.local_stack.local_pipeline import LocalPipeline
 
 SAY_EVERY_S = 3.0
 LOOK_EVERY_S = 0.25
@@ -62,26 +62,26 @@ def command(*, out: Path | None, keep: bool, **given: Any) -> None:
     from contracts.addresses import without_password
     from runtime.signals import end_in_order
     from runtime.whole_files import check_folder, write_whole
-    from services.local_stack.local_road import LocalRoad, RoadOptions
+    from services.local_stack.local_pipeline import LocalPipeline, PipelineOptions
     from services.local_stack.supervisor import StopRequested
 
     if out:  # checked before minutes of work, not after them
         check_folder(out, option="--out")
     chosen = {name: value for name, value in given.items() if value is not None}
     say, is_kept = Lines(), False
-    end_in_order()  # until the road handles signals itself
+    end_in_order()  # until the pipeline handles signals itself
     try:
-        with LocalRoad(RoadOptions(**chosen), say) as road:
-            road.start()
-            say(f"trace starts; the page is at {road.http_url}")
-            at = road.settings
+        with LocalPipeline(PipelineOptions(**chosen), say) as pipeline:
+            pipeline.start()
+            say(f"trace starts; the page is at {pipeline.http_url}")
+            at = pipeline.settings
             say(
                 f"for commands in another terminal: export SURESCALE_BOOTSTRAP={at.bootstrap} "
                 f"SURESCALE_REDIS_URL={without_password(at.redis_url)} SURESCALE_ENGINE_URL={at.engine_url}"
             )
-            _follow(road, say)
+            _follow(pipeline, say)
             say("trace ended; counting what went over the topics")
-            report = road.report()
+            report = pipeline.report()
             if out:
                 write_whole(out, json.dumps(msgspec.to_builtins(report), indent=1) + "\n", option="--out")
             _print_summary(report)
@@ -89,7 +89,7 @@ def command(*, out: Path | None, keep: bool, **given: Any) -> None:
                 ends = report.endpoints
                 say(f"the pipeline stays up until Ctrl-C: Kafka {ends.kafka}, Redis {ends.redis}, {ends.http}")
                 is_kept = True
-                road.supervisor.wait(lambda: False)
+                pipeline.supervisor.wait(lambda: False)
     except StopRequested as asked:
         click.echo("stopped; nothing is left running", err=True)
         sys.exit(0 if is_kept else asked.exit_code)  # what was asked for was done by then
@@ -106,28 +106,28 @@ class Lines:
         click.echo(f"[{time.monotonic() - self._began_s:6.1f} s] {line}", err=True)
 
 
-def _follow(road: "LocalRoad", say: Lines) -> None:
+def _follow(pipeline: "LocalPipeline", say: Lines) -> None:
     """Print progress until the trace ends."""
     from services.local_stack.demo_lines import host_lines, progress_line
 
     next_line_s, told_minute, last_line = 0.0, 0, ""
-    kills, joins = road.options.kill_host_minutes, road.options.join_host_minutes
+    kills, joins = pipeline.options.kill_host_minutes, pipeline.options.join_host_minutes
 
     def is_over() -> bool:
         nonlocal next_line_s, told_minute, last_line
-        seen = road.engine_report()
+        seen = pipeline.engine_report()
         for line in host_lines(kills, joins, after=told_minute, until=seen.minutes_done):
             say(line)
         told_minute = seen.minutes_done
         if not seen.finished and time.monotonic() >= next_line_s:
-            line = progress_line(seen, road.gates())
+            line = progress_line(seen, pipeline.gates())
             if line != last_line:  # in lockstep the clock stands while an answer is awaited
                 say(line)
             last_line = line
             next_line_s = time.monotonic() + SAY_EVERY_S
         return seen.finished
 
-    road.supervisor.wait(is_over, poll_s=LOOK_EVERY_S)
+    pipeline.supervisor.wait(is_over, poll_s=LOOK_EVERY_S)
 
 
 def _print_summary(report: "DemoReport") -> None:
@@ -157,7 +157,7 @@ def _print_summary(report: "DemoReport") -> None:
 
 
 def _table(title: str, policies: "Mapping[str, JobFigures]", acted: str) -> "Table":
-    """Return the figures by policy; the first row is the road itself, on which ``acted`` decided."""
+    """Return the figures by policy; the first row is the pipeline itself, on which ``acted`` decided."""
     from rich.box import SIMPLE
     from rich.table import Table
 

@@ -26,7 +26,7 @@ def host_lines(kill_minutes: Collection[int], join_minutes: Collection[int], *, 
 
 
 def acting(policies: Iterable[tuple[str, ...]], first: str) -> str:
-    """Return who decided on the road, over some jobs: one policy, or several that were released one after the other.
+    """Return who decided in the pipeline, over some jobs: one policy, or several that were released one after the other.
 
     >>> acting([("sure", "forecast"), ("sure", "forecast")], "sure"), acting([("sure",), ("sure", "ds2")], "sure")
     ('sure, then forecast', 'sure, then others')

@@ -8,8 +8,8 @@ import msgspec
 
 from contracts.rent import Bill
 from services.engine.documents import ReportedJob
+from services.local_stack.pipeline_figures import Counts, Freshness
 from services.local_stack.rescale_figures import Rescaling
-from services.local_stack.road_figures import Counts, Freshness
 
 
 class JobCost(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,7 +48,7 @@ class JobFigures(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, job: ReportedJob, rent: JobCost | None) -> Self:
-        """Return the figures of a job that ran on the road."""
+        """Return the figures of a job that ran in the pipeline."""
         own = {name: getattr(job, name) for name in cls.__struct_fields__ if name != "rent"}
         return cls(**own, rent=rent)
 
@@ -61,14 +61,14 @@ class Twins(msgspec.Struct, frozen=True):
 
 
 class PolicyRan(msgspec.Struct, frozen=True):
-    """The policy that decided on the road; the hash is empty for a rule."""
+    """The policy that decided in the pipeline; the hash is empty for a rule."""
 
     name: str
     sha256: str
 
 
 class Endpoints(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the road can be reached while it is up."""
+    """Where the pipeline can be reached while it is up."""
 
     kafka: str
     redis: str
@@ -76,9 +76,9 @@ class Endpoints(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DemoReport(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything a run of the road came to. ``jobs`` and ``rent`` are by policy; the one that acted comes first.
+    """Everything a run of the pipeline came to. ``jobs`` and ``rent`` are by policy; the one that acted comes first.
 
-    ``decided_by``: by job, the policies that were asked on the road, in their order; ``policy`` is the first one.
+    ``decided_by``: by job, the policies that were asked in the pipeline, in their order; ``policy`` is the first one.
     """
 
     jobs: dict[str, dict[str, JobFigures]]

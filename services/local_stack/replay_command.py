@@ -15,7 +15,7 @@ import click
 from runtime import options
 
 if TYPE_CHECKING:
-    from contracts.settings import RoadSettings
+    from contracts.settings import PipelineSettings
     from policies.policy import Policy
     from services.tools.recording.format import Recording
     from services.tools.recording.replay import AgentAnswers, Known, Replayed
@@ -79,9 +79,9 @@ class _ReplayRequest:
     bootstrap: str | None
     topic_prefix: str | None
 
-    def settings(self) -> "RoadSettings":
-        """Return the road's settings with the options given."""
-        return options.road_settings(
+    def settings(self) -> "PipelineSettings":
+        """Return the pipeline's settings with the options given."""
+        return options.pipeline_settings(
             bootstrap=self.bootstrap, topic_prefix=self.topic_prefix, policy_folder=self.policy_folder, seed=self.seed
         )
 
@@ -101,7 +101,7 @@ def _replayed(asked: _ReplayRequest) -> "tuple[Source, Replayed, AgentAnswers | 
 
 
 def _through_spark(
-    source: "Source", policies: "list[Policy]", known: "Known", settings: "RoadSettings", jobs: frozenset[str]
+    source: "Source", policies: "list[Policy]", known: "Known", settings: "PipelineSettings", jobs: frozenset[str]
 ) -> "tuple[Replayed, AgentAnswers]":
     from runtime.signals import end_in_order
     from services.local_stack.replay_through_spark import replay_through_spark
@@ -115,18 +115,18 @@ def _through_spark(
         sys.exit(stop.exit_code)
 
 
-def _source(asked: _ReplayRequest, settings: "RoadSettings") -> "Source":
+def _source(asked: _ReplayRequest, settings: "PipelineSettings") -> "Source":
     """Return what to replay. A recording is read through first: a damaged one is refused before anything happens."""
     from contracts.errors import SettingsError
     from contracts.topics import CLOCK, DECISIONS, JOB_SETTINGS, SNAPSHOTS, TASK_METRICS
-    from services.tools.recording.sources import FileSource, RoadSource
+    from services.tools.recording.sources import FileSource, KafkaSource
 
     path = Path(asked.origin)
     if path.is_file():
         return FileSource(_checked(path))
     wanted = TASK_METRICS if asked.through == "spark" else SNAPSHOTS
     if asked.origin.removeprefix(settings.topic_prefix) in (SNAPSHOTS, TASK_METRICS):
-        return RoadSource(settings, [JOB_SETTINGS, CLOCK, DECISIONS, wanted], say=_say)
+        return KafkaSource(settings, [JOB_SETTINGS, CLOCK, DECISIONS, wanted], say=_say)
     raise SettingsError(f"FILE|TOPIC: {asked.origin!r} is neither a file nor one of the topics {SNAPSHOTS} and {TASK_METRICS}")
 
 

@@ -62,7 +62,7 @@ class Answers:
 
 
 class RecordStream:
-    """Sends the records of a source to a road of its own.
+    """Sends the records of a source to a pipeline of its own.
 
     ``reader`` reads the topics in ``ANSWERED_ON``. ``wait`` polls a condition until it holds, watching the processes.
     """

@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 
 from contracts.errors import RecordRejected, SurescaleError
 from contracts.messages import ClockSegment
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from contracts.topics import (
     CLOCK,
     DECISIONS,
@@ -30,18 +30,18 @@ from policies.policy import Policy
 from runtime.kafka import METADATA_TIMEOUT_S, REQUEST_TIMEOUT_S, LogReader, admin_client, producer
 from runtime.kafka_errors import readable_errors
 from services.local_stack.replay_stream import ANSWERED_ON, RecordStream
-from services.local_stack.roles import RoadPorts, road_roles, spark_environment
+from services.local_stack.roles import PipelinePorts, pipeline_roles, spark_environment
 from services.local_stack.supervisor import Supervisor
 from services.tools.recording.records import job_of
 from services.tools.recording.replay import AgentAnswers, Known, Replayed, agreement, learn, replay
-from services.tools.recording.sources import RoadSource, Say, Source
+from services.tools.recording.sources import KafkaSource, Say, Source
 
 ROLES = ("spark", "agent")
 _NOT_THERE = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.GROUP_ID_NOT_FOUND})
 
 
 def replay_through_spark(
-    source: Source, policies: Sequence[Policy], known: Known, settings: RoadSettings, *, jobs: frozenset[str], say: Say
+    source: Source, policies: Sequence[Policy], known: Known, settings: PipelineSettings, *, jobs: frozenset[str], say: Say
 ) -> tuple[Replayed, AgentAnswers]:
     """Send a source's metrics through both processes. The agent decides with the first policy; then all policies decide here.
 
@@ -55,7 +55,7 @@ def replay_through_spark(
     own = _own_settings(source, known, settings)
     with readable_errors(own), own_topics(own, source, say), Supervisor(progress=say) as supervisor:
         arguments = ["--master", "local[2]", "--checkpoint", str(supervisor.folder / "checkpoint")]
-        roles = road_roles(own, RoadPorts.free(), spark_env=spark_environment(say), spark_arguments=arguments)
+        roles = pipeline_roles(own, PipelinePorts.free(), spark_env=spark_environment(say), spark_arguments=arguments)
         chosen = [role for role in roles if role.name in ROLES]
         supervisor.start_together(chosen)
         reader = LogReader(own, ANSWERED_ON)
@@ -66,7 +66,7 @@ def replay_through_spark(
             stream.send(source, known, jobs)
         finally:
             reader.close()
-        made = RoadSource(own, (JOB_SETTINGS, DECISIONS, SNAPSHOTS))
+        made = KafkaSource(own, (JOB_SETTINGS, DECISIONS, SNAPSHOTS))
         again = learn(made)
         found = replay(made, policies, known, seed=own.seed, made_again=True)
         directly = replay(made, policies[:1], again, seed=own.seed, made_again=True).policies[0].recorded
@@ -84,24 +84,24 @@ def _check_metrics(source: Source, jobs: frozenset[str]) -> None:
     raise SurescaleError(f"{source.name} has no task metrics of {missing[0] if missing else 'any job'} (topic {TASK_METRICS})")
 
 
-def _own_settings(source: Source, known: Known, settings: RoadSettings) -> RoadSettings:
+def _own_settings(source: Source, known: Known, settings: PipelineSettings) -> PipelineSettings:
     """Return settings with a prefix of their own, and the clock and window length of the recording."""
-    roads = []
+    pipelines = []
     for record in source.records((CLOCK,)):
         with contextlib.suppress(RecordRejected):
-            roads.append(decode(record.value, ClockSegment).road)
+            pipelines.append(decode(record.value, ClockSegment).road)
     return replace(
         settings,
         topic_prefix=f"replay-{uuid.uuid4().hex[:8]}-",
-        road_clock=bool(roads),
-        road=roads[0] if roads else settings.road,
+        road_clock=bool(pipelines),
+        road=pipelines[0] if pipelines else settings.road,
         window_minutes=known.window_minutes(settings.window_minutes),
         health_port=0,
     )
 
 
 @contextlib.contextmanager
-def own_topics(own: RoadSettings, source: Source, say: Say) -> Iterator[None]:
+def own_topics(own: PipelineSettings, source: Source, say: Say) -> Iterator[None]:
     """Create the topics of the table under the prefix. At the end remove them and the agent's group, whatever happens.
 
     Raises:
@@ -129,7 +129,7 @@ def own_topics(own: RoadSettings, source: Source, say: Say) -> Iterator[None]:
         _remove(admin, own, [topic.topic for topic in wanted], say)
 
 
-def _remove(admin: AdminClient, own: RoadSettings, topics: Sequence[str], say: Say) -> None:
+def _remove(admin: AdminClient, own: PipelineSettings, topics: Sequence[str], say: Say) -> None:
     """Delete the topics and the agent's group where they exist; report what could not be deleted."""
     group = agent_group(own.topic_prefix)
     futures = admin.delete_topics(list(topics), operation_timeout=REQUEST_TIMEOUT_S) | admin.delete_consumer_groups([group])

@@ -1,4 +1,4 @@
-"""How rescales went on a road: learners, pauses, failures, and what happened to hosts. Counted from records; pure."""
+"""How rescales went in a pipeline: learners, pauses, failures, and what happened to hosts. Counted from records; pure."""
 
 from collections import Counter
 from collections.abc import Iterable

@@ -1,11 +1,11 @@
-"""The roles of one road as supervised processes: command, settings, readiness. Starts nothing."""
+"""The roles of one pipeline as supervised processes: command, settings, readiness. Starts nothing."""
 
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
-from contracts.settings import RoadSettings, to_environment
+from contracts.settings import PipelineSettings, to_environment
 from runtime.http import is_ok
 from runtime.ports import LOOPBACK, free_ports
 from services.local_stack.artifacts import fetch
@@ -18,7 +18,7 @@ READY_TIMEOUT_S = 180.0
 
 
 @dataclass(frozen=True, slots=True)
-class RoadPorts:
+class PipelinePorts:
     """Loopback ports of the roles: health of each, and the two HTTP APIs."""
 
     engine: int
@@ -41,9 +41,9 @@ def surescale(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "services.cli", *arguments]
 
 
-def road_roles(
-    settings: RoadSettings,
-    ports: RoadPorts,
+def pipeline_roles(
+    settings: PipelineSettings,
+    ports: PipelinePorts,
     *,
     spark_env: Mapping[str, str],
     spark_arguments: Sequence[str],
@@ -67,7 +67,7 @@ def road_roles(
     ]
 
 
-def _shared_process(settings: RoadSettings, ports: RoadPorts) -> Role:
+def _shared_process(settings: PipelineSettings, ports: PipelinePorts) -> Role:
     health = {"monitor": ports.monitor, "agent": ports.agent, "rescaler": ports.rescaler, "state-service": ports.state}
     urls = [f"http://{LOOPBACK}:{port}/health" for port in health.values()]
     return Role(
@@ -80,7 +80,7 @@ def _shared_process(settings: RoadSettings, ports: RoadPorts) -> Role:
     )
 
 
-def engine_role(settings: RoadSettings, ports: RoadPorts, arguments: Sequence[str]) -> Role:
+def engine_role(settings: PipelineSettings, ports: PipelinePorts, arguments: Sequence[str]) -> Role:
     """Return the simulated engine."""
     return Role(
         name="engine",
@@ -93,7 +93,7 @@ def engine_role(settings: RoadSettings, ports: RoadPorts, arguments: Sequence[st
 
 def _role(
     name: str,
-    settings: RoadSettings,
+    settings: PipelineSettings,
     port: int,
     arguments: Sequence[str],
     *,

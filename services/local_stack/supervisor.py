@@ -1,4 +1,4 @@
-"""Runs the roles of the road, each its own process, and leaves nothing behind.
+"""Runs the roles of the pipeline, each its own process, and leaves nothing behind.
 
     with Supervisor(progress=print) as supervisor:
         supervisor.start(Role("kafka", broker.command(), ready=broker.answers))
@@ -56,7 +56,7 @@ def _always_ready() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """One process of the road.
+    """One process of the pipeline.
 
     `env` is added to our own environment. `ready` is polled until it is true; an OSError counts as not ready.
     `finishes`: the role may end by itself with exit code 0 (a batch, not a service).

@@ -1,4 +1,4 @@
-"""``surescale up``: the roles of the road against given addresses, until stopped."""
+"""``surescale up``: the roles of the pipeline against given addresses, until stopped."""
 
 import os
 from dataclasses import replace
@@ -41,12 +41,12 @@ def command(
     `surescale topics create`.
     """
     from runtime.ports import LOOPBACK, is_free
-    from services.local_stack.roles import RoadPorts, road_roles, spark_environment
+    from services.local_stack.roles import PipelinePorts, pipeline_roles, spark_environment
     from services.local_stack.supervisor import StopRequested, Supervisor
     from services.state.settings import StateSettings
 
-    settings = options.road_settings(**given)
-    ports = RoadPorts.free(http=from_environment(StateSettings).http_port if http_port is None else http_port)
+    settings = options.pipeline_settings(**given)
+    ports = PipelinePorts.free(http=from_environment(StateSettings).http_port if http_port is None else http_port)
     if not is_free(ports.http):
         raise SettingsError(f"--http-port: port {ports.http} of {LOOPBACK} is taken; name another one")
     folder = Path(os.environ.get("SURESCALE_RUN_FOLDER", "runs/up"))
@@ -61,7 +61,7 @@ def command(
     try:
         with Supervisor(folder, progress=say) as supervisor:
             spark_env = spark_environment(say)
-            roles = road_roles(settings, ports, spark_env=spark_env, spark_arguments=arguments, one_process=one_process)
+            roles = pipeline_roles(settings, ports, spark_env=spark_env, spark_arguments=arguments, one_process=one_process)
             if wait_s is not None:
                 roles = [replace(role, ready_timeout_s=wait_s) for role in roles]
             supervisor.start_together(roles)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from confluent_kafka import Message, TopicPartition
 
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from contracts.topics import TopicNames
 from runtime.kafka import REQUEST_TIMEOUT_S, batch, consumer, partitions_of
 from runtime.kafka_errors import is_end, is_record
@@ -18,7 +18,7 @@ _POLL_S = 0.25
 class Log:
     """Reads one topic at a time, only as far as asked."""
 
-    def __init__(self, settings: RoadSettings, group: str) -> None:
+    def __init__(self, settings: PipelineSettings, group: str) -> None:
         """Connect; ``group`` is one that the user may name. Nobody joins it."""
         self._client = consumer(settings, group, **{"enable.partition.eof": True, "fetch.wait.max.ms": 20})
         self._full = TopicNames(settings.topic_prefix)

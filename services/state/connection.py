@@ -14,7 +14,7 @@ from redis.credentials import CredentialProvider
 
 from contracts.addresses import without_password
 from contracts.errors import SettingsError, reason_of
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 
 REDIS_TIMEOUT_S = 5.0
 
@@ -72,7 +72,7 @@ class Credentials:
     key_file: str = ""
 
     @classmethod
-    def of(cls, settings: RoadSettings) -> "Credentials":
+    def of(cls, settings: PipelineSettings) -> "Credentials":
         """Return those of the settings."""
         return cls(settings.redis_password_file, settings.redis_ca_file, settings.redis_certificate_file, settings.redis_key_file)
 
@@ -133,7 +133,7 @@ def connect(redis_url: str, credentials: Credentials = Credentials()) -> redis.R
 
 
 @contextmanager
-def opened(settings: RoadSettings) -> Iterator[redis.Redis]:
+def opened(settings: PipelineSettings) -> Iterator[redis.Redis]:
     """Yield a client, for a command that runs once.
 
     Raises:

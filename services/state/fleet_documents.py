@@ -1,4 +1,4 @@
-"""The documents of the HTTP API about everything together: clusters and their units, policies, the road. Public."""
+"""The documents of the HTTP API about everything together: clusters and their units, policies, the pipeline. Public."""
 
 from typing import Literal
 
@@ -185,7 +185,7 @@ class StageDocument(ViewDocument, frozen=True, kw_only=True):
     """Broker's time of that record."""
 
 
-class RoadDocument(ViewDocument, frozen=True, kw_only=True):
+class PipelineDocument(ViewDocument, frozen=True, kw_only=True):
     """The pipeline as the view sees it."""
 
     stages: tuple[StageDocument, ...]
@@ -199,11 +199,11 @@ class RoadDocument(ViewDocument, frozen=True, kw_only=True):
     late_samples: int
     """Samples that came after their minute had closed."""
     clocks: dict[str, ClockDocument]
-    """Current segment of each road's clock."""
+    """Current segment of each pipeline's clock."""
 
 
 Counts = dict[str, int | dict[str, int]]
 """Answer of ``/counts``: how many distinct records there were, by kind and, within it, by what tells them apart."""
 
 Clocks = dict[str, ClockDocument]
-"""Answer of ``/clocks``: by road, in order of name."""
+"""Answer of ``/clocks``: by pipeline, in order of name."""

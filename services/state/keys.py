@@ -1,4 +1,4 @@
-"""The keys of the view in Redis: ``surescale:``, the road's prefix, and one of the names below (contents: ``docs/state.md``)."""
+"""The keys of the view in Redis: ``surescale:``, the pipeline's prefix, one of the names below (contents: ``docs/state.md``)."""
 
 import re
 
@@ -47,7 +47,7 @@ def groups(name: str, owner: str) -> str:
 
 
 class Keys:
-    """The full keys of one road."""
+    """The full keys of one pipeline."""
 
     def __init__(self, prefix: str) -> None:
         self._prefix = f"surescale:{prefix}"
@@ -62,5 +62,5 @@ class Keys:
         return re.sub(r"([*?\[\]\\])", r"\\\1", self._prefix) + name
 
     def is_own(self, key: str) -> bool:
-        """Say whether a key belongs to this road's view and to no other's."""
+        """Say whether a key belongs to this pipeline's view and to no other's."""
         return self._own.match(key) is not None

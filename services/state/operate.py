@@ -15,7 +15,7 @@ from msgspec import UNSET
 from contracts.job_settings import Approval, Direction
 from contracts.messages import Count, Identity, Text
 from contracts.pauses import all_jobs_of, is_of_all_jobs
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from services.job_settings.advice import NoOpenAdvice, open_advice
 from services.job_settings.book import Book, Changed, Overtaken, UnknownName, Wanted, change, read_book
 from services.job_settings.pause import pause_of
@@ -86,7 +86,7 @@ class Asked:
 class Operator:
     """Carries out what somebody asks for, one request at a time."""
 
-    def __init__(self, settings: RoadSettings, log: logging.Logger) -> None:
+    def __init__(self, settings: PipelineSettings, log: logging.Logger) -> None:
         self._settings, self._log = settings, log
 
     def carry_out(self, asked: Asked) -> OperationDocument:

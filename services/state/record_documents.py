@@ -288,7 +288,7 @@ class DeadLetterDocument(DeadLetter, frozen=True, kw_only=True, tag=False):
 
 
 class ClockDocument(ClockSegment, frozen=True, kw_only=True, tag=False):
-    """The current segment of a road's clock."""
+    """The current segment of a pipeline's clock."""
 
     appended_ms: int
     """Broker's time of the record."""

@@ -11,7 +11,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaExcep
 from contracts.dead_letters import beginning_of, key_of_letter
 from contracts.errors import RecordRejected, SettingsError
 from contracts.messages import DeadLetter
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from contracts.topics import DEAD_LETTERS, READER_GROUP, TopicNames, actuator_group, agent_group, rescaler_group
 from runtime.kafka import GROUP_REQUEST_TIMEOUT_S, admin_client, committed_offsets, consumer
 from runtime.kafka_errors import is_end, is_record
@@ -30,7 +30,7 @@ class GroupPosition:
     """The position of a role's consumer group in one partition."""
 
     def __init__(
-        self, settings: RoadSettings, role: str, topic: str, partition: int, *, answer_within_s: float = ANSWER_WITHIN_S
+        self, settings: PipelineSettings, role: str, topic: str, partition: int, *, answer_within_s: float = ANSWER_WITHIN_S
     ) -> None:
         prefix, cluster = settings.topic_prefix, settings.cluster
         rescaler = rescaler_group(prefix, cluster)

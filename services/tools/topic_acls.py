@@ -44,7 +44,7 @@ def acls(
     Prints commands of Kafka's own tool, and asks no broker. With exactly these rights every role works, and no other principal
     can write to its topics. Creating the topics needs the right Create, which no role has.
     """
-    settings = options.road_settings(bootstrap=bootstrap, topic_prefix=topic_prefix, cluster=cluster)
+    settings = options.pipeline_settings(bootstrap=bootstrap, topic_prefix=topic_prefix, cluster=cluster)
     needed = rights(settings.topic_prefix, settings.cluster, http_operate=http_operate, notify=notify)
     found = [right for right in needed if not wanted or right.role in wanted]
     principals = principals_of(named)

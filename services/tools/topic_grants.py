@@ -12,7 +12,7 @@ from runtime import options
 from services.tools.topic_acls import principals_of
 
 if TYPE_CHECKING:
-    from contracts.settings import RoadSettings
+    from contracts.settings import PipelineSettings
 
 ITERATIONS = 8192
 REQUEST_TIMEOUT_S = 30.0
@@ -49,7 +49,7 @@ def grant(
     """
     from runtime.kafka_errors import readable_errors
 
-    settings = options.road_settings(bootstrap=bootstrap, topic_prefix=topic_prefix, cluster=cluster)
+    settings = options.pipeline_settings(bootstrap=bootstrap, topic_prefix=topic_prefix, cluster=cluster)
     roles = wanted or ROLES
     needed = rights(settings.topic_prefix, settings.cluster, http_operate=http_operate, notify=notify)
     found = [right for right in needed if right.role in roles]
@@ -60,7 +60,9 @@ def grant(
     click.echo(f"{len(found)} rights granted to {len(roles)} roles, {len(users)} passwords set")
 
 
-def give(settings: "RoadSettings", found: Sequence[Right], principals: Mapping[str, str], passwords: Mapping[str, bytes]) -> None:
+def give(
+    settings: "PipelineSettings", found: Sequence[Right], principals: Mapping[str, str], passwords: Mapping[str, bytes]
+) -> None:
     """Set passwords, by user, and then add rights.
 
     Raises:

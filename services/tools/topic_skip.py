@@ -42,7 +42,7 @@ def skip(
     from runtime.kafka_errors import readable_errors
     from services.tools.group_position import GroupPosition
 
-    settings = options.road_settings(bootstrap=bootstrap, topic_prefix=topic_prefix, cluster=cluster)
+    settings = options.pipeline_settings(bootstrap=bootstrap, topic_prefix=topic_prefix, cluster=cluster)
     if topic != READS[role]:
         raise SettingsError(f"TOPIC: the {role} keeps its position in {READS[role]}, not in {topic!r}")
     begin = offset if first is None else first

@@ -12,7 +12,7 @@ from services.tools.topic_grants import grant
 from services.tools.topic_skip import skip
 
 if TYPE_CHECKING:
-    from contracts.settings import RoadSettings
+    from contracts.settings import PipelineSettings
 
 
 @click.group("topics")
@@ -89,7 +89,7 @@ def show(*, check: bool, bootstrap: str | None, topic_prefix: str | None) -> Non
         raise SettingsError(f"{missing} topics are missing; create them with `surescale topics create{prefix}`")
 
 
-def _partitions_in_kafka(settings: "RoadSettings") -> dict[str, int]:
+def _partitions_in_kafka(settings: "PipelineSettings") -> dict[str, int]:
     """Return how many partitions each of the topics has, by its name in the table; without those that do not exist.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Closed-loop episodes in one process: any policy on simulated jobs, with the windows and order of events of a road in lockstep.
+"""Closed-loop episodes in one process: any policy on simulated jobs, with a pipeline's windows and order of events in lockstep.
 
 An episode lets time pass, minute by minute, and asks for decisions at the end of every span. An ``Answer`` acts on them. The
 default applies every decision in full, one minute later, at the cost of a restart. A room with a gate or a planner brings an
@@ -122,7 +122,7 @@ def run_episode(
 ) -> Episode:
     """Run jobs under a workload, deciding at the end of every span (minutes since the epoch divisible by ``span_minutes``).
 
-    ``decide`` gets the window that a road would have at that minute, and may return None: nothing is due. The figures of the
+    ``decide`` gets the window that a pipeline would have at that minute, and may return None: nothing is due. The figures of the
     first ``first_counted_minute`` minutes of the run are left out of the reports.
 
     Raises:

@@ -1,7 +1,7 @@
 """One simulated minute of a job and its samples: the counters of each subtask. Pure.
 
 A task's counters are whole numbers, and the parts of its subtasks always add up to them. So the sum of the samples, which the
-road computes, is exactly ``Flow.rows``. Subtasks differ by at most one unit: subtask k of p counts
+pipeline computes, is exactly ``Flow.rows``. Subtasks differ by at most one unit: subtask k of p counts
 floor((total + k) / p) (Hermite). Where a key is hot, the first subtask has its share of the work and the others the rest.
 """
 

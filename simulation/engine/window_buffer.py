@@ -1,6 +1,6 @@
 """Builds windows directly from the simulator's rows, without samples and only in minutes with a decision. Pure.
 
-The windows are the same as those of ``contracts.window_history.WindowHistory``, which the road builds from summed samples.
+The windows are the same as those of ``contracts.window_history.WindowHistory``, which the pipeline builds from summed samples.
 """
 
 from collections import deque

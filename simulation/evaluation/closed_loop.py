@@ -1,7 +1,7 @@
-"""Policies in the closed loop as on the road: windows in, ``policies.decide`` with its guardrails, restarts paid for.
+"""Policies in the closed loop as in the pipeline: windows in, ``policies.decide`` with its guardrails, restarts paid for.
 
 Here maximum step, bounds and total limit apply to every policy. The load floor, with the higher step limit that it brings,
-applies only to ``sure``. (On the road it applies to every policy but ``static`` and ``hold``.)
+applies only to ``sure``. (In the pipeline it applies to every policy but ``static`` and ``hold``.)
 """
 
 from collections.abc import Callable, Sequence
@@ -105,7 +105,7 @@ def drive(trial: Trial, rows: LoopRows, choose: Callable[[LoopRows], Int64], tol
 
 
 def follow(policy: Policy, trial: Trial, told: Callable[[float], None]) -> Outcome:
-    """Run a policy through the code that serves it on the road and return its result."""
+    """Run a policy through the code that serves it in the pipeline and return its result."""
     served = policy if policy.name in FLOORED else WithoutFloor(policy)
     trial = trial.at_span(policy.span_minutes)
     reasons: list[str] = []
@@ -140,7 +140,7 @@ def _settings(trial: Trial) -> JobSettings:
 
 @dataclass(frozen=True, slots=True)
 class _Windows:
-    """Builds the windows that the road would send."""
+    """Builds the windows that the pipeline would send."""
 
     job: SizedJob
     name: str

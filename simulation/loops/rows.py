@@ -10,7 +10,7 @@ Evaluation and training drive it alike:
     twin = rows.copy()                                             # independent: for branches and oracles
 
 ``simulation.loops.terms`` defines terms and spans. Mode and world select the core: ``simulation.loops.records_core``, under back
-pressure ``simulation.loops.pressure_core`` (or ``simulation.model.attempts``, for the road's own numbers), or
+pressure ``simulation.loops.pressure_core`` (or ``simulation.model.attempts``, for the pipeline's own numbers), or
 ``simulation.loops.batches_core``. Rows do not affect one another: B = 1 and B = 64 give the same bits.
 """
 
@@ -120,9 +120,9 @@ class LoopRows:
     def chosen(self, rows: Int64) -> "LoopRows":
         """Return these rows, one perhaps often, in the same states.
 
-        Their figures start empty. Rows that run as on the road cannot be chosen from.
+        Their figures start empty. Rows that run as in the pipeline cannot be chosen from.
         """
-        assert isinstance(self._core, RecordRows | PressureRows | BatchRows), "rows that run as on the road stay together"
+        assert isinstance(self._core, RecordRows | PressureRows | BatchRows), "rows that run as in the pipeline stay together"
         twin = copy(self)
         twin._core, twin._minute = self._core.chosen(rows), self._minute[rows]
         return twin
@@ -184,14 +184,14 @@ def core_of(job: SizedJob, start: Int64, terms: Terms, first_minutes: Int64 | No
     """Return the core for these terms; rows begin at these minutes [B] of the trace (0)."""
     if terms.mode != "clean":
         return BatchRows(job, start, terms)
-    if terms.world.has_pressure and not terms.as_on_the_road:
+    if terms.world.has_pressure and not terms.engine_steps:
         return PressureRows(job, start, terms, first_minutes)
-    if terms.as_on_the_road or (terms.restart_ms % MINUTE_MS and not terms.world.strays):
-        return _RoadRows(job, start, terms, first_minutes)
+    if terms.engine_steps or (terms.restart_ms % MINUTE_MS and not terms.world.strays):
+        return _PipelineRows(job, start, terms, first_minutes)
     return RecordRows(job, start, terms, first_minutes)
 
 
-class _RoadRows:
+class _PipelineRows:
     """``FlowRows``, the model of the simulated engine, as a core."""
 
     def __init__(self, job: SizedJob, parallelism: Int64, terms: Terms, first_minutes: Int64 | None) -> None:
@@ -233,7 +233,7 @@ class _RoadRows:
         """Return the last window (``simulation.loops.terms.Core``)."""
         return self._figures
 
-    def copy(self) -> "_RoadRows":
+    def copy(self) -> "_PipelineRows":
         """Return independent rows in the same state; the job never changes and is shared."""
         twin = copy(self)
         twin._flow = deepcopy(self._flow, {id(self.job): self.job})

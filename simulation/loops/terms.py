@@ -31,8 +31,8 @@ class Terms:
         restart_ms: how long a restart stops the job.
         span_minutes: from one decision to the next.
         window_minutes: snapshots of an observation; ``compat`` shows one less, without the minute of the restart.
-        effect_minutes: from a decision to its restart; 1 as on the road. ``compat`` restarts at once.
-        as_on_the_road: in ``clean``, use the road's quarter-minute steps and whole-numbered counters, bit for bit, instead of
+        effect_minutes: from a decision to its restart; 1 as in the pipeline. ``compat`` restarts at once.
+        engine_steps: in ``clean``, use the pipeline's quarter-minute steps and whole-numbered counters, bit for bit, instead of
             whole minutes. Many times slower. Restarts that are not whole minutes always use it in the world ``calm``.
         latency_bound: minutes above it are counted, in mode ``clean``; None: there is none.
         world: ``simulation.model.worlds``; what strays, and back pressure, is played in mode ``clean`` only. ``restart_ms`` is
@@ -45,7 +45,7 @@ class Terms:
     span_minutes: int = 10
     window_minutes: int = 60
     effect_minutes: int = 1
-    as_on_the_road: bool = False
+    engine_steps: bool = False
     latency_bound: LatencyBound | None = None
     world: World = CALM
 
@@ -61,7 +61,7 @@ class Terms:
 
     @property
     def told_restart_ms(self) -> int | None:
-        """Return what policies know of a restart's length, as measured on the road; None: what they ship with.
+        """Return what policies know of a restart's length, as measured in the pipeline; None: what they ship with.
 
         In worlds with the shipped minute, or with less, they keep it.
         """

@@ -3,7 +3,7 @@
 ``FlowRows`` holds B independent environments of one job. The simulated engine uses it with B = 1 and training with many. Both
 get the same numbers, bit for bit, however calls divide time.
 
-Counters are real numbers inside and are reported as their floor. ``Flow.rows`` equals what the road computes from samples,
+Counters are real numbers inside and are reported as their floor. ``Flow.rows`` equals what the pipeline computes from samples,
 because the counters of a task's subtasks always add up to that floor (``simulation.engine.simulated_minute``).
 """
 

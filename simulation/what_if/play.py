@@ -71,7 +71,7 @@ def play(ground: Ground, variant: Variant, *, draw: int, seed: int, told: Callab
     terms = ground.terms(draw, span_minutes)
     rows = _settled(ground, terms)
     windows = _Windows(ground, terms)
-    # An emergency is looked for every minute, as on the road. Where none is answered, whole spans are quicker.
+    # An emergency is looked for every minute, as in the pipeline. Where none is answered, whole spans are quicker.
     is_minutely = answers_emergencies(variant.settings, ground.recorded.topology.engine)
     step_minutes = 1 if is_minutely else span_minutes
     count = ground.hours * HOUR_MINUTES // step_minutes

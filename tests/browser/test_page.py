@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from contracts.decisions import Decision, LoadOutlook
 from contracts.job_settings import JobSettings, Pause
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from contracts.topics import DECISIONS, JOB_SETTINGS, JOB_TOPOLOGY, POLICY_RELEASES, SHADOW_DECISIONS, SNAPSHOTS
 from contracts.wire import decode, encode
 from runtime.kafka import create_topics
@@ -29,7 +29,7 @@ from services.state.write.projections import Record, project
 from tests.conftest import KafkaForTests
 from tests.support.browsed_page import keep, settled, violations
 from tests.support.served_page import Served, View, recorded
-from tests.support.view_road import send
+from tests.support.view_pipeline import send
 from tests.wire.messages import MESSAGES
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ SHOWN = {
 
 
 @pytest.fixture(scope="module")
-def road() -> list[Record]:
+def pipeline() -> list[Record]:
     """The records of the demo."""
     return recorded()
 
@@ -74,10 +74,10 @@ def served(view: View) -> Iterator[Served]:
 
 
 def test_every_page_shows_the_demo_in_light_and_dark(
-    browser: "Browser", page: "Page", served: Served, view: View, road: list[Record]
+    browser: "Browser", page: "Page", served: Served, view: View, pipeline: list[Record]
 ) -> None:
     """What matters is there, axe finds nothing, the console is empty, and nothing outside is asked for."""
-    view.take(road)
+    view.take(pipeline)
     asked: set[str] = set()
     page.on("request", lambda request: asked.add(request.url))
     for theme in ("light", "dark"):
@@ -95,10 +95,10 @@ def test_every_page_shows_the_demo_in_light_and_dark(
 
 
 def test_on_a_phone_nothing_is_cut_and_the_latest_changes_are_there(
-    page: "Page", served: Served, view: View, road: list[Record]
+    page: "Page", served: Served, view: View, pipeline: list[Record]
 ) -> None:
     """No page is wider than the screen, jobs have all their figures in sight, and changes need no line that was scrolled to."""
-    view.take(road)
+    view.take(pipeline)
     page.set_viewport_size({"width": 420, "height": 860})
     for name, address in PAGES.items():
         page.goto(served.url + address)
@@ -117,12 +117,14 @@ def test_on_a_phone_nothing_is_cut_and_the_latest_changes_are_there(
         assert 0 <= box["x"] <= box["x"] + box["width"] <= 420
 
 
-def test_a_hold_shows_how_busy_its_tasks_were(page: "Page", served: Served, view: View, road: list[Record]) -> None:
+def test_a_hold_shows_how_busy_its_tasks_were(page: "Page", served: Served, view: View, pipeline: list[Record]) -> None:
     """Without a click: the busiest tasks, what waited for them, the least that the load needs, and the unit of the score."""
-    recorded_hold = next(each for each in map(_decision, road) if each is not None and (each.job, each.action) == (OTHER, "hold"))
+    recorded_hold = next(
+        each for each in map(_decision, pipeline) if each is not None and (each.job, each.action) == (OTHER, "hold")
+    )
     tasks = tuple(replace(task, utilisation=at / 100, waiting_records=9.0) for at, task in enumerate(recorded_hold.tasks))
     hold = replace(recorded_hold, tasks=tasks)
-    view.take(dataclasses.replace(each, value=encode(hold)) if _decision(each) == recorded_hold else each for each in road)
+    view.take(dataclasses.replace(each, value=encode(hold)) if _decision(each) == recorded_hold else each for each in pipeline)
     page.goto(f"{served.url}#/decisions/{quote(hold.decision_id, safe='')}")
     settled(page)
     sizes = page.get_by_role("region", name="Sizes of the tasks")
@@ -135,7 +137,7 @@ def test_a_hold_shows_how_busy_its_tasks_were(page: "Page", served: Served, view
 
 
 def test_policies_in_the_shadow_and_releases_to_some_jobs_are_shown(
-    page: "Page", served: Served, view: View, road: list[Record]
+    page: "Page", served: Served, view: View, pipeline: list[Record]
 ) -> None:
     """Agreement, cost and problems of each; whom a release is for. In both themes, and without a fault that axe finds."""
     kinds = {
@@ -143,7 +145,7 @@ def test_policies_in_the_shadow_and_releases_to_some_jobs_are_shown(
         POLICY_RELEASES: ("policy-release", "policy-release-canary"),
     }
     values = [(topic, encode(MESSAGES[name])) for topic, names in kinds.items() for name in names]
-    view.take([*road, *(Record(topic, 0, 10_000 + at, b"sim", value, 9) for at, (topic, value) in enumerate(values))])
+    view.take([*pipeline, *(Record(topic, 0, 10_000 + at, b"sim", value, 9) for at, (topic, value) in enumerate(values))])
     for theme in ("light", "dark"):
         page.emulate_media(color_scheme=theme)
         page.goto(served.url + PAGES["policies"])
@@ -158,10 +160,10 @@ def test_policies_in_the_shadow_and_releases_to_some_jobs_are_shown(
 
 
 def test_a_decision_is_followed_from_the_overview_to_what_it_looked_at(
-    page: "Page", served: Served, view: View, road: list[Record]
+    page: "Page", served: Served, view: View, pipeline: list[Record]
 ) -> None:
     """Overview, job, decision, heat map; then back by the crumbs. With the keyboard alone where it counts."""
-    view.take(road)
+    view.take(pipeline)
     page.goto(served.url)
     page.get_by_role("link", name=BUSIEST, exact=True).first.focus()
     page.keyboard.press("Enter")
@@ -178,14 +180,14 @@ def test_a_decision_is_followed_from_the_overview_to_what_it_looked_at(
 
 
 def test_new_minutes_appear_by_themselves_also_after_the_service_was_away(
-    page: "Page", served: Served, view: View, road: list[Record]
+    page: "Page", served: Served, view: View, pipeline: list[Record]
 ) -> None:
     """No reload: the stream says that there is more, and a lost one is taken up again."""
-    ends = {id(each): _window_end(each) for each in road if each.topic == SNAPSHOTS}
+    ends = {id(each): _window_end(each) for each in pipeline if each.topic == SNAPSHOTS}
     last = max(ends.values())
-    before = [each for each in road if ends.get(id(each), 0) < last - 60_000]
-    middle = [each for each in road if ends.get(id(each), 0) == last - 60_000]
-    newest = [each for each in road if ends.get(id(each), 0) == last]
+    before = [each for each in pipeline if ends.get(id(each), 0) < last - 60_000]
+    middle = [each for each in pipeline if ends.get(id(each), 0) == last - 60_000]
+    newest = [each for each in pipeline if ends.get(id(each), 0) == last]
     view.take(before)
     page.goto(served.url)
     page.get_by_text("event time 1995-09-08 09:28 UTC").wait_for()
@@ -201,11 +203,11 @@ def test_new_minutes_appear_by_themselves_also_after_the_service_was_away(
 
 
 def test_the_load_that_the_newest_decision_expects_is_shown_ahead_of_now(
-    page: "Page", served: Served, view: View, road: list[Record]
+    page: "Page", served: Served, view: View, pipeline: list[Record]
 ) -> None:
     """A band after the newest minute, told to a screen reader as well; hovering it says what is expected until when."""
     outlook = LoadOutlook(stage_minutes=20, means=(180.0, 210.0, 240.0), spread=(0.1, 0.15, 0.2))
-    view.take(_looking_ahead(record, outlook) if record.topic == DECISIONS else record for record in road)
+    view.take(_looking_ahead(record, outlook) if record.topic == DECISIONS else record for record in pipeline)
     page.goto(f"{served.url}{PAGES['job']}")
     settled(page)
     load = page.locator("figure.chart").first
@@ -230,11 +232,11 @@ def _window_end(record: Record) -> int:
     return next(each.score for each in project(record) if isinstance(each, Remember))
 
 
-def test_what_is_not_there_is_said_with_what_there_is(page: "Page", served: Served, view: View, road: list[Record]) -> None:
+def test_what_is_not_there_is_said_with_what_there_is(page: "Page", served: Served, view: View, pipeline: list[Record]) -> None:
     """Nothing at all; then a job, a cluster and a page of a wrong name."""
     page.goto(served.url)
     page.get_by_text("No job yet").wait_for()
-    view.take(road)
+    view.take(pipeline)
     page.expected_errors = 100  # type: ignore[attr-defined]  # the browser itself logs each 404
     page.goto(f"{served.url}#/jobs/sim/j_3803525")
     page.get_by_role("alert").get_by_role("link", name=BUSIEST).wait_for()
@@ -244,10 +246,10 @@ def test_what_is_not_there_is_said_with_what_there_is(page: "Page", served: Serv
     page.get_by_role("heading", name="There is no such page").wait_for()
 
 
-def test_a_token_is_asked_for_and_used(page: "Page", view: View, road: list[Record], tmp_path: Path) -> None:
+def test_a_token_is_asked_for_and_used(page: "Page", view: View, pipeline: list[Record], tmp_path: Path) -> None:
     """The page itself is open; its data are not."""
     (tmp_path / "tokens").write_text("a-token-of-sixteen-or-more\n")
-    view.take(road)
+    view.take(pipeline)
     served = Served(view, free_port(), Tokens(str(tmp_path / "tokens")))
     try:
         page.expected_errors = 100  # type: ignore[attr-defined]  # the browser itself logs each 401
@@ -261,11 +263,11 @@ def test_a_token_is_asked_for_and_used(page: "Page", view: View, road: list[Reco
 
 
 def test_a_refusal_from_before_the_token_does_not_ask_for_it_again(
-    page: "Page", view: View, road: list[Record], tmp_path: Path
+    page: "Page", view: View, pipeline: list[Record], tmp_path: Path
 ) -> None:
     """The stream was asked for without a token, and its refusal comes late: the stream is asked for again with it."""
     (tmp_path / "tokens").write_text("a-token-of-sixteen-or-more\n")
-    view.take(road)
+    view.take(pipeline)
     served = Served(view, free_port(), Tokens(str(tmp_path / "tokens")))
     held: list[Route] = []
 
@@ -291,15 +293,15 @@ def test_a_refusal_from_before_the_token_does_not_ask_for_it_again(
 
 
 def test_who_may_operate_pauses_and_resumes_on_the_page_and_nobody_else_sees_buttons(
-    page: "Page", view: View, road: list[Record], kafka: KafkaForTests, tmp_path: Path
+    page: "Page", view: View, pipeline: list[Record], kafka: KafkaForTests, tmp_path: Path
 ) -> None:
     """Over a real Kafka: the record is written once, by the token's name, and the page shows what is in force."""
-    settings = RoadSettings(bootstrap=kafka.bootstrap, topic_prefix=kafka.topic_prefix())
+    settings = PipelineSettings(bootstrap=kafka.bootstrap, topic_prefix=kafka.topic_prefix())
     create_topics(settings)
-    topology = next(each for each in reversed(road) if each.topic == JOB_TOPOLOGY and each.key == BUSIEST.encode())
+    topology = next(each for each in reversed(pipeline) if each.topic == JOB_TOPOLOGY and each.key == BUSIEST.encode())
     send(settings, (JOB_TOPOLOGY, BUSIEST, topology.value))
     (tmp_path / "operate").write_text("ana a-token-of-sixteen-or-more\n")
-    view.take(road)
+    view.take(pipeline)
     carry_out = Operator(settings, logging.getLogger("test")).carry_out
     served = Served(view, free_port(), Tokens("", str(tmp_path / "operate")), carry_out)
 

@@ -30,7 +30,7 @@ from tests.conftest import KafkaForTests
 from tests.support.browsed_page import keep, settled, violations
 from tests.support.served_page import Served, View
 from tests.support.simulated_recordings import sized, windows_of
-from tests.support.view_road import send
+from tests.support.view_pipeline import send
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

@@ -13,7 +13,7 @@ import pytest
 from contracts import topics
 from contracts.commands import EventRecord, Progress
 from contracts.decisions import Decision
-from contracts.settings import RoadSettings, to_environment
+from contracts.settings import PipelineSettings, to_environment
 from contracts.wire import decode
 from runtime.http import fetch_json, is_ok
 from runtime.kafka import LogReader
@@ -27,10 +27,10 @@ pytestmark = pytest.mark.e2e
 
 
 @pytest.fixture
-def road(kafka: KafkaForTests, redis_url: str) -> RoadSettings:
-    """Settings of a road of its own on the session's servers."""
+def pipeline(kafka: KafkaForTests, redis_url: str) -> PipelineSettings:
+    """Settings of a pipeline of its own on the session's servers."""
     engine_port, _ = free_ports(2)
-    return RoadSettings(
+    return PipelineSettings(
         bootstrap=kafka.bootstrap,
         topic_prefix=kafka.topic_prefix(),
         redis_url=redis_url,
@@ -41,22 +41,24 @@ def road(kafka: KafkaForTests, redis_url: str) -> RoadSettings:
 
 
 @pytest.fixture
-def engine(road: RoadSettings, tmp_path: Path) -> Iterator[str]:
+def engine(pipeline: PipelineSettings, tmp_path: Path) -> Iterator[str]:
     """A simulated engine of one job whose clock runs freely, three minutes a second for three minutes, once it is started."""
-    subprocess.run(surescale("topics", "create"), env=os.environ | to_environment(road), check=True, timeout=60)
-    port = road.engine_url.rpartition(":")[2]
+    subprocess.run(surescale("topics", "create"), env=os.environ | to_environment(pipeline), check=True, timeout=60)
+    port = pipeline.engine_url.rpartition(":")[2]
     command = surescale("engine", "--port", port, "--job", "j_1351665", "--minutes", "540", "--pace", "free", "--speed", "180")
-    process = ChildProcess(command, log_path=tmp_path / "engine.log", env=to_environment(road))
+    process = ChildProcess(command, log_path=tmp_path / "engine.log", env=to_environment(pipeline))
     try:
-        wait_until(lambda: is_ok(f"{road.engine_url}/health"), 60.0, "the engine")
-        yield road.engine_url
+        wait_until(lambda: is_ok(f"{pipeline.engine_url}/health"), 60.0, "the engine")
+        yield pipeline.engine_url
     finally:
         process.stop(10.0)
 
 
-def verdicts(road: RoadSettings) -> dict[str, str]:
+def verdicts(pipeline: PipelineSettings) -> dict[str, str]:
     """Return what `surescale doctor` thinks of a pipeline where all is well, by subject."""
-    done = subprocess.run(surescale("doctor", "--json"), env=os.environ | to_environment(road), capture_output=True, timeout=60)
+    done = subprocess.run(
+        surescale("doctor", "--json"), env=os.environ | to_environment(pipeline), capture_output=True, timeout=60
+    )
     found = json.loads(done.stdout)
     assert done.returncode == 0, found
     return {each["subject"]: each["verdict"] for each in found}
@@ -64,12 +66,12 @@ def verdicts(road: RoadSettings) -> dict[str, str]:
 
 @pytest.mark.parametrize("shared", [(), ("--one-process",)], ids=["a process each", "one process"])
 def test_the_roles_run_against_given_addresses_until_stopped(
-    road: RoadSettings, engine: str, tmp_path: Path, shared: tuple[str, ...]
+    pipeline: PipelineSettings, engine: str, tmp_path: Path, shared: tuple[str, ...]
 ) -> None:
     """Decisions flow, the job is rescaled, the HTTP API answers, and SIGTERM ends all of it with exit code 0."""
     (http_port,) = free_ports(1)
     command = [sys.executable, "-m", "services.cli", "up", "--http-port", str(http_port), "--master", "local[2]", *shared]
-    environment = os.environ | to_environment(road) | {"SURESCALE_RUN_FOLDER": str(tmp_path / "run")}
+    environment = os.environ | to_environment(pipeline) | {"SURESCALE_RUN_FOLDER": str(tmp_path / "run")}
     with (tmp_path / "up.log").open("wb") as log:
         process = subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT)
     try:
@@ -78,7 +80,7 @@ def test_the_roles_run_against_given_addresses_until_stopped(
         )
         assert process.poll() is None, (tmp_path / "up.log").read_text()[-3000:]
         fetch_json(f"{engine}/clock/start", method="POST")
-        reader, applied, decided = LogReader(road, [topics.DECISIONS, topics.RESCHEDULE_EVENTS]), set(), set()
+        reader, applied, decided = LogReader(pipeline, [topics.DECISIONS, topics.RESCHEDULE_EVENTS]), set(), set()
 
         def job_was_rescaled() -> bool:
             for record in reader.read_to_end():
@@ -90,7 +92,7 @@ def test_the_roles_run_against_given_addresses_until_stopped(
 
         wait_until(job_was_rescaled, 240.0, "an applied command")
         assert fetch_json(f"http://127.0.0.1:{http_port}/jobs")
-        assert verdicts(road) == {
+        assert verdicts(pipeline) == {
             "surescale": "ok", "java": "ok", "kafka": "ok", "topics": "ok", "the monitor": "ok", "the Spark job": "ok",
             "the agent": "ok", "the rescaler of sim": "ok", "redis": "ok", "engine": "ok", "policy": "ok",
         }  # fmt: skip

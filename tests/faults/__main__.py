@@ -1,4 +1,4 @@
-"""``make faults``: hurts whole roads, one scenario after the other, and prints what they suffered and what the checker found."""
+"""``make faults``: hurts whole pipelines, one scenario after the other, prints what they suffered and what the checker found."""
 
 import sys
 from pathlib import Path
@@ -8,7 +8,7 @@ import click
 from benchmarks.machine import conditions, conditions_line
 from tests.support.faults.brokers import NoSmallDisk
 from tests.support.faults.catalogue import SHORT, scenarios, soak
-from tests.support.faults.road import JOBS, FaultOptions
+from tests.support.faults.pipeline import JOBS, FaultOptions
 from tests.support.faults.run import Report, run, table, trace_minutes
 
 NAMES = [each.name for each in (*scenarios(0, 0, 0), soak(0), SHORT)]
@@ -31,7 +31,7 @@ def _say(line: str) -> None:
 def main(
     seed: int, minutes: float, kills: int, speed: float, jobs: tuple[str, ...], only: tuple[str, ...], out: Path | None
 ) -> None:
-    """Hurt whole roads in every way there is, and check afterwards that nothing was lost, doubled or left undone."""
+    """Hurt whole pipelines in every way there is, and check afterwards that nothing was lost, doubled or left undone."""
     machine = conditions_line(conditions(seed))
     reports: list[Report] = []
     for scenario in (*scenarios(seed, kills, minutes), soak(minutes), SHORT):

@@ -1,4 +1,4 @@
-"""A road that is killed and cut off loses nothing, and the checker that says so finds whatever is planted for it."""
+"""A pipeline that is killed and cut off loses nothing, and the checker that says so finds whatever is planted for it."""
 
 import json
 import struct
@@ -15,8 +15,8 @@ from tests.support.faults.check import checked
 from tests.support.faults.control import AS_DECIDED, ENDED, ONE_DECISION, ONE_OUTCOME, ORDER
 from tests.support.faults.findings import Findings
 from tests.support.faults.growth import FLAT, Look, check_growth
+from tests.support.faults.pipeline import FaultOptions
 from tests.support.faults.recording import Record, Recording
-from tests.support.faults.road import FaultOptions
 from tests.support.faults.run import RECOVERS, Report, run, table, trace_minutes
 from tests.support.faults.samples import ALL_THERE, FIGURES, ONE_MINUTE, SAME
 from tests.support.faults.view import SAME_VIEW, check_views
@@ -40,8 +40,8 @@ def recording(hurt: Report) -> Recording:
     return Recording({name: list(records) for name, records in hurt.recording.topics.items()})
 
 
-def test_a_road_that_is_killed_and_cut_off_loses_nothing(hurt: Report) -> None:
-    """Every invariant was looked at and holds, the road recovered each time, and no role ended by itself."""
+def test_a_pipeline_that_is_killed_and_cut_off_loses_nothing(hurt: Report) -> None:
+    """Every invariant was looked at and holds, the pipeline recovered each time, and no role ended by itself."""
     assert hurt.findings.violations == [], "\n".join(table([hurt]))
     looked_at = {RECOVERS, ALL_THERE, ONE_MINUTE, SAME, FIGURES, ONE_DECISION, ONE_OUTCOME, ORDER, ENDED, AS_DECIDED, SAME_VIEW}
     assert looked_at <= set(hurt.findings.looked_at)

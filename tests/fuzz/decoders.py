@@ -11,7 +11,7 @@ from typing import Any, TypeVar, get_type_hints
 import msgspec
 import numpy as np
 
-from contracts.clock import road_time_ms, wall_time_ms
+from contracts.clock import pipeline_time_ms, wall_time_ms
 from contracts.errors import RecordRejected, SettingsError
 from contracts.ids import Cluster, cluster_of, job_id, split_job
 from contracts.job_limits import bounds_of
@@ -91,7 +91,7 @@ def _used(message: msgspec.Struct) -> None:
         check_cluster(message)
     elif isinstance(message, ClockSegment):
         for at_ms in (0, 1_780_000_000_000, 2**53):
-            expect(abs(road_time_ms(message, at_ms)) < 2**63, "a time that nothing can hold")
+            expect(abs(pipeline_time_ms(message, at_ms)) < 2**63, "a time that nothing can hold")
             expect(abs(wall_time_ms(message, at_ms)) < 2**63, "a time that nothing can hold")
 
 

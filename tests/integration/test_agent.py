@@ -18,7 +18,7 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 from contracts.clock import MINUTE_MS
 from contracts.job_settings import JobSettings
 from contracts.messages import DeadLetter
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from contracts.topics import DEAD_LETTERS, DECISIONS, JOB_PARTITIONS, JOB_SETTINGS, SNAPSHOTS
 from contracts.wire import decode, encode
 from runtime.kafka import admin_client, create_topics, producer
@@ -26,7 +26,7 @@ from runtime.ports import free_port
 from services.agent import metrics
 from services.local_stack.broker import LocalBroker
 from tests.conftest import KafkaForTests
-from tests.support.agent_road import AgentRoad, windows
+from tests.support.agent_pipeline import AgentPipeline, windows
 from tests.support.builders import JOB
 from tests.support.metrics import scraped
 from tests.support.waiting import wait_until
@@ -35,47 +35,47 @@ pytestmark = pytest.mark.integration
 
 
 @pytest.fixture
-def road(kafka: KafkaForTests, tmp_path: Path) -> Iterator[AgentRoad]:
-    """A road of its own with all topics and the rule as policy."""
-    settings = RoadSettings(
+def pipeline(kafka: KafkaForTests, tmp_path: Path) -> Iterator[AgentPipeline]:
+    """A pipeline of its own with all topics and the rule as policy."""
+    settings = PipelineSettings(
         bootstrap=kafka.bootstrap, topic_prefix=kafka.topic_prefix(), policy="target-utilisation", health_port=free_port()
     )
     create_topics(settings)
-    made = AgentRoad(settings, tmp_path)
+    made = AgentPipeline(settings, tmp_path)
     yield made
     made.stop()
 
 
-def health(road: AgentRoad) -> dict[str, object]:
+def health(pipeline: AgentPipeline) -> dict[str, object]:
     """Return the agent's health document, {} while nobody answers."""
     try:
-        with urlopen(f"http://127.0.0.1:{road.settings.health_port}/health", timeout=2) as answer:
+        with urlopen(f"http://127.0.0.1:{pipeline.settings.health_port}/health", timeout=2) as answer:
             return json.loads(answer.read())  # type: ignore[no-any-return]
     except (URLError, OSError):
         return {}
 
 
-def test_each_span_end_gets_one_decision_act_or_hold(road: AgentRoad) -> None:
+def test_each_span_end_gets_one_decision_act_or_hold(pipeline: AgentPipeline) -> None:
     """Of forty windows the four that end a span are decided on, in order, keyed by cluster."""
-    road.start()
+    pipeline.start()
     for raw in windows(601, 620) + windows(621, 640, load=4_000):
-        road.send(SNAPSHOTS, JOB, raw)
-    decisions = road.decisions(4)
+        pipeline.send(SNAPSHOTS, JOB, raw)
+    decisions = pipeline.decisions(4)
     assert [decision.span_end_ms // MINUTE_MS for decision in decisions] == [610, 620, 630, 640]
     assert decisions[0].action == "act"
     assert decisions[-1].action == "hold"
-    records = road.records(DECISIONS, lambda records: len(records) >= 4)
+    records = pipeline.records(DECISIONS, lambda records: len(records) >= 4)
     assert {record.key() for record in records} == {b"sim"}
 
 
-def test_the_metrics_rise_with_what_was_done(road: AgentRoad) -> None:
+def test_the_metrics_rise_with_what_was_done(pipeline: AgentPipeline) -> None:
     """Windows, decisions by action and policy, fallbacks, dead letters, and how long a decision took."""
-    asked = replace(road.settings, policy="no-such-policy")
-    road.use(asked)
-    road.start()
+    asked = replace(pipeline.settings, policy="no-such-policy")
+    pipeline.use(asked)
+    pipeline.start()
     for raw in [b"junk", *windows(601, 610)]:
-        road.send(SNAPSHOTS, JOB, raw)
-    road.decisions(1)
+        pipeline.send(SNAPSHOTS, JOB, raw)
+    pipeline.decisions(1)
     page = wait_until(lambda: (seen := scraped(asked.health_port)).labels(metrics.DECISIONS) and seen, 20, "the count")
     assert page.labels(metrics.DECISIONS) == {("act", "target-utilisation")}
     assert (page[metrics.DECISIONS], page.of(metrics.FALLBACKS, asked="no-such-policy")) == (1, 1)
@@ -84,13 +84,13 @@ def test_the_metrics_rise_with_what_was_done(road: AgentRoad) -> None:
     assert page[metrics.PARTITIONS] == JOB_PARTITIONS
 
 
-def test_a_malformed_window_goes_to_dead_letters_and_stops_nothing(road: AgentRoad) -> None:
+def test_a_malformed_window_goes_to_dead_letters_and_stops_nothing(pipeline: AgentPipeline) -> None:
     """Junk and an empty record are refused with their coordinates, and the window behind them is decided on."""
-    road.start()
+    pipeline.start()
     for raw in [b"junk", None, *windows(610, 610)]:
-        road.send(SNAPSHOTS, JOB, raw)
-    assert len(road.decisions(1)) == 1
-    letters = [decode(record.value(), DeadLetter) for record in road.records(DEAD_LETTERS, lambda found: len(found) == 2)]
+        pipeline.send(SNAPSHOTS, JOB, raw)
+    assert len(pipeline.decisions(1)) == 1
+    letters = [decode(record.value(), DeadLetter) for record in pipeline.records(DEAD_LETTERS, lambda found: len(found) == 2)]
     assert [(letter.offset, letter.reason, letter.refused_by) for letter in letters] == [
         (0, "unknown_layout", "agent"),
         (1, "unknown_layout", "agent"),
@@ -98,65 +98,65 @@ def test_a_malformed_window_goes_to_dead_letters_and_stops_nothing(road: AgentRo
 
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
-def test_an_agent_that_ends_in_the_middle_loses_nothing(road: AgentRoad, end: signal.Signals) -> None:
+def test_an_agent_that_ends_in_the_middle_loses_nothing(pipeline: AgentPipeline, end: signal.Signals) -> None:
     """After kill -9 and after SIGTERM a new agent goes on: no span is missing, and repeated decisions are byte-identical."""
-    first = road.start()
+    first = pipeline.start()
     for raw in windows(601, 640):
-        road.send(SNAPSHOTS, JOB, raw)
-    road.decisions(2)
+        pipeline.send(SNAPSHOTS, JOB, raw)
+    pipeline.decisions(2)
     first.send_signal(end)
     assert first.wait(10) == (0 if end == signal.SIGTERM else -signal.SIGKILL)
     for raw in windows(641, 660):
-        road.send(SNAPSHOTS, JOB, raw)
-    road.start()
-    decisions = road.decisions(6)
+        pipeline.send(SNAPSHOTS, JOB, raw)
+    pipeline.start()
+    decisions = pipeline.decisions(6)
     assert {decision.span_end_ms // MINUTE_MS for decision in decisions} == {610, 620, 630, 640, 650, 660}
     assert len({encode(decision) for decision in decisions}) == 6
 
 
-def test_settings_sent_before_a_window_hold_for_it(road: AgentRoad) -> None:
+def test_settings_sent_before_a_window_hold_for_it(pipeline: AgentPipeline) -> None:
     """A job's new policy is used for every window that is sent after it."""
-    road.start()
-    road.send(SNAPSHOTS, JOB, windows(610, 610)[0])
-    assert road.decisions(1)[0].policy.name == "target-utilisation"
-    road.send(JOB_SETTINGS, JOB, b"{not json")
-    road.send(JOB_SETTINGS, JOB, encode(JobSettings(job=JOB, version=5, policy="hold")))
-    road.send(SNAPSHOTS, JOB, windows(620, 620)[0])
-    last = road.decisions(2)[-1]
+    pipeline.start()
+    pipeline.send(SNAPSHOTS, JOB, windows(610, 610)[0])
+    assert pipeline.decisions(1)[0].policy.name == "target-utilisation"
+    pipeline.send(JOB_SETTINGS, JOB, b"{not json")
+    pipeline.send(JOB_SETTINGS, JOB, encode(JobSettings(job=JOB, version=5, policy="hold")))
+    pipeline.send(SNAPSHOTS, JOB, windows(620, 620)[0])
+    last = pipeline.decisions(2)[-1]
     assert (last.policy.name, last.settings_version) == ("hold", 5)
 
 
-def test_health_is_ready_once_partitions_are_assigned_and_sigterm_ends_cleanly(road: AgentRoad) -> None:
+def test_health_is_ready_once_partitions_are_assigned_and_sigterm_ends_cleanly(pipeline: AgentPipeline) -> None:
     """The health endpoint turns ready and counts; SIGTERM ends the process with code 0 within seconds."""
-    process = road.start()
-    wait_until(lambda: health(road).get("ready"), 60, "a ready agent")
-    road.send(SNAPSHOTS, JOB, windows(610, 610)[0])
-    wait_until(lambda: health(road).get("decisions") == {"act": 1, "hold": 0}, 30, "one counted decision")
+    process = pipeline.start()
+    wait_until(lambda: health(pipeline).get("ready"), 60, "a ready agent")
+    pipeline.send(SNAPSHOTS, JOB, windows(610, 610)[0])
+    wait_until(lambda: health(pipeline).get("decisions") == {"act": 1, "hold": 0}, 30, "one counted decision")
     process.terminate()
     assert process.wait(8) == 0
 
 
-def test_kafka_away_at_start_is_waited_for_and_said(road: AgentRoad) -> None:
+def test_kafka_away_at_start_is_waited_for_and_said(pipeline: AgentPipeline) -> None:
     """Without a broker the agent does not end: it says what it waits for, and SIGTERM still ends it with code 0."""
-    process = road.start(SURESCALE_BOOTSTRAP=f"127.0.0.1:{free_port()}")
-    wait_until(lambda: "waiting for Kafka" in road.log(), 30, "a line that says so")
+    process = pipeline.start(SURESCALE_BOOTSTRAP=f"127.0.0.1:{free_port()}")
+    wait_until(lambda: "waiting for Kafka" in pipeline.log(), 30, "a line that says so")
     assert process.poll() is None
     process.terminate()
     assert process.wait(8) == 0
 
 
-def test_a_broker_that_comes_back_is_used_again(road: AgentRoad, tmp_path: Path) -> None:
+def test_a_broker_that_comes_back_is_used_again(pipeline: AgentPipeline, tmp_path: Path) -> None:
     """The agent starts before the broker, survives the broker being killed, and decides on later windows."""
     broker = LocalBroker(tmp_path / "kafka")
-    road.use(replace(road.settings, bootstrap=broker.bootstrap))
-    process = road.start()
+    pipeline.use(replace(pipeline.settings, bootstrap=broker.bootstrap))
+    process = pipeline.start()
     try:
         for span in (610, 620):
             broker.start()
             broker.wait_ready()
-            create_topics(road.settings)
-            road.send(SNAPSHOTS, JOB, windows(span, span)[0])
-            assert len(road.decisions(span // 10 - 60)) >= span // 10 - 60
+            create_topics(pipeline.settings)
+            pipeline.send(SNAPSHOTS, JOB, windows(span, span)[0])
+            assert len(pipeline.decisions(span // 10 - 60)) >= span // 10 - 60
             broker.kill()
     finally:
         process.terminate()
@@ -167,56 +167,56 @@ def test_a_broker_that_comes_back_is_used_again(road: AgentRoad, tmp_path: Path)
 CODECS = ("gzip", "snappy", "lz4", "zstd")
 
 
-def compressed(road: AgentRoad, *codecs: str) -> None:
+def compressed(pipeline: AgentPipeline, *codecs: str) -> None:
     """Send one span's end under each codec, on a topic that keeps them, as a broker or an older topic may be set up."""
-    topic = f"{road.settings.topic_prefix}{SNAPSHOTS}"
+    topic = f"{pipeline.settings.topic_prefix}{SNAPSHOTS}"
     kept = ConfigEntry("compression.type", "producer", incremental_operation=AlterConfigOpType.SET)
-    admin = admin_client(road.settings)
+    admin = admin_client(pipeline.settings)
     altered = admin.incremental_alter_configs([ConfigResource("topic", topic, incremental_configs=[kept])])
     for future in altered.values():
         future.result(20)
     for number, codec in enumerate(codecs):
-        client = producer(road.settings, **{"compression.type": codec})
+        client = producer(pipeline.settings, **{"compression.type": codec})
         client.produce(topic, windows(600 + 10 * number, 600 + 10 * number)[0], key=JOB.encode())
         assert client.flush(20) == 0
 
 
-def test_windows_are_read_under_every_codec_of_kafka(road: AgentRoad) -> None:
+def test_windows_are_read_under_every_codec_of_kafka(pipeline: AgentPipeline) -> None:
     """A broker whose topics are compressed stops no decision."""
-    compressed(road, *CODECS)
-    road.start()
-    assert len({decision.span_end_ms for decision in road.decisions(len(CODECS))}) == len(CODECS)
+    compressed(pipeline, *CODECS)
+    pipeline.start()
+    assert len({decision.span_end_ms for decision in pipeline.decisions(len(CODECS))}) == len(CODECS)
 
 
-def test_an_agent_that_can_never_read_a_record_ends_and_says_so(road: AgentRoad) -> None:
+def test_an_agent_that_can_never_read_a_record_ends_and_says_so(pipeline: AgentPipeline) -> None:
     """Its client lacks the codec: a supervisor sees the process end instead of an agent that is ready and does nothing."""
-    compressed(road, "zstd")
+    compressed(pipeline, "zstd")
     without = [sys.executable, "-c", "import sys; sys.modules['cramjam'] = None; from services.cli import main; main()"]
-    process = road.start(without)
+    process = pipeline.start(without)
 
     def ended() -> bool:
         # A topic's new setting reaches its log some time after the broker has agreed to it. Until then records are written
         # under the codec of before, which this agent reads.
         if process.poll() is None:
-            zstd.produce(f"{road.settings.topic_prefix}{SNAPSHOTS}", next(spans), key=JOB.encode())
+            zstd.produce(f"{pipeline.settings.topic_prefix}{SNAPSHOTS}", next(spans), key=JOB.encode())
             assert zstd.flush(20) == 0
         return process.poll() is not None
 
-    zstd = producer(road.settings, **{"compression.type": "zstd"})
+    zstd = producer(pipeline.settings, **{"compression.type": "zstd"})
     spans = (windows(minute, minute)[0] for minute in count(610, 10))
     wait_until(ended, 300, "the agent ends")
     assert process.returncode == 1
     # Faust sometimes hangs in its shutdown after such a crash; that ends the process too.
-    assert re.search(r"ended by itself 6 times without handling a window|Faust did not stop within 60 s", road.log())
+    assert re.search(r"ended by itself 6 times without handling a window|Faust did not stop within 60 s", pipeline.log())
 
 
-def test_every_client_puts_a_key_into_the_same_partition(road: AgentRoad) -> None:
+def test_every_client_puts_a_key_into_the_same_partition(pipeline: AgentPipeline) -> None:
     """The partitioner of Faust's client and librdkafka's murmur2 agree on every key."""
     keys = [f"sim/job-{number}".encode() for number in range(40)]
-    client, landed = producer(road.settings), {}
+    client, landed = producer(pipeline.settings), {}
     for key in keys:
         client.produce(
-            f"{road.settings.topic_prefix}{SNAPSHOTS}", b"", key=key,
+            f"{pipeline.settings.topic_prefix}{SNAPSHOTS}", b"", key=key,
             on_delivery=lambda _error, record: landed.update({record.key(): record.partition()}),
         )  # fmt: skip
     assert client.flush(20) == 0

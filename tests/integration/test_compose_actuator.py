@@ -125,7 +125,7 @@ def opened(folder: Path) -> Iterator[LiveComposeRig]:
 
 
 @pytest.mark.skipif(
-    not os.environ.get("SURESCALE_LONG_ROADS"), reason="the whole contract takes minutes: make compose-test runs it"
+    not os.environ.get("SURESCALE_LONG_TESTS"), reason="the whole contract takes minutes: make compose-test runs it"
 )
 class TestLiveCompose(RequirementContract):
     """What every engine that is asked for counts does alike."""

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from engines.groups.broker import GroupReader
 from monitor.minutes import Look
 from monitor.settings import MonitorSettings
@@ -104,11 +104,11 @@ def test_without_a_file_each_group_is_a_job_that_is_only_watched(kafka: KafkaFor
     prefix = kafka.topic_prefix()
     group, topic = f"{prefix}clicks", f"{prefix}in"
     settings = MonitorSettings(bootstrap=kafka.bootstrap, engine="kafka", cluster=CLUSTER, jobs=f"{prefix}*")
-    client = consumer(RoadSettings(bootstrap=kafka.bootstrap), group)
+    client = consumer(PipelineSettings(bootstrap=kafka.bootstrap), group)
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
     admin.create_topics([NewTopic(topic, 2, 1)])[topic].result(30)
     client.subscribe([topic])
-    reader = GroupReader(RoadSettings(bootstrap=kafka.bootstrap))
+    reader = GroupReader(PipelineSettings(bootstrap=kafka.bootstrap))
     wait_until(lambda: [client.poll(0.05), reader.look([group])[group].state == "stable"][1], what="the group")
     source = ConsumerGroupSource(settings)
     assert source.jobs() == [f"{CLUSTER}/{group}"]

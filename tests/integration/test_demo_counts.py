@@ -2,11 +2,11 @@
 
 import pytest
 
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from contracts.topics import SNAPSHOTS, TopicNames
 from contracts.windows import encode_window
 from runtime.kafka import create_topics, producer
-from services.local_stack.road_figures import all_arrived
+from services.local_stack.pipeline_figures import all_arrived
 from tests.conftest import KafkaForTests
 from tests.support.builders import JOB, window_at
 
@@ -14,26 +14,26 @@ pytestmark = pytest.mark.integration
 
 
 @pytest.fixture
-def road(kafka: KafkaForTests) -> RoadSettings:
+def pipeline(kafka: KafkaForTests) -> PipelineSettings:
     """Settings of a pipeline of its own, with topics."""
-    settings = RoadSettings(bootstrap=kafka.bootstrap, topic_prefix=kafka.topic_prefix())
+    settings = PipelineSettings(bootstrap=kafka.bootstrap, topic_prefix=kafka.topic_prefix())
     create_topics(settings)
     return settings
 
 
-def deliver(road: RoadSettings, minute: int) -> None:
+def deliver(pipeline: PipelineSettings, minute: int) -> None:
     """Write a window and wait until Kafka has it."""
-    client = producer(road)
-    client.produce(TopicNames(road.topic_prefix)(SNAPSHOTS), encode_window(window_at(minute)), key=JOB.encode())
+    client = producer(pipeline)
+    client.produce(TopicNames(pipeline.topic_prefix)(SNAPSHOTS), encode_window(window_at(minute)), key=JOB.encode())
     assert client.flush(20) == 0
 
 
-def test_all_has_arrived_when_no_window_is_missing_and_nothing_follows(road: RoadSettings) -> None:
+def test_all_has_arrived_when_no_window_is_missing_and_nothing_follows(pipeline: PipelineSettings) -> None:
     """Not while a window is missing, however long nothing comes; nor while more comes."""
-    arrived = all_arrived(road, windows=2)
-    deliver(road, 600)
+    arrived = all_arrived(pipeline, windows=2)
+    deliver(pipeline, 600)
     assert [arrived(), arrived()] == [False, False]
-    deliver(road, 601)
+    deliver(pipeline, 601)
     assert [arrived(), arrived()] == [False, True]
-    deliver(road, 602)
+    deliver(pipeline, 602)
     assert [arrived(), arrived()] == [False, True]

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, NewTopic
 
-from contracts.settings import RoadSettings, to_environment
+from contracts.settings import PipelineSettings, to_environment
 from contracts.topics import CLOCK, TASK_METRICS
 from engines.groups.chains import Chain, Group
 from engines.source_settings import SourceSettings
@@ -26,10 +26,10 @@ pytestmark = pytest.mark.integration
 
 
 @pytest.fixture
-def road(kafka: KafkaForTests, redis_url: str) -> RoadSettings:
+def pipeline(kafka: KafkaForTests, redis_url: str) -> PipelineSettings:
     """Settings of a pipeline of its own; nothing runs on it."""
     (nowhere,) = free_ports(1)
-    return RoadSettings(
+    return PipelineSettings(
         bootstrap=kafka.bootstrap,
         topic_prefix=kafka.topic_prefix(),
         redis_url=redis_url,
@@ -37,52 +37,52 @@ def road(kafka: KafkaForTests, redis_url: str) -> RoadSettings:
     )
 
 
-def examined(road: RoadSettings, *more: str, code: int = 1) -> dict[str, tuple[str, str, str]]:
+def examined(pipeline: PipelineSettings, *more: str, code: int = 1) -> dict[str, tuple[str, str, str]]:
     """Return verdict, detail and remedy by subject; of several findings on one subject, the last."""
     command = surescale("doctor", "--json", *more)
-    done = subprocess.run(command, env=os.environ | to_environment(road), capture_output=True, timeout=90)
+    done = subprocess.run(command, env=os.environ | to_environment(pipeline), capture_output=True, timeout=90)
     assert done.returncode == code, done.stderr.decode()
     return {each["subject"]: (each["verdict"], each["detail"], each["remedy"]) for each in json.loads(done.stdout)}
 
 
-def test_missing_topics_and_an_absent_engine_are_problems(road: RoadSettings) -> None:
+def test_missing_topics_and_an_absent_engine_are_problems(pipeline: PipelineSettings) -> None:
     """What is there is checked all the same."""
-    found = examined(road)
+    found = examined(pipeline)
     assert found["topics"] == (
         "problem",
         found["topics"][1],
-        f"create them: surescale topics create --prefix {road.topic_prefix}",
+        f"create them: surescale topics create --prefix {pipeline.topic_prefix}",
     )
     assert "task-metrics, snapshots" in found["topics"][1]
     assert found["engine"][0] == "problem"
-    assert road.engine_url in found["engine"][1]
+    assert pipeline.engine_url in found["engine"][1]
     assert {subject for subject, each in found.items() if each[0] == "ok"} == {"surescale", "java", "kafka", "redis", "policy"}
 
 
-def test_topics_that_nobody_serves(road: RoadSettings) -> None:
+def test_topics_that_nobody_serves(pipeline: PipelineSettings) -> None:
     """No member in a group is a problem; a topic that never had a record is a warning."""
-    create_topics(road)
-    found = examined(road)
+    create_topics(pipeline)
+    found = examined(pipeline)
     assert found["topics"][0] == "ok"
-    assert found["the monitor"][:2] == ("warning", f"{road.topic_prefix}task-metrics is empty")
+    assert found["the monitor"][:2] == ("warning", f"{pipeline.topic_prefix}task-metrics is empty")
     assert found["the agent"][0] == found["the rescaler of sim"][0] == "problem"
     assert found["the agent"][2] == "start surescale agent"
-    client = producer(road)
-    client.produce(f"{road.topic_prefix}{TASK_METRICS}", b"{}", key=b"sim/clicks")
+    client = producer(pipeline)
+    client.produce(f"{pipeline.topic_prefix}{TASK_METRICS}", b"{}", key=b"sim/clicks")
     assert client.flush(20) == 0
-    assert examined(road)["the monitor"][0] == "ok"
+    assert examined(pipeline)["the monitor"][0] == "ok"
 
 
-def test_a_topic_set_up_by_hand_is_compared_with_the_table(road: RoadSettings) -> None:
+def test_a_topic_set_up_by_hand_is_compared_with_the_table(pipeline: PipelineSettings) -> None:
     """The number of partitions is a problem, a setting is a warning with the command that fixes it."""
-    admin, clock, metrics = admin_client(road), f"{road.topic_prefix}{CLOCK}", f"{road.topic_prefix}{TASK_METRICS}"
+    admin, clock, metrics = admin_client(pipeline), f"{pipeline.topic_prefix}{CLOCK}", f"{pipeline.topic_prefix}{TASK_METRICS}"
     admin.create_topics([NewTopic(clock, num_partitions=3)])[clock].result(20)
-    create_topics(road)
+    create_topics(pipeline)
     gzip = ConfigEntry("compression.type", "gzip", incremental_operation=AlterConfigOpType.SET)
     for future in admin.incremental_alter_configs([ConfigResource("topic", metrics, incremental_configs=[gzip])]).values():
         future.result(20)
     command = surescale("doctor")
-    done = subprocess.run(command, env=os.environ | to_environment(road), capture_output=True, timeout=90, text=True)
+    done = subprocess.run(command, env=os.environ | to_environment(pipeline), capture_output=True, timeout=90, text=True)
     said = " ".join(done.stdout.split())  # lines break where the column is full
     assert done.returncode == 1
     assert f"{clock} has 3 partitions, not 1" in said
@@ -91,45 +91,45 @@ def test_a_topic_set_up_by_hand_is_compared_with_the_table(road: RoadSettings) -
     assert "warning" in said
 
 
-def test_partitions_that_an_operator_chose_are_right(road: RoadSettings) -> None:
+def test_partitions_that_an_operator_chose_are_right(pipeline: PipelineSettings) -> None:
     """What doctor looks for is that topics of one key have the same number, whichever that is."""
     command = surescale("topics", "create", "--job-partitions", "6", "--retention-hours", "48")
-    done = subprocess.run(command, env=os.environ | to_environment(road), capture_output=True, timeout=90, text=True)
+    done = subprocess.run(command, env=os.environ | to_environment(pipeline), capture_output=True, timeout=90, text=True)
     assert done.returncode == 0, done.stderr
-    found = examined(road)
+    found = examined(pipeline)
     assert found["topics"][0] == "ok", found["topics"]
-    admin, metrics = admin_client(road), f"{road.topic_prefix}{TASK_METRICS}"
+    admin, metrics = admin_client(pipeline), f"{pipeline.topic_prefix}{TASK_METRICS}"
     assert len(admin.list_topics(metrics, timeout=20).topics[metrics].partitions) == 6
     resource = ConfigResource("topic", metrics)
     assert admin.describe_configs([resource])[resource].result(20)["retention.ms"].value == str(48 * 3_600_000)
     admin.create_partitions([NewPartitions(metrics, 7)])[metrics].result(20)
-    assert examined(road)["topics"][:2] == ("problem", f"{metrics} has 7 partitions, not 6")
+    assert examined(pipeline)["topics"][:2] == ("problem", f"{metrics} has 7 partitions, not 6")
 
 
-def test_a_flink_cluster_is_known(road: RoadSettings) -> None:
+def test_a_flink_cluster_is_known(pipeline: PipelineSettings) -> None:
     """Its version and slots."""
     with replayed(recorded("2.3.0", "running")) as server:
-        found = examined(road, "--engine", "flink", "--engine-url", server.url)["engine"]
+        found = examined(pipeline, "--engine", "flink", "--engine-url", server.url)["engine"]
     assert found[0] == "ok"
     assert f"Flink 2.3.0 at {server.url}, " in found[1]
 
 
-def test_a_flink_cluster_that_cannot_rescale_is_a_warning(road: RoadSettings) -> None:
+def test_a_flink_cluster_that_cannot_rescale_is_a_warning(pipeline: PipelineSettings) -> None:
     """Jobs can be observed all the same."""
     exchanges = recorded("2.3.0", "running")
     entries = exchanges["GET /jobmanager/config"]["body"]
     exchanges["GET /jobmanager/config"]["body"] = [entry for entry in entries if entry["key"] != "jobmanager.scheduler"]
     with replayed(exchanges) as server:
-        found = examined(road, "--engine", "flink", "--engine-url", server.url)["engine"]
+        found = examined(pipeline, "--engine", "flink", "--engine-url", server.url)["engine"]
     assert found[0] == "warning"
     assert "not rescaled" in found[1]
     assert "jobmanager.scheduler: adaptive" in found[2]
 
 
-def test_consumer_groups_have_a_file_instead_of_an_address(road: RoadSettings, tmp_path: Path) -> None:
+def test_consumer_groups_have_a_file_instead_of_an_address(pipeline: PipelineSettings, tmp_path: Path) -> None:
     """It is read, and what is wrong in it is named; no engine is asked."""
     file = tmp_path / "groups.toml"
-    kafka = replace(road, engine="kafka", groups_file=str(file))
+    kafka = replace(pipeline, engine="kafka", groups_file=str(file))
     assert examined(replace(kafka, groups_file=""))["engine"][0] == "ok"
     assert examined(kafka)["engine"][0] == "problem"
     file.write_text('[shop.groups.parse]\nreads = ["orders"]\n')
@@ -138,23 +138,23 @@ def test_consumer_groups_have_a_file_instead_of_an_address(road: RoadSettings, t
     assert "jobs shop of" in detail
 
 
-def test_consumer_groups_that_are_jobs_are_asked_for(road: RoadSettings, kafka: KafkaForTests) -> None:
+def test_consumer_groups_that_are_jobs_are_asked_for(pipeline: PipelineSettings, kafka: KafkaForTests) -> None:
     """One reads, one has no members, one was never there, one reads a topic that is gone."""
-    prefix = road.topic_prefix
+    prefix = pipeline.topic_prefix
     topic = f"{prefix}orders"
-    admin = admin_client(road)
+    admin = admin_client(pipeline)
     admin.create_topics([NewTopic(topic, 2, 1)])[topic].result(30)
-    sender = producer(road)
+    sender = producer(pipeline)
     for number in range(5):
         sender.produce(topic, str(number), partition=number % 2)
     assert sender.flush(30) == 0
     names = {task: f"{prefix}{task}" for task in ("reads", "left", "never", "lost")}
-    reading, left = (_committed(road, names[task], topic) for task in ("reads", "left"))
+    reading, left = (_committed(pipeline, names[task], topic) for task in ("reads", "left"))
     left.close()
     chains = {"shop": Chain("shop", {task: Group(group, reads=(f"{prefix}gone",) if task == "lost" else (topic,))
                                      for task, group in names.items()})}  # fmt: skip
-    lost = _committed(road, names["lost"], topic)
-    settings = SourceSettings(bootstrap=road.bootstrap, topic_prefix=prefix, engine="kafka")
+    lost = _committed(pipeline, names["lost"], topic)
+    settings = SourceSettings(bootstrap=pipeline.bootstrap, topic_prefix=prefix, engine="kafka")
     try:
         reads, empty, never, gone = groups(settings, chains)
         assert (reads.verdict, reads.detail) == (
@@ -175,9 +175,9 @@ def test_consumer_groups_that_are_jobs_are_asked_for(road: RoadSettings, kafka: 
         lost.close()
 
 
-def _committed(road: RoadSettings, group: str, topic: str) -> Consumer:
+def _committed(pipeline: PipelineSettings, group: str, topic: str) -> Consumer:
     """Return a member of a group that has read and committed the whole topic."""
-    member = Consumer({"bootstrap.servers": road.bootstrap, "group.id": group, "auto.offset.reset": "earliest"})
+    member = Consumer({"bootstrap.servers": pipeline.bootstrap, "group.id": group, "auto.offset.reset": "earliest"})
     member.subscribe([topic])
     read = 0
 
@@ -192,19 +192,19 @@ def _committed(road: RoadSettings, group: str, topic: str) -> Consumer:
     return member
 
 
-def test_something_else_at_flinks_address(road: RoadSettings) -> None:
+def test_something_else_at_flinks_address(pipeline: PipelineSettings) -> None:
     """The client's own words say what answered."""
     with replayed({}) as server:
-        found = examined(road, "--engine", "flink", "--engine-url", server.url)["engine"]
+        found = examined(pipeline, "--engine", "flink", "--engine-url", server.url)["engine"]
     assert found[0] == "problem"
     assert server.url in found[1]
 
 
-def test_nothing_answers(road: RoadSettings, tmp_path: Path) -> None:
+def test_nothing_answers(pipeline: PipelineSettings, tmp_path: Path) -> None:
     """Every address is named once, the password of Redis never, and the whole takes seconds."""
     (port,) = free_ports(1)
     arguments = ["--bootstrap", f"127.0.0.1:{port}", "--redis", f"redis://ana:hush-hush@127.0.0.1:{port}/0", "--policy", "best"]
-    found = examined(road, *arguments, "--policy-folder", str(tmp_path))
+    found = examined(pipeline, *arguments, "--policy-folder", str(tmp_path))
     assert {subject for subject, each in found.items() if each[0] == "problem"} == {"kafka", "redis", "engine", "policy"}
     assert f"127.0.0.1:{port} does not answer" in found["kafka"][1]
     assert "hush" not in str(found)

@@ -119,7 +119,7 @@ def test_the_trace_waits_for_its_start(paused: Engine) -> None:
 
 
 def test_hosts_and_jobs_are_listed(paused: Engine) -> None:
-    """The documents are the road's own messages."""
+    """The documents are the pipeline's own messages."""
     cluster = msgspec.convert(paused.get("/cluster"), ClusterTopology)
     assert [(host.host, len(host.units)) for host in cluster.hosts[:3]] == [("m1", 4), ("l1", 8), ("xl1", 12)]
     assert paused.get("/jobs") == {"jobs": [{"job": JOB, "state": "running"}]}
@@ -233,9 +233,9 @@ def test_bad_options_are_one_readable_line(arguments: list[str], words: str, tmp
 
 
 def test_the_metrics_show_clock_and_jobs(finished: Engine) -> None:
-    """Minutes that passed, the road's time, the size of each job."""
+    """Minutes that passed, the pipeline's time, the size of each job."""
     page = scraped(finished.url.rpartition(":")[2])
-    assert (page[metrics.MINUTES], page[metrics.ROAD_TIME]) == (10, START_MS / 1000 + 600)
+    assert (page[metrics.MINUTES], page[metrics.PIPELINE_TIME]) == (10, START_MS / 1000 + 600)
     assert page.of(metrics.JOBS, state="running") == 1
     assert page.of(metrics.PARALLELISM, streaming_job=JOB) > 0
 

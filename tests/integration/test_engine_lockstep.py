@@ -1,4 +1,4 @@
-"""The engine process in lockstep on a real Kafka: it stops, waits for what the road owes, and counts what does not come."""
+"""The engine process in lockstep on a real Kafka: it stops, waits for what the pipeline owes, and counts what does not come."""
 
 import logging
 import os
@@ -16,7 +16,7 @@ from confluent_kafka import KafkaException
 from contracts.clock import MINUTE_MS
 from contracts.commands import EventRecord, Outcome, Progress
 from contracts.messages import ClockSegment
-from contracts.settings import RoadSettings, to_environment
+from contracts.settings import PipelineSettings, to_environment
 from contracts.topics import CLOCK, RESCHEDULE_EVENTS, TopicNames
 from contracts.wire import decode, encode
 from runtime.backoff import wait_for
@@ -34,16 +34,16 @@ SPAN_MS = 10 * MINUTE_MS
 
 
 @pytest.fixture
-def settings(kafka: KafkaForTests) -> RoadSettings:
-    """A road of its own with all its topics."""
-    settings = RoadSettings(bootstrap=kafka.bootstrap, topic_prefix=kafka.topic_prefix())
+def settings(kafka: KafkaForTests) -> PipelineSettings:
+    """A pipeline of its own with all its topics."""
+    settings = PipelineSettings(bootstrap=kafka.bootstrap, topic_prefix=kafka.topic_prefix())
     create_topics(settings)
     wait_for_topics(settings, [CLOCK, RESCHEDULE_EVENTS], stop=threading.Event(), log=LOG)
     return settings
 
 
 @contextmanager
-def running_engine(settings: RoadSettings, *arguments: str) -> Iterator[str]:
+def running_engine(settings: PipelineSettings, *arguments: str) -> Iterator[str]:
     """Run an engine for 30 minutes of the trace, started; the value is its address."""
     port = free_port()
     url = f"http://127.0.0.1:{port}"
@@ -65,15 +65,15 @@ def _is_ready(url: str) -> bool:
         return False
 
 
-def new_reader(settings: RoadSettings, topic: str) -> LogReader:
+def new_reader(settings: PipelineSettings, topic: str) -> LogReader:
     """Return a reader of a topic that may only just have been created."""
     return wait_for(topic, lambda: LogReader(settings, [topic]), expected=(KafkaException,), stop=threading.Event(), log=LOG)
 
 
 class Answerer:
-    """Stands for the whole road: as soon as the clock stops at a span's end, it says what became of the decision."""
+    """Stands for the whole pipeline: as soon as the clock stops at a span's end, it says what became of the decision."""
 
-    def __init__(self, settings: RoadSettings, answer: Callable[[int], list[Outcome | Progress]]) -> None:
+    def __init__(self, settings: PipelineSettings, answer: Callable[[int], list[Outcome | Progress]]) -> None:
         self._clock = new_reader(settings, CLOCK)
         self._producer = producer(settings)
         self._topic = TopicNames(settings.topic_prefix)(RESCHEDULE_EVENTS)
@@ -122,15 +122,15 @@ def report(url: str) -> dict[str, Any]:
     return wait_until(lambda: (seen := fetch_json(f"{url}/report"))["finished"] and seen, what="the end of the run")
 
 
-def test_the_clock_moves_from_span_end_to_span_end_when_answered(settings: RoadSettings) -> None:
+def test_the_clock_moves_from_span_end_to_span_end_when_answered(settings: PipelineSettings) -> None:
     """The topic says when it stands, and nothing is missed."""
-    with Answerer(settings, lambda until: [held(until)]) as road, running_engine(settings) as url:
+    with Answerer(settings, lambda until: [held(until)]) as pipeline, running_engine(settings) as url:
         seen = report(url)
-    stops = [segment.until_ms - seen["start_ms"] for segment in road.segments]
+    stops = [segment.until_ms - seen["start_ms"] for segment in pipeline.segments]
     assert (seen["misses"], seen["minutes_done"], stops) == (0, 30, [0, SPAN_MS, 2 * SPAN_MS, 3 * SPAN_MS])
 
 
-def test_a_promised_wake_up_is_a_stop_of_its_own(settings: RoadSettings) -> None:
+def test_a_promised_wake_up_is_a_stop_of_its_own(settings: PipelineSettings) -> None:
     """Pending until minute 13 makes the clock stop there, until a further outcome is read."""
     promised: list[int] = []
 
@@ -143,26 +143,26 @@ def test_a_promised_wake_up_is_a_stop_of_its_own(settings: RoadSettings) -> None
         return [held(until_ms, status="pending", until_ms=until_ms + 3 * MINUTE_MS)]
 
     start_ms = 810_543_600_000
-    with Answerer(settings, answer) as road, running_engine(settings) as url:
+    with Answerer(settings, answer) as pipeline, running_engine(settings) as url:
         assert report(url)["misses"] == 0
-    stops = [(segment.until_ms - start_ms) // MINUTE_MS for segment in road.segments]
+    stops = [(segment.until_ms - start_ms) // MINUTE_MS for segment in pipeline.segments]
     assert stops == [0, 10, 13, 20, 30]
 
 
-def test_answers_that_do_not_come_are_counted(settings: RoadSettings) -> None:
+def test_answers_that_do_not_come_are_counted(settings: PipelineSettings) -> None:
     """The clock goes on after the wall limit, with one miss for each stop."""
     with running_engine(settings, "--stop-wait-s", "0.2") as url:
         assert report(url)["misses"] == 3
 
 
-def test_the_engine_says_what_it_waits_for(settings: RoadSettings) -> None:
+def test_the_engine_says_what_it_waits_for(settings: PipelineSettings) -> None:
     """Health names the job and the minute."""
     with running_engine(settings) as url:
         words = wait_until(lambda: fetch_json(f"{url}/health")["waiting_for"], what="the first stop")
     assert words == [f"an outcome of {JOB} for the span that ends at minute 10"]
 
 
-def test_outcomes_of_an_earlier_run_are_not_taken_for_answers(settings: RoadSettings) -> None:
+def test_outcomes_of_an_earlier_run_are_not_taken_for_answers(settings: PipelineSettings) -> None:
     """The engine reads what is written after it began to read."""
     client = producer(settings)
     for span in (1, 2, 3):

@@ -10,7 +10,7 @@ from contracts.commands import Balance, Outcome, Progress, RescheduleCommand, Sl
 from contracts.decisions import Decision
 from contracts.job_settings import JobSettings
 from contracts.messages import ClockSegment, EngineEvent, JobTopology, TaskSpec
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from contracts.topics import (
     CLOCK,
     DECISIONS,
@@ -40,9 +40,9 @@ SETTINGS = JobSettings(job=JOB, version=2, parallelism_max=5)
 
 
 @pytest.fixture(scope="module")
-def road(kafka: KafkaForTests) -> RoadSettings:
-    """A road on which two spans were decided on; the first decision was delivered twice, the window of the second is gone."""
-    settings = RoadSettings(bootstrap=kafka.bootstrap, topic_prefix=kafka.topic_prefix())
+def pipeline(kafka: KafkaForTests) -> PipelineSettings:
+    """A pipeline on which two spans were decided on; the first decision was delivered twice, the window of the second is gone."""
+    settings = PipelineSettings(bootstrap=kafka.bootstrap, topic_prefix=kafka.topic_prefix())
     create_topics(settings)
     for version in (1, 2):
         send(settings, JOB_SETTINGS, JOB, JobSettings(job=JOB, version=version, parallelism_max=3 + version))
@@ -66,8 +66,8 @@ OWN_ACT = f"{JOB}@37200000/balance"
 
 
 @pytest.fixture(scope="module")
-def followed(road: RoadSettings) -> RoadSettings:
-    """The same road on which units then followed a host that was lost: the command is appended before its outcome."""
+def followed(pipeline: PipelineSettings) -> PipelineSettings:
+    """The same pipeline on which units then followed a host that was lost: the command is appended before its outcome."""
     command_id, base = f"{JOB}#7.0", {"cluster": "sim", "job": JOB}
     prepare = RescheduleCommand(
         **base,
@@ -93,20 +93,20 @@ def followed(road: RoadSettings) -> RoadSettings:
     )  # fmt: skip
     step = base | {"status": "applied", "desired_generation": 7}
     lost = EngineEvent(cluster="sim", sequence=70, at_ms=37_140_000, kind="host_lost", host="l1")
-    send(road, ENGINE_EVENTS, "sim", lost)
+    send(pipeline, ENGINE_EVENTS, "sim", lost)
     for command_sent in (prepare, commit):
-        send(road, RESCHEDULE_COMMANDS, "sim", command_sent)
+        send(pipeline, RESCHEDULE_COMMANDS, "sim", command_sent)
     ready = Progress(**step, command_id=command_id, at_ms=37_260_000)
     done = Progress(**step, command_id=commit.command_id, at_ms=37_261_000)
     for record in (look, outcome, ready, done):
-        send(road, RESCHEDULE_EVENTS, "sim", record)
+        send(pipeline, RESCHEDULE_EVENTS, "sim", record)
     named = JobTopology(job=JOB, version=1, at_ms=0, tasks=(TaskSpec(task="map", label="Map of clicks"),))
-    send(road, JOB_TOPOLOGY, JOB, named)
-    return road
+    send(pipeline, JOB_TOPOLOGY, JOB, named)
+    return pipeline
 
 
 @pytest.mark.parametrize("asked", [OWN_ACT, f"{JOB}#7.0", f"{JOB}#7.1"])
-def test_an_act_that_no_policy_decided_is_found_with_its_cause_and_all_its_steps(followed: RoadSettings, asked: str) -> None:
+def test_an_act_that_no_policy_decided_is_found_with_its_cause_and_all_its_steps(followed: PipelineSettings, asked: str) -> None:
     """By its own id and by the ids of its commands."""
     found = json.loads(explain(followed, asked, "--json").output)
     assert (found["own_act"], found["look"]["moves"][0]["to_host"]) == ("balance", "m2")
@@ -116,7 +116,7 @@ def test_an_act_that_no_policy_decided_is_found_with_its_cause_and_all_its_steps
     assert "Map of clicks" in explain(followed, asked).output
 
 
-def test_what_no_policy_decided_cannot_be_decided_again(followed: RoadSettings) -> None:
+def test_what_no_policy_decided_cannot_be_decided_again(followed: PipelineSettings) -> None:
     """There is no window that it came from."""
     refused = explain(followed, OWN_ACT, "--recompute")
     assert refused.exit_code == 2
@@ -131,35 +131,35 @@ def decided(minute: int) -> Decision:
     return decision
 
 
-def explain(road: RoadSettings, *arguments: str) -> Result:
+def explain(pipeline: PipelineSettings, *arguments: str) -> Result:
     """Run `surescale explain`."""
-    return CliRunner().invoke(command, [*arguments, "--bootstrap", road.bootstrap, "--prefix", road.topic_prefix])
+    return CliRunner().invoke(command, [*arguments, "--bootstrap", pipeline.bootstrap, "--prefix", pipeline.topic_prefix])
 
 
-def test_a_decision_is_found_with_all_that_became_of_it(road: RoadSettings) -> None:
+def test_a_decision_is_found_with_all_that_became_of_it(pipeline: PipelineSettings) -> None:
     """By its id and by its command's id the same document comes, though the decision was delivered twice."""
-    by_decision = json.loads(explain(road, decided(600).decision_id, "--json").output)
+    by_decision = json.loads(explain(pipeline, decided(600).decision_id, "--json").output)
     assert [outcome["status"] for outcome in by_decision["outcomes"]] == ["pending", "commanded"]
     assert by_decision["commands"][0]["changes"][0]["added_units"] == [8, 9]
     assert [step["status"] for step in by_decision["progress"]] == ["applied"]
     assert [event["kind"] for event in by_decision["engine_events"]] == ["job_restarted"]
-    assert json.loads(explain(road, f"{JOB}#4.0", "--json").output) == by_decision
+    assert json.loads(explain(pipeline, f"{JOB}#4.0", "--json").output) == by_decision
 
 
-def test_a_job_stands_for_its_newest_decision(road: RoadSettings) -> None:
+def test_a_job_stands_for_its_newest_decision(pipeline: PipelineSettings) -> None:
     """Given a job, the newest decision on it is explained, as text."""
-    result = explain(road, JOB)
+    result = explain(pipeline, JOB)
     assert result.exit_code == 0
     assert result.output.startswith(decided(610).decision_id)
     assert "No outcome yet" in result.output
 
 
-def test_deciding_again_from_kafka_gives_the_same_bytes(road: RoadSettings) -> None:
+def test_deciding_again_from_kafka_gives_the_same_bytes(pipeline: PipelineSettings) -> None:
     """Window, settings of that version and the model by its hash are fetched; the record is the same."""
-    result = explain(road, decided(600).decision_id, "--recompute")
+    result = explain(pipeline, decided(600).decision_id, "--recompute")
     assert result.exit_code == 0, result.output
     assert "recomputed: the same bytes" in result.output
-    cut = explain(road, decided(600).decision_id, "--without", "map", "--without", "-3")
+    cut = explain(pipeline, decided(600).decision_id, "--without", "map", "--without", "-3")
     assert cut.exit_code == 0, cut.output
     assert [line.split()[0] for line in cut.output.splitlines() if line.startswith(("map ", "-3 "))][-2:] == ["map", "-3"]
 
@@ -173,20 +173,20 @@ def test_deciding_again_from_kafka_gives_the_same_bytes(road: RoadSettings) -> N
         ([f"{JOB}#4.0", "--recompute", "--policy-folder", "tests"], "the model is not available: sure of hash"),
     ],
 )
-def test_what_is_gone_is_one_line(road: RoadSettings, wanted: list[str], words: str) -> None:
+def test_what_is_gone_is_one_line(pipeline: PipelineSettings, wanted: list[str], words: str) -> None:
     """Unknown ids, a window that is gone and a model that is not in the folder are said in one line."""
-    result = explain(road, *wanted)
+    result = explain(pipeline, *wanted)
     assert result.exit_code == 1
     assert words in str(result.exception)
     assert "\n" not in str(result.exception)
 
 
-def test_the_log_is_read_in_pieces_from_its_end(road: RoadSettings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_log_is_read_in_pieces_from_its_end(pipeline: PipelineSettings, monkeypatch: pytest.MonkeyPatch) -> None:
     """The newest piece comes first, each record once, each piece in order."""
     monkeypatch.setattr(explain_log, "CHUNK_OFFSETS", 3)
     for sequence in range(8):
-        send(road, CLOCK, "x", ClockSegment(road="x", sequence=sequence, e0_ms=0, w0_ms=0, speed=1.0, until_ms=sequence))
-    log = Log(road, EXPLAIN_GROUP)
+        send(pipeline, CLOCK, "x", ClockSegment(road="x", sequence=sequence, e0_ms=0, w0_ms=0, speed=1.0, until_ms=sequence))
+    log = Log(pipeline, EXPLAIN_GROUP)
     pieces = [[int(record.offset() or 0) for record in piece] for piece in log.newest_first(CLOCK)]
     newest = next(iter(log.newest_first(CLOCK)))[-1]
     since = [int(record.offset() or 0) for record in log.since(CLOCK, append_ms(newest))]
@@ -195,7 +195,7 @@ def test_the_log_is_read_in_pieces_from_its_end(road: RoadSettings, monkeypatch:
     assert since[-1] == 7
 
 
-def _send_raw(settings: RoadSettings, topic: str, raw: bytes) -> None:
+def _send_raw(settings: PipelineSettings, topic: str, raw: bytes) -> None:
     client = producer(settings)
     client.produce(TopicNames(settings.topic_prefix)(topic), raw, key=JOB.encode())
     assert client.flush(20) == 0

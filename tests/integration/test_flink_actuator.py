@@ -1,4 +1,4 @@
-"""The Flink actuator beside a real Flink, without the road before it."""
+"""The Flink actuator beside a real Flink, without the pipeline before it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -13,7 +13,7 @@ from services.local_stack.flink.job import job_jar
 from tests.conftest import KafkaForTests
 from tests.support.flink_commands import CLUSTER, command, now_ms
 from tests.support.flink_ha import HighlyAvailable
-from tests.support.flink_road import FlinkRoad, loaded, road_beside
+from tests.support.flink_pipeline import FlinkPipeline, loaded, pipeline_beside
 from tests.support.live_flink import LiveFlink, LiveJob, problems_of
 from tests.support.waiting import wait_until
 
@@ -72,39 +72,39 @@ def test_a_command_under_way_is_carried_out_under_the_next_leader(cluster: Highl
         cluster.bring_back()
 
 
-def test_the_road_follows_to_the_next_leader(
+def test_the_pipeline_follows_to_the_next_leader(
     cluster: HighlyAvailable, flink: LiveFlink, kafka: KafkaForTests, redis_url: str, tmp_path: Path
 ) -> None:
     """The job keeps its name, its size and its owner; decisions go on, and a fall after it is followed."""
     slow = {"parse_rounds": 0, "parse_wait_micros": 10_000, "labels": LABELS}
     with (
-        road_beside(flink, kafka, redis_url, tmp_path, cluster.rest_urls) as road,
+        pipeline_beside(flink, kafka, redis_url, tmp_path, cluster.rest_urls) as pipeline,
         flink.job(name="a shop", **slow) as job,
         loaded(job, 150.0) as load,
     ):
-        road.decide_early(job)
+        pipeline.decide_early(job)
         wait_until(lambda: job.parallelism().get("parse", 0) >= 2, SPANS_S, "a rise")
-        wait_until(lambda: [report for report in road.progress(job) if report.status == "applied"], 60, "its report")
-        before, attempt = job.parallelism(), road.topologies(job)[-1].attempt
+        wait_until(lambda: [report for report in pipeline.progress(job) if report.status == "applied"], 60, "its report")
+        before, attempt = job.parallelism(), pipeline.topologies(job)[-1].attempt
         cluster.fail_over()
-        wait_until(lambda: road.topologies(job)[-1].attempt > attempt, SPANS_S, "the job as the next leader shows it")
-        assert road.topologies(job)[-1].state == "running"
-        assert {topology.job for topology in road.topologies(job)} == {f"{CLUSTER}/{job.known_as}"}
-        assert not {"finished", "failed"} & states(road, job)
-        for topology in road.topologies(job):
+        wait_until(lambda: pipeline.topologies(job)[-1].attempt > attempt, SPANS_S, "the job as the next leader shows it")
+        assert pipeline.topologies(job)[-1].state == "running"
+        assert {topology.job for topology in pipeline.topologies(job)} == {f"{CLUSTER}/{job.known_as}"}
+        assert not {"finished", "failed"} & states(pipeline, job)
+        for topology in pipeline.topologies(job):
             assert sum(not task.upstream for task in topology.tasks) == 1, "a graph without its edges"
-        seen = len(road.decisions(job))
-        wait_until(lambda: len(road.decisions(job)) > seen, SPANS_S, "the next decision")
-        assert road.drifts(job) == []
+        seen = len(pipeline.decisions(job))
+        wait_until(lambda: len(pipeline.decisions(job)) > seen, SPANS_S, "the next decision")
+        assert pipeline.drifts(job) == []
         load.stop()
         wait_until(lambda: 0 < sum(job.parallelism().values()) < sum(before.values()), 2 * SPANS_S, "a fall")
-        wait_until(lambda: road.progress(job)[-1].status == "applied", 60, "its report")
+        wait_until(lambda: pipeline.progress(job)[-1].status == "applied", 60, "its report")
         wait_until(lambda: len(job.output()) >= load.sent, 120, "the whole output")
         assert problems_of(job.output(), load.sent) == []
-        assert road.drifts(job) == []
+        assert pipeline.drifts(job) == []
     cluster.bring_back()
 
 
-def states(road: FlinkRoad, job: LiveJob) -> set[str]:
+def states(pipeline: FlinkPipeline, job: LiveJob) -> set[str]:
     """Return the states of a job that were published."""
-    return {topology.state for topology in road.topologies(job)}
+    return {topology.state for topology in pipeline.topologies(job)}

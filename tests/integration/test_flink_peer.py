@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from services.local_stack.child_process import ChildProcess
-from services.local_stack.flink.options import FlinkRoadOptions
+from services.local_stack.flink.options import FlinkPipelineOptions
 from services.local_stack.flink.peer import Peer
-from tests.support.flink_road import loaded
+from tests.support.flink_pipeline import loaded
 from tests.support.live_flink import LiveFlink
 from tests.support.waiting import wait_until
 
@@ -21,7 +21,7 @@ def test_the_upstream_autoscaler_rescales_its_job_and_no_other(flink: LiveFlink,
     slow = {"parse_rounds": 0, "parse_wait_micros": 10_000}
     with flink.job(**slow) as job, flink.job(**slow) as other, loaded(job, 160.0), loaded(other, 160.0):
         logging = flink.cluster.folder / "conf" / "log4j.properties"
-        command = Peer(flink.cluster.flink).command(flink.rest_url, job.job_id, FlinkRoadOptions(), logging)
+        command = Peer(flink.cluster.flink).command(flink.rest_url, job.job_id, FlinkPipelineOptions(), logging)
         process = ChildProcess(command, log_path=tmp_path / "upstream.log")
         try:
             wait_until(lambda: job.requirements()["parse"] > 1, RESCALED_WITHIN_S, "upstream to ask for more subtasks of parse")

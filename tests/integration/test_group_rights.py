@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from engines.groups.broker import GroupReader
 from engines.groups.chains import read_chains
 from engines.source_settings import SourceSettings
@@ -52,14 +52,14 @@ def test_a_right_that_is_missing_is_one_line_and_the_job_is_held(
 
     Also where the topic is known from the group's assignment alone: the broker leaves out offsets that we may not see.
     """
-    client = consumer(RoadSettings(bootstrap=broker.bootstrap), GROUP)
+    client = consumer(PipelineSettings(bootstrap=broker.bootstrap), GROUP)
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     admin.create_topics([NewTopic(TOPIC, 2, 1)])[TOPIC].result(30)
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     producer.produce(TOPIC, "one")
     producer.flush(30)
     client.subscribe([TOPIC])
-    everybody = GroupReader(RoadSettings(bootstrap=broker.bootstrap))
+    everybody = GroupReader(PipelineSettings(bootstrap=broker.bootstrap))
     wait_until(lambda: [client.poll(0.05), state_of(everybody, GROUP) == "stable"][1], what="the group")
     file = tmp_path / "groups.json"
     file.write_text(json.dumps({"orders": {"groups": {"parse": {"group": GROUP, "reads": reads}}}}))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from tests.conftest import KafkaForTests
 from tests.support.attacked_consumer import Consumer, consumer_of
 from tests.support.hostile_consumers import CONSUMERS
@@ -18,7 +18,7 @@ REFUSED_LEAST = 60
 @pytest.mark.parametrize("kind", CONSUMERS, ids=[kind.role for kind in CONSUMERS])
 def test_no_record_stops_a_role(kind: type[Consumer], kafka: KafkaForTests, redis_url: str, tmp_path: Path) -> None:
     """Good records are handled before hostile ones, behind them, and by a process that reads all of them again from the start."""
-    settings = RoadSettings(bootstrap=kafka.bootstrap, topic_prefix=kafka.topic_prefix(), redis_url=redis_url)
+    settings = PipelineSettings(bootstrap=kafka.bootstrap, topic_prefix=kafka.topic_prefix(), redis_url=redis_url)
     with consumer_of(kind, settings, tmp_path) as consumer:
         consumer.round()
         assert consumer.attack() > 100 * len(kind.reads)

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from contracts.errors import SettingsError
 from contracts.job_settings import JobSettings, Pause, TaskLimits
 from contracts.messages import ClockSegment, JobTopology
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from contracts.topics import CLOCK, JOB_SETTINGS, JOB_TOPOLOGY
 from runtime.kafka import create_topics
 from runtime.whole_topics import parsed, read_whole, send
@@ -22,82 +22,82 @@ from tests.support.builders import JOB, topology
 
 pytestmark = pytest.mark.integration
 
-ROAD_NOW_MS = 36_000_000
+PIPELINE_NOW_MS = 36_000_000
 
 
 @pytest.fixture
-def road(kafka: KafkaForTests) -> RoadSettings:
-    """A road with one job and a clock that stands."""
-    return make_road(kafka)
+def pipeline(kafka: KafkaForTests) -> PipelineSettings:
+    """A pipeline with one job and a clock that stands."""
+    return make_pipeline(kafka)
 
 
 @pytest.fixture(scope="module")
-def quiet_road(kafka: KafkaForTests) -> RoadSettings:
-    """A road on which nothing is ever changed."""
-    return make_road(kafka)
+def quiet_pipeline(kafka: KafkaForTests) -> PipelineSettings:
+    """A pipeline on which nothing is ever changed."""
+    return make_pipeline(kafka)
 
 
-def make_road(kafka: KafkaForTests) -> RoadSettings:
-    """Return a road with one job and a clock that stands."""
-    settings = RoadSettings(bootstrap=kafka.bootstrap, topic_prefix=kafka.topic_prefix())
+def make_pipeline(kafka: KafkaForTests) -> PipelineSettings:
+    """Return a pipeline with one job and a clock that stands."""
+    settings = PipelineSettings(bootstrap=kafka.bootstrap, topic_prefix=kafka.topic_prefix())
     create_topics(settings)
     send(settings, JOB_TOPOLOGY, JOB, topology())
-    segment = ClockSegment(road="main", sequence=0, e0_ms=ROAD_NOW_MS, w0_ms=0, speed=1.0, until_ms=ROAD_NOW_MS)
+    segment = ClockSegment(road="main", sequence=0, e0_ms=PIPELINE_NOW_MS, w0_ms=0, speed=1.0, until_ms=PIPELINE_NOW_MS)
     send(settings, CLOCK, "main", segment)
     return settings
 
 
-def job(road: RoadSettings, *arguments: str) -> str:
+def job(pipeline: PipelineSettings, *arguments: str) -> str:
     """Run `surescale job` and return what it says; an error of the world is raised."""
-    options = ["--bootstrap", road.bootstrap, "--prefix", road.topic_prefix]
+    options = ["--bootstrap", pipeline.bootstrap, "--prefix", pipeline.topic_prefix]
     result = CliRunner().invoke(command, [*arguments, *options], catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return result.output
 
 
-def records(road: RoadSettings) -> list[JobSettings]:
+def records(pipeline: PipelineSettings) -> list[JobSettings]:
     """Return all settings records."""
-    return parsed(read_whole(road, [JOB_SETTINGS])[JOB_SETTINGS], JobSettings)
+    return parsed(read_whole(pipeline, [JOB_SETTINGS])[JOB_SETTINGS], JobSettings)
 
 
-def test_who_changed_settings_is_shown_and_not_obeyed(road: RoadSettings) -> None:
+def test_who_changed_settings_is_shown_and_not_obeyed(pipeline: PipelineSettings) -> None:
     """Anybody may write any name there: it cannot clear the screen or fake another change."""
     forged = JobSettings(job=JOB, version=2**53, mode="observe", set_by="alice\x1b[2J\n   9  approved by security")
-    send(road, JOB_SETTINGS, JOB, forged)
-    shown = job(road, "history", JOB)
+    send(pipeline, JOB_SETTINGS, JOB, forged)
+    shown = job(pipeline, "history", JOB)
     assert "\x1b" not in shown
     assert len(shown.splitlines()) == 1
-    job(road, "resume", JOB)
-    assert records(road)[-1].mode is None
-    assert len(job(road, "history", JOB).splitlines()) == 2
+    job(pipeline, "resume", JOB)
+    assert records(pipeline)[-1].mode is None
+    assert len(job(pipeline, "history", JOB).splitlines()) == 2
 
 
-def test_each_change_is_a_record_with_version_who_and_when(road: RoadSettings) -> None:
+def test_each_change_is_a_record_with_version_who_and_when(pipeline: PipelineSettings) -> None:
     """Set, pause, pin and resume write one record each; show and history tell them."""
-    said = job(road, "set", JOB, "--mode", "advise", "--max", "8", "--policy", "static", "--by", "ann")
+    said = job(pipeline, "set", JOB, "--mode", "advise", "--max", "8", "--policy", "static", "--by", "ann")
     assert "settings version 1, from the next span on" in said
     for step in ("pause", "pin", "resume"):
-        job(road, step, JOB, "--by", "bob")
-    written = records(road)
+        job(pipeline, step, JOB, "--by", "bob")
+    written = records(pipeline)
     assert [(record.version, record.mode, record.policy) for record in written] == [
         (1, "advise", "static"),
         (2, "observe", "static"),
         (3, "observe", "hold"),
         (4, "advise", "static"),
     ]
-    assert {(record.set_by, record.set_at_ms) for record in written} == {("ann", ROAD_NOW_MS), ("bob", ROAD_NOW_MS)}
-    assert json.loads(job(road, "show", JOB, "--json"))["policy_in_use"] == "static (job)"
-    history = json.loads(job(road, "history", JOB, "--json"))
+    assert {(record.set_by, record.set_at_ms) for record in written} == {("ann", PIPELINE_NOW_MS), ("bob", PIPELINE_NOW_MS)}
+    assert json.loads(job(pipeline, "show", JOB, "--json"))["policy_in_use"] == "static (job)"
+    history = json.loads(job(pipeline, "history", JOB, "--json"))
     assert history[1]["changed"] == {"mode": ["advise", "observe"]}
-    assert "ann  mode " in (shown := job(road, "history", JOB))
+    assert "ann  mode " in (shown := job(pipeline, "history", JOB))
     assert ", max 10 -> 8" in shown
 
 
-def test_settings_that_a_role_wrote_first_are_the_defaults(road: RoadSettings) -> None:
+def test_settings_that_a_role_wrote_first_are_the_defaults(pipeline: PipelineSettings) -> None:
     """A first record that changes nothing repeats nothing either; the second one does."""
     for version in (1, 2):
-        send(road, JOB_SETTINGS, JOB, JobSettings(job=JOB, version=version, set_by="demo"))
-    first, second = job(road, "history", JOB).splitlines()
+        send(pipeline, JOB_SETTINGS, JOB, JobSettings(job=JOB, version=version, set_by="demo"))
+    first, second = job(pipeline, "history", JOB).splitlines()
     assert first.endswith("demo  the defaults, written for the first time")
     assert second.endswith("demo  unchanged; written again")
 
@@ -112,23 +112,23 @@ def test_settings_that_a_role_wrote_first_are_the_defaults(road: RoadSettings) -
         (["pause", "nonsense"], "JOB: there is no job 'nonsense'"),
     ],
 )
-def test_what_makes_no_sense_changes_nothing(quiet_road: RoadSettings, arguments: list[str], named: str) -> None:
+def test_what_makes_no_sense_changes_nothing(quiet_pipeline: PipelineSettings, arguments: list[str], named: str) -> None:
     """Contradictory bounds, a policy that is not there and an unknown job are one clear line each."""
     with pytest.raises(SettingsError) as refused:
-        job(quiet_road, *arguments)
+        job(quiet_pipeline, *arguments)
     assert named in str(refused.value)
     assert "\n" not in str(refused.value)
-    assert records(quiet_road) == []
+    assert records(quiet_pipeline) == []
 
 
-def test_the_same_again_writes_nothing(road: RoadSettings) -> None:
+def test_the_same_again_writes_nothing(pipeline: PipelineSettings) -> None:
     """A change to what already is has no record."""
-    job(road, "set", JOB, "--priority", "3")
-    assert "nothing was written" in job(road, "set", JOB, "--priority", "3")
-    assert len(records(road)) == 1
+    job(pipeline, "set", JOB, "--priority", "3")
+    assert "nothing was written" in job(pipeline, "set", JOB, "--priority", "3")
+    assert len(records(pipeline)) == 1
 
 
-def test_of_two_at_the_same_time_the_last_wins_and_versions_rise(road: RoadSettings) -> None:
+def test_of_two_at_the_same_time_the_last_wins_and_versions_rise(pipeline: PipelineSettings) -> None:
     """A writer who is passed by two others between reading and writing still ends up in force, with a higher version."""
     passed = False
 
@@ -137,41 +137,48 @@ def test_of_two_at_the_same_time_the_last_wins_and_versions_rise(road: RoadSetti
         if not passed:
             passed = True
             for version in (1, 2):
-                send(road, JOB_SETTINGS, JOB, JobSettings(job=JOB, version=version, priority=version, set_by="other"))
+                send(pipeline, JOB_SETTINGS, JOB, JobSettings(job=JOB, version=version, priority=version, set_by="other"))
         return {"parallelism_max": 7}
 
-    done = change(road, JOB, wanted, "ann")
-    assert [(record.version, record.set_by) for record in records(road)] == [(1, "other"), (2, "other"), (1, "ann"), (3, "ann")]
+    done = change(pipeline, JOB, wanted, "ann")
+    assert [(record.version, record.set_by) for record in records(pipeline)] == [
+        (1, "other"),
+        (2, "other"),
+        (1, "ann"),
+        (3, "ann"),
+    ]
     assert (done.after.parallelism_max, done.after.priority) == (7, 2)
 
 
-def run(road: RoadSettings, steer: click.Command, *arguments: str) -> str:
+def run(pipeline: PipelineSettings, steer: click.Command, *arguments: str) -> str:
     """Run `surescale pause` or `surescale resume` and return what it says."""
-    options = ["--bootstrap", road.bootstrap, "--prefix", road.topic_prefix]
+    options = ["--bootstrap", pipeline.bootstrap, "--prefix", pipeline.topic_prefix]
     result = CliRunner().invoke(steer, [*arguments, *options], catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return result.output
 
 
-def test_a_job_and_its_cluster_are_paused_and_resumed(road: RoadSettings) -> None:
+def test_a_job_and_its_cluster_are_paused_and_resumed(pipeline: PipelineSettings) -> None:
     """Each a record with who, when, until and why, in a history of its own; nothing else of the settings changes."""
-    job(road, "set", JOB, "--max", "7")
-    said = run(road, pause, JOB, "--direction", "down", "--for", "2h", "--why", "release day", "--by", "ann")
+    job(pipeline, "set", JOB, "--max", "7")
+    said = run(pipeline, pause, JOB, "--direction", "down", "--for", "2h", "--why", "release day", "--by", "ann")
     assert "scaling down of sim/clicks is paused by ann until 1970-01-01 12:00:00: release day; settings version 2" in said
-    assert "rescaling of sim is paused by bob until further notice" in run(road, pause, "sim", "--why", "audit", "--by", "bob")
-    shown = json.loads(job(road, "show", JOB, "--json"))["paused"]
+    assert "rescaling of sim is paused by bob until further notice" in run(
+        pipeline, pause, "sim", "--why", "audit", "--by", "bob"
+    )
+    shown = json.loads(job(pipeline, "show", JOB, "--json"))["paused"]
     assert "scaling down of sim/clicks" in shown
     assert "rescaling of sim is" in shown
-    assert "still in force: rescaling of sim is paused by bob" in run(road, resume, JOB, "--by", "cy")
-    assert run(road, resume, JOB).startswith("sim/clicks: was not paused; nothing was written")
-    assert run(road, resume, "sim", "--by", "cy") == "sim: resumed; settings version 2, at once\n"
-    assert json.loads(job(road, "show", JOB, "--json"))["paused"] == "no"
-    of_job = [record for record in records(road) if record.job == JOB]
+    assert "still in force: rescaling of sim is paused by bob" in run(pipeline, resume, JOB, "--by", "cy")
+    assert run(pipeline, resume, JOB).startswith("sim/clicks: was not paused; nothing was written")
+    assert run(pipeline, resume, "sim", "--by", "cy") == "sim: resumed; settings version 2, at once\n"
+    assert json.loads(job(pipeline, "show", JOB, "--json"))["paused"] == "no"
+    of_job = [record for record in records(pipeline) if record.job == JOB]
     assert [(each.version, each.set_by, each.parallelism_max) for each in of_job][1:] == [(2, "ann", 7), (3, "cy", 7)]
-    made = Pause(direction="down", until_ms=ROAD_NOW_MS + 7_200_000, why="release day", by="ann", at_ms=ROAD_NOW_MS)
+    made = Pause(direction="down", until_ms=PIPELINE_NOW_MS + 7_200_000, why="release day", by="ann", at_ms=PIPELINE_NOW_MS)
     assert [each.pause for each in of_job] == [msgspec.UNSET, made, msgspec.UNSET]
-    assert "paused: down, release day" in job(road, "history", JOB)
-    assert "resumed" in job(road, "history", "sim/*")
+    assert "paused: down, release day" in job(pipeline, "history", JOB)
+    assert "resumed" in job(pipeline, "history", "sim/*")
 
 
 @pytest.mark.parametrize(
@@ -182,48 +189,53 @@ def test_a_job_and_its_cluster_are_paused_and_resumed(road: RoadSettings) -> Non
         (resume, "sim/other", "JOB: there is no job 'sim/other'"),
     ],
 )
-def test_what_is_unknown_cannot_be_paused(quiet_road: RoadSettings, steer: click.Command, target: str, named: str) -> None:
+def test_what_is_unknown_cannot_be_paused(
+    quiet_pipeline: PipelineSettings, steer: click.Command, target: str, named: str
+) -> None:
     """One line, and nothing is written."""
     with pytest.raises(SettingsError) as refused:
-        run(quiet_road, steer, target, *(["--why", "x"] if steer is pause else []))
+        run(quiet_pipeline, steer, target, *(["--why", "x"] if steer is pause else []))
     assert named in str(refused.value)
-    assert records(quiet_road) == []
+    assert records(quiet_pipeline) == []
 
 
 @pytest.mark.parametrize("arguments", [["set", "sim/*", "--max", "3"], ["show", "sim/*"]])
-def test_only_a_pause_can_be_set_for_a_whole_cluster(quiet_road: RoadSettings, arguments: list[str]) -> None:
+def test_only_a_pause_can_be_set_for_a_whole_cluster(quiet_pipeline: PipelineSettings, arguments: list[str]) -> None:
     """Limits are a job's own."""
     with pytest.raises(SettingsError, match="is not a single job"):
-        job(quiet_road, *arguments)
+        job(quiet_pipeline, *arguments)
 
 
-def test_topologies_are_read_whatever_their_state(road: RoadSettings) -> None:
+def test_topologies_are_read_whatever_their_state(pipeline: PipelineSettings) -> None:
     """Of several topologies of a job the newest one bounds it."""
     wider = topology(2)
-    send(road, JOB_TOPOLOGY, JOB, JobTopology(job=JOB, version=2, at_ms=1, tasks=wider.tasks, state="finished"))
-    assert json.loads(job(road, "show", JOB, "--json"))["state"] == "finished"
+    send(pipeline, JOB_TOPOLOGY, JOB, JobTopology(job=JOB, version=2, at_ms=1, tasks=wider.tasks, state="finished"))
+    assert json.loads(job(pipeline, "show", JOB, "--json"))["state"] == "finished"
 
 
-def test_every_limit_can_be_set_shown_and_taken_back(road: RoadSettings) -> None:
+def test_every_limit_can_be_set_shown_and_taken_back(pipeline: PipelineSettings) -> None:
     """From the command line to the record and back: what show prints can be given to set."""
     limits = ["--task", "map=2..6", "--step", "3", "--step-up", "5", "--rescales-a-day", "4", "--scale-down-after", "30",
               "--exclude", "mon-fri 09:00-17:30 Europe/Berlin", "--exclude", "sat,sun UTC strict", "--ineffective", "block",
               "--no-align", "--cpu", "16", "--catch-up", "10", "--restart-seconds", "4", "--backlog-hold", "3",
               "--on-drift", "adopt", "--objective", "cost"]  # fmt: skip
-    said = job(road, "set", JOB, *limits)
+    said = job(pipeline, "set", JOB, *limits)
     assert "task none -> map=2..6" in said
     assert "step-up default -> 5.0, step-down default -> 3.0" in said
-    written = records(road)[-1]
+    written = records(pipeline)[-1]
     assert written.tasks == {"map": TaskLimits(parallelism_min=2, parallelism_max=6)}
     assert (written.step_up_max, written.step_down_max, written.align, written.on_drift) == (5.0, 3.0, False, "adopt")
     assert written.objective == "cost"
-    shown = json.loads(job(road, "show", JOB, "--json"))
+    shown = json.loads(job(pipeline, "show", JOB, "--json"))
     assert shown["tasks"] == ["map=2..6"]
     assert shown["excluded"] == ["mon,tue,wed,thu,fri 09:00-17:30 Europe/Berlin", "sat,sun UTC strict"]
     assert (shown["rescales_a_day_max"], shown["cpu_limit"], shown["backlog_hold_minutes"]) == (4, 16.0, 3.0)
-    assert "already say so" in job(road, "set", JOB, *(part for text in shown["excluded"] for part in ("--exclude", text)))
-    assert "objective cost -> latency=30@0.01" in (said := job(road, "set", JOB, "--objective", "latency=30@1%")), said
-    assert (records(road)[-1].objective, json.loads(job(road, "show", JOB, "--json"))["objective"]) == (None, "latency=30@0.01")
-    job(road, "set", JOB, "--exclude", "none", "--task", "map=free", "--rescales-a-day", "default", "--step-up", "default")
-    after = records(road)[-1]
+    assert "already say so" in job(pipeline, "set", JOB, *(part for text in shown["excluded"] for part in ("--exclude", text)))
+    assert "objective cost -> latency=30@0.01" in (said := job(pipeline, "set", JOB, "--objective", "latency=30@1%")), said
+    assert (records(pipeline)[-1].objective, json.loads(job(pipeline, "show", JOB, "--json"))["objective"]) == (
+        None,
+        "latency=30@0.01",
+    )
+    job(pipeline, "set", JOB, "--exclude", "none", "--task", "map=free", "--rescales-a-day", "default", "--step-up", "default")
+    after = records(pipeline)[-1]
     assert (after.excluded, after.tasks, after.rescales_a_day_max, after.step_up_max) == ((), {}, None, None)

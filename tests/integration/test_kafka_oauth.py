@@ -15,12 +15,12 @@ import psutil
 import pytest
 from confluent_kafka import KafkaException
 
-from contracts.settings import RoadSettings, to_environment
+from contracts.settings import PipelineSettings, to_environment
 from contracts.topics import DECISIONS, SNAPSHOTS, TASK_METRICS
 from runtime.kafka import LogReader, admin_client, create_topics, producer
 from runtime.kafka_errors import Refusals, Refused
 from services.doctor.kafka_checks import KafkaChecks
-from tests.support.agent_road import AgentRoad, windows
+from tests.support.agent_pipeline import AgentPipeline, windows
 from tests.support.attacked_consumer import Consumer, consumer_of
 from tests.support.builders import JOB
 from tests.support.hostile_consumers import SparkConsumer
@@ -57,9 +57,9 @@ def issuer(broker: TokenBroker) -> Iterator[Issuer]:
         yield made
 
 
-def road(broker: TokenBroker, issuer: Issuer, prefix: str, **more: str) -> RoadSettings:
+def pipeline(broker: TokenBroker, issuer: Issuer, prefix: str, **more: str) -> PipelineSettings:
     """Return settings with tokens."""
-    return RoadSettings(**(broker.oauth(issuer) | more), topic_prefix=prefix)  # type: ignore[arg-type]  # all are texts
+    return PipelineSettings(**(broker.oauth(issuer) | more), topic_prefix=prefix)  # type: ignore[arg-type]  # all are texts
 
 
 def away_past_expiry(issuer: Issuer) -> None:
@@ -72,7 +72,7 @@ def away_past_expiry(issuer: Issuer) -> None:
 
 def test_a_producer_and_a_reader_outlive_their_tokens_and_an_absent_issuer(broker: TokenBroker, issuer: Issuer) -> None:
     """What is sent while no token is to be had arrives once the issuer is back; nothing is lost or doubled."""
-    settings = road(broker, issuer, "clients-")
+    settings = pipeline(broker, issuer, "clients-")
     create_topics(settings)
     client, reader = producer(settings), LogReader(settings, [DECISIONS])
     client.produce("clients-decisions", b"before", key=b"sim")
@@ -96,7 +96,7 @@ def test_a_producer_and_a_reader_outlive_their_tokens_and_an_absent_issuer(broke
 
 def test_doctor_says_whose_token_it_is(broker: TokenBroker, issuer: Issuer) -> None:
     """And what is wrong where there is none."""
-    settings = road(broker, issuer, "doctor-")
+    settings = pipeline(broker, issuer, "doctor-")
     well = [*(checks := KafkaChecks(settings)).token(), *checks.broker()]
     assert [(finding.verdict, finding.subject) for finding in well] == [("ok", "token"), ("ok", "kafka")]
     assert "client 'surescale', issuer 'https://issuer.test', audience 'kafka.test'" in well[0].detail
@@ -129,7 +129,7 @@ def test_a_token_that_is_not_to_be_had_or_is_refused_is_one_line_with_the_fix(
 ) -> None:
     """The setting's name, without the secret."""
     files = {name: str(broker.folder / value) if name.endswith("_file") and value else value for name, value in changed.items()}
-    settings = road(broker, issuer, "refused-", **files)
+    settings = pipeline(broker, issuer, "refused-", **files)
     issuer.claims = claims
     with pytest.raises(Refused, match=says) as refused:
         ask(settings)
@@ -141,10 +141,10 @@ def test_a_token_that_another_key_signed_opens_nothing(broker: TokenBroker, issu
     """The broker verifies signatures, so these tests show something."""
     make_key(tmp_path)
     with Issuer(tmp_path) as forger, pytest.raises(Refused, match="the broker refuses the token"):
-        ask(replace(road(broker, issuer, "forged-"), kafka_oauth_token_url=forger.url, kafka_oauth_ca_file=""))
+        ask(replace(pipeline(broker, issuer, "forged-"), kafka_oauth_token_url=forger.url, kafka_oauth_ca_file=""))
 
 
-def ask(settings: RoadSettings) -> None:
+def ask(settings: PipelineSettings) -> None:
     """Ask the broker for its topics."""
     refusals = Refusals(settings)
     admin = admin_client(settings, error_cb=refusals.hear)
@@ -154,9 +154,9 @@ def ask(settings: RoadSettings) -> None:
 
 def test_the_agent_decides_on_tokens_that_expire(broker: TokenBroker, issuer: Issuer, tmp_path: Path) -> None:
     """Faust's consumer and producer get new ones, also after the issuer was away; every window has its decision."""
-    settings = road(broker, issuer, "agent-", policy="target-utilisation")
+    settings = pipeline(broker, issuer, "agent-", policy="target-utilisation")
     create_topics(settings)
-    agent = AgentRoad(settings, tmp_path)
+    agent = AgentPipeline(settings, tmp_path)
     try:
         agent.start()
         agent.send(SNAPSHOTS, JOB, windows(610, 610)[0])
@@ -177,7 +177,7 @@ def test_spark_outlives_its_tokens_and_the_rights_that_it_loses(broker: TokenBro
     broker.grant(rights)
     issuer.clients[client] = SECRET
     more = {f"SURESCALE_{name.upper()}": value for name, value in broker.oauth(issuer, client).items()}
-    with consumer_of(SparkConsumer, RoadSettings(bootstrap=broker.bootstrap, topic_prefix="spark-"), tmp_path, more) as spark:
+    with consumer_of(SparkConsumer, PipelineSettings(bootstrap=broker.bootstrap, topic_prefix="spark-"), tmp_path, more) as spark:
         spark.round()
         assert not [said for said in seen_from_outside(spark) if SECRET_TELLTALE in said]
         away_past_expiry(issuer)
@@ -207,6 +207,6 @@ def seen_from_outside(consumer: Consumer) -> list[str]:
 
 def test_a_child_process_gets_the_same_settings(broker: TokenBroker, issuer: Issuer) -> None:
     """By the environment, which holds the secret's file and never the secret."""
-    variables = to_environment(road(broker, issuer, "child-"))
+    variables = to_environment(pipeline(broker, issuer, "child-"))
     assert variables["SURESCALE_KAFKA_OAUTH_CLIENT_SECRET_FILE"] == str(broker.folder / "secret")
     assert SECRET_TELLTALE not in str(variables)

@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from contracts.access import ROLES, Role, writers
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from contracts.topics import JOB_SETTINGS, JOB_TOPOLOGY, TOPICS
 from runtime.kafka import create_topics
 from runtime.kafka_security import librdkafka_options
@@ -65,7 +65,7 @@ def test_a_role_works_with_exactly_its_rights(
     """It handles good records, also after a kill, as a user who may do nothing else."""
     prefix = f"{kind.role}-"
     granted(broker, prefix)
-    settings = RoadSettings(bootstrap=broker.bootstrap, topic_prefix=prefix, redis_url=redis_url)
+    settings = PipelineSettings(bootstrap=broker.bootstrap, topic_prefix=prefix, redis_url=redis_url)
     more = {f"SURESCALE_{name.upper()}": value for name, value in user(broker, f"surescale-{kind.role}").items()}
     with consumer_of(kind, settings, tmp_path, more) as consumer:
         consumer.round()
@@ -75,7 +75,7 @@ def test_a_role_works_with_exactly_its_rights(
 def test_nobody_writes_for_another(broker: AuthorizingBroker) -> None:
     """Every role at every topic: its own writers are let in, everybody else's forged record is refused by the broker."""
     prefix = "forged-"
-    create_topics(RoadSettings(bootstrap=broker.bootstrap, topic_prefix=prefix))
+    create_topics(PipelineSettings(bootstrap=broker.bootstrap, topic_prefix=prefix))
     granted(broker, prefix)
     for name in (*ROLES, "nobody"):
         assert let_in(broker, name, prefix) == {topic for topic in TOPICS if name in writers(topic)}, name
@@ -90,8 +90,8 @@ def let_in(broker: AuthorizingBroker, name: str, prefix: str) -> set[str]:
         if error is None:
             taken.add((record.topic() or "").removeprefix(prefix))
 
-    road = RoadSettings(**user(broker, name if name == "nobody" else f"surescale-{name}"))  # type: ignore[arg-type]  # texts
-    client = Producer({"bootstrap.servers": road.bootstrap, **librdkafka_options(road), "log_level": 0})
+    pipeline = PipelineSettings(**user(broker, name if name == "nobody" else f"surescale-{name}"))  # type: ignore[arg-type]  # texts
+    client = Producer({"bootstrap.servers": pipeline.bootstrap, **librdkafka_options(pipeline), "log_level": 0})
     for topic in TOPICS:
         client.produce(f"{prefix}{topic}", b"forged", b"sim", on_delivery=delivered)
     assert client.flush(20) == 0
@@ -101,12 +101,12 @@ def let_in(broker: AuthorizingBroker, name: str, prefix: str) -> set[str]:
 def test_the_command_line_changes_settings_with_the_operators_rights(broker: AuthorizingBroker) -> None:
     """Lists a job's settings and releases; anybody else's change is refused in one line."""
     prefix = "line-"
-    road = RoadSettings(bootstrap=broker.bootstrap, topic_prefix=prefix)
-    create_topics(road)
+    pipeline = PipelineSettings(bootstrap=broker.bootstrap, topic_prefix=prefix)
+    create_topics(pipeline)
     granted(broker, prefix)
     outcomes: dict[Role, tuple[int, str]] = {}
     for role in ("operator", "agent"):
-        own = replace(road, **user(broker, f"surescale-{role}"))  # type: ignore[arg-type]  # texts
+        own = replace(pipeline, **user(broker, f"surescale-{role}"))  # type: ignore[arg-type]  # texts
         outcomes[role] = release(own)  # type: ignore[index]  # one of the roles
     assert outcomes["operator"][0] == 0, outcomes["operator"][1]
     assert outcomes["agent"][0] == 1
@@ -116,10 +116,10 @@ def test_the_command_line_changes_settings_with_the_operators_rights(broker: Aut
 def test_the_state_service_pauses_a_job_only_with_the_right_for_it(broker: AuthorizingBroker) -> None:
     """Without it the broker refuses, in one line; with `--http-operate` it works, and settings are all that it writes."""
     prefix = "operate-"
-    road = RoadSettings(bootstrap=broker.bootstrap, topic_prefix=prefix)
-    create_topics(road)
-    send(road, JOB_TOPOLOGY, JOB, topology(1))
-    own = replace(road, **user(broker, "surescale-state-service"))  # type: ignore[arg-type]  # texts
+    pipeline = PipelineSettings(bootstrap=broker.bootstrap, topic_prefix=prefix)
+    create_topics(pipeline)
+    send(pipeline, JOB_TOPOLOGY, JOB, topology(1))
+    own = replace(pipeline, **user(broker, "surescale-state-service"))  # type: ignore[arg-type]  # texts
     operator = Operator(own, logging.getLogger("test"))
     asked = Asked(target=JOB, of_cluster=False, body=PauseBody(why="audit"), by="ana", key="k")
     granted(broker, prefix)
@@ -134,9 +134,9 @@ def test_the_state_service_pauses_a_job_only_with_the_right_for_it(broker: Autho
 def test_a_webhook_is_told_only_with_the_right_for_it(broker: AuthorizingBroker) -> None:
     """The mark of how far it was told needs it: without it nothing is told, with `--notify` the first marks are set."""
     prefix = "notify-"
-    road = RoadSettings(bootstrap=broker.bootstrap, topic_prefix=prefix)
-    create_topics(road)
-    own = replace(road, **user(broker, "surescale-state-service"))  # type: ignore[arg-type]  # texts
+    pipeline = PipelineSettings(bootstrap=broker.bootstrap, topic_prefix=prefix)
+    create_topics(pipeline)
+    own = replace(pipeline, **user(broker, "surescale-state-service"))  # type: ignore[arg-type]  # texts
     granted(broker, prefix)
     with pytest.raises(KafkaException, match="surescale topics acls --notify"):
         Feed(own, keep_ms=1)
@@ -147,10 +147,12 @@ def test_a_webhook_is_told_only_with_the_right_for_it(broker: AuthorizingBroker)
     assert let_in(broker, "state-service", prefix) == set()
 
 
-def release(road: RoadSettings) -> tuple[int, str]:
+def release(pipeline: PipelineSettings) -> tuple[int, str]:
     """Release a policy as the user of these settings; return exit code and error."""
     from contracts.settings import to_environment
 
     words = ["policy", "release", "target-utilisation", "--by", "a test"]
-    done = subprocess.run([*SURESCALE, *words], env=to_environment(road), capture_output=True, text=True, timeout=90, check=False)
+    done = subprocess.run(
+        [*SURESCALE, *words], env=to_environment(pipeline), capture_output=True, text=True, timeout=90, check=False
+    )
     return done.returncode, done.stderr

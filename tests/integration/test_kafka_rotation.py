@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaException
 
-from contracts.settings import RoadSettings, to_environment
+from contracts.settings import PipelineSettings, to_environment
 from contracts.topics import DECISIONS, SNAPSHOTS
 from runtime.kafka import LogReader, admin_client, create_topics, producer
 from runtime.ports import LOOPBACK, free_port
-from tests.support.agent_road import AgentRoad, windows
+from tests.support.agent_pipeline import AgentPipeline, windows
 from tests.support.builders import JOB
 from tests.support.secure_broker import SecureBroker, make_certificates, running
 from tests.support.spark_road import secure_spark_road
@@ -40,52 +40,52 @@ def broker(tmp_path: Path) -> Iterator[SecureBroker]:
 
 def test_an_agent_and_clients_that_run_take_a_new_password(broker: SecureBroker, tmp_path: Path) -> None:
     """The broker is stopped and started, so everybody has to authenticate again, first in vain; no process is."""
-    settings = RoadSettings(**broker.scram, topic_prefix="r-", policy="target-utilisation")  # type: ignore[arg-type]  # texts
+    settings = PipelineSettings(**broker.scram, topic_prefix="r-", policy="target-utilisation")  # type: ignore[arg-type]  # texts
     create_topics(settings)
-    road = AgentRoad(settings, tmp_path)
+    pipeline = AgentPipeline(settings, tmp_path)
     earlier, asking, reading = producer(settings), admin_client(settings), LogReader(settings, [DECISIONS])
     try:
-        agent = road.start()
-        road.send(SNAPSHOTS, JOB, windows(610, 610)[0])
-        assert [decision.span_end_ms // 60_000 for decision in road.decisions(1)] == [610]
+        agent = pipeline.start()
+        pipeline.send(SNAPSHOTS, JOB, windows(610, 610)[0])
+        assert [decision.span_end_ms // 60_000 for decision in pipeline.decisions(1)] == [610]
         (tmp_path / "old").write_text((broker.folder / "password").read_text())
         broker.add_user(password="second password")
         broker.stop()
         broker.start()
         broker.wait_ready()
-        wait_until(lambda: "authentication" in road.log().lower(), 60, "the agent to be refused")
+        wait_until(lambda: "authentication" in pipeline.log().lower(), 60, "the agent to be refused")
         broker.rotate("second password")
-        wait_until(lambda: CHANGED in road.log(), 30, "the agent to notice")
-        road.send(SNAPSHOTS, JOB, windows(620, 620)[0])
-        assert [decision.span_end_ms // 60_000 for decision in road.decisions(2)] == [610, 620]
+        wait_until(lambda: CHANGED in pipeline.log(), 30, "the agent to notice")
+        pipeline.send(SNAPSHOTS, JOB, windows(620, 620)[0])
+        assert [decision.span_end_ms // 60_000 for decision in pipeline.decisions(2)] == [610, 620]
         earlier.produce("r-decisions", b"of an earlier producer")
         assert earlier.flush(20) == 0
         assert "r-decisions" in asking.list_topics(timeout=20).topics
         assert [record.value() for record in reading.read_to_end()][-1] == b"of an earlier producer"
         assert agent.poll() is None
-        refused = RoadSettings(**(broker.scram | {"kafka_password_file": str(tmp_path / "old")}))  # type: ignore[arg-type]
+        refused = PipelineSettings(**(broker.scram | {"kafka_password_file": str(tmp_path / "old")}))  # type: ignore[arg-type]
         with pytest.raises(KafkaException):
             create_topics(refused)
     finally:
         reading.close()
-        road.stop()
+        pipeline.stop()
 
 
 def test_spark_starts_its_query_again_with_a_new_password(broker: SecureBroker, tmp_path: Path) -> None:
     """The process goes on; the old password would open nothing any more."""
-    road = secure_spark_road(broker, tmp_path)
+    pipeline = secure_spark_road(broker, tmp_path)
     try:
-        road.start()
+        pipeline.start()
         topology = graph(spec("map"), job=JOB)
-        road.send(sample(600_000, 5, job=JOB, task="map"), marker(10, topology))
-        wait_until(lambda: road.has_windows(1), 180, "the first window")
+        pipeline.send(sample(600_000, 5, job=JOB, task="map"), marker(10, topology))
+        wait_until(lambda: pipeline.has_windows(1), 180, "the first window")
         broker.rotate("second password")
-        wait_until(lambda: road.log().count("query started") == 2, 60, "another query")
-        road.send(sample(660_000, 5, job=JOB, task="map"), marker(11, topology))
-        wait_until(lambda: road.has_windows(2), 120, "the second window")
-        assert road.process.poll() is None
+        wait_until(lambda: pipeline.log().count("query started") == 2, 60, "another query")
+        pipeline.send(sample(660_000, 5, job=JOB, task="map"), marker(11, topology))
+        wait_until(lambda: pipeline.has_windows(2), 120, "the second window")
+        assert pipeline.process.poll() is None
     finally:
-        road.close()
+        pipeline.close()
 
 
 @pytest.mark.parametrize("role", ["agent", "monitor", "rescaler", "state-service"])
@@ -95,7 +95,7 @@ def test_a_role_ends_for_its_supervisor_when_its_certificate_changes(role: str, 
     for folder in (first, second):
         folder.mkdir()
         make_certificates(folder)
-    settings = RoadSettings(
+    settings = PipelineSettings(
         bootstrap=f"{LOOPBACK}:{free_port()}",
         kafka_security_protocol="SSL",
         kafka_ca_file=str(first / "ca.pem"),

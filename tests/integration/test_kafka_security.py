@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaException
 
-from contracts.settings import RoadSettings, to_environment
+from contracts.settings import PipelineSettings, to_environment
 from contracts.topics import DECISIONS, SNAPSHOTS
 from runtime.kafka import LogReader, create_topics, producer, wait_for_topics
-from tests.support.agent_road import AgentRoad, windows
+from tests.support.agent_pipeline import AgentPipeline, windows
 from tests.support.builders import JOB
 from tests.support.secure_broker import BROKER_NAMES, TELLTALE, MutualTlsBroker, SecureBroker, certify_broker, running
 from tests.support.spark_road import secure_spark_road
@@ -41,17 +41,17 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
 
 def test_the_command_line_creates_and_lists_topics_over_tls_and_scram(broker: SecureBroker) -> None:
     """A password with quotes, blanks and a backslash is a password like any other."""
-    road = RoadSettings(**broker.scram, topic_prefix="cli-")  # type: ignore[arg-type]  # all are texts
-    environment = os.environ | to_environment(road)
+    pipeline = PipelineSettings(**broker.scram, topic_prefix="cli-")  # type: ignore[arg-type]  # all are texts
+    environment = os.environ | to_environment(pipeline)
     done = subprocess.run(
         [*SURESCALE, "topics", "create"], env=environment, capture_output=True, text=True, timeout=120, check=False
     )
     assert (done.returncode, TELLTALE in done.stdout + done.stderr) == (0, False), done.stderr
-    wait_for_topics(road, [DECISIONS], stop=threading.Event(), log=logging.getLogger("test"))
-    client = producer(road)
+    wait_for_topics(pipeline, [DECISIONS], stop=threading.Event(), log=logging.getLogger("test"))
+    client = producer(pipeline)
     client.produce("cli-decisions", b"value", key=b"sim")
     assert client.flush(20) == 0
-    reader = LogReader(road, [DECISIONS])
+    reader = LogReader(pipeline, [DECISIONS])
     assert [record.value() for record in reader.read_to_end()] == [b"value"]
     reader.close()
 
@@ -68,9 +68,9 @@ def test_the_command_line_creates_and_lists_topics_over_tls_and_scram(broker: Se
 def test_a_client_that_may_not_or_should_not_connect_does_not(broker: SecureBroker, changed: dict[str, str]) -> None:
     """One line, without the password."""
     files = {name: str(broker.folder / value) if name.endswith("_file") and value else value for name, value in changed.items()}
-    road = RoadSettings(**(broker.scram | files))  # type: ignore[arg-type]  # all are texts
+    pipeline = PipelineSettings(**(broker.scram | files))  # type: ignore[arg-type]  # all are texts
     with pytest.raises(KafkaException) as refused:
-        create_topics(road)
+        create_topics(pipeline)
     assert TELLTALE not in str(refused.value)
     if changed.get("kafka_ca_file"):
         assert "was not signed by the authority in SURESCALE_KAFKA_CA_FILE" in str(refused.value)
@@ -87,43 +87,43 @@ def test_a_broker_with_a_certificate_that_is_not_good_gets_no_password(tmp_path:
     certify_broker(broker.folder, names, days=days)
     why = "has expired, is for another host than the one in SURESCALE_BOOTSTRAP"
     with running(broker), pytest.raises(KafkaException, match=why):
-        create_topics(RoadSettings(**broker.scram))  # type: ignore[arg-type]  # all are texts
+        create_topics(PipelineSettings(**broker.scram))  # type: ignore[arg-type]  # all are texts
     certify_broker(broker.folder, BROKER_NAMES, days=2)
     with running(broker):
         broker.add_user()
-        assert DECISIONS in create_topics(RoadSettings(**broker.scram))  # type: ignore[arg-type]  # all are texts
+        assert DECISIONS in create_topics(PipelineSettings(**broker.scram))  # type: ignore[arg-type]  # all are texts
 
 
 def test_the_agent_decides_over_tls_and_scram(broker: SecureBroker, tmp_path: Path) -> None:
     """Faust's consumer and producer take the same settings."""
-    settings = RoadSettings(**broker.scram, topic_prefix="agent-", policy="target-utilisation")  # type: ignore[arg-type]  # texts
+    settings = PipelineSettings(**broker.scram, topic_prefix="agent-", policy="target-utilisation")  # type: ignore[arg-type]  # texts
     create_topics(settings)
-    road = AgentRoad(settings, tmp_path)
+    pipeline = AgentPipeline(settings, tmp_path)
     try:
-        road.start()
-        road.send(SNAPSHOTS, JOB, windows(610, 610)[0])
-        assert [decision.span_end_ms // 60_000 for decision in road.decisions(1)] == [610]
-        assert TELLTALE not in road.log()
+        pipeline.start()
+        pipeline.send(SNAPSHOTS, JOB, windows(610, 610)[0])
+        assert [decision.span_end_ms // 60_000 for decision in pipeline.decisions(1)] == [610]
+        assert TELLTALE not in pipeline.log()
     finally:
-        road.stop()
+        pipeline.stop()
 
 
 def test_spark_assembles_windows_over_tls_and_scram(broker: SecureBroker, tmp_path: Path) -> None:
     """Its Java consumer reads, its Python producer writes; log and checkpoint hold no password."""
-    road = secure_spark_road(broker, tmp_path)
+    pipeline = secure_spark_road(broker, tmp_path)
     try:
-        road.start()
+        pipeline.start()
         topology = graph(spec("map"), job=JOB)
-        road.send(sample(600_000, 5, job=JOB, task="map"), marker(10, topology))
-        wait_until(lambda: road.has_windows(1), 180, "the window")
-        road.process.terminate()
-        assert road.process.wait(30) == 0  # while it runs, files of its checkpoint come and go
-        assert TELLTALE not in road.log()
-        files = [path for path in road.checkpoint.rglob("*") if path.is_file()]
+        pipeline.send(sample(600_000, 5, job=JOB, task="map"), marker(10, topology))
+        wait_until(lambda: pipeline.has_windows(1), 180, "the window")
+        pipeline.process.terminate()
+        assert pipeline.process.wait(30) == 0  # while it runs, files of its checkpoint come and go
+        assert TELLTALE not in pipeline.log()
+        files = [path for path in pipeline.checkpoint.rglob("*") if path.is_file()]
         assert files
         assert not [path for path in files if TELLTALE.encode() in path.read_bytes()]
     finally:
-        road.close()
+        pipeline.close()
 
 
 def test_a_certificate_opens_a_listener_that_wants_one(tmp_path: Path) -> None:
@@ -132,9 +132,9 @@ def test_a_certificate_opens_a_listener_that_wants_one(tmp_path: Path) -> None:
     broker.start()
     try:
         broker.wait_ready()
-        road = RoadSettings(**broker.mutual, topic_prefix="mutual-")  # type: ignore[arg-type]  # all are texts
-        assert "mutual-decisions" in create_topics(road)
+        pipeline = PipelineSettings(**broker.mutual, topic_prefix="mutual-")  # type: ignore[arg-type]  # all are texts
+        assert "mutual-decisions" in create_topics(pipeline)
         with pytest.raises(KafkaException):
-            create_topics(replace(road, kafka_certificate_file="", kafka_key_file=""))
+            create_topics(replace(pipeline, kafka_certificate_file="", kafka_key_file=""))
     finally:
         broker.stop()

@@ -24,7 +24,7 @@ from tests.support.answering import Asked
 from tests.support.controller_world import JOB, START_MS, cluster, decision, job
 from tests.support.kubernetes_rig import shipped_rules
 from tests.support.played_api_server import PlayedApiServer, autoscaler
-from tests.support.rescaler_road import Road, is_active, opened
+from tests.support.rescaler_pipeline import Pipeline, is_active, opened
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
@@ -35,9 +35,9 @@ WITHIN_S = 60.0
 
 @dataclass
 class Cluster:
-    """A road to a job of two Deployments, which its settings allow to act."""
+    """A pipeline to a job of two Deployments, which its settings allow to act."""
 
-    road: Road
+    pipeline: Pipeline
     server: PlayedApiServer
 
     @property
@@ -80,8 +80,8 @@ def played(kafka: KafkaForTests, tmp_path: Path) -> Iterator[Cluster]:
             kubernetes_url=answering.url,
             road_clock=True,
         )
-        with opened(settings, FakeEngine(now_ms=START_MS, jobs=set())) as road:
-            found = Cluster(road, server)
+        with opened(settings, FakeEngine(now_ms=START_MS, jobs=set())) as pipeline:
+            found = Cluster(pipeline, server)
             server.before = found.tick
             (chain,) = read_chains(file).values()
             required = requirement_of(KubernetesClient(answering.url), chain)
@@ -93,35 +93,35 @@ def played(kafka: KafkaForTests, tmp_path: Path) -> Iterator[Cluster]:
             topology = msgspec.structs.replace(
                 job(), version=2, tasks=tasks, epoch=required.epoch, requirement_id=required.id, engine="kafka"
             )
-            road.send(CLUSTER_TOPOLOGY, "sim", msgspec.structs.replace(cluster(), version=2, hosts=(), engine=KUBERNETES))
-            road.send(JOB_TOPOLOGY, JOB, topology)
-            road.send(JOB_SETTINGS, JOB, JobSettings(job=JOB, version=1, mode="act"))
+            pipeline.send(CLUSTER_TOPOLOGY, "sim", msgspec.structs.replace(cluster(), version=2, hosts=(), engine=KUBERNETES))
+            pipeline.send(JOB_TOPOLOGY, JOB, topology)
+            pipeline.send(JOB_SETTINGS, JOB, JobSettings(job=JOB, version=1, mode="act"))
             yield found
 
 
 def test_a_decision_becomes_pods(played: Cluster) -> None:
     """Commanded, accepted, applied when all pods are ready; each scale was written once."""
-    _, port = played.road.process()
+    _, port = played.pipeline.process()
     wait_until(lambda: is_active(port), WITHIN_S, "the rescaler")
     act = decision(START_MS, AFTER)
-    played.road.decide(act)
-    wait_until(lambda: played.road.statuses() == ["accepted", "applied"], WITHIN_S, "the pods")
-    assert played.road.said(act) == [("commanded", "desired")]
+    played.pipeline.decide(act)
+    wait_until(lambda: played.pipeline.statuses() == ["accepted", "applied"], WITHIN_S, "the pods")
+    assert played.pipeline.said(act) == [("commanded", "desired")]
     assert sorted(played.server.puts) == sorted(AFTER.items())
     assert {each.name: each.running(played.server.now_ms) for each in played.server.workloads} == AFTER
 
 
 def test_killed_between_two_writes_the_next_one_goes_on(played: Cluster) -> None:
     """SIGKILL after the first scale was written: its successor writes the second and no more."""
-    process, port = played.road.process()
+    process, port = played.pipeline.process()
     wait_until(lambda: is_active(port), WITHIN_S, "the rescaler")
     played.kill_between_writes(process)
-    played.road.decide(decision(START_MS, AFTER))
+    played.pipeline.decide(decision(START_MS, AFTER))
     assert process.wait(WITHIN_S) == -signal.SIGKILL
     assert len(played.server.puts) == 1
     played.server.is_away = False
-    played.road.process()
-    wait_until(lambda: "applied" in played.road.statuses(), WITHIN_S, "the pods")
+    played.pipeline.process()
+    wait_until(lambda: "applied" in played.pipeline.statuses(), WITHIN_S, "the pods")
     assert played.required == AFTER
     assert sorted(played.server.puts) == sorted(AFTER.items())
 
@@ -129,11 +129,11 @@ def test_killed_between_two_writes_the_next_one_goes_on(played: Cluster) -> None
 def test_what_an_autoscaler_owns_is_held_and_named(played: Cluster) -> None:
     """The command fails with one line, and nothing is written."""
     played.server.autoscalers.append(autoscaler("map-hpa", played.server.workloads[0]))
-    _, port = played.road.process()
+    _, port = played.pipeline.process()
     wait_until(lambda: is_active(port), WITHIN_S, "the rescaler")
-    played.road.decide(decision(START_MS, AFTER))
-    wait_until(lambda: played.road.statuses() == ["failed"], WITHIN_S, "the refusal")
-    (failed,) = played.road.progress
+    played.pipeline.decide(decision(START_MS, AFTER))
+    wait_until(lambda: played.pipeline.statuses() == ["failed"], WITHIN_S, "the refusal")
+    (failed,) = played.pipeline.progress
     assert failed.code == "OTHER_OWNER"
     assert failed.detail == (
         "shop/deployments/map: HorizontalPodAutoscaler map-hpa scales it; "

@@ -1,6 +1,6 @@
-"""Many jobs of two clusters on one road: one Spark job, two agents of one group, jobs that come and go, an agent that is killed.
+"""Many jobs of two clusters in one pipeline: one Spark job, two agents of one group, jobs that come and go, a killed agent.
 
-One JVM start costs ten seconds and more, so the tests share one road and run in the order they are written.
+One JVM start costs ten seconds and more, so the tests share one pipeline and run in the order they are written.
 """
 
 import os
@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Message
 
-from benchmarks.road.fleet import FIRST_MINUTE, Fleet
+from benchmarks.pipeline.fleet import FIRST_MINUTE, Fleet
 from contracts.clock import MINUTE_MS
 from contracts.decisions import Decision
 from contracts.ids import cluster_of
-from contracts.settings import RoadSettings, to_environment
+from contracts.settings import PipelineSettings, to_environment
 from contracts.topics import DECISIONS, SNAPSHOTS, TASK_METRICS, TopicNames
 from contracts.windows import Window, decode_window
 from contracts.wire import decode, encode
@@ -42,7 +42,9 @@ class ManyJobs:
     """Topics of one test module, a Spark job and agents that serve them."""
 
     def __init__(self, kafka: KafkaForTests, folder: Path) -> None:
-        self.settings = RoadSettings(bootstrap=kafka.bootstrap, topic_prefix=kafka.topic_prefix(), policy="target-utilisation")
+        self.settings = PipelineSettings(
+            bootstrap=kafka.bootstrap, topic_prefix=kafka.topic_prefix(), policy="target-utilisation"
+        )
         create_topics(self.settings)
         self._folder = folder
         self._producer = producer(self.settings)
@@ -104,7 +106,7 @@ class ManyJobs:
 
 
 @pytest.fixture(scope="module")
-def road(kafka: KafkaForTests, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ManyJobs]:
+def pipeline(kafka: KafkaForTests, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ManyJobs]:
     """A Spark job on two cores and two agents, both with partitions."""
     folder = tmp_path_factory.mktemp("many")
     shared = ManyJobs(kafka, folder)
@@ -129,39 +131,41 @@ def spans(jobs: Iterable[int], minutes: range) -> set[tuple[str, int]]:
     return {(FLEET.job(job), end * MINUTE_MS) for job in jobs for end in ends if end % SPAN_MINUTES == 0}
 
 
-def decided(road: ManyJobs) -> Counter[tuple[str, int]]:
+def decided(pipeline: ManyJobs) -> Counter[tuple[str, int]]:
     """Return how often each (job, span end) was decided."""
-    found = (decode(record.value(), Decision) for record in road.decisions())
+    found = (decode(record.value(), Decision) for record in pipeline.decisions())
     return Counter((decision.job, decision.span_end_ms) for decision in found)
 
 
-def test_every_span_of_every_job_is_decided_exactly_once(road: ManyJobs) -> None:
+def test_every_span_of_every_job_is_decided_exactly_once(pipeline: ManyJobs) -> None:
     """Twelve jobs of two clusters, four spans each, two agents that both work: no span is missing, none comes twice."""
     jobs, minutes = range(10), range(40)
-    road.send(jobs, minutes)
+    pipeline.send(jobs, minutes)
     expected = spans(jobs, minutes)
-    wait_until(lambda: decided(road).keys() >= expected, 60, "all decisions")
-    assert decided(road) == Counter(expected)
-    assert all(road.health(name)["windows"] > 0 for name in AGENTS)
+    wait_until(lambda: decided(pipeline).keys() >= expected, 60, "all decisions")
+    assert decided(pipeline) == Counter(expected)
+    assert all(pipeline.health(name)["windows"] > 0 for name in AGENTS)
 
 
-def test_decisions_lie_under_their_cluster(road: ManyJobs) -> None:
+def test_decisions_lie_under_their_cluster(pipeline: ManyJobs) -> None:
     """Each record's key is the job's cluster, and both clusters have decisions."""
-    keys = {(record.key() or b"").decode() for record in road.decisions()}
+    keys = {(record.key() or b"").decode() for record in pipeline.decisions()}
     assert keys == {"bench0", "bench1"}
-    assert all((record.key() or b"").decode() == cluster_of(decode(record.value(), Decision).job) for record in road.decisions())
+    assert all(
+        (record.key() or b"").decode() == cluster_of(decode(record.value(), Decision).job) for record in pipeline.decisions()
+    )
 
 
-def test_jobs_come_and_go_and_the_others_do_not_notice(road: ManyJobs) -> None:
+def test_jobs_come_and_go_and_the_others_do_not_notice(pipeline: ManyJobs) -> None:
     """Two jobs fall silent, two new ones are seen: each has the windows of its own minutes, and of no others.
 
     The first minute of the new ones is masked: their counters began before anyone watched.
     """
-    road.send(range(2, 12), range(40, 60))
+    pipeline.send(range(2, 12), range(40, 60))
     expected = {(FLEET.job(job), minute) for job in range(12) for minute in (*range(40), *range(40, 60)) if lives(job, minute)}
-    wait_until(lambda: len(road.windows()) >= len(expected), 60, "all windows")
-    assert Counter((window.job, minute_of(window)) for window in road.windows()) == Counter(expected)
-    newest = {window.job: window for window in road.windows()}
+    wait_until(lambda: len(pipeline.windows()) >= len(expected), 60, "all windows")
+    assert Counter((window.job, minute_of(window)) for window in pipeline.windows()) == Counter(expected)
+    newest = {window.job: window for window in pipeline.windows()}
     assert {newest[FLEET.job(job)].minutes_known for job in (10, 11)} == {19}
     assert {newest[FLEET.job(job)].minutes_known for job in range(2, 10)} == {60}
 
@@ -176,28 +180,28 @@ def minute_of(window: Window) -> int:
     return window.window_end_ms // MINUTE_MS - FIRST_MINUTE - 1
 
 
-def test_a_killed_agents_partitions_are_taken_over(road: ManyJobs) -> None:
+def test_a_killed_agents_partitions_are_taken_over(pipeline: ManyJobs) -> None:
     """Killed with windows before it: every span is still decided, and what comes twice is the same byte for byte."""
     jobs, minutes = range(2, 12), range(60, 90)
-    road.send(jobs, range(60, 75))
+    pipeline.send(jobs, range(60, 75))
     wait_until(
-        lambda: len(decided(road)) > len(spans(jobs, range(40, 60))) + len(spans(range(10), range(40))), 60, "a first span"
+        lambda: len(decided(pipeline)) > len(spans(jobs, range(40, 60))) + len(spans(range(10), range(40))), 60, "a first span"
     )
-    road.kill("agent-1")
-    road.send(jobs, range(75, 90))
+    pipeline.kill("agent-1")
+    pipeline.send(jobs, range(75, 90))
     expected = spans(range(10), range(40)) | spans(jobs, range(40, 60)) | spans(jobs, minutes)
-    wait_until(lambda: decided(road).keys() >= expected, 60, "all decisions")
-    assert decided(road).keys() == expected
-    bodies = {(decode(record.value(), Decision).decision_id, record.value()) for record in road.decisions()}
+    wait_until(lambda: decided(pipeline).keys() >= expected, 60, "all decisions")
+    assert decided(pipeline).keys() == expected
+    bodies = {(decode(record.value(), Decision).decision_id, record.value()) for record in pipeline.decisions()}
     assert len(bodies) == len(expected)
-    wait_until(lambda: road.health("agent-2")["partitions"] == 4, 30, "all partitions at the agent that is left")
+    wait_until(lambda: pipeline.health("agent-2")["partitions"] == 4, 30, "all partitions at the agent that is left")
 
 
-def test_a_job_of_a_thousand_tasks_passes_every_client(road: ManyJobs) -> None:
+def test_a_job_of_a_thousand_tasks_passes_every_client(pipeline: ManyJobs) -> None:
     """Its markers, windows and decisions are larger than the defaults of any client, and its spans are decided like others."""
     wide = Fleet(jobs=1, tasks=1_000, subtasks=1, seed=5, clusters=1)
-    road.send(range(1), range(20), wide)
+    pipeline.send(range(1), range(20), wide)
     expected = {(wide.job(0), (FIRST_MINUTE + minute) * MINUTE_MS) for minute in (10, 20)}
-    wait_until(lambda: {key for key in decided(road) if key[0] == wide.job(0)} == expected, 60, "both decisions")
-    last = [found for record in road.decisions() if (found := decode(record.value(), Decision)).job == wide.job(0)][-1]
+    wait_until(lambda: {key for key in decided(pipeline) if key[0] == wide.job(0)} == expected, 60, "both decisions")
+    last = [found for record in pipeline.decisions() if (found := decode(record.value(), Decision)).job == wide.job(0)][-1]
     assert len(last.tasks) == 1_000

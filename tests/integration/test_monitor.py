@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import KafkaException
 
 from contracts.messages import ClockSegment, ClusterTopology, EngineEvent, JobTopology, MinuteMarker, TaskSample
-from contracts.settings import RoadSettings, to_environment
+from contracts.settings import PipelineSettings, to_environment
 from contracts.topics import CLOCK, CLUSTER_TOPOLOGY, ENGINE_EVENTS, JOB_TOPOLOGY, TASK_METRICS
 from contracts.wire import decode, encode
 from monitor import metrics
@@ -39,11 +39,11 @@ BROKEN = b'"records_in": -1'
 Message = TaskSample | MinuteMarker
 
 
-class MonitorRoad:
+class MonitorPipeline:
     """Topics of one test, and the monitor that writes them."""
 
     def __init__(self, kafka: KafkaForTests, folder: Path) -> None:
-        self.settings = RoadSettings(bootstrap=kafka.bootstrap, topic_prefix=kafka.topic_prefix())
+        self.settings = PipelineSettings(bootstrap=kafka.bootstrap, topic_prefix=kafka.topic_prefix())
         create_topics(self.settings)
         self.values: dict[str, list[bytes]] = {}
         self._readers = {name: self._reader(name) for name in (TASK_METRICS, JOB_TOPOLOGY, CLUSTER_TOPOLOGY, ENGINE_EVENTS)}
@@ -98,7 +98,7 @@ class MonitorRoad:
 
 
 @contextlib.contextmanager
-def watching(settings: RoadSettings, flink: PlayedFlink) -> Iterator[None]:
+def watching(settings: PipelineSettings, flink: PlayedFlink) -> Iterator[None]:
     """Run a monitor in front of a played Flink, under a clock on which a minute takes a second and a half."""
     own = MonitorSettings(
         bootstrap=settings.bootstrap, topic_prefix=settings.topic_prefix, engine="flink", engine_url=flink.url, cluster="flink"
@@ -116,9 +116,9 @@ def watching(settings: RoadSettings, flink: PlayedFlink) -> Iterator[None]:
 
 
 @pytest.fixture
-def road(kafka: KafkaForTests, tmp_path: Path) -> Iterator[MonitorRoad]:
-    """A road of its own."""
-    made = MonitorRoad(kafka, tmp_path)
+def pipeline(kafka: KafkaForTests, tmp_path: Path) -> Iterator[MonitorPipeline]:
+    """A pipeline of its own."""
+    made = MonitorPipeline(kafka, tmp_path)
     yield made
     made.close()
 
@@ -131,26 +131,26 @@ def engine() -> Iterator[EngineStub]:
         yield stub
 
 
-def test_a_minute_travels_whole_and_in_order(road: MonitorRoad, engine: EngineStub) -> None:
+def test_a_minute_travels_whole_and_in_order(pipeline: MonitorPipeline, engine: EngineStub) -> None:
     """Samples before their marker, topology with each marker, history with the first, hosts and events on their topics."""
-    road.start("--engine-url", engine.url)
-    road.await_minutes(1, 2, 3)
-    records = road.records()
+    pipeline.start("--engine-url", engine.url)
+    pipeline.await_minutes(1, 2, 3)
+    records = pipeline.records()
     assert [type(record) for record in records] == [TaskSample, MinuteMarker] * 3
     assert [record for record in records if isinstance(record, TaskSample)] == [sample_of(JOB, minute) for minute in (1, 2, 3)]
     markers = [record for record in records if isinstance(record, MinuteMarker)]
     assert [(marker.topology, marker.reached_wall_ms) for marker in markers] == [(job_chain(JOB), 7)] * 3
     assert [marker.load_history for marker in markers] == [HISTORY, (), ()]
-    assert [decode(value, JobTopology) for value in road.read(JOB_TOPOLOGY)] == [job_chain(JOB)]
-    assert [decode(value, ClusterTopology) for value in road.read(CLUSTER_TOPOLOGY)] == [CLUSTER]
-    assert [decode(value, EngineEvent) for value in road.read(ENGINE_EVENTS)] == [EVENT]
+    assert [decode(value, JobTopology) for value in pipeline.read(JOB_TOPOLOGY)] == [job_chain(JOB)]
+    assert [decode(value, ClusterTopology) for value in pipeline.read(CLUSTER_TOPOLOGY)] == [CLUSTER]
+    assert [decode(value, EngineEvent) for value in pipeline.read(ENGINE_EVENTS)] == [EVENT]
 
 
-def test_the_metrics_rise_with_what_was_acknowledged(road: MonitorRoad, engine: EngineStub) -> None:
+def test_the_metrics_rise_with_what_was_acknowledged(pipeline: MonitorPipeline, engine: EngineStub) -> None:
     """Records by topic, minutes and samples, and how far each job has come."""
     port = free_port()
-    road.start("--engine-url", engine.url, "--health-port", str(port))
-    road.await_minutes(1, 2, 3)
+    pipeline.start("--engine-url", engine.url, "--health-port", str(port))
+    pipeline.await_minutes(1, 2, 3)
     wait_until(
         lambda: scraped(port).of(metrics.LAST_MINUTE, streaming_job=JOB) == 3 * MINUTE / 1000, what="the last acknowledgement"
     )
@@ -162,35 +162,35 @@ def test_the_metrics_rise_with_what_was_acknowledged(road: MonitorRoad, engine: 
     }
 
 
-def test_a_killed_monitor_goes_on_behind_its_last_marker(road: MonitorRoad, engine: EngineStub) -> None:
+def test_a_killed_monitor_goes_on_behind_its_last_marker(pipeline: MonitorPipeline, engine: EngineStub) -> None:
     """It keeps no state of its own: the topic says how far it came."""
-    first = road.start("--engine-url", engine.url)
-    road.await_minutes(1, 2, 3)
+    first = pipeline.start("--engine-url", engine.url)
+    pipeline.await_minutes(1, 2, 3)
     first.kill()
     first.wait(10)
     engine.add_minutes(JOB, range(4, 6))
-    road.start("--engine-url", engine.url)
-    road.await_minutes(1, 2, 3, 4, 5)
-    assert [record.sampled_at_ms // MINUTE for record in road.records() if isinstance(record, TaskSample)] == [1, 2, 3, 4, 5]
+    pipeline.start("--engine-url", engine.url)
+    pipeline.await_minutes(1, 2, 3, 4, 5)
+    assert [record.sampled_at_ms // MINUTE for record in pipeline.records() if isinstance(record, TaskSample)] == [1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize("clock", [None, 10 * MINUTE], ids=["wall clock", "clock of the pipeline"])
-def test_a_forged_marker_of_the_future_hides_no_job(road: MonitorRoad, engine: EngineStub, clock: int | None) -> None:
+def test_a_forged_marker_of_the_future_hides_no_job(pipeline: MonitorPipeline, engine: EngineStub, clock: int | None) -> None:
     """A monitor that starts again believes no marker ahead of the clock."""
     forged_ms = 2**52 // MINUTE * MINUTE if clock is None else 60 * MINUTE
     segment = ClockSegment(road="main", sequence=1, e0_ms=0, w0_ms=0, speed=1e6, until_ms=clock or 0)
-    client = producer(road.settings)
+    client = producer(pipeline.settings)
     for topic, record in [
         (TASK_METRICS, MinuteMarker(job=JOB, minute_end_ms=forged_ms, topology=job_chain(JOB))),
         *([(CLOCK, segment)] if clock is not None else []),
     ]:
-        client.produce(f"{road.settings.topic_prefix}{topic}", encode(record), key=JOB.encode())
+        client.produce(f"{pipeline.settings.topic_prefix}{topic}", encode(record), key=JOB.encode())
     assert client.flush(20) == 0
-    road.start("--engine-url", engine.url)
-    wait_until(lambda: sorted(road.marked())[:3] == [1, 2, 3], what="the minutes of the job")
+    pipeline.start("--engine-url", engine.url)
+    wait_until(lambda: sorted(pipeline.marked())[:3] == [1, 2, 3], what="the minutes of the job")
 
 
-def test_a_monitor_is_ready_while_its_engine_answers(road: MonitorRoad) -> None:
+def test_a_monitor_is_ready_while_its_engine_answers(pipeline: MonitorPipeline) -> None:
     """Away, and back at the same address: the health endpoint tells."""
     port = free_port()
 
@@ -202,7 +202,7 @@ def test_a_monitor_is_ready_while_its_engine_answers(road: MonitorRoad) -> None:
     with EngineStub() as engine:
         engine.add_minutes(JOB, range(1, 4))
         address = int(engine.url.rpartition(":")[2])
-        road.start("--engine-url", engine.url, "--health-port", str(port))
+        pipeline.start("--engine-url", engine.url, "--health-port", str(port))
         wait_until(lambda: is_ready() is True, what="the monitor")
     wait_until(lambda: is_ready() is False, what="the monitor to miss its engine")
     with EngineStub(address) as engine:
@@ -210,54 +210,54 @@ def test_a_monitor_is_ready_while_its_engine_answers(road: MonitorRoad) -> None:
         wait_until(lambda: is_ready() is True, what="the engine to be found again")
 
 
-def test_a_job_that_fails_or_hangs_does_not_stop_the_others(road: MonitorRoad, engine: EngineStub) -> None:
+def test_a_job_that_fails_or_hangs_does_not_stop_the_others(pipeline: MonitorPipeline, engine: EngineStub) -> None:
     """Its own minutes follow when it has recovered."""
     engine.add_minutes(OTHER, range(1, 3))
     engine.add_minutes("sim/slow", range(1, 3))
     engine.failing.add(OTHER)
     engine.slow["sim/slow"] = threading.Event()
-    road.start("--engine-url", engine.url)
-    road.await_minutes(1, 2, 3)
-    assert road.marked(OTHER) == road.marked("sim/slow") == []
+    pipeline.start("--engine-url", engine.url)
+    pipeline.await_minutes(1, 2, 3)
+    assert pipeline.marked(OTHER) == pipeline.marked("sim/slow") == []
     engine.failing.clear()
     engine.slow["sim/slow"].set()
-    road.await_minutes(1, 2, job=OTHER)
-    road.await_minutes(1, 2, job="sim/slow")
-    assert "the figures of this job cannot be read" in road.log()
+    pipeline.await_minutes(1, 2, job=OTHER)
+    pipeline.await_minutes(1, 2, job="sim/slow")
+    assert "the figures of this job cannot be read" in pipeline.log()
 
 
-def test_a_new_topology_is_published_before_the_minute_it_belongs_to(road: MonitorRoad, engine: EngineStub) -> None:
+def test_a_new_topology_is_published_before_the_minute_it_belongs_to(pipeline: MonitorPipeline, engine: EngineStub) -> None:
     """Only when its version has changed; a graph that cannot be used goes into the marker alone, which is refused later."""
     engine.add_minutes(JOB, range(4, 6), job_chain(JOB, version=2))
     cyclic = json.loads(encode(job_chain(JOB, version=3)))
     cyclic["tasks"][0]["upstream"] = ["sink"]
     engine.add_minutes(JOB, range(6, 7), decode(json.dumps(cyclic), JobTopology))
-    road.start("--engine-url", engine.url)
-    road.await_minutes(1, 2, 3, 4, 5, 6)
-    assert [decode(value, JobTopology).version for value in road.read(JOB_TOPOLOGY)] == [1, 2]
-    markers = [record for record in road.records() if isinstance(record, MinuteMarker)]
+    pipeline.start("--engine-url", engine.url)
+    pipeline.await_minutes(1, 2, 3, 4, 5, 6)
+    assert [decode(value, JobTopology).version for value in pipeline.read(JOB_TOPOLOGY)] == [1, 2]
+    markers = [record for record in pipeline.records() if isinstance(record, MinuteMarker)]
     assert [marker.topology.version for marker in markers] == [1, 1, 1, 2, 2, 3]
 
 
-def test_a_job_that_leaves_and_comes_back_is_announced_again(road: MonitorRoad, engine: EngineStub) -> None:
+def test_a_job_that_leaves_and_comes_back_is_announced_again(pipeline: MonitorPipeline, engine: EngineStub) -> None:
     """Its minutes go on, and its topology and load history are sent again: it may be another job under the same name."""
-    road.start("--engine-url", engine.url)
-    road.await_minutes(1, 2, 3)
+    pipeline.start("--engine-url", engine.url)
+    pipeline.await_minutes(1, 2, 3)
     left = engine.minutes.pop(JOB)
-    wait_until(lambda: "watching ends" in road.log(), what="the end of watching")
+    wait_until(lambda: "watching ends" in pipeline.log(), what="the end of watching")
     engine.minutes[JOB] = left
     engine.add_minutes(JOB, range(4, 5))
-    road.await_minutes(1, 2, 3, 4)
-    assert len(road.read(JOB_TOPOLOGY)) == 2
-    last = [record for record in road.records() if isinstance(record, MinuteMarker)][-1]
+    pipeline.await_minutes(1, 2, 3, 4)
+    assert len(pipeline.read(JOB_TOPOLOGY)) == 2
+    last = [record for record in pipeline.records() if isinstance(record, MinuteMarker)][-1]
     assert last.load_history == HISTORY
 
 
-def test_a_flink_job_that_ends_is_published_as_ended(road: MonitorRoad) -> None:
+def test_a_flink_job_that_ends_is_published_as_ended(pipeline: MonitorPipeline) -> None:
     """While it was watched, and also while no monitor was there; before that it runs."""
 
     def states(job: str) -> list[str]:
-        found = [decode(value, JobTopology) for value in road.read(JOB_TOPOLOGY)]
+        found = [decode(value, JobTopology) for value in pipeline.read(JOB_TOPOLOGY)]
         return [topology.state for topology in found if topology.job == job]
 
     def ends(flink: PlayedFlink, state: str, *, name: str = "", jid: str = "") -> None:
@@ -266,41 +266,41 @@ def test_a_flink_job_that_ends_is_published_as_ended(road: MonitorRoad) -> None:
         entry["state"] = state
 
     with played("2.3.0", "running") as flink:
-        with watching(road.settings, flink):
+        with watching(pipeline.settings, flink):
             wait_until(lambda: "running" in states("flink/orders"), what="the running job")
             ends(flink, "FAILED", name="Orders v17")
             wait_until(lambda: states("flink/orders")[-1] == "failed", what="its end")
-        lonely = next(job for job in road.jobs_shown() if job.startswith("flink/team a"))
+        lonely = next(job for job in pipeline.jobs_shown() if job.startswith("flink/team a"))
         ends(flink, "CANCELED", jid=lonely.partition("~")[2])
-        with watching(road.settings, flink):
+        with watching(pipeline.settings, flink):
             wait_until(lambda: states(lonely)[-1] == "finished", what="the end that nobody saw")
         said = [*states(lonely), *states("flink/orders")]
         assert (said.count("finished"), said.count("failed")) == (1, 1), "each once"
 
 
-def test_a_malformed_sample_travels_as_it_is(road: MonitorRoad, engine: EngineStub) -> None:
+def test_a_malformed_sample_travels_as_it_is(pipeline: MonitorPipeline, engine: EngineStub) -> None:
     """The minute's good samples and its marker are not held up."""
     bad = json.loads(encode(sample_of(JOB, 4))) | {"records_in": -1}
     engine.add_minutes(JOB, range(4, 5), None, bad)
-    road.start("--engine-url", engine.url)
-    road.await_minutes(1, 2, 3, 4)
-    assert [json.loads(value) for value in road.read(TASK_METRICS) if BROKEN in value] == [bad]
-    assert sample_of(JOB, 4) in road.records()
+    pipeline.start("--engine-url", engine.url)
+    pipeline.await_minutes(1, 2, 3, 4)
+    assert [json.loads(value) for value in pipeline.read(TASK_METRICS) if BROKEN in value] == [bad]
+    assert sample_of(JOB, 4) in pipeline.records()
 
 
-def test_an_engine_that_is_away_is_waited_for(road: MonitorRoad) -> None:
+def test_an_engine_that_is_away_is_waited_for(pipeline: MonitorPipeline) -> None:
     """The monitor says so, and goes on when the engine is there; SIGTERM ends it in order."""
     port = free_port()
-    monitor = road.start("--engine-url", f"http://127.0.0.1:{port}")
-    wait_until(lambda: "waiting for the engine" in road.log(), what="the word")
+    monitor = pipeline.start("--engine-url", f"http://127.0.0.1:{port}")
+    wait_until(lambda: "waiting for the engine" in pipeline.log(), what="the word")
     with EngineStub(port) as engine:
         engine.add_minutes(JOB, range(1, 3))
-        road.await_minutes(1, 2)
+        pipeline.await_minutes(1, 2)
         monitor.terminate()
         assert monitor.wait(10) == 0
 
 
-def test_a_recording_is_sent_to_its_end(road: MonitorRoad, tmp_path: Path) -> None:
+def test_a_recording_is_sent_to_its_end(pipeline: MonitorPipeline, tmp_path: Path) -> None:
     """Then the monitor ends by itself; a second run finds nothing left to send."""
     lines: list[bytes] = []
     for minute in (1, 2):
@@ -309,5 +309,5 @@ def test_a_recording_is_sent_to_its_end(road: MonitorRoad, tmp_path: Path) -> No
     trace = tmp_path / "trace.jsonl"
     trace.write_bytes(b"\n".join(lines))
     for _ in range(2):
-        assert road.start("--trace", str(trace)).wait(30) == 0, road.log()
-    assert [encode(record) for record in road.records()] == lines
+        assert pipeline.start("--trace", str(trace)).wait(30) == 0, pipeline.log()
+    assert [encode(record) for record in pipeline.records()] == lines

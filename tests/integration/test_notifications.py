@@ -14,7 +14,7 @@ from confluent_kafka import KafkaException, TopicPartition
 from contracts import topics
 from contracts.job_settings import JobSettings, Pause
 from contracts.messages import DeadLetter, JobTopology
-from contracts.settings import RoadSettings, to_environment
+from contracts.settings import PipelineSettings, to_environment
 from contracts.topics import notify_group
 from runtime.kafka import consumer
 from runtime.metrics import READY
@@ -23,16 +23,16 @@ from services.doctor import notify_checks
 from services.state import metrics
 from services.state.read.queries import Queries
 from services.state.write.view_store import ViewStore
-from tests.support import view_road, webhook_receiver
+from tests.support import view_pipeline, webhook_receiver
 from tests.support.builders import JOB, topology
 from tests.support.metrics import scraped
-from tests.support.view_road import SURESCALE, a_road, get, send
+from tests.support.view_pipeline import SURESCALE, a_pipeline, get, send
 from tests.support.waiting import wait_until
 from tests.support.webhook_receiver import KEY, TAKE, Receiver, a_receiver, answer, drip, flood, hang_up, listening
 
 pytestmark = pytest.mark.integration
-settings, store, processes = view_road.settings, view_road.store, view_road.processes
-service, surescale = view_road.service, view_road.surescale
+settings, store, processes = view_pipeline.settings, view_pipeline.store, view_pipeline.processes
+service, surescale = view_pipeline.service, view_pipeline.surescale
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def size(version: int, parallelism: int, *, job: str = JOB) -> tuple[str, str, J
     return topics.JOB_TOPOLOGY, job, msgspec.structs.replace(base, job=job, tasks=(source, changed, sink))
 
 
-def marks(settings: RoadSettings) -> int:
+def marks(settings: PipelineSettings) -> int:
     """How far the webhook was told, over the partitions of the topologies; -1 before the first start is over."""
     client = consumer(settings, notify_group(settings.topic_prefix))
     try:
@@ -72,7 +72,7 @@ def marks(settings: RoadSettings) -> int:
         client.close()
 
 
-def begun(settings: RoadSettings) -> None:
+def begun(settings: PipelineSettings) -> None:
     """Wait until the first start has set its marks: what comes now is told."""
     wait_until(lambda: marks(settings) >= 0, what="the first marks")
 
@@ -83,10 +83,10 @@ def sizes_told(receiver: Receiver) -> list[int]:
 
 
 def test_what_happens_is_told_signed_and_in_order(
-    settings: RoadSettings, notifying: Callable[..., str], receiver: Receiver
+    settings: PipelineSettings, notifying: Callable[..., str], receiver: Receiver
 ) -> None:
-    """Nothing of what lies before the first start; what was chosen only; the road's own API answers all the while."""
-    send(settings, *a_road())
+    """Nothing of what lies before the first start; what was chosen only; the pipeline's own API answers all the while."""
+    send(settings, *a_pipeline())
     api = notifying(SURESCALE_NOTIFY_EVENTS="job.resized,job.paused,job.resumed,record.*")
     begun(settings)
     wait_until(lambda: get(f"{api}/health")[0] == 200, what="a view that is caught up")  # on its own: nobody waits for it
@@ -109,7 +109,7 @@ def test_what_happens_is_told_signed_and_in_order(
 
 
 def test_a_receiver_that_was_away_is_told_everything_in_order(
-    settings: RoadSettings, store: ViewStore, notifying: Callable[..., str], receiver: Receiver
+    settings: PipelineSettings, store: ViewStore, notifying: Callable[..., str], receiver: Receiver
 ) -> None:
     """Meanwhile the view goes on and the service is ready; the failure has a metric, which ends with it."""
     send(settings, size(1, 2))
@@ -130,7 +130,7 @@ def test_a_receiver_that_was_away_is_told_everything_in_order(
 
 
 def test_a_restart_tells_what_happened_meanwhile_and_no_history(
-    settings: RoadSettings,
+    settings: PipelineSettings,
     notifying: Callable[..., str],
     receiver: Receiver,
     processes: list["subprocess.Popen[bytes]"],
@@ -161,7 +161,7 @@ def test_a_restart_tells_what_happened_meanwhile_and_no_history(
     assert all(len(same) == 1 for same in ids.values())
 
 
-def test_a_receiver_that_is_killed_and_comes_back(settings: RoadSettings, notifying: Callable[..., str]) -> None:
+def test_a_receiver_that_is_killed_and_comes_back(settings: PipelineSettings, notifying: Callable[..., str]) -> None:
     """Nobody listens at its address for a while."""
     send(settings, size(1, 2))
     gone = Receiver(free_port())
@@ -180,7 +180,7 @@ def test_a_receiver_that_is_killed_and_comes_back(settings: RoadSettings, notify
     "hostile", [drip, flood, hang_up, answer(302, Location="http://127.0.0.1:1/"), answer(429, Retry_After="1")]
 )
 def test_hostile_answers_delay_an_event_and_nothing_else(
-    settings: RoadSettings, notifying: Callable[..., str], receiver: Receiver, hostile: webhook_receiver.Answer
+    settings: PipelineSettings, notifying: Callable[..., str], receiver: Receiver, hostile: webhook_receiver.Answer
 ) -> None:
     """It comes with the next attempt; the view is written meanwhile."""
     send(settings, size(1, 2))
@@ -194,7 +194,7 @@ def test_hostile_answers_delay_an_event_and_nothing_else(
 
 
 def test_what_will_never_be_taken_holds_up_nothing(
-    settings: RoadSettings, notifying: Callable[..., str], receiver: Receiver
+    settings: PipelineSettings, notifying: Callable[..., str], receiver: Receiver
 ) -> None:
     """It is counted, and the next event comes."""
     send(settings, size(1, 2))
@@ -207,7 +207,9 @@ def test_what_will_never_be_taken_holds_up_nothing(
     assert scraped(settings.health_port).of(metrics.NOTIFICATIONS, kind="job.resized", result="refused") == 1
 
 
-def test_an_event_that_is_too_old_is_left_out(settings: RoadSettings, notifying: Callable[..., str], receiver: Receiver) -> None:
+def test_an_event_that_is_too_old_is_left_out(
+    settings: PipelineSettings, notifying: Callable[..., str], receiver: Receiver
+) -> None:
     """The attempts end then, and newer ones go on."""
     send(settings, size(1, 2))
     receiver.answers = [answer(503)]
@@ -222,7 +224,7 @@ def test_an_event_that_is_too_old_is_left_out(settings: RoadSettings, notifying:
     wait_until(lambda: sizes_told(receiver) == [4], what="the newer size")
 
 
-def test_only_the_chosen_clusters_are_told(settings: RoadSettings, notifying: Callable[..., str], receiver: Receiver) -> None:
+def test_only_the_chosen_clusters_are_told(settings: PipelineSettings, notifying: Callable[..., str], receiver: Receiver) -> None:
     """Of other clusters, nothing."""
     others = "prod/clicks"
     send(settings, size(1, 2), size(1, 2, job=others))
@@ -234,7 +236,7 @@ def test_only_the_chosen_clusters_are_told(settings: RoadSettings, notifying: Ca
     assert [event["subject"] for event in receiver.taken] == [others]
 
 
-def test_a_setting_that_cannot_be_used_ends_the_start_with_one_line(settings: RoadSettings, tmp_path: Path) -> None:
+def test_a_setting_that_cannot_be_used_ends_the_start_with_one_line(settings: PipelineSettings, tmp_path: Path) -> None:
     """As with every other setting."""
     environment = os.environ | to_environment(settings)
     environment |= {"SURESCALE_NOTIFY_URL": "http://127.0.0.1:9/", "SURESCALE_NOTIFY_KEY_FILE": str(tmp_path / "none")}
@@ -245,7 +247,7 @@ def test_a_setting_that_cannot_be_used_ends_the_start_with_one_line(settings: Ro
 
 
 def test_doctor_says_how_the_webhook_does_and_sends_it_an_event(
-    settings: RoadSettings,
+    settings: PipelineSettings,
     notifying: Callable[..., str],
     receiver: Receiver,
     surescale: Callable[..., tuple[int, str, str]],
@@ -272,7 +274,7 @@ def test_doctor_says_how_the_webhook_does_and_sends_it_an_event(
 
 
 def test_doctor_says_since_when_a_webhook_takes_nothing(
-    settings: RoadSettings,
+    settings: PipelineSettings,
     notifying: Callable[..., str],
     receiver: Receiver,
     surescale: Callable[..., tuple[int, str, str]],

@@ -1,4 +1,4 @@
-"""Recording and replaying on a real broker, by the commands themselves: a recorded road replays to the same decisions."""
+"""Recording and replaying on a real broker, by the commands themselves: a recorded pipeline replays to the same decisions."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient
 from contracts.ids import cluster_of
 from contracts.job_settings import JobSettings
 from contracts.messages import MinuteMarker, TaskSample
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from contracts.topics import DECISIONS, JOB_SETTINGS, JOB_TOPOLOGY, SNAPSHOTS, TASK_METRICS
 from contracts.windows import Window, encode_window
 from contracts.wire import decode, encode
@@ -40,13 +40,13 @@ TIGHT = JobSettings(job=JOB, version=1, parallelism_max=2)
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A road with an hour on its topics, and where recordings go."""
+    """A pipeline with an hour on its topics, and where recordings go."""
 
-    settings: RoadSettings
+    settings: PipelineSettings
     folder: Path
 
     def surescale(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run a command against the road."""
+        """Run a command against the pipeline."""
         place = ["--bootstrap", self.settings.bootstrap, "--prefix", self.settings.topic_prefix]
         command = [*SURESCALE, *arguments, *place]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("SURESCALE_")}
@@ -67,32 +67,32 @@ class Recorded:
 
 
 @pytest.fixture
-def road(kafka: KafkaForTests, tmp_path: Path) -> Recorded:
-    """A road of its own with all topics."""
-    settings = RoadSettings(bootstrap=kafka.bootstrap, topic_prefix=kafka.topic_prefix())
+def pipeline(kafka: KafkaForTests, tmp_path: Path) -> Recorded:
+    """A pipeline of its own with all topics."""
+    settings = PipelineSettings(bootstrap=kafka.bootstrap, topic_prefix=kafka.topic_prefix())
     create_topics(settings)
     return Recorded(settings, tmp_path)
 
 
 @pytest.fixture
-def hour(road: Recorded) -> Recorded:
+def hour(pipeline: Recorded) -> Recorded:
     """Settings, topology, an hour of windows of one job with the rule's decisions on them, and one window of another job."""
     made = windows({minute: 60_000.0 * (1 + minute % 5) for minute in range(FIRST_MINUTE - 19, FIRST_MINUTE + 41)})
-    client = producer(road.settings)
-    _send(client, road, JOB_SETTINGS, JOB, encode(LIMITS))
-    _send(client, road, JOB_TOPOLOGY, JOB, encode(topology()))
+    client = producer(pipeline.settings)
+    _send(client, pipeline, JOB_SETTINGS, JOB, encode(LIMITS))
+    _send(client, pipeline, JOB_TOPOLOGY, JOB, encode(topology()))
     assert client.flush(20) == 0
     for window in made:
-        _send(client, road, SNAPSHOTS, JOB, encode_window(window))
-    _send(client, road, SNAPSHOTS, OTHER, b"of another job")
+        _send(client, pipeline, SNAPSHOTS, JOB, encode_window(window))
+    _send(client, pipeline, SNAPSHOTS, OTHER, b"of another job")
     for decision in decided(made, "target-utilisation", seed=5, settings=LIMITS):
-        _send(client, road, DECISIONS, cluster_of(JOB), encode(decision))
+        _send(client, pipeline, DECISIONS, cluster_of(JOB), encode(decision))
     assert client.flush(20) == 0
-    return road
+    return pipeline
 
 
-def _send(client: Producer, road: Recorded, topic: str, key: str, value: bytes) -> None:
-    client.produce(f"{road.settings.topic_prefix}{topic}", value, key.encode())
+def _send(client: Producer, pipeline: Recorded, topic: str, key: str, value: bytes) -> None:
+    client.produce(f"{pipeline.settings.topic_prefix}{topic}", value, key.encode())
 
 
 def _figures(found: dict[str, Any], policy: int = 0) -> dict[str, Any]:
@@ -156,38 +156,38 @@ def test_a_broker_that_is_away_is_one_line(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def metrics(road: Recorded) -> Recorded:
+def metrics(pipeline: Recorded) -> Recorded:
     """Twenty minutes of task metrics as a monitor sends them, new settings after the first span, and the decisions on them.
 
     The windows are computed here, by the pure step of the Spark job, from the records as the broker took them.
     """
-    client = producer(road.settings)
-    _send(client, road, JOB_TOPOLOGY, JOB, encode(topology()))
+    client = producer(pipeline.settings)
+    _send(client, pipeline, JOB_TOPOLOGY, JOB, encode(topology()))
     for minute in range(FIRST_MINUTE - 9, FIRST_MINUTE + 11):
-        _send_minute(client, road, minute)
+        _send_minute(client, pipeline, minute)
         if minute == FIRST_MINUTE:
-            _send(client, road, JOB_SETTINGS, JOB, encode(TIGHT))
+            _send(client, pipeline, JOB_SETTINGS, JOB, encode(TIGHT))
             assert client.flush(20) == 0
     assert client.flush(20) == 0
-    made = _computed_windows(road.settings)
+    made = _computed_windows(pipeline.settings)
     decisions = decided([made[9]], "target-utilisation") + decided([made[19]], "target-utilisation", settings=TIGHT)
     for decision in decisions:
-        _send(client, road, DECISIONS, cluster_of(JOB), encode(decision))
+        _send(client, pipeline, DECISIONS, cluster_of(JOB), encode(decision))
     assert client.flush(20) == 0
-    return road
+    return pipeline
 
 
-def _send_minute(client: Producer, road: Recorded, minute: int) -> None:
+def _send_minute(client: Producer, pipeline: Recorded, minute: int) -> None:
     end_ms, passed = minute * MINUTE_MS, minute - FIRST_MINUTE + 10
     counted = {"records_in": 1_000 * passed, "records_out": 1_000 * passed, "busy_ms": 50_000 * passed}
     for task, subtask in (("source", 0), ("map", 0), ("map", 1), ("sink", 0)):
         each = sample(task=task, subtask=subtask, sampled_at_ms=end_ms, idle_ms=0, **counted)
-        _send(client, road, TASK_METRICS, JOB, encode(each))
-    _send(client, road, TASK_METRICS, JOB, encode(MinuteMarker(job=JOB, minute_end_ms=end_ms, topology=topology())))
+        _send(client, pipeline, TASK_METRICS, JOB, encode(each))
+    _send(client, pipeline, TASK_METRICS, JOB, encode(MinuteMarker(job=JOB, minute_end_ms=end_ms, topology=topology())))
     assert client.flush(20) == 0
 
 
-def _computed_windows(settings: RoadSettings) -> list[Window]:
+def _computed_windows(settings: PipelineSettings) -> list[Window]:
     reader = LogReader(settings, [TASK_METRICS])
     records = [
         (Coordinates(record.partition() or 0, record.offset() or 0, record.timestamp()[1]), decode(record.value(), Metric))

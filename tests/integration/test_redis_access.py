@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from runtime.kafka import create_topics
 from services.local_stack.redis_server import LocalRedis
 from services.state.connection import Credentials, connect, opened
@@ -20,7 +20,7 @@ from services.state.write.projector import Projector
 from services.state.write.view_store import ViewStore
 from tests.conftest import KafkaForTests
 from tests.support.secure_broker import make_certificates
-from tests.support.view_road import LOG, a_road, send
+from tests.support.view_pipeline import LOG, a_pipeline, send
 
 pytestmark = pytest.mark.integration
 RIGHTS = [
@@ -59,14 +59,14 @@ def test_the_view_is_kept_with_least_rights_and_a_password_that_rotates(
     password = tmp_path / "password"
     password.write_text("first\n")
     admin = only_surescale(server, "first")
-    settings = RoadSettings(
+    settings = PipelineSettings(
         bootstrap=kafka.bootstrap,
         topic_prefix=kafka.topic_prefix(),
         redis_url=server.url.replace("//", "//surescale@"),
         redis_password_file=str(password),
     )
     create_topics(settings)
-    send(settings, *a_road())
+    send(settings, *a_pipeline())
     client = connect(settings.redis_url, Credentials.of(settings))
     projector = Projector(settings, ViewStore(client, settings.topic_prefix), LOG)
     assert projector.catch_up(60) > 60
@@ -89,7 +89,7 @@ def test_who_is_not_let_in_is_told_in_one_line(server: LocalRedis, tmp_path: Pat
     password = tmp_path / "password"
     if content is not None:
         password.write_text(content)
-    settings = RoadSettings(redis_url=server.url.replace("//", "//surescale@"), redis_password_file=str(password))
+    settings = PipelineSettings(redis_url=server.url.replace("//", "//surescale@"), redis_password_file=str(password))
     with pytest.raises(ConnectionError) as refused, opened(settings) as client:
         client.ping()
     assert "wrong" not in str(refused.value)
@@ -101,7 +101,7 @@ def test_tls_knows_the_server_and_shows_a_certificate(server: LocalRedis, tmp_pa
     """The authority that signed it, another one, none of ours; with a client certificate, and without it."""
     make_certificates(tmp_path)
     with tls_in_front(server, tmp_path) as port:
-        mutual = RoadSettings(
+        mutual = PipelineSettings(
             redis_url=f"rediss://127.0.0.1:{port}/0",
             redis_ca_file=str(tmp_path / "ca.pem"),
             redis_certificate_file=str(tmp_path / "client.pem"),
@@ -113,7 +113,7 @@ def test_tls_knows_the_server_and_shows_a_certificate(server: LocalRedis, tmp_pa
             replace(mutual, redis_ca_file=str(tmp_path / "other-ca.pem")),
             replace(mutual, redis_ca_file=""),
             replace(mutual, redis_certificate_file="", redis_key_file=""),
-            RoadSettings(redis_url=f"redis://127.0.0.1:{port}/0"),
+            PipelineSettings(redis_url=f"redis://127.0.0.1:{port}/0"),
         ):
             with pytest.raises(ConnectionError), opened(wrong) as client:
                 client.ping()

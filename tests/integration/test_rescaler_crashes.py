@@ -31,7 +31,7 @@ from runtime.kafka import batch
 from tests.conftest import KafkaForTests
 from tests.support.controller_world import JOB, MINUTE_MS, START_MS, carried_out, cluster, decision, job
 from tests.support.crashing_rescaler import EXIT_CODE
-from tests.support.rescaler_road import Road, is_active, opened, reader, served
+from tests.support.rescaler_pipeline import Pipeline, is_active, opened, reader, served
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
@@ -42,8 +42,8 @@ WIDER = {"map": 4, "join": 4}
 
 
 @contextlib.contextmanager
-def made(kafka: KafkaForTests, **chosen: Any) -> Iterator[Road]:
-    """A road whose engine warms learners for two minutes."""
+def made(kafka: KafkaForTests, **chosen: Any) -> Iterator[Pipeline]:
+    """A pipeline whose engine warms learners for two minutes."""
     engine = FakeEngine(now_ms=T0, jobs={JOB}, warm_ms=2 * MINUTE_MS)
     with served(engine) as url:
         at: dict[str, Any] = {
@@ -52,20 +52,20 @@ def made(kafka: KafkaForTests, **chosen: Any) -> Iterator[Road]:
             "engine_url": url,
             "road_clock": True,
         }
-        with opened(RescalerSettings(**at, **chosen), engine) as road:
-            yield road
+        with opened(RescalerSettings(**at, **chosen), engine) as pipeline:
+            yield pipeline
 
 
 @pytest.fixture
-def road(kafka: KafkaForTests) -> Iterator[Road]:
-    """A road whose rescaler has the default settings."""
-    with made(kafka) as road:
-        yield road
+def pipeline(kafka: KafkaForTests) -> Iterator[Pipeline]:
+    """A pipeline whose rescaler has the default settings."""
+    with made(kafka) as pipeline:
+        yield pipeline
 
 
-def memory_of(road: Road) -> tuple[JobMemory, ClusterMemory]:
+def memory_of(pipeline: Pipeline) -> tuple[JobMemory, ClusterMemory]:
     """What the rescaler has written down of the job and of the cluster."""
-    records = {(record.kind, record.id): record for record in remembered(road.settings)}
+    records = {(record.kind, record.id): record for record in remembered(pipeline.settings)}
     of_job, placement = records.get(("job", JOB)), records.get(("cluster", PLACEMENT))
     return (
         restored(of_job) if of_job else JobMemory(job=JOB),
@@ -73,64 +73,66 @@ def memory_of(road: Road) -> tuple[JobMemory, ClusterMemory]:
     )
 
 
-def is_over(road: Road) -> bool:
+def is_over(pipeline: Pipeline) -> bool:
     """The rescale has been committed."""
-    return memory_of(road)[1].placement_generation == 1
+    return memory_of(pipeline)[1].placement_generation == 1
 
 
-def lives(road: Road, process: subprocess.Popen[str], minute: int) -> int:
+def lives(pipeline: Pipeline, process: subprocess.Popen[str], minute: int) -> int:
     """Let the clock go on, minute by minute, until the process has died or all is done; return the minute."""
-    while process.poll() is None and not is_over(road):
+    while process.poll() is None and not is_over(pipeline):
         try:
             process.wait(6)
         except subprocess.TimeoutExpired:
             minute += 1
-            road.clock(T0 + minute * MINUTE_MS)
+            pipeline.clock(T0 + minute * MINUTE_MS)
     return minute
 
 
-def test_a_rescale_survives_a_crash_between_any_two_writes(road: Road) -> None:
+def test_a_rescale_survives_a_crash_between_any_two_writes(pipeline: Pipeline) -> None:
     """Each process does one write and dies inside the next: the rescale has one preparation, one commit and one result."""
     act = decision(T0, WIDER)
-    road.decide(act)
+    pipeline.decide(act)
     minute, starts = 0, 0
-    while not is_over(road):
+    while not is_over(pipeline):
         starts += 1
-        assert starts <= STARTS_MAX, road.read().progress
-        process, _ = road.process("tests.support.crashing_rescaler")
-        minute = lives(road, process, minute)
+        assert starts <= STARTS_MAX, pipeline.read().progress
+        process, _ = pipeline.process("tests.support.crashing_rescaler")
+        minute = lives(pipeline, process, minute)
         assert process.poll() in (None, EXIT_CODE)
         process.kill()
         process.wait()
     assert starts > 4
-    assert road.said(act) == [("commanded", "desired")]
-    assert [(command.command_id, command.action) for command in road.commands] == [
+    assert pipeline.said(act) == [("commanded", "desired")]
+    assert [(command.command_id, command.action) for command in pipeline.commands] == [
         (f"{JOB}#1.0", "prepare"),
         (f"{JOB}#1.1", "commit"),
     ]
-    memory, placed = memory_of(road)
+    memory, placed = memory_of(pipeline)
     assert (memory.underway, memory.failures) == (None, 0)
     assert (memory.applied.generation, placed.placement_generation) == (1, 1)
     assert set(memory.applied.units) == {"map", "join"}
-    assert not [progress for progress in road.progress if progress.status == "failed"]
-    assert road.engine.look(JOB).generation == 1
+    assert not [progress for progress in pipeline.progress if progress.status == "failed"]
+    assert pipeline.engine.look(JOB).generation == 1
 
 
-def test_a_command_whose_time_is_up_while_no_rescaler_lives_ends_on_the_topic(road: Road) -> None:
+def test_a_command_whose_time_is_up_while_no_rescaler_lives_ends_on_the_topic(pipeline: Pipeline) -> None:
     """Its rescaler died before it could say that the engine had taken it on. The next one says that nobody knows, and goes on."""
-    road.decide(decision(T0, WIDER))
-    process, _ = road.process("tests.support.crashing_rescaler")
+    pipeline.decide(decision(T0, WIDER))
+    process, _ = pipeline.process("tests.support.crashing_rescaler")
     assert process.wait(60) == EXIT_CODE
-    assert [(command.command_id, command.action) for command in road.read().commands] == [(f"{JOB}#1.0", "prepare")]
-    assert not road.progress
+    assert [(command.command_id, command.action) for command in pipeline.read().commands] == [(f"{JOB}#1.0", "prepare")]
+    assert not pipeline.progress
     late_ms = T0 + 60 * MINUTE_MS
-    road.clock(late_ms)
-    road.process()
-    wait_until(lambda: road.statuses() == ["failed"], 60, "the end")
-    assert [(each.command_id, each.code) for each in road.progress] == [(f"{JOB}#1.0", "NOT_REPORTED")]
-    road.decide(decision(late_ms, {"map": 3}))
-    wait_until(lambda: f"{JOB}#2.0" in {each.command_id for each in road.read().progress}, 60, "the next command is carried out")
-    assert [each.status for each in road.progress if each.command_id == f"{JOB}#1.0"] == ["failed"]
+    pipeline.clock(late_ms)
+    pipeline.process()
+    wait_until(lambda: pipeline.statuses() == ["failed"], 60, "the end")
+    assert [(each.command_id, each.code) for each in pipeline.progress] == [(f"{JOB}#1.0", "NOT_REPORTED")]
+    pipeline.decide(decision(late_ms, {"map": 3}))
+    wait_until(
+        lambda: f"{JOB}#2.0" in {each.command_id for each in pipeline.read().progress}, 60, "the next command is carried out"
+    )
+    assert [each.status for each in pipeline.progress if each.command_id == f"{JOB}#1.0"] == ["failed"]
 
 
 class Away(FakeEngine):
@@ -142,90 +144,90 @@ class Away(FakeEngine):
 
 
 @contextlib.contextmanager
-def alive(road: Road, engine: FakeEngine) -> Iterator[tuple[ActiveRescaler, Consumer, Status]]:
+def alive(pipeline: Pipeline, engine: FakeEngine) -> Iterator[tuple[ActiveRescaler, Consumer, Status]]:
     """An active rescaler whose rounds the test calls, with its client and its counts; it fences whoever was active."""
-    log, status, stop = logging.getLogger("test"), Status(road.settings.cluster), threading.Event()
-    with contextlib.closing(group_member(road.settings, status.held_back, log)) as member:
-        member.assign([decisions_of(road.settings, member)])
-        with contextlib.closing(activate(road.settings, member, engine, status, stop, log)) as active:
+    log, status, stop = logging.getLogger("test"), Status(pipeline.settings.cluster), threading.Event()
+    with contextlib.closing(group_member(pipeline.settings, status.held_back, log)) as member:
+        member.assign([decisions_of(pipeline.settings, member)])
+        with contextlib.closing(activate(pipeline.settings, member, engine, status, stop, log)) as active:
             yield active, member, status
 
 
-def test_a_command_is_carried_out_though_its_rescaler_dies_and_a_fenced_one_has_read_it(road: Road) -> None:
+def test_a_command_is_carried_out_though_its_rescaler_dies_and_a_fenced_one_has_read_it(pipeline: Pipeline) -> None:
     """One is wrongly taken for dead. Its successor commands and dies; the first reads that command and passes it."""
-    with alive(road, road.engine) as (first, its_decisions, counts):
+    with alive(pipeline, pipeline.engine) as (first, its_decisions, counts):
         first.round([])
-        with alive(road, Away(now_ms=T0)) as (successor, decisions, _):
-            road.decide(decision(T0, {"map": 4}))
+        with alive(pipeline, Away(now_ms=T0)) as (successor, decisions, _):
+            pipeline.decide(decision(T0, {"map": 4}))
             successor.round(wait_until(lambda: batch(decisions, 1, 0.1), 30, "the decision"))
             wait_until(lambda: counts.report().get("unknown_commands") == 1, 30, "the first to read the command")
         with pytest.raises(Fenced):
             first.round(wait_until(lambda: batch(its_decisions, 1, 0.1), 30, "the decision"))
-    assert [command.command_id for command in road.read().commands] == [f"{JOB}#1.0"]
-    with alive(road, road.engine) as (heir, _, _):
+    assert [command.command_id for command in pipeline.read().commands] == [f"{JOB}#1.0"]
+    with alive(pipeline, pipeline.engine) as (heir, _, _):
 
         def reports(status: str) -> bool:
             heir.round([])
-            return road.statuses()[-1:] == [status]
+            return pipeline.statuses()[-1:] == [status]
 
         wait_until(lambda: reports("accepted"), 30, "the acceptance")
-        road.clock(T0 + 2 * MINUTE_MS)
+        pipeline.clock(T0 + 2 * MINUTE_MS)
         wait_until(lambda: reports("applied"), 30, "the end")
-    assert {each.command_id for each in road.progress} == {f"{JOB}#1.0"}
+    assert {each.command_id for each in pipeline.progress} == {f"{JOB}#1.0"}
 
 
 def test_hosts_that_join_are_balanced_across_crashes(kafka: KafkaForTests, monkeypatch: pytest.MonkeyPatch) -> None:
     """Looks, learners, commit and standbys: each process does a write or two and dies in the next, and each is done once."""
-    with made(kafka, placement="spread", balancing_factor="0", standbys=1) as road:
-        road.send(CLUSTER_TOPOLOGY, "sim", cluster(1))
-        road.send(JOB_TOPOLOGY, JOB, job(units=(0, 1)))
-        road.decide(decision(T0))
+    with made(kafka, placement="spread", balancing_factor="0", standbys=1) as pipeline:
+        pipeline.send(CLUSTER_TOPOLOGY, "sim", cluster(1))
+        pipeline.send(JOB_TOPOLOGY, JOB, job(units=(0, 1)))
+        pipeline.decide(decision(T0))
         minute, starts = 0, 0
-        while not is_settled(road):
+        while not is_settled(pipeline):
             starts += 1
-            assert starts <= 3 * STARTS_MAX, road.read().progress
+            assert starts <= 3 * STARTS_MAX, pipeline.read().progress
             monkeypatch.setenv("CRASH_AFTER_WRITES", str(1 + starts % 2))
-            process, port = road.process("tests.support.crashing_rescaler")
-            minute = ticks(road, process, port, minute)
+            process, port = pipeline.process("tests.support.crashing_rescaler")
+            minute = ticks(pipeline, process, port, minute)
             process.kill()
             process.wait()
-        commands = [(command.action, command.desired_generation, command.step) for command in road.read().commands]
+        commands = [(command.action, command.desired_generation, command.step) for command in pipeline.read().commands]
     assert len(commands) == len(set(commands))
-    moves = [command for command in road.commands if command.decision_id.endswith("/balance")]
+    moves = [command for command in pipeline.commands if command.decision_id.endswith("/balance")]
     assert [command.action for command in moves] == ["prepare", "commit"]
     assert {change.units for command in moves for change in command.changes} == {(4, 1)}
-    copies = [command.standbys for command in road.commands if command.action == "standby"]
+    copies = [command.standbys for command in pipeline.commands if command.action == "standby"]
     assert {each.unit: each.hosts for each in copies[-1]} == {4: ("h0",), 1: ("h1",)}  # type: ignore[union-attr]
 
 
-def balance_of(road: Road) -> dict[str, Any]:
+def balance_of(pipeline: Pipeline) -> dict[str, Any]:
     """What the rescaler has written down of the hosts."""
-    bodies = [bytes(record.body) for record in remembered(road.settings) if record.id == BALANCE]
+    bodies = [bytes(record.body) for record in remembered(pipeline.settings) if record.id == BALANCE]
     return dict(msgspec.json.decode(bodies[0])) if bodies else {}
 
 
-def ticks(road: Road, process: subprocess.Popen[str], port: int, minute: int) -> int:
+def ticks(pipeline: Pipeline, process: subprocess.Popen[str], port: int, minute: int) -> int:
     """Let the clock and the engine's job go on whenever nothing happens any more, until the process has died; the minute."""
-    while process.poll() is None and not is_settled(road):
+    while process.poll() is None and not is_settled(pipeline):
         try:
             process.wait(IDLE_S)
             break
         except subprocess.TimeoutExpired:
             if not is_active(port):
                 continue  # it has only just been started
-        if balance_of(road).get("generation") == 1:
-            road.send(CLUSTER_TOPOLOGY, "sim", msgspec.structs.replace(cluster(2), version=2, at_ms=T0))
+        if balance_of(pipeline).get("generation") == 1:
+            pipeline.send(CLUSTER_TOPOLOGY, "sim", msgspec.structs.replace(cluster(2), version=2, at_ms=T0))
         minute += 1
-        road.clock(T0 + minute * MINUTE_MS)
-        done = [command for command in road.read().commands if command.action == "commit"]
-        if done and road.engine.look(JOB).generation == done[-1].desired_generation:
-            road.send(JOB_TOPOLOGY, JOB, carried_out(job(units=(0, 1)), done[-1]))
+        pipeline.clock(T0 + minute * MINUTE_MS)
+        done = [command for command in pipeline.read().commands if command.action == "commit"]
+        if done and pipeline.engine.look(JOB).generation == done[-1].desired_generation:
+            pipeline.send(JOB_TOPOLOGY, JOB, carried_out(job(units=(0, 1)), done[-1]))
     return minute
 
 
-def is_settled(road: Road) -> bool:
+def is_settled(pipeline: Pipeline) -> bool:
     """The hosts that joined have their share, and nothing is left to do."""
-    balance = balance_of(road)
+    balance = balance_of(pipeline)
     return (balance.get("generation"), balance.get("status")) == (2, "settled")
 
 
@@ -242,30 +244,30 @@ def refused(of: str) -> tuple[Decision, str]:
 
 
 @pytest.mark.parametrize("code", ["UNKNOWN_PARALLEL_UNIT", "STALE_GENERATION", "NOT_ENOUGH_UNITS", "RESCALE_IN_PROGRESS"])
-def test_a_refusal_of_the_engine_is_an_event_with_its_code(road: Road, code: str) -> None:
+def test_a_refusal_of_the_engine_is_an_event_with_its_code(pipeline: Pipeline, code: str) -> None:
     """The command has failed by name; the next act waits for the back-off, and nothing is a dead letter."""
-    road.engine.refuse_with = code
-    road.process()
+    pipeline.engine.refuse_with = code
+    pipeline.process()
     act, later = decision(T0, WIDER), decision(T0 + 1, WIDER)
-    road.decide(act)
-    wait_until(lambda: road.statuses() == ["failed"], 60, "the failure")
-    assert [(progress.code, progress.command_id) for progress in road.progress] == [(code, f"{JOB}#1.0")]
-    road.decide(later)
-    wait_until(lambda: road.said(later) == [("pending", "backoff")], 20, "the back-off")
+    pipeline.decide(act)
+    wait_until(lambda: pipeline.statuses() == ["failed"], 60, "the failure")
+    assert [(progress.code, progress.command_id) for progress in pipeline.progress] == [(code, f"{JOB}#1.0")]
+    pipeline.decide(later)
+    wait_until(lambda: pipeline.said(later) == [("pending", "backoff")], 20, "the back-off")
 
 
-def test_every_refusal_of_a_decision_is_an_event_with_its_reason(road: Road) -> None:
+def test_every_refusal_of_a_decision_is_an_event_with_its_reason(pipeline: Pipeline) -> None:
     """What can be read is answered; what cannot goes to dead letters, and only that."""
-    road.process()
+    pipeline.process()
     cases = [refused(of) for of in ("unknown job", "unknown task", "fixed task", "too wide", "no change")]
     twice = decision(T0 + 5, {"map": 3})
     cases.append((msgspec.structs.replace(twice, tasks=twice.tasks * 2), "repeated_task"))
-    road.send(DECISIONS, "sim", b"[]")
-    road.decide(*(each for each, _ in cases), decision(T0 - MINUTE_MS, {"map": 3}))
-    wait_until(lambda: len(road.read().outcomes) == len(cases) + 1, 60, "an answer to each")
-    said = Counter((outcome.status, outcome.reason) for outcome in road.outcomes)
+    pipeline.send(DECISIONS, "sim", b"[]")
+    pipeline.decide(*(each for each, _ in cases), decision(T0 - MINUTE_MS, {"map": 3}))
+    wait_until(lambda: len(pipeline.read().outcomes) == len(cases) + 1, 60, "an answer to each")
+    said = Counter((outcome.status, outcome.reason) for outcome in pipeline.outcomes)
     assert said == Counter(("refused", reason) for reason in [*(reason for _, reason in cases), "older_decision"])
-    codes = {outcome.reason: outcome.code for outcome in road.outcomes}
+    codes = {outcome.reason: outcome.code for outcome in pipeline.outcomes}
     assert codes == {
         "unknown_job": "UNKNOWN_JOB",
         "unknown_task": "FRAGMENT_NOT_FOUND",
@@ -275,7 +277,7 @@ def test_every_refusal_of_a_decision_is_an_event_with_its_reason(road: Road) -> 
         "repeated_task": "INVALID_INPUT",
         "older_decision": "STALE_GENERATION",
     }
-    letters = reader(road.settings, DEAD_LETTERS)
+    letters = reader(pipeline.settings, DEAD_LETTERS)
     refusals = [decode(record.value(), DeadLetter) for record in letters.read_to_end()]
     letters.close()
     assert [letter.refused_by for letter in refusals] == ["rescaler"]

@@ -33,7 +33,7 @@ from rescaler.twin import run_twin
 from runtime.http import fetch_json
 from runtime.kafka import create_topics, producer, wait_for_topics
 from runtime.ports import free_ports
-from services.local_stack.road_figures import read_figures
+from services.local_stack.pipeline_figures import read_figures
 from simulation.engine.cluster import RunOptions
 from simulation.load.jobs import load_job
 from simulation.load.workload import load_workload
@@ -164,7 +164,7 @@ def answers(url: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What a road goes through."""
+    """What a pipeline goes through."""
 
     span_minutes: int = 5
     kills: tuple[int, ...] = ()
@@ -185,7 +185,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_the_road_and_its_twin_give_the_same_series(kafka: KafkaForTests, case: Case) -> None:
+def test_the_pipeline_and_its_twin_give_the_same_series(kafka: KafkaForTests, case: Case) -> None:
     """With acts that meet cooldowns, learners and hosts that come and go, processes on Kafka and the simulator agree."""
     engine_port, rescaler_port = free_ports(2)
     settings = RescalerSettings(
@@ -209,7 +209,7 @@ def test_the_road_and_its_twin_give_the_same_series(kafka: KafkaForTests, case: 
         stand = Stand(settings, policy, url, producer(settings))
         stand.begin()
         fetch_json(f"{url}/clock/start", method="POST")
-        while not (road := fetch_json(f"{url}/report?tasks=1"))["finished"]:
+        while not (pipeline := fetch_json(f"{url}/report?tasks=1"))["finished"]:
             stand.follow()
         stand.follow()
     workload = load_workload("clarknet")
@@ -222,9 +222,9 @@ def test_the_road_and_its_twin_give_the_same_series(kafka: KafkaForTests, case: 
         join_host_minutes=case.joins,
     )
     twin = run_twin(jobs, workload, policy, options=options, settings=settings.control())
-    assert road["misses"] == 0
+    assert pipeline["misses"] == 0
     assert read_figures(settings).rents(twin.cluster.end_ms) == twin.rents
     for job, report in twin.reports.items():
         assert report.rescales > 1
-        assert [tuple(minute) for minute in road["jobs"][job]["task_parallelism"]] == list(report.task_parallelism)
-        assert road["jobs"][job]["reward"] == report.reward
+        assert [tuple(minute) for minute in pipeline["jobs"][job]["task_parallelism"]] == list(report.task_parallelism)
+        assert pipeline["jobs"][job]["reward"] == report.reward

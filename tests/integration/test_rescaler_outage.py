@@ -8,7 +8,7 @@ from rescaler.actuators.fake import FakeEngine
 from rescaler.service.settings import RescalerSettings
 from services.local_stack.broker import LocalBroker
 from tests.support.controller_world import JOB, MINUTE_MS, START_MS, decision
-from tests.support.rescaler_road import health, is_active, opened, served, started
+from tests.support.rescaler_pipeline import health, is_active, opened, served, started
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
@@ -25,22 +25,22 @@ def test_kafka_is_waited_for_and_work_goes_on_when_it_returns(tmp_path: Path) ->
             wait_until(lambda: health(port).get("state") == "starting", 30, "the process to wait for Kafka")
             broker.start()
             broker.wait_ready()
-            with opened(settings, engine) as road:
+            with opened(settings, engine) as pipeline:
                 wait_until(lambda: is_active(port), 60, "the rescaler")
                 first, second = decision(T0, {"map": 4}), decision(T0 + 2 * MINUTE_MS, {"map": 5})
-                road.decide(first)
-                wait_until(lambda: road.statuses() == ["accepted"], 30, "the acceptance")
+                pipeline.decide(first)
+                wait_until(lambda: pipeline.statuses() == ["accepted"], 30, "the acceptance")
                 broker.kill()
                 broker.start()
                 broker.wait_ready()
-                road.reconnect()
-                road.clock(T0 + 2 * MINUTE_MS)
-                road.decide(second)
-                wait_until(lambda: "applied" in road.statuses(), 60, "the end of the rescale")
-                wait_until(lambda: road.said(second)[-1:] == [("pending", "cooldown")], 60, "the promise")
-                road.clock(T0 + 3 * MINUTE_MS)
-                wait_until(lambda: road.said(second)[-1] == ("commanded", "desired"), 60, "the second command")
-                assert road.said(first) == [("commanded", "desired")]
+                pipeline.reconnect()
+                pipeline.clock(T0 + 2 * MINUTE_MS)
+                pipeline.decide(second)
+                wait_until(lambda: "applied" in pipeline.statuses(), 60, "the end of the rescale")
+                wait_until(lambda: pipeline.said(second)[-1:] == [("pending", "cooldown")], 60, "the promise")
+                pipeline.clock(T0 + 3 * MINUTE_MS)
+                wait_until(lambda: pipeline.said(second)[-1] == ("commanded", "desired"), 60, "the second command")
+                assert pipeline.said(first) == [("commanded", "desired")]
                 assert process.poll() is None
         finally:
             process.kill()

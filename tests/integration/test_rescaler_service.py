@@ -36,7 +36,7 @@ from runtime.ports import free_ports
 from tests.conftest import KafkaForTests
 from tests.support.controller_world import JOB, MINUTE_MS, START_MS, decision, job
 from tests.support.metrics import scraped
-from tests.support.rescaler_road import Road, health, is_active, opened, reader, served
+from tests.support.rescaler_pipeline import Pipeline, health, is_active, opened, reader, served
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
@@ -45,8 +45,8 @@ LAST = {"held", "commanded", "superseded", "refused"}
 
 
 @pytest.fixture
-def road(kafka: KafkaForTests) -> Iterator[Road]:
-    """A road of its own with an engine that answers."""
+def pipeline(kafka: KafkaForTests) -> Iterator[Pipeline]:
+    """A pipeline of its own with an engine that answers."""
     engine = FakeEngine(now_ms=T0, jobs={JOB})
     with served(engine) as url:
         settings = RescalerSettings(bootstrap=kafka.bootstrap, topic_prefix=kafka.topic_prefix(), engine_url=url, road_clock=True)
@@ -54,20 +54,20 @@ def road(kafka: KafkaForTests) -> Iterator[Road]:
             yield made
 
 
-def test_a_decision_becomes_an_outcome_a_command_and_a_rescaled_job(road: Road) -> None:
+def test_a_decision_becomes_an_outcome_a_command_and_a_rescaled_job(pipeline: Pipeline) -> None:
     """The whole way of one act: commanded, accepted by the engine, applied when the clock gets there; SIGTERM ends it."""
-    process, port = road.process()
+    process, port = pipeline.process()
     wait_until(lambda: is_active(port), 60, "the rescaler")
     hold, act = decision(T0 - MINUTE_MS), decision(T0, {"map": 4})
-    road.decide(hold, act)
-    wait_until(lambda: road.said(act) == [("commanded", "desired")], 20, "the command")
-    assert road.said(hold) == [("held", "hold")]
-    (command,) = road.commands
+    pipeline.decide(hold, act)
+    wait_until(lambda: pipeline.said(act) == [("commanded", "desired")], 20, "the command")
+    assert pipeline.said(hold) == [("held", "hold")]
+    (command,) = pipeline.commands
     assert command.changes[0].after == 4
-    wait_until(lambda: road.statuses() == ["accepted"], 20, "the acceptance")
-    road.clock(T0 + 2 * MINUTE_MS)
-    wait_until(lambda: road.statuses() == ["accepted", "applied"], 20, "the end of the rescale")
-    assert (road.progress[-1].at_ms, road.progress[-1].duration_ms) == (T0 + 2 * MINUTE_MS, MINUTE_MS)
+    wait_until(lambda: pipeline.statuses() == ["accepted"], 20, "the acceptance")
+    pipeline.clock(T0 + 2 * MINUTE_MS)
+    wait_until(lambda: pipeline.statuses() == ["accepted", "applied"], 20, "the end of the rescale")
+    assert (pipeline.progress[-1].at_ms, pipeline.progress[-1].duration_ms) == (T0 + 2 * MINUTE_MS, MINUTE_MS)
     assert health(port)["commands"] == 1
     page = scraped(port)
     assert page.labels(metrics.OUTCOMES) == {("held", "hold"), ("commanded", "desired")}
@@ -79,86 +79,86 @@ def test_a_decision_becomes_an_outcome_a_command_and_a_rescaled_job(road: Road) 
     assert process.wait(10) == 0
 
 
-def test_a_waiting_act_goes_when_the_clock_reaches_its_time(road: Road) -> None:
+def test_a_waiting_act_goes_when_the_clock_reaches_its_time(pipeline: Pipeline) -> None:
     """An act during the cooldown is promised a time, and commanded in a transaction of its own when it has come."""
-    _, port = road.process()
+    _, port = pipeline.process()
     wait_until(lambda: is_active(port), 60, "the rescaler")
     first, second = decision(T0, {"map": 4}), decision(T0 + 2 * MINUTE_MS, {"map": 3})
-    road.decide(first)
-    wait_until(lambda: road.statuses() == ["accepted"], 20, "the acceptance")
-    road.clock(T0 + 2 * MINUTE_MS)
-    wait_until(lambda: "applied" in road.statuses(), 20, "the end of the rescale")
-    road.decide(second)
-    wait_until(lambda: road.said(second) == [("pending", "cooldown")], 20, "the promise")
-    road.clock(T0 + 3 * MINUTE_MS)
-    wait_until(lambda: road.said(second) == [("pending", "cooldown"), ("commanded", "desired")], 20, "the second command")
-    assert [outcome.at_ms for outcome in road.outcomes if outcome.decision_id == second.decision_id][1] == T0 + 150_000
+    pipeline.decide(first)
+    wait_until(lambda: pipeline.statuses() == ["accepted"], 20, "the acceptance")
+    pipeline.clock(T0 + 2 * MINUTE_MS)
+    wait_until(lambda: "applied" in pipeline.statuses(), 20, "the end of the rescale")
+    pipeline.decide(second)
+    wait_until(lambda: pipeline.said(second) == [("pending", "cooldown")], 20, "the promise")
+    pipeline.clock(T0 + 3 * MINUTE_MS)
+    wait_until(lambda: pipeline.said(second) == [("pending", "cooldown"), ("commanded", "desired")], 20, "the second command")
+    assert [outcome.at_ms for outcome in pipeline.outcomes if outcome.decision_id == second.decision_id][1] == T0 + 150_000
 
 
-def test_after_an_outage_a_newer_decision_takes_the_place_of_a_stale_act(road: Road) -> None:
+def test_after_an_outage_a_newer_decision_takes_the_place_of_a_stale_act(pipeline: Pipeline) -> None:
     """The new process reads what waits before it lets timers fire that were due an hour ago."""
-    process, port = road.process()
+    process, port = pipeline.process()
     wait_until(lambda: is_active(port), 60, "the rescaler")
     first, stale, newer = (decision(T0 + at * MINUTE_MS, {"map": 4 + at % 7}) for at in (0, 2, 60))
-    road.decide(first)
-    wait_until(lambda: road.statuses() == ["accepted"], 20, "the acceptance")
-    road.clock(T0 + 2 * MINUTE_MS)
-    wait_until(lambda: "applied" in road.statuses(), 20, "the end of the rescale")
-    road.decide(stale)
-    wait_until(lambda: road.said(stale) == [("pending", "cooldown")], 20, "the promise")
+    pipeline.decide(first)
+    wait_until(lambda: pipeline.statuses() == ["accepted"], 20, "the acceptance")
+    pipeline.clock(T0 + 2 * MINUTE_MS)
+    wait_until(lambda: "applied" in pipeline.statuses(), 20, "the end of the rescale")
+    pipeline.decide(stale)
+    wait_until(lambda: pipeline.said(stale) == [("pending", "cooldown")], 20, "the promise")
     process.kill()
     process.wait()
-    road.clock(T0 + 60 * MINUTE_MS)
-    road.decide(newer)
-    road.process()
-    wait_until(lambda: road.said(newer) == [("commanded", "desired")], 60, "the newer act")
-    assert road.said(stale)[1:] == [("superseded", "newer_decision")]
+    pipeline.clock(T0 + 60 * MINUTE_MS)
+    pipeline.decide(newer)
+    pipeline.process()
+    wait_until(lambda: pipeline.said(newer) == [("commanded", "desired")], 60, "the newer act")
+    assert pipeline.said(stale)[1:] == [("superseded", "newer_decision")]
 
 
-def test_what_is_wrong_goes_to_dead_letters_and_nothing_stops(road: Road) -> None:
+def test_what_is_wrong_goes_to_dead_letters_and_nothing_stops(pipeline: Pipeline) -> None:
     """A record that does not parse, a decision of a clock one hour ahead, and one under another's id are set aside.
 
     Other clusters' are skipped.
     """
-    road.process()
+    pipeline.process()
     late, good = decision(T0 + 60 * MINUTE_MS, {"map": 3}), decision(T0, {"map": 3})
-    road.send(DECISIONS, "sim", b"{not json")
+    pipeline.send(DECISIONS, "sim", b"{not json")
     forged = encode(decision(T0, {"map": 4}, of="sim/other")).replace(b'"job":"sim/other"', f'"job":"{JOB}"'.encode())
-    road.send(DECISIONS, "sim", forged)
-    road.decide(late, decision(T0, {"map": 3}, of="other/clicks"), good)
-    letters = reader(road.settings, DEAD_LETTERS)
-    wait_until(lambda: road.said(good) == [("commanded", "desired")], 60, "the good decision")
+    pipeline.send(DECISIONS, "sim", forged)
+    pipeline.decide(late, decision(T0, {"map": 3}, of="other/clicks"), good)
+    letters = reader(pipeline.settings, DEAD_LETTERS)
+    wait_until(lambda: pipeline.said(good) == [("commanded", "desired")], 60, "the good decision")
     refused = [decode(record.value(), DeadLetter) for record in letters.read_to_end()]
     letters.close()
     assert [(letter.reason, letter.field) for letter in refused] == [
         ("not_json", ""), ("invalid_field", "decision_id"), ("ahead_of_clock", "span_end_ms"),
     ]  # fmt: skip
-    assert road.said(late) == []
-    assert {outcome.job for outcome in road.outcomes} == {JOB}
+    assert pipeline.said(late) == []
+    assert {outcome.job for outcome in pipeline.outcomes} == {JOB}
 
 
-def test_a_record_of_the_view_that_makes_no_sense_is_ignored(road: Road) -> None:
+def test_a_record_of_the_view_that_makes_no_sense_is_ignored(pipeline: Pipeline) -> None:
     """A cyclic topology and settings that do not parse leave those before in force."""
     tasks = job().tasks
     cyclic: JobTopology = msgspec.structs.replace(
         job(), tasks=(msgspec.structs.replace(tasks[0], upstream=("sink",)), *tasks[1:])
     )
-    road.send(JOB_TOPOLOGY, JOB, cyclic)
-    road.send(JOB_SETTINGS, JOB, b'{"type":"job-settings/1","job":"sim/clicks","mode":"fast"}')
-    _, port = road.process()
+    pipeline.send(JOB_TOPOLOGY, JOB, cyclic)
+    pipeline.send(JOB_SETTINGS, JOB, b'{"type":"job-settings/1","job":"sim/clicks","mode":"fast"}')
+    _, port = pipeline.process()
     act = decision(T0, {"map": 3})
-    road.decide(act)
-    wait_until(lambda: road.said(act) == [("commanded", "desired")], 60, "the command")
+    pipeline.decide(act)
+    wait_until(lambda: pipeline.said(act) == [("commanded", "desired")], 60, "the command")
     assert health(port)["rejected"] == 2
 
 
-def test_a_forged_command_changes_nothing(road: Road) -> None:
+def test_a_forged_command_changes_nothing(pipeline: Pipeline) -> None:
     """Anybody may write to the topic; only what the rescaler remembers as outstanding reaches the engine."""
-    _, port = road.process()
+    _, port = pipeline.process()
     act, later = decision(T0, {"map": 4}), decision(T0 + 3 * MINUTE_MS, {"map": 3})
-    road.decide(act)
-    wait_until(lambda: road.statuses() == ["accepted"], 60, "the acceptance")
-    (own,) = road.commands
+    pipeline.decide(act)
+    wait_until(lambda: pipeline.statuses() == ["accepted"], 60, "the acceptance")
+    (own,) = pipeline.commands
     forgeries: list[dict[str, Any]] = [
         {"command_id": "whatever-i-like"},
         {"desired_generation": 2**53, "command_id": f"{JOB}#{2**53}.0"},
@@ -166,74 +166,76 @@ def test_a_forged_command_changes_nothing(road: Road) -> None:
         {"job": "sim/nobody"},
     ]
     for forged in forgeries:
-        road.send(RESCHEDULE_COMMANDS, "sim", msgspec.structs.replace(own, **forged))
+        pipeline.send(RESCHEDULE_COMMANDS, "sim", msgspec.structs.replace(own, **forged))
     wait_until(lambda: health(port).get("unknown_commands") == len(forgeries), 20, "the refusals")
-    road.clock(T0 + 2 * MINUTE_MS)
-    wait_until(lambda: "applied" in road.statuses(), 20, "the end of the rescale")
-    road.clock(T0 + 3 * MINUTE_MS)
-    road.decide(later)
-    wait_until(lambda: road.statuses()[2:] == ["accepted", "applied", "accepted"], 30, "the next rescale, with its learners")
-    assert road.engine.asked == [f"{JOB}#1.0", f"{JOB}#2.0", f"{JOB}#2.1"]
+    pipeline.clock(T0 + 2 * MINUTE_MS)
+    wait_until(lambda: "applied" in pipeline.statuses(), 20, "the end of the rescale")
+    pipeline.clock(T0 + 3 * MINUTE_MS)
+    pipeline.decide(later)
+    wait_until(lambda: pipeline.statuses()[2:] == ["accepted", "applied", "accepted"], 30, "the next rescale, with its learners")
+    assert pipeline.engine.asked == [f"{JOB}#1.0", f"{JOB}#2.0", f"{JOB}#2.1"]
 
 
-def test_a_copy_of_the_command_under_way_changes_nothing(road: Road) -> None:
+def test_a_copy_of_the_command_under_way_changes_nothing(pipeline: Pipeline) -> None:
     """Applying a command twice changes nothing, so a copy does not supersede its original."""
-    _, port = road.process()
-    road.decide(decision(T0, {"map": 4}))
-    wait_until(lambda: road.statuses() == ["accepted"], 60, "the acceptance")
-    (own,) = road.commands
-    road.send(RESCHEDULE_COMMANDS, "sim", own)
-    road.send(RESCHEDULE_COMMANDS, "sim", msgspec.structs.replace(own, command_id="read-after-the-copy"))
+    _, port = pipeline.process()
+    pipeline.decide(decision(T0, {"map": 4}))
+    wait_until(lambda: pipeline.statuses() == ["accepted"], 60, "the acceptance")
+    (own,) = pipeline.commands
+    pipeline.send(RESCHEDULE_COMMANDS, "sim", own)
+    pipeline.send(RESCHEDULE_COMMANDS, "sim", msgspec.structs.replace(own, command_id="read-after-the-copy"))
     wait_until(lambda: health(port).get("unknown_commands") == 1, 20, "the record after the copy")
-    road.clock(T0 + 2 * MINUTE_MS)
-    wait_until(lambda: len(road.statuses()) > 1, 20, "the end of the rescale")
-    assert road.statuses() == ["accepted", "applied"]
-    assert road.engine.asked == [own.command_id]
+    pipeline.clock(T0 + 2 * MINUTE_MS)
+    wait_until(lambda: len(pipeline.statuses()) > 1, 20, "the end of the rescale")
+    assert pipeline.statuses() == ["accepted", "applied"]
+    assert pipeline.engine.asked == [own.command_id]
 
 
-def test_killed_at_any_time_nothing_is_missing_or_doubled(road: Road) -> None:
+def test_killed_at_any_time_nothing_is_missing_or_doubled(pipeline: Pipeline) -> None:
     """Killed again and again while decisions come in, the rescaler answers each once, and each command is asked for."""
     acts = [decision(T0 + index, {"map": 3 + index % 5}) for index in range(60)]
-    process, _ = road.process()
+    process, _ = pipeline.process()
     for index, act in enumerate(acts):
-        road.decide(act)
+        pipeline.decide(act)
         if index % 20 == 10:
-            wait_until(lambda: bool(road.read().outcomes), 60, "the first outcome")
+            wait_until(lambda: bool(pipeline.read().outcomes), 60, "the first outcome")
             process.kill()
             process.wait()
-            process, _ = road.process()
+            process, _ = pipeline.process()
     last = acts[-1]
-    wait_until(lambda: bool(road.said(last)), 60, "an outcome of the last act")
-    counted = Counter((outcome.decision_id, outcome.sequence) for outcome in road.outcomes)
+    wait_until(lambda: bool(pipeline.said(last)), 60, "an outcome of the last act")
+    counted = Counter((outcome.decision_id, outcome.sequence) for outcome in pipeline.outcomes)
     assert set(counted.values()) == {1}
-    ended = Counter(outcome.decision_id for outcome in road.outcomes if outcome.status in LAST)
+    ended = Counter(outcome.decision_id for outcome in pipeline.outcomes if outcome.status in LAST)
     assert ended == Counter({act.decision_id: 1 for act in acts[:-1]})
-    assert set(road.said(last)) == {("pending", "rescale_in_progress")}
-    wait_until(lambda: bool(road.engine.asked), 20, "the engine to be asked")
-    road.clock(T0 + 2 * MINUTE_MS)
-    wait_until(lambda: "applied" in road.statuses(), 60, "the end of the rescale")
-    road.clock(T0 + 3 * MINUTE_MS)
-    wait_until(lambda: road.said(last)[-1] == ("commanded", "desired"), 30, "the command for the last act")
-    assert [command.command_id for command in road.commands] == ["sim/clicks#1.0", "sim/clicks#2.0"]
+    assert set(pipeline.said(last)) == {("pending", "rescale_in_progress")}
+    wait_until(lambda: bool(pipeline.engine.asked), 20, "the engine to be asked")
+    pipeline.clock(T0 + 2 * MINUTE_MS)
+    wait_until(lambda: "applied" in pipeline.statuses(), 60, "the end of the rescale")
+    pipeline.clock(T0 + 3 * MINUTE_MS)
+    wait_until(lambda: pipeline.said(last)[-1] == ("commanded", "desired"), 30, "the command for the last act")
+    assert [command.command_id for command in pipeline.commands] == ["sim/clicks#1.0", "sim/clicks#2.0"]
 
 
-def test_a_second_process_waits_and_takes_over(road: Road) -> None:
+def test_a_second_process_waits_and_takes_over(pipeline: Pipeline) -> None:
     """Of two processes one works; when it is killed the other goes on where it was."""
-    one = road.process()
+    one = pipeline.process()
     wait_until(lambda: is_active(one[1]), 60, "the first rescaler")
-    other = road.process()
+    other = pipeline.process()
     wait_until(lambda: health(other[1]).get("state") in ("standby", "active"), 60, "the second rescaler")
     active, standby = wait_until(lambda: sides(one, other), 60, "one active rescaler")
     assert health(standby[1])["ready"] is False
     first, second = decision(T0, {"map": 4}), decision(T0 + 1, {"map": 5})
-    road.decide(first)
-    wait_until(lambda: road.said(first) == [("commanded", "desired")], 30, "the first command")
+    pipeline.decide(first)
+    wait_until(lambda: pipeline.said(first) == [("commanded", "desired")], 30, "the first command")
     active[0].kill()
     wait_until(lambda: is_active(standby[1]), 60, "the second rescaler to take over")
-    road.decide(second)
-    wait_until(lambda: road.said(second)[-1:] == [("pending", "rescale_in_progress")], 30, "an answer that knows of the first")
-    road.clock(T0 + 2 * MINUTE_MS)
-    wait_until(lambda: "applied" in road.statuses(), 30, "the first command's end, reported by the second process")
+    pipeline.decide(second)
+    wait_until(
+        lambda: pipeline.said(second)[-1:] == [("pending", "rescale_in_progress")], 30, "an answer that knows of the first"
+    )
+    pipeline.clock(T0 + 2 * MINUTE_MS)
+    wait_until(lambda: "applied" in pipeline.statuses(), 30, "the first command's end, reported by the second process")
 
 
 def sides(*processes: tuple[subprocess.Popen[str], int]) -> list[tuple[subprocess.Popen[str], int]] | None:
@@ -242,80 +244,80 @@ def sides(*processes: tuple[subprocess.Popen[str], int]) -> list[tuple[subproces
     return [states["active"], states["standby"]] if {"active", "standby"} <= set(states) else None
 
 
-def test_decisions_behind_an_open_transaction_are_shown(road: Road) -> None:
+def test_decisions_behind_an_open_transaction_are_shown(pipeline: Pipeline) -> None:
     """Nothing behind it can be read, and no lag grows; the time does, until the transaction ends."""
-    _, port = road.process()
+    _, port = pipeline.process()
     wait_until(lambda: is_active(port), 60, "the rescaler")
-    hanging = producer(road.settings, **{"transactional.id": "somebody-else"})
+    hanging = producer(pipeline.settings, **{"transactional.id": "somebody-else"})
     hanging.init_transactions(60)
     hanging.begin_transaction()
-    hanging.produce(TopicNames(road.settings.topic_prefix)(DECISIONS), key="sim", value=b"{")
+    hanging.produce(TopicNames(pipeline.settings.topic_prefix)(DECISIONS), key="sim", value=b"{")
     assert hanging.flush(20) == 0
     act = decision(T0, {"map": 4})
-    road.decide(act)
+    pipeline.decide(act)
     wait_until(lambda: scraped(port)[metrics.HELD_BACK] > 5, 60, "the time that it has waited")
-    assert road.said(act) == []
+    assert pipeline.said(act) == []
     hanging.abort_transaction(20)
-    wait_until(lambda: road.said(act) == [("commanded", "desired")], 30, "the command")
+    wait_until(lambda: pipeline.said(act) == [("commanded", "desired")], 30, "the command")
     wait_until(lambda: scraped(port)[metrics.HELD_BACK] == 0, 30, "the end of the wait")
 
 
-def test_a_process_that_was_paused_for_too_long_is_fenced(road: Road) -> None:
+def test_a_process_that_was_paused_for_too_long_is_fenced(pipeline: Pipeline) -> None:
     """A rescaler that wakes up after another has taken over cannot write, and ends with one line and a code that is not 0."""
-    sleeper, port = road.process()
+    sleeper, port = pipeline.process()
     wait_until(lambda: is_active(port), 60, "the first rescaler")
     sleeper.send_signal(signal.SIGSTOP)
-    fencing = producer(road.settings, **{"transactional.id": road.settings.group})
+    fencing = producer(pipeline.settings, **{"transactional.id": pipeline.settings.group})
     fencing.init_transactions(60)
     sleeper.send_signal(signal.SIGCONT)
     act = decision(T0, {"map": 4})
-    road.decide(act)
+    pipeline.decide(act)
     assert sleeper.wait(60) == 1
     assert sleeper.stderr is not None
     sleeper.stderr.seek(0)
     assert sleeper.stderr.read().splitlines()[-1] == "surescale: another process is the rescaler of cluster 'sim' now"
-    assert road.said(act) == []
+    assert pipeline.said(act) == []
 
 
-def test_memory_lies_in_the_partition_of_its_cluster(road: Road) -> None:
+def test_memory_lies_in_the_partition_of_its_cluster(pipeline: Pipeline) -> None:
     """Records of the memory lie where the cluster's decisions lie, and are enough to start elsewhere."""
-    road.process()
+    pipeline.process()
     act = decision(T0, {"map": 4})
-    road.decide(act)
-    wait_until(lambda: road.said(act) == [("commanded", "desired")], 60, "the command")
-    log = reader(road.settings, RESCALER_STATE, DECISIONS)
+    pipeline.decide(act)
+    wait_until(lambda: pipeline.said(act) == [("commanded", "desired")], 60, "the command")
+    log = reader(pipeline.settings, RESCALER_STATE, DECISIONS)
     records = list(log.read_to_end())
     log.close()
     assert {record.partition() for record in records} == {partition_of("sim", TOPICS[DECISIONS].partitions)}
-    kinds = Counter(record.kind for record in remembered(road.settings))
+    kinds = Counter(record.kind for record in remembered(pipeline.settings))
     assert kinds == Counter({"cluster": 1, "job": 1, "request": 1})
 
 
-def test_a_memory_that_cannot_be_read_is_named_and_another_clusters_is_left_alone(road: Road) -> None:
+def test_a_memory_that_cannot_be_read_is_named_and_another_clusters_is_left_alone(pipeline: Pipeline) -> None:
     """Whoever restores it needs the key; a record that is not ours, or has no readable key, stops nobody."""
-    client = producer(road.settings)
-    topic = TopicNames(road.settings.topic_prefix)(RESCALER_STATE)
+    client = producer(pipeline.settings)
+    topic = TopicNames(pipeline.settings.topic_prefix)(RESCALER_STATE)
     for key in (b"\xff\xfe", b"other/job/x"):
         client.produce(topic, b"junk", key=key)
     assert client.flush(20) == 0
-    assert remembered(road.settings) == []
+    assert remembered(pipeline.settings) == []
     client.produce(topic, b"junk", key=b"sim/job/sim/\xff")
     assert client.flush(20) == 0
     with pytest.raises(SurescaleError, match=r"rescaler-state: the record under key b'sim/job/sim/\\xff' cannot be read"):
-        remembered(road.settings)
+        remembered(pipeline.settings)
     client.produce(topic, None, key=b"sim/job/sim/\xff")
     assert client.flush(20) == 0
-    assert remembered(road.settings) == []
+    assert remembered(pipeline.settings) == []
 
 
-def test_an_engine_that_is_away_is_waited_for(road: Road) -> None:
+def test_an_engine_that_is_away_is_waited_for(pipeline: Pipeline) -> None:
     """A command waits for the engine and is carried out when it returns; the rescaler stays up."""
     (engine_port,) = free_ports(1)
-    road.settings = dataclasses.replace(road.settings, engine_url=f"http://127.0.0.1:{engine_port}")
-    _, port = road.process()
+    pipeline.settings = dataclasses.replace(pipeline.settings, engine_url=f"http://127.0.0.1:{engine_port}")
+    _, port = pipeline.process()
     act = decision(T0, {"map": 4})
-    road.decide(act)
-    wait_until(lambda: road.said(act) == [("commanded", "desired")], 60, "the command")
-    with served(road.engine, engine_port):
-        wait_until(lambda: road.statuses() == ["accepted"], 30, "the acceptance")
+    pipeline.decide(act)
+    wait_until(lambda: pipeline.said(act) == [("commanded", "desired")], 60, "the command")
+    with served(pipeline.engine, engine_port):
+        wait_until(lambda: pipeline.statuses() == ["accepted"], 30, "the acceptance")
     assert is_active(port)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from contracts.access import ROLES
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from contracts.topics import DECISIONS, SNAPSHOTS, TASK_METRICS
 from tests.support.attacked_consumer import consumer_of
 from tests.support.hostile_consumers import CONSUMERS
@@ -54,7 +54,7 @@ def test_a_role_names_the_right_that_it_lost_and_comes_back(
     words = [*SURESCALE, "topics", "acls", "--json", "--prefix", prefix, "--role", role]
     rights = json.loads(subprocess.run(words, capture_output=True, text=True, timeout=60, check=True).stdout)
     broker.grant(rights)
-    settings = RoadSettings(bootstrap=broker.bootstrap, topic_prefix=prefix, redis_url=redis_url)
+    settings = PipelineSettings(bootstrap=broker.bootstrap, topic_prefix=prefix, redis_url=redis_url)
     user = broker.scram | {"kafka_username": f"surescale-{role}"}
     more = {f"SURESCALE_{name.upper()}": value for name, value in user.items()}
     with consumer_of(kind, settings, tmp_path, more) as consumer:

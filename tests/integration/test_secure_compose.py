@@ -1,4 +1,4 @@
-"""The secure road's Compose files on real servers: their settings, the secrets of the script, the commands of the services."""
+"""The secure pipeline's Compose files on real servers: settings, the secrets of the script, commands of the services."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from contracts.messages import JobTopology
-from contracts.settings import RoadSettings, from_environment
+from contracts.settings import PipelineSettings, from_environment
 from contracts.topics import DECISIONS, JOB_TOPOLOGY
 from contracts.wire import encode
 from runtime.kafka import producer
@@ -36,7 +36,7 @@ DEFAULTS = {"SURESCALE_ENGINE_URL": "http://engine:8090", "SURESCALE_ROAD_CLOCK"
 
 
 @dataclass
-class SecureRoad:
+class SecurePipeline:
     """The merged services, the folder of secrets, and the servers as local processes."""
 
     folder: Path
@@ -60,7 +60,7 @@ class SecureRoad:
         found = {}
         for name, value in self.services[service]["environment"].items():
             here = re.sub(r"\$\{(\w+)(?::[-?]([^}]*))?\}", lambda match: DEFAULTS.get(match[1], match[2]), str(value))
-            for listener, port in (("ROAD", 19092), ("ADMIN", 19094)):
+            for listener, port in (("ROLES", 19092), ("ADMIN", 19094)):
                 here = here.replace(f"kafka:{port}", self.broker.at(listener))
             # The Redis of this machine's tests is built without TLS; test_redis_access.py has that.
             here = here.replace("rediss://surescale@redis:6379", f"redis://surescale@{self.redis.address}")
@@ -69,13 +69,13 @@ class SecureRoad:
             found.pop("SURESCALE_REDIS_CA_FILE", None)
         return found
 
-    def settings(self, service: str) -> RoadSettings:
+    def settings(self, service: str) -> PipelineSettings:
         """Return a service's settings."""
-        return from_environment(RoadSettings, self.environment(service))
+        return from_environment(PipelineSettings, self.environment(service))
 
 
 @pytest.fixture(scope="module")
-def road(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureRoad]:
+def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecurePipeline]:
     """Secrets made by the script, then the broker and Redis as the files describe them, then what the service ``topics`` does."""
     folder = tmp_path_factory.mktemp("secure-compose")
     subprocess.run([str(COMPOSE / "secure/secrets.sh"), str(folder / "generated")], check=True, capture_output=True, timeout=60)
@@ -83,7 +83,7 @@ def road(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureRoad]:
     services = {name: merged(base["services"][name], secure["services"].get(name, {})) for name in base["services"]}
     files = {name: folder / each["file"].removeprefix("secure/") for name, each in secure["secrets"].items()}
     redis = LocalRedis(folder / "redis")
-    made = SecureRoad(folder, services, files, ComposedBroker(folder / "kafka", services["kafka"], files), redis)
+    made = SecurePipeline(folder, services, files, ComposedBroker(folder / "kafka", services["kafka"], files), redis)
     redis.command = lambda: [*LocalRedis.command(redis), "--aclfile", str(files["redis-users"])]  # type: ignore[method-assign]
     redis.answers = lambda: b"NOAUTH" in asked(redis)  # type: ignore[method-assign]  # nobody gets in without a password
     made.broker.start()
@@ -115,34 +115,34 @@ def asked(redis: LocalRedis) -> bytes:
         return b""
 
 
-def _set_up(road: SecureRoad) -> None:
+def _set_up(pipeline: SecurePipeline) -> None:
     """Run what the service ``topics`` runs, to the letter."""
-    words = [word.replace("/run/secrets", str(road.secrets("topics"))) for word in road.services["topics"]["command"]]
-    bin_folder = road.folder / "bin"
+    words = [word.replace("/run/secrets", str(pipeline.secrets("topics"))) for word in pipeline.services["topics"]["command"]]
+    bin_folder = pipeline.folder / "bin"
     bin_folder.mkdir()
     (bin_folder / "surescale").write_text(f"#!/bin/sh\nexec {sys.executable} -c 'from services.cli import main; main()' \"$@\"\n")
     (bin_folder / "surescale").chmod(0o755)
-    environment = os.environ | road.environment("topics") | {"PATH": f"{bin_folder}:{os.environ['PATH']}"}
+    environment = os.environ | pipeline.environment("topics") | {"PATH": f"{bin_folder}:{os.environ['PATH']}"}
     done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"\d\d rights granted to 7 roles, 7 passwords set", done.stdout)
-    passwords = [(road.folder / f"generated/kafka-passwords/{role}").read_text().strip() for role in ("agent", "operator")]
+    passwords = [(pipeline.folder / f"generated/kafka-passwords/{role}").read_text().strip() for role in ("agent", "operator")]
     assert not [each for each in passwords if each in done.stdout + done.stderr]
 
 
 @pytest.fixture
-def api(road: SecureRoad, tmp_path: Path) -> Iterator[int]:
+def api(pipeline: SecurePipeline, tmp_path: Path) -> Iterator[int]:
     """The state service with exactly the variables of its container, but for its ports; yields that of its API."""
     http, health = free_ports(2)
     more = {"SURESCALE_HTTP_PORT": str(http), "SURESCALE_HTTP_HOST": LOOPBACK, "SURESCALE_HEALTH_PORT": str(health)}
-    environment = os.environ | road.environment("state") | more | {"SURESCALE_HEALTH_HOST": LOOPBACK}
+    environment = os.environ | pipeline.environment("state") | more | {"SURESCALE_HEALTH_HOST": LOOPBACK}
     command = [sys.executable, "-c", "from services.cli import main; main()", "state-service"]
     with (tmp_path / "log").open("wb") as log, subprocess.Popen(command, env=environment, stdout=log, stderr=log) as process:
         try:
 
             def answers() -> bool:
                 assert process.poll() is None, (tmp_path / "log").read_text()
-                return request(road, http, "GET", "/health")[0] == 200
+                return request(pipeline, http, "GET", "/health")[0] == 200
 
             wait_until(answers, 60, "the state service")
             yield http
@@ -151,9 +151,9 @@ def api(road: SecureRoad, tmp_path: Path) -> Iterator[int]:
             process.wait(20)
 
 
-def request(road: SecureRoad, port: int, method: str, path: str, token: str = "", **body: str) -> tuple[int, Any]:
+def request(pipeline: SecurePipeline, port: int, method: str, path: str, token: str = "", **body: str) -> tuple[int, Any]:
     """Ask the API over TLS, trusting the script's authority alone; 0 if nobody answers."""
-    client = HTTPSConnection(LOOPBACK, port, timeout=30, context=ssl.create_default_context(cafile=str(road.files["ca"])))
+    client = HTTPSConnection(LOOPBACK, port, timeout=30, context=ssl.create_default_context(cafile=str(pipeline.files["ca"])))
     headers = {"Idempotency-Key": "one", "Content-Type": "application/json"} if method == "POST" else {}
     if token:
         headers["Authorization"] = f"Bearer {token}"
@@ -167,7 +167,7 @@ def request(road: SecureRoad, port: int, method: str, path: str, token: str = ""
         client.close()
 
 
-def sent(settings: RoadSettings, topic: str, message: JobTopology) -> str:
+def sent(settings: PipelineSettings, topic: str, message: JobTopology) -> str:
     """Send a record and return why it was refused, or an empty text."""
     refused: list[str] = []
     client = producer(settings)
@@ -176,22 +176,22 @@ def sent(settings: RoadSettings, topic: str, message: JobTopology) -> str:
     return refused[0]
 
 
-def test_the_road_works_and_lets_in_only_whom_it_should(road: SecureRoad, api: int) -> None:
+def test_the_pipeline_works_and_lets_in_only_whom_it_should(pipeline: SecurePipeline, api: int) -> None:
     """A record of the monitor's arrives in the view; who asks needs a token; an operator's token writes, a reader's does not."""
-    assert sent(road.settings("monitor"), JOB_TOPOLOGY, topology(1)) == ""
-    assert "authoriz" in sent(road.settings("agent"), JOB_TOPOLOGY, topology(2))
-    assert "authoriz" in sent(road.settings("monitor"), DECISIONS, topology(3))
-    reader = road.files["http-tokens"].read_text().strip()
-    operator = road.files["operate-tokens"].read_text().split()[1]
-    assert request(road, api, "GET", "/jobs")[0] == 401
-    wait_until(lambda: request(road, api, "GET", f"/jobs/{JOB}", reader)[0] == 200, 60, "the job in the view")
-    assert request(road, api, "GET", f"/jobs/{JOB}", reader)[1]["topology"]["version"] == 1
-    assert request(road, api, "POST", f"/jobs/{JOB}/pause", reader, why="audit")[0] == 403
-    status, told = request(road, api, "POST", f"/jobs/{JOB}/pause", operator, why="audit")
+    assert sent(pipeline.settings("monitor"), JOB_TOPOLOGY, topology(1)) == ""
+    assert "authoriz" in sent(pipeline.settings("agent"), JOB_TOPOLOGY, topology(2))
+    assert "authoriz" in sent(pipeline.settings("monitor"), DECISIONS, topology(3))
+    reader = pipeline.files["http-tokens"].read_text().strip()
+    operator = pipeline.files["operate-tokens"].read_text().split()[1]
+    assert request(pipeline, api, "GET", "/jobs")[0] == 401
+    wait_until(lambda: request(pipeline, api, "GET", f"/jobs/{JOB}", reader)[0] == 200, 60, "the job in the view")
+    assert request(pipeline, api, "GET", f"/jobs/{JOB}", reader)[1]["topology"]["version"] == 1
+    assert request(pipeline, api, "POST", f"/jobs/{JOB}/pause", reader, why="audit")[0] == 403
+    status, told = request(pipeline, api, "POST", f"/jobs/{JOB}/pause", operator, why="audit")
     assert (status, told["by"], told["written"]) == (200, "operator", True)
 
 
-def test_who_brings_another_roles_password_or_none_stays_out(road: SecureRoad) -> None:
+def test_who_brings_another_roles_password_or_none_stays_out(pipeline: SecurePipeline) -> None:
     """At Kafka; Redis answers nobody else by the fixture already."""
     from dataclasses import replace
 
@@ -199,8 +199,8 @@ def test_who_brings_another_roles_password_or_none_stays_out(road: SecureRoad) -
     from runtime.kafka_errors import Refusals, Refused
 
     for stranger in (
-        replace(road.settings("agent"), kafka_username="surescale-rescaler"),
-        replace(road.settings("agent"), kafka_username="nobody"),
+        replace(pipeline.settings("agent"), kafka_username="surescale-rescaler"),
+        replace(pipeline.settings("agent"), kafka_username="nobody"),
     ):
         refusals = Refusals(stranger)
         admin = admin_client(stranger, error_cb=refusals.hear)

@@ -1,4 +1,4 @@
-"""Policies in the shadow on a real road: Kafka, the Faust agent, the view in Redis, the command line."""
+"""Policies in the shadow in a real pipeline: Kafka, the Faust agent, the view in Redis, the command line."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -25,23 +25,23 @@ from services.state.write.view_store import ViewStore
 from services.tools.explain.explanation import explanation
 from services.tools.explain.lookup import Aftermath
 from services.tools.explain.screen import show
-from tests.support import release_road
+from tests.support import release_pipeline
 from tests.support.builders import JOB, topology
-from tests.support.release_road import ReleaseRoad
-from tests.support.view_road import LOG
+from tests.support.release_pipeline import ReleasePipeline
+from tests.support.view_pipeline import LOG
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 HOSTS = ClusterTopology(cluster="sim", version=1, at_ms=0, hosts=(Host(host="m1", units=(1, 2), price_per_s=0.01),))
-road, start_agent = release_road.road, release_road.start_agent
+pipeline, start_agent = release_pipeline.pipeline, release_pipeline.start_agent
 
 
-def shadows_of(road: ReleaseRoad, count: int) -> list[ShadowDecision]:
+def shadows_of(pipeline: ReleasePipeline, count: int) -> list[ShadowDecision]:
     """Wait for this many answers from the shadow, and return them."""
     found: list[ShadowDecision] = []
 
     def arrived() -> bool:
-        found[:] = parsed(read_whole(road.settings, [SHADOW_DECISIONS])[SHADOW_DECISIONS], ShadowDecision)
+        found[:] = parsed(read_whole(pipeline.settings, [SHADOW_DECISIONS])[SHADOW_DECISIONS], ShadowDecision)
         return len(found) >= count
 
     wait_until(arrived, 60, f"{count} answers from the shadow")
@@ -49,14 +49,14 @@ def shadows_of(road: ReleaseRoad, count: int) -> list[ShadowDecision]:
 
 
 @pytest.fixture
-def view(road: ReleaseRoad, redis_url: str) -> Iterator[Callable[[], Queries]]:
+def view(pipeline: ReleasePipeline, redis_url: str) -> Iterator[Callable[[], Queries]]:
     """Bring the view up to date and return its queries."""
     client = connect(redis_url)
-    projector = Projector(road.settings, ViewStore(client, road.settings.topic_prefix), LOG)
+    projector = Projector(pipeline.settings, ViewStore(client, pipeline.settings.topic_prefix), LOG)
 
     def current() -> Queries:
         projector.catch_up(60)
-        return Queries(client, road.settings.topic_prefix)
+        return Queries(client, pipeline.settings.topic_prefix)
 
     yield current
     projector.close()
@@ -64,19 +64,19 @@ def view(road: ReleaseRoad, redis_url: str) -> Iterator[Callable[[], Queries]]:
 
 
 def test_a_policy_looks_on_is_compared_and_is_promoted(
-    road: ReleaseRoad, start_agent: Callable[[], None], view: Callable[[], Queries], capsys: pytest.CaptureFixture[str]
+    pipeline: ReleasePipeline, start_agent: Callable[[], None], view: Callable[[], Queries], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The serving policy's decisions stay its own; the shadow's answers reach Kafka, Redis, the metrics and the commands."""
-    send(road.settings, JOB_TOPOLOGY, JOB, topology())
-    send(road.settings, CLUSTER_TOPOLOGY, "sim", HOSTS)
+    send(pipeline.settings, JOB_TOPOLOGY, JOB, topology())
+    send(pipeline.settings, CLUSTER_TOPOLOGY, "sim", HOSTS)
     for name in ("hold", "ds2"):
-        assert road.policy("shadow", name, "--by", "ann").exit_code == 0
+        assert pipeline.policy("shadow", name, "--by", "ann").exit_code == 0
     broken = ScopedRelease(cluster="sim", policy="sure", sha256="f" * 64, valid_from_ms=0, role="shadow")
-    send(road.settings, POLICY_RELEASES, "sim", broken)
+    send(pipeline.settings, POLICY_RELEASES, "sim", broken)
     start_agent()
-    decisions = [road.decide(minute) for minute in (600, 610)]
+    decisions = [pipeline.decide(minute) for minute in (600, 610)]
     assert {decision.policy.name for decision in decisions} == {"target-utilisation"}
-    found = {(each.span_end_ms // MINUTE_MS, each.policy): each for each in shadows_of(road, 6)}
+    found = {(each.span_end_ms // MINUTE_MS, each.policy): each for each in shadows_of(pipeline, 6)}
     assert {key: each.status for key, each in found.items()} == {
         (minute, policy): "failed" if policy == "sure" else "answered"
         for minute in (600, 610)
@@ -98,25 +98,25 @@ def test_a_policy_looks_on_is_compared_and_is_promoted(
     shown = {(each.metric, each.labels[1]): each.value for each in metrics.of_shadows(queries.shadows())}
     assert shown[metrics.SHADOW_DECISIONS_EQUAL, "hold"] == 0.0
     assert shown[metrics.SHADOW_ANSWERED, "sure"] == 0.0
-    told = json.loads(road.command("shadows", "--json").output)
+    told = json.loads(pipeline.command("shadows", "--json").output)
     assert [each["policy"] for each in told] == ["ds2", "hold", "sure"]
-    assert "0.0% of decisions, 0.0% of tasks" in road.command("shadows", "--job", JOB).output
+    assert "0.0% of decisions, 0.0% of tasks" in pipeline.command("shadows", "--job", JOB).output
 
-    refused = road.policy("promote", "hold")
+    refused = pipeline.policy("promote", "hold")
     assert "hold has 2 answers over 0.2 h from the shadow for sim; a promotion needs 36 over 6 h" in str(refused.exception)
-    assert len(road.releases()) == 0
-    promoted = road.policy("promote", "hold", "--answers", "2", "--hours", "0.1", "--job", JOB, "--by", "ann")
+    assert len(pipeline.releases()) == 0
+    promoted = pipeline.policy("promote", "hold", "--answers", "2", "--hours", "0.1", "--job", JOB, "--by", "ann")
     assert promoted.exit_code == 0
     assert promoted.output.startswith("shadow")
-    own = road.decide(620)
+    own = pipeline.decide(620)
     assert (own.policy.name, own.action) == ("hold", "hold")
     assert queries_release(view(), "job") == ("hold", "ann", "Promoted from the shadow: 2 answers")
     show(explanation(own, Aftermath((), (), (), ())))
     assert "hold (rule), seed 0; released for this job" in capsys.readouterr().out
 
-    back = road.policy("rollback", "--job", JOB)
+    back = pipeline.policy("rollback", "--job", JOB)
     assert back.output.startswith(f"{JOB}: hold (rule) no longer from")
-    assert road.decide(630).policy.name == "target-utilisation"
+    assert pipeline.decide(630).policy.name == "target-utilisation"
 
 
 def queries_release(queries: Queries, scope: str) -> tuple[str, str, str]:
@@ -125,18 +125,18 @@ def queries_release(queries: Queries, scope: str) -> tuple[str, str, str]:
     return found.policy, found.set_by, str(found.note)[:35]
 
 
-def test_a_canary_serves_its_share_and_is_named_by_decisions(road: ReleaseRoad, start_agent: Callable[[], None]) -> None:
+def test_a_canary_serves_its_share_and_is_named_by_decisions(pipeline: ReleasePipeline, start_agent: Callable[[], None]) -> None:
     """The decision names the share, and rolling the first release back returns to the agents' own policy."""
-    send(road.settings, JOB_TOPOLOGY, JOB, topology())
-    sha256 = card_hash(Path(road.settings.policy_folder) / "sure")
-    said = road.policy("release", "sure", "--canary", "99.9")
+    send(pipeline.settings, JOB_TOPOLOGY, JOB, topology())
+    sha256 = card_hash(Path(pipeline.settings.policy_folder) / "sure")
+    said = pipeline.policy("release", "sure", "--canary", "99.9")
     assert said.output.splitlines()[1] == f"1 of 1 jobs: {JOB}"
-    assert "99.9 % of the jobs of sim: from" in road.policy("list").output
+    assert "99.9 % of the jobs of sim: from" in pipeline.policy("list").output
     start_agent()
-    decision = road.decide(610)
+    decision = pipeline.decide(610)
     assert (decision.policy.sha256, scope_of(decision)) == (sha256, ("canary", 999))
-    assert road.policy("rollback", "--canary").exit_code == 0
-    assert scope_of(road.decide(620)) is None
+    assert pipeline.policy("rollback", "--canary").exit_code == 0
+    assert scope_of(pipeline.decide(620)) is None
 
 
 def scope_of(decision: Decision) -> tuple[str, object] | None:

@@ -32,12 +32,12 @@ STANDS_S, ANSWERS_S = 1.05, 0.3
 TIMES = 6
 ASKS = f"""
 import sys, threading
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from confluent_kafka import KafkaException
 from engines.groups.broker import GroupReader, GroupsUnknown
 from services.tools.group_position import GroupPosition
 
-settings = RoadSettings(bootstrap=sys.argv[1])
+settings = PipelineSettings(bootstrap=sys.argv[1])
 reader = GroupReader(settings, timeout_s={PATIENCE_S})
 def ask(number):
     while True:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from contracts.messages import ClockSegment
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from contracts.topics import CLOCK, TopicNames
 from contracts.wire import encode
 from runtime.backoff import Stopped
@@ -22,31 +22,31 @@ LATER_MS = np.array([2**52])
 
 
 @pytest.fixture
-def road(kafka: KafkaForTests) -> RoadSettings:
+def road(kafka: KafkaForTests) -> PipelineSettings:
     """A road with a clock of its own."""
-    settings = RoadSettings(bootstrap=kafka.bootstrap, topic_prefix=kafka.topic_prefix(), road_clock=True)
+    settings = PipelineSettings(bootstrap=kafka.bootstrap, topic_prefix=kafka.topic_prefix(), road_clock=True)
     create_topics(settings)
     return settings
 
 
-def clock_of(road: RoadSettings, stop: threading.Event | None = None) -> RoadClock:
+def clock_of(road: PipelineSettings, stop: threading.Event | None = None) -> RoadClock:
     """Return the clock as the job builds it."""
     return RoadClock(road, stop=stop or threading.Event(), log=LOG)
 
 
-def publish(road: RoadSettings, until_ms: int, name: str = "main") -> None:
+def publish(road: PipelineSettings, until_ms: int, name: str = "main") -> None:
     """Publish a segment that ends at a time."""
     send(road, encode(ClockSegment(road=name, sequence=0, e0_ms=0, w0_ms=0, speed=1.0, until_ms=until_ms)))
 
 
-def send(road: RoadSettings, value: bytes) -> None:
+def send(road: PipelineSettings, value: bytes) -> None:
     """Publish a value on the clock's topic."""
     client = producer(road)
     client.produce(TopicNames(road.topic_prefix)(CLOCK), value, b"main")
     assert client.flush(20) == 0
 
 
-def test_a_segment_acknowledged_before_a_batch_is_seen_by_it(road: RoadSettings) -> None:
+def test_a_segment_acknowledged_before_a_batch_is_seen_by_it(road: PipelineSettings) -> None:
     """Each batch reads the clock to its end first."""
     clock = clock_of(road)
     publish(road, 60_000)
@@ -55,7 +55,7 @@ def test_a_segment_acknowledged_before_a_batch_is_seen_by_it(road: RoadSettings)
     assert clock.at(LATER_MS).tolist() == [120_000]
 
 
-def test_other_roads_and_bad_segments_are_left_out(road: RoadSettings, caplog: pytest.LogCaptureFixture) -> None:
+def test_other_roads_and_bad_segments_are_left_out(road: PipelineSettings, caplog: pytest.LogCaptureFixture) -> None:
     """A clock of another road on the same topic, or a record that is no segment, changes nothing."""
     publish(road, 60_000)
     publish(road, 999_000, name="replay")
@@ -64,7 +64,7 @@ def test_other_roads_and_bad_segments_are_left_out(road: RoadSettings, caplog: p
     assert "is not a segment (road: object missing required field" in caplog.text
 
 
-def test_records_wait_for_the_first_segment(road: RoadSettings) -> None:
+def test_records_wait_for_the_first_segment(road: PipelineSettings) -> None:
     """Nothing can be judged without a clock, so the batch waits and says so."""
     clock = clock_of(road)
     later = threading.Timer(0.5, publish, (road, 60_000))
@@ -73,7 +73,7 @@ def test_records_wait_for_the_first_segment(road: RoadSettings) -> None:
     later.join()
 
 
-def test_waiting_ends_when_the_process_is_told_to_stop(road: RoadSettings) -> None:
+def test_waiting_ends_when_the_process_is_told_to_stop(road: PipelineSettings) -> None:
     """The batch is not judged by a guess."""
     stop = threading.Event()
     stop.set()
@@ -83,5 +83,5 @@ def test_waiting_ends_when_the_process_is_told_to_stop(road: RoadSettings) -> No
 
 def test_a_road_without_a_clock_asks_no_broker() -> None:
     """Live, the reference is the broker's append time; no connection is made."""
-    clock = clock_of(RoadSettings(bootstrap="127.0.0.1:1"))
+    clock = clock_of(PipelineSettings(bootstrap="127.0.0.1:1"))
     assert clock.at(np.array([5, 6])).tolist() == [5, 6]

@@ -79,7 +79,7 @@ def test_a_record_goes_through_the_broker(kafka: KafkaForTests) -> None:
 
 
 def test_a_window_of_sixteen_mebibytes_goes_through_the_broker(kafka: KafkaForTests) -> None:
-    """The size limits of the road hold in the broker."""
+    """The size limits of the pipeline hold in the broker."""
     topic = kafka.topic_prefix() + "large"
     create_topic(kafka.bootstrap, topic)
     produce(kafka.bootstrap, topic, bytes(16 * 1024 * 1024))

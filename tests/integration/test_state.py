@@ -1,4 +1,4 @@
-"""The view of the road on a real Kafka and a real Redis: projected, rebuilt, read by HTTP and by commands."""
+"""The view of the pipeline on a real Kafka and a real Redis: projected, rebuilt, read by HTTP and by commands."""
 
 import contextlib
 import io
@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from contracts import topics
 from contracts.clock import MINUTE_MS
 from contracts.job_settings import JobSettings, Pause
-from contracts.settings import RoadSettings, to_environment
+from contracts.settings import PipelineSettings, to_environment
 from contracts.window_history import WindowHistory
 from contracts.windows import encode_window
 from contracts.wire import encode
@@ -31,20 +31,20 @@ from services.state.read.queries import Queries
 from services.state.write import topic_log
 from services.state.write.projector import BEHIND_RECORDS_MAX, Projector
 from services.state.write.view_store import ViewStore
-from tests.support import view_road
+from tests.support import view_pipeline
 from tests.support.builders import JOB, row, topology
 from tests.support.metrics import Scraped, scraped
-from tests.support.view_road import SPANS, SURESCALE, a_road, decision, get, send
+from tests.support.view_pipeline import SPANS, SURESCALE, a_pipeline, decision, get, send
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
-settings, store, projector = view_road.settings, view_road.store, view_road.projector
-processes, service, surescale = view_road.processes, view_road.service, view_road.surescale
+settings, store, projector = view_pipeline.settings, view_pipeline.store, view_pipeline.projector
+processes, service, surescale = view_pipeline.processes, view_pipeline.service, view_pipeline.surescale
 
 
-def test_a_rebuilt_view_equals_the_one_that_grew(settings: RoadSettings, store: ViewStore, projector: Projector) -> None:
+def test_a_rebuilt_view_equals_the_one_that_grew(settings: PipelineSettings, store: ViewStore, projector: Projector) -> None:
     """The view is the same whether records are read as they arrive or all at once after a flush."""
-    records = a_road()
+    records = a_pipeline()
     for start in range(0, len(records), 25):
         send(settings, *records[start : start + 25])
         projector.catch_up(30)
@@ -55,7 +55,7 @@ def test_a_rebuilt_view_equals_the_one_that_grew(settings: RoadSettings, store: 
     assert projector.rebuilds == 2
 
 
-def test_the_settings_shown_are_those_in_force(settings: RoadSettings, store: ViewStore, projector: Projector) -> None:
+def test_the_settings_shown_are_those_in_force(settings: PipelineSettings, store: ViewStore, projector: Projector) -> None:
     """The highest version wins, among equal ones the later, whether they arrive one by one or together."""
     changes = [JobSettings(job=JOB, version=version, mode=mode) for version, mode in ((2, "observe"), (1, "act"))]
     later = [JobSettings(job=JOB, version=3, mode=mode) for mode in ("act", "advise")]
@@ -75,9 +75,11 @@ def test_the_settings_shown_are_those_in_force(settings: RoadSettings, store: Vi
     assert shown() == (3, "advise")
 
 
-def test_pauses_are_shown_for_the_job_and_for_the_cluster(settings: RoadSettings, store: ViewStore, projector: Projector) -> None:
+def test_pauses_are_shown_for_the_job_and_for_the_cluster(
+    settings: PipelineSettings, store: ViewStore, projector: Projector
+) -> None:
     """With who, until when and why; no job is made of a pause of all jobs, and what was resumed is gone."""
-    send(settings, *a_road())
+    send(settings, *a_pipeline())
     projector.catch_up(30)
     queries = Queries(store.client, settings.topic_prefix)
     jobs = queries.job_ids()
@@ -97,7 +99,7 @@ def test_pauses_are_shown_for_the_job_and_for_the_cluster(settings: RoadSettings
 
 
 def test_partitions_that_are_added_are_noticed(
-    settings: RoadSettings, store: ViewStore, projector: Projector, monkeypatch: pytest.MonkeyPatch
+    settings: PipelineSettings, store: ViewStore, projector: Projector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While the projector runs: their records are shown too."""
     monkeypatch.setattr(topic_log, "LOOK_FOR_PARTITIONS_EVERY_S", 0.0)
@@ -120,9 +122,9 @@ def test_partitions_that_are_added_are_noticed(
     wait_until(is_shown, what="the decision in the new partition")
 
 
-def test_counts_are_of_distinct_records(settings: RoadSettings, store: ViewStore, projector: Projector) -> None:
+def test_counts_are_of_distinct_records(settings: PipelineSettings, store: ViewStore, projector: Projector) -> None:
     """Duplicates are counted separately, and an act only by its last outcome."""
-    send(settings, *a_road())
+    send(settings, *a_pipeline())
     projector.catch_up(30)
     assert Queries(store.client, settings.topic_prefix).counts() == {
         "commands": 3,
@@ -140,7 +142,7 @@ def test_counts_are_of_distinct_records(settings: RoadSettings, store: ViewStore
 
 
 def test_only_the_newest_of_a_timeline_are_kept_and_dropped_ones_stay_counted(
-    settings: RoadSettings, store: ViewStore, projector: Projector
+    settings: PipelineSettings, store: ViewStore, projector: Projector
 ) -> None:
     """Old windows leave the view; one that is delivered again still counts as a duplicate."""
     history, rows = WindowHistory(JOB, 1), {"source": row(records_in=1)}
@@ -152,8 +154,8 @@ def test_only_the_newest_of_a_timeline_are_kept_and_dropped_ones_stay_counted(
     assert len(store.client.hkeys(store.key(f"windows.bodies:{JOB}"))) == 240
 
 
-def test_a_flush_takes_the_keys_of_its_own_prefix_only(settings: RoadSettings, store: ViewStore) -> None:
-    """Other roads' views and other programs' keys in the same Redis stay."""
+def test_a_flush_takes_the_keys_of_its_own_prefix_only(settings: PipelineSettings, store: ViewStore) -> None:
+    """Other pipelines' views and other programs' keys in the same Redis stay."""
     prefix = settings.topic_prefix
     others = [f"surescale:{prefix}x-jobs", f"other:{prefix}jobs", f"surescale:{prefix}x"]
     store.client.mset(dict.fromkeys(others, "1"))
@@ -163,9 +165,9 @@ def test_a_flush_takes_the_keys_of_its_own_prefix_only(settings: RoadSettings, s
     store.client.delete(*others)
 
 
-def test_http_answers_show_the_road(settings: RoadSettings, service: Callable[..., str]) -> None:
+def test_http_answers_show_the_pipeline(settings: PipelineSettings, service: Callable[..., str]) -> None:
     """Job, decisions, command, cluster, dead letters and counts are found under their paths."""
-    send(settings, *a_road())
+    send(settings, *a_pipeline())
     url = service()
     wait_until(lambda: get(f"{url}/health")[0] == 200, 60, "a ready state service")
     assert get(url + "/")[0] == 200
@@ -186,14 +188,14 @@ def test_http_answers_show_the_road(settings: RoadSettings, service: Callable[..
     assert get(f"{url}/counts")[1]["windows"] == 60
 
 
-def test_cluster_info_is_answered_from_the_live_road(
-    settings: RoadSettings,
+def test_cluster_info_is_answered_from_the_live_pipeline(
+    settings: PipelineSettings,
     service: Callable[..., str],
     surescale: Callable[..., tuple[int, str, str]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """HTTP and command give workers, units and fragments; the planner takes the document as it is."""
-    send(settings, *a_road())
+    send(settings, *a_pipeline())
     url = service()
     wait_until(lambda: get(f"{url}/health")[0] == 200, 60, "a ready state service")
     status, info = get(f"{url}/clusters/sim/info")
@@ -212,20 +214,20 @@ def test_cluster_info_is_answered_from_the_live_road(
 
 
 def test_cluster_info_refuses_what_it_does_not_know(
-    settings: RoadSettings, projector: Projector, surescale: Callable[..., tuple[int, str, str]]
+    settings: PipelineSettings, projector: Projector, surescale: Callable[..., tuple[int, str, str]]
 ) -> None:
     """No cluster, an unknown one, and one whose hosts are unknown give one line each."""
     assert "no cluster" in surescale("cluster", "info")[2]
-    send(settings, *a_road()[:2])
+    send(settings, *a_pipeline()[:2])
     projector.catch_up(30)
     assert "known: sim" in surescale("cluster", "info", "simm")[2]
     code, _, errors = surescale("cluster", "info")
     assert (code, errors.strip()) == (1, "surescale: no topology of cluster 'sim' is known")
 
 
-def test_http_refusals_are_json_with_a_clear_message(settings: RoadSettings, service: Callable[..., str]) -> None:
+def test_http_refusals_are_json_with_a_clear_message(settings: PipelineSettings, service: Callable[..., str]) -> None:
     """Unknown names are 404 with similar names, invalid questions are 400 with the field."""
-    send(settings, *a_road()[:2])
+    send(settings, *a_pipeline()[:2])
     url = service()
     wait_until(lambda: get(f"{url}/health")[0] == 200, 60, "a ready state service")
     status, answer = get(f"{url}/jobs/sim/clickz")
@@ -238,10 +240,10 @@ def test_http_refusals_are_json_with_a_clear_message(settings: RoadSettings, ser
 
 
 def test_state_and_decisions_print_tables_and_json(
-    settings: RoadSettings, projector: Projector, surescale: Callable[..., tuple[int, str, str]]
+    settings: PipelineSettings, projector: Projector, surescale: Callable[..., tuple[int, str, str]]
 ) -> None:
     """The commands show the view to people, and the same to programs."""
-    send(settings, *a_road())
+    send(settings, *a_pipeline())
     projector.catch_up(30)
     assert JOB in surescale("state")[1]
     assert "cooling down after a rescale until 1970-01-01 00:01:30" in surescale("state", JOB)[1]
@@ -255,7 +257,7 @@ def test_state_and_decisions_print_tables_and_json(
 
 
 def test_a_job_from_which_nothing_came_while_others_went_on_is_silent(
-    settings: RoadSettings, projector: Projector, surescale: Callable[..., tuple[int, str, str]]
+    settings: PipelineSettings, projector: Projector, surescale: Callable[..., tuple[int, str, str]]
 ) -> None:
     """A job that left keeps its last topology, with the number of minutes it is behind its cluster."""
     other = replace(topology(), job="sim/other")
@@ -263,7 +265,7 @@ def test_a_job_from_which_nothing_came_while_others_went_on_is_silent(
     foreign = replace(topology(), job="far/away")
     later = WindowHistory(foreign.job, 60).close(900 * MINUTE_MS, {"source": row(records_in=1)}, foreign)
     windows = [(topics.SNAPSHOTS, window.job, encode_window(window)) for window in (newest, later)]
-    send(settings, *a_road(), *windows)
+    send(settings, *a_pipeline(), *windows)
     projector.catch_up(30)
     shown = {job["job"]: job["silent_minutes"] for job in json.loads(surescale("state", "--json")[1])}
     assert shown == {JOB: 30, "sim/other": 0, "far/away": 0}
@@ -271,9 +273,9 @@ def test_a_job_from_which_nothing_came_while_others_went_on_is_silent(
     assert surescale("state")[1].count("silent 30 min") == 1
 
 
-def test_state_is_watched_until_it_is_interrupted(settings: RoadSettings, projector: Projector) -> None:
+def test_state_is_watched_until_it_is_interrupted(settings: PipelineSettings, projector: Projector) -> None:
     """The table is shown repeatedly; Ctrl-C ends it in order."""
-    send(settings, *a_road()[:2])
+    send(settings, *a_pipeline()[:2])
     projector.catch_up(30)
     command = [*SURESCALE, "state", "--watch", "--every", "0.1"]
     heeds = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # a shell's background jobs, such as this run, may ignore it
@@ -288,10 +290,10 @@ def test_state_is_watched_until_it_is_interrupted(settings: RoadSettings, projec
 
 
 def test_rebuild_by_command_gives_the_same_view(
-    settings: RoadSettings, store: ViewStore, projector: Projector, surescale: Callable[..., tuple[int, str, str]]
+    settings: PipelineSettings, store: ViewStore, projector: Projector, surescale: Callable[..., tuple[int, str, str]]
 ) -> None:
     """``surescale state --rebuild`` flushes the view and builds it from Kafka, with no service running."""
-    send(settings, *a_road())
+    send(settings, *a_pipeline())
     projector.catch_up(30)
     before = store.dump()
     store.client.sadd(store.key("jobs"), "sim/never-was")
@@ -302,10 +304,10 @@ def test_rebuild_by_command_gives_the_same_view(
 
 
 def test_commands_refuse_in_one_line(
-    settings: RoadSettings, projector: Projector, surescale: Callable[..., tuple[int, str, str]]
+    settings: PipelineSettings, projector: Projector, surescale: Callable[..., tuple[int, str, str]]
 ) -> None:
     """An unknown job names a near one; Redis or Kafka away is one line; the exit code is 1."""
-    send(settings, *a_road()[:2])
+    send(settings, *a_pipeline()[:2])
     projector.catch_up(30)
     nowhere = f"127.0.0.1:{free_port()}"
     for told, word in (
@@ -320,9 +322,9 @@ def test_commands_refuse_in_one_line(
         assert len(errors.strip().splitlines()) == 1, errors
 
 
-def test_the_metrics_tell_what_was_taken_in_and_answered(settings: RoadSettings, service: Callable[..., str]) -> None:
+def test_the_metrics_tell_what_was_taken_in_and_answered(settings: PipelineSettings, service: Callable[..., str]) -> None:
     """Records by topic, unreadable ones, no lag once caught up, requests by route and code."""
-    records = a_road()
+    records = a_pipeline()
     send(settings, *records)
     url = service()
     decisions = sum(topic == topics.DECISIONS for topic, _, _ in records)
@@ -341,7 +343,7 @@ def test_the_metrics_tell_what_was_taken_in_and_answered(settings: RoadSettings,
     assert page.of(metrics.HTTP_REQUESTS, route="/jobs/{cluster}/{name}", code="404") == 1
 
 
-def test_a_view_that_keeps_up_with_a_steady_stream_stays_ready(settings: RoadSettings, projector: Projector) -> None:
+def test_a_view_that_keeps_up_with_a_steady_stream_stays_ready(settings: PipelineSettings, projector: Projector) -> None:
     """A batch that is on its way is not behind: Kubernetes would take the service out at every look."""
     assert not projector.is_current
     projector.catch_up(30)
@@ -356,7 +358,7 @@ def test_a_view_that_keeps_up_with_a_steady_stream_stays_ready(settings: RoadSet
     assert not all(caught_up)
 
 
-def test_a_view_that_falls_behind_is_not_ready(settings: RoadSettings, projector: Projector) -> None:
+def test_a_view_that_falls_behind_is_not_ready(settings: PipelineSettings, projector: Projector) -> None:
     """More than a few batches lie on Kafka: it is ready again once it has taken them in."""
     projector.catch_up(30)
     send(settings, *[(topics.DECISIONS, "sim", decision(span)) for span in range(1, 3 * BEHIND_RECORDS_MAX)])

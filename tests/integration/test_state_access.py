@@ -1,4 +1,4 @@
-"""Who may ask the HTTP API of the state service: tokens that rotate, TLS, names; on a real road."""
+"""Who may ask the HTTP API of the state service: tokens that rotate, TLS, names; in a real pipeline."""
 
 import http.client
 import json
@@ -11,14 +11,14 @@ from urllib.parse import quote
 
 import pytest
 
-from contracts.settings import RoadSettings
-from tests.support import view_road
+from contracts.settings import PipelineSettings
+from tests.support import view_pipeline
 from tests.support.secure_broker import make_certificates
-from tests.support.view_road import get
+from tests.support.view_pipeline import get
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
-settings, processes, service = view_road.settings, view_road.processes, view_road.service
+settings, processes, service = view_pipeline.settings, view_pipeline.processes, view_pipeline.service
 FIRST, SECOND = "first-token-of-sixteen-or-more", "second-token-of-sixteen-or-more"
 
 
@@ -148,7 +148,7 @@ def test_tls_with_a_certificate_that_rotates(service: Callable[..., str], tmp_pa
 
 
 @pytest.mark.parametrize("content", ["", "short", "\xff"])
-def test_a_file_without_tokens_is_refused_at_the_start(content: str, settings: RoadSettings, tmp_path: Path) -> None:
+def test_a_file_without_tokens_is_refused_at_the_start(content: str, settings: PipelineSettings, tmp_path: Path) -> None:
     """Rather than let nobody in, or everybody."""
     from contracts.errors import SettingsError
     from services.state.access import Tokens

@@ -10,26 +10,28 @@ from msgspec.structs import replace
 
 from contracts import topics
 from contracts.messages import DeadLetter, EngineEvent
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from runtime.kafka import admin_client, create_topics
 from services.local_stack.redis_server import LocalRedis
 from services.state.read.queries import Queries
 from services.state.write.operations import Operation
 from services.state.write.projector import Projector
 from services.state.write.view_store import Positions, ViewStore
-from tests.support import view_road
+from tests.support import view_pipeline
 from tests.support.builders import JOB
-from tests.support.view_road import LOG, SPANS, a_road, decision, get, send
+from tests.support.view_pipeline import LOG, SPANS, a_pipeline, decision, get, send
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
-settings, store, projector = view_road.settings, view_road.store, view_road.projector
-processes, service = view_road.processes, view_road.service
+settings, store, projector = view_pipeline.settings, view_pipeline.store, view_pipeline.projector
+processes, service = view_pipeline.processes, view_pipeline.service
 
 
-def test_a_new_projector_goes_on_where_the_last_one_was(settings: RoadSettings, store: ViewStore, projector: Projector) -> None:
+def test_a_new_projector_goes_on_where_the_last_one_was(
+    settings: PipelineSettings, store: ViewStore, projector: Projector
+) -> None:
     """After a restart only new records are read, because the view holds the offsets it covers."""
-    send(settings, *a_road())
+    send(settings, *a_pipeline())
     projector.catch_up(30)
     send(settings, (topics.DECISIONS, "sim", decision(SPANS + 1)))
     second = Projector(settings, store, LOG)
@@ -38,13 +40,15 @@ def test_a_new_projector_goes_on_where_the_last_one_was(settings: RoadSettings, 
     second.close()
 
 
-def test_two_projectors_of_one_view_count_nothing_twice(settings: RoadSettings, store: ViewStore, projector: Projector) -> None:
+def test_two_projectors_of_one_view_count_nothing_twice(
+    settings: PipelineSettings, store: ViewStore, projector: Projector
+) -> None:
     """Writers that overtake each other continue from the offsets in the view."""
     other = Projector(settings, store, LOG)
     for writer in (projector, other):
         writer.catch_up(30)
     for start in range(0, 60, 10):
-        send(settings, *a_road()[start : start + 10])
+        send(settings, *a_pipeline()[start : start + 10])
         projector.step(0.2)
         other.step(0.2)
     for writer in (projector, other):
@@ -69,11 +73,11 @@ class ForgetfulStore(ViewStore):
         return done
 
 
-def test_a_write_whose_answer_is_lost_counts_once(settings: RoadSettings, store: ViewStore) -> None:
+def test_a_write_whose_answer_is_lost_counts_once(settings: PipelineSettings, store: ViewStore) -> None:
     """Whether Redis took a batch before the connection broke is read from the view, not assumed."""
     forgetful = ForgetfulStore(store.client, settings.topic_prefix)
     projector = Projector(settings, forgetful, LOG)
-    records = a_road()
+    records = a_pipeline()
     for start in range(0, len(records), 25):
         send(settings, *records[start : start + 25])
         while True:
@@ -106,11 +110,11 @@ class SlowToBegin(ViewStore):
         return done
 
 
-def test_a_rebuild_whose_beginning_is_not_answered_is_counted_once(settings: RoadSettings, store: ViewStore) -> None:
+def test_a_rebuild_whose_beginning_is_not_answered_is_counted_once(settings: PipelineSettings, store: ViewStore) -> None:
     """Redis took it, and said so too late: whoever waits for the count would wait for ever."""
     slow = SlowToBegin(store.client, settings.topic_prefix)
     projector = Projector(settings, slow, LOG)
-    send(settings, *a_road()[:3])
+    send(settings, *a_pipeline()[:3])
     for rebuilds in (1, 2):
         if rebuilds == 1:
             with pytest.raises(redis.TimeoutError):
@@ -123,10 +127,10 @@ def test_a_rebuild_whose_beginning_is_not_answered_is_counted_once(settings: Roa
 
 
 def test_offsets_stay_where_they_are_when_redis_breaks_off(
-    settings: RoadSettings, store: ViewStore, projector: Projector
+    settings: PipelineSettings, store: ViewStore, projector: Projector
 ) -> None:
     """A key of another kind stops the view with Redis' own message. Once the key is gone, everything is written."""
-    send(settings, *a_road()[:5])
+    send(settings, *a_pipeline()[:5])
     projector.catch_up(30)
     at, key = store.positions(), store.key(f"decisions:{JOB}")
     store.client.set(key, "not a timeline")
@@ -141,7 +145,7 @@ def test_offsets_stay_where_they_are_when_redis_breaks_off(
 
 
 def test_a_service_that_is_killed_while_it_takes_in_leaves_nothing_out_and_counts_nothing_twice(
-    settings: RoadSettings, store: ViewStore, processes: list[subprocess.Popen[bytes]], service: Callable[..., str]
+    settings: PipelineSettings, store: ViewStore, processes: list[subprocess.Popen[bytes]], service: Callable[..., str]
 ) -> None:
     """Killed twice in the middle of a backlog, with a batch under way, it continues exactly at the view's offsets."""
     events = 12_000
@@ -163,9 +167,9 @@ def test_a_service_that_is_killed_while_it_takes_in_leaves_nothing_out_and_count
     assert Queries(store.client, settings.topic_prefix).counts() == {"events": {"job_started": events}}
 
 
-def test_a_view_of_another_kafka_is_begun_anew(settings: RoadSettings, store: ViewStore, projector: Projector) -> None:
+def test_a_view_of_another_kafka_is_begun_anew(settings: PipelineSettings, store: ViewStore, projector: Projector) -> None:
     """Offsets beyond the end of the log belong to a broker that is gone: its view is replaced."""
-    send(settings, *a_road()[:5])
+    send(settings, *a_pipeline()[:5])
     projector.catch_up(30)
     at = store.positions()
     assert at is not None
@@ -176,10 +180,10 @@ def test_a_view_of_another_kafka_is_begun_anew(settings: RoadSettings, store: Vi
 
 
 def test_a_view_flushed_under_a_running_service_comes_back(
-    settings: RoadSettings, store: ViewStore, service: Callable[..., str]
+    settings: PipelineSettings, store: ViewStore, service: Callable[..., str]
 ) -> None:
     """A loss as by FLUSHALL is noticed, and the view becomes what it was."""
-    send(settings, *a_road())
+    send(settings, *a_pipeline())
     url = service()
     wait_until(lambda: get(f"{url}/health")[0] == 200, 60, "a ready state service")
     before = store.dump()
@@ -190,10 +194,10 @@ def test_a_view_flushed_under_a_running_service_comes_back(
 
 
 def test_a_view_that_is_begun_anew_is_read_with_a_new_client(
-    settings: RoadSettings, store: ViewStore, projector: Projector
+    settings: PipelineSettings, store: ViewStore, projector: Projector
 ) -> None:
     """One that has read a topic which was made again may tell nothing of the new one for minutes: it never caught up."""
-    send(settings, *a_road()[:3])
+    send(settings, *a_pipeline()[:3])
     projector.catch_up(30)
     assert projector._topics is not None
     made_again(settings, topics.DEAD_LETTERS)
@@ -206,12 +210,12 @@ def test_a_view_that_is_begun_anew_is_read_with_a_new_client(
 
 
 def test_a_topic_that_was_made_again_leaves_nothing_in_the_view(
-    settings: RoadSettings, store: ViewStore, projector: Projector, monkeypatch: pytest.MonkeyPatch
+    settings: PipelineSettings, store: ViewStore, projector: Projector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without a flush, too: the view is rebuilt from what is there, even if the new topic has grown past the old one."""
     monkeypatch.setattr("services.state.write.topic_log.LOOK_FOR_PARTITIONS_EVERY_S", 0.0)
     record = a_letter("old")
-    send(settings, *a_road()[:3], record, record)
+    send(settings, *a_pipeline()[:3], record, record)
     projector.catch_up(30)
     made_again(settings, topics.DEAD_LETTERS)
     send(settings, *(a_letter(f"new {number}") for number in range(5)))
@@ -236,7 +240,7 @@ def a_letter(message: str) -> tuple[str, str, DeadLetter]:
     return topics.DEAD_LETTERS, JOB, letter
 
 
-def made_again(settings: RoadSettings, topic: str) -> None:
+def made_again(settings: PipelineSettings, topic: str) -> None:
     """Delete a topic and make it again."""
     admin, name = admin_client(settings), f"{settings.topic_prefix}{topic}"
     admin.delete_topics([name])[name].result(20)
@@ -244,9 +248,9 @@ def made_again(settings: RoadSettings, topic: str) -> None:
     wait_until(lambda: name in create_topics(settings), 20, "the topic to be made again")
 
 
-def test_redis_away_is_said_and_waited_for(settings: RoadSettings, service: Callable[..., str], tmp_path: Path) -> None:
+def test_redis_away_is_said_and_waited_for(settings: PipelineSettings, service: Callable[..., str], tmp_path: Path) -> None:
     """Without Redis the API answers 503 and says why; when Redis returns, empty, the view comes back."""
-    send(settings, *a_road()[:2])
+    send(settings, *a_pipeline()[:2])
     server = LocalRedis(tmp_path / "redis")
     url = service(SURESCALE_REDIS_URL=server.url)
     wait_until(lambda: get(url + "/jobs")[0] == 503, 30, "an answer without Redis")

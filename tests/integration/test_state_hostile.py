@@ -5,7 +5,7 @@ import pytest
 from contracts import topics
 from contracts.clock import MINUTE_MS
 from contracts.job_settings import JobSettings
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from contracts.window_history import WindowHistory
 from contracts.windows import WindowCounts, encode_window
 from contracts.wire import encode
@@ -16,12 +16,12 @@ from services.state.write.operations import Operation
 from services.state.write.projections import PROJECTED, Record, project
 from services.state.write.projector import Projector
 from services.state.write.view_store import ViewStore
-from tests.support import view_road
+from tests.support import view_pipeline
 from tests.support.builders import JOB, row, topology
-from tests.support.view_road import a_road, send
+from tests.support.view_pipeline import a_pipeline, send
 
 pytestmark = pytest.mark.integration
-settings, store, projector = view_road.settings, view_road.store, view_road.projector
+settings, store, projector = view_pipeline.settings, view_pipeline.store, view_pipeline.projector
 
 _SETTINGS = encode(JobSettings(job=JOB, version=9))
 HOSTILE = (
@@ -39,11 +39,11 @@ HOSTILE = (
 
 
 def test_hostile_records_on_every_topic_leave_the_rest_of_the_view_as_it_is(
-    settings: RoadSettings, store: ViewStore, projector: Projector
+    settings: PipelineSettings, store: ViewStore, projector: Projector
 ) -> None:
     """Whatever lies in a record and in its key: the projector goes on, and what others wrote is shown."""
     hostile = [(topic, key, raw) for topic in PROJECTED for raw in HOSTILE for key in ("x" * 30_000, "sim/cluster/topology")]
-    send(settings, *hostile, *[(topics.RESCALER_STATE, "sim/cluster/topology", None)], *a_road())
+    send(settings, *hostile, *[(topics.RESCALER_STATE, "sim/cluster/topology", None)], *a_pipeline())
     projector.catch_up(60)
     queries = Queries(store.client, settings.topic_prefix)
     assert [job.job for job in queries.jobs()] == [JOB]
@@ -53,7 +53,7 @@ def test_hostile_records_on_every_topic_leave_the_rest_of_the_view_as_it_is(
 
 
 def test_a_record_that_breaks_its_projection_is_counted_and_passed(
-    settings: RoadSettings, store: ViewStore, projector: Projector, monkeypatch: pytest.MonkeyPatch
+    settings: PipelineSettings, store: ViewStore, projector: Projector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A mistake of ours at one record must not stop the view for as long as Kafka keeps the record."""
 
@@ -63,14 +63,14 @@ def test_a_record_that_breaks_its_projection_is_counted_and_passed(
         return project(record)
 
     monkeypatch.setattr(projector_module, "project", breaks_at_decisions)
-    send(settings, *a_road())
+    send(settings, *a_pipeline())
     projector.catch_up(30)
     counts = Queries(store.client, settings.topic_prefix).counts()
     assert counts["unreadable"] == {"decisions": 8}
     assert counts["windows"] == 60
 
 
-def test_counts_that_would_overflow_stay_as_they_are(settings: RoadSettings, store: ViewStore, projector: Projector) -> None:
+def test_counts_that_would_overflow_stay_as_they_are(settings: PipelineSettings, store: ViewStore, projector: Projector) -> None:
     """Windows may claim 2^53 samples each; Redis counts to 2^63."""
     history, claimed = WindowHistory(JOB, 1), WindowCounts(samples=2**53)
     windows = [
@@ -84,13 +84,15 @@ def test_counts_that_would_overflow_stay_as_they_are(settings: RoadSettings, sto
     assert 2**60 < int(str(counts["metrics"])) < 2**63
 
 
-def test_offsets_that_are_none_make_the_view_be_rebuilt(settings: RoadSettings, store: ViewStore, projector: Projector) -> None:
+def test_offsets_that_are_none_make_the_view_be_rebuilt(
+    settings: PipelineSettings, store: ViewStore, projector: Projector
+) -> None:
     """Another program wrote among them: the view cannot know what it covers."""
-    send(settings, *a_road())
+    send(settings, *a_pipeline())
     projector.catch_up(30)
     whole = store.dump()
     store.client.hset(store.key(keys.POSITIONS), "decisions/zero", "abc")
-    second = Projector(settings, store, view_road.LOG)
+    second = Projector(settings, store, view_pipeline.LOG)
     second.catch_up(30)
     second.close()
     assert second.rebuilds == 1

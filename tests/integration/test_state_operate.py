@@ -1,4 +1,4 @@
-"""Pause, resume and approve over HTTP, on a real road: the records are those of the command line, each written once."""
+"""Pause, resume and approve over HTTP, in a real pipeline: the records are those of the command line, each written once."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,37 +11,37 @@ import pytest
 from contracts.job_settings import Approval, JobSettings, Pause
 from contracts.messages import ClusterTopology
 from contracts.rescaler_state import JobSummary, OpenAdvice, RescalerRecord
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from contracts.topics import CLUSTER_TOPOLOGY, JOB_SETTINGS, JOB_TOPOLOGY, RESCALER_STATE
 from runtime.whole_topics import parsed, read_whole
-from tests.support import view_road
+from tests.support import view_pipeline
 from tests.support.builders import JOB, topology
 from tests.support.operations import READER, post, started
-from tests.support.view_road import send
+from tests.support.view_pipeline import send
 
 pytestmark = pytest.mark.integration
-settings, processes, service = view_road.settings, view_road.processes, view_road.service
-surescale = view_road.surescale
+settings, processes, service = view_pipeline.settings, view_pipeline.processes, view_pipeline.service
+surescale = view_pipeline.surescale
 AT = f"/jobs/{JOB}"
 ADVISED = f"{JOB}@600000/sure"
 
 
 @pytest.fixture
-def url(settings: RoadSettings, service: Callable[..., str], tmp_path: Path) -> str:
-    """A state service that lets ana operate, on a road with one job."""
+def url(settings: PipelineSettings, service: Callable[..., str], tmp_path: Path) -> str:
+    """A state service that lets ana operate, in a pipeline with one job."""
     cluster = ClusterTopology(cluster="sim", version=1, at_ms=0, hosts=())
     send(settings, (JOB_TOPOLOGY, JOB, topology(1)), (CLUSTER_TOPOLOGY, "sim", cluster))
     return started(service, tmp_path)
 
 
-def written(settings: RoadSettings) -> list[JobSettings]:
+def written(settings: PipelineSettings) -> list[JobSettings]:
     """Return the records of settings, in order."""
     return parsed(read_whole(settings, [JOB_SETTINGS])[JOB_SETTINGS], JobSettings)
 
 
 def test_a_pause_is_written_once_however_often_it_is_asked_for(
     url: str,
-    settings: RoadSettings,
+    settings: PipelineSettings,
     service: Callable[..., str],
     processes: "list[Popen[bytes]]",
     surescale: Callable[..., tuple[int, str, str]],
@@ -69,7 +69,7 @@ def test_a_pause_is_written_once_however_often_it_is_asked_for(
     assert [record.pause is msgspec.UNSET for record in written(settings)] == [False, False, True]
 
 
-def test_a_cluster_is_paused_and_what_was_seen_must_still_hold(url: str, settings: RoadSettings) -> None:
+def test_a_cluster_is_paused_and_what_was_seen_must_still_hold(url: str, settings: PipelineSettings) -> None:
     """A version that is over is 409, a name that nobody knows 404, a wrong time 422; a reader's token 403. None writes."""
     assert post(url, "/clusters/sim/pause", "a", why="network", **{"for": "2h"})[0] == 200
     status, told = post(url, f"{AT}/pause", "b", why="audit", version=0)
@@ -90,7 +90,7 @@ def test_a_cluster_is_paused_and_what_was_seen_must_still_hold(url: str, setting
     assert {(record.job, record.set_by, record.version) for record in written(settings)} == {("sim/*", "ana", 1), (JOB, "ana", 1)}
 
 
-def test_only_the_open_advice_is_approved(url: str, settings: RoadSettings) -> None:
+def test_only_the_open_advice_is_approved(url: str, settings: PipelineSettings) -> None:
     """By its id: a job's name, an older decision and advice that was carried out are 409."""
     advice = OpenAdvice(decision_id=ADVISED, targets={"map": 4})
     memory = RescalerRecord(
@@ -110,7 +110,7 @@ def test_only_the_open_advice_is_approved(url: str, settings: RoadSettings) -> N
     assert (record.approval.decision_id, record.approval.by, record.set_by) == (ADVISED, "ana", "ana")
 
 
-def test_without_kafka_it_says_so(settings: RoadSettings, tmp_path: Path) -> None:
+def test_without_kafka_it_says_so(settings: PipelineSettings, tmp_path: Path) -> None:
     """One line with the address; nothing is kept to be written later."""
     import logging
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from contracts.clock import MINUTE_MS
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from contracts.topics import (
     DECISIONS,
     RESCALER_STATE,
@@ -23,11 +23,11 @@ from rescaler.actuators.fake import FakeEngine
 from rescaler.service.settings import RescalerSettings
 from runtime.tracing.context import Headers, TraceContext, context_of
 from tests.conftest import KafkaForTests
-from tests.support.agent_road import AgentRoad
+from tests.support.agent_pipeline import AgentPipeline
 from tests.support.builders import row
 from tests.support.controller_world import JOB, START_MS, decision, job
 from tests.support.otlp_receiver import OtlpReceiver, otlp_receiver
-from tests.support.rescaler_road import Road, is_active, opened, reader, served
+from tests.support.rescaler_pipeline import Pipeline, is_active, opened, reader, served
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
@@ -44,8 +44,8 @@ def receiver() -> Iterator[OtlpReceiver]:
 
 
 @pytest.fixture
-def road(kafka: KafkaForTests, receiver: OtlpReceiver, monkeypatch: pytest.MonkeyPatch) -> Iterator[Road]:
-    """A road of its own whose processes send spans to the receiver."""
+def pipeline(kafka: KafkaForTests, receiver: OtlpReceiver, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pipeline]:
+    """A pipeline of its own whose processes send spans to the receiver."""
     for name, value in receiver.environment().items():
         monkeypatch.setenv(name, value)
     engine = FakeEngine(now_ms=T0, jobs={JOB})
@@ -67,15 +67,15 @@ def windows() -> list[bytes]:
     return [encode_window(history.close(end * MINUTE_MS, rows, job())) for end in range(1, T0 // MINUTE_MS + 1)]
 
 
-def send(road: Road, topic: str, key: str, value: bytes, headers: Headers) -> None:
+def send(pipeline: Pipeline, topic: str, key: str, value: bytes, headers: Headers) -> None:
     """Write one record with headers."""
-    road.client.produce(TopicNames(road.settings.topic_prefix)(topic), key=key, value=value, headers=dict(headers))
-    assert road.client.flush(20) == 0
+    pipeline.client.produce(TopicNames(pipeline.settings.topic_prefix)(topic), key=key, value=value, headers=dict(headers))
+    assert pipeline.client.flush(20) == 0
 
 
-def headers_on(road: Road, topic: str) -> list[TraceContext | None]:
+def headers_on(pipeline: Pipeline, topic: str) -> list[TraceContext | None]:
     """Where the records of a topic are in their traces."""
-    log = reader(road.settings, topic)
+    log = reader(pipeline.settings, topic)
     try:
         return [context_of(record.headers()) for record in log.read_to_end()]
     finally:
@@ -83,24 +83,24 @@ def headers_on(road: Road, topic: str) -> list[TraceContext | None]:
 
 
 def test_one_trace_leads_from_a_window_to_the_applied_change(
-    road: Road, receiver: OtlpReceiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    pipeline: Pipeline, receiver: OtlpReceiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Agent and rescaler are two processes; every span has the right one above it, and every record says where it belongs."""
     monkeypatch.setenv("SURESCALE_CLUSTER", "sim")
-    of_agent = RoadSettings(
-        bootstrap=road.settings.bootstrap, topic_prefix=road.settings.topic_prefix, policy="target-utilisation"
+    of_agent = PipelineSettings(
+        bootstrap=pipeline.settings.bootstrap, topic_prefix=pipeline.settings.topic_prefix, policy="target-utilisation"
     )
-    agents = AgentRoad(of_agent, tmp_path)
-    _, port = road.process()
+    agents = AgentPipeline(of_agent, tmp_path)
+    _, port = pipeline.process()
     wait_until(lambda: is_active(port), 60, "the rescaler")
     agents.start()
     window = TraceContext(0x5E, 0x7A)  # as Spark would have handed it on
     try:
         for raw in windows():
-            send(road, SNAPSHOTS, JOB, raw, window.headers())
-        wait_until(lambda: road.statuses() == ["accepted"], 60, "the acceptance")
-        road.clock(T0 + 2 * MINUTE_MS)
-        wait_until(lambda: road.statuses() == ["accepted", "applied"], 20, "the end of the rescale")
+            send(pipeline, SNAPSHOTS, JOB, raw, window.headers())
+        wait_until(lambda: pipeline.statuses() == ["accepted"], 60, "the acceptance")
+        pipeline.clock(T0 + 2 * MINUTE_MS)
+        wait_until(lambda: pipeline.statuses() == ["accepted", "applied"], 20, "the end of the rescale")
         reports = {span.attributes["surescale.status"]: span for span in receiver.wait_for("rescaler.report", 2)}
         receiver.wait_for("actuator.command")
     finally:
@@ -120,38 +120,38 @@ def test_one_trace_leads_from_a_window_to_the_applied_change(
     assert decided.attributes["surescale.decision_id"] == work.attributes["surescale.decision_id"]
     assert {span.service for span in receiver.spans} == {"surescale-agent", "surescale-rescaler"}
     for topic in (DECISIONS, RESCHEDULE_COMMANDS, RESCHEDULE_EVENTS):
-        assert {at.trace_id for at in headers_on(road, topic) if at is not None} == {0x5E}
-        assert None not in headers_on(road, topic)
+        assert {at.trace_id for at in headers_on(pipeline, topic) if at is not None} == {0x5E}
+        assert None not in headers_on(pipeline, topic)
 
 
-def test_an_act_that_waits_keeps_its_trace_over_a_crash(road: Road, receiver: OtlpReceiver) -> None:
+def test_an_act_that_waits_keeps_its_trace_over_a_crash(pipeline: Pipeline, receiver: OtlpReceiver) -> None:
     """It waits for the cooldown; the rescaler that commands it is not the one that took it up.
 
     Before it come decisions with headers as anybody may write them: each is answered as always, and begins a trace.
     """
-    first, port = road.process()
+    first, port = pipeline.process()
     wait_until(lambda: is_active(port), 60, "the rescaler")
     holds = [decision(T0 - (9 - minute) * MINUTE_MS) for minute in range(len(HOSTILE))]
     for hold, header in zip(holds, HOSTILE, strict=True):
-        send(road, DECISIONS, "sim", encode(hold), [("traceparent", header), ("baggage", header)])
+        send(pipeline, DECISIONS, "sim", encode(hold), [("traceparent", header), ("baggage", header)])
     begun = receiver.wait_for("rescaler.decision", len(holds))
     assert {(span.parent_id, span.is_error) for span in begun} == {("", False)}
-    assert [road.said(hold) for hold in holds] == [[("held", "hold")]] * len(holds)
-    road.decide(decision(T0, {"map": 4}))
-    wait_until(lambda: road.statuses() == ["accepted"], 20, "the acceptance")
-    road.clock(T0 + 2 * MINUTE_MS)
-    wait_until(lambda: road.statuses() == ["accepted", "applied"], 20, "the end of the rescale")
+    assert [pipeline.said(hold) for hold in holds] == [[("held", "hold")]] * len(holds)
+    pipeline.decide(decision(T0, {"map": 4}))
+    wait_until(lambda: pipeline.statuses() == ["accepted"], 20, "the acceptance")
+    pipeline.clock(T0 + 2 * MINUTE_MS)
+    wait_until(lambda: pipeline.statuses() == ["accepted", "applied"], 20, "the end of the rescale")
     waits, place = decision(T0 + 2 * MINUTE_MS, {"map": 3}), TraceContext(0xC0, 0xFE)
-    send(road, DECISIONS, "sim", encode(waits), place.headers())
-    wait_until(lambda: road.said(waits) == [("pending", "cooldown")], 20, "the promise")
+    send(pipeline, DECISIONS, "sim", encode(waits), place.headers())
+    wait_until(lambda: pipeline.said(waits) == [("pending", "cooldown")], 20, "the promise")
     receiver.wait_for("rescaler.decision", len(holds) + 2)
     first.kill()
     first.wait()
-    assert 0xC0 in {at.trace_id for at in headers_on(road, RESCALER_STATE) if at is not None}
-    _, port = road.process()
+    assert 0xC0 in {at.trace_id for at in headers_on(pipeline, RESCALER_STATE) if at is not None}
+    _, port = pipeline.process()
     wait_until(lambda: is_active(port), 60, "the second rescaler")
-    road.clock(T0 + 3 * MINUTE_MS)
-    wait_until(lambda: ("commanded", "desired") in road.said(waits), 20, "the second command")
+    pipeline.clock(T0 + 3 * MINUTE_MS)
+    wait_until(lambda: ("commanded", "desired") in pipeline.said(waits), 20, "the second command")
     gate, command = receiver.wait_for("rescaler.gate", 2)[-1], receiver.wait_for("rescaler.command", 2)[-1]
     above = receiver.parent_of(gate)
     assert (above.name, above.parent_id) == ("rescaler.decision", f"{0xFE:016x}")

@@ -3,7 +3,7 @@
 import pytest
 from confluent_kafka.admin import NewPartitions, NewTopic  # type: ignore[attr-defined]
 
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from engines.kafka.offsets import TopicOffsets
 from runtime.kafka import admin_client, producer
 from tests.conftest import KafkaForTests
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.integration
 
 def test_partitions_that_are_added_count_from_then_on(kafka: KafkaForTests) -> None:
     """A monitor runs for months, and topics grow meanwhile."""
-    settings = RoadSettings(bootstrap=kafka.bootstrap)
+    settings = PipelineSettings(bootstrap=kafka.bootstrap)
     topic, admin, broker = f"{kafka.topic_prefix()}orders", admin_client(settings), TopicOffsets(settings)
     admin.create_topics([NewTopic(topic, num_partitions=1, replication_factor=1)])[topic].result(30)
     wait_until(lambda: topic in broker.topics(), what="the topic")

@@ -15,7 +15,7 @@ from rescaler.service.settings import RescalerSettings
 from services.tools.topics import command
 from tests.conftest import KafkaForTests
 from tests.support.controller_world import JOB, START_MS, decision
-from tests.support.rescaler_road import Road, is_active, opened, reader, served
+from tests.support.rescaler_pipeline import Pipeline, is_active, opened, reader, served
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
@@ -23,8 +23,8 @@ PARTITION = partition_of("sim", TOPICS[DECISIONS].partitions)
 
 
 @pytest.fixture
-def road(kafka: KafkaForTests) -> Iterator[Road]:
-    """A road with an engine and no rescaler yet."""
+def pipeline(kafka: KafkaForTests) -> Iterator[Pipeline]:
+    """A pipeline with an engine and no rescaler yet."""
     engine = FakeEngine(now_ms=START_MS, jobs={JOB})
     with served(engine) as url:
         settings = RescalerSettings(bootstrap=kafka.bootstrap, topic_prefix=kafka.topic_prefix(), engine_url=url, road_clock=True)
@@ -32,27 +32,27 @@ def road(kafka: KafkaForTests) -> Iterator[Road]:
             yield made
 
 
-def skip(road: Road, *words: str) -> tuple[int, str]:
+def skip(pipeline: Pipeline, *words: str) -> tuple[int, str]:
     """Run the command; return its exit code and what it said."""
     given = ["skip", *words, "--by", "ana", "--why", "it stops the rescaler"]
-    done = CliRunner().invoke(command, given, env=to_environment(road.settings))
+    done = CliRunner().invoke(command, given, env=to_environment(pipeline.settings))
     return done.exit_code, done.output or str(done.exception)
 
 
-def test_a_rescaler_goes_on_behind_a_skipped_record(road: Road) -> None:
+def test_a_rescaler_goes_on_behind_a_skipped_record(pipeline: Pipeline) -> None:
     """It never answers the record that was skipped; a dead letter says by whom and why."""
     bad, good = decision(START_MS, {"map": 4}), decision(START_MS + 1, {"map": 3})
-    road.decide(bad, good)
-    code, said = skip(road, DECISIONS, str(PARTITION), "0", "--role", "rescaler")
+    pipeline.decide(bad, good)
+    code, said = skip(pipeline, DECISIONS, str(PARTITION), "0", "--role", "rescaler")
     assert (code, said.strip()) == (0, f"1 records of decisions[{PARTITION}] skipped; the rescaler continues at 1")
-    road.process()
-    wait_until(lambda: road.said(good) == [("commanded", "desired")], 60, "the command")
-    assert road.said(bad) == []
-    letters = reader(road.settings, DEAD_LETTERS)
+    pipeline.process()
+    wait_until(lambda: pipeline.said(good) == [("commanded", "desired")], 60, "the command")
+    assert pipeline.said(bad) == []
+    letters = reader(pipeline.settings, DEAD_LETTERS)
     (letter,) = [decode(record.value(), DeadLetter) for record in letters.read_to_end()]
     letters.close()
     assert asdict_of(letter) == {
-        "topic": f"{road.settings.topic_prefix}{DECISIONS}",
+        "topic": f"{pipeline.settings.topic_prefix}{DECISIONS}",
         "partition": PARTITION,
         "offset": 0,
         "reason": "skipped",
@@ -68,21 +68,23 @@ def asdict_of(letter: DeadLetter) -> dict[str, object]:
     return {name: getattr(letter, name) for name in letter.__struct_fields__}
 
 
-def test_what_would_lose_records_unseen_is_refused(road: Road) -> None:
+def test_what_would_lose_records_unseen_is_refused(pipeline: Pipeline) -> None:
     """Another record than the next one, records that do not exist, another topic, a role that runs."""
-    road.decide(*(decision(START_MS + at, {"map": 3}) for at in range(3)))
+    pipeline.decide(*(decision(START_MS + at, {"map": 3}) for at in range(3)))
     place = (DECISIONS, str(PARTITION))
-    assert "stands at 0, not at 1; to skip all from there on, add --from 0" in skip(road, *place, "1", "--role", "rescaler")[1]
-    assert "holds offsets 0 to 2" in skip(road, *place, "7", "--role", "rescaler")[1]
-    assert "keeps its position in snapshots" in skip(road, *place, "0", "--role", "agent")[1]
-    assert skip(road, *place, "1", "--role", "rescaler", "--from", "0")[0] == 0
-    assert "is behind it already" in skip(road, *place, "1", "--role", "rescaler")[1]
-    _, port = road.process()
+    assert (
+        "stands at 0, not at 1; to skip all from there on, add --from 0" in skip(pipeline, *place, "1", "--role", "rescaler")[1]
+    )
+    assert "holds offsets 0 to 2" in skip(pipeline, *place, "7", "--role", "rescaler")[1]
+    assert "keeps its position in snapshots" in skip(pipeline, *place, "0", "--role", "agent")[1]
+    assert skip(pipeline, *place, "1", "--role", "rescaler", "--from", "0")[0] == 0
+    assert "is behind it already" in skip(pipeline, *place, "1", "--role", "rescaler")[1]
+    _, port = pipeline.process()
     wait_until(lambda: is_active(port), 60, "the rescaler")
     last = decision(START_MS + 2, {"map": 3})
-    wait_until(lambda: road.said(last) == [("commanded", "desired")], 60, "the command")
+    wait_until(lambda: pipeline.said(last) == [("commanded", "desired")], 60, "the command")
     for role, topic, offset in (("rescaler", DECISIONS, "2"), ("actuator", RESCHEDULE_COMMANDS, "0")):
-        code, said = skip(road, topic, str(PARTITION), offset, "--role", role)
+        code, said = skip(pipeline, topic, str(PARTITION), offset, "--role", role)
         assert (code, "stop them first" in said) == (1, True)
 
 

@@ -13,7 +13,7 @@ from contracts.clock import MINUTE_MS
 from contracts.decisions import Decision
 from contracts.messages import ClockSegment
 from contracts.releases import ReleaseRecord, ScopedRelease, TunedRelease
-from contracts.settings import RoadSettings, to_environment
+from contracts.settings import PipelineSettings, to_environment
 from contracts.topics import CLOCK, DECISIONS, JOB_TOPOLOGY, POLICY_RELEASES, SNAPSHOTS, TopicNames
 from contracts.windows import FIGURE, Window, encode_window
 from policies.registry import load_policy
@@ -40,10 +40,10 @@ def lived(hours: int) -> Life:
     return life
 
 
-class Road:
+class Pipeline:
     """Topics with the windows of some days of one job, and a clock that stands at the end of them."""
 
-    def __init__(self, settings: RoadSettings, life: Life) -> None:
+    def __init__(self, settings: PipelineSettings, life: Life) -> None:
         self.settings, self.newest = settings, life.windows[-1]
         self.end_ms = self.newest.window_end_ms
         create_topics(settings)
@@ -59,7 +59,7 @@ class Road:
         self._decisions: dict[int, Decision] = {}
 
     def surescale(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """Run a command on this road, as a shell does."""
+        """Run a command on this pipeline, as a shell does."""
         given = [*words, "--bootstrap", self.settings.bootstrap, "--prefix", self.settings.topic_prefix]
         return subprocess.run(
             [sys.executable, "-c", "from services.cli import main; main()", *given],
@@ -100,10 +100,10 @@ class Road:
 
 
 @pytest.fixture
-def road(kafka: KafkaForTests, tmp_path: Path) -> Iterator[Road]:
-    """A road on which the agents' own policy is a poor rule, and an agent that runs."""
-    settings = RoadSettings(bootstrap=kafka.bootstrap, topic_prefix=kafka.topic_prefix(), policy=SERVES)
-    made = Road(settings, lived(76))
+def pipeline(kafka: KafkaForTests, tmp_path: Path) -> Iterator[Pipeline]:
+    """A pipeline on which the agents' own policy is a poor rule, and an agent that runs."""
+    settings = PipelineSettings(bootstrap=kafka.bootstrap, topic_prefix=kafka.topic_prefix(), policy=SERVES)
+    made = Pipeline(settings, lived(76))
     with (tmp_path / "agent.log").open("wb") as log:
         agent = subprocess.Popen(
             [sys.executable, "-c", "from services.cli import main; main()", "agent"],
@@ -117,47 +117,47 @@ def road(kafka: KafkaForTests, tmp_path: Path) -> Iterator[Road]:
     made.close()
 
 
-def test_a_winner_serves_leaves_when_reality_differs_and_yields_to_people(road: Road) -> None:
+def test_a_winner_serves_leaves_when_reality_differs_and_yields_to_people(pipeline: Pipeline) -> None:
     """From the topics to a record, from the record to decisions, out of them where work doubles, and never against a person."""
-    tried = road.surescale("tournament", "--job", JOB, "--draws", "2", "--dry-run")
+    tried = pipeline.surescale("tournament", "--job", JOB, "--draws", "2", "--dry-run")
     assert tried.returncode == 0, tried.stderr
     assert f"{SERVES} *" in tried.stdout
-    assert road.releases() == []
+    assert pipeline.releases() == []
 
-    held = road.surescale("tournament", "--job", JOB, "--draws", "2", "--by", "ana")
+    held = pipeline.surescale("tournament", "--job", JOB, "--draws", "2", "--by", "ana")
     assert held.returncode == 0, held.stderr
-    (release,) = road.releases()
+    (release,) = pipeline.releases()
     assert isinstance(release, TunedRelease)
-    assert (release.job, release.set_by, release.valid_from_ms) == (JOB, "tournament (set by ana)", road.end_ms + MINUTE_MS)
+    assert (release.job, release.set_by, release.valid_from_ms) == (JOB, "tournament (set by ana)", pipeline.end_ms + MINUTE_MS)
     assert release.is_of_tournament
     assert release.policy in held.stdout
 
-    served = road.decide(10)
+    served = pipeline.decide(10)
     assert (served.policy.asked, served.policy.release.tuned) == (release.policy, release.tuned)  # type: ignore[union-attr]
-    left = road.decide(40, work=2.0)
+    left = pipeline.decide(40, work=2.0)
     assert left.policy.name == SERVES
     assert "the twin expected" in str(left.policy.left)
-    assert road.decide(50).policy.name != SERVES  # once the window is as predicted again
+    assert pipeline.decide(50).policy.name != SERVES  # once the window is as predicted again
 
-    taken_back = road.surescale("policy", "rollback", "--job", JOB, "--by", "ben")
+    taken_back = pipeline.surescale("policy", "rollback", "--job", JOB, "--by", "ben")
     assert taken_back.returncode == 0, taken_back.stderr
-    assert road.decide(60).policy.name == SERVES
-    refused = road.surescale("tournament", "--job", JOB, "--draws", "2")
+    assert pipeline.decide(60).policy.name == SERVES
+    refused = pipeline.surescale("tournament", "--job", JOB, "--draws", "2")
     assert refused.returncode == 1
     assert "ben took back what a tournament had released" in refused.stderr
 
 
 def test_a_young_job_or_a_stranger_is_refused_in_one_line(kafka: KafkaForTests) -> None:
     """Nothing is written for them."""
-    road = Road(RoadSettings(bootstrap=kafka.bootstrap, topic_prefix=kafka.topic_prefix(), policy=SERVES), lived(20))
+    pipeline = Pipeline(PipelineSettings(bootstrap=kafka.bootstrap, topic_prefix=kafka.topic_prefix(), policy=SERVES), lived(20))
     try:
-        young = road.surescale("tournament", "--job", JOB)
+        young = pipeline.surescale("tournament", "--job", JOB)
         assert young.returncode == 1
         assert "a tournament needs 3" in young.stderr.splitlines()[-1]
-        stranger = road.surescale("tournament", "--job", "sim/nobody")
+        stranger = pipeline.surescale("tournament", "--job", "sim/nobody")
         assert stranger.returncode == 1
         assert "nobody" in stranger.stderr.splitlines()[-1]
-        assert road.surescale("tournament", "--all-jobs").returncode == 0
-        assert road.releases() == []
+        assert pipeline.surescale("tournament", "--all-jobs").returncode == 0
+        assert pipeline.releases() == []
     finally:
-        road.close()
+        pipeline.close()

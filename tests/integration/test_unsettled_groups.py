@@ -8,7 +8,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from contracts.errors import SettingsError
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from contracts.topics import SNAPSHOTS, TopicNames, agent_group
 from engines.groups.broker import GroupReader
 from monitor.minutes import WallClock
@@ -59,7 +59,7 @@ def test_a_group_that_deals_out_its_partitions_has_no_figures_and_then_does_not_
     for number in range(20):
         producer.produce(topic, str(number), partition=number % 2)
     producer.flush(30)
-    reader, clock = GroupReader(RoadSettings(bootstrap=kafka.bootstrap)), _Ahead(threading.Event())
+    reader, clock = GroupReader(PipelineSettings(bootstrap=kafka.bootstrap)), _Ahead(threading.Event())
     first = _member(kafka, group, topic)
     wait_until(lambda: [first.poll(0.05), state_of(reader, group) == "stable"][1], what="the first member")
     first.commit(offsets=[TopicPartition(topic, 0, 4)], asynchronous=False)
@@ -121,7 +121,7 @@ def test_a_role_is_not_skipped_past_a_record_while_its_last_transaction_is_open(
     writer.begin_transaction()
     writer.send_offsets_to_transaction([TopicPartition(topic, 0, 2)], member.consumer_group_metadata(), 30)
     member.close()
-    position = GroupPosition(RoadSettings(bootstrap=kafka.bootstrap, topic_prefix=prefix), "agent", SNAPSHOTS, 0)
+    position = GroupPosition(PipelineSettings(bootstrap=kafka.bootstrap, topic_prefix=prefix), "agent", SNAPSHOTS, 0)
     with pytest.raises(SettingsError, match=f"group {group} has a transaction that has not ended; ask again in a minute"):
         position.check(0, 0)
     writer.commit_transaction(30)

@@ -24,7 +24,7 @@ OURS_ALONE = {
     "imagePullPolicy",
 }
 """What the chart adds, and labels that kustomize puts elsewhere."""
-HASHED = re.compile(r"(surescale-(?:road|groups|flink-jobs))-[a-z0-9]{10}")
+HASHED = re.compile(r"(surescale-(?:pipeline|groups|flink-jobs))-[a-z0-9]{10}")
 TIMEOUT_S = 120.0
 
 

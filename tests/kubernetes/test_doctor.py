@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from engines.groups.chains import read_chains
 from services.doctor.findings import Finding
 from services.doctor.flink_operator_checks import operated_jobs
@@ -45,8 +45,8 @@ def test_the_pages_commands_give_all_rights_and_the_doctor_says_so(cluster_of_th
         "actuator": "kubernetes",
     }
     groups, jobs = KUBERNETES / "components/consumers/groups.toml", KUBERNETES / "components/flink-operator/jobs.toml"
-    of_groups = RoadSettings(engine="kafka", groups_file=str(groups), **access)  # type: ignore[arg-type]
-    of_jobs = RoadSettings(engine="flink", flink_resources_file=str(jobs), **access)  # type: ignore[arg-type]
+    of_groups = PipelineSettings(engine="kafka", groups_file=str(groups), **access)  # type: ignore[arg-type]
+    of_jobs = PipelineSettings(engine="flink", flink_resources_file=str(jobs), **access)  # type: ignore[arg-type]
 
     def findings() -> list[Finding]:
         return [*workloads(of_groups, read_chains(groups)), *operated_jobs(of_jobs)]

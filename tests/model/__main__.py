@@ -25,8 +25,8 @@ def main() -> int:
     print(f"{'scenario':10} {'faults':>6} {'clock':>6} {'states':>10} {'transitions':>12} {'ends':>8} {'seconds':>8}  found")
     failed = False
     for name, faults, clock in runs:
-        road = replace(SCENARIOS[name](faults), clock=clock)
-        found = explore(Verified(road), states_max=chosen.states_max, on_progress=_say)
+        pipeline = replace(SCENARIOS[name](faults), clock=clock)
+        found = explore(Verified(pipeline), states_max=chosen.states_max, on_progress=_say)
         verdict = found.broken or ("nothing" if found.is_complete else "nothing yet: not explored to the end")
         line = f"{found.states:>10,} {found.transitions:>12,} {found.ends:>8,} {found.seconds:>8.1f}"
         print(f"{name:10} {faults:>6} {'yes' if clock else 'no':>6} {line}  {verdict}", flush=True)

@@ -1,4 +1,4 @@
-"""The roads that are explored. All have three hosts and jobs of two or three subtasks."""
+"""The pipelines that are explored. All have three hosts and jobs of two or three subtasks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from contracts.decisions import Decision
 from rescaler.control.settings import Balancing, ControlSettings, PlacingSettings
 from rescaler.gate_settings import GateSettings
 from tests.model.canonical import BEGINS_MS, MINUTE_MS
-from tests.model.road import Road
+from tests.model.pipeline import Pipeline
 from tests.support.controller_world import JOB, OTHER_JOB, cluster, decision, job
 
 QUICK = ControlSettings(
@@ -24,28 +24,28 @@ def wants(at_ms: int, width: int, of: str = JOB) -> Decision:
     return decision(at_ms, {"map": width, "join": width}, of=of)
 
 
-def grow(faults_max: int = 2) -> Road:
+def grow(faults_max: int = 2) -> Pipeline:
     """One job grows by a subtask on the third host; the decision arrives twice."""
     act = wants(BEGINS_MS, 3)
-    return Road(hosts=cluster(3, 1), jobs=(job(units=(0, 1)),), script=(act, act), settings=QUICK, faults_max=faults_max)
+    return Pipeline(hosts=cluster(3, 1), jobs=(job(units=(0, 1)),), script=(act, act), settings=QUICK, faults_max=faults_max)
 
 
-def compete(faults_max: int = 2) -> Road:
+def compete(faults_max: int = 2) -> Pipeline:
     """Two jobs want the one free unit: three hosts, three subtasks."""
     script = (wants(BEGINS_MS, 2), wants(BEGINS_MS, 2, OTHER_JOB))
     jobs = (job(units=(0,)), job(OTHER_JOB, (1,)))
-    return Road(hosts=cluster(3, 1), jobs=jobs, script=script, settings=QUICK, faults_max=faults_max)
+    return Pipeline(hosts=cluster(3, 1), jobs=jobs, script=script, settings=QUICK, faults_max=faults_max)
 
 
-def reverse(faults_max: int = 2) -> Road:
+def reverse(faults_max: int = 2) -> Pipeline:
     """One job grows and is to shrink again before that has ended; then an older decision comes late."""
     script = (wants(BEGINS_MS, 3), wants(BEGINS_MS + MINUTE_MS, 2), wants(BEGINS_MS - MINUTE_MS, 3))
-    return Road(hosts=cluster(3, 1), jobs=(job(units=(0, 1)),), script=script, settings=QUICK, faults_max=faults_max)
+    return Pipeline(hosts=cluster(3, 1), jobs=(job(units=(0, 1)),), script=script, settings=QUICK, faults_max=faults_max)
 
 
-def lose(faults_max: int = 2) -> Road:
+def lose(faults_max: int = 2) -> Pipeline:
     """One job grows to another host, and the job's own second host or the new one may die meanwhile."""
-    return Road(
+    return Pipeline(
         hosts=cluster(3, 2),
         jobs=(job(units=(0, 2)),),
         script=(wants(BEGINS_MS, 3),),

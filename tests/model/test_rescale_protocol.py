@@ -18,7 +18,7 @@ from rescaler.control.world import World
 from simulation.engine import checked_changes
 from tests.model import engine as model_engine
 from tests.model.explore import Found, explore
-from tests.model.road import Road
+from tests.model.pipeline import Pipeline
 from tests.model.scenarios import compete, grow, lose, reverse
 from tests.model.state import Guards, State
 from tests.model.verified import Verified
@@ -36,16 +36,16 @@ def test_one_rescale_without_faults_ends_in_every_order_of_events() -> None:
 
 
 @pytest.mark.parametrize("scenario", [grow, compete, reverse, lose])
-def test_the_states_nearest_to_the_start_hold_with_two_faults(scenario: Callable[[int], Road]) -> None:
+def test_the_states_nearest_to_the_start_hold_with_two_faults(scenario: Callable[[int], Pipeline]) -> None:
     """No invariant is broken within the first states, crashes and dead hosts included."""
     found = explore(Verified(scenario(2)), states_max=SMALL)
     assert found.broken == "", found.path
     assert {"crash", "activate", "remember"} <= set(found.actions)
 
 
-def without(**guards: bool) -> Callable[[Road], Road]:
+def without(**guards: bool) -> Callable[[Pipeline], Pipeline]:
     """Take one of the guards away that keep processes apart."""
-    return lambda road: replace(road, guards=Guards(**guards))
+    return lambda pipeline: replace(pipeline, guards=Guards(**guards))
 
 
 @pytest.mark.parametrize(
@@ -57,16 +57,16 @@ def without(**guards: bool) -> Callable[[Road], Road]:
     ],
     ids=["a transaction of an old epoch counts", "memory is read before the others are fenced", "commands before their memory"],
 )
-def test_a_missing_guard_between_two_rescalers_is_found(broken: Callable[[Road], Road], rule: str) -> None:
+def test_a_missing_guard_between_two_rescalers_is_found(broken: Callable[[Pipeline], Pipeline], rule: str) -> None:
     """Two processes that both believe to be the rescaler make two commands of one name, or lose one."""
     assert_found(broken(grow(1)), rule)
 
 
 def test_actuators_that_commit_their_own_offsets_are_found() -> None:
     """One of a process that was wrongly taken for dead passes over its successor's command; if that crashes, nobody reads it."""
-    road = grow(2)
-    road = replace(road, script=road.script[:1], clock=False, guards=Guards(positions_in_transactions=False))
-    assert_found(road, "no end can be reached")
+    pipeline = grow(2)
+    pipeline = replace(pipeline, script=pipeline.script[:1], clock=False, guards=Guards(positions_in_transactions=False))
+    assert_found(pipeline, "no end can be reached")
 
 
 def commit_before_the_barrier_is_complete(patch: pytest.MonkeyPatch) -> None:
@@ -114,8 +114,8 @@ def reports_on_any_command_count(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("rescaler.control.controller.job_control.on_progress", on_progress)
 
 
-def unmerged(faults_max: int) -> Road:
-    """The road with two rescales on which reports on commands that are over are kept."""
+def unmerged(faults_max: int) -> Pipeline:
+    """The pipeline with two rescales on which reports on commands that are over are kept."""
     return replace(reverse(faults_max), merges=False)
 
 
@@ -183,7 +183,7 @@ def no_end_is_reported_and_nobody_gives_up(patch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_a_broken_transition_is_found(
-    breaks: Callable[[pytest.MonkeyPatch], None], scenario: Callable[[int], Road], rule: str, monkeypatch: pytest.MonkeyPatch
+    breaks: Callable[[pytest.MonkeyPatch], None], scenario: Callable[[int], Pipeline], rule: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The search names the invariant that a change of the product's own functions breaks."""
     breaks(monkeypatch)
@@ -197,8 +197,8 @@ def test_a_command_whose_end_is_never_reported_ends_all_the_same(monkeypatch: py
     assert (found.broken, found.is_complete) == ("", True), found.path
 
 
-def assert_found(road: Road, rule: str) -> None:
+def assert_found(pipeline: Pipeline, rule: str) -> None:
     """The search ends at a state where this rule does not hold, and shows a way to it."""
-    found: Found[State] = explore(Verified(road), states_max=40_000)
+    found: Found[State] = explore(Verified(pipeline), states_max=40_000)
     assert found.broken.startswith(rule), (found.broken, found.states, found.is_complete)
     assert found.path

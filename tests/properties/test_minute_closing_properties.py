@@ -43,7 +43,7 @@ def job_records(draw: st.DrawFn, job: str) -> list[Message]:
 
 
 @st.composite
-def roads(draw: st.DrawFn) -> list[Appended]:
+def pipelines(draw: st.DrawFn) -> list[Appended]:
     """Return the records of all jobs, interleaved in one partition."""
     left = [draw(job_records(job)) for job in JOBS]
     order = draw(st.permutations([index for index, records in enumerate(left) for _ in records]))
@@ -62,54 +62,54 @@ def assemble(batches: Sequence[Sequence[Appended]], minutes: Minutes | None = No
     return found
 
 
-def cut(road: list[Appended], cuts: Sequence[int]) -> list[list[Appended]]:
-    """Cut a road into batches."""
-    edges = [0, *sorted(min(at, len(road)) for at in cuts), len(road)]
-    return [road[begin:end] for begin, end in itertools.pairwise(edges)]
+def cut(pipeline: list[Appended], cuts: Sequence[int]) -> list[list[Appended]]:
+    """Cut a pipeline into batches."""
+    edges = [0, *sorted(min(at, len(pipeline)) for at in cuts), len(pipeline)]
+    return [pipeline[begin:end] for begin, end in itertools.pairwise(edges)]
 
 
 @settings(max_examples=80, deadline=None)
-@given(roads(), st.lists(st.integers(0, 100), max_size=6))
-def test_windows_do_not_depend_on_how_records_fell_into_batches(road: list[Appended], cuts: list[int]) -> None:
+@given(pipelines(), st.lists(st.integers(0, 100), max_size=6))
+def test_windows_do_not_depend_on_how_records_fell_into_batches(pipeline: list[Appended], cuts: list[int]) -> None:
     """One batch, any batches: the same bytes in the same order."""
-    assert assemble(cut(road, cuts)) == assemble([road])
+    assert assemble(cut(pipeline, cuts)) == assemble([pipeline])
 
 
 @settings(max_examples=40, deadline=None)
-@given(roads())
-def test_records_one_by_one_are_the_same_as_all_at_once(road: list[Appended]) -> None:
+@given(pipelines())
+def test_records_one_by_one_are_the_same_as_all_at_once(pipeline: list[Appended]) -> None:
     """The vectorised judgement of lateness equals the one record by record."""
-    assert assemble([[record] for record in road]) == assemble([road])
+    assert assemble([[record] for record in pipeline]) == assemble([pipeline])
 
 
 @settings(max_examples=80, deadline=None)
-@given(roads())
-def test_a_jobs_windows_do_not_depend_on_other_jobs(road: list[Appended]) -> None:
-    """Alone on the road, a job gets the same windows as among others."""
-    among = assemble([road])
+@given(pipelines())
+def test_a_jobs_windows_do_not_depend_on_other_jobs(pipeline: list[Appended]) -> None:
+    """Alone in the pipeline, a job gets the same windows as among others."""
+    among = assemble([pipeline])
     for job in JOBS:
-        assert assemble([[record for record in road if record[1].job == job]])[job] == among[job]
+        assert assemble([[record for record in pipeline if record[1].job == job]])[job] == among[job]
 
 
 @settings(max_examples=60, deadline=None)
-@given(roads(), st.data())
-def test_duplicates_change_no_figure(road: list[Appended], data: st.DataObject) -> None:
+@given(pipelines(), st.data())
+def test_duplicates_change_no_figure(pipeline: list[Appended], data: st.DataObject) -> None:
     """Records delivered again right behind themselves leave every figure as it was; only the counts tell."""
-    again = data.draw(st.sets(st.integers(0, max(len(road) - 1, 0))))
-    doubled = [each for index, record in enumerate(road) for each in [record] * (2 if index in again else 1)]
-    plain, repeated = figures([road]), figures([doubled])
+    again = data.draw(st.sets(st.integers(0, max(len(pipeline) - 1, 0))))
+    doubled = [each for index, record in enumerate(pipeline) for each in [record] * (2 if index in again else 1)]
+    plain, repeated = figures([pipeline]), figures([doubled])
     assert plain == repeated
 
 
 @settings(max_examples=40, deadline=None)
-@given(roads(), st.lists(st.integers(0, 100), min_size=1, max_size=3))
-def test_windows_do_not_depend_on_restarts(road: list[Appended], cuts: list[int]) -> None:
+@given(pipelines(), st.lists(st.integers(0, 100), min_size=1, max_size=3))
+def test_windows_do_not_depend_on_restarts(pipeline: list[Appended], cuts: list[int]) -> None:
     """State saved and loaded between any two batches changes nothing."""
-    expected = assemble([road])
+    expected = assemble([pipeline])
     with TemporaryDirectory() as folder:
         store = StateStore(Path(folder), RULES)
         found: dict[str, list[bytes]] = {job: [] for job in JOBS}
-        for number, batch in enumerate(cut(road, cuts)):
+        for number, batch in enumerate(cut(pipeline, cuts)):
             minutes = store.load(number - 1)
             for job, windows in assemble([batch], minutes).items():
                 found[job] += windows

@@ -1,4 +1,4 @@
-"""What holds on a road to an engine that is asked for counts, whatever engine, owners and crashes do."""
+"""What holds in a pipeline to an engine that is asked for counts, whatever engine, owners and crashes do."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from rescaler.control.outcomes import REASONS_BY_STATUS
 from tests.support.reach import reached, reaches
-from tests.support.requirement_road import AUTHOR, JOB, RequirementRoad
+from tests.support.requirement_pipeline import AUTHOR, JOB, RequirementPipeline
 
 LAST = {"held", "commanded", "superseded", "refused"}
 counts = st.fixed_dictionaries({"parse": st.integers(1, 6), "count": st.integers(1, 6)})
@@ -30,7 +30,7 @@ step = st.one_of(
     st.tuples(st.just("reapply")),
 )
 steps = st.lists(st.tuples(st.sampled_from([0, 1, 7, 35, 120, 400]), step), max_size=14)
-roads = st.fixed_dictionaries(
+pipelines = st.fixed_dictionaries(
     {
         "stamps": st.sampled_from(["look", "change"]),
         "ids": st.sampled_from(["every", "content", "none"]),
@@ -39,8 +39,8 @@ roads = st.fixed_dictionaries(
 )
 
 
-class Watched(RequirementRoad):
-    """A road that counts what somebody else asked for, and what we wrote over it."""
+class Watched(RequirementPipeline):
+    """A pipeline that counts what somebody else asked for, and what we wrote over it."""
 
     foreign: list[dict[str, int]]
 
@@ -119,9 +119,9 @@ class Watched(RequirementRoad):
         self.go(900)
 
 
-def lived(happened: list[tuple[int, tuple[Any, ...]]], *, slow: bool = False, **road: Any) -> Watched:
-    """A road after all that happened, and after it has come to rest."""
-    watched = Watched(**road)
+def lived(happened: list[tuple[int, tuple[Any, ...]]], *, slow: bool = False, **pipeline: Any) -> Watched:
+    """A pipeline after all that happened, and after it has come to rest."""
+    watched = Watched(**pipeline)
     for pause_s, what in happened:
         watched.take(pause_s, what)
     if slow:
@@ -131,13 +131,13 @@ def lived(happened: list[tuple[int, tuple[Any, ...]]], *, slow: bool = False, **
 
 
 @reaches("a requirement of somebody else", "a rescale", "a rescale that failed")
-@given(steps, roads)
+@given(steps, pipelines)
 @settings(max_examples=20, deadline=None)
 def test_nothing_stays_on_its_way_and_nothing_is_wanted_that_does_not_run(
-    happened: list[tuple[int, tuple[Any, ...]]], road: dict[str, Any]
+    happened: list[tuple[int, tuple[Any, ...]]], pipeline: dict[str, Any]
 ) -> None:
     """Every command and every act ends once; in mode act the engine wants nothing that we gave up."""
-    found = lived(happened, **road)
+    found = lived(happened, **pipeline)
     if found.foreign:
         reached("a requirement of somebody else")
     if any(report.status == "applied" for report in found.reports):
@@ -151,29 +151,29 @@ def test_nothing_stays_on_its_way_and_nothing_is_wanted_that_does_not_run(
         assert [outcome.status in LAST for outcome in said] == [False] * (len(said) - 1) + [True]
         assert all(outcome.reason in REASONS_BY_STATUS[outcome.status] for outcome in said)
     ended = [report.command_id for report in found.reports if report.status in ("applied", "failed")]
-    assert len(ended) == len(set(ended)) or road["restarts"]
+    assert len(ended) == len(set(ended)) or pipeline["restarts"]
 
 
 @reaches("a requirement that never ran")
-@given(steps, roads)
+@given(steps, pipelines)
 @settings(max_examples=20, deadline=None)
-def test_what_we_gave_up_is_taken_back(happened: list[tuple[int, tuple[Any, ...]]], road: dict[str, Any]) -> None:
+def test_what_we_gave_up_is_taken_back(happened: list[tuple[int, tuple[Any, ...]]], pipeline: dict[str, Any]) -> None:
     """The engine does not get to it for days: then it is asked for what runs or ran, or for what somebody else wants."""
-    found = lived(happened, slow=True, **road)
+    found = lived(happened, slow=True, **pipeline)
     if any(report.code == "DEADLINE" for report in found.reports):
         reached("a requirement that never ran")
     assert found.required in [found.running, AUTHOR, *found.foreign, *found.ran]
 
 
 @reaches("a foreign requirement over ours")
-@given(steps, roads)
+@given(steps, pipelines)
 @settings(max_examples=20, deadline=None)
-def test_nobody_is_fought(happened: list[tuple[int, tuple[Any, ...]]], road: dict[str, Any]) -> None:
+def test_nobody_is_fought(happened: list[tuple[int, tuple[Any, ...]]], pipeline: dict[str, Any]) -> None:
     """Unless the user adopts or insists, what somebody else asked for after us stays until the job is submitted again."""
     quiet = [
         (pause, what) for pause, what in happened if what[0] not in ("drift", "adopt", "submit", "reapply", "undo", "foreign")
     ]
-    found = lived(quiet, **road)
+    found = lived(quiet, **pipeline)
     if not found.fake.writes or found.memory.owned is None or not found.memory.owned.required:
         return
     theirs = {"parse": 9, "count": 9}
@@ -190,10 +190,12 @@ def test_nobody_is_fought(happened: list[tuple[int, tuple[Any, ...]]], road: dic
     assert found.condition("Owned") == (False, "ForeignRequirement")
 
 
-@given(steps, roads)
+@given(steps, pipelines)
 @settings(max_examples=20, deadline=None)
-def test_without_permission_the_engine_is_never_asked(happened: list[tuple[int, tuple[Any, ...]]], road: dict[str, Any]) -> None:
+def test_without_permission_the_engine_is_never_asked(
+    happened: list[tuple[int, tuple[Any, ...]]], pipeline: dict[str, Any]
+) -> None:
     """In advise, observe, and by default."""
     harmless = [(pause, what) for pause, what in happened if what != ("mode", "act")]
-    found = lived(harmless, **road, allowed={"mode": None})
+    found = lived(harmless, **pipeline, allowed={"mode": None})
     assert found.fake.writes == []

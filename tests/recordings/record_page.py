@@ -12,19 +12,19 @@ from pathlib import Path
 import msgspec
 import zstandard
 
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from contracts.topics import SNAPSHOTS
 from runtime.held_back import HeldBack
 from services.state.write.projections import Record
 from services.state.write.topic_log import TopicLog
 
-FILE = Path(__file__).parent / "page" / "road.zst"
+FILE = Path(__file__).parent / "page" / "pipeline.zst"
 READ_WAIT_S = 1.0
 
 
 def main(bootstrap: str) -> None:
     """Read all topics of the view to their ends, and write the file."""
-    log = TopicLog(RoadSettings(bootstrap=bootstrap), HeldBack())
+    log = TopicLog(PipelineSettings(bootstrap=bootstrap), HeldBack())
     log.go_to(log.beginning())
     found: list[Record] = []
     while not log.at_end:

@@ -17,7 +17,7 @@ import psutil
 from confluent_kafka import Message as KafkaRecord
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
-from contracts.settings import RoadSettings, to_environment
+from contracts.settings import PipelineSettings, to_environment
 from contracts.topics import TOPICS, TopicNames
 from contracts.wire import encode
 from rescaler.service.partitions import partition_of
@@ -26,7 +26,7 @@ from runtime.ports import free_port
 from tests.support import hostile_records
 from tests.support.builders import JOB
 from tests.support.hostile_records import Hostile
-from tests.support.rescaler_road import health
+from tests.support.rescaler_pipeline import health
 from tests.support.waiting import wait_until
 
 SURESCALE = [sys.executable, "-c", "from services.cli import main; main()"]
@@ -47,7 +47,7 @@ class Consumer(ABC):
     reads_again = True
     """It reads topics from their beginning when it starts."""
 
-    def __init__(self, settings: RoadSettings, folder: Path) -> None:
+    def __init__(self, settings: PipelineSettings, folder: Path) -> None:
         self.settings = replace(settings, health_port=free_port())
         self.folder = folder
         self.more: dict[str, str] = {}
@@ -166,7 +166,7 @@ class Consumer(ABC):
     @staticmethod
     def good_key(topic: str) -> str:
         """Return the key of good records."""
-        return {"job": JOB, "road": "main"}.get(TOPICS[topic].key, "sim")
+        return {"job": JOB, "pipeline": "main"}.get(TOPICS[topic].key, "sim")
 
     def _allow_any_codec_and_time(self) -> None:
         """Let the topics take whatever comes, as a broker may that somebody else has set up."""
@@ -181,7 +181,7 @@ class Consumer(ABC):
 
 @contextlib.contextmanager
 def consumer_of(
-    kind: type[Consumer], settings: RoadSettings, folder: Path, more: Mapping[str, str] | None = None
+    kind: type[Consumer], settings: PipelineSettings, folder: Path, more: Mapping[str, str] | None = None
 ) -> Iterator[Consumer]:
     """Yield a consumer that runs, with more variables than its settings; everything of it ends with the block."""
     made = kind(settings, folder)

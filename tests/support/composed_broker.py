@@ -8,15 +8,15 @@ from typing import Any
 from runtime.ports import LOOPBACK, accepts_connections, free_ports
 from services.local_stack.broker import LocalBroker
 
-LISTENERS = {"ROAD": 19092, "HOST": 9092, "ADMIN": 19094, "CONTROLLER": 9093}
+LISTENERS = {"ROLES": 19092, "HOST": 9092, "ADMIN": 19094, "CONTROLLER": 9093}
 SECRETS = "/run/secrets/"
 
 
 def setting(variable: str) -> str:
     """Return the broker's setting for a variable of its image.
 
-    >>> setting("KAFKA_LISTENER_NAME_ROAD_SCRAM___SHA___512_SASL_JAAS_CONFIG")
-    'listener.name.road.scram-sha-512.sasl.jaas.config'
+    >>> setting("KAFKA_LISTENER_NAME_ROLES_SCRAM___SHA___512_SASL_JAAS_CONFIG")
+    'listener.name.pipeline.scram-sha-512.sasl.jaas.config'
     """
     name = re.sub(r"(?<!_)_(?!_)", ".", variable.removeprefix("KAFKA_").lower())
     return re.sub(r"(?<!_)___(?!_)", "-", re.sub(r"(?<!_)__(?!_)", "_", name))
@@ -28,7 +28,7 @@ class ComposedBroker(LocalBroker):
     def __init__(self, folder: Path, service: Mapping[str, Any], secrets: Mapping[str, Path]) -> None:
         """``secrets``: file of each secret, by its name in a container."""
         self.ports = dict(zip(LISTENERS, free_ports(len(LISTENERS)), strict=True))
-        super().__init__(folder, ports=(self.ports["ROAD"], self.ports["CONTROLLER"]))
+        super().__init__(folder, ports=(self.ports["ROLES"], self.ports["CONTROLLER"]))
         self._given = {name: str(value) for name, value in service["environment"].items() if name != "KAFKA_HEAP_OPTS"}
         self._secrets = secrets
 
@@ -38,7 +38,7 @@ class ComposedBroker(LocalBroker):
 
     def answers(self) -> bool:
         """Return whether the listeners are open; nobody without a password or a certificate gets further."""
-        return all(accepts_connections(self.ports[name]) for name in ("ROAD", "ADMIN"))
+        return all(accepts_connections(self.ports[name]) for name in ("ROLES", "ADMIN"))
 
     def _own_settings(self, data: Path) -> Mapping[str, str]:
         found = {setting(name): self._here(value) for name, value in self._given.items()}

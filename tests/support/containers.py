@@ -1,4 +1,4 @@
-"""Kafka, Redis and the whole road in containers, for machines on which a container engine really runs them.
+"""Kafka, Redis and the whole pipeline in containers, for machines on which a container engine really runs them.
 
 The images of Kafka and Redis are the official ones unless KAFKA_IMAGE or REDIS_IMAGE name others; those of the roles are
 built by compose/build.sh.
@@ -27,7 +27,7 @@ from testcontainers.core.container import DockerContainer
 from testcontainers.core.network import Network
 from testcontainers.core.wait_strategies import LogMessageWaitStrategy
 
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from runtime.http import fetch_json
 from runtime.kafka import create_topics
 from services.local_stack.broker import SETTINGS
@@ -40,7 +40,7 @@ _ENGINE_TIMEOUT_S = 15.0
 _IMAGE_TIMEOUT_S = 300.0
 _START_TIMEOUT_S = 120
 _CLIENTS_PORT = 9092
-_ROAD_PORT = 19_092
+_ROLES_PORT = 19_092
 _START_SCRIPT = "/tmp/start.sh"
 _ROOT = Path(__file__).parents[2]
 _ENGINE_PORT = 8090
@@ -95,14 +95,14 @@ class KafkaInContainer(DockerContainer):
             "listeners": ",".join(
                 (
                     f"CLIENTS://0.0.0.0:{_CLIENTS_PORT}",
-                    f"ROAD://0.0.0.0:{_ROAD_PORT}",
+                    f"ROLES://0.0.0.0:{_ROLES_PORT}",
                     "INTERNAL://localhost:9093",
                     "CONTROLLER://localhost:9094",
                 )
             ),
             "inter.broker.listener.name": "INTERNAL",
             "controller.listener.names": "CONTROLLER",
-            "listener.security.protocol.map": "CLIENTS:PLAINTEXT,ROAD:PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "listener.security.protocol.map": "CLIENTS:PLAINTEXT,ROLES:PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
             "controller.quorum.voters": "1@localhost:9094",
         }
         for key, value in settings.items():
@@ -118,7 +118,7 @@ class KafkaInContainer(DockerContainer):
     def start(self) -> "KafkaInContainer":
         """Start the container, tell the broker its address, wait until it serves."""
         super().start()
-        advertised = f"CLIENTS://{self.bootstrap},ROAD://kafka:{_ROAD_PORT},INTERNAL://localhost:9093"
+        advertised = f"CLIENTS://{self.bootstrap},ROLES://kafka:{_ROLES_PORT},INTERNAL://localhost:9093"
         script = f"export KAFKA_ADVERTISED_LISTENERS={advertised}\nexec /etc/kafka/docker/run\n"
         self.get_wrapped_container().put_archive("/", _archive(_START_SCRIPT, script))
         started = LogMessageWaitStrategy("Kafka Server started").with_startup_timeout(_START_TIMEOUT_S)
@@ -194,8 +194,8 @@ class RoleInContainer(DockerContainer):
         return Stopped(int(container.wait()["StatusCode"]), took_s)
 
 
-class RoadInContainers:
-    """The road of two simulated jobs on one network: Kafka, Redis, engine, five roles, agents in two replicas."""
+class PipelineInContainers:
+    """The pipeline of two simulated jobs on one network: Kafka, Redis, engine, five roles, agents in two replicas."""
 
     ROLES = ("monitor", "spark", "agent", "rescaler", "state-service", "engine")
 
@@ -225,9 +225,9 @@ class RoadInContainers:
             docker.from_env().volumes.get(self._checkpoint).remove()
 
     @property
-    def settings(self) -> RoadSettings:
-        """The road as seen from here."""
-        return RoadSettings(bootstrap=self._kafka.bootstrap)
+    def settings(self) -> PipelineSettings:
+        """The pipeline as seen from here."""
+        return PipelineSettings(bootstrap=self._kafka.bootstrap)
 
     def engine_report(self) -> dict[str, Any]:
         """Return the engine's figures so far."""
@@ -274,7 +274,7 @@ class RoadInContainers:
     def _role(self, role: str, *, name: str = "", memory: str = "768m") -> RoleInContainer:
         made = RoleInContainer(role, self._network, name=name, memory=memory)
         made.with_envs(
-            SURESCALE_BOOTSTRAP=f"kafka:{_ROAD_PORT}",
+            SURESCALE_BOOTSTRAP=f"kafka:{_ROLES_PORT}",
             SURESCALE_REDIS_URL="redis://redis:6379/0",
             SURESCALE_ENGINE_URL=f"http://engine:{_ENGINE_PORT}",
             SURESCALE_ROAD_CLOCK="true",

@@ -12,11 +12,11 @@ from contracts.decisions import Decision
 from contracts.ids import decision_id
 from contracts.job_settings import JobSettings
 from contracts.messages import ClockSegment, DeadLetter, MinuteMarker
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from contracts.windows import decode_window
 from rescaler.actuators.fake import FakeEngine
 from rescaler.service.loop import NEEDED
-from rescaler.service.road_view import VIEWED
+from rescaler.service.pipeline_view import VIEWED
 from rescaler.service.settings import RescalerSettings
 from runtime.ports import free_port
 from runtime.whole_topics import parsed
@@ -25,12 +25,12 @@ from services.local_stack.locked_jars import SPARK_KAFKA
 from services.state.write.projections import PROJECTED
 from spark_streaming.settings import SparkSettings
 from tests.support import controller_world
-from tests.support.agent_road import windows
+from tests.support.agent_pipeline import windows
 from tests.support.attacked_consumer import GOOD_WITHIN_S, Consumer
 from tests.support.builders import JOB, topology
 from tests.support.engine_stub import EngineStub
-from tests.support.rescaler_road import served
-from tests.support.view_road import a_road, get
+from tests.support.rescaler_pipeline import served
+from tests.support.view_pipeline import a_pipeline, get
 from tests.support.waiting import wait_until
 from tests.unit.spark_streaming.road import graph, marker, sample, spec
 
@@ -41,7 +41,7 @@ class MonitorConsumer(Consumer):
     role, reads, memory_mib = "monitor", (topics.TASK_METRICS,), 384
     reads_again = False  # it does so in the second round
 
-    def __init__(self, settings: RoadSettings, folder: Path) -> None:
+    def __init__(self, settings: PipelineSettings, folder: Path) -> None:
         super().__init__(settings, folder)
         self._engine = self._opened.enter_context(EngineStub())
         self.settings = replace(self.settings, engine_url=self._engine.url)
@@ -70,7 +70,7 @@ class SparkConsumer(Consumer):
     any_time = False  # Spark's own source overflows at a record from the year 292278994; the topics' LogAppendTime prevents it
     reads_again = False  # from its checkpoint on
 
-    def __init__(self, settings: RoadSettings, folder: Path) -> None:
+    def __init__(self, settings: PipelineSettings, folder: Path) -> None:
         jars = ",".join(map(str, fetch(SPARK_KAFKA)))
         own = SparkSettings(
             bootstrap=settings.bootstrap,
@@ -107,7 +107,7 @@ class AgentConsumer(Consumer):
 
     role, reads, memory_mib = "agent", (topics.SNAPSHOTS, topics.JOB_SETTINGS, topics.POLICY_RELEASES), 768
 
-    def __init__(self, settings: RoadSettings, folder: Path) -> None:
+    def __init__(self, settings: PipelineSettings, folder: Path) -> None:
         super().__init__(replace(settings, policy="target-utilisation"), folder)
 
     def send_good(self) -> None:
@@ -132,7 +132,7 @@ class RescalerConsumer(Consumer):
     role, memory_mib = "rescaler", 384
     reads = (*VIEWED, topics.DECISIONS, topics.RESCHEDULE_COMMANDS, topics.RESCALER_STATE)
 
-    def __init__(self, settings: RoadSettings, folder: Path) -> None:
+    def __init__(self, settings: PipelineSettings, folder: Path) -> None:
         assert {*self.reads, topics.RESCHEDULE_EVENTS, topics.DEAD_LETTERS} == set(NEEDED)
         self._engine = FakeEngine(jobs={JOB})
         opened = contextlib.ExitStack()
@@ -191,7 +191,7 @@ class StateConsumer(Consumer):
 
     role, reads, memory_mib = "state-service", PROJECTED, 384
 
-    def __init__(self, settings: RoadSettings, folder: Path) -> None:
+    def __init__(self, settings: PipelineSettings, folder: Path) -> None:
         super().__init__(settings, folder)
         self._api = f"http://127.0.0.1:{free_port()}"
 
@@ -200,8 +200,8 @@ class StateConsumer(Consumer):
         return {"SURESCALE_HTTP_PORT": self._api.rpartition(":")[2]}
 
     def send_good(self) -> None:
-        """A whole road at first; then the job's graph changes."""
-        for topic, key, message in a_road() if self.rounds == 1 else ():
+        """A whole pipeline at first; then the job's graph changes."""
+        for topic, key, message in a_pipeline() if self.rounds == 1 else ():
             self.send(topic, key, message)
         self.send(topics.JOB_TOPOLOGY, JOB, topology(10 + self.rounds))
 

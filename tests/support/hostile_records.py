@@ -19,7 +19,7 @@ from contracts.windows import FIGURES, HOURS
 from contracts.wire import encode
 from tests.wire.messages import MESSAGES, window_bytes
 
-JOB, CLUSTER, ROAD = "sim/hostile", "hostile", "hostile"
+JOB, CLUSTER, PIPELINE = "sim/hostile", "hostile", "hostile"
 MUTATED_MAX = 150  # per kind of record: a sample of what can be done to each of its fields
 KEY_BYTES = 1024 * 1024
 _COMPRESSED_BYTES = 8 * 1024 * 1024
@@ -101,7 +101,7 @@ def hostile_records(topic: str) -> list[Hostile]:
 
 
 def _keys(topic: str) -> list[bytes | None]:
-    about = [JOB.encode(), CLUSTER.encode(), ROAD.encode(), b"sim", b"sim/job/sim/hostile", b"hostile/cluster/topology"]
+    about = [JOB.encode(), CLUSTER.encode(), PIPELINE.encode(), b"sim", b"sim/job/sim/hostile", b"hostile/cluster/topology"]
     strange = [None, b"", b"\x00", b"\xff\xfe", b"/", b"//", b"sim/", b"x" * 30_000, "\u202e\u0001".encode()]
     if topic == topics.RESCALER_STATE:  # a rescaler that cannot read its own memory ends, and names the key
         return [key for key in [*about, *strange] if key is None or not key.startswith(b"sim")]

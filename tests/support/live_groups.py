@@ -15,7 +15,7 @@ from typing import Any, Self
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from engines.groups.broker import GroupReader, GroupsUnknown
 from engines.groups.chains import read_chains
 from engines.processes.tend import Tender
@@ -87,7 +87,7 @@ class LiveChain:
 
     def joined(self, **members: int) -> None:
         """Tend the workers until each group has exactly these members, each with partitions, and deals out none."""
-        reader = GroupReader(RoadSettings(bootstrap=self.bootstrap))
+        reader = GroupReader(PipelineSettings(bootstrap=self.bootstrap))
 
         def are_members() -> bool:
             self.tender.tend()

@@ -1,4 +1,4 @@
-"""A road's clock in lockstep for tests, and the records that let it go on; times in minutes."""
+"""A pipeline's clock in lockstep for tests, and the records that let it go on; times in minutes."""
 
 from contracts.commands import Balance, Outcome, Progress, RescheduleCommand
 from services.engine.pace import Lockstep

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from tests.support.attacked_consumer import Consumer
-from tests.support.rescaler_road import health
+from tests.support.rescaler_pipeline import health
 from tests.support.secure_broker import AuthorizingBroker
 from tests.support.waiting import wait_until
 

@@ -1,4 +1,4 @@
-"""What people ask of a road: on the command line, and over HTTP of a state service that lets them."""
+"""What people ask of a pipeline: on the command line, and over HTTP of a state service that lets them."""
 
 import http.client
 import json
@@ -10,16 +10,16 @@ import click
 from click.testing import CliRunner
 
 from services.tools.explain.command import command as explain
-from tests.support.rescaler_road import Road
-from tests.support.view_road import get
+from tests.support.rescaler_pipeline import Pipeline
+from tests.support.view_pipeline import get
 from tests.support.waiting import wait_until
 
 ANA, READER = "ana-token-of-sixteen-or-more", "reader-token-of-sixteen-or-more"
 
 
-def run(road: Road, command: click.Command, *arguments: str) -> str:
-    """Run one command of `surescale` on the road."""
-    options = ["--bootstrap", road.settings.bootstrap, "--prefix", road.settings.topic_prefix]
+def run(pipeline: Pipeline, command: click.Command, *arguments: str) -> str:
+    """Run one command of `surescale` in the pipeline."""
+    options = ["--bootstrap", pipeline.settings.bootstrap, "--prefix", pipeline.settings.topic_prefix]
     options += ["--by", "ana"] if command is not explain else []
     result = CliRunner().invoke(command, [*arguments, *options], catch_exceptions=False)
     assert result.exit_code == 0, result.output

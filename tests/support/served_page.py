@@ -21,7 +21,7 @@ from services.state.write.operations import condensed
 from services.state.write.projections import Record, project
 from services.state.write.view_store import Positions, ViewStore
 
-RECORDED = Path(__file__).parent.parent / "recordings" / "page" / "road.zst"
+RECORDED = Path(__file__).parent.parent / "recordings" / "page" / "pipeline.zst"
 BATCH = 200
 
 

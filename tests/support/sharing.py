@@ -4,12 +4,12 @@ from typing import Final
 
 from xdist.scheduler import LoadScopeScheduling
 
-# Each of these starts a road of containers and would be measured against the other's load.
+# Each of these starts a pipeline of containers and would be measured against the other's load.
 _ONE_AT_A_TIME: Final = frozenset(
     {
-        "tests/integration/test_compose_road.py",
-        "tests/integration/test_containers_road.py",
-        "tests/integration/test_secure_compose_road.py",
+        "tests/integration/test_compose_pipeline.py",
+        "tests/integration/test_containers_pipeline.py",
+        "tests/integration/test_secure_compose_pipeline.py",
     }
 )
 # These share one cluster.
@@ -23,4 +23,4 @@ class WholeFiles(LoadScopeScheduling):
         path = nodeid.split("::", 1)[0]
         if path.startswith(_LIVE_FLINK):
             return "live Flink"
-        return "roads of containers" if path in _ONE_AT_A_TIME else path
+        return "pipelines of containers" if path in _ONE_AT_A_TIME else path

@@ -22,13 +22,13 @@ def sized(name: str) -> SizedJob:
 
 
 def windows_of(
-    job: SizedJob, world: World, hours: int, *, seed: int = 0, road: bool = False, widths: tuple[int, ...] = ()
+    job: SizedJob, world: World, hours: int, *, seed: int = 0, pipeline: bool = False, widths: tuple[int, ...] = ()
 ) -> list[Window]:
     """Return a window an hour; the job is rescaled every three hours, to random sizes of 5 to 10 or to ``widths`` in turn.
 
-    ``road``: by the simulated engine's own steps and whole-numbered counters, many times slower.
+    ``pipeline``: by the simulated engine's own steps and whole-numbered counters, many times slower.
     """
-    terms = Terms(world=world, restart_ms=world.restart_ms, span_minutes=60, as_on_the_road=road)
+    terms = Terms(world=world, restart_ms=world.restart_ms, span_minutes=60, engine_steps=pipeline)
     rows = LoopRows(job, WORKLOAD, np.array([FIRST_MINUTE]), job.start_parallelism[None], terms)
     generator, made = np.random.default_rng(seed), []
     for hour in range(hours):

@@ -2,6 +2,6 @@
 
 load    a real trace with a step, sent to Kafka
 watch   what one job does, seen from outside
-road    Kafka, Redis, the roles and the load around the jobs
+pipeline    Kafka, Redis, the roles and the load around the jobs
 demo    options, progress, report and table of the commands
 """

@@ -14,7 +14,7 @@ from runtime import options
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from services.local_stack.compared.road import ComparedRoad, Report
+    from services.local_stack.compared.pipeline import ComparedPipeline, Report
     from services.local_stack.errors import Say
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -52,7 +52,7 @@ outcome_options = options.grouped(_record, _out, _keep)
 
 
 def load_given(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of a demo as those of its road: steps read.
+    """Return the options of a demo as those of its pipeline: steps read.
 
     Raises:
         SettingsError: ``--steps`` does not parse, or none of them falls into the run.
@@ -72,7 +72,7 @@ def load_given(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def run(
-    road_of: "Callable[[Say], ComparedRoad]",
+    pipeline_of: "Callable[[Say], ComparedPipeline]",
     rows: Mapping[str, str],
     sizes: str,
     by: str,
@@ -81,10 +81,10 @@ def run(
     out: Path | None,
     keep: bool,
 ) -> None:
-    """Run a road from nothing to a table, and leave nothing behind.
+    """Run a pipeline from nothing to a table, and leave nothing behind.
 
     Args:
-        road_of: makes the road.
+        pipeline_of: makes the pipeline.
         rows: the figures of the table, and what they are called.
         sizes: what the sizes of a job count, e.g. ``members (parse-enrich-deliver)``.
         by: what scales or runs the jobs.
@@ -103,69 +103,69 @@ def run(
         if path:
             check_folder(path, option=option)
     say, is_kept = Lines(), False
-    end_in_order()  # until the road handles signals itself
+    end_in_order()  # until the pipeline handles signals itself
     try:
-        with road_of(say) as road:
-            road.start()
-            say(f"load starts: {road.options.seconds} s of {road.options.workload}; the page is at {road.http_url}")
-            _follow(road, say)
+        with pipeline_of(say) as pipeline:
+            pipeline.start()
+            say(f"load starts: {pipeline.options.seconds} s of {pipeline.options.workload}; the page is at {pipeline.http_url}")
+            _follow(pipeline, say)
             say("load ended; the jobs finish what they have in hand and stop")
-            road.stop_jobs()
+            pipeline.stop_jobs()
             if record:
-                _record_to(road, record, say)
-            report = road.report()
+                _record_to(pipeline, record, say)
+            report = pipeline.report()
             if out:
                 write_whole(out, json.dumps(msgspec.to_builtins(report), indent=1) + "\n", option="--out")
             _print(report, rows, sizes, by)
             if keep:
-                ends = road.settings
-                say(f"the pipeline stays up until Ctrl-C: Kafka {ends.bootstrap}, Redis {ends.redis_url}, {road.http_url}")
+                ends = pipeline.settings
+                say(f"the pipeline stays up until Ctrl-C: Kafka {ends.bootstrap}, Redis {ends.redis_url}, {pipeline.http_url}")
                 is_kept = True
-                road.supervisor.wait(lambda: False)
+                pipeline.supervisor.wait(lambda: False)
     except StopRequested as asked:
         click.echo("stopped; nothing is left running", err=True)
         sys.exit(0 if is_kept else asked.exit_code)  # what was asked for was done by then
 
 
-def _follow(road: "ComparedRoad", say: "Say") -> None:
+def _follow(pipeline: "ComparedPipeline", say: "Say") -> None:
     """Look once a second and print progress, until the load is over and no record waits at a job that is scaled."""
     next_line_s, over_since_s = 0.0, None
 
     def is_over() -> bool:
         nonlocal next_line_s, over_since_s
-        road.look()
+        pipeline.look()
         now_s = time.monotonic()
         if now_s >= next_line_s:
-            say(_progress_line(road))
+            say(_progress_line(pipeline))
             next_line_s = now_s + SAY_EVERY_S
-        if over_since_s is None and road.load.is_over:
+        if over_since_s is None and pipeline.load.is_over:
             over_since_s = now_s
-        return over_since_s is not None and (road.is_drained() or now_s - over_since_s > road.drain_s_max)
+        return over_since_s is not None and (pipeline.is_drained() or now_s - over_since_s > pipeline.drain_s_max)
 
-    road.supervisor.wait(is_over, poll_s=LOOK_EVERY_S)
+    pipeline.supervisor.wait(is_over, poll_s=LOOK_EVERY_S)
 
 
-def _progress_line(road: "ComparedRoad") -> str:
-    second, gates = road.load.second, road.gates()
-    now = road.load.per_second[second] if second < road.options.seconds else 0.0
+def _progress_line(pipeline: "ComparedPipeline") -> str:
+    second, gates = pipeline.load.second, pipeline.gates()
+    now = pipeline.load.per_second[second] if second < pipeline.options.seconds else 0.0
     jobs = []
-    for job in road.jobs:
+    for job in pipeline.jobs:
         gate = f" ({gates[job]})" if job in gates else ""
-        jobs.append(f"{job}: {_sizes(road.sizes(job))}, {road.backlog(job):,} waiting{gate}")
-    return f"second {second:>4} of {road.options.seconds}  {now:5.0f} records/s   " + "   ".join(jobs)
+        jobs.append(f"{job}: {_sizes(pipeline.sizes(job))}, {pipeline.backlog(job):,} waiting{gate}")
+    return f"second {second:>4} of {pipeline.options.seconds}  {now:5.0f} records/s   " + "   ".join(jobs)
 
 
 def _sizes(sizes: Mapping[str, int]) -> str:
     return " ".join(f"{task} {count}" for task, count in sizes.items() if count > 1) or "all 1"
 
 
-def _record_to(road: "ComparedRoad", path: Path, say: "Say") -> None:
+def _record_to(pipeline: "ComparedPipeline", path: Path, say: "Say") -> None:
     from contracts.topics import CLOCK
-    from runtime.whole_topics import read_whole, road_now_ms
+    from runtime.whole_topics import pipeline_now_ms, read_whole
     from services.tools.recording.record import RecordingRequest, record
 
-    now_ms = road_now_ms(road.settings, read_whole(road.settings, [CLOCK])[CLOCK])
-    written = record(road.settings, RecordingRequest(), path, now_ms=now_ms, say=say)
+    now_ms = pipeline_now_ms(pipeline.settings, read_whole(pipeline.settings, [CLOCK])[CLOCK])
+    written = record(pipeline.settings, RecordingRequest(), path, now_ms=now_ms, say=say)
     say(f"{written.records:,} records of the run in {path}")
 
 

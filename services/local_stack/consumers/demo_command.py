@@ -37,11 +37,11 @@ def command(*, record: Any, out: Any, keep: bool, **given: Any) -> None:
     Starts Kafka, Redis, a chain of three consumer groups for each policy, all on the same topic, and surescale, which
     starts and drains worker processes. Ends by itself with a table.
     """
-    from services.local_stack.consumers.road import ConsumersRoad, ConsumersRoadOptions
+    from services.local_stack.consumers.pipeline import ConsumersPipeline, ConsumersPipelineOptions
 
-    options = ConsumersRoadOptions(**demo.load_given(given))
+    options = ConsumersPipelineOptions(**demo.load_given(given))
     demo.run(
-        lambda say: ConsumersRoad(options, say),
+        lambda say: ConsumersPipeline(options, say),
         ROWS,
         "members (parse-enrich-deliver)",
         f"clock x{given['speed']:g}",

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from engines.groups.broker import GroupReader, GroupsUnknown
 from engines.kafka.offsets import TopicOffsets
 from services.local_stack.compared.load import TOPIC
@@ -31,7 +31,7 @@ class ChainWatch(Watch):
     def __init__(self, bootstrap: str, job: str) -> None:
         super().__init__(bootstrap, TOPIC, last_output(job))
         self._job = job
-        self._groups = GroupReader(RoadSettings(bootstrap=bootstrap))
+        self._groups = GroupReader(PipelineSettings(bootstrap=bootstrap))
         self._rebalances = 0
         self._ids: frozenset[str] = frozenset()
 
@@ -45,7 +45,7 @@ class ChainWatch(Watch):
 
     def _waiting(self) -> int:
         """Return what waits: stopped workers have committed all that they wrote, so each record waits for at most one group."""
-        topics = TopicOffsets(RoadSettings(bootstrap=self._bootstrap))
+        topics = TopicOffsets(PipelineSettings(bootstrap=self._bootstrap))
         seen = self._groups.look([group for group, _ in inputs_of(self._job)])
         return sum(
             sum(topics.ends([reads]).values()) - sum(seen[group].committed.values()) for group, reads in inputs_of(self._job)

@@ -8,7 +8,7 @@
 The demo:
     watch          what one job does, seen from outside
     peer           Flink's own autoscaler, with a job of its own
-    road           all of it with the jobs that are compared, as one object
+    pipeline           all of it with the jobs that are compared, as one object
     demo_command   ``surescale flink-demo``
 
 `java/` has the sources of the job and of the loop around upstream's autoscaler, `locks/` the hashes of each version of Flink.

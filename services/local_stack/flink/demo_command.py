@@ -44,13 +44,13 @@ def command(*, record: Any, out: Any, keep: bool, **given: Any) -> None:
     Fetches Flink once, starts Kafka, Redis, a Flink session cluster, a job for each policy, and surescale. Ends by
     itself with a table.
     """
-    from services.local_stack.flink.options import FlinkRoadOptions, read_job_settings
-    from services.local_stack.flink.road import FlinkRoad
+    from services.local_stack.flink.options import FlinkPipelineOptions, read_job_settings
+    from services.local_stack.flink.pipeline import FlinkPipeline
 
     given["job_settings"] = read_job_settings(given["job_settings"])
-    options = FlinkRoadOptions(**demo.load_given(given))
+    options = FlinkPipelineOptions(**demo.load_given(given))
     demo.run(
-        lambda say: FlinkRoad(options, say),
+        lambda say: FlinkPipeline(options, say),
         ROWS,
         "subtasks (source-parse-count-sink)",
         f"Flink {given['version']}",

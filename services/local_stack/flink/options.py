@@ -1,4 +1,4 @@
-"""What runs on a road with a real Flink."""
+"""What runs in a pipeline with a real Flink."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -6,14 +6,14 @@ from typing import Literal
 
 from contracts.errors import SettingsError
 from services.local_stack.compared.load import PARTITIONS
-from services.local_stack.compared.road import STATIC, LoadOptions
+from services.local_stack.compared.pipeline import STATIC, LoadOptions
 
 SlowVertex = Literal["parse", "count"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FlinkRoadOptions(LoadOptions):
-    """What runs on the road.
+class FlinkPipelineOptions(LoadOptions):
+    """What runs in the pipeline.
 
     Attributes:
         policies: one job each; `static` is a job that nobody scales, `upstream` one that Flink's own autoscaler scales.

@@ -13,7 +13,7 @@ from services.local_stack.artifacts import fetch
 from services.local_stack.errors import Say, silent
 from services.local_stack.flink.compiled import compiled
 from services.local_stack.flink.distribution import Flink
-from services.local_stack.flink.options import FlinkRoadOptions
+from services.local_stack.flink.options import FlinkPipelineOptions
 from services.local_stack.java import find_java
 from services.local_stack.locked_jars import FLINK_AUTOSCALER
 
@@ -23,7 +23,7 @@ DECIDES_EVERY_S: Final = 10
 """As upstream's standalone program does by default."""
 
 
-def peer_settings(limits: FlinkRoadOptions) -> dict[str, str]:
+def peer_settings(limits: FlinkPipelineOptions) -> dict[str, str]:
     """Return upstream's settings in the demo: it aims at the utilisation of `target-utilisation`. All others are its defaults."""
     window = f"{60 * limits.span_minutes}s"
     return {
@@ -57,7 +57,7 @@ class Peer:
         logging = [jar for jar in flink.jars if jar.name.startswith("log4j-")]
         self._class_path = ":".join(map(str, [own, *library, *logging]))
 
-    def command(self, rest_url: str, job: str, limits: FlinkRoadOptions, logging: Path) -> list[str]:
+    def command(self, rest_url: str, job: str, limits: FlinkPipelineOptions, logging: Path) -> list[str]:
         """Return the command that lets it act on one job of a cluster; ``logging`` are settings of log4j."""
         settings = [f"{name}={value}" for name, value in peer_settings(limits).items()]
         start = [str(find_java().executable), "-Xmx128m", "-XX:+UseSerialGC", f"-Dlog4j.configurationFile={logging}"]

@@ -11,8 +11,8 @@ from services.state.fleet_documents import (
     ClusterInfo,
     ClusterOverview,
     Counts,
+    PipelineDocument,
     PoliciesDocument,
-    RoadDocument,
 )
 from services.state.read.fleet_queries import place_of
 from services.state.read.queries import Queries
@@ -207,8 +207,8 @@ ROUTES = (
     Route(
         "/road",
         "The pipeline: what each role last wrote, freshness, refused records.",
-        RoadDocument,
-        lambda queries, _: queries.road(),
+        PipelineDocument,
+        lambda queries, _: queries.pipeline(),
     ),
     Route(
         "/dead-letters",

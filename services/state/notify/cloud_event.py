@@ -25,12 +25,12 @@ def event_id(notice: Notice) -> str:
     return f"{notice.kind}-{hashlib.blake2b(said, digest_size=16).hexdigest()}"
 
 
-def cloud_event(notice: Notice, road: str) -> bytes:
-    """Return the event as JSON; ``road`` is the pipeline's name, with its topics' prefix."""
+def cloud_event(notice: Notice, pipeline: str) -> bytes:
+    """Return the event as JSON; ``pipeline`` is the pipeline's name, with its topics' prefix."""
     document = {
         "specversion": "1.0",
         "id": event_id(notice),
-        "source": f"/surescale/{quote(road, safe='')}/{quote(notice.cluster, safe='')}",
+        "source": f"/surescale/{quote(pipeline, safe='')}/{quote(notice.cluster, safe='')}",
         "type": PREFIX + notice.kind,
         "subject": notice.subject,
         "time": _instant(notice.appended_ms),

@@ -4,7 +4,7 @@ import time
 
 from confluent_kafka import OFFSET_INVALID, ConsumerGroupTopicPartitions, KafkaError, KafkaException, Message, TopicPartition
 
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from contracts.summaries import SUMMARY_HEADER
 from contracts.topics import TopicNames, notify_group
 from runtime.kafka import (
@@ -35,7 +35,7 @@ Place = tuple[str, int]
 class Feed:
     """Reads the watched topics. What lies before the marks only fills the memory."""
 
-    def __init__(self, settings: RoadSettings, *, keep_ms: int) -> None:
+    def __init__(self, settings: PipelineSettings, *, keep_ms: int) -> None:
         """Connect, and find the marks; at the very first start they are at the end.
 
         Args:
@@ -168,7 +168,7 @@ class Feed:
         beginning = self._beginnings[place]
         return beginning if topic in WATCHED_WHOLE else max(beginning, self._marks[place] - LOOK_BACK[topic])
 
-    def _all_places(self, settings: RoadSettings) -> list[Place]:
+    def _all_places(self, settings: PipelineSettings) -> list[Place]:
         known = self._client.list_topics(timeout=METADATA_TIMEOUT_S).topics
         missing = [self._full(name) for name in WATCHED if self._full(name) not in known]
         if missing:

@@ -5,12 +5,12 @@ from urllib.parse import urlsplit
 
 from contracts.addresses import is_http
 from contracts.errors import SettingsError
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from services.state.notify.kinds import chosen
 
 
 @dataclass(frozen=True, slots=True)
-class NotifySettings(RoadSettings):
+class NotifySettings(PipelineSettings):
     """Where events go, which ones, and what they are authorised and signed with."""
 
     notify_url: str = ""
@@ -36,7 +36,7 @@ class NotifySettings(RoadSettings):
         Raises:
             SettingsError: names the setting and the fix.
         """
-        RoadSettings.__post_init__(self)
+        PipelineSettings.__post_init__(self)
         chosen(self.notify_events, "SURESCALE_NOTIFY_EVENTS")
         if self.notify_url and not is_http(self.notify_url):
             raise SettingsError(

@@ -50,7 +50,7 @@ def state_command(
     if every is not None and not watch:
         raise click.UsageError("--every says how often --watch shows it; add --watch")
 
-    settings = options.road_settings(redis_url=redis_url, topic_prefix=topic_prefix, bootstrap=bootstrap)
+    settings = options.pipeline_settings(redis_url=redis_url, topic_prefix=topic_prefix, bootstrap=bootstrap)
     with opened(settings) as client:
         if is_rebuilt:
             from services.state.write.rebuild import rebuild
@@ -97,7 +97,7 @@ def decisions_command(job: str, limit: int, as_json: bool, redis_url: str | None
     from services.state.read.queries import Queries
     from services.state.read.tables import print_json
 
-    settings = options.road_settings(redis_url=redis_url, topic_prefix=topic_prefix)
+    settings = options.pipeline_settings(redis_url=redis_url, topic_prefix=topic_prefix)
     with opened(settings) as client:
         queries = Queries(client, settings.topic_prefix)
         entries = in_order(queries.decisions(job, limit), queries.own_acts(job, limit), queries.disturbances(job, limit), limit)

@@ -1,4 +1,4 @@
-"""What the view holds about everything together: clusters, policies, the road itself. Pure."""
+"""What the view holds about everything together: clusters, policies, the pipeline itself. Pure."""
 
 import statistics
 from collections import Counter
@@ -12,9 +12,9 @@ from services.state.fleet_documents import (
     ClusterOverview,
     Counts,
     PackageScores,
+    PipelineDocument,
     PoliciesDocument,
     PolicyInUse,
-    RoadDocument,
     StageDocument,
 )
 from services.state.record_documents import ClockDocument, HostsDocument, PolicyReleaseDocument
@@ -89,20 +89,20 @@ def policies(
     return PoliciesDocument(in_use=tuple(in_use), releases=tuple(releases), shadows=tuple(shadows))
 
 
-def road(
+def pipeline(
     positions: Mapping[str, int],
     newest: Mapping[str, Newest],
     counts: Counts,
     clocks: Mapping[str, ClockDocument],
     freshness_ms: Iterable[int],
-) -> RoadDocument:
+) -> PipelineDocument:
     """Return the pipeline as the view sees it.
 
     Args:
         positions: next offset, by ``topic/partition``.
         newest: of each role's records.
         counts: as ``/counts`` has them.
-        clocks: by road.
+        clocks: by pipeline.
         freshness_ms: of the jobs' latest decisions.
     """
     records: Counter[str] = Counter()
@@ -110,7 +110,7 @@ def road(
         records[place.rpartition("/")[0]] += offset
     fresh = list(freshness_ms)
     late = counts.get("late", 0)
-    return RoadDocument(
+    return PipelineDocument(
         stages=tuple(
             StageDocument(
                 role=role,

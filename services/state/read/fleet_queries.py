@@ -1,4 +1,4 @@
-"""Queries on everything together: clusters, policies, the road, counts. Writes nothing."""
+"""Queries on everything together: clusters, policies, the pipeline, counts. Writes nothing."""
 
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -16,11 +16,11 @@ from services.state.fleet_documents import (
     ClusterInfo,
     ClusterOverview,
     Counts,
+    PipelineDocument,
     PoliciesDocument,
-    RoadDocument,
 )
 from services.state.read.cluster_info import JobUnits, cluster_info
-from services.state.read.fleet import DecidedBy, Newest, cluster_overview, policies, road
+from services.state.read.fleet import DecidedBy, Newest, cluster_overview, pipeline, policies
 from services.state.read.package_scores import scores_of
 from services.state.read.rent import cluster_rent
 from services.state.read.shadows import dollars_per_unit_minute, summaries
@@ -159,7 +159,7 @@ class FleetQueries(View):
         stored = self._client.hgetall(self._key(keys.POSITIONS))
         return {place: int(offset) for place, offset in sorted(stored.items()) if offset.isdecimal()}
 
-    def road(self) -> RoadDocument:
+    def pipeline(self) -> PipelineDocument:
         """Return the pipeline as the view sees it."""
         read = Documents()
         decided = self._newest_documents("decisions", DecidedBy, read)
@@ -180,7 +180,7 @@ class FleetQueries(View):
         if clocks:
             newest["engine"] = _newest_of((clock.until_ms, clock.appended_ms) for clock in clocks.values())
         fresh = [each.appended_ms - each.closed_append_ms for each in decided if each.closed_append_ms is not None]
-        return road(self.positions(), newest, self.counts(), clocks, fresh)
+        return pipeline(self.positions(), newest, self.counts(), clocks, fresh)
 
     def dead_letters(self, limit: int, *, after: str = "") -> list[DeadLetterDocument]:
         """Return the latest refused records, newest first; with ``after``, those before the one of that place.
@@ -206,10 +206,10 @@ class FleetQueries(View):
         return _nested({name: count for name, count in stored.items() if count})
 
     def clocks(self) -> Clocks:
-        """Return the current segment of each road's clock."""
+        """Return the current segment of each pipeline's clock."""
         stored = sorted(self._client.hgetall(self._key(keys.CLOCKS)).items())
         read = Documents()
-        return {road: clock for road, body in stored if (clock := read.one(road, body, ClockDocument))}
+        return {pipeline: clock for pipeline, body in stored if (clock := read.one(pipeline, body, ClockDocument))}
 
     def _cluster_overview(self, cluster: str, jobs: Sequence[str]) -> ClusterOverview:
         read = Documents()

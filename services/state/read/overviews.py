@@ -71,7 +71,7 @@ class _Place:
 
 
 class Overviews:
-    """Reads the overviews of one road's jobs."""
+    """Reads the overviews of one pipeline's jobs."""
 
     def __init__(self, client: TextReader, key: Keys) -> None:
         self._client, self._key = client, key

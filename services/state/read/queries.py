@@ -5,4 +5,4 @@ from services.state.read.job_queries import JobQueries
 
 
 class Queries(JobQueries, FleetQueries):
-    """Queries on the view of one road."""
+    """Queries on the view of one pipeline."""

@@ -32,7 +32,7 @@ class StaleCursor(SurescaleError):
 
 
 class View:
-    """Reads the view of one road.
+    """Reads the view of one pipeline.
 
     Every method raises redis.RedisError when Redis is away. An answer about several documents leaves out those that cannot be
     read and names them; a question for one raises UnreadableView.

@@ -15,7 +15,7 @@ import redis
 from confluent_kafka import KafkaError, KafkaException
 
 from contracts.errors import RecordRejected
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from runtime.held_back import HeldBack
 from runtime.metrics import RoleMetrics, Tally
 from services.state import metrics
@@ -48,7 +48,7 @@ class Projector:
     """
 
     def __init__(
-        self, settings: RoadSettings, store: ViewStore, log: logging.Logger, measured: RoleMetrics | None = None
+        self, settings: PipelineSettings, store: ViewStore, log: logging.Logger, measured: RoleMetrics | None = None
     ) -> None:
         """``measured`` takes the time of each step."""
         self._settings, self._store, self._log, self._measured = settings, store, log, measured

@@ -4,7 +4,7 @@ import logging
 
 import redis
 
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from runtime.kafka_errors import readable_errors
 from services.state.write.projector import Projector
 from services.state.write.view_store import ViewStore
@@ -12,7 +12,7 @@ from services.state.write.view_store import ViewStore
 TIMEOUT_S = 300.0
 
 
-def rebuild(settings: RoadSettings, client: redis.Redis) -> str:
+def rebuild(settings: PipelineSettings, client: redis.Redis) -> str:
     """Flush the view, build it again, and return what was done in words.
 
     A projector that runs at the same time helps: whichever is first writes.

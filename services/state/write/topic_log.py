@@ -5,7 +5,7 @@ from typing import Literal
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicCollection, TopicPartition
 
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from contracts.summaries import SUMMARY_HEADER
 from contracts.topics import STATE_GROUP, TopicNames
 from runtime.held_back import HeldBack
@@ -24,7 +24,7 @@ _LOOK_FOR_ROOM_MS = 10
 class TopicLog:
     """The records of all topics that feed the view."""
 
-    def __init__(self, settings: RoadSettings, held_back: HeldBack) -> None:
+    def __init__(self, settings: PipelineSettings, held_back: HeldBack) -> None:
         """Connect; ``held_back`` watches what may not be read yet.
 
         Raises:

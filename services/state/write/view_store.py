@@ -74,7 +74,7 @@ end
 
 
 class ViewStore:
-    """Writes the keys of one road's view.
+    """Writes the keys of one pipeline's view.
 
     Every method raises redis.RedisError when Redis is away.
     """

@@ -28,7 +28,7 @@ def chosen_job(opened: Recording, asked: str | None) -> str:
 
 
 def windows_of(opened: Recording, job: str) -> Iterator[Window]:
-    """Yield a job's windows in order of time; those that cannot be read are left out, as on the road.
+    """Yield a job's windows in order of time; those that cannot be read are left out, as in the pipeline.
 
     Raises:
         SettingsError: there is none.

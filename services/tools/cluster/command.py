@@ -25,7 +25,7 @@ def info(cluster: str | None, as_json: bool, redis_url: str | None, topic_prefix
     from services.state.read.tables import print_json
     from services.tools.cluster.tables import print_info
 
-    settings = options.road_settings(redis_url=redis_url, topic_prefix=topic_prefix)
+    settings = options.pipeline_settings(redis_url=redis_url, topic_prefix=topic_prefix)
     with opened(settings) as client:
         queries = Queries(client, settings.topic_prefix)
         document = queries.cluster_info(cluster if cluster is not None else queries.only_cluster())

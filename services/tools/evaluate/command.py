@@ -83,7 +83,7 @@ def command(
     if (job is None) == (fitted is None):
         raise click.UsageError("Missing option '--job'." if job is None else f"--job: leave it out; {world} brings its own job")
     span = int(span_minutes) if span_minutes else None
-    folder = options.road_settings(policy_folder=policy_folder).policy_folder
+    folder = options.pipeline_settings(policy_folder=policy_folder).policy_folder
     asked = Asked(
         latency_weight=latency_weight,
         tuned=not as_shipped,

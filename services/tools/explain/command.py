@@ -9,7 +9,7 @@ import click
 from runtime import options
 
 if TYPE_CHECKING:
-    from contracts.settings import RoadSettings
+    from contracts.settings import PipelineSettings
     from services.recomputation.log import Log
     from services.tools.explain.explanation import Explanation, OwnActExplanation
 
@@ -55,7 +55,7 @@ def command(
     from services.tools.explain.explanation import Explanation
     from services.tools.explain.screen import show
 
-    settings = options.road_settings(bootstrap=bootstrap, topic_prefix=topic_prefix, policy_folder=policy_folder)
+    settings = options.pipeline_settings(bootstrap=bootstrap, topic_prefix=topic_prefix, policy_folder=policy_folder)
     with readable_errors(settings):
         log = Log(settings, EXPLAIN_GROUP)
         try:
@@ -71,7 +71,7 @@ def command(
 
 
 def _explained(
-    settings: "RoadSettings", log: "Log", wanted: str, again: bool, cut: tuple[str, ...]
+    settings: "PipelineSettings", log: "Log", wanted: str, again: bool, cut: tuple[str, ...]
 ) -> "Explanation | OwnActExplanation":
     from services.recomputation.counterfactual import without
     from services.recomputation.question import question_of

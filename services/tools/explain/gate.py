@@ -3,7 +3,7 @@
 import msgspec
 
 from contracts.rescaler_state import JobSummary, RescalerRecord
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from contracts.topics import RESCALER_STATE
 from runtime.whole_topics import parsed, read_whole
 
@@ -17,7 +17,7 @@ class GateNow(msgspec.Struct, frozen=True, kw_only=True):
     carries_out: str | None
 
 
-def gate_now(settings: RoadSettings, job: str, act_id: str) -> GateNow | None:
+def gate_now(settings: PipelineSettings, job: str, act_id: str) -> GateNow | None:
     """Return where the gate of a job stands, None if it now deals with another decision or act."""
     summary = None
     for record in parsed(read_whole(settings, [RESCALER_STATE])[RESCALER_STATE], RescalerRecord):

@@ -14,7 +14,7 @@ from contracts.decisions import Decision
 from contracts.ids import cluster_of
 from contracts.messages import EngineEvent, JobTopology
 from contracts.own_acts import OwnAct, own_act_of
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from contracts.topics import (
     DECISIONS,
     ENGINE_EVENTS,
@@ -128,9 +128,9 @@ def _look_before(log: Log, act: FoundOwnAct) -> Balance | None:
     return None
 
 
-def find_labels(road: RoadSettings, job: str) -> dict[str, str]:
+def find_labels(pipeline: PipelineSettings, job: str) -> dict[str, str]:
     """Return the name that people know each of a job's tasks by; tasks without one are left out."""
-    topologies = parsed(read_whole(road, [JOB_TOPOLOGY])[JOB_TOPOLOGY], JobTopology)
+    topologies = parsed(read_whole(pipeline, [JOB_TOPOLOGY])[JOB_TOPOLOGY], JobTopology)
     return {spec.task: spec.label for each in topologies if each.job == job for spec in each.tasks if spec.label}
 
 

@@ -22,7 +22,7 @@ def command(target: str, by: str | None, bootstrap: str | None, topic_prefix: st
     from services.job_settings.book import change
     from services.job_settings.pause import checked_author
 
-    settings, who = options.road_settings(bootstrap=bootstrap, topic_prefix=topic_prefix), checked_author(options.author(by))
+    settings, who = options.pipeline_settings(bootstrap=bootstrap, topic_prefix=topic_prefix), checked_author(options.author(by))
     job, advice = chosen(open_advice(settings), target)
     named = advice.decision_id
     done = change(settings, job, lambda book: {"approval": Approval(decision_id=named, by=who, at_ms=book.now_ms)}, who)

@@ -12,7 +12,7 @@ from runtime.printable import printable
 from services.tools.job_settings.limit_options import DEFAULT, limits
 
 if TYPE_CHECKING:
-    from contracts.settings import RoadSettings
+    from contracts.settings import PipelineSettings
     from services.job_settings.book import Book, Changed
 
 FIRST = "the defaults, written for the first time"
@@ -49,7 +49,7 @@ def set_(job: str, by: str | None, bootstrap: str | None, topic_prefix: str | No
     from services.job_settings.changes import OPTIONS
     from services.tools.job_settings.given import as_settings, with_tasks
 
-    settings = options.road_settings(bootstrap=bootstrap, topic_prefix=topic_prefix)
+    settings = options.pipeline_settings(bootstrap=bootstrap, topic_prefix=topic_prefix)
     given: dict[str, object] = {name: value for name, value in wanted.items() if value not in (None, ())}
     if not given:
         raise SettingsError(f"name what is to change: {', '.join(OPTIONS.values())}")
@@ -69,7 +69,7 @@ def pause(job: str, by: str | None, bootstrap: str | None, topic_prefix: str | N
     """
     from services.job_settings.changes import PAUSED
 
-    _change(options.road_settings(bootstrap=bootstrap, topic_prefix=topic_prefix), job, lambda _: {"mode": PAUSED}, by)
+    _change(options.pipeline_settings(bootstrap=bootstrap, topic_prefix=topic_prefix), job, lambda _: {"mode": PAUSED}, by)
 
 
 @command.command("pin")
@@ -81,7 +81,7 @@ def pin(job: str, by: str | None, bootstrap: str | None, topic_prefix: str | Non
     """Keep JOB as it is: its policy becomes hold."""
     from services.job_settings.changes import PINNED
 
-    _change(options.road_settings(bootstrap=bootstrap, topic_prefix=topic_prefix), job, lambda _: {"policy": PINNED}, by)
+    _change(options.pipeline_settings(bootstrap=bootstrap, topic_prefix=topic_prefix), job, lambda _: {"policy": PINNED}, by)
 
 
 @command.command("resume")
@@ -97,7 +97,10 @@ def resume(job: str, by: str | None, bootstrap: str | None, topic_prefix: str | 
     from services.job_settings.changes import resumed
 
     _change(
-        options.road_settings(bootstrap=bootstrap, topic_prefix=topic_prefix), job, lambda book: resumed(book.history, job), by
+        options.pipeline_settings(bootstrap=bootstrap, topic_prefix=topic_prefix),
+        job,
+        lambda book: resumed(book.history, job),
+        by,
     )
 
 
@@ -111,7 +114,7 @@ def adopt(job: str, by: str | None, bootstrap: str | None, topic_prefix: str | N
 
     For real engines only. A job with condition Owned=False is acted on again from what runs now.
     """
-    settings = options.road_settings(bootstrap=bootstrap, topic_prefix=topic_prefix)
+    settings = options.pipeline_settings(bootstrap=bootstrap, topic_prefix=topic_prefix)
     _change(settings, job, lambda book: {"adopted_at_ms": book.now_ms}, by)
 
 
@@ -125,7 +128,7 @@ def reapply(job: str, by: str | None, bootstrap: str | None, topic_prefix: str |
 
     It concerns real engines, where an upgrade starts a job with its author's parallelism. It happens in mode act.
     """
-    settings = options.road_settings(bootstrap=bootstrap, topic_prefix=topic_prefix)
+    settings = options.pipeline_settings(bootstrap=bootstrap, topic_prefix=topic_prefix)
     _change(settings, job, lambda book: {"reapplied_at_ms": book.now_ms}, by)
 
 
@@ -142,7 +145,7 @@ def show(job: str, as_json: bool, bootstrap: str | None, topic_prefix: str | Non
     from services.tools.job_settings.overview import overview
 
     _require_single(job)
-    settings = options.road_settings(bootstrap=bootstrap, topic_prefix=topic_prefix)
+    settings = options.pipeline_settings(bootstrap=bootstrap, topic_prefix=topic_prefix)
     document = msgspec.to_builtins(overview(read_book(settings, job), settings.policy))
     if as_json:
         click.echo(json.dumps(document, indent=2))
@@ -163,7 +166,7 @@ def history(job: str, as_json: bool, bootstrap: str | None, topic_prefix: str | 
     from services.job_settings.changes import OPTIONS
     from services.tools.job_settings.overview import changes_of
 
-    changes = changes_of(read_book(options.road_settings(bootstrap=bootstrap, topic_prefix=topic_prefix), job))
+    changes = changes_of(read_book(options.pipeline_settings(bootstrap=bootstrap, topic_prefix=topic_prefix), job))
     if as_json:
         click.echo(json.dumps(msgspec.to_builtins(changes), indent=2))
         return
@@ -176,7 +179,7 @@ def history(job: str, as_json: bool, bootstrap: str | None, topic_prefix: str | 
         click.echo(printable(f"{change.version:>4}  {to_the_second(change.at_ms)}  {change.set_by}  {what}{passed}"))
 
 
-def _change(settings: "RoadSettings", job: str, wanted: "Callable[[Book], Mapping[str, object]]", by: str | None) -> None:
+def _change(settings: "PipelineSettings", job: str, wanted: "Callable[[Book], Mapping[str, object]]", by: str | None) -> None:
     from services.job_settings.book import change
 
     _require_single(job)

@@ -61,17 +61,17 @@ class SettingsChange(msgspec.Struct, frozen=True, kw_only=True):
 
     version: int
     at_ms: int
-    road_time_ms: int | None
+    pipeline_time_ms: int | None
     set_by: str
     changed: dict[str, tuple[object, object]]
     in_force: bool
 
 
-def overview(book: Book, road_policy: str) -> Overview:
-    """Return how a job's settings stand; ``road_policy`` is the agents' own, for jobs that nothing else gives one."""
+def overview(book: Book, pipeline_policy: str) -> Overview:
+    """Return how a job's settings stand; ``pipeline_policy`` is the agents' own, for jobs that nothing else gives one."""
     settings, scalable = book.settings, [task for task in book.topology.tasks if task.scalable]
     engine = book.topology.engine
-    policy = settings.policy or (book.release.policy if book.release else road_policy)
+    policy = settings.policy or (book.release.policy if book.release else pipeline_policy)
     released = why_released(book.release.to, book.release.policy) if book.release else "agents' own"
     source = "job" if settings.policy else released
     return Overview(
@@ -123,7 +123,7 @@ def changes_of(book: Book) -> list[SettingsChange]:
             SettingsChange(
                 version=settings.version,
                 at_ms=recorded.append_ms,
-                road_time_ms=settings.set_at_ms,
+                pipeline_time_ms=settings.set_at_ms,
                 set_by=settings.set_by,
                 changed=differences(before, settings),
                 in_force=in_force,

@@ -40,7 +40,7 @@ def pause(
     from services.job_settings.book import change
     from services.job_settings.pause import pause_of, scope_of
 
-    settings, who = options.road_settings(bootstrap=bootstrap, topic_prefix=topic_prefix), options.author(by)
+    settings, who = options.pipeline_settings(bootstrap=bootstrap, topic_prefix=topic_prefix), options.author(by)
     done = change(
         settings,
         scope_of(target),
@@ -67,7 +67,7 @@ def resume(target: str, by: str | None, bootstrap: str | None, topic_prefix: str
     from services.job_settings.book import change, read_book
     from services.job_settings.pause import scope_of
 
-    settings, who = options.road_settings(bootstrap=bootstrap, topic_prefix=topic_prefix), options.author(by)
+    settings, who = options.pipeline_settings(bootstrap=bootstrap, topic_prefix=topic_prefix), options.author(by)
     done = change(settings, scope_of(target), lambda _: {"pause": msgspec.UNSET}, who)
     if not done.differences:
         click.echo(printable(f"{target}: was not paused; nothing was written"))

@@ -9,21 +9,21 @@ from msgspec.structs import replace
 from contracts.ids import cluster_of
 from contracts.messages import ClusterTopology, JobTopology
 from contracts.releases import ReleaseRecord, Releases, ScopedRelease, as_record, percent, scoped
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from contracts.shadows import ShadowDecision
 from contracts.topics import CLOCK, CLUSTER_TOPOLOGY, JOB_TOPOLOGY, POLICY_RELEASES, SHADOW_DECISIONS
 from runtime.instants import to_the_minute
 from runtime.kafka import LogReader
 from runtime.kafka_errors import readable_errors
 from runtime.printable import printable
-from runtime.whole_topics import parsed, read_whole, road_now_ms, send
+from runtime.whole_topics import parsed, pipeline_now_ms, read_whole, send
 from services.state.read.shadows import dollars_per_unit_minute, summaries
 from services.state.shadow_documents import ShadowSummary, StoredAnswer, answer_of
 
 
 @dataclass(frozen=True, slots=True)
 class Book:
-    """All releases, also as they were written one after the other, the road's time, and the names that monitors have given."""
+    """All releases, also in the order they were written, the pipeline's time, and the names that monitors have given."""
 
     releases: Releases
     records: tuple[ScopedRelease, ...]
@@ -32,7 +32,7 @@ class Book:
     jobs: frozenset[str]
 
 
-def read_book(settings: RoadSettings) -> Book:
+def read_book(settings: PipelineSettings) -> Book:
     """Read it.
 
     Raises:
@@ -45,13 +45,13 @@ def read_book(settings: RoadSettings) -> Book:
     return Book(
         releases=Releases(records),
         records=records,
-        now_ms=road_now_ms(settings, found[CLOCK]),
+        now_ms=pipeline_now_ms(settings, found[CLOCK]),
         clusters=frozenset(named | {cluster_of(job) for job in jobs}),
         jobs=jobs,
     )
 
 
-def read_shadows(settings: RoadSettings, *, job: str | None = None) -> tuple[ShadowSummary, ...]:
+def read_shadows(settings: PipelineSettings, *, job: str | None = None) -> tuple[ShadowSummary, ...]:
     """Return the record of each shadow policy, on one job or on all, as far back as Kafka keeps it.
 
     Raises:
@@ -68,7 +68,7 @@ def read_shadows(settings: RoadSettings, *, job: str | None = None) -> tuple[Sha
 class ShadowRecords:
     """The records of shadow policies; each ``refresh`` reads only what is new."""
 
-    def __init__(self, settings: RoadSettings, *, job: str | None = None) -> None:
+    def __init__(self, settings: PipelineSettings, *, job: str | None = None) -> None:
         """Read nothing yet. ``job``: only what they made of this job.
 
         Raises:
@@ -108,7 +108,7 @@ class ShadowRecords:
         self._reader.close()
 
 
-def publish(settings: RoadSettings, release: ScopedRelease) -> None:
+def publish(settings: PipelineSettings, release: ScopedRelease) -> None:
     """Write a release with the time of writing, and say so.
 
     Raises:

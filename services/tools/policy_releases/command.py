@@ -36,7 +36,9 @@ def list_(as_json: bool, cluster: str | None, policy_folder: str | None, bootstr
     from services.tools.policy_releases.book import read_book
     from services.tools.policy_releases.folder import policies_in
 
-    settings = options.road_settings(bootstrap=bootstrap, topic_prefix=topic_prefix, cluster=cluster, policy_folder=policy_folder)
+    settings = options.pipeline_settings(
+        bootstrap=bootstrap, topic_prefix=topic_prefix, cluster=cluster, policy_folder=policy_folder
+    )
     book, rows = read_book(settings), policies_in(settings.policy_folder)
     slots = book.releases.slots(settings.cluster)
     shown = [(release, book.releases.in_force(slot, book.now_ms)) for slot in slots for release in book.releases.timeline(slot)]
@@ -66,7 +68,7 @@ def verify(name: str, policy_folder: str | None) -> None:
     """
     from services.tools.policy_releases.folder import verified
 
-    policy = verified(name, options.road_settings(policy_folder=policy_folder).policy_folder)
+    policy = verified(name, options.pipeline_settings(policy_folder=policy_folder).policy_folder)
     what = f"package {policy.sha256}" if policy.sha256 else "rule"
     click.echo(f"{policy.name}: {what}, decides every {policy.span_minutes} minutes; sound")
 
@@ -102,7 +104,9 @@ def release(
     from services.tools.policy_releases.folder import verified
     from services.tools.policy_releases.start import start_ms
 
-    settings = options.road_settings(bootstrap=bootstrap, topic_prefix=topic_prefix, cluster=cluster, policy_folder=policy_folder)
+    settings = options.pipeline_settings(
+        bootstrap=bootstrap, topic_prefix=topic_prefix, cluster=cluster, policy_folder=policy_folder
+    )
     policy, book = verified(name, settings.policy_folder), read_book(settings)
     wanted = scope.release_to(
         "serve",
@@ -149,7 +153,9 @@ def rollback(
     from services.tools.policy_releases.rollback import rolled_back
     from services.tools.policy_releases.start import next_minute_ms
 
-    settings = options.road_settings(bootstrap=bootstrap, topic_prefix=topic_prefix, cluster=cluster, policy_folder=policy_folder)
+    settings = options.pipeline_settings(
+        bootstrap=bootstrap, topic_prefix=topic_prefix, cluster=cluster, policy_folder=policy_folder
+    )
     book, slot = read_book(settings), scope.slot_of(settings.cluster, job, canary)
     wanted = rolled_back(book.releases, slot, next_minute_ms=next_minute_ms(book.now_ms), by=options.author(by))
     policy = released_policy(wanted.policy, wanted.sha256, settings.policy_folder)
@@ -177,7 +183,7 @@ def withdraw(
     from services.tools.policy_releases.rollback import withdrawn
     from services.tools.policy_releases.start import next_minute_ms
 
-    settings = options.road_settings(bootstrap=bootstrap, topic_prefix=topic_prefix, cluster=cluster)
+    settings = options.pipeline_settings(bootstrap=bootstrap, topic_prefix=topic_prefix, cluster=cluster)
     book, slot = read_book(settings), scope.slot_of(settings.cluster, job, canary)
     publish(settings, withdrawn(book.releases, slot, next_minute_ms=next_minute_ms(book.now_ms), by=options.author(by)))
 

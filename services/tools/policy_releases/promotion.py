@@ -7,7 +7,7 @@ import click
 from msgspec.structs import replace
 
 from contracts.releases import ScopedRelease, Slot
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from runtime.printable import printable
 from services.state.shadow_documents import ShadowSummary
 from services.tools.policy_releases import scope
@@ -18,7 +18,9 @@ from services.tools.policy_releases.rollback import ended
 from services.tools.policy_releases.start import next_minute_ms
 
 
-def promote(settings: RoadSettings, wanted: ScopedRelease, record: ShadowSummary | None, book: Book, *, why: str = "") -> None:
+def promote(
+    settings: PipelineSettings, wanted: ScopedRelease, record: ShadowSummary | None, book: Book, *, why: str = ""
+) -> None:
     """Write the release with the record's main figures, and end a canary of the same package; ``why`` stands before them."""
     publish(settings, replace(wanted, note=" ".join(filter(None, (why, note_of(record))))))
     scope.say_reach(wanted, book.jobs)
@@ -30,7 +32,7 @@ def promote(settings: RoadSettings, wanted: ScopedRelease, record: ShadowSummary
     click.echo(printable(f"`surescale policy rollback{options_of}` undoes it"))
 
 
-def promote_when(settings: RoadSettings, wanted: ScopedRelease, rule: Rule, least: Least, *, every_s: float | None) -> bool:
+def promote_when(settings: PipelineSettings, wanted: ScopedRelease, rule: Rule, least: Least, *, every_s: float | None) -> bool:
     """Promote a policy if a rule holds; return whether it serves now.
 
     Args:
@@ -71,7 +73,7 @@ def _looks(every_s: float | None, sleep: Callable[[float], None] = time.sleep) -
     yield True
 
 
-def _look(settings: RoadSettings, wanted: ScopedRelease, rule: Rule, least: Least, records: ShadowRecords) -> str | None:
+def _look(settings: PipelineSettings, wanted: ScopedRelease, rule: Rule, least: Least, records: ShadowRecords) -> str | None:
     """Return what is missing; None: the policy serves now, or did already."""
     book = read_book(settings)
     from_ms = evidence_from_ms(book.records, wanted)

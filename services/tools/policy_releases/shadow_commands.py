@@ -44,7 +44,9 @@ def shadow(
     from services.tools.policy_releases.shadow_room import check_room, shadow_slot
     from services.tools.policy_releases.start import next_minute_ms, start_ms
 
-    settings = options.road_settings(bootstrap=bootstrap, topic_prefix=topic_prefix, cluster=cluster, policy_folder=policy_folder)
+    settings = options.pipeline_settings(
+        bootstrap=bootstrap, topic_prefix=topic_prefix, cluster=cluster, policy_folder=policy_folder
+    )
     book, author = read_book(settings), options.author(by)
     if stop:
         slot = shadow_slot(book.releases, name, settings.cluster, job, canary is not None)
@@ -77,7 +79,7 @@ def shadows(as_json: bool, job: str | None, cluster: str | None, bootstrap: str 
     from services.tools.policy_releases.book import read_shadows
     from services.tools.policy_releases.evidence import print_record
 
-    settings = options.road_settings(bootstrap=bootstrap, topic_prefix=topic_prefix, cluster=cluster)
+    settings = options.pipeline_settings(bootstrap=bootstrap, topic_prefix=topic_prefix, cluster=cluster)
     found = [each for each in read_shadows(settings, job=job) if job is not None or each.cluster == settings.cluster]
     if as_json:
         click.echo(json.dumps(msgspec.to_builtins(found), indent=2))
@@ -147,7 +149,9 @@ def promote(
     if when is not None and (force or start != "now"):
         raise SettingsError("--when: a rule needs its record and takes effect at once; leave out --force and --from")
     rule = None if when is None else rule_of(when)
-    settings = options.road_settings(bootstrap=bootstrap, topic_prefix=topic_prefix, cluster=cluster, policy_folder=policy_folder)
+    settings = options.pipeline_settings(
+        bootstrap=bootstrap, topic_prefix=topic_prefix, cluster=cluster, policy_folder=policy_folder
+    )
     policy, book, author = verified(name, settings.policy_folder), read_book(settings), options.author(by)
     at_ms = start_ms(start, book.now_ms)
     wanted = scope.release_to(

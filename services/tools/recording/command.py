@@ -1,4 +1,4 @@
-"""``surescale record``: write a road's topics or jobs to one file."""
+"""``surescale record``: write a pipeline's topics or jobs to one file."""
 
 from pathlib import Path
 from typing import Any
@@ -58,7 +58,7 @@ def command(
     if out.exists() and not force:
         raise SettingsError(f"--out: {out} exists; name another file or pass --force")
     asked = RecordingRequest(topics, jobs, from_ms, until_ms)
-    settings = options.road_settings(bootstrap=bootstrap, topic_prefix=topic_prefix)
+    settings = options.pipeline_settings(bootstrap=bootstrap, topic_prefix=topic_prefix)
     end_in_order()
     written = record(settings, asked, out, now_ms=round(time.time() * 1000), say=_say)
     click.echo(f"{written.records:,} records in {out}, {out.stat().st_size:,} bytes")

@@ -110,8 +110,8 @@ class PolicyTally:
     """What one policy would have done over all windows.
 
     Attributes:
-        rescales: acts whose sizes differ from those wanted at the span before. A wish that is repeated while the road does
-            something else counts once; what the road changed meanwhile does not count, since the policy did not ask for it.
+        rescales: acts whose sizes differ from those wanted at the span before. A wish that is repeated while the pipeline does
+            something else counts once; what the pipeline changed meanwhile does not count, since the policy did not ask for it.
         minutes: minutes with a measured load after the first decision. In ``minutes_over_capacity`` of them, the demand of some
             task exceeded the parallelism wanted at the previous span.
         subtask_minutes: subtasks of scalable tasks, summed over ``minutes``.

@@ -1,4 +1,4 @@
-"""Writes a recording of a road's topics: which records, in which order, and the facts that make it self-contained."""
+"""Writes a recording of a pipeline's topics: which records, in which order, and the facts that make it self-contained."""
 
 import importlib.metadata
 from collections.abc import Callable, Sequence
@@ -10,11 +10,11 @@ from contracts.errors import RecordRejected, SettingsError, SurescaleError
 from contracts.ids import split_job
 from contracts.job_settings import JobSettings
 from contracts.messages import JobTopology
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from contracts.wire import decode
 from services.tools.recording.format import Header, RecordedJob, RecordedTopic, RecordingWriter
 from services.tools.recording.records import FACTS, OF_A_JOB, RawRecord, is_about, is_between, job_of
-from services.tools.recording.sources import RoadSource, Say, Source
+from services.tools.recording.sources import KafkaSource, Say, Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def checked(asked: RecordingRequest, prefix: str) -> RecordingRequest:
 
 
 def record(
-    settings: RoadSettings,
+    settings: PipelineSettings,
     asked: RecordingRequest,
     path: Path,
     *,
@@ -68,7 +68,7 @@ def record(
     """
     asked = checked(asked, settings.topic_prefix)
     wanted = ordered(asked.topics or OF_A_JOB)
-    source = RoadSource(settings, [*FACTS, *wanted], say=say)
+    source = KafkaSource(settings, [*FACTS, *wanted], say=say)
     jobs = frozenset(asked.jobs)
     header = Header(
         created_ms=now_ms,

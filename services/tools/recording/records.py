@@ -1,6 +1,6 @@
 """One record of a topic as it was read, and what it says about itself: its job, its event time. Pure.
 
-A record that does not parse is kept as it is, so that a replay treats it as the road did.
+A record that does not parse is kept as it is, so that a replay treats it as the pipeline did.
 """
 
 import msgspec

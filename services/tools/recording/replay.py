@@ -1,6 +1,6 @@
 """Decides again on every window of a source, with one policy or several.
 
-This is an open loop: all policies see what the road saw, and what a policy would have changed does not affect later windows.
+This is an open loop: all policies see what the pipeline saw, and what a policy would have changed does not affect later windows.
 Nothing is sent anywhere.
 """
 
@@ -136,7 +136,7 @@ def learn(source: "Source", jobs: frozenset[str] = frozenset()) -> Known:
                 continue
             decision = decode(record.value, Decision)
         except RecordRejected:
-            continue  # it was not in force on the road either
+            continue  # it was not in force in the pipeline either
         known.spans.take(decision)
         if jobs and decision.job not in jobs:
             known.asked_elsewhere[asked_policy(decision)] += 1

@@ -1,4 +1,4 @@
-"""Where records are read from: a recording, or the topics of a road. Reads partition by partition, never all into memory."""
+"""Where records are read from: a recording, or the topics of a pipeline. Reads partition by partition, never all into memory."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -7,7 +7,7 @@ from typing import Protocol
 from confluent_kafka import Consumer, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from contracts.topics import RECORDER_GROUP, TopicNames
 from runtime.kafka import REQUEST_TIMEOUT_S, admin_client, batch, committed_offsets, consumer
 from runtime.kafka_errors import is_record, readable_errors
@@ -23,7 +23,7 @@ _BATCH = 500
 
 
 class Source(Protocol):
-    """Something that holds records of a road's topics."""
+    """Something that holds records of a pipeline's topics."""
 
     @property
     def name(self) -> str:
@@ -54,10 +54,10 @@ class FileSource:
         return (record for record in self._recording.records() if record.topic in wanted)
 
 
-class RoadSource:
-    """The records committed to a road's topics when this source was created; later ones are not read."""
+class KafkaSource:
+    """The records committed to a pipeline's topics when this source was created; later ones are not read."""
 
-    def __init__(self, settings: RoadSettings, topics: Iterable[str], *, say: Say | None = None) -> None:
+    def __init__(self, settings: PipelineSettings, topics: Iterable[str], *, say: Say | None = None) -> None:
         """Look up how far the topics (bare names) go.
 
         Raises:

@@ -18,7 +18,7 @@ OPEN_LOOP = "open loop: each span starts from the size that was recorded, and an
 
 
 class AsItRan(msgspec.Struct, frozen=True, kw_only=True):
-    """What the road itself did over the same minutes."""
+    """What the pipeline itself did over the same minutes."""
 
     rescales: int
     minutes: int

@@ -6,7 +6,7 @@ from dataclasses import fields
 from importlib.metadata import entry_points
 from typing import Any
 
-from contracts.settings import LIKE, RoadSettings
+from contracts.settings import LIKE, PipelineSettings
 from contracts.topic_settings import TopicSettings
 from runtime.logs import LogSettings
 from services.tools.health import ROLES
@@ -31,7 +31,7 @@ def settings_page() -> str:
         "A role reads variables `SURESCALE_NAME`; options of its command win over them. What does not parse ends the role with",
         "one line that names the variable. An address that carries a password is never shown with it.\n",
         "## Of every role\n",
-        _table(fields_of(RoadSettings), RoadSettings),
+        _table(fields_of(PipelineSettings), PipelineSettings),
         "## Of every role's log\n",
         _table(fields_of(LogSettings), LogSettings),
     ]
@@ -51,14 +51,14 @@ def settings_page() -> str:
 
 
 def roles() -> Iterator[tuple[str, type]]:
-    """Yield each role with its settings, in the order of the road."""
+    """Yield each role with its settings, in the order of the pipeline."""
     found = {point.name: point.load() for point in entry_points(group="surescale.settings")}
     yield from ((role, found[role]) for role in ROLES)
 
 
 def _own_fields(kind: type) -> list[Field]:
     """Return the fields of a role that not every role has, its own first."""
-    return [field for each in kind.__mro__[: kind.__mro__.index(RoadSettings)] for field in fields_of(each)]
+    return [field for each in kind.__mro__[: kind.__mro__.index(PipelineSettings)] for field in fields_of(each)]
 
 
 def _table(written: list[Field], kind: type[Any]) -> str:

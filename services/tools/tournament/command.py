@@ -8,9 +8,9 @@ import click
 from runtime import options
 
 if TYPE_CHECKING:
-    from contracts.settings import RoadSettings
+    from contracts.settings import PipelineSettings
+    from services.tools.tournament.pipeline import Terms
     from services.tools.tournament.report import Report
-    from services.tools.tournament.road import Terms
 
 
 @click.command("tournament")
@@ -59,9 +59,11 @@ def command(
     from contracts.errors import SettingsError
     from runtime.signals import end_in_order
     from services.tools.tournament.daily import time_of_day
-    from services.tools.tournament.road import Terms
+    from services.tools.tournament.pipeline import Terms
 
-    settings = options.road_settings(bootstrap=bootstrap, topic_prefix=topic_prefix, cluster=cluster, policy_folder=policy_folder)
+    settings = options.pipeline_settings(
+        bootstrap=bootstrap, topic_prefix=topic_prefix, cluster=cluster, policy_folder=policy_folder
+    )
     terms = Terms(days=days, draws=draws, seconds=time_limit, memory_mb=memory_mb, again=again, by=options.author(by))
     if recording is not None:
         if all_jobs or daily or len(jobs) > 1:
@@ -82,10 +84,10 @@ def command(
     every_day(at, lambda: _hold_all(settings, jobs, terms, publishes=not dry_run, as_json=as_json), _say)
 
 
-def _hold_all(settings: "RoadSettings", jobs: tuple[str, ...], terms: "Terms", *, publishes: bool, as_json: bool) -> bool:
+def _hold_all(settings: "PipelineSettings", jobs: tuple[str, ...], terms: "Terms", *, publishes: bool, as_json: bool) -> bool:
     """Hold tournaments one after the other; return whether each could be held. What hinders one hinders no other."""
     from contracts.errors import SurescaleError
-    from services.tools.tournament.road import hold_for, jobs_of
+    from services.tools.tournament.pipeline import hold_for, jobs_of
 
     is_held = True
     for job in jobs or jobs_of(settings):
@@ -99,7 +101,7 @@ def _hold_all(settings: "RoadSettings", jobs: tuple[str, ...], terms: "Terms", *
     return is_held
 
 
-def _on_recording(recording: Path, job: str | None, settings: "RoadSettings", terms: "Terms") -> "Report":
+def _on_recording(recording: Path, job: str | None, settings: "PipelineSettings", terms: "Terms") -> "Report":
     from contracts.errors import PATH_TOLD, SettingsError, reason_of
     from services.tools.calibrate.windows import chosen_job
     from services.tools.recording.format import Recording

@@ -168,7 +168,7 @@ def _last_days(opened: Recording, job: str, days: int) -> tuple[Recorded, Window
             try:
                 window = decode_window(record.value)
             except RecordRejected:
-                continue  # on the road it is none either
+                continue  # in the pipeline it is none either
             if not first:
                 first.append(window)
             yield window

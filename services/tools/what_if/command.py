@@ -126,7 +126,7 @@ def _report(
         opened = Recording(recording)
     except OSError as error:
         raise SettingsError(f"{str(recording)[:PATH_TOLD]} cannot be read ({reason_of(error)}); name a recording") from None
-    settings = options.road_settings(policy_folder=folder)
+    settings = options.pipeline_settings(policy_folder=folder)
     taken = take(opened, chosen_job(opened, job), settings.policy_folder, settings.span_minutes)
     in_force = taken.in_force if price is None else replace(taken.in_force, price=price)
     variants = [variant_of(baseline, "--baseline", in_force), *(variant_of(each, "--try", in_force) for each in tried)]

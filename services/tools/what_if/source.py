@@ -92,7 +92,7 @@ def _price(opened: "Recording", job: str, until_ms: int) -> float | None:
                 if topology.job == job:
                     topologies.append(topology)
         except RecordRejected:
-            continue  # it was not in force on the road either
+            continue  # it was not in force in the pipeline either
     if any(units_of(topology) for topology in topologies):
         dollars = rents(topologies, list(hosts.values()), {}, until_ms).jobs[job].dollars
         hours = _subtask_hours(topologies, until_ms)

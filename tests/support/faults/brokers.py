@@ -1,4 +1,4 @@
-"""Brokers for roads that are to be hurt: one behind proxies, or three that replicate; and small disks that can be filled."""
+"""Brokers for pipelines that are to be hurt: one behind proxies, or three that replicate; and small disks that can be filled."""
 
 import contextlib
 import subprocess

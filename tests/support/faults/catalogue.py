@@ -1,4 +1,4 @@
-"""The faults, each a function that hurts a running road and undoes what a person would have to undo."""
+"""The faults, each a function that hurts a running pipeline and undoes what a person would have to undo."""
 
 import contextlib
 import json
@@ -14,8 +14,8 @@ import redis
 from confluent_kafka import Producer
 
 from runtime.kafka import admin_client, create_topics
+from tests.support.faults.pipeline import SERVICES, FaultPipeline
 from tests.support.faults.recording import LiveTopics, Record
-from tests.support.faults.road import SERVICES, FaultRoad
 from tests.support.faults.wire import MINUTE_MS, SAMPLE, document
 
 OUTAGE_S = 60.0
@@ -28,10 +28,10 @@ _LIE = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One way to hurt a road. ``strike`` returns when the fault is over, before the road has recovered."""
+    """One way to hurt a pipeline. ``strike`` returns when the fault is over, before the pipeline has recovered."""
 
     name: str
-    strike: Callable[[FaultRoad, Random], None]
+    strike: Callable[[FaultPipeline, Random], None]
 
 
 class NotStruck(Exception):
@@ -44,28 +44,28 @@ def kill(*names: str) -> Fault:
     return Fault(f"kill -9 {shown}", partial(_kill, names=names))
 
 
-def _kill(road: FaultRoad, _: Random, *, names: tuple[str, ...]) -> None:
-    road.kill(*names)
-    road.bring_back(*names)
+def _kill(pipeline: FaultPipeline, _: Random, *, names: tuple[str, ...]) -> None:
+    pipeline.kill(*names)
+    pipeline.bring_back(*names)
 
 
 def away(name: str, seconds: float) -> Fault:
     """Return a server that is killed and comes back after a while."""
-    return Fault(f"{name} killed, away {seconds:g} s", lambda road, _: _away(road, name, seconds))
+    return Fault(f"{name} killed, away {seconds:g} s", lambda pipeline, _: _away(pipeline, name, seconds))
 
 
-def _away(road: FaultRoad, name: str, seconds: float) -> None:
-    road.kill(name)
-    road.rest(seconds)
-    road.bring_back(name)
+def _away(pipeline: FaultPipeline, name: str, seconds: float) -> None:
+    pipeline.kill(name)
+    pipeline.rest(seconds)
+    pipeline.bring_back(name)
 
 
 def frozen(name: str, seconds: float) -> Fault:
     """Return a process that stands still for a while (SIGSTOP) and goes on."""
 
-    def strike(road: FaultRoad, _: Random) -> None:
-        with road.frozen(name):
-            road.rest(seconds)
+    def strike(pipeline: FaultPipeline, _: Random) -> None:
+        with pipeline.frozen(name):
+            pipeline.rest(seconds)
 
     return Fault(f"{name} frozen {seconds:g} s", strike)
 
@@ -73,10 +73,10 @@ def frozen(name: str, seconds: float) -> Fault:
 def cut(link: str, seconds: float = CUT_S) -> Fault:
     """Return a connection that is broken, and refused for a while."""
 
-    def strike(road: FaultRoad, _: Random) -> None:
-        found = road.link(link)
-        road.links.cut(found)
-        road.rest(seconds)
+    def strike(pipeline: FaultPipeline, _: Random) -> None:
+        found = pipeline.link(link)
+        pipeline.links.cut(found)
+        pipeline.rest(seconds)
         found.restore()
 
     return Fault(f"{link} cut {seconds:g} s", strike)
@@ -85,10 +85,10 @@ def cut(link: str, seconds: float = CUT_S) -> Fault:
 def slow(link: str, delay_s: float, seconds: float = CUT_S) -> Fault:
     """Return a connection whose every piece is delayed for a while."""
 
-    def strike(road: FaultRoad, _: Random) -> None:
-        found = road.link(link)
+    def strike(pipeline: FaultPipeline, _: Random) -> None:
+        found = pipeline.link(link)
         found.delay_s = delay_s
-        road.rest(seconds)
+        pipeline.rest(seconds)
         found.restore()
 
     return Fault(f"{link} slow by {delay_s:g} s for {seconds:g} s", strike)
@@ -97,12 +97,12 @@ def slow(link: str, delay_s: float, seconds: float = CUT_S) -> Fault:
 def hanging(link: str, seconds: float = CUT_S) -> Fault:
     """Return a connection on which nothing arrives any more, without being closed, for a while."""
 
-    def strike(road: FaultRoad, _: Random) -> None:
-        found = road.link(link)
+    def strike(pipeline: FaultPipeline, _: Random) -> None:
+        found = pipeline.link(link)
         found.is_hanging = True
-        road.rest(seconds)
+        pipeline.rest(seconds)
         found.restore()
-        road.links.drop(found)
+        pipeline.links.drop(found)
 
     return Fault(f"{link} hangs {seconds:g} s", strike)
 
@@ -110,27 +110,27 @@ def hanging(link: str, seconds: float = CUT_S) -> Fault:
 def lying(link: str, seconds: float = CUT_S) -> Fault:
     """Return a server that answers every request with 200 and nonsense for a while."""
 
-    def strike(road: FaultRoad, _: Random) -> None:
-        found = road.link(link)
+    def strike(pipeline: FaultPipeline, _: Random) -> None:
+        found = pipeline.link(link)
         found.answer = _LIE + _NONSENSE
-        road.links.drop(found)
-        road.rest(seconds)
+        pipeline.links.drop(found)
+        pipeline.rest(seconds)
         found.restore()
 
     return Fault(f"{link} lies {seconds:g} s", strike)
 
 
-def broker_restarted(road: FaultRoad, _: Random) -> None:
+def broker_restarted(pipeline: FaultPipeline, _: Random) -> None:
     """Stop the broker in its own order and start it again, as an upgrade does."""
-    road.end("kafka")
-    road.bring_back("kafka")
+    pipeline.end("kafka")
+    pipeline.bring_back("kafka")
 
 
-def broker_torn(road: FaultRoad, random: Random) -> None:
+def broker_torn(pipeline: FaultPipeline, random: Random) -> None:
     """Cut the broker's power in the midst of writing: garbage at the end of each log, and indexes that make no sense."""
-    road.kill("kafka")
+    pipeline.kill("kafka")
     torn = 0
-    for log in road.brokers[0].folder.glob("data/*/*.log"):
+    for log in pipeline.brokers[0].folder.glob("data/*/*.log"):
         if log.parent.name.startswith("__cluster_metadata"):
             continue  # the controller's own, whose writes are flushed before they count
         with log.open("ab") as file:
@@ -138,25 +138,27 @@ def broker_torn(road: FaultRoad, random: Random) -> None:
         for index in (log.with_suffix(".index"), log.with_suffix(".timeindex")):
             index.write_bytes(random.randbytes(13))
         torn += 1
-    road.bring_back("kafka")
+    pipeline.bring_back("kafka")
     if not torn:
         raise NotStruck("the broker has no logs")
 
 
 def leader_lost(topic: str, seconds: float = CUT_S) -> Fault:
     """Return kill -9 of the broker that leads a topic's first partition; it comes back after a while."""
-    return Fault(f"leader of {topic} killed, away {seconds:g} s", lambda road, _: _away(road, road.leader(topic), seconds))
+    return Fault(
+        f"leader of {topic} killed, away {seconds:g} s", lambda pipeline, _: _away(pipeline, pipeline.leader(topic), seconds)
+    )
 
 
 def topic_deleted(topic: str) -> Fault:
     """Return a topic that somebody deletes, and makes again a while later."""
 
-    def strike(road: FaultRoad, _: Random) -> None:
-        admin = admin_client(road.settings)
+    def strike(pipeline: FaultPipeline, _: Random) -> None:
+        admin = admin_client(pipeline.settings)
         for future in admin.delete_topics([topic]).values():
             future.result(20)
-        road.rest(CUT_S)
-        create_topics(road.settings)
+        pipeline.rest(CUT_S)
+        create_topics(pipeline.settings)
 
     return Fault(f"topic {topic} deleted for {CUT_S:g} s", strike)
 
@@ -164,90 +166,90 @@ def topic_deleted(topic: str) -> Fault:
 def disk_full(whose: str, seconds: float = CUT_S) -> Fault:
     """Return a disk that has no byte left for a while."""
 
-    def strike(road: FaultRoad, _: Random) -> None:
-        folder = road.options.broker_folder if whose == "kafka" else road.options.checkpoint_folder
+    def strike(pipeline: FaultPipeline, _: Random) -> None:
+        folder = pipeline.options.broker_folder if whose == "kafka" else pipeline.options.checkpoint_folder
         assert folder is not None, "a scenario on small disks"
         filler = folder / "filler"
         with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
             while True:
                 file.write(bytes(4096))
-        road.rest(seconds)
+        pipeline.rest(seconds)
         filler.unlink()
 
     return Fault(f"disk of {whose} full {seconds:g} s", strike)
 
 
-def redis_flushed(road: FaultRoad, _: Random) -> None:
+def redis_flushed(pipeline: FaultPipeline, _: Random) -> None:
     """Lose the whole view."""
-    with contextlib.closing(redis.Redis.from_url(road.redis.url)) as client:
+    with contextlib.closing(redis.Redis.from_url(pipeline.redis.url)) as client:
         client.flushall()
 
 
-def redis_older(road: FaultRoad, _: Random) -> None:
+def redis_older(pipeline: FaultPipeline, _: Random) -> None:
     """Lose the newest part of the view: Redis comes back with what a backup held half a minute ago."""
-    with contextlib.closing(redis.Redis.from_url(road.redis.url)) as client:
+    with contextlib.closing(redis.Redis.from_url(pipeline.redis.url)) as client:
         client.save()
-        road.rest(2 * CUT_S)
-    backup = road.redis.folder / "dump.rdb"
+        pipeline.rest(2 * CUT_S)
+    backup = pipeline.redis.folder / "dump.rdb"
     if not backup.exists():
         raise NotStruck("Redis wrote no backup")
-    road.kill("redis")
-    road.bring_back("redis")
-    if not road.wait(road.redis.answers, 30.0):
+    pipeline.kill("redis")
+    pipeline.bring_back("redis")
+    if not pipeline.wait(pipeline.redis.answers, 30.0):
         raise NotStruck("Redis did not come back")
     backup.unlink()  # the next start is an empty one again
 
 
-def redis_full(road: FaultRoad, _: Random) -> None:
+def redis_full(pipeline: FaultPipeline, _: Random) -> None:
     """Let Redis refuse every write that needs memory, for a while."""
-    with contextlib.closing(redis.Redis.from_url(road.redis.url)) as client:
+    with contextlib.closing(redis.Redis.from_url(pipeline.redis.url)) as client:
         client.config_set("maxmemory", "1mb")
-        road.rest(CUT_S)
+        pipeline.rest(CUT_S)
         client.config_set("maxmemory", "0")
         if not client.info("errorstats").get("errorstat_OOM"):
             raise NotStruck("Redis refused no write")
 
 
-def spark_inside_a_batch(road: FaultRoad, _: Random) -> None:
+def spark_inside_a_batch(pipeline: FaultPipeline, _: Random) -> None:
     """Kill the Spark job between the plan of a batch and its commit."""
 
     def newest(folder: str) -> int:
         with contextlib.suppress(OSError):
-            return max((int(each.name) for each in (road.checkpoint / folder).iterdir() if each.name.isdigit()), default=-1)
+            return max((int(each.name) for each in (pipeline.checkpoint / folder).iterdir() if each.name.isdigit()), default=-1)
         return -1
 
-    if not road.wait(lambda: newest("offsets") > newest("commits"), 30.0):
+    if not pipeline.wait(lambda: newest("offsets") > newest("commits"), 30.0):
         raise NotStruck("no batch was under way for 30 s")
-    road.kill("spark")
-    road.bring_back("spark")
+    pipeline.kill("spark")
+    pipeline.bring_back("spark")
 
 
-def checkpoint_damaged(road: FaultRoad, _: Random) -> None:
+def checkpoint_damaged(pipeline: FaultPipeline, _: Random) -> None:
     """Damage the newest state: the job must name it and end; with an empty folder it must go on."""
-    road.kill("spark")
-    states = sorted((road.checkpoint / "windows").glob("state-*.npz"), key=lambda each: int(each.stem.partition("-")[2]))
+    pipeline.kill("spark")
+    states = sorted((pipeline.checkpoint / "windows").glob("state-*.npz"), key=lambda each: int(each.stem.partition("-")[2]))
     for state in states:
         raw = bytearray(state.read_bytes())
         raw[len(raw) // 2] ^= 0xFF
         state.write_bytes(raw)
-    ended = len(road.ended)
-    road.bring_back("spark")
-    if not road.wait(lambda: len(road.ended) > ended, 120.0):
+    ended = len(pipeline.ended)
+    pipeline.bring_back("spark")
+    if not pipeline.wait(lambda: len(pipeline.ended) > ended, 120.0):
         raise NotStruck("the job works on with a damaged state")
-    said = road.supervisor.log_path("spark").read_text(errors="replace")
-    road.kill("spark")
+    said = pipeline.supervisor.log_path("spark").read_text(errors="replace")
+    pipeline.kill("spark")
     if not any(f"{state.name}: the state of batch" in said and "corrupt" in said for state in states):
         raise NotStruck("the job ended and did not name the damaged file")
-    del road.ended[ended:]  # it had to end
-    _emptied(road.checkpoint)
-    road.bring_back("spark")
+    del pipeline.ended[ended:]  # it had to end
+    _emptied(pipeline.checkpoint)
+    pipeline.bring_back("spark")
 
 
-def redis_and_checkpoint(road: FaultRoad, random: Random) -> None:
+def redis_and_checkpoint(pipeline: FaultPipeline, random: Random) -> None:
     """Lose all state that is not on Kafka, at once."""
-    road.kill("redis")
-    checkpoint_damaged(road, random)
-    road.bring_back("redis")
+    pipeline.kill("redis")
+    checkpoint_damaged(pipeline, random)
+    pipeline.bring_back("redis")
 
 
 def _emptied(folder: Path) -> None:
@@ -255,10 +257,10 @@ def _emptied(folder: Path) -> None:
         shutil.rmtree(each) if each.is_dir() else each.unlink()
 
 
-def _samples(road: FaultRoad, limit: int) -> list[tuple[Record, dict[str, Any]]]:
-    """Return the road's first samples, as many as ``limit``."""
+def _samples(pipeline: FaultPipeline, limit: int) -> list[tuple[Record, dict[str, Any]]]:
+    """Return the pipeline's first samples, as many as ``limit``."""
     found = []
-    for record in LiveTopics(road.settings.bootstrap).records("task-metrics"):
+    for record in LiveTopics(pipeline.settings.bootstrap).records("task-metrics"):
         said = document(record.value)
         if said is not None and said["type"] == SAMPLE:
             found.append((record, said))
@@ -267,8 +269,8 @@ def _samples(road: FaultRoad, limit: int) -> list[tuple[Record, dict[str, Any]]]
     return found
 
 
-def _send(road: FaultRoad, records: list[tuple[bytes | None, bytes | None]]) -> None:
-    client = Producer({"bootstrap.servers": road.settings.bootstrap, "partitioner": "murmur2_random", "linger.ms": 20})
+def _send(pipeline: FaultPipeline, records: list[tuple[bytes | None, bytes | None]]) -> None:
+    client = Producer({"bootstrap.servers": pipeline.settings.bootstrap, "partitioner": "murmur2_random", "linger.ms": 20})
     for key, value in records:
         client.produce("task-metrics", value, key)
         client.poll(0)
@@ -276,25 +278,25 @@ def _send(road: FaultRoad, records: list[tuple[bytes | None, bytes | None]]) -> 
         raise NotStruck("the broker did not take the records within a minute")
 
 
-def flood_of_duplicates(road: FaultRoad, _: Random) -> None:
+def flood_of_duplicates(pipeline: FaultPipeline, _: Random) -> None:
     """Send samples of closed minutes again, byte for byte."""
-    _send(road, [(record.key, record.value) for record, _ in _samples(road, FLOOD)])
+    _send(pipeline, [(record.key, record.value) for record, _ in _samples(pipeline, FLOOD)])
 
 
-def late_samples(road: FaultRoad, random: Random) -> None:
+def late_samples(pipeline: FaultPipeline, random: Random) -> None:
     """Send new samples of minutes that closed long ago."""
-    _send_at(road, lambda at_ms: at_ms - random.randint(1, 60 * MINUTE_MS))
+    _send_at(pipeline, lambda at_ms: at_ms - random.randint(1, 60 * MINUTE_MS))
 
 
-def clock_ahead(road: FaultRoad, random: Random) -> None:
+def clock_ahead(pipeline: FaultPipeline, random: Random) -> None:
     """Send samples of a producer whose clock is hours ahead: they must not close a minute."""
-    now_ms = road.progress()["now_ms"]
-    _send_at(road, lambda _: now_ms + random.randint(60, 600) * MINUTE_MS)
+    now_ms = pipeline.progress()["now_ms"]
+    _send_at(pipeline, lambda _: now_ms + random.randint(60, 600) * MINUTE_MS)
 
 
-def _send_at(road: FaultRoad, when: Callable[[int], int]) -> None:
-    changed = [(record, said | {"sampled_at_ms": when(said["sampled_at_ms"])}) for record, said in _samples(road, LATE)]
-    _send(road, [(record.key, json.dumps(said).encode()) for record, said in changed])
+def _send_at(pipeline: FaultPipeline, when: Callable[[int], int]) -> None:
+    changed = [(record, said | {"sampled_at_ms": when(said["sampled_at_ms"])}) for record, said in _samples(pipeline, LATE)]
+    _send(pipeline, [(record.key, json.dumps(said).encode()) for record, said in changed])
 
 
 def random_kill(random: Random) -> Fault:
@@ -305,7 +307,7 @@ def random_kill(random: Random) -> Fault:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """Faults that one road suffers, one after the other, and the minutes of its trace."""
+    """Faults that one pipeline suffers, one after the other, and the minutes of its trace."""
 
     name: str
     faults: tuple[Fault, ...]
@@ -314,7 +316,7 @@ class Scenario:
     brokers: int = 1
     on_small_disks: bool = False
     pause_s_max: float = 3.0
-    """Before each fault, at random, so that it meets the road at any moment."""
+    """Before each fault, at random, so that it meets the pipeline at any moment."""
 
 
 def scenarios(seed: int, kills: int, minutes: float) -> list[Scenario]:
@@ -380,7 +382,7 @@ def scenarios(seed: int, kills: int, minutes: float) -> list[Scenario]:
 
 
 def soak(minutes: float) -> Scenario:
-    """Return a road that nothing happens to."""
+    """Return a pipeline that nothing happens to."""
     return Scenario("soak", (), 60 * minutes)
 
 

@@ -1,4 +1,4 @@
-"""All invariants over what a road left behind. Shares no code with the product."""
+"""All invariants over what a pipeline left behind. Shares no code with the product."""
 
 from tests.support.faults.control import check_control
 from tests.support.faults.findings import Findings

@@ -1,4 +1,4 @@
-"""Records of a road's topics as they lie on Kafka. Shares no code with the product."""
+"""Records of a pipeline's topics as they lie on Kafka. Shares no code with the product."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field

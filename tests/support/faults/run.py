@@ -1,4 +1,4 @@
-"""Runs a scenario: starts a road, hurts it, waits for its recovery each time, lets it settle, and checks what it left behind."""
+"""Runs a scenario: starts a pipeline, hurts it, waits for its recovery each time, lets it settle, checks what it left behind."""
 
 import contextlib
 import statistics
@@ -14,20 +14,20 @@ from tests.support.faults.catalogue import NotStruck, Scenario
 from tests.support.faults.check import checked
 from tests.support.faults.findings import Findings, Violation
 from tests.support.faults.growth import BLOCKS, Slope, check_growth, slope
+from tests.support.faults.pipeline import SERVICES, FaultOptions, FaultPipeline
 from tests.support.faults.recording import LiveTopics, Recording
-from tests.support.faults.road import SERVICES, FaultOptions, FaultRoad
 from tests.support.faults.view import check_views, dumped
 
 RECOVER_WITHIN_S = 240.0
 SETTLE_WITHIN_S = 300.0
-RECOVERS = "the road recovers"
+RECOVERS = "the pipeline recovers"
 STRUCK = "the fault came about"
-RESERVE_S = 60.0  # of the trace after the last fault, so that it too meets a road at work, and what it held up still ends
+RESERVE_S = 60.0  # of the trace after the last fault, so that it too meets a pipeline at work, and what it held up still ends
 
 
 @dataclass(slots=True)
 class FaultResults:
-    """One kind of fault on one road."""
+    """One kind of fault in one pipeline."""
 
     seconds: list[float] = field(default_factory=list)
     ended: int = 0
@@ -36,7 +36,7 @@ class FaultResults:
 
 @dataclass(slots=True)
 class Report:
-    """What a scenario did to a road, and what the checker found."""
+    """What a scenario did to a pipeline, and what the checker found."""
 
     scenario: str
     faults: dict[str, FaultResults]
@@ -65,17 +65,17 @@ def run(scenario: Scenario, options: FaultOptions, say: Say, *, record: bool = F
         if scenario.on_small_disks:
             disks = stack.enter_context(small_disks())
             options = replace(options, broker_folder=disks["kafka"], checkpoint_folder=disks["checkpoint"])
-        road = stack.enter_context(FaultRoad(options, say))
-        road.start()
-        findings.expect(road.await_current(RECOVER_WITHIN_S), RECOVERS, "start", "the road never became ready")
-        left_out = _strike(road, scenario, random, results, findings, say)
-        findings.expect(road.settle(SETTLE_WITHIN_S + _left_s(road)), RECOVERS, "end", "the road did not settle")
-        topics = LiveTopics(road.settings.bootstrap)
+        pipeline = stack.enter_context(FaultPipeline(options, say))
+        pipeline.start()
+        findings.expect(pipeline.await_current(RECOVER_WITHIN_S), RECOVERS, "start", "the pipeline never became ready")
+        left_out = _strike(pipeline, scenario, random, results, findings, say)
+        findings.expect(pipeline.settle(SETTLE_WITHIN_S + _left_s(pipeline)), RECOVERS, "end", "the pipeline did not settle")
+        topics = LiveTopics(pipeline.settings.bootstrap)
         found, recording = checked(topics), Recording.of(topics) if record else None
-        grown, lag = dumped(road.redis.url), list(road.behind)  # a view that is being rebuilt lags behind on purpose
-        road.rebuild_view()
-        check_views(grown, dumped(road.redis.url), findings)
-        lives = {name: life for name, life in road.lives.items() if name.partition("/")[0] in SERVICES}
+        grown, lag = dumped(pipeline.redis.url), list(pipeline.behind)  # a view that is being rebuilt lags behind on purpose
+        pipeline.rebuild_view()
+        check_views(grown, dumped(pipeline.redis.url), findings)
+        lives = {name: life for name, life in pipeline.lives.items() if name.partition("/")[0] in SERVICES}
         slopes = check_growth(lives, findings)
     behind = slope(*zip(*lag, strict=True)) if len(lag) >= 2 * BLOCKS else None
     behind_at_most = max((minutes for _, minutes in lag), default=0.0)
@@ -87,34 +87,34 @@ def run(scenario: Scenario, options: FaultOptions, say: Say, *, record: bool = F
 
 
 def _strike(
-    road: FaultRoad, scenario: Scenario, random: Random, results: dict[str, FaultResults], findings: Findings, say: Say
+    pipeline: FaultPipeline, scenario: Scenario, random: Random, results: dict[str, FaultResults], findings: Findings, say: Say
 ) -> int:
     """Strike with one fault after the other; return how many the trace had no time for."""
     for number, fault in enumerate(scenario.faults):
-        road.rest(random.uniform(0, scenario.pause_s_max))
-        if number and _left_s(road) <= 0:
+        pipeline.rest(random.uniform(0, scenario.pause_s_max))
+        if number and _left_s(pipeline) <= 0:
             return len(scenario.faults) - number
         say(f"fault {number + 1} of {len(scenario.faults)}: {fault.name}")
-        ended = len(road.ended)
+        ended = len(pipeline.ended)
         try:
-            fault.strike(road, random)
+            fault.strike(pipeline, random)
         except NotStruck as reason:
             findings.expect(False, STRUCK, fault.name, str(reason))
             continue
         over_s = time.monotonic()
-        recovered = road.await_current(RECOVER_WITHIN_S)
+        recovered = pipeline.await_current(RECOVER_WITHIN_S)
         findings.expect(recovered, RECOVERS, fault.name, f"not within {RECOVER_WITHIN_S:g} s")
         this = results[fault.name]
         this.seconds.append(time.monotonic() - over_s)
-        this.ended += len(road.ended) - ended
+        this.ended += len(pipeline.ended) - ended
     return 0
 
 
-def _left_s(road: FaultRoad) -> float:
+def _left_s(pipeline: FaultPipeline) -> float:
     """Return how long faults may still be struck, in seconds."""
-    progress = road.progress()
+    progress = pipeline.progress()
     left_ms = progress["end_ms"] - progress["now_ms"]
-    return float(left_ms) / 1000 / road.options.speed - RESERVE_S
+    return float(left_ms) / 1000 / pipeline.options.speed - RESERVE_S
 
 
 def table(reports: Sequence[Report]) -> list[str]:

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from contracts.errors import SurescaleError
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from runtime.health import HealthServer
 from runtime.ports import free_port
 from services.tools.health import PORT_VARIABLE, command
@@ -19,7 +19,7 @@ from services.tools.health import PORT_VARIABLE, command
 def serving(document: Mapping[str, Any]) -> Iterator[int]:
     """Serve a health document and yield its port."""
     port = free_port()
-    with HealthServer(RoadSettings(health_port=port), lambda: document):
+    with HealthServer(PipelineSettings(health_port=port), lambda: document):
         yield port
 
 

@@ -187,18 +187,18 @@ def test_with_executors_as_pods_the_driver_alone_has_a_token() -> None:
 
 
 def settings_where_clients_read(found: list[dict[str, Any]], setting: str, file: str, *, volume: str) -> RescalerSettings:
-    """Return the settings of a road whose monitor and rescaler, and nobody else, have a token; both find the file."""
+    """Return the settings of a pipeline whose monitor and rescaler, and nobody else, have a token; both find the file."""
     specs = {each["metadata"]["name"]: each["spec"] for each in found if each["kind"] in {"Deployment", "StatefulSet"}}
     clients = {"surescale-monitor", "surescale-rescaler"}
     assert {name for name, spec in specs.items() if spec["template"]["spec"]["automountServiceAccountToken"]} == clients
-    (road,) = (each["data"] for each in found if each["kind"] == "ConfigMap" and "SURESCALE_BOOTSTRAP" in each["data"])
+    (pipeline,) = (each["data"] for each in found if each["kind"] == "ConfigMap" and "SURESCALE_BOOTSTRAP" in each["data"])
     (kept,) = (each for each in found if each["kind"] == "ConfigMap" and file in each["data"])
     for name in clients:
         pod = specs[name]["template"]["spec"]
         (mount,) = (each["mountPath"] for each in pod["containers"][0]["volumeMounts"] if each["name"] == volume)
-        assert road[setting] == f"{mount}/{file}"
+        assert pipeline[setting] == f"{mount}/{file}"
         assert {"name": volume, "configMap": {"name": kept["metadata"]["name"]}} in pod["volumes"]
-    return from_environment(RescalerSettings, {name: value for name, value in road.items() if name.startswith("SURESCALE_")})
+    return from_environment(RescalerSettings, {name: value for name, value in pipeline.items() if name.startswith("SURESCALE_")})
 
 
 def test_with_workers_as_pods_monitor_and_rescaler_alone_have_a_token() -> None:
@@ -226,8 +226,8 @@ def test_for_flink_monitor_and_rescaler_alone_reach_its_api_and_see_its_secret()
     volume = {"name": "engine", "secret": {"secretName": "surescale-engine", "optional": True, "defaultMode": 0o440}}
     assert {name for name, pod in pods.items() if volume in pod["volumes"]} == clients
     assert not any(pod["automountServiceAccountToken"] for pod in pods.values())
-    (road,) = (each["data"] for each in found if each["kind"] == "ConfigMap" and "SURESCALE_BOOTSTRAP" in each["data"])
-    settings = from_environment(RescalerSettings, road)
+    (pipeline,) = (each["data"] for each in found if each["kind"] == "ConfigMap" and "SURESCALE_BOOTSTRAP" in each["data"])
+    settings = from_environment(RescalerSettings, pipeline)
     assert (settings.engine, settings.actuator_kind, settings.road_clock) == ("flink", "flink", False)
     (policy,) = (each["spec"] for each in found if each["metadata"]["name"] == "surescale-engine")
     assert policy["egress"] == [{"ports": [{"port": urlsplit(settings.engine_url).port}]}]

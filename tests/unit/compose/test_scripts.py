@@ -56,7 +56,7 @@ def test_a_script_parses(script: Path) -> None:
 
 def test_without_an_engine_up_says_so() -> None:
     """Either there is no command, or nobody answers it."""
-    code, error = run("road.sh", "up")
+    code, error = run("pipeline.sh", "up")
     assert code == 1
     assert "no container engine answers" in one_line(error) or "no docker command" in one_line(error)
 
@@ -72,7 +72,7 @@ def test_a_missing_variable_is_named(tmp_path: Path) -> None:
     """A settings file without the engine's address is refused before anything starts."""
     settings = tmp_path / "settings"
     settings.write_text("SURESCALE_ROAD_CLOCK=true\n")
-    code, error = run("road.sh", "up", ENV_FILE=str(settings))
+    code, error = run("pipeline.sh", "up", ENV_FILE=str(settings))
     assert code == 1
     assert "SURESCALE_ENGINE_URL is not set" in one_line(error)
 
@@ -81,7 +81,7 @@ def test_a_line_that_is_no_setting_is_shown(tmp_path: Path) -> None:
     """The file and the line are named."""
     settings = tmp_path / "settings"
     settings.write_text("SURESCALE_ROAD_CLOCK=true\nexport nothing\n")
-    code, error = run("road.sh", "up", ENV_FILE=str(settings))
+    code, error = run("pipeline.sh", "up", ENV_FILE=str(settings))
     assert code == 1
     assert "'export nothing' is not NAME=value" in one_line(error)
 
@@ -97,7 +97,7 @@ def test_lines_may_end_as_editors_end_them(tmp_path: Path, text: str) -> None:
     """The last one by nothing, or all of them as on Windows; what is missing then is only the engine."""
     settings = tmp_path / "settings"
     settings.write_bytes(text.encode())
-    _, error = run("road.sh", "up", ENV_FILE=str(settings))
+    _, error = run("pipeline.sh", "up", ENV_FILE=str(settings))
     assert "no container engine answers" in one_line(error) or "no docker command" in one_line(error)
 
 
@@ -119,7 +119,7 @@ def test_values_are_read_as_compose_reads_them(tmp_path: Path, line: str, value:
     settings = tmp_path / "settings"
     settings.write_text(f"SURESCALE_ENGINE_URL=http://engine:8090\nSURESCALE_ROAD_CLOCK=true\n{line}\n", newline="")
     path = f"{tmp_path}/bin:{os.environ['PATH']}"
-    run("road.sh", "up", ENV_FILE=str(settings), PATH=path, SEEN=str(tmp_path / "seen"))
+    run("pipeline.sh", "up", ENV_FILE=str(settings), PATH=path, SEEN=str(tmp_path / "seen"))
     assert (tmp_path / "seen").read_text() == f"SURESCALE_CLUSTER={value}\n"
 
 
@@ -135,29 +135,29 @@ def test_an_engine_of_ones_own_is_a_file_more(tmp_path: Path) -> None:
         f"ENGINE_NETWORK=flink_default\nENGINE_FILES={tmp_path}\n"
     )
     given = {"ENV_FILE": str(settings), "PATH": f"{tmp_path}/bin:{os.environ['PATH']}", "SEEN": str(tmp_path / "seen")}
-    code, error = run("road.sh", "up", **given)
+    code, error = run("pipeline.sh", "up", **given)
     assert (code, one_line(error)) == (
         1,
         "surescale: ENGINE_NETWORK: no network flink_default; start the engine first, and see docker network ls",
     )
-    run("road.sh", "logs", **given)
+    run("pipeline.sh", "logs", **given)
     assert "--file own-engine/network.yaml --file own-engine/files.yaml" in (tmp_path / "seen").read_text()
-    code, error = run("road.sh", "up", **given, ENGINE_FILES="nowhere")
+    code, error = run("pipeline.sh", "up", **given, ENGINE_FILES="nowhere")
     assert (code, one_line(error)) == (1, "surescale: ENGINE_FILES: nowhere is no folder; give its whole path")
 
 
 def test_a_command_runs_where_kafka_and_redis_are_reached(tmp_path: Path) -> None:
-    """In the state service's container, with its words as they are; if the road is not up, that is said."""
+    """In the state service's container, with its words as they are; if the pipeline is not up, that is said."""
     (tmp_path / "bin").mkdir()
     docker = tmp_path / "bin" / "docker"
     docker.write_text('#!/bin/sh\nif [ "$1" = ps ]; then cat "$UP"; else printf "%s|" "$@" >> "$SEEN"; fi\n')
     docker.chmod(0o755)
     (tmp_path / "up").write_text("")
     given = {"PATH": f"{tmp_path}/bin:{os.environ['PATH']}", "SEEN": str(tmp_path / "seen"), "UP": str(tmp_path / "up")}
-    code, error = run("road.sh", "surescale", "state", **given)
+    code, error = run("pipeline.sh", "surescale", "state", **given)
     assert (code, one_line(error)) == (1, "surescale: the pipeline is not up; start it with make up")
     (tmp_path / "up").write_text("0123456789ab\n")
-    code, _ = run("road.sh", "surescale", "job", "pause", "sim/a job", **given)
+    code, _ = run("pipeline.sh", "surescale", "job", "pause", "sim/a job", **given)
     assert code == 0
     assert (tmp_path / "seen").read_text().endswith("|exec|-T|state|surescale|job|pause|sim/a job|")
 
@@ -174,7 +174,7 @@ def test_images_are_had_and_built_on_by_the_digests_that_are_given(tmp_path: Pat
     settings = tmp_path / "settings"
     settings.write_text("SURESCALE_ENGINE_URL=http://engine:8090\nSURESCALE_ROAD_CLOCK=false\n")
     given = {"ENV_FILE": str(settings), "PATH": f"{tmp_path}/bin:{os.environ['PATH']}", "SEEN": str(tmp_path / "seen")}
-    run("road.sh", "up", **given, **pinned, PYTHON_IMAGE=base, COMPOSE_PROFILES="observability")
+    run("pipeline.sh", "up", **given, **pinned, PYTHON_IMAGE=base, COMPOSE_PROFILES="observability")
     seen = (tmp_path / "seen").read_text().splitlines()
     assert [line.split()[-1] for line in seen if line.startswith("pull")] == list(pinned.values())
     (built,) = [line for line in seen if line.startswith("build")]
@@ -183,16 +183,16 @@ def test_images_are_had_and_built_on_by_the_digests_that_are_given(tmp_path: Pat
 
 def test_a_settings_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     """It is not taken for the demo, which drops its volumes."""
-    code, error = run("road.sh", "down", ENV_FILE=str(tmp_path / "mine.env"))
+    code, error = run("pipeline.sh", "down", ENV_FILE=str(tmp_path / "mine.env"))
     assert code == 1
     assert f"ENV_FILE: {tmp_path}/mine.env is no file" in one_line(error)
 
 
 def test_an_unknown_action_shows_the_usage() -> None:
     """Exit code 2, as for any wrong command line."""
-    code, error = run("road.sh", "restart")
+    code, error = run("pipeline.sh", "restart")
     assert code == 2
-    assert "usage: road.sh up | down" in one_line(error)
+    assert "usage: pipeline.sh up | down" in one_line(error)
 
 
 def test_an_unknown_role_is_not_built() -> None:

@@ -1,4 +1,4 @@
-"""The secure road's Compose file and its secrets, without an engine: what each service is given, and what nobody is."""
+"""The secure pipeline's Compose file and its secrets, without an engine: what each service is given, and what nobody is."""
 
 import os
 import re
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from contracts.access import ROLES
-from contracts.settings import RoadSettings, from_environment
+from contracts.settings import PipelineSettings, from_environment
 from services.state.settings import StateSettings
 from tests.support.known_settings import SETTINGS
 
@@ -85,7 +85,7 @@ def test_every_file_is_a_secret_that_the_service_has() -> None:
         given = {key: value for key, value in service.get("environment", {}).items() if key.startswith("SURESCALE_")}
         assert set(given) <= SETTINGS, name
         if given:
-            from_environment(StateSettings if name == "state" else RoadSettings, given)
+            from_environment(StateSettings if name == "state" else PipelineSettings, given)
 
 
 @needs_openssl

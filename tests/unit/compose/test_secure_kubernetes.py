@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("kubernetes_validate", reason="kubernetes-validate is not installed")
 
-from contracts.settings import RoadSettings, from_environment
+from contracts.settings import PipelineSettings, from_environment
 from services.state.settings import StateSettings
 from tests.support.kustomized import rendered
 
@@ -30,8 +30,8 @@ def pods(objects: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 def variables(objects: list[dict[str, Any]], pod: dict[str, Any]) -> dict[str, str]:
     """Return the variables of a role's container."""
-    (road,) = (each["data"] for each in objects if each["kind"] == "ConfigMap" and "road" in each["metadata"]["name"])
-    return road | {each["name"]: each["value"] for each in pod["containers"][0]["env"]}
+    (pipeline,) = (each["data"] for each in objects if each["kind"] == "ConfigMap" and "road" in each["metadata"]["name"])
+    return pipeline | {each["name"]: each["value"] for each in pod["containers"][0]["env"]}
 
 
 def test_each_role_mounts_its_own_secret_and_no_other(objects: list[dict[str, Any]]) -> None:
@@ -49,7 +49,9 @@ def test_settings_fit_one_another_and_name_what_the_secret_has(objects: list[dic
     for role, pod in pods(objects).items():
         given = variables(objects, pod)
         assert given["SURESCALE_KAFKA_USERNAME"] == f"surescale-{USERS[role]}"
-        assert from_environment(StateSettings if role == "state" else RoadSettings, given).kafka_security_protocol == "SASL_SSL"
+        assert (
+            from_environment(StateSettings if role == "state" else PipelineSettings, given).kafka_security_protocol == "SASL_SSL"
+        )
         files = {value.removeprefix("/run/surescale/") for value in given.values() if value.startswith("/run/surescale/")}
         assert files == COMMON | (OF_STATE if role == "state" else set())
 

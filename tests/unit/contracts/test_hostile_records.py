@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import zstandard
 
-from contracts.clock import road_time_ms, wall_time_ms
+from contracts.clock import pipeline_time_ms, wall_time_ms
 from contracts.dead_letters import KEY_BYTES_MAX, Coordinates, dead_letter, key_of_letter
 from contracts.decisions import Decision
 from contracts.errors import RecordRejected, SettingsError
@@ -27,7 +27,7 @@ from contracts.messages import (
 )
 from contracts.own_acts import OwnAct, own_act_of
 from contracts.releases import ReleaseRecord
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from contracts.topics import TOPICS
 from contracts.topology import check_cluster
 from contracts.window_history import WindowHistory
@@ -128,7 +128,7 @@ def test_no_policy_has_the_name_of_an_act_of_the_rescalers_own(own: OwnAct) -> N
             decode(msgspec.json.encode(document), ReleaseRecord | JobSettings)
         assert (refused.value.reason, refused.value.field) == ("invalid_field", "policy")
     with pytest.raises(SettingsError, match="SURESCALE_POLICY"):
-        RoadSettings(policy=own)
+        PipelineSettings(policy=own)
 
 
 def test_only_the_name_behind_job_and_time_says_whose_act_it_is() -> None:
@@ -141,7 +141,7 @@ def test_a_clock_cannot_be_so_fast_that_time_overflows() -> None:
     """At the highest speed both directions still give a time."""
     segment = ClockSegment(road="r", sequence=0, e0_ms=0, w0_ms=0, speed=1e9, until_ms=2**53)
     fastest = decode(encode(segment), ClockSegment)
-    assert (road_time_ms(fastest, 2**53), wall_time_ms(fastest, 2**53)) == (2**53, 2**53 // 10**9)
+    assert (pipeline_time_ms(fastest, 2**53), wall_time_ms(fastest, 2**53)) == (2**53, 2**53 // 10**9)
     with pytest.raises(RecordRejected, match="speed"):
         decode(encode(msgspec.structs.replace(segment, speed=1e308)), ClockSegment)
 

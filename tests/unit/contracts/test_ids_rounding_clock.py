@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contracts.clock import minute_end_ms, road_time_ms, wall_time_ms
+from contracts.clock import minute_end_ms, pipeline_time_ms, wall_time_ms
 from contracts.errors import RecordRejected
 from contracts.ids import cluster_of, command_id, decision_id, job_id, split_job, window_id
 from contracts.messages import ClockSegment
@@ -55,27 +55,27 @@ def test_identities_are_readable_and_distinct() -> None:
     assert command_id("sim/a", 7, 0) == "sim/a#7.0"
 
 
-def test_the_roads_clock_runs_at_its_speed_and_stops_at_until() -> None:
+def test_the_pipelines_clock_runs_at_its_speed_and_stops_at_until() -> None:
     """now = min(e0 + speed x (wall - w0), until)."""
-    assert road_time_ms(SEGMENT, 50_000) == 1_000_000
-    assert road_time_ms(SEGMENT, 51_000) == 1_010_000
-    assert road_time_ms(SEGMENT, 999_000) == 1_600_000
+    assert pipeline_time_ms(SEGMENT, 50_000) == 1_000_000
+    assert pipeline_time_ms(SEGMENT, 51_000) == 1_010_000
+    assert pipeline_time_ms(SEGMENT, 999_000) == 1_600_000
 
 
 def test_before_its_segment_the_clock_stands() -> None:
     """A reader whose wall clock is a little behind does not see time before e0."""
-    assert road_time_ms(SEGMENT, 40_000) == 1_000_000
+    assert pipeline_time_ms(SEGMENT, 40_000) == 1_000_000
 
 
-def test_a_live_road_has_the_wall_clock() -> None:
+def test_a_live_pipeline_has_the_wall_clock() -> None:
     """Without a segment the clock is the identity, both ways."""
-    assert road_time_ms(None, 123) == 123
+    assert pipeline_time_ms(None, 123) == 123
     assert wall_time_ms(None, 123) == 123
 
 
-def test_wall_time_is_the_inverse_of_road_time() -> None:
+def test_wall_time_is_the_inverse_of_pipeline_time() -> None:
     """The wall time at which an event time is reached."""
-    assert wall_time_ms(SEGMENT, road_time_ms(SEGMENT, 52_500)) == 52_500
+    assert wall_time_ms(SEGMENT, pipeline_time_ms(SEGMENT, 52_500)) == 52_500
 
 
 @pytest.mark.parametrize(("at_ms", "end_ms"), [(0, 0), (1, 60_000), (60_000, 60_000), (60_001, 120_000)])

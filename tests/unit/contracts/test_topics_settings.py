@@ -6,7 +6,7 @@ from importlib.metadata import entry_points
 import pytest
 
 from contracts.errors import SettingsError
-from contracts.settings import RoadSettings, from_environment, to_environment
+from contracts.settings import PipelineSettings, from_environment, to_environment
 from contracts.topic_settings import TopicSettings
 from contracts.topics import CLUSTER_PARTITIONS, RECORD_BYTES_MAX, TOPICS, TopicNames
 from services.engine.settings import EngineSettings
@@ -66,14 +66,14 @@ def test_topics_are_those_of_the_table_unless_somebody_chooses() -> None:
         ("SURESCALE_RETENTION_HOURS", "1", 2),
     ],
 )
-def test_topics_that_could_not_carry_the_road_are_refused(variable: str, said: str, least: int) -> None:
+def test_topics_that_could_not_carry_the_pipeline_are_refused(variable: str, said: str, least: int) -> None:
     """A window of an hour would lose its first minutes before its last ones come."""
     with pytest.raises(SettingsError, match=rf"^{variable}: must be at least {least}, not {said}$"):
         from_environment(TopicSettings, {variable: said})
 
 
 def test_a_prefix_stands_before_every_name_and_comes_off_again() -> None:
-    """A replay's topics never meet the live road's."""
+    """A replay's topics never meet the live pipeline's."""
     names = TopicNames("replay-")
     assert names("decisions") == "replay-decisions"
     assert names.bare("replay-decisions") == "decisions"
@@ -81,36 +81,36 @@ def test_a_prefix_stands_before_every_name_and_comes_off_again() -> None:
 
 def test_promised_defaults() -> None:
     """Each default that the documents promise."""
-    road = RoadSettings()
-    assert (road.window_minutes, road.allowed_lateness_ms, road.ahead_of_clock_ms_max) == (60, 5_000, 120_000)
-    assert (road.policy, road.seed, road.topic_prefix, road.road_clock) == ("sure", 0, "", False)
+    pipeline = PipelineSettings()
+    assert (pipeline.window_minutes, pipeline.allowed_lateness_ms, pipeline.ahead_of_clock_ms_max) == (60, 5_000, 120_000)
+    assert (pipeline.policy, pipeline.seed, pipeline.topic_prefix, pipeline.road_clock) == ("sure", 0, "", False)
 
 
 def test_options_win_over_environment_over_defaults() -> None:
     """None means: not given."""
     variables = {"SURESCALE_WINDOW_MINUTES": "30", "SURESCALE_SEED": "7", "SURESCALE_ROAD_CLOCK": "true"}
-    road = from_environment(RoadSettings, variables, seed=9, bootstrap=None)
-    assert (road.window_minutes, road.seed, road.bootstrap, road.road_clock) == (30, 9, "127.0.0.1:9092", True)
+    pipeline = from_environment(PipelineSettings, variables, seed=9, bootstrap=None)
+    assert (pipeline.window_minutes, pipeline.seed, pipeline.bootstrap, pipeline.road_clock) == (30, 9, "127.0.0.1:9092", True)
 
 
 @pytest.mark.parametrize("bootstrap", ["", " "])
 def test_an_address_of_kafka_that_is_empty_is_refused(bootstrap: str) -> None:
     """A variable that a script left empty; no client says what is wrong."""
     with pytest.raises(SettingsError, match=r"^SURESCALE_BOOTSTRAP: empty; set"):
-        from_environment(RoadSettings, {"SURESCALE_BOOTSTRAP": bootstrap})
+        from_environment(PipelineSettings, {"SURESCALE_BOOTSTRAP": bootstrap})
 
 
 def test_a_child_process_reads_the_same_settings() -> None:
     """Settings survive the way through the environment."""
-    road = RoadSettings(seed=3, topic_prefix="x-", road_clock=True)
-    assert from_environment(RoadSettings, to_environment(road)) == road
+    pipeline = PipelineSettings(seed=3, topic_prefix="x-", road_clock=True)
+    assert from_environment(PipelineSettings, to_environment(pipeline)) == pipeline
 
 
 @pytest.mark.parametrize("variable", ["SURESCALE_SEED", "SURESCALE_ROAD_CLOCK"])
 def test_a_variable_that_does_not_parse_is_named(variable: str) -> None:
     """The message names the variable and shows the value."""
     with pytest.raises(SettingsError, match=f"{variable}.*'maybe'"):
-        from_environment(RoadSettings, {variable: "maybe"})
+        from_environment(PipelineSettings, {variable: "maybe"})
 
 
 KINDS = [point.load() for point in entry_points(group="surescale.settings")]
@@ -121,7 +121,7 @@ KINDS = [point.load() for point in entry_points(group="surescale.settings")]
     ["foo", "127.0.0.1:8090", "ftp://host", "http://", "http://[::1", "http://host:99999", "http://host:x", "http://a,", ",", ""],
 )
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_engine_without_an_address_is_refused_by_every_role(kind: type[RoadSettings], url: str) -> None:
+def test_an_engine_without_an_address_is_refused_by_every_role(kind: type[PipelineSettings], url: str) -> None:
     """The message names the variable and shows an address."""
     with pytest.raises(SettingsError, match=r"^SURESCALE_ENGINE_URL: .+ is not the address of an engine; set one like http://"):
         from_environment(kind, {"SURESCALE_ENGINE_URL": url})
@@ -130,12 +130,12 @@ def test_an_engine_without_an_address_is_refused_by_every_role(kind: type[RoadSe
 @pytest.mark.parametrize("url", ["http://127.0.0.1:8090", "https://engine.streaming/api/", "http://[::1]:8090"])
 def test_an_address_of_an_engine_is_taken(url: str) -> None:
     """With and without port and path."""
-    assert from_environment(RoadSettings, {"SURESCALE_ENGINE_URL": url}).engine_url == url
+    assert from_environment(PipelineSettings, {"SURESCALE_ENGINE_URL": url}).engine_url == url
 
 
 @pytest.mark.parametrize("port", [-1, 65_536])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_health_port_that_is_none_is_refused_by_every_role(kind: type[RoadSettings], port: int) -> None:
+def test_a_health_port_that_is_none_is_refused_by_every_role(kind: type[PipelineSettings], port: int) -> None:
     """By the environment as by the option."""
     with pytest.raises(SettingsError, match=rf"^SURESCALE_HEALTH_PORT: {port} is not a port; set 1 to 65535, or 0 for none$"):
         from_environment(kind, {"SURESCALE_HEALTH_PORT": str(port)})
@@ -154,7 +154,7 @@ def test_a_health_port_that_is_none_is_refused_by_every_role(kind: type[RoadSett
 def test_an_address_of_the_engine_with_a_password_is_refused_without_showing_it(url: str) -> None:
     """No client sends it, and errors about the address travel in records."""
     with pytest.raises(SettingsError, match="SURESCALE_ENGINE_URL") as refused:
-        RoadSettings(engine_url=url)
+        PipelineSettings(engine_url=url)
     assert "hunter2" not in str(refused.value)
 
 
@@ -178,7 +178,7 @@ def test_a_setting_that_is_no_finite_number_is_named(variable: str, said: str) -
 def test_a_length_of_time_that_cannot_be_is_refused(variable: str, said: str) -> None:
     """A window of no minute has no figures: the Spark job would end with a trace at its first one."""
     with pytest.raises(SettingsError, match=rf"^{variable}: must be at least [01], not {said}$"):
-        from_environment(RoadSettings, {variable: said})
+        from_environment(PipelineSettings, {variable: said})
 
 
 @pytest.mark.parametrize(
@@ -196,12 +196,12 @@ def test_a_length_of_time_that_cannot_be_is_refused(variable: str, said: str) ->
             {"ENGINE": "flink", "ENGINE_URL": "https://a,http://b", "ENGINE_CA_FILE": "c"},
             "SURESCALE_ENGINE_CA_FILE: SURESCALE_ENGINE_URL uses no TLS",
         ),
-        ({"ENGINE": "flink", "ROAD_CLOCK": "true"}, "SURESCALE_ROAD_CLOCK: SURESCALE_ENGINE=flink publishes no clock"),
+        ({"ENGINE": "flink", "PIPELINE_CLOCK": "true"}, "SURESCALE_ROAD_CLOCK: SURESCALE_ENGINE=flink publishes no clock"),
     ],
 )
 @pytest.mark.parametrize("kind", KINDS)
 def test_settings_of_an_engine_that_contradict_each_other_are_refused(
-    kind: type[RoadSettings], variables: dict[str, str], says: str
+    kind: type[PipelineSettings], variables: dict[str, str], says: str
 ) -> None:
     """By every role, before anything is asked."""
     with pytest.raises(SettingsError, match=f"^{says}"):
@@ -216,15 +216,17 @@ def test_a_real_engine_is_named_by_kind_address_and_files() -> None:
         "ENGINE_TOKEN_FILE": "token",
         "ENGINE_CA_FILE": "ca.pem",
     }
-    road = from_environment(RoadSettings, {f"SURESCALE_{name}": value for name, value in variables.items()})
-    assert (road.engine, road.engine_url, road.engine_token_file, road.engine_ca_file) == tuple(variables.values())
+    pipeline = from_environment(PipelineSettings, {f"SURESCALE_{name}": value for name, value in variables.items()})
+    assert (pipeline.engine, pipeline.engine_url, pipeline.engine_token_file, pipeline.engine_ca_file) == tuple(
+        variables.values()
+    )
 
 
 @pytest.mark.parametrize("minutes", ["0", "-3", "1441"])
 def test_a_span_that_is_no_time_is_refused(minutes: str) -> None:
     """The message names the variable and what may be set."""
     with pytest.raises(SettingsError, match=r"SURESCALE_SPAN_MINUTES: .* set 1 to 1440 minutes"):
-        from_environment(RoadSettings, {"SURESCALE_SPAN_MINUTES": minutes})
+        from_environment(PipelineSettings, {"SURESCALE_SPAN_MINUTES": minutes})
 
 
 KAFKA = {"SURESCALE_ENGINE": "kafka"}
@@ -252,7 +254,7 @@ PROCESSES = {**KAFKA, "SURESCALE_ACTUATOR": "processes", "SURESCALE_GROUPS_FILE"
 )
 def test_an_engine_has_a_usual_source_and_actuator(variables: dict[str, str], source: str, actuator: str) -> None:
     """Each can be named by itself."""
-    settings = from_environment(RoadSettings, variables)
+    settings = from_environment(PipelineSettings, variables)
     assert (settings.source_kind, settings.actuator_kind) == (source, actuator)
 
 
@@ -303,4 +305,4 @@ def test_an_engine_has_a_usual_source_and_actuator(variables: dict[str, str], so
 def test_a_source_or_actuator_that_does_not_fit_is_refused_with_the_fix(variables: dict[str, str], said: str) -> None:
     """In one line."""
     with pytest.raises(SettingsError, match=re.escape(said)):
-        from_environment(RoadSettings, variables)
+        from_environment(PipelineSettings, variables)

@@ -56,7 +56,7 @@ def test_a_window_moves_on_and_forgets() -> None:
 
 
 def test_hourly_load_counts_known_minutes_only_and_takes_over_history() -> None:
-    """Mean per known minute of the hour; hours before the road watched come from the engine; others are NaN."""
+    """Mean per known minute of the hour; hours before the pipeline watched come from the engine; others are NaN."""
     kept = history()
     kept.add_load_history((HourlyLoad(hour_start_ms=0, records=600, minutes=60),), before_ms=HOUR_MS)
     kept.close(HOUR_MS + MINUTE_MS, {"source": row(records_in=30)}, topology())
@@ -66,7 +66,7 @@ def test_hourly_load_counts_known_minutes_only_and_takes_over_history() -> None:
     assert np.isnan(window.hourly_load[:-2]).all()
 
 
-def test_an_hour_that_the_road_saw_itself_is_not_overwritten() -> None:
+def test_an_hour_that_the_pipeline_saw_itself_is_not_overwritten() -> None:
     """A restarted monitor sends its history again; what was measured stays."""
     kept = history()
     kept.close(MINUTE_MS, {"source": row(records_in=30)}, topology())
@@ -91,7 +91,7 @@ def test_an_hours_peak_is_its_largest_mean_of_five_minutes_in_a_row() -> None:
 
 
 def test_peaks_of_hours_come_with_the_history_or_stay_unknown() -> None:
-    """An engine may tell the most records of five minutes of an hour; an hour that the road saw itself keeps its own."""
+    """An engine may tell the most records of five minutes of an hour; an hour that the pipeline saw itself keeps its own."""
     kept = history()
     kept.add_load_history(
         (

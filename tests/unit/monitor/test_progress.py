@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from contracts.messages import MinuteMarker
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from contracts.wire import encode
 from monitor import progress
 from monitor.progress import TAIL_RECORDS, TAIL_RECORDS_MAX, last_markers
@@ -20,7 +20,7 @@ class LongTopic:
     asked: list[int]
     depth = 0
 
-    def __init__(self, _settings: RoadSettings, _names: list[str], *, last: int) -> None:
+    def __init__(self, _settings: PipelineSettings, _names: list[str], *, last: int) -> None:
         self.asked.append(last)
         self._last = last
         self.began_at_beginning = False
@@ -37,7 +37,7 @@ class LongTopic:
         """Leave."""
 
 
-def at(minute: int) -> Callable[[RoadSettings], int]:
+def at(minute: int) -> Callable[[PipelineSettings], int]:
     """A clock that stands."""
     return lambda _: minute * MINUTE
 
@@ -52,17 +52,17 @@ def topic(monkeypatch: pytest.MonkeyPatch) -> type[LongTopic]:
 
 def test_a_job_that_never_had_a_marker_does_not_make_it_read_everything(topic: type[LongTopic]) -> None:
     """Seven days of samples fit into no memory; a new job begins with the oldest minute that its engine has."""
-    assert last_markers(RoadSettings(), [JOB, NEW], at(8)) == {JOB: 7 * MINUTE}
+    assert last_markers(PipelineSettings(), [JOB, NEW], at(8)) == {JOB: 7 * MINUTE}
     assert topic.asked == [TAIL_RECORDS, TAIL_RECORDS_MAX]
 
 
 def test_it_looks_further_back_for_a_job_that_lags(topic: type[LongTopic]) -> None:
     """Others have sent many records since its last marker."""
     topic.depth = TAIL_RECORDS + 1
-    assert last_markers(RoadSettings(), [JOB], at(8)) == {JOB: 7 * MINUTE}
+    assert last_markers(PipelineSettings(), [JOB], at(8)) == {JOB: 7 * MINUTE}
 
 
 @pytest.mark.parametrize(("now", "found"), [(8, {JOB: 7 * MINUTE}), (5, {JOB: 7 * MINUTE}), (4, {})])
 def test_a_marker_ahead_of_the_clock_is_not_believed(topic: type[LongTopic], now: int, found: dict[str, int]) -> None:
     """It is nobody's but a forger's; up to two minutes ahead is what records may be."""
-    assert last_markers(RoadSettings(), [JOB], at(now)) == found
+    assert last_markers(PipelineSettings(), [JOB], at(now)) == found

@@ -37,10 +37,10 @@ def test_jobs_are_watched_by_label() -> None:
 
 def test_sources_read_the_pipelines_own_kafka_unless_another_is_named() -> None:
     """Never with the pipeline's credentials: they are another broker's."""
-    own = of(bootstrap="road:9092", kafka_security_protocol="SSL", kafka_ca_file="ca.pem")
-    assert own.source_kafka().bootstrap == "road:9092"
+    own = of(bootstrap="pipeline:9092", kafka_security_protocol="SSL", kafka_ca_file="ca.pem")
+    assert own.source_kafka().bootstrap == "pipeline:9092"
     assert own.source_kafka().kafka_ca_file == "ca.pem"
-    other = of(bootstrap="road:9092", kafka_security_protocol="SSL", source_bootstrap="orders:9092").source_kafka()
+    other = of(bootstrap="pipeline:9092", kafka_security_protocol="SSL", source_bootstrap="orders:9092").source_kafka()
     assert (other.bootstrap, other.kafka_security_protocol) == ("orders:9092", "PLAINTEXT")
     given = {"source_kafka_security_protocol": "SASL_SSL", "source_kafka_username": "me", "source_kafka_password_file": "pw"}
     secured = of(source_bootstrap="orders:9093", **given).source_kafka()

@@ -1,4 +1,4 @@
-"""Twins: the same controller between decision and engine as on the road, in the simulator."""
+"""Twins: the same controller between decision and engine as in the pipeline, in the simulator."""
 
 import json
 from pathlib import Path
@@ -87,7 +87,7 @@ class Recorder(InProcessRescaler):
         super().progressed(progress, cluster)
 
 
-def test_a_twin_reports_as_the_actuator_of_the_road_does() -> None:
+def test_a_twin_reports_as_the_actuator_of_the_pipeline_does() -> None:
     """Accepted once, warming once a minute while learners restore state, then applied: the reports of ``CarryingOut``."""
     workload, policy = load_workload("clarknet"), load_policy("static")
     allowed = {f"sim/{JOBS[1]}": JobSettings(job=f"sim/{JOBS[1]}")}

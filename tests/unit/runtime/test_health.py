@@ -14,7 +14,7 @@ from urllib.request import urlopen
 import pytest
 
 from contracts.errors import SettingsError
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from runtime import health
 from runtime.health import CONNECTIONS_MAX, HealthServer
 from runtime.ports import free_port
@@ -26,7 +26,7 @@ def test_a_port_that_is_taken_is_one_line_with_the_setting() -> None:
         port = taken.getsockname()[1]
         says = rf"^SURESCALE_HEALTH_PORT: 127\.0\.0\.1:{port} cannot be listened on \(address already in use\); name another"
         with pytest.raises(SettingsError, match=says):
-            HealthServer(RoadSettings(health_port=port), lambda: {"ready": True})
+            HealthServer(PipelineSettings(health_port=port), lambda: {"ready": True})
 
 
 def test_a_report_that_fails_is_a_server_error_and_one_line_of_the_log(
@@ -38,7 +38,7 @@ def test_a_report_that_fails_is_a_server_error_and_one_line_of_the_log(
         raise RuntimeError("dictionary changed size during iteration")
 
     port = free_port()
-    with HealthServer(RoadSettings(health_port=port), report), pytest.raises(HTTPError, match="500"):
+    with HealthServer(PipelineSettings(health_port=port), report), pytest.raises(HTTPError, match="500"):
         urlopen(f"http://127.0.0.1:{port}/health", timeout=5)
     assert [record.getMessage() for record in caplog.records] == ["the health check itself failed"]
     assert "Traceback" not in capfd.readouterr().err
@@ -47,7 +47,10 @@ def test_a_report_that_fails_is_a_server_error_and_one_line_of_the_log(
 def test_a_path_that_does_not_exist_is_answered_in_json_with_those_that_do() -> None:
     """Like an unknown path of the state API."""
     port = free_port()
-    with HealthServer(RoadSettings(health_port=port), lambda: {"ready": True}), pytest.raises(HTTPError, match="404") as refused:
+    with (
+        HealthServer(PipelineSettings(health_port=port), lambda: {"ready": True}),
+        pytest.raises(HTTPError, match="404") as refused,
+    ):
         urlopen(f"http://127.0.0.1:{port}/healthz?x=1", timeout=5)
     assert refused.value.headers["Content-Type"] == "application/json"
     assert json.load(refused.value) == {"error": "no such path: /healthz; there are /health"}
@@ -56,7 +59,7 @@ def test_a_path_that_does_not_exist_is_answered_in_json_with_those_that_do() -> 
 def test_whoever_asks_and_goes_away_leaves_no_trace_in_the_log(capfd: pytest.CaptureFixture[str]) -> None:
     """A probe that gives up is no error of the role."""
     port = free_port()
-    with HealthServer(RoadSettings(health_port=port), lambda: {"ready": True, "much": "x" * 4_000_000}):
+    with HealthServer(PipelineSettings(health_port=port), lambda: {"ready": True, "much": "x" * 4_000_000}):
         with socket.create_connection(("127.0.0.1", port), timeout=5) as probe:
             probe.sendall(b"GET /health HTTP/1.0\r\n\r\n")
             assert probe.recv(1)
@@ -68,7 +71,7 @@ def test_whoever_asks_and_goes_away_leaves_no_trace_in_the_log(capfd: pytest.Cap
 def test_connections_that_send_nothing_hold_few_threads_and_keep_no_probe_out() -> None:
     """However many there are; a role's threads are limited."""
     port, before = free_port(), threading.active_count()
-    with HealthServer(RoadSettings(health_port=port), lambda: {"ready": True}):
+    with HealthServer(PipelineSettings(health_port=port), lambda: {"ready": True}):
         idle = [socket.create_connection(("127.0.0.1", port), timeout=5) for _ in range(10 * CONNECTIONS_MAX)]
         assert urlopen(f"http://127.0.0.1:{port}/health", timeout=2).status == 200
         assert idle[0].recv(1) == b""
@@ -83,7 +86,7 @@ def test_a_request_that_drips_is_ended(monkeypatch: pytest.MonkeyPatch, head: by
     monkeypatch.setattr(health, "REQUEST_WITHIN_S", 0.5)
     port = free_port()
     with (
-        HealthServer(RoadSettings(health_port=port), lambda: {"ready": True}),
+        HealthServer(PipelineSettings(health_port=port), lambda: {"ready": True}),
         socket.create_connection(("127.0.0.1", port), timeout=0.05) as connection,
     ):
         connection.sendall(head)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from runtime.kafka import batch, creation
 
 
@@ -47,4 +47,4 @@ def test_nothing_has_arrived() -> None:
 )
 def test_the_command_that_creates_topics_has_the_prefix(prefix: str, typed: str) -> None:
     """Else it would create other topics than those that are missing."""
-    assert creation(RoadSettings(topic_prefix=prefix)) == typed
+    assert creation(PipelineSettings(topic_prefix=prefix)) == typed

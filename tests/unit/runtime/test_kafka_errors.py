@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from runtime.kafka_errors import is_end, is_record, readable_errors
 
 
@@ -72,7 +72,7 @@ def test_a_refusal_is_raised() -> None:
 )
 def test_an_error_of_kafka_becomes_one_line(error: Exception, says: str) -> None:
     """It names the address, and what to do where something can be done."""
-    with pytest.raises(ConnectionError) as caught, readable_errors(RoadSettings(bootstrap="127.0.0.1:1")):
+    with pytest.raises(ConnectionError) as caught, readable_errors(PipelineSettings(bootstrap="127.0.0.1:1")):
         raise error
     assert str(caught.value).startswith("Kafka at 127.0.0.1:1")
     assert says in str(caught.value)

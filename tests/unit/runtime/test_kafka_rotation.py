@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from runtime.kafka_rotation import PASSWORD, SecretFiles, ended_by_new_secrets, fixed_secrets, follow_password
 from runtime.kafka_security import credentials
 from tests.support.waiting import wait_until
@@ -26,16 +26,16 @@ class Client:
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> RoadSettings:
+def settings(tmp_path: Path) -> PipelineSettings:
     """A client with a password in a file of its own."""
     (tmp_path / "password").write_text("one\n")
-    return RoadSettings(
+    return PipelineSettings(
         kafka_security_protocol="SASL_PLAINTEXT", kafka_username="ana", kafka_password_file=str(tmp_path / "password")
     )
 
 
 def test_a_client_gets_each_password_once_and_none_that_cannot_be_read(
-    settings: RoadSettings, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    settings: PipelineSettings, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """An empty file, as some tools leave it for a moment, and one that is gone leave the last password in use."""
     client, given = Client([]), credentials(settings)
@@ -53,7 +53,7 @@ def test_a_client_gets_each_password_once_and_none_that_cannot_be_read(
     assert "three" not in caplog.text
 
 
-def test_a_client_made_just_before_a_change_gets_it_at_once(settings: RoadSettings, tmp_path: Path) -> None:
+def test_a_client_made_just_before_a_change_gets_it_at_once(settings: PipelineSettings, tmp_path: Path) -> None:
     """It was noticed for another client, before this one was known."""
     first, late, given = Client([]), Client([]), credentials(settings)
     assert given is not None
@@ -64,7 +64,7 @@ def test_a_client_made_just_before_a_change_gets_it_at_once(settings: RoadSettin
     assert late.given == [("ana", "two")]
 
 
-def test_nobody_keeps_a_client_alive_for_its_password(settings: RoadSettings, tmp_path: Path) -> None:
+def test_nobody_keeps_a_client_alive_for_its_password(settings: PipelineSettings, tmp_path: Path) -> None:
     """A client that nobody uses must close its sockets."""
     told: list[tuple[str, str]] = []
     client, other, given = Client(told), Client([]), credentials(settings)
@@ -78,7 +78,7 @@ def test_nobody_keeps_a_client_alive_for_its_password(settings: RoadSettings, tm
     assert told == []
 
 
-def test_files_have_changed_once_they_stay_as_they_are(settings: RoadSettings, tmp_path: Path) -> None:
+def test_files_have_changed_once_they_stay_as_they_are(settings: PipelineSettings, tmp_path: Path) -> None:
     """Not while they are written, nor while one is away, nor when the old contents are back."""
     files, password = SecretFiles(settings, PASSWORD), tmp_path / "password"
     assert files.changed() == ()
@@ -94,7 +94,7 @@ def test_files_have_changed_once_they_stay_as_they_are(settings: RoadSettings, t
     assert files.changed() == ()
 
 
-def test_which_secrets_only_a_new_client_can_use(settings: RoadSettings) -> None:
+def test_which_secrets_only_a_new_client_can_use(settings: PipelineSettings) -> None:
     """A password is taken over, so a role that has nothing else is never ended."""
     assert fixed_secrets(settings) == ()
     tokens = replace(

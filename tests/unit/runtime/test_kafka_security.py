@@ -5,20 +5,20 @@ from pathlib import Path
 import pytest
 
 from contracts.errors import SettingsError
-from contracts.settings import RoadSettings, from_environment
+from contracts.settings import PipelineSettings, from_environment
 from runtime.kafka_security import credentials, jvm_options, jvm_properties, librdkafka_options, oauth_client, ssl_context
 
 
-def scram(folder: Path, **changes: str) -> RoadSettings:
+def scram(folder: Path, **changes: str) -> PipelineSettings:
     """Return settings with TLS and SCRAM; the password ends with a line's end, as editors write it."""
     (folder / "password").write_text('p"w\\d\n')
     given = {"kafka_security_protocol": "SASL_SSL", "kafka_username": "me", "kafka_password_file": str(folder / "password")}
-    return from_environment(RoadSettings, {}, **(given | changes))
+    return from_environment(PipelineSettings, {}, **(given | changes))
 
 
 def test_without_settings_nothing_is_added() -> None:
     """A plaintext broker is asked as before."""
-    settings = RoadSettings()
+    settings = PipelineSettings()
     assert (librdkafka_options(settings), jvm_options(settings)) == ({}, {})
     assert (credentials(settings), ssl_context(settings)) == (None, None)
 
@@ -44,7 +44,7 @@ def test_a_rotated_password_is_used_by_the_next_client(tmp_path: Path) -> None:
     assert librdkafka_options(settings)["sasl.password"] == "new"
 
 
-def tokens(folder: Path, **changes: str) -> RoadSettings:
+def tokens(folder: Path, **changes: str) -> PipelineSettings:
     """Return settings with TLS and OAUTHBEARER."""
     (folder / "secret").write_text('s"e\\c\n')
     given = {
@@ -54,7 +54,7 @@ def tokens(folder: Path, **changes: str) -> RoadSettings:
         "kafka_oauth_client_secret_file": str(folder / "secret"),
         "kafka_oauth_token_url": "https://issuer.test/token",
     }
-    return from_environment(RoadSettings, {}, **(given | changes))
+    return from_environment(PipelineSettings, {}, **(given | changes))
 
 
 def test_a_clients_secret_is_read_from_its_file_for_every_client(tmp_path: Path) -> None:

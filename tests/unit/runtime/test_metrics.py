@@ -7,7 +7,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from runtime.health import HealthServer
 from runtime.metrics import BUILD, COMMON, READY, Metric, Reading, RoleMetrics, Tally
 from runtime.ports import free_port
@@ -98,7 +98,7 @@ def test_the_health_port_shows_health_and_metrics() -> None:
     """Readiness is the health document's, and other paths are unknown."""
     port = free_port()
     report = {"role": "test", "ready": True}
-    with HealthServer(RoadSettings(health_port=port), lambda: report, RoleMetrics("test", (SIZE,))):
+    with HealthServer(PipelineSettings(health_port=port), lambda: report, RoleMetrics("test", (SIZE,))):
         assert scraped(port).of(READY, role="test") == 1
         assert scraped(port).of(BUILD, role="test") == 1
         report["ready"] = False
@@ -111,7 +111,7 @@ def test_figures_that_cannot_be_read_are_a_server_error() -> None:
     """The role goes on, and health still answers."""
     port = free_port()
     broken = RoleMetrics("test", (SEEN,), lambda: [Reading(SIZE, 1)])
-    with HealthServer(RoadSettings(health_port=port), lambda: {"ready": True}, broken):
+    with HealthServer(PipelineSettings(health_port=port), lambda: {"ready": True}, broken):
         with pytest.raises(HTTPError, match="500"):
             urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5)
         assert urlopen(f"http://127.0.0.1:{port}/health", timeout=5).status == 200

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from runtime.kept_http import Answer
 from runtime.oauth_tokens import NoToken, OAuthClient, Tokens, _refusal, fetch_token
 from runtime.ports import LOOPBACK
@@ -30,9 +30,9 @@ def issuer(tmp_path: Path) -> Iterator[Issuer]:
         yield made
 
 
-def settings(issuer: Issuer) -> RoadSettings:
+def settings(issuer: Issuer) -> PipelineSettings:
     """Return settings of the issuer's client."""
-    return RoadSettings(
+    return PipelineSettings(
         kafka_security_protocol="SASL_SSL",
         kafka_sasl_mechanism="OAUTHBEARER",
         kafka_oauth_client_id=CLIENT,

@@ -167,6 +167,13 @@ def test_help_lists_every_command_once(group: str, _: click.Group, table: dict[s
     assert sorted(listed) == sorted(point.name for point in entry_points(group=group))
 
 
+def test_a_renamed_benchmark_answers_to_its_old_name() -> None:
+    """Scripts go on working; help shows the new name alone."""
+    context = click.Context(bench)
+    assert bench.get_command(context, "road") is bench.get_command(context, "recovery") is not None
+    assert "road" not in bench.list_commands(context)
+
+
 @pytest.mark.parametrize(("_", "commands", "table"), TABLES, ids=["surescale", "bench"])
 def test_each_line_is_the_first_sentence_of_its_command(_: str, commands: click.Group, table: dict[str, dict[str, str]]) -> None:
     """What the list promises is what the command says of itself."""

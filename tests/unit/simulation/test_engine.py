@@ -379,7 +379,7 @@ def test_a_restore_that_never_or_always_ends_is_refused(rate: float) -> None:
     ],
 )
 def test_a_host_that_could_not_be_announced_does_not_join(new: NewHost) -> None:
-    """Nobody could read the cluster's hosts any more, and the whole road would stand."""
+    """Nobody could read the cluster's hosts any more, and the whole pipeline would stand."""
     of = cluster()
     with pytest.raises(EngineRefusal) as refusal:
         of.host_joins(new)

@@ -1,4 +1,4 @@
-"""Closed loops in process: the road's windows, the road's order of events, the same numbers every time."""
+"""Closed loops in process: the pipeline's windows, the pipeline's order of events, the same numbers every time."""
 
 import numpy as np
 
@@ -71,7 +71,7 @@ def moved(of: SimulatedCluster) -> SimulatedCluster:
     return of
 
 
-def test_buffered_windows_are_those_of_the_road() -> None:
+def test_buffered_windows_are_those_of_the_pipeline() -> None:
     """Byte for byte, through a rescale, with a history of eight days, from the first minute on."""
     of = moved(cluster())
     history, buffer = WindowHistory(JOB, 20), WindowBuffer.after(of.history(), 20)
@@ -83,7 +83,7 @@ def test_buffered_windows_are_those_of_the_road() -> None:
         assert encode_window(buffer.window()) == encode_window(window)
 
 
-def test_minutes_without_subtasks_are_masked_as_on_the_road() -> None:
+def test_minutes_without_subtasks_are_masked_engine_steps() -> None:
     """A job that waits for units reports nothing, not even its load."""
     of = SimulatedCluster([load_job("j_2521346", clarknet())], clarknet(), hosts=[NewHost("a", 5)])
     of.advance(of.start_ms + 2 * MINUTE)

@@ -1,4 +1,4 @@
-"""The closed loop of many rows: the fast core beside the road's own, limits, rounding, masked minutes, copies."""
+"""The closed loop of many rows: the fast core beside the pipeline's own, limits, rounding, masked minutes, copies."""
 
 from dataclasses import asdict
 
@@ -37,16 +37,16 @@ def loop(job: SizedJob, load: Workload, terms: Terms, rows: int = 4) -> LoopRows
 
 
 @pytest.mark.parametrize("name", ["j_2521346", "j_1351665", "j_3803524"])
-def test_whole_minutes_agree_with_the_quarters_of_the_road(name: str) -> None:
+def test_whole_minutes_agree_with_the_quarters_of_the_pipeline(name: str) -> None:
     """Queues at minute marks to rounding; busy time exactly; latency to 0.02 minutes, in hours in which queues come and go."""
     job = load_job(name, clarknet())
     fast = loop(job, clarknet(), Terms(span_minutes=60), 16)
-    road = loop(job, clarknet(), Terms(span_minutes=60, as_on_the_road=True), 16)
+    pipeline = loop(job, clarknet(), Terms(span_minutes=60, engine_steps=True), 16)
     for plan in plans(job, 16, 6):
-        mine, theirs = fast.step(plan), road.step(plan)
+        mine, theirs = fast.step(plan), pipeline.step(plan)
         np.testing.assert_allclose(mine.utilisation, theirs.utilisation, rtol=1e-9)
         np.testing.assert_allclose(mine.latency, theirs.latency, atol=0.02)
-        here, there = fast.observe().figures, road.observe().figures
+        here, there = fast.observe().figures, pipeline.observe().figures
         for figure in ("queued_records_last", "records_in", "parallelism", "restarts", "coverage"):
             at = FIGURE[figure]
             np.testing.assert_allclose(here[..., at], there[..., at], atol=1.01, rtol=1e-6, err_msg=figure)
@@ -102,7 +102,7 @@ def test_a_restart_longer_than_a_span_goes_on_in_the_next_one() -> None:
     assert np.flatnonzero(served > 0).tolist() == [15, 16, 17, 18, 19]
 
 
-def test_a_restart_of_a_quarter_minute_runs_on_the_roads_steps() -> None:
+def test_a_restart_of_a_quarter_minute_runs_on_the_pipelines_steps() -> None:
     """Whole minutes cannot tell it."""
     job = sized(chain(1.0))
     start = np.array([[1, 2, 1]])
@@ -123,7 +123,7 @@ def test_the_encoder_takes_the_figures_of_every_mode(mode: Mode) -> None:
     assert encoded.mask.all()
 
 
-@pytest.mark.parametrize("terms", [*(Terms(mode, span_minutes=60) for mode in MODES), Terms(as_on_the_road=True)])
+@pytest.mark.parametrize("terms", [*(Terms(mode, span_minutes=60) for mode in MODES), Terms(engine_steps=True)])
 def test_a_copy_lives_on_by_itself(terms: Terms) -> None:
     """What happens to the twin leaves the original's future as it was."""
     job = load_job("j_2521346", clarknet())
@@ -149,18 +149,18 @@ def test_minutes_in_a_gap_count_for_nothing_and_are_not_shown(mode: Mode) -> Non
         assert span.utilisation[0] == pytest.approx(0.5)
 
 
-def test_the_roads_core_leaves_gaps_out_as_well() -> None:
+def test_the_pipelines_core_leaves_gaps_out_as_well() -> None:
     """The same sums over the same forty minutes."""
     job, load = sized(chain(1.0)), workload([50] * 140 + [0] * 20 + [50] * 140)
     spans = []
-    for terms in (Terms(span_minutes=60), Terms(span_minutes=60, as_on_the_road=True)):
+    for terms in (Terms(span_minutes=60), Terms(span_minutes=60, engine_steps=True)):
         rows = LoopRows(job, load, np.array([120]), np.array([[1, 1, 1]]), terms)
         spans.append(rows.step(np.array([[1, 2, 1]])))
         assert np.isnan(rows.observe().figures[0, :, :, FIGURE["coverage"]]).all(axis=1).sum() == 20
-    fast, road = spans
-    assert fast.counted_minutes[0] == road.counted_minutes[0] == 40
-    assert fast.allocated_minutes[0] == road.allocated_minutes[0] == 1 + 39 * 2
-    np.testing.assert_allclose(fast.busy_minutes, road.busy_minutes)
+    fast, pipeline = spans
+    assert fast.counted_minutes[0] == pipeline.counted_minutes[0] == 40
+    assert fast.allocated_minutes[0] == pipeline.allocated_minutes[0] == 1 + 39 * 2
+    np.testing.assert_allclose(fast.busy_minutes, pipeline.busy_minutes)
 
 
 def test_an_hour_of_which_no_minute_counts_has_no_reward() -> None:
@@ -187,16 +187,16 @@ def test_the_last_hour_is_known_as_far_as_it_has_come() -> None:
     assert (np.isnan(hours[1, -2]), hours[1, -1]) == (True, 10.0)
 
 
-def test_hourly_peaks_are_those_of_the_road() -> None:
-    """What a loop says of a trace's hours is what a road finds that was there from the first minute, a gap included."""
+def test_hourly_peaks_are_those_of_the_pipeline() -> None:
+    """What a loop says of a trace's hours is what a pipeline finds that was there from the first minute, a gap included."""
     generator = np.random.default_rng(3)
     load = workload([*generator.integers(1, 500, 170), *[0] * 20, *generator.integers(1, 500, 75)])
-    road, spec = WindowHistory("sim/chain", 5), sized(chain(1.0)).specs()
+    pipeline, spec = WindowHistory("sim/chain", 5), sized(chain(1.0)).specs()
     topology = JobTopology(job="sim/chain", version=0, at_ms=0, tasks=spec)
     peaks = HourlyPeaks.of(load.requests, load.masked)
     for minute, (count, gap) in enumerate(zip(load.requests.tolist(), load.masked.tolist(), strict=True), 1):
         rows = {} if gap else {spec[0].task: row(records_in=count)}
-        window = road.close(load.minute_start_ms(minute), rows, topology)
+        window = pipeline.close(load.minute_start_ms(minute), rows, topology)
         np.testing.assert_allclose(window.hourly_peak[-6:], peaks.before(np.array([minute]))[0, -6:], rtol=1e-6)
 
 
@@ -260,7 +260,7 @@ def test_only_the_full_latency_passes_ten_minutes(mode: Mode) -> None:
     assert last.full_latency[0] > before.full_latency[0] > before.latency[0]
 
 
-@pytest.mark.parametrize("terms", [Terms(), Terms(as_on_the_road=True), Terms("slo"), Terms("compat")])
+@pytest.mark.parametrize("terms", [Terms(), Terms(engine_steps=True), Terms("slo"), Terms("compat")])
 def test_the_full_latency_is_told_to_those_who_ask(terms: Terms) -> None:
     """It costs time in ``compat``; asking changes no other figure."""
     job, sizes = sized(chain(1.0)), np.array([[1, 1, 1]])

@@ -107,17 +107,17 @@ def test_whole_minutes_agree_with_the_quarters_of_the_engine(name: str) -> None:
     """Queues at minute marks to rounding, busy time exactly, free time but where it changes sides, latency to 0.02 minutes."""
     job, rows = load_job(name, clarknet(), 14.0), 6
 
-    def loop(as_on_the_road: bool) -> LoopRows:
-        terms = Terms(span_minutes=20, restart_ms=1_000, world=PRESSURE, as_on_the_road=as_on_the_road)
+    def loop(engine_steps: bool) -> LoopRows:
+        terms = Terms(span_minutes=20, restart_ms=1_000, world=PRESSURE, engine_steps=engine_steps)
         return LoopRows(job, clarknet(), 600 + 60 * np.arange(rows), np.tile(job.start_parallelism, (rows, 1)), terms)
 
-    fast, road = loop(False), loop(True)
+    fast, pipeline = loop(False), loop(True)
     held = 0.0
     for plan in plans(job, rows, 6):
-        mine, theirs = fast.step(plan), road.step(plan)
+        mine, theirs = fast.step(plan), pipeline.step(plan)
         np.testing.assert_allclose(mine.utilisation, theirs.utilisation, rtol=1e-9)
         np.testing.assert_allclose(mine.latency, theirs.latency, atol=0.02)
-        here, there = fast.observe().figures, road.observe().figures
+        here, there = fast.observe().figures, pipeline.observe().figures
         for name_ in ("queued_records_last", "records_in", "parallelism", "restarts", "coverage", "busy_ms"):
             np.testing.assert_allclose(figure(here, name_), figure(there, name_), atol=1.5, rtol=1e-5, err_msg=name_)
         free = [figure(each, "idle_ms") + figure(each, "backpressured_ms") for each in (here, there)]

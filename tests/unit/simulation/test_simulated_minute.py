@@ -25,7 +25,7 @@ Last = dict[tuple[str, int], TaskSample]
 
 
 def added_up(minute: SimulatedMinute, samples: list[TaskSample], before: Last) -> tuple[dict[str, Float32], Last]:
-    """Return the minute's rows by the road's definition, and every subtask's last sample."""
+    """Return the minute's rows by the pipeline's definition, and every subtask's last sample."""
     last: Last = {(sample.task, sample.subtask): sample for sample in samples}
     rows = {}
     for spec in minute.topology.tasks:

@@ -18,9 +18,9 @@ WORKLOAD = load_workload("clarknet")
 JOB = load_job("j_2521346", WORKLOAD, 5.0)
 
 
-def rows_in(world: World, *, job: SizedJob = JOB, on_the_road: bool = False, first: tuple[int, ...] = (600, 3_000)) -> LoopRows:
+def rows_in(world: World, *, job: SizedJob = JOB, engine_steps: bool = False, first: tuple[int, ...] = (600, 3_000)) -> LoopRows:
     """Return rows at the job's start parallelism."""
-    terms = Terms(world=world, restart_ms=world.restart_ms, span_minutes=20, as_on_the_road=on_the_road)
+    terms = Terms(world=world, restart_ms=world.restart_ms, span_minutes=20, engine_steps=engine_steps)
     return LoopRows(job, WORKLOAD, np.array(first), np.tile(job.start_parallelism, (len(first), 1)), terms)
 
 
@@ -34,12 +34,12 @@ def plans(seed: int, spans: int, rows: int = 2) -> list[np.ndarray]:
 def test_array_cores_and_the_engine_play_one_world(name: str) -> None:
     """Queues, busy time and the busiest subtask agree minute by minute; a restart's state is the engine's own."""
     world = world_named(name, seed=5)
-    fast, road = rows_in(world), rows_in(world, on_the_road=True)
+    fast, pipeline = rows_in(world), rows_in(world, engine_steps=True)
     if world.state_spread:
-        fast, road = (rows_in(world_named("drift", seed=5, restart_s=180), on_the_road=each) for each in (False, True))
+        fast, pipeline = (rows_in(world_named("drift", seed=5, restart_s=180), engine_steps=each) for each in (False, True))
     for plan in plans(4, 5):
-        fast.step(plan), road.step(plan)
-        here, there = fast.observe().figures, road.observe().figures
+        fast.step(plan), pipeline.step(plan)
+        here, there = fast.observe().figures, pipeline.observe().figures
         for figure in ("queued_records_last", "records_in", "busy_ms", "busy_ms_max", "parallelism", "restarts"):
             mine, theirs = here[..., FIGURE[figure]], there[..., FIGURE[figure]]
             np.testing.assert_allclose(mine, theirs, atol=2.5, rtol=1e-4, err_msg=figure)
@@ -49,10 +49,10 @@ def test_array_cores_and_the_engine_play_one_world(name: str) -> None:
 def test_a_rescale_during_a_restart_does_not_end_it_early(name: str) -> None:
     """A restart of 25 minutes outlasts the span: until the next one begins the job stands still, as on the engine."""
     world = world_named(name, seed=5, restart_s=1_500)
-    fast, road = rows_in(world), rows_in(world, on_the_road=True)
+    fast, pipeline = rows_in(world), rows_in(world, engine_steps=True)
     for plan in plans(4, 3):
-        fast.step(plan), road.step(plan)
-        mine, theirs = (rows.observe().figures[..., FIGURE["busy_ms"]] for rows in (fast, road))
+        fast.step(plan), pipeline.step(plan)
+        mine, theirs = (rows.observe().figures[..., FIGURE["busy_ms"]] for rows in (fast, pipeline))
         np.testing.assert_allclose(mine, theirs, atol=2.5, rtol=1e-4)
 
 

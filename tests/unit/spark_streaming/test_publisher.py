@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Producer
 
 from contracts.clock import MINUTE_MS
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from contracts.topics import DEAD_LETTERS, SNAPSHOTS
 from contracts.windows import FIGURES, Window, unknown_hours
 from runtime.backoff import Stopped
@@ -37,7 +37,7 @@ def window(minutes: int) -> Window:
 def test_a_window_beyond_the_limit_is_told_of_and_the_others_go_on() -> None:
     """It counts as refused, not as written."""
     client = Noting()
-    publisher = Publisher(RoadSettings(), client)  # type: ignore[arg-type]  # the one method that is used
+    publisher = Publisher(PipelineSettings(), client)  # type: ignore[arg-type]  # the one method that is used
     too_large = publisher.windows([window(3), window(150_000), window(3)])
     assert [rejected.reason for rejected in too_large] == ["too_large"]
     assert client.topics == [SNAPSHOTS, DEAD_LETTERS, SNAPSHOTS]
@@ -49,7 +49,7 @@ def test_told_to_stop_nobody_waits_long_for_a_broker_that_is_away() -> None:
     quiet = logging.getLogger("test.librdkafka")
     quiet.disabled = True
     client = Producer({"bootstrap.servers": f"127.0.0.1:{free_port()}", "message.timeout.ms": 60_000, "logger": quiet})
-    publisher = Publisher(RoadSettings(), client, stop=stop, stop_wait_s=0.0)
+    publisher = Publisher(PipelineSettings(), client, stop=stop, stop_wait_s=0.0)
     publisher.windows([window(3)])
     stop.set()
     with pytest.raises(Stopped):

@@ -11,7 +11,7 @@ from typing import Final
 
 from confluent_kafka import Producer
 
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from engines.groups.broker import GroupReader, GroupsUnknown
 from runtime.ports import free_ports
 from services.local_stack.consumers.chain import STAGES, worker_command
@@ -26,7 +26,7 @@ _AT_WORK_WITHIN_S: Final = 60.0
 _ENDS_WITHIN_S: Final = 10.0
 
 
-def busy_cores(settings: RoadSettings, folder: Path, supervisor: Supervisor) -> dict[str, float]:
+def busy_cores(settings: PipelineSettings, folder: Path, supervisor: Supervisor) -> dict[str, float]:
     """Return the cores that a worker of each group uses when it is never idle; the topics exist.
 
     Raises:

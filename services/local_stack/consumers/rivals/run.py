@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from contracts.errors import SurescaleError
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from engines.groups.broker import GroupReader, GroupsUnknown
 from engines.kafka.offsets import OffsetsUnknown, TopicOffsets
 from engines.processes.workforce import Requirement, Workforce
@@ -103,8 +103,8 @@ class ByLag(Rival):
     def __init__(self, place: Place, threshold: int) -> None:
         super().__init__(place)
         self._threshold = threshold
-        self._groups = GroupReader(RoadSettings(bootstrap=place.bootstrap))
-        self._topics = TopicOffsets(RoadSettings(bootstrap=place.bootstrap))
+        self._groups = GroupReader(PipelineSettings(bootstrap=place.bootstrap))
+        self._topics = TopicOffsets(PipelineSettings(bootstrap=place.bootstrap))
 
     def _proposals(self, required: Requirement) -> Mapping[str, int]:
         chain = self._place.rival

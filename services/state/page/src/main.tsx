@@ -14,7 +14,7 @@ import { DecisionPage } from "./pages/decision";
 import { JobPage } from "./pages/job";
 import { JobsPage } from "./pages/jobs";
 import { PoliciesPage } from "./pages/policies";
-import { RoadPage } from "./pages/road";
+import { PipelinePage } from "./pages/pipeline";
 
 const NAV = [
   ["#/", "Jobs", /^\/(jobs|decisions)?(\/|$)/],
@@ -42,7 +42,7 @@ function View({ address }: { address: string }): JSX.Element {
   if (place === "clusters" && names.length) return <ClusterPage key={names[0]} cluster={names[0] ?? ""} />;
   if (place === "clusters") return <ClustersPage />;
   if (place === "policies") return <PoliciesPage />;
-  if (place === "road") return <RoadPage />;
+  if (place === "road") return <PipelinePage />;
   return (
     <>
       <Heading title="Not found">There is no such page</Heading>

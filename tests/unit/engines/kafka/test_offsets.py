@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from engines.kafka.offsets import POINTS_MAX, EndLog, OffsetsUnknown, TopicOffsets
 from runtime.ports import free_port
 
@@ -68,7 +68,7 @@ def test_what_arrived_never_falls(steps: list[tuple[int, int]], times: list[int]
 
 def test_a_broker_that_does_not_answer_is_not_asked_again_at_once() -> None:
     """Each question takes the whole timeout, and every job and source has one at the end of a minute."""
-    broker = TopicOffsets(RoadSettings(bootstrap=f"127.0.0.1:{free_port()}"), timeout_s=0.5)
+    broker = TopicOffsets(PipelineSettings(bootstrap=f"127.0.0.1:{free_port()}"), timeout_s=0.5)
     with pytest.raises(OffsetsUnknown, match=r"does not answer .*; set SURESCALE_SOURCE_BOOTSTRAP"):
         broker.ends(["orders"])
     began_s = time.monotonic()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from contracts.errors import SettingsError
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from engines.kubernetes.client import KubernetesClient
 from engines.kubernetes.connect import client_of
 from engines.kubernetes.errors import (
@@ -125,7 +125,7 @@ def test_a_pod_finds_its_own_cluster(tmp_path: Path) -> None:
     with answering(lambda asked: Given(body=SCALE), context) as server:
         port = server.url.rpartition(":")[2]
         environment = {"KUBERNETES_SERVICE_HOST": "localhost", "KUBERNETES_SERVICE_PORT": port}
-        client = client_of(RoadSettings(**KUBERNETES), environment=environment, in_pod=tmp_path)  # type: ignore[arg-type]
+        client = client_of(PipelineSettings(**KUBERNETES), environment=environment, in_pod=tmp_path)  # type: ignore[arg-type]
         for token in ("first", "second"):
             (tmp_path / "token").write_text(token)
             client.scale(TARGET)
@@ -138,12 +138,12 @@ def test_a_pod_finds_its_own_cluster(tmp_path: Path) -> None:
 def test_outside_a_pod_the_address_must_be_set() -> None:
     """The line says to what."""
     with pytest.raises(SettingsError, match="SURESCALE_KUBERNETES_URL: not set, and this is not a pod of a cluster; set the"):
-        client_of(RoadSettings(**KUBERNETES), environment={})  # type: ignore[arg-type]
+        client_of(PipelineSettings(**KUBERNETES), environment={})  # type: ignore[arg-type]
 
 
 def test_a_file_without_authorities_ends_the_start(tmp_path: Path) -> None:
     """The message names the setting."""
     (tmp_path / "ca.pem").write_text("no certificate")
-    settings = RoadSettings(**KUBERNETES, kubernetes_url="https://k", kubernetes_ca_file=str(tmp_path / "ca.pem"))  # type: ignore[arg-type]
+    settings = PipelineSettings(**KUBERNETES, kubernetes_url="https://k", kubernetes_ca_file=str(tmp_path / "ca.pem"))  # type: ignore[arg-type]
     with pytest.raises(SettingsError, match="SURESCALE_KUBERNETES_CA_FILE"):
         client_of(settings)

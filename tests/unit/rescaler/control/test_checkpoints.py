@@ -22,7 +22,7 @@ def test_an_act_waits_for_a_checkpoint_and_goes_with_it() -> None:
 
 
 def test_failed_checkpoints_count_as_one_that_completed() -> None:
-    """The second of two; the first is answered, so that a road in lockstep knows that it was heard."""
+    """The second of two; the first is answered, so that a pipeline in lockstep knows that it was heard."""
     control, seen = controller(gate=gated(executing_stabilization_ms=200_000)), view()
     control.on_decision(decision(T0, {"map": 4}), seen, T0)
     first = control.on_engine_event(checkpoint(T0 + 30_000, 7, completed=False), seen, T0 + 30_000)

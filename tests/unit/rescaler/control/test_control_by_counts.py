@@ -5,18 +5,18 @@ import pytest
 
 from contracts.job_settings import Approval, Direction, Pause
 from rescaler.actuators.fake_by_requirement import COUNTS
-from tests.support.requirement_road import AUTHOR, JOB, THEIRS, WIDER, RequirementRoad, rescaled, road
+from tests.support.requirement_pipeline import AUTHOR, JOB, THEIRS, WIDER, RequirementPipeline, pipeline, rescaled
 
 MINUTE_S = 60
 
 
-def approve(found: RequirementRoad) -> None:
+def approve(found: RequirementPipeline) -> None:
     """Let ana approve the job's newest advice, as the command does."""
     assert found.memory.advised is not None
     found.allow(approval=Approval(decision_id=found.memory.advised.decision_id, by="ana", at_ms=found.now_ms))
 
 
-def pause(found: RequirementRoad, direction: Direction, minutes: int | None = None) -> None:
+def pause(found: RequirementPipeline, direction: Direction, minutes: int | None = None) -> None:
     """Let ana pause the job."""
     until_ms = None if minutes is None else found.now_ms + minutes * MINUTE_S * 1_000
     found.allow(pause=Pause(direction=direction, until_ms=until_ms, why="audit", by="ana", at_ms=found.now_ms))
@@ -25,7 +25,7 @@ def pause(found: RequirementRoad, direction: Direction, minutes: int | None = No
 @pytest.mark.parametrize("restarts", [False, True])
 def test_an_approved_advice_is_asked_for_once(restarts: bool) -> None:
     """Also if every second is another rescaler's; later settings ask for nothing, and what was asked for is ours."""
-    found = road(allowed={"mode": "advise"}, restarts=restarts)
+    found = pipeline(allowed={"mode": "advise"}, restarts=restarts)
     assert found.decide({"count": 4}).reason == "advise"
     found.go(2 * MINUTE_S)
     assert found.required == AUTHOR
@@ -74,7 +74,7 @@ def test_an_approval_that_waits_gives_way_to_somebody_elses_change() -> None:
 
 def test_an_engine_that_cannot_be_acted_on_is_not() -> None:
     """Whoever approves: the refusal says so."""
-    found = road(allowed={"mode": "act"}, can=msgspec.structs.replace(COUNTS, acts="none"))
+    found = pipeline(allowed={"mode": "act"}, can=msgspec.structs.replace(COUNTS, acts="none"))
     assert found.decide({"count": 4}).reason == "advise"
     found.go(MINUTE_S)
     approve(found)

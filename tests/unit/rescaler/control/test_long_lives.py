@@ -12,7 +12,7 @@ from rescaler.control.settings import Balancing, ControlSettings, PlacingSetting
 from rescaler.control.units.plan import plan_job
 from rescaler.control.world import View
 from rescaler.gate_settings import GateSettings
-from tests.support.balance_road import COPIED, SPREAD, T0, Road, hosts, spread
+from tests.support.balance_pipeline import COPIED, SPREAD, T0, Pipeline, hosts, spread
 from tests.support.controller_world import (
     CLUSTER,
     JOB,
@@ -43,10 +43,10 @@ def test_looks_are_not_used_up_by_those_that_settled() -> None:
 
 def test_units_are_balanced_while_more_is_on_leaving_hosts_than_fits_elsewhere() -> None:
     """Twelve units, eight of them on hosts that go, eight usable in all: what others would pay is still worked out."""
-    road = spread(tuple(range(12)), count=3)
-    road.hosts = hosts(4, T0, h1="removed_soon", h2="removed_soon")
-    road.settle()
-    assert road.on_hosts() == {"h0": 2, "h1": 4, "h2": 4, "h3": 2}
+    pipeline = spread(tuple(range(12)), count=3)
+    pipeline.hosts = hosts(4, T0, h1="removed_soon", h2="removed_soon")
+    pipeline.settle()
+    assert pipeline.on_hosts() == {"h0": 2, "h1": 4, "h2": 4, "h3": 2}
 
 
 def begun() -> tuple[Controller, View, RescheduleCommand]:
@@ -110,33 +110,33 @@ def test_a_step_that_follows_late_has_its_time_still_before_it() -> None:
 def test_a_job_without_state_is_short_of_no_copies() -> None:
     """There is nothing to copy: it is not degraded forever."""
     tasks = (TaskSpec(task="map", parallelism=2, units=(0, 4)),)
-    road = Road(job(tasks=tasks), count=3, **COPIED)
-    road.settle()
-    degraded = next(each for each in road.control.memory[JOB].conditions if each.type == "Degraded")
+    pipeline = Pipeline(job(tasks=tasks), count=3, **COPIED)
+    pipeline.settle()
+    degraded = next(each for each in pipeline.control.memory[JOB].conditions if each.type == "Degraded")
     assert (degraded.status, degraded.reason) == (False, "Healthy")
 
 
 def test_several_copies_are_asked_for_once() -> None:
     """In whatever order a round of assignment names their hosts."""
     settings = COPIED | {"balancing": Balancing(factor="0", standbys=2)}
-    road = spread((0, 1, 4, 8), count=4, **settings)
-    road.settle()
-    road.now_ms += MINUTE_MS
-    road.decide({"map": 3, "join": 3})
-    road.settle()
-    assert [command.action for command in road.commands] == ["standby", "prepare", "commit", "standby"]
+    pipeline = spread((0, 1, 4, 8), count=4, **settings)
+    pipeline.settle()
+    pipeline.now_ms += MINUTE_MS
+    pipeline.decide({"map": 3, "join": 3})
+    pipeline.settle()
+    assert [command.action for command in pipeline.commands] == ["standby", "prepare", "commit", "standby"]
 
 
 @pytest.mark.parametrize(("taken_on_ms", "reason"), [(T0 + MINUTE_MS, "Healthy"), (T0 + MINUTE_MS + 2, "StandbysWarming")])
 def test_copies_that_are_ready_before_their_command_has_ended_are_known_of(taken_on_ms: int, reason: str) -> None:
     """An event may be heard before the report; one from before the engine took the command on is of other copies."""
-    road = spread((0, 4), count=3, **COPIED)
-    (command,) = road.pass_minute().commands
-    ready = EngineEvent(cluster=CLUSTER, sequence=9, at_ms=road.now_ms + 1, kind="standbys_ready", job=JOB)
-    road.now_ms += MINUTE_MS
-    road.control.on_engine_event(ready, road.see(), road.now_ms)
-    road.control.on_progress(ended(command, taken_on_ms), road.see(), road.now_ms)
-    degraded = next(each for each in road.control.memory[JOB].conditions if each.type == "Degraded")
+    pipeline = spread((0, 4), count=3, **COPIED)
+    (command,) = pipeline.pass_minute().commands
+    ready = EngineEvent(cluster=CLUSTER, sequence=9, at_ms=pipeline.now_ms + 1, kind="standbys_ready", job=JOB)
+    pipeline.now_ms += MINUTE_MS
+    pipeline.control.on_engine_event(ready, pipeline.see(), pipeline.now_ms)
+    pipeline.control.on_progress(ended(command, taken_on_ms), pipeline.see(), pipeline.now_ms)
+    degraded = next(each for each in pipeline.control.memory[JOB].conditions if each.type == "Degraded")
     assert degraded.reason == reason
 
 
@@ -156,10 +156,10 @@ def test_state_of_tasks_that_cannot_be_scaled_is_not_balanced() -> None:
         fixed = TaskSpec(task="all", upstream=("map",), scalable=False, max_parallelism=1, units=(unit + 1,), stateful=True)
         return TaskSpec(task="map", units=(unit,)), fixed
 
-    road = Road(job(tasks=tasks(0)), job(OTHER_JOB, tasks=tasks(2)), **SPREAD)
-    road.hosts = hosts(2, T0)
-    assert road.settle()[-1].reason == "balanced"
-    assert road.commands == []
+    pipeline = Pipeline(job(tasks=tasks(0)), job(OTHER_JOB, tasks=tasks(2)), **SPREAD)
+    pipeline.hosts = hosts(2, T0)
+    assert pipeline.settle()[-1].reason == "balanced"
+    assert pipeline.commands == []
 
 
 def test_a_wait_without_end_is_told_of_once_a_minute() -> None:

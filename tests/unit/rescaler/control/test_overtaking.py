@@ -63,7 +63,7 @@ def test_a_stale_act_gives_way_to_a_hold() -> None:
 
 
 def test_an_act_that_is_due_now_goes_before_a_decision_of_now() -> None:
-    """Timers come first, as on a road that runs."""
+    """Timers come first, as in a pipeline that runs."""
     control, seen, due_ms = resting()
     now_ms = due_ms + OVERDUE_MS
     effects = rounds(control, seen, [(now_ms, {"map": 4})], now_ms)

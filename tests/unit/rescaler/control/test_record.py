@@ -7,7 +7,7 @@ from rescaler.control.controller import Controller
 from rescaler.control.effects import StateRecord
 from rescaler.control.job.record import job_record, restored, summary_of
 from rescaler.control.world import View
-from tests.support.balance_road import COPIED, spread
+from tests.support.balance_pipeline import COPIED, spread
 from tests.support.controller_world import CLUSTER, JOB, MINUTE_MS, START_MS, cluster, controller, decision, ended, job
 
 T0 = START_MS
@@ -41,9 +41,9 @@ def test_a_rescale_under_way_and_a_waiting_act_are_summed_up() -> None:
 
 def test_a_change_of_standbys_has_no_step() -> None:
     """It is a command under way, but no rescale."""
-    road = spread((0, 4), count=3, **COPIED)
-    (command,) = road.pass_minute().commands
-    underway = summary_of(road.control.memory[JOB]).underway
+    pipeline = spread((0, 4), count=3, **COPIED)
+    (command,) = pipeline.pass_minute().commands
+    underway = summary_of(pipeline.control.memory[JOB]).underway
     assert underway is not None
     assert (underway.command_id, underway.step) == (command.command_id, None)
 

@@ -6,14 +6,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.support.requirement_road import AUTHOR, JOB, THEIRS, WIDER, rescaled, road
+from tests.support.requirement_pipeline import AUTHOR, JOB, THEIRS, WIDER, pipeline, rescaled
 
 
 @pytest.mark.parametrize("stamps", ["look", "change"])
 @pytest.mark.parametrize("ids", ["every", "content", "none"])
 def test_our_own_change_is_no_drift(stamps: Any, ids: Any) -> None:
     """Also while the monitor still shows the job as it was before."""
-    found = road(stamps=stamps, ids=ids)
+    found = pipeline(stamps=stamps, ids=ids)
     found.monitor_sees = False
     found.decide({"count": 4})
     found.go(90)
@@ -52,7 +52,7 @@ def test_a_foreign_change_stops_all_acts_until_it_is_adopted(stamps: Any, ids: A
 @pytest.mark.parametrize("ids", ["every", "content", "none"])
 def test_what_was_seen_before_our_command_is_not_what_somebody_else_asked_for(stamps: Any, ids: Any) -> None:
     """They change the job while our command is under way, and the monitor has not looked since before it."""
-    found = road(stamps=stamps, ids=ids)
+    found = pipeline(stamps=stamps, ids=ids)
     found.monitor_sees = False
     found.decide({"count": 4})
     while found.required != WIDER:
@@ -85,7 +85,7 @@ def test_a_foreign_change_that_is_undone_is_over() -> None:
 
 def test_a_change_of_a_job_that_we_never_changed_is_its_authors() -> None:
     """The next decision goes on from what is there."""
-    found = road()
+    found = pipeline()
     found.decide({"count": 2})
     found.fake.require(JOB, THEIRS)
     found.go(60)
@@ -155,7 +155,7 @@ def test_insist_by_setting_asks_for_ours_again() -> None:
 @pytest.mark.parametrize("ids", ["every", "content", "none"])
 def test_a_second_autoscaler_is_not_fought(on_drift: str, ids: Any) -> None:
     """It puts back what was there, twice: we stop, whatever the setting says."""
-    found = road(allowed={"mode": "act", "on_drift": on_drift}, ids=ids)
+    found = pipeline(allowed={"mode": "act", "on_drift": on_drift}, ids=ids)
     found.decide({"count": 4})
     for _ in range(40):
         if found.required != AUTHOR:
@@ -174,7 +174,7 @@ def test_a_second_autoscaler_is_not_fought(on_drift: str, ids: Any) -> None:
 
 def test_what_a_killed_rescaler_left_behind_is_taken_back() -> None:
     """Rescaler and actuator die, the deadline passes, and the engine still wants what nobody stands behind."""
-    found = road()
+    found = pipeline()
     found.fake.delay_ms = 3_600_000
     found.decide({"count": 4})
     found.go(5)
@@ -189,7 +189,7 @@ def test_what_a_killed_rescaler_left_behind_is_taken_back() -> None:
 
 def test_what_comes_late_is_still_ours() -> None:
     """The command counts as failed, and then the engine carries it out."""
-    found = road()
+    found = pipeline()
     found.decide({"count": 4})
     found.go(1)
     found.work = None

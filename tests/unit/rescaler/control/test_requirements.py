@@ -8,7 +8,7 @@ import pytest
 from contracts.capabilities import Capabilities
 from contracts.modes import AMBIGUOUS_LABEL
 from rescaler.actuators.fake_by_requirement import COUNTS
-from tests.support.requirement_road import AUTHOR, JOB, START_MS, WIDER, rescaled, road
+from tests.support.requirement_pipeline import AUTHOR, JOB, START_MS, WIDER, pipeline, rescaled
 
 # From a decision to a requirement
 
@@ -35,7 +35,7 @@ def test_conditions_speak_of_what_such_an_engine_has() -> None:
 @pytest.mark.parametrize(("mode", "advice"), [("advise", True), ("observe", None), (None, None)])
 def test_without_permission_nothing_is_asked_for(mode: str | None, advice: bool | None) -> None:
     """Advice is a command that nobody carries out; by default a real job is only observed."""
-    found = road(allowed={"mode": mode})
+    found = pipeline(allowed={"mode": mode})
     outcome = found.decide({"count": 4})
     found.go(120)
     assert found.fake.writes == []
@@ -45,7 +45,7 @@ def test_without_permission_nothing_is_asked_for(mode: str | None, advice: bool 
 
 def test_an_engine_that_takes_no_commands_gets_none_in_mode_act() -> None:
     """It is advised about, and so it says."""
-    found = road(can=Capabilities(engine="prometheus"))
+    found = pipeline(can=Capabilities(engine="prometheus"))
     assert found.decide({"count": 4}).reason == "advise"
     found.go(60)
     assert found.fake.writes == []
@@ -53,7 +53,7 @@ def test_an_engine_that_takes_no_commands_gets_none_in_mode_act() -> None:
 
 def test_tied_tasks_move_together() -> None:
     """Connected forward, both get what the one that needs most gets."""
-    found = road(specs={"parse": {"tied": "chain"}, "count": {"tied": "chain"}})
+    found = pipeline(specs={"parse": {"tied": "chain"}, "count": {"tied": "chain"}})
     found.decide({"count": 5})
     found.settle()
     assert found.required == {"parse": 5, "count": 5}
@@ -61,7 +61,7 @@ def test_tied_tasks_move_together() -> None:
 
 def test_a_job_that_scales_as_a_whole_keeps_one_parallelism() -> None:
     """Of every task."""
-    found = road(can=Capabilities(**{**as_fields(COUNTS), "scope": "job"}))
+    found = pipeline(can=Capabilities(**{**as_fields(COUNTS), "scope": "job"}))
     found.decide({"count": 3})
     found.settle()
     assert found.required == {"parse": 3, "count": 3}
@@ -74,7 +74,7 @@ def as_fields(can: Capabilities) -> dict[str, Any]:
 
 def test_no_more_is_asked_for_than_there_are_slots() -> None:
     """Two slots in use and one free: three subtasks instead of five, and the command says that it is a part."""
-    found = road(free_slots=1)
+    found = pipeline(free_slots=1)
     found.decide({"count": 5})
     found.settle()
     assert found.required == {"parse": 1, "count": 3}
@@ -83,7 +83,7 @@ def test_no_more_is_asked_for_than_there_are_slots() -> None:
 
 def test_each_sharing_group_needs_slots_of_its_own() -> None:
     """parse 1 and count 2 share nothing: three in use and one free leave one more subtask."""
-    found = road(free_slots=1, specs={"parse": {"sharing_group": "light"}})
+    found = pipeline(free_slots=1, specs={"parse": {"sharing_group": "light"}})
     found.decide({"count": 5})
     found.settle()
     assert found.required == {"parse": 1, "count": 3}
@@ -91,7 +91,7 @@ def test_each_sharing_group_needs_slots_of_its_own() -> None:
 
 def test_an_engine_that_adds_hosts_may_be_asked_for_more() -> None:
     """Its free slots say nothing."""
-    found = road(free_slots=0, can=Capabilities(**{**as_fields(COUNTS), "grows_hosts": True}))
+    found = pipeline(free_slots=0, can=Capabilities(**{**as_fields(COUNTS), "grows_hosts": True}))
     found.decide({"count": 5})
     found.settle()
     assert found.required == {"parse": 1, "count": 5}
@@ -99,7 +99,7 @@ def test_an_engine_that_adds_hosts_may_be_asked_for_more() -> None:
 
 def test_without_a_free_slot_the_act_is_refused_and_nothing_changes() -> None:
     """The engine would run what it runs and keep wanting more."""
-    found = road(free_slots=0)
+    found = pipeline(free_slots=0)
     found.decide({"count": 5})
     found.settle()
     assert (found.outcomes[-1].status, found.outcomes[-1].reason) == ("refused", "not_enough_parallel_units")
@@ -120,7 +120,7 @@ def test_the_gate_keeps_only_the_cooldown_where_the_engine_gates_itself() -> Non
 @pytest.mark.parametrize(("ran_s", "waits_s"), [(3_600, 0), (30, 0), (10, 20), (-5, 30)])
 def test_the_first_act_waits_for_the_cooldown_of_the_start_and_not_of_our_first_look(ran_s: int, waits_s: int) -> None:
     """A job that has run for long may change at once; one whose engine's clock is ahead of ours began to run now."""
-    found = road(topology_fields={"began_ms": START_MS - ran_s * 1_000})
+    found = pipeline(topology_fields={"began_ms": START_MS - ran_s * 1_000})
     outcome = found.decide({"count": 4})
     assert (outcome.status == "pending") == bool(waits_s)
     found.settle()
@@ -129,7 +129,7 @@ def test_the_first_act_waits_for_the_cooldown_of_the_start_and_not_of_our_first_
 
 def test_without_a_start_the_cooldown_counts_from_the_last_look() -> None:
     """The engine does not say, and the job may have begun just before."""
-    found = road()
+    found = pipeline()
     found.topology = msgspec.structs.replace(found.topology, at_ms=START_MS) if found.topology else None
     assert found.decide({"count": 4}).reason == "cooldown"
     found.settle()
@@ -138,7 +138,7 @@ def test_without_a_start_the_cooldown_counts_from_the_last_look() -> None:
 
 def test_fewer_slots_than_asked_are_shown_and_end_with_what_runs() -> None:
     """Slots vanish after the decision: partly, then as many as fit, and nothing is left pending."""
-    found = road()
+    found = pipeline()
     found.fake.slots = 3
     found.decide({"count": 6})
     found.go(40)
@@ -170,7 +170,7 @@ def test_an_unknown_load_makes_nothing_smaller(fields: dict[str, Any]) -> None:
 @pytest.mark.parametrize("state", ["created", "suspended", "restarting"])
 def test_a_job_that_does_not_run_is_left_alone(state: Any) -> None:
     """Its parallelism says nothing now."""
-    found = road()
+    found = pipeline()
     found.fake.stuck = state
     found.look()
     assert found.decide({"count": 4}).reason == "job_not_running"
@@ -180,14 +180,14 @@ def test_a_job_that_does_not_run_is_left_alone(state: Any) -> None:
 
 def test_a_job_without_checkpoints_is_not_acted_on() -> None:
     """A rescale would lose its state; the reason says what to set."""
-    outcome = road(topology_fields={"checkpointing": None}).decide({"count": 4})
+    outcome = pipeline(topology_fields={"checkpointing": None}).decide({"count": 4})
     assert outcome.reason == "no_checkpoints"
     assert "execution.checkpointing.interval" in outcome.detail
 
 
 def test_two_jobs_of_one_name_are_only_observed() -> None:
     """Whatever their settings say."""
-    found = road(topology_fields={"labels": {AMBIGUOUS_LABEL: "2"}})
+    found = pipeline(topology_fields={"labels": {AMBIGUOUS_LABEL: "2"}})
     assert found.decide({"count": 4}).reason == "observe"
     found.go(5)
     assert found.condition("Owned") == (False, "AmbiguousName")

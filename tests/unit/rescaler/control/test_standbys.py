@@ -5,16 +5,16 @@ import msgspec
 from contracts.messages import EngineEvent
 from rescaler.control.hosts.balance import MovableJob, look
 from rescaler.control.settings import Balancing, PlacingSettings
-from tests.support.balance_road import COPIED, T0, Road, hosts, spread
+from tests.support.balance_pipeline import COPIED, T0, Pipeline, hosts, spread
 from tests.support.controller_world import CLUSTER, JOB, MINUTE_MS, OTHER_JOB, job
 
 
 def test_copies_are_asked_for_after_the_first_decision() -> None:
     """One a unit, on another host; the command changes nothing else, and the decision's own rescale goes first."""
-    road = spread((0, 4), count=3, **COPIED)
-    assert [(look.status, look.reason) for look in road.looks] == [("moving", "standbys")]
-    (command,) = road.pass_minute().commands
-    assert (command.action, command.changes, command.decision_id) == ("standby", (), f"{JOB}@{road.now_ms}/standby")
+    pipeline = spread((0, 4), count=3, **COPIED)
+    assert [(look.status, look.reason) for look in pipeline.looks] == [("moving", "standbys")]
+    (command,) = pipeline.pass_minute().commands
+    assert (command.action, command.changes, command.decision_id) == ("standby", (), f"{JOB}@{pipeline.now_ms}/standby")
     assert command.standbys == (
         msgspec.convert({"unit": 0, "hosts": ["h2"]}, type(command.standbys[0])),  # type: ignore[index]
         msgspec.convert({"unit": 4, "hosts": ["h0"]}, type(command.standbys[0])),  # type: ignore[index]
@@ -23,85 +23,85 @@ def test_copies_are_asked_for_after_the_first_decision() -> None:
 
 def test_copies_are_settled_once_the_engine_keeps_them() -> None:
     """And never asked for again."""
-    road = spread((0, 4), count=3, **COPIED)
-    road.settle()
-    road.pass_minute(5)
-    assert [command.action for command in road.commands] == ["standby"]
-    assert [each.unit for each in road.control.memory[JOB].standby.copies] == [0, 4]
+    pipeline = spread((0, 4), count=3, **COPIED)
+    pipeline.settle()
+    pipeline.pass_minute(5)
+    assert [command.action for command in pipeline.commands] == ["standby"]
+    assert [each.unit for each in pipeline.control.memory[JOB].standby.copies] == [0, 4]
 
 
 def test_a_rescale_is_followed_by_its_copies() -> None:
     """New units get theirs once the job is on them."""
-    road = spread((0, 4), count=3, **COPIED)
-    road.settle()
-    road.now_ms += MINUTE_MS
-    road.decide({"map": 3, "join": 3})
-    road.settle()
-    units = {unit for spec in road.jobs[JOB].tasks if spec.stateful for unit in spec.units}
-    assert {each.unit for each in road.control.memory[JOB].standby.copies} == units
-    assert [command.action for command in road.commands] == ["standby", "prepare", "commit", "standby"]
+    pipeline = spread((0, 4), count=3, **COPIED)
+    pipeline.settle()
+    pipeline.now_ms += MINUTE_MS
+    pipeline.decide({"map": 3, "join": 3})
+    pipeline.settle()
+    units = {unit for spec in pipeline.jobs[JOB].tasks if spec.stateful for unit in spec.units}
+    assert {each.unit for each in pipeline.control.memory[JOB].standby.copies} == units
+    assert [command.action for command in pipeline.commands] == ["standby", "prepare", "commit", "standby"]
 
 
 def test_copies_follow_hosts_that_die() -> None:
     """A copy on a dead host is replaced elsewhere."""
-    road = spread((0, 4), count=3, **COPIED)
-    road.settle()
-    road.hosts = hosts(3, road.now_ms, without="h2")
-    road.settle()
-    assert {each.unit: each.hosts for each in road.control.memory[JOB].standby.copies} == {0: ("h1",), 4: ("h0",)}
+    pipeline = spread((0, 4), count=3, **COPIED)
+    pipeline.settle()
+    pipeline.hosts = hosts(3, pipeline.now_ms, without="h2")
+    pipeline.settle()
+    assert {each.unit: each.hosts for each in pipeline.control.memory[JOB].standby.copies} == {0: ("h1",), 4: ("h0",)}
 
 
 def test_a_unit_that_no_host_can_copy_is_counted() -> None:
     """One host only: under-replicated, and no error."""
-    road = Road(job(units=(0, 1)), **COPIED)
-    road.settle()
-    degraded = next(each for each in road.control.memory[JOB].conditions if each.type == "Degraded")
+    pipeline = Pipeline(job(units=(0, 1)), **COPIED)
+    pipeline.settle()
+    degraded = next(each for each in pipeline.control.memory[JOB].conditions if each.type == "Degraded")
     assert (degraded.status, degraded.reason) == (True, "UnderReplicated")
 
 
 def test_a_job_that_comes_into_mode_act_gets_its_copies() -> None:
     """They were settled while it was only advised on."""
-    road = spread((0, 4), count=3, **COPIED)
-    road.mode = "advise"
-    road.settle()
-    assert road.commands == []
-    road.mode = "act"
-    road.settle()
-    assert {each.unit for each in road.control.memory[JOB].standby.copies} == {0, 4}
+    pipeline = spread((0, 4), count=3, **COPIED)
+    pipeline.mode = "advise"
+    pipeline.settle()
+    assert pipeline.commands == []
+    pipeline.mode = "act"
+    pipeline.settle()
+    assert {each.unit for each in pipeline.control.memory[JOB].standby.copies} == {0, 4}
 
 
 def test_a_job_that_comes_later_gets_its_copies() -> None:
     """Without a decision or another host; the others are left as they are."""
-    road = spread((0, 4), count=3, **COPIED)
-    road.settle()
-    road.jobs[OTHER_JOB] = job(OTHER_JOB, (1, 5))
-    road.settle()
-    assert {each.unit for each in road.control.memory[OTHER_JOB].standby.copies} == {1, 5}
-    assert [command.job for command in road.commands] == [JOB, OTHER_JOB]
+    pipeline = spread((0, 4), count=3, **COPIED)
+    pipeline.settle()
+    pipeline.jobs[OTHER_JOB] = job(OTHER_JOB, (1, 5))
+    pipeline.settle()
+    assert {each.unit for each in pipeline.control.memory[OTHER_JOB].standby.copies} == {1, 5}
+    assert [command.job for command in pipeline.commands] == [JOB, OTHER_JOB]
 
 
 def test_copies_that_are_ready_are_known_of() -> None:
     """By an event of the engine; before it the job is degraded."""
-    road = spread((0, 4), count=3, **COPIED)
-    road.settle()
+    pipeline = spread((0, 4), count=3, **COPIED)
+    pipeline.settle()
 
     def reason() -> str:
-        return next(each.reason for each in road.control.memory[JOB].conditions if each.type == "Degraded")
+        return next(each.reason for each in pipeline.control.memory[JOB].conditions if each.type == "Degraded")
 
     assert reason() == "StandbysWarming"
-    for at_ms, after in ((T0, "StandbysWarming"), (road.now_ms, "Healthy")):  # the first one is of an earlier command
+    for at_ms, after in ((T0, "StandbysWarming"), (pipeline.now_ms, "Healthy")):  # the first one is of an earlier command
         ready = EngineEvent(cluster=CLUSTER, sequence=9, at_ms=at_ms, kind="standbys_ready", job=JOB)
-        road.control.on_engine_event(ready, road.see(), road.now_ms)
+        pipeline.control.on_engine_event(ready, pipeline.see(), pipeline.now_ms)
         assert reason() == after
 
 
 def test_a_refused_standby_is_asked_for_again() -> None:
     """At the next look; the job itself is not held up."""
-    road = spread((0, 4), count=3, **COPIED)
-    (command,) = road.pass_minute().commands
-    road.end(command, "failed", "UNKNOWN_HOST")
-    assert road.control.memory[JOB].outstanding is None
-    assert [each.action for each in road.pass_minute().commands] == ["standby"]
+    pipeline = spread((0, 4), count=3, **COPIED)
+    (command,) = pipeline.pass_minute().commands
+    pipeline.end(command, "failed", "UNKNOWN_HOST")
+    assert pipeline.control.memory[JOB].outstanding is None
+    assert [each.action for each in pipeline.pass_minute().commands] == ["standby"]
 
 
 def test_copies_of_units_on_a_host_that_goes_are_kept_while_the_job_cannot_leave_it() -> None:

@@ -18,7 +18,7 @@ from rescaler.control.effects import Effects
 from rescaler.control.world import View
 from rescaler.service.active import ActiveRescaler, in_order
 from rescaler.service.actuator import ActuatorThread, Told
-from rescaler.service.road_view import RoadView
+from rescaler.service.pipeline_view import PipelineView
 from rescaler.service.session import Session
 from rescaler.service.settings import RescalerSettings
 from rescaler.service.status import Status
@@ -165,7 +165,7 @@ def active(world: World, records: Sequence[RescalerRecord] = ()) -> ActiveRescal
         settings,
         Controller(CLUSTER, settings.control(), records),
         cast(Transactions, world),
-        cast(RoadView, world),
+        cast(PipelineView, world),
         cast(ActuatorThread, world),
         Status(CLUSTER),
         logging.getLogger("test"),

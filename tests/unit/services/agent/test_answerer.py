@@ -47,7 +47,7 @@ def test_a_duplicate_window_gives_the_same_bytes() -> None:
 
 
 def test_a_job_may_name_its_own_policy() -> None:
-    """The policy of the job's settings wins over the road's."""
+    """The policy of the job's settings wins over the pipeline's."""
     decision = answerer(JobSettings(job=JOB, policy="hold", version=3)).answer(encode_window(window_at(600)))
     assert decision is not None
     assert (decision.policy.name, decision.action, decision.settings_version) == ("hold", "hold", 3)

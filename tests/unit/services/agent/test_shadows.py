@@ -121,7 +121,7 @@ def release(policy: str, sha256: str = "") -> ScopedRelease:
     return ScopedRelease(cluster="sim", policy=policy, sha256=sha256, valid_from_ms=0, role="shadow")
 
 
-class Road:
+class Pipeline:
     """Takes records as Kafka does, or refuses them."""
 
     def __init__(self) -> None:
@@ -140,14 +140,14 @@ class Road:
         return {each.labels: each.value for each in self.counts.metrics._readings() if each.metric is SHADOW_ANSWERS}
 
 
-async def answered(road: Road, asked: ShadowProcess, *offers: list[ScopedRelease], until: int) -> None:
+async def answered(pipeline: Pipeline, asked: ShadowProcess, *offers: list[ScopedRelease], until: int) -> None:
     """Offer windows, and run until so many questions have ended."""
-    shadows = Shadows(asked, road.send, road.counts, logging.getLogger("test"))
+    shadows = Shadows(asked, pipeline.send, pipeline.counts, logging.getLogger("test"))
     for offer in offers:
         shadows.offer(RAW, served(), 3.0, SETTINGS, offer)
     running = asyncio.ensure_future(shadows.run())
     async with asyncio.timeout(60):
-        while sum(road.ended().values()) < until:
+        while sum(pipeline.ended().values()) < until:
             await asyncio.sleep(0.01)
     running.cancel()
     with suppress(asyncio.CancelledError):
@@ -156,34 +156,34 @@ async def answered(road: Road, asked: ShadowProcess, *offers: list[ScopedRelease
 
 def test_what_finds_the_queue_full_is_skipped_and_counted(opened: list[ShadowProcess]) -> None:
     """The agent does not wait, and no window is kept in memory for ever."""
-    road, more = Road(), 3
+    pipeline, more = Pipeline(), 3
     offers = [[release("target-utilisation")] for _ in range(WAITING_MAX + more)]
-    asyncio.run(answered(road, process(opened), *offers, until=more + 1))
-    assert [each.status for each in road.records[: more + 1]] == ["skipped"] * more + ["answered"]
-    assert road.ended()["target-utilisation", "skipped"] == more
+    asyncio.run(answered(pipeline, process(opened), *offers, until=more + 1))
+    assert [each.status for each in pipeline.records[: more + 1]] == ["skipped"] * more + ["answered"]
+    assert pipeline.ended()["target-utilisation", "skipped"] == more
 
 
 def test_the_policy_that_decided_is_not_asked_again(opened: list[ShadowProcess]) -> None:
     """After a promotion the policy may still be named as a shadow."""
-    road = Road()
-    asyncio.run(answered(road, process(opened), [release("hold"), release("target-utilisation")], until=1))
-    assert [each.policy for each in road.records] == ["target-utilisation"]
+    pipeline = Pipeline()
+    asyncio.run(answered(pipeline, process(opened), [release("hold"), release("target-utilisation")], until=1))
+    assert [each.policy for each in pipeline.records] == ["target-utilisation"]
 
 
 def test_an_answer_that_kafka_does_not_take_is_counted_and_the_next_one_is_asked(opened: list[ShadowProcess]) -> None:
     """It is a comparison, not a decision."""
-    road = Road()
-    road.is_away = True
-    asyncio.run(answered(road, process(opened), [release("target-utilisation")], [release("lag")], until=2))
-    assert road.ended() == {("target-utilisation", LOST): 1, ("lag", LOST): 1}
+    pipeline = Pipeline()
+    pipeline.is_away = True
+    asyncio.run(answered(pipeline, process(opened), [release("target-utilisation")], [release("lag")], until=2))
+    assert pipeline.ended() == {("target-utilisation", LOST): 1, ("lag", LOST): 1}
 
 
 def test_stopping_does_not_wait_for_an_answer(opened: list[ShadowProcess]) -> None:
     """The process is killed while it is asked; the event loop would wait for the thread otherwise."""
-    road, asked = Road(), process(opened)
+    pipeline, asked = Pipeline(), process(opened)
 
     async def stop_at_once() -> None:
-        shadows = Shadows(asked, road.send, road.counts, logging.getLogger("test"))
+        shadows = Shadows(asked, pipeline.send, pipeline.counts, logging.getLogger("test"))
         shadows.offer(RAW, served(), 3.0, SETTINGS, [release("sure", card_hash(SHIPPED / "sure"))])
         running = asyncio.ensure_future(shadows.run())
         await asyncio.sleep(0)
@@ -193,5 +193,5 @@ def test_stopping_does_not_wait_for_an_answer(opened: list[ShadowProcess]) -> No
             await running
 
     asyncio.run(stop_at_once())
-    assert road.records == []
+    assert pipeline.records == []
     assert asked.ask(question("hold")) is not None  # it has ended: the answer says so

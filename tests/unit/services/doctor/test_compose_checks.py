@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from engines.compose.target import Service
 from engines.groups.chains import Chain, Group
 from services.doctor.compose_checks import services
@@ -24,24 +24,24 @@ def docker() -> PlayedDocker:
 
 
 @pytest.fixture
-def settings(docker: PlayedDocker) -> Iterator[RoadSettings]:
+def settings(docker: PlayedDocker) -> Iterator[PipelineSettings]:
     """How it is asked."""
     with docker.serving() as answering:
-        yield RoadSettings(engine="kafka", actuator="compose", groups_file="g", compose_url=answering.url)
+        yield PipelineSettings(engine="kafka", actuator="compose", groups_file="g", compose_url=answering.url)
 
 
-def said(settings: RoadSettings, chains: dict[str, Chain] | None = None) -> list[tuple[str, str]]:
+def said(settings: PipelineSettings, chains: dict[str, Chain] | None = None) -> list[tuple[str, str]]:
     """Return each finding."""
     return [(each.verdict, each.detail) for each in services(settings, CHAINS if chains is None else chains)]
 
 
-def test_services_that_can_be_scaled_are_named(settings: RoadSettings) -> None:
+def test_services_that_can_be_scaled_are_named(settings: PipelineSettings) -> None:
     """With the containers that are wanted."""
     wanted = [("ok", "orders/parse: shop/parse, 1 containers wanted"), ("ok", "orders/count: shop/count, 2 containers wanted")]
     assert said(settings) == wanted
 
 
-def test_each_service_that_cannot_is_named_with_the_reason(settings: RoadSettings, docker: PlayedDocker) -> None:
+def test_each_service_that_cannot_is_named_with_the_reason(settings: PipelineSettings, docker: PlayedDocker) -> None:
     """One that does not run, and one that nobody starts again."""
     docker.of("parse")[0].status = "exited"
     for each in docker.of("count"):
@@ -51,7 +51,7 @@ def test_each_service_that_cannot_is_named_with_the_reason(settings: RoadSetting
     assert (second, "its containers are not restarted" in count) == ("problem", True)
 
 
-def test_what_keeps_all_from_being_checked_is_said_once(settings: RoadSettings, docker: PlayedDocker) -> None:
+def test_what_keeps_all_from_being_checked_is_said_once(settings: PipelineSettings, docker: PlayedDocker) -> None:
     """No engine, or a file that names a service for one group only."""
     docker.is_away = True
     ((verdict, detail),) = said(settings)

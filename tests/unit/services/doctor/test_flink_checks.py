@@ -1,6 +1,6 @@
 """What the doctor says of a Flink cluster."""
 
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from services.doctor.checks import engine
 from services.doctor.findings import Finding
 from tests.support.answering import Given, answering
@@ -13,7 +13,7 @@ def _gone() -> str:
 
 
 def _found(url: str) -> list[Finding]:
-    return list(engine(RoadSettings(engine="flink", engine_url=url)))
+    return list(engine(PipelineSettings(engine="flink", engine_url=url)))
 
 
 def test_a_cluster_is_named_with_version_and_slots() -> None:

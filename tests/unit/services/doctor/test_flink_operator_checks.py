@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from services.doctor.flink_operator_checks import operated_jobs
 from tests.support.played_api_server import PlayedApiServer
 from tests.support.played_objects import PlayedObject
@@ -28,26 +28,28 @@ def server() -> PlayedApiServer:
 
 
 @pytest.fixture
-def settings(server: PlayedApiServer, tmp_path: Path) -> Iterator[RoadSettings]:
+def settings(server: PlayedApiServer, tmp_path: Path) -> Iterator[PipelineSettings]:
     """The settings of a role that scales it."""
     file = tmp_path / "jobs.toml"
     file.write_text('[orders]\nnamespace = "shop"\nname = "orders"\n')
     with server.serving() as answering:
-        yield RoadSettings(engine="flink", actuator="kubernetes", flink_resources_file=str(file), kubernetes_url=answering.url)
+        yield PipelineSettings(
+            engine="flink", actuator="kubernetes", flink_resources_file=str(file), kubernetes_url=answering.url
+        )
 
 
-def _said(settings: RoadSettings) -> tuple[str, str]:
+def _said(settings: PipelineSettings) -> tuple[str, str]:
     (found,) = operated_jobs(settings)
     assert "\n" not in found.detail
     return found.verdict, found.detail
 
 
-def test_a_job_that_can_be_changed_in_place_is_fine(settings: RoadSettings) -> None:
+def test_a_job_that_can_be_changed_in_place_is_fine(settings: PipelineSettings) -> None:
     """With what its resource asks for."""
     assert _said(settings) == ("ok", "orders: shop/flinkdeployments/orders, 1 vertices have overrides; all rights are there")
 
 
-def test_each_trouble_is_one_line(settings: RoadSettings, server: PlayedApiServer) -> None:
+def test_each_trouble_is_one_line(settings: PipelineSettings, server: PlayedApiServer) -> None:
     """Somebody else's, not in place, unreadable, gone, no right, nobody answers."""
     (made,) = server.objects.values()
     where = "orders: shop/flinkdeployments/orders"

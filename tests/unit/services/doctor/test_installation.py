@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from services.doctor import installation
 from services.doctor.findings import Finding
 from services.doctor.installation import policy, programs, seen_from_here
@@ -38,7 +38,7 @@ def test_a_whole_installation_is_well() -> None:
     packages, _ = programs()
     assert packages.verdict == "ok"
     assert f"faust-streaming {version('faust-streaming')}" in packages.detail
-    (found,) = policy(RoadSettings(policy="sure"))
+    (found,) = policy(PipelineSettings(policy="sure"))
     assert found.verdict == "ok"
 
 
@@ -49,7 +49,7 @@ def test_packages_that_are_missing_are_named_with_what_brings_them() -> None:
     assert packages.verdict == "warning"
     assert packages.detail.endswith("not installed: faust-streaming, pyspark, onnxruntime")
     assert packages.remedy.endswith("pip install 'surescale[all]' brings everything")
-    (found,) = policy(RoadSettings(policy="sure"))
+    (found,) = policy(PipelineSettings(policy="sure"))
     assert (found.verdict, found.remedy) == ("warning", packages.remedy)
 
 
@@ -59,7 +59,7 @@ def test_an_image_is_judged_by_what_its_role_needs() -> None:
     (packages,) = programs()
     assert packages.verdict == "ok"
     assert packages.detail.endswith("; image of the state-service")
-    (found,) = policy(RoadSettings(policy="sure"))
+    (found,) = policy(PipelineSettings(policy="sure"))
     assert found.verdict == "ok"
     assert "its graphs were not tried, since onnxruntime is not installed here" in found.detail
 
@@ -68,7 +68,7 @@ def test_an_image_is_judged_by_what_its_role_needs() -> None:
 @pytest.mark.parametrize("name", ["sure", "../sure"])
 def test_a_package_that_is_not_whole_is_a_problem_everywhere(tmp_path: Path, name: str) -> None:
     """A missing card shows without a graph being run; a name that leaves the folder is no name."""
-    (found,) = policy(RoadSettings(policy=name, policy_folder=str(tmp_path)))
+    (found,) = policy(PipelineSettings(policy=name, policy_folder=str(tmp_path)))
     assert found.verdict == "problem"
     assert found.detail.startswith(f"{name} cannot be used: ")
 
@@ -77,7 +77,7 @@ def test_a_package_that_is_not_whole_is_a_problem_everywhere(tmp_path: Path, nam
 @pytest.mark.parametrize("name", ["static", "forecast"])
 def test_a_rule_needs_no_package(name: str) -> None:
     """It is well wherever it is asked for, also the one whose constants come with a model."""
-    (found,) = policy(RoadSettings(policy=name))
+    (found,) = policy(PipelineSettings(policy=name))
     assert found == Finding("ok", "policy", name)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from engines.groups.chains import Chain, Group
 from engines.kubernetes.rights import rights_for
 from engines.kubernetes.target import Target
@@ -27,25 +27,25 @@ def server() -> PlayedApiServer:
 
 
 @pytest.fixture
-def settings(server: PlayedApiServer, tmp_path: Path) -> Iterator[RoadSettings]:
+def settings(server: PlayedApiServer, tmp_path: Path) -> Iterator[PipelineSettings]:
     """The settings of a role that scales them."""
     with server.serving() as answering:
-        yield RoadSettings(engine="kafka", actuator="kubernetes", groups_file="g", kubernetes_url=answering.url)
+        yield PipelineSettings(engine="kafka", actuator="kubernetes", groups_file="g", kubernetes_url=answering.url)
 
 
-def said(settings: RoadSettings, chains: dict[str, Chain] = CHAINS) -> list[tuple[str, str]]:
+def said(settings: PipelineSettings, chains: dict[str, Chain] = CHAINS) -> list[tuple[str, str]]:
     """Verdict and detail of each finding."""
     return [(each.verdict, each.detail) for each in workloads(settings, chains)]
 
 
-def test_workloads_that_are_there_and_nobodys_are_fine(settings: RoadSettings) -> None:
+def test_workloads_that_are_there_and_nobodys_are_fine(settings: PipelineSettings) -> None:
     """With how many pods they want."""
     assert said(settings) == [
         ("ok", f"orders/{task}: shop/deployments/{task}, 2 pods wanted; all rights are there") for task in TARGETS
     ]
 
 
-def test_each_trouble_is_a_line_of_its_own(settings: RoadSettings, server: PlayedApiServer) -> None:
+def test_each_trouble_is_a_line_of_its_own(settings: PipelineSettings, server: PlayedApiServer) -> None:
     """One is somebody else's, the other is gone."""
     parse, count = server.workloads
     server.autoscalers.append(autoscaler("hpa", parse))
@@ -56,7 +56,7 @@ def test_each_trouble_is_a_line_of_its_own(settings: RoadSettings, server: Playe
     assert gone.endswith('deployments.apps "count" not found')
 
 
-def test_rights_that_are_missing_are_named_together(settings: RoadSettings, server: PlayedApiServer) -> None:
+def test_rights_that_are_missing_are_named_together(settings: PipelineSettings, server: PlayedApiServer) -> None:
     """Also those that only an act would need. The other workloads are checked all the same."""
     server.rules = shipped_rules() - {("apps", "deployments/scale", "update"), ("", "events", "list")}
     assert said(settings) == [
@@ -78,14 +78,14 @@ def test_what_is_asked_for_is_what_the_shipped_role_gives() -> None:
     assert needed == shipped_rules()
 
 
-def test_a_server_that_does_not_answer_is_said_once(settings: RoadSettings, server: PlayedApiServer) -> None:
+def test_a_server_that_does_not_answer_is_said_once(settings: PipelineSettings, server: PlayedApiServer) -> None:
     """Not for each workload."""
     server.is_away = True
     ((verdict, detail),) = said(settings)
     assert (verdict, "answers 503" in detail) == ("problem", True)
 
 
-def test_a_job_of_which_a_part_cannot_be_scaled_is_a_problem(settings: RoadSettings) -> None:
+def test_a_job_of_which_a_part_cannot_be_scaled_is_a_problem(settings: PipelineSettings) -> None:
     """As at the start of the roles."""
     part = {"orders": Chain("orders", {**CHAINS["orders"].groups, "other": Group()})}
     ((verdict, detail),) = said(settings, part)

@@ -79,7 +79,7 @@ def published(error: KafkaError, times: int) -> Refusing:
     ],
 )
 def test_a_segment_that_is_refused_for_good_ends_the_engine(error: KafkaError) -> None:
-    """It would be refused forever, and the road would stand still without a word."""
+    """It would be refused forever, and the pipeline would stand still without a word."""
     with pytest.raises(ClockRefused, match=r"clock: "):
         published(error, times=3)
 

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from contracts.errors import SettingsError
 from runtime.ports import free_port
 from services.local_stack import broker as broker_module
-from services.local_stack import road as road_module
+from services.local_stack import pipeline as pipeline_module
 from services.local_stack import supervisor as supervisor_module
 from services.local_stack.artifacts import fetch
 from services.local_stack.broker import LocalBroker
@@ -22,7 +22,7 @@ from services.local_stack.child_process import ChildProcess
 from services.local_stack.engine_report import fetch_engine_report
 from services.local_stack.errors import ArtifactError, RoleError, ServerError
 from services.local_stack.java import JavaRuntime
-from services.local_stack.local_road import LocalRoad, RoadOptions
+from services.local_stack.local_pipeline import LocalPipeline, PipelineOptions
 from services.local_stack.locked_jars import KAFKA_BROKER
 from services.local_stack.supervisor import Role, StopRequested, Supervisor
 from services.local_stack.up_command import command as up
@@ -79,19 +79,19 @@ def test_a_folder_that_will_not_go_yet_is_left_to_the_janitor(monkeypatch: pytes
     wait_until(lambda: not supervisor.folder.exists(), 20, "the janitor to remove the folder")
 
 
-def test_a_road_that_cannot_be_entered_gives_signals_and_folder_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pipeline_that_cannot_be_entered_gives_signals_and_folder_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever catches the error goes on as if nothing had been tried."""
     before = signal.getsignal(signal.SIGTERM)
 
     def missing(_folder: Path) -> None:
         raise ServerError("no redis-server found")
 
-    monkeypatch.setattr(road_module, "LocalRedis", missing)
-    road = LocalRoad(RoadOptions(policy="static"))
+    monkeypatch.setattr(pipeline_module, "LocalRedis", missing)
+    pipeline = LocalPipeline(PipelineOptions(policy="static"))
     with pytest.raises(ServerError, match="no redis-server"):
-        road.__enter__()
+        pipeline.__enter__()
     assert signal.getsignal(signal.SIGTERM) is before
-    assert not road.supervisor.folder.exists()
+    assert not pipeline.supervisor.folder.exists()
 
 
 def test_an_engine_that_is_just_dying_is_blamed_and_not_its_port(tmp_path: Path) -> None:

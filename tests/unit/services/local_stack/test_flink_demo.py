@@ -11,12 +11,12 @@ from click.testing import CliRunner
 from contracts.errors import SettingsError, SurescaleError
 from services.local_stack.compared.load import STEP_FROM, STEP_UNTIL, one_step, rates, read_steps
 from services.local_stack.errors import JavaError
-from services.local_stack.flink import road as road_module
+from services.local_stack.flink import pipeline as pipeline_module
 from services.local_stack.flink.demo_command import command
 from services.local_stack.flink.job import JobOptions
-from services.local_stack.flink.options import FlinkRoadOptions
+from services.local_stack.flink.options import FlinkPipelineOptions
 from services.local_stack.flink.peer import peer_settings
-from services.local_stack.flink.road import FlinkRoad
+from services.local_stack.flink.pipeline import FlinkPipeline
 from services.local_stack.java import JavaRuntime, find_compiler
 from simulation.load.workload import load_workload
 
@@ -72,7 +72,7 @@ def test_labels_reach_flink_as_job_parameters() -> None:
 
 def test_the_rival_is_given_the_same_limits() -> None:
     """Bounds, span, utilisation and the time to catch up are the demo's."""
-    given = peer_settings(FlinkRoadOptions(parallelism_max=6, span_minutes=2))
+    given = peer_settings(FlinkPipelineOptions(parallelism_max=6, span_minutes=2))
     assert given["job.autoscaler.vertex.max-parallelism"] == "6"
     assert given["job.autoscaler.metrics.window"] == "120s"
     assert given["job.autoscaler.catch-up.duration"] == "120s"
@@ -81,7 +81,7 @@ def test_the_rival_is_given_the_same_limits() -> None:
 
 def test_only_the_slow_vertex_works() -> None:
     """The same work of a record is done in one of the two vertices."""
-    usual, keyed = FlinkRoadOptions(), FlinkRoadOptions(slow_vertex="count")
+    usual, keyed = FlinkPipelineOptions(), FlinkPipelineOptions(slow_vertex="count")
     work = (usual.rounds, usual.wait_micros)
     assert (usual.work("parse"), usual.work("count")) == (work, (0, 0))
     assert (keyed.work("parse"), keyed.work("count")) == ((0, 0), work)
@@ -125,11 +125,11 @@ class Hesitant:
 def test_a_job_that_flink_says_nothing_about_has_not_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its output would be counted before its last records are committed."""
     cluster = Hesitant()
-    monkeypatch.setattr(road_module, "stop", lambda _url, _job: None)
-    road = FlinkRoad(FlinkRoadOptions(policies=("static",)))
-    monkeypatch.setattr(road, "cluster", cluster, raising=False)
-    monkeypatch.setattr(road, "_ids", {"static": "1"}, raising=False)
-    road.stop_jobs()
+    monkeypatch.setattr(pipeline_module, "stop", lambda _url, _job: None)
+    pipeline = FlinkPipeline(FlinkPipelineOptions(policies=("static",)))
+    monkeypatch.setattr(pipeline, "cluster", cluster, raising=False)
+    monkeypatch.setattr(pipeline, "_ids", {"static": "1"}, raising=False)
+    pipeline.stop_jobs()
     assert list(cluster.answers) == []
 
 

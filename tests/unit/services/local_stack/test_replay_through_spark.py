@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from contracts.topics import TASK_METRICS, TopicNames
 from runtime.kafka_errors import readable_errors
 from runtime.ports import free_port
@@ -71,7 +71,7 @@ def test_marks_are_sent_although_the_clients_queue_is_full() -> None:
 
 def test_a_broker_that_is_away_is_refused_before_topics_are_created() -> None:
     """Without a word about topics that could not be removed: none was created."""
-    own, said = RoadSettings(bootstrap=f"127.0.0.1:{free_port()}", topic_prefix="replay-x-"), list[str]()
+    own, said = PipelineSettings(bootstrap=f"127.0.0.1:{free_port()}", topic_prefix="replay-x-"), list[str]()
     with pytest.raises(ConnectionError, match="does not answer"), readable_errors(own), own_topics(own, Held([]), said.append):
         pass
     assert said == []

@@ -127,10 +127,10 @@ def test_a_role_that_is_never_ready_fails_after_its_time(tmp_path: Path) -> None
 
 
 def test_the_death_of_one_role_stops_the_others(tmp_path: Path) -> None:
-    """Nothing limps on when a part of the road is gone."""
+    """Nothing limps on when a part of the pipeline is gone."""
     supervisor = Supervisor(tmp_path)
 
-    def road() -> None:
+    def pipeline() -> None:
         with supervisor:
             supervisor.start(Role("survivor", python("import os; print(os.getpid(), flush=True)\n" + FOREVER)))
             wait_until(lambda: supervisor.last_log_lines("survivor"))
@@ -138,7 +138,7 @@ def test_the_death_of_one_role_stops_the_others(tmp_path: Path) -> None:
             supervisor.wait(lambda: False, timeout_s=20)
 
     with pytest.raises(RoleError, match="'mortal' ended with exit code 3"):
-        road()
+        pipeline()
     assert is_gone(int(supervisor.last_log_lines("survivor")[0]))
 
 

@@ -27,7 +27,7 @@ from services.state.write.operations import condensed
 from services.state.write.projections import Record, project
 from services.state.write.view_store import ViewStore
 from tests.support.builders import JOB
-from tests.support.view_road import a_road
+from tests.support.view_pipeline import a_pipeline
 from tests.wire.messages import MESSAGES
 
 GOLDEN = Path(__file__).parent / "golden" / "answers.txt"
@@ -94,8 +94,8 @@ BALANCE_MEMORY = (
 
 
 def records() -> Iterable[tuple[str, str, bytes | None]]:
-    """Return topic, key and value of a road's records, and some of every kind with all their fields set."""
-    for topic, key, message in a_road():
+    """Return topic, key and value of a pipeline's records, and some of every kind with all their fields set."""
+    for topic, key, message in a_pipeline():
         yield topic, key, encode(message) if isinstance(message, msgspec.Struct) else message
     for topic, names in {
         topics.DECISIONS: ("decision",),

@@ -20,7 +20,7 @@ from services.state.record_documents import DecisionDocument
 from services.state.settings import StateSettings
 from services.state.write.projections import Record
 from tests.support.served_page import View
-from tests.support.view_road import decision
+from tests.support.view_pipeline import decision
 
 DECISION = decision(1)
 AT = f"/counterfactuals/{DECISION.decision_id}"

@@ -1,4 +1,4 @@
-"""The keys of a road's view."""
+"""The keys of a pipeline's view."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def test_every_key_of_a_view_is_its_own(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["", "jobs2", "windows", "windows:", "windows.other:sim/clicks", "a-jobs", "somebody:else"])
 def test_other_keys_under_the_prefix_are_not(name: str) -> None:
-    """Another road's prefix may begin with this one's, and other programs may use Redis too."""
+    """Another pipeline's prefix may begin with this one's, and other programs may use Redis too."""
     key = Keys("")
     assert not key.is_own(key(name))
 

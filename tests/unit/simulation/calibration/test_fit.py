@@ -20,9 +20,9 @@ from tests.support.simulated_recordings import WORKLOAD, sized, windows_of
 WIDE, SMALL = sized("j_1351665"), sized("j_2521346")
 
 
-def fitted(job: SizedJob, world: World, hours: int, *, seed: int = 0, road: bool = False) -> Fitted:
+def fitted(job: SizedJob, world: World, hours: int, *, seed: int = 0, pipeline: bool = False) -> Fitted:
     """Return the world fitted to a job that was simulated."""
-    return fit(put_together(f"sim/{job.name}", windows_of(job, world, hours, seed=seed, road=road)))
+    return fit(put_together(f"sim/{job.name}", windows_of(job, world, hours, seed=seed, pipeline=pipeline)))
 
 
 def figure(found: Fitted, name: str) -> np.ndarray:
@@ -78,7 +78,7 @@ def test_a_calm_world_is_found_exactly() -> None:
 
 def test_counters_of_the_engine_give_the_same_world() -> None:
     """Whole-numbered counters and quarter-minute steps move a service time by less than half a per cent."""
-    found = fitted(SMALL, CALM, 6, road=True)
+    found = fitted(SMALL, CALM, 6, pipeline=True)
     np.testing.assert_allclose(figure(found, "service_ms"), SMALL.service_minutes[1:-1] * 60_000, rtol=5e-3)
     assert found.world.restart.seconds == pytest.approx(60.0, abs=1.0)
     assert not figure(found, "drift").any()

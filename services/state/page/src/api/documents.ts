@@ -329,7 +329,7 @@ export interface Policies {
   shadows: Shadow[];
 }
 
-export interface Road {
+export interface Pipeline {
   stages: { role: string; writes: string; records: number; newest_ms: number | null; appended_ms: number | null }[];
   freshness_ms: number | null;
   dead_letters: Record<string, number>;

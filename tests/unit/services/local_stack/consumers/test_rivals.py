@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contracts.errors import SurescaleError
-from contracts.settings import RoadSettings
+from contracts.settings import PipelineSettings
 from engines.groups.broker import GroupReader
 from engines.processes.workforce import Requirement, Workforce
 from services.local_stack.consumers.demo_command import command
@@ -185,7 +185,7 @@ def test_a_rival_whose_broker_is_away_tries_again(tmp_path: Path, capsys: pytest
         workforce._write("keda", Requirement("epoch", 1, {"parse": 2, "enrich": 2, "deliver": 2}))
     rival = rival_of(Place("127.0.0.1:1", str(tmp_path), "consumers", "keda", 6.0, 8))
     assert isinstance(rival, ByLag)
-    rival._groups = GroupReader(RoadSettings(bootstrap="127.0.0.1:1"), timeout_s=0.2)
+    rival._groups = GroupReader(PipelineSettings(bootstrap="127.0.0.1:1"), timeout_s=0.2)
     rival.step(0.0)
     assert "does not answer" in capsys.readouterr().err
     assert workforce.requirement("keda") == Requirement("epoch", 1, {"parse": 2, "enrich": 2, "deliver": 2})

@@ -63,7 +63,7 @@ RECORDS = (
 
 @pytest.fixture
 def client(redis_url: str) -> Iterator[redis.Redis]:
-    """A Redis that holds the view of a road with all these records."""
+    """A Redis that holds the view of a pipeline with all these records."""
     client = connect(redis_url)
     store = ViewStore(client, "sparse-")
     store.flush()

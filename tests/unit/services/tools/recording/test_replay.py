@@ -109,7 +109,7 @@ def test_a_minute_is_over_capacity_when_demand_passes_what_was_wanted_before_it(
 
 
 def test_a_wish_repeated_is_many_acts_and_one_rescale() -> None:
-    """The road stays at 2 while ``static`` wants 3 at every span."""
+    """The pipeline stays at 2 while ``static`` wants 3 at every span."""
     tally = run(Held(windows(QUIET)), "static").policies[0]
     assert (tally.decisions, tally.acts, tally.rescales) == (5, 5, 1)
 
@@ -264,7 +264,7 @@ def test_names_with_brackets_stand_in_the_tables_as_they_are() -> None:
 
 
 def test_only_what_a_policy_asked_for_counts_as_its_rescale() -> None:
-    """Not what the road did meanwhile; and a wish that is repeated counts once."""
+    """Not what the pipeline did meanwhile; and a wish that is repeated counts once."""
     task = TaskDecision(task="map", current=2, ratio=1.0, proposed=2, desired=2)
     hold = Decision(
         decision_id=f"{JOB}@0/hold", job=JOB, span_end_ms=0, window_id="w", policy=PolicyUsed(name="hold"), seed=0,
@@ -272,7 +272,7 @@ def test_only_what_a_policy_asked_for_counts_as_its_rescale() -> None:
     )  # fmt: skip
     act = replace(hold, action="act", tasks=(replace(task, desired=4),))
     tally = PolicyTally("any")
-    tally.decided(hold, {"map": 3})  # the road went from 3 to 2
+    tally.decided(hold, {"map": 3})  # the pipeline went from 3 to 2
     tally.decided(act, {"map": 2})
     tally.decided(act, {"map": 4})
     assert (tally.acts, tally.rescales) == (2, 1)

@@ -1,0 +1,48 @@
+"""The pipeline's clock for sources that look at the end of every minute, where it does not run like the wall's.
+
+A demo publishes one segment that runs several times as fast, so that minutes are short. Real deployments have no such clock.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+
+from contracts.clock import pipeline_time_ms
+from contracts.errors import SettingsError
+from contracts.messages import ClockSegment
+from contracts.settings import PipelineSettings
+from contracts.topics import CLOCK
+from monitor.minutes import Clock
+from runtime.whole_topics import parsed, read_whole
+
+
+class SegmentClock:
+    """The clock of one segment that runs free."""
+
+    def __init__(self, segment: ClockSegment, closed: threading.Event) -> None:
+        """``closed`` ends all waiting."""
+        self._segment, self._closed = segment, closed
+
+    def now_ms(self) -> int:
+        """Return the present time."""
+        return pipeline_time_ms(self._segment, time.time_ns() // 1_000_000)
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for so many seconds of this clock."""
+        return self._closed.wait(max(0.0, seconds / self._segment.speed))
+
+
+def clock_of_pipeline(settings: PipelineSettings) -> tuple[Callable[[threading.Event], Clock], float]:
+    """Return what makes the clocks of a pipeline, and how fast they run.
+
+    Raises:
+        SettingsError: nobody has published its clock.
+        ConnectionError: Kafka does not answer or refuses.
+    """
+    segments = parsed(read_whole(settings, [CLOCK])[CLOCK], ClockSegment)
+    own = [segment for segment in segments if segment.road == settings.road]
+    if not own:
+        raise SettingsError(
+            f"SURESCALE_ROAD_CLOCK: no clock has been published for {settings.road!r}; unset it for the wall clock"
+        )
+    return lambda closed: SegmentClock(own[-1], closed), own[-1].speed

@@ -1,0 +1,81 @@
+"""What every local pipeline has: a supervisor, Kafka, Redis, ports, and the HTTP API of the state service."""
+
+import sys
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Any, Self
+
+import msgspec
+
+from contracts.job_settings import JobSettings
+from contracts.settings import PipelineSettings
+from contracts.topics import JOB_SETTINGS
+from runtime.http import fetch_json
+from runtime.kafka import create_topics
+from runtime.ports import LOOPBACK
+from runtime.whole_topics import send_all
+from services.local_stack.broker import LocalBroker
+from services.local_stack.errors import Say
+from services.local_stack.local_server import LocalServer
+from services.local_stack.redis_server import LocalRedis
+from services.local_stack.roles import PipelinePorts
+from services.local_stack.supervisor import Role, Supervisor
+from services.state.documents import JobOverview
+
+
+class Pipeline(ABC):
+    """Owns the supervisor: leaving the ``with`` block takes everything down."""
+
+    settings: PipelineSettings
+
+    def __init__(self, say: Say) -> None:
+        self._say = say
+        self._began_s = time.monotonic()
+        self.supervisor = Supervisor(progress=say)
+        self._ports = PipelinePorts.free()
+
+    def __enter__(self) -> Self:
+        self.supervisor.__enter__()
+        try:
+            self._broker = LocalBroker(self.supervisor.folder / "kafka", progress=self._say)
+            self._redis = LocalRedis(self.supervisor.folder / "redis")
+            self.settings = self._make_ready()
+        except BaseException:
+            self.supervisor.__exit__(*sys.exc_info())
+            raise
+        return self
+
+    def __exit__(self, *problem: Any) -> None:
+        self.supervisor.__exit__(*problem)
+
+    @abstractmethod
+    def _make_ready(self) -> PipelineSettings:
+        """Prepare what this pipeline has beside Kafka and Redis, and return the settings of the roles. Nothing runs yet."""
+
+    @property
+    def http_url(self) -> str:
+        """The HTTP API of the state service."""
+        return f"http://{LOOPBACK}:{self._ports.http}/"
+
+    def gates(self) -> dict[str, str]:
+        """Return the phase of each job's gate as the state service shows it, or nothing while it does not answer."""
+        try:
+            jobs = msgspec.convert(fetch_json(f"{self.http_url}jobs"), list[JobOverview])
+        except OSError:
+            return {}
+        return {job.job: job.gate_phase for job in jobs if job.gate_phase}
+
+    def _start_servers(self, *more: LocalServer) -> None:
+        """Start Kafka, Redis and ``more`` side by side, and create the topics."""
+        servers = (self._broker, self._redis, *more)
+        for server in servers:
+            server.prepare()
+        self.supervisor.start_together(
+            [Role(server.name, server.command(), ready=server.answers, stop_grace_s=server.stop_grace_s) for server in servers]
+        )
+        create_topics(self.settings)
+
+    def _publish(self, limits: Iterable[JobSettings]) -> None:
+        """Publish the settings of jobs."""
+        send_all(self.settings, JOB_SETTINGS, [(each.job.encode(), each) for each in limits])

@@ -1,0 +1,241 @@
+"""Counts what happened in a pipeline, from the records on Kafka: each identity once, however often it was delivered."""
+
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+import numpy as np
+
+from contracts import topics
+from contracts.clock import MINUTE_MS
+from contracts.commands import Balance, Drift, EventRecord, Outcome, Placement, Progress, RescheduleCommand
+from contracts.decisions import Decision
+from contracts.errors import RecordRejected
+from contracts.messages import ClusterTopology, DeadLetter, EngineEvent, Host, JobTopology, MinuteMarker, TaskSample
+from contracts.rent import Rents, rents
+from contracts.settings import PipelineSettings
+from contracts.windows import decode_window
+from contracts.wire import decode
+from services.local_stack.rescale_figures import RescaleFigures
+from services.tools.recording.sources import KafkaSource
+
+WARM_UP_MINUTES = 5
+
+Identity = tuple[object, ...]
+
+
+class Counts(msgspec.Struct, frozen=True, kw_only=True):
+    """How many of each kind went over the topics; an act counts once in ``outcomes``, by its latest."""
+
+    metrics: int
+    windows: int
+    decisions: dict[str, int]
+    outcomes: dict[str, int]
+    commands: int
+    events: int
+    late: int
+    duplicates: int
+    dead_letters: int
+
+
+class Percentiles(msgspec.Struct, frozen=True):
+    """Seconds; null without samples."""
+
+    p50: float | None
+    p99: float | None
+    samples: int
+
+
+class Freshness(msgspec.Struct, frozen=True, kw_only=True):
+    """Seconds until a decision was appended.
+
+    ``pipeline`` starts at the record that closed the minute, ``live`` when the clock reached the minute's end.
+    """
+
+    pipeline: Percentiles
+    live: Percentiles
+
+
+@dataclass(slots=True)
+class PipelineFigures:
+    """Distinct identities seen on the topics of one pipeline.
+
+    Attributes:
+        decisions: by decision id, the record and its append time in milliseconds.
+        outcomes: by decision id, the latest outcome.
+        placements: by job and generation, where the command put the job.
+    """
+
+    samples: set[Identity] = field(default_factory=set)
+    windows: set[str] = field(default_factory=set)
+    decisions: dict[str, tuple[Decision, int]] = field(default_factory=dict)
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    commands: set[str] = field(default_factory=set)
+    events: set[Identity] = field(default_factory=set)
+    dead_letters: set[Identity] = field(default_factory=set)
+    topologies: dict[tuple[str, int], JobTopology] = field(default_factory=dict)
+    hosts: dict[str, Host] = field(default_factory=dict)
+    placements: dict[tuple[str, int], Placement] = field(default_factory=dict)
+    rescales: RescaleFigures = field(default_factory=RescaleFigures)
+    late: int = 0
+    duplicates: int = 0
+
+    def take(self, topic: str, raw: bytes, append_ms: int) -> None:
+        """Count one record of a topic (bare name)."""
+        _TAKE[topic](self, raw, append_ms)
+
+    def counts(self) -> Counts:
+        """Return how many of each kind were seen."""
+        kinds = Counter(decision.action for decision, _ in self.decisions.values())
+        acts = {key for key, (decision, _) in self.decisions.items() if decision.action == "act"}
+        latest = Counter(outcome.status for key, outcome in self.outcomes.items() if key in acts)
+        return Counts(
+            metrics=len(self.samples),
+            windows=len(self.windows),
+            decisions={kind: kinds[kind] for kind in ("act", "hold")},
+            outcomes={status: latest[status] for status in ("commanded", "superseded", "refused", "pending")},
+            commands=len(self.commands),
+            events=len(self.events),
+            late=self.late,
+            duplicates=self.duplicates,
+            dead_letters=len(self.dead_letters),
+        )
+
+    def decided_by(self) -> dict[str, tuple[str, ...]]:
+        """Return for each job the policies that were asked, in their order; several if one was released on the way."""
+        found: dict[str, list[str]] = {}
+        for decision, _ in sorted(self.decisions.values(), key=lambda each: (each[0].job, each[0].span_end_ms)):
+            asked = found.setdefault(decision.job, [])
+            name = decision.policy.asked or decision.policy.name
+            if not asked or asked[-1] != name:
+                asked.append(name)
+        return {job: tuple(names) for job, names in found.items()}
+
+    def rents(self, end_ms: int) -> Rents:
+        """Return what the jobs have cost up to an instant of the trace."""
+        return rents(self.topologies.values(), tuple(self.hosts.values()), self.placements, end_ms)
+
+    def freshness_s(self, first_minute_ms: int) -> Freshness:
+        """Return how fresh decisions were. Spans within five minutes of ``first_minute_ms`` do not count."""
+        counted = [
+            (decision, append_ms)
+            for decision, append_ms in self.decisions.values()
+            if decision.span_end_ms > first_minute_ms + WARM_UP_MINUTES * MINUTE_MS
+        ]
+        return Freshness(
+            pipeline=_percentiles(at - decision.closed_append_ms for decision, at in counted if decision.closed_append_ms),
+            live=_percentiles(at - decision.reached_wall_ms for decision, at in counted if decision.reached_wall_ms),
+        )
+
+
+def _take_metric(figures: PipelineFigures, raw: bytes, _append_ms: int) -> None:
+    record = decode(raw, TaskSample | MinuteMarker)
+    if isinstance(record, TaskSample):
+        figures.samples.add((record.job, record.task, record.subtask, record.attempt, record.sampled_at_ms))
+
+
+def _take_window(figures: PipelineFigures, raw: bytes, _append_ms: int) -> None:
+    window = decode_window(raw)
+    if window.id not in figures.windows:
+        figures.windows.add(window.id)
+        figures.late += window.counts.late
+        figures.duplicates += window.counts.duplicates
+
+
+def _take_decision(figures: PipelineFigures, raw: bytes, append_ms: int) -> None:
+    decision = decode(raw, Decision)
+    figures.decisions.setdefault(decision.decision_id, (decision, append_ms))
+
+
+def _take_command(figures: PipelineFigures, raw: bytes, _append_ms: int) -> None:
+    command = decode(raw, RescheduleCommand)
+    figures.commands.add(command.command_id)
+    figures.rescales.take(command)
+    if command.placement and not command.advice:
+        figures.placements[command.job, command.desired_generation] = command.placement
+
+
+def _take_event(figures: PipelineFigures, raw: bytes, _append_ms: int) -> None:
+    record: EventRecord = decode(raw, EventRecord)
+    if isinstance(record, Balance):
+        figures.events.add((record.cluster, record.generation, record.sequence))
+        return
+    if isinstance(record, Drift):
+        figures.events.add((record.job, record.at_ms, record.status))
+        return
+    figures.rescales.take(record)
+    if isinstance(record, Progress):
+        figures.events.add((record.command_id, record.status))
+        return
+    figures.events.add((record.decision_id, record.sequence))
+    known = figures.outcomes.get(record.decision_id)
+    if known is None or record.sequence > known.sequence:
+        figures.outcomes[record.decision_id] = record
+
+
+def _take_engine_event(figures: PipelineFigures, raw: bytes, _append_ms: int) -> None:
+    figures.rescales.take(decode(raw, EngineEvent))
+
+
+def _take_dead_letter(figures: PipelineFigures, raw: bytes, _append_ms: int) -> None:
+    letter = decode(raw, DeadLetter)
+    figures.dead_letters.add((letter.topic, letter.partition, letter.offset))
+
+
+def _take_job(figures: PipelineFigures, raw: bytes, _append_ms: int) -> None:
+    topology = decode(raw, JobTopology)
+    figures.topologies.setdefault((topology.job, topology.version), topology)
+
+
+def _take_cluster(figures: PipelineFigures, raw: bytes, _append_ms: int) -> None:
+    figures.hosts |= {host.host: host for host in decode(raw, ClusterTopology).hosts}
+
+
+_TAKE: dict[str, Callable[[PipelineFigures, bytes, int], None]] = {
+    topics.TASK_METRICS: _take_metric,
+    topics.SNAPSHOTS: _take_window,
+    topics.DECISIONS: _take_decision,
+    topics.RESCHEDULE_COMMANDS: _take_command,
+    topics.RESCHEDULE_EVENTS: _take_event,
+    topics.ENGINE_EVENTS: _take_engine_event,
+    topics.DEAD_LETTERS: _take_dead_letter,
+    topics.JOB_TOPOLOGY: _take_job,
+    topics.CLUSTER_TOPOLOGY: _take_cluster,
+}
+
+
+def read_figures(settings: PipelineSettings, names: Sequence[str] = tuple(_TAKE)) -> PipelineFigures:
+    """Read the topics named (bare) to the end of what is committed and count.
+
+    Handles one record at a time without a deadline: two weeks of a trace neither fit into memory nor into half a minute.
+
+    Raises:
+        ConnectionError: Kafka does not deliver.
+    """
+    figures = PipelineFigures()
+    for record in KafkaSource(settings, names).records(names):
+        with contextlib.suppress(RecordRejected):  # counted by its dead letter
+            figures.take(record.topic, record.value or b"", record.append_ms)
+    return figures
+
+
+def all_arrived(settings: PipelineSettings, windows: int) -> Callable[[], bool]:
+    """Return a condition: so many windows have arrived, and nothing has followed from them since it was asked before."""
+    before: Counts | None = None
+
+    def is_still() -> bool:
+        nonlocal before
+        last, before = before, read_figures(settings, (topics.SNAPSHOTS, topics.DECISIONS, topics.RESCHEDULE_EVENTS)).counts()
+        return before == last and before.windows >= windows
+
+    return is_still
+
+
+def _percentiles(durations_ms: Iterable[int]) -> Percentiles:
+    found = [duration / 1000 for duration in durations_ms]
+    if not found:
+        return Percentiles(None, None, 0)
+    p50, p99 = np.percentile(found, [50, 99])
+    return Percentiles(round(float(p50), 3), round(float(p99), 3), len(found))
