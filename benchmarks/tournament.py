@@ -20,7 +20,7 @@ from benchmarks.markdown import table
 from benchmarks.report import say, show
 from benchmarks.world_cells import DAY, WEEK, Asked, Cell, judging_in
 from benchmarks.worlds import DRAWS, JOBS, LOADS, WORLDS
-from runtime.whole_files import write_whole
+from runtime.atomic_files import write_atomically
 
 if TYPE_CHECKING:
     from services.tools.tournament.report import Report
@@ -65,7 +65,7 @@ def _kept(cell: Cell, days: int, keep: Path | None) -> dict[str, Any]:
         return kept
     found = judged(cell, days)
     if file is not None:
-        write_whole(file, msgspec.json.encode(found).decode(), option="--keep")
+        write_atomically(file, msgspec.json.encode(found).decode(), option="--keep")
     return found
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from runtime.whole_files import write_whole
+from runtime.atomic_files import write_atomically
 
 if TYPE_CHECKING:
     from simulation.evaluation.closed_loop import Trial
@@ -68,7 +68,7 @@ def hours_in(cell: Cell, policy: str, days: int, kept: Path | None) -> Hours:
     if file is not None:
         arrays = {field.name: getattr(found, field.name) for field in fields(found)}
         plain = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in arrays.items()}
-        write_whole(file, msgspec.json.encode(plain).decode(), option="--keep")
+        write_atomically(file, msgspec.json.encode(plain).decode(), option="--keep")
     return found
 
 

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from contracts.ids import decision_id
-from contracts.messages import Count, Identity, Message, Parallelism, Part, ReleasedTo, Sentence, Share, Text, TimeMs
+from contracts.messages import Count, Identity, Message, Parallelism, Part, ReleaseTarget, Sentence, Share, Text, TimeMs
 from contracts.own_acts import check_policy_name
 
 
@@ -20,7 +20,7 @@ class PolicyUsed(Part, frozen=True, kw_only=True):
     sha256: str = ""
     asked: str = ""  # the requested one, whose name is in the decision's id; empty: ``name``
     fallback_reason: str | None = None
-    release: ReleasedTo | msgspec.UnsetType = msgspec.UNSET  # unset: the job's settings or the agents' own setting chose
+    release: ReleaseTarget | msgspec.UnsetType = msgspec.UNSET  # unset: the job's settings or the agents' own setting chose
     left: Sentence | msgspec.UnsetType = msgspec.UNSET  # why a tournament's winner does not serve now (contracts.tournaments)
 
 
@@ -32,7 +32,7 @@ class Amendment(Part, frozen=True, kw_only=True):
     after: int
 
 
-class LookedAt(Part, frozen=True, kw_only=True):
+class SampledMinute(Part, frozen=True, kw_only=True):
     """One sampled snapshot of a task: an anchor minute, its weight, and the neighbours sampled in it."""
 
     minute_end_ms: TimeMs
@@ -51,14 +51,14 @@ class TaskDecision(Part, frozen=True, kw_only=True):
     desired: Parallelism
     floor: Count = 0  # smallest parallelism that serves the measured load
     amendments: tuple[Amendment, ...] = ()
-    looked_at: tuple[LookedAt, ...] = ()
+    looked_at: tuple[SampledMinute, ...] = ()
     overloaded: bool = False  # its measured demand exceeds its size, or two minutes of its work are waiting
     records_per_minute: float | None = None  # that it processed, mean of the last five known minutes
     utilisation: float | msgspec.UnsetType = msgspec.UNSET  # share of that time in which its subtasks worked; unset: unknown
     waiting_records: float | msgspec.UnsetType = msgspec.UNSET  # for it: in its queue, and at the sources before it; unset: none
 
 
-class Compared(Part, frozen=True, kw_only=True):
+class ChangeScore(Part, frozen=True, kw_only=True):
     """How the best change compared with no change, of a policy that scores both. Scores are in ``unit``; higher is better."""
 
     subtasks: Count  # of the best change: over all scalable tasks
@@ -69,7 +69,7 @@ class Compared(Part, frozen=True, kw_only=True):
     unit: Text
 
 
-class Plight(Part, frozen=True, kw_only=True):
+class Overload(Part, frozen=True, kw_only=True):
     """The overload that a decision answers at once (``policies.emergency``)."""
 
     task: Text  # the busiest that work waits for
@@ -119,9 +119,9 @@ class Decision(Message, frozen=True, kw_only=True, tag="decision/1"):
     load_records_per_minute: float | None = None  # mean over the last five known minutes
     closed_append_ms: TimeMs | None = None  # broker's append time of the record that closed the window's last minute
     reached_wall_ms: TimeMs | None = None  # wall time when the clock reached the window's end
-    compared: Compared | msgspec.UnsetType = msgspec.UNSET  # unset: the policy does not score
+    compared: ChangeScore | msgspec.UnsetType = msgspec.UNSET  # unset: the policy does not score
     outlook: LoadOutlook | msgspec.UnsetType = msgspec.UNSET  # unset: the policy does not look ahead
-    emergency: Plight | msgspec.UnsetType = msgspec.UNSET  # unset: there is none
+    emergency: Overload | msgspec.UnsetType = msgspec.UNSET  # unset: there is none
     drift: FeatureDrift | msgspec.UnsetType = msgspec.UNSET  # of the policy asked; unset: it cannot say
 
     def __post_init__(self) -> None:

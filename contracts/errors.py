@@ -51,7 +51,7 @@ class SettingsError(SurescaleError):
     """A setting is missing, malformed or contradicts another; the message names it and the fix."""
 
 
-PATH_TOLD = 200  # characters of a path in a message; some paths are refused for being too long
+PATH_SHOWN_MAX = 200  # characters of a path in a message; some paths are refused for being too long
 
 
 def reason_of(error: OSError) -> str:

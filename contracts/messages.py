@@ -37,7 +37,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 # --- task-metrics -----------------------------------------------------------------------------------------------------------
 
 
-class Received(Part, frozen=True, kw_only=True):
+class ReceivedRecords(Part, frozen=True, kw_only=True):
     """Records that a subtask got from one upstream task since its attempt began."""
 
     task: Text
@@ -74,7 +74,7 @@ class TaskSample(Message, frozen=True, kw_only=True, tag="sample/1", omit_defaul
     queue_wait_record_ms: Count | None = None  # sum over records of the time spent waiting
     latency_record_ms: Count | None = None  # sum over records of the time from arrival to completion at this task
     arrived_records: Count | None = None  # at a source: came in at the door, taken or still waiting; across attempts
-    received: tuple[Received, ...] = ()  # records by upstream task, where the engine counts them
+    received: tuple[ReceivedRecords, ...] = ()  # records by upstream task, where the engine counts them
     in_pool_permille: Permille | None = None  # of the buffers for input, in use now
     out_pool_permille: Permille | None = None
     watermark_lag_ms: Count | None = None  # the watermark's distance from the clock now
@@ -259,23 +259,23 @@ class PolicyRelease(Message, frozen=True, kw_only=True, tag="policy-release/1"):
         check_policy_name(self.policy)
 
 
-class Tuned(Part, frozen=True, kw_only=True, omit_defaults=True):
+class Tuning(Part, frozen=True, kw_only=True, omit_defaults=True):
     """What a release sets in its policy beyond name and hash (``policies.tuned``)."""
 
     constants: Annotated[dict[Text, Annotated[float, Meta(ge=-1e9, le=1e9)] | Text], Meta(max_length=20)] = {}
     sizes: Annotated[dict[Text, Parallelism], Meta(max_length=10_000)] = {}  # by task, of the policy ``static``
 
 
-class ReleasedTo(Part, frozen=True, kw_only=True):
+class ReleaseTarget(Part, frozen=True, kw_only=True):
     """The part of a cluster's jobs that the release behind a decision is for."""
 
     scope: Literal["job", "canary", "cluster"]
     share_permille: Permille | msgspec.UnsetType = msgspec.UNSET  # of a canary
     valid_from_ms: TimeMs
-    tuned: Tuned | msgspec.UnsetType = msgspec.UNSET  # unset: the policy as it ships
+    tuned: Tuning | msgspec.UnsetType = msgspec.UNSET  # unset: the policy as it ships
 
 
-class Told(Part, frozen=True, kw_only=True):
+class ClockPrerequisites(Part, frozen=True, kw_only=True):
     """What had happened when the clock stopped; a role must know all of it before it acts at that time."""
 
     hosts: Count  # version of the cluster's topology
@@ -301,7 +301,7 @@ class ClockSegment(Message, frozen=True, kw_only=True, tag="clock/1"):
     speed: Annotated[float, Meta(ge=SPEED_MIN, le=SPEED_MAX)]
     until_ms: TimeMs
     end_ms: TimeMs | None = None  # where the trace ends, if it does
-    told: Told | msgspec.UnsetType = msgspec.UNSET
+    told: ClockPrerequisites | msgspec.UnsetType = msgspec.UNSET
 
 
 # --- refused records --------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, UnsetType
 
 from contracts.ids import cluster_of
-from contracts.messages import Message, PlainName, PolicyRelease, ReleasedTo, Sentence, Sha256, Text, TimeMs, Tuned
+from contracts.messages import Message, PlainName, PolicyRelease, ReleaseTarget, Sentence, Sha256, Text, TimeMs, Tuning
 from contracts.own_acts import check_policy_name
 from contracts.tournaments import Expectation, TournamentResult
 
@@ -43,7 +43,7 @@ class ScopedRelease(Message, frozen=True, kw_only=True, tag="policy-release/2", 
     set_by: str = ""
     set_at_ms: TimeMs | UnsetType = UNSET
     note: Sentence | UnsetType = UNSET
-    tuned: Tuned | UnsetType = UNSET  # only in a ``TunedRelease``, like all that follows
+    tuned: Tuning | UnsetType = UNSET  # only in a ``TunedRelease``, like all that follows
     expected: Expectation | UnsetType = UNSET  # while this does not hold, the job is served as without this release
     tournament: TournamentResult | UnsetType = UNSET  # set if a tournament chose it, and not a person
 
@@ -76,10 +76,10 @@ class ScopedRelease(Message, frozen=True, kw_only=True, tag="policy-release/2", 
         return Slot(self.cluster, self.role, self.scope, self.job or "", self.policy, self.sha256)
 
     @property
-    def to(self) -> ReleasedTo:
+    def to(self) -> ReleaseTarget:
         """Return the scope as decisions name it."""
         share = UNSET if self.share_permille is None else self.share_permille
-        return ReleasedTo(scope=self.scope, share_permille=share, valid_from_ms=self.valid_from_ms, tuned=self.tuned)
+        return ReleaseTarget(scope=self.scope, share_permille=share, valid_from_ms=self.valid_from_ms, tuned=self.tuned)
 
     @property
     def is_of_tournament(self) -> bool:
@@ -230,10 +230,10 @@ class Releases:
                 yield release
 
 
-def why_released(to: ReleasedTo, policy: str) -> str:
+def why_released(to: ReleaseTarget, policy: str) -> str:
     """Return why a release serves a job, for people.
 
-    >>> why_released(ReleasedTo(scope="canary", share_permille=125, valid_from_ms=0), "sure")
+    >>> why_released(ReleaseTarget(scope="canary", share_permille=125, valid_from_ms=0), "sure")
     'this job is in the 12.5 % canary of sure'
     """
     if to.scope == "job":
@@ -243,12 +243,12 @@ def why_released(to: ReleasedTo, policy: str) -> str:
     return f"this job is in the {percent(0 if to.share_permille is UNSET else to.share_permille)} canary of {policy}"
 
 
-def in_words(tuned: Tuned) -> str:
+def in_words(tuned: Tuning) -> str:
     """Return the constants of a release, for people.
 
-    >>> in_words(Tuned(constants={"utilisation": 0.7, "estimate": "p90"}))
+    >>> in_words(Tuning(constants={"utilisation": 0.7, "estimate": "p90"}))
     'utilisation 0.7, estimate p90'
-    >>> in_words(Tuned(sizes={"map": 4, "sink": 2}))
+    >>> in_words(Tuning(sizes={"map": 4, "sink": 2}))
     '6 subtasks for 2 tasks'
     """
     words = [f"{name} {value if isinstance(value, str) else format(value, '.4g')}" for name, value in tuned.constants.items()]

@@ -17,7 +17,7 @@ DAY_S = 86_400
 
 
 @dataclass(frozen=True, slots=True)
-class Stay:
+class Occupancy:
     """The hosts a job occupies from an instant on, and what the same number of units would cost elsewhere (None: unknown)."""
 
     from_ms: int
@@ -27,7 +27,7 @@ class Stay:
 
 
 @dataclass(frozen=True, slots=True)
-class Bill:
+class RentCost:
     """Dollars over a period; savings count only while a placement by the rescaler is in force."""
 
     dollars: float
@@ -48,10 +48,10 @@ class Bill:
 
 
 @dataclass(frozen=True, slots=True)
-class Rents:
+class RentCosts:
     """The cost of each job of a run, and of all together (a shared host is paid once)."""
 
-    jobs: dict[str, Bill]
+    jobs: dict[str, RentCost]
     dollars: float
 
 
@@ -71,9 +71,9 @@ def prices_of(hosts: Iterable[Host]) -> dict[str, float]:
     return {host.host: host.price_per_s for host in hosts}
 
 
-def stay_of(topology: JobTopology, hosts: Iterable[Host], placement: Placement | None) -> Stay:
+def occupancy_of(topology: JobTopology, hosts: Iterable[Host], placement: Placement | None) -> Occupancy:
     """Return the hosts a job occupies under a topology; ``placement`` is from the command that led to it, if any."""
-    return Stay(
+    return Occupancy(
         topology.at_ms,
         hosts_of(units_of(topology), hosts),
         placement.rent_round_robin_per_s if placement else None,
@@ -81,31 +81,31 @@ def stay_of(topology: JobTopology, hosts: Iterable[Host], placement: Placement |
     )
 
 
-def bill(stays: Sequence[Stay], prices: Mapping[str, float], end_ms: int) -> Bill:
+def rent_cost(occupancies: Sequence[Occupancy], prices: Mapping[str, float], end_ms: int) -> RentCost:
     """Return a job's cost up to an instant, and how much more dealing out or drawing its units would have cost.
 
-    ``stays`` are in time order; each lasts until the next.
+    ``occupancies`` are in time order; each lasts until the next.
     """
     dollars, round_robin, default = [], [], []
-    stretches = _stretches(stays, end_ms)
-    for stay, until_ms in stretches:
-        seconds = (until_ms - stay.from_ms) / 1000
-        rent = rent_per_s(stay.hosts, prices)
+    stretches = _stretches(occupancies, end_ms)
+    for occupancy, until_ms in stretches:
+        seconds = (until_ms - occupancy.from_ms) / 1000
+        rent = rent_per_s(occupancy.hosts, prices)
         dollars.append(rent * seconds)
-        if stay.round_robin_per_s is not None:
-            round_robin.append((stay.round_robin_per_s - rent) * seconds)
-        if stay.default_per_s is not None:
-            default.append((stay.default_per_s - rent) * seconds)
+        if occupancy.round_robin_per_s is not None:
+            round_robin.append((occupancy.round_robin_per_s - rent) * seconds)
+        if occupancy.default_per_s is not None:
+            default.append((occupancy.default_per_s - rent) * seconds)
     at_end = stretches[-1][0].hosts if stretches else ()
-    return Bill(fsum(dollars), fsum(round_robin), fsum(default), rent_per_s(at_end, prices))
+    return RentCost(fsum(dollars), fsum(round_robin), fsum(default), rent_per_s(at_end, prices))
 
 
-def rents(
+def rent_costs(
     topologies: Iterable[JobTopology],
     hosts: Collection[Host],
     placements: Mapping[tuple[str, int], Placement],
     end_ms: int,
-) -> Rents:
+) -> RentCosts:
     """Return the cost of a run up to an instant.
 
     Args:
@@ -114,27 +114,27 @@ def rents(
         placements: by job and generation, from the commands that led to them.
         end_ms: the instant.
     """
-    stays: dict[str, list[Stay]] = {}
+    occupancies: dict[str, list[Occupancy]] = {}
     for topology in sorted(topologies, key=lambda each: (each.job, each.at_ms, each.version)):
         placement = placements.get((topology.job, topology.generation))
-        stays.setdefault(topology.job, []).append(stay_of(topology, hosts, placement))
+        occupancies.setdefault(topology.job, []).append(occupancy_of(topology, hosts, placement))
     prices = prices_of(hosts)
-    jobs = {job: bill(found, prices, end_ms) for job, found in stays.items()}
-    return Rents(jobs, cluster_dollars(stays.values(), prices, end_ms))
+    jobs = {job: rent_cost(found, prices, end_ms) for job, found in occupancies.items()}
+    return RentCosts(jobs, cluster_dollars(occupancies.values(), prices, end_ms))
 
 
-def cluster_dollars(stays: Iterable[Sequence[Stay]], prices: Mapping[str, float], end_ms: int) -> float:
+def cluster_dollars(occupancies: Iterable[Sequence[Occupancy]], prices: Mapping[str, float], end_ms: int) -> float:
     """Return the cost of all jobs together up to an instant; a shared host is paid once."""
-    jobs = [_stretches(job, end_ms) for job in stays]
-    instants = sorted({at_ms for job in jobs for stay, until_ms in job for at_ms in (stay.from_ms, until_ms)})
+    jobs = [_stretches(job, end_ms) for job in occupancies]
+    instants = sorted({at_ms for job in jobs for occupancy, until_ms in job for at_ms in (occupancy.from_ms, until_ms)})
     paid = []
     for from_ms, until_ms in pairwise(instants):
-        used = {name for job in jobs for stay, end in job if stay.from_ms <= from_ms < end for name in stay.hosts}
+        used = {name for job in jobs for occupancy, end in job if occupancy.from_ms <= from_ms < end for name in occupancy.hosts}
         paid.append(rent_per_s(used, prices) * (until_ms - from_ms) / 1000)
     return fsum(paid)
 
 
-def _stretches(stays: Sequence[Stay], end_ms: int) -> list[tuple[Stay, int]]:
-    """Return each stay with its end; stays that begin after ``end_ms`` are left out."""
-    ends = [min(stay.from_ms, end_ms) for stay in stays[1:]] + [end_ms]
-    return [(stay, until_ms) for stay, until_ms in zip(stays, ends, strict=True) if stay.from_ms < until_ms]
+def _stretches(occupancies: Sequence[Occupancy], end_ms: int) -> list[tuple[Occupancy, int]]:
+    """Return each occupancy with its end; occupancies that begin after ``end_ms`` are left out."""
+    ends = [min(occupancy.from_ms, end_ms) for occupancy in occupancies[1:]] + [end_ms]
+    return [(occupancy, until_ms) for occupancy, until_ms in zip(occupancies, ends, strict=True) if occupancy.from_ms < until_ms]

@@ -17,7 +17,7 @@ Milliseconds = Annotated[float, Meta(ge=0.0, le=1e9)]
 Utilisation = Annotated[float, Meta(ge=0.0, le=1e9)]
 
 
-class Served(Part, frozen=True, kw_only=True):
+class ServedDecision(Part, frozen=True, kw_only=True):
     """The decision that was made, and by which policy."""
 
     decision_id: Identity
@@ -65,7 +65,7 @@ class ShadowDecision(Message, frozen=True, kw_only=True, tag="shadow-decision/1"
     span_end_ms: TimeMs
     policy: PlainName
     sha256: Sha256
-    served: Served
+    served: ServedDecision
     status: ShadowStatus
     reason: Sentence  # the policy's own, or why there is no answer
     comparison: Comparison | None = None

@@ -13,7 +13,7 @@ from contracts.messages import ClockSegment
 from contracts.settings import PipelineSettings
 from contracts.topics import CLOCK
 from monitor.minutes import Clock
-from runtime.whole_topics import parsed, read_whole
+from runtime.topic_records import parsed, read_topics
 
 
 class SegmentClock:
@@ -39,7 +39,7 @@ def clock_of_pipeline(settings: PipelineSettings) -> tuple[Callable[[threading.E
         SettingsError: nobody has published its clock.
         ConnectionError: Kafka does not answer or refuses.
     """
-    segments = parsed(read_whole(settings, [CLOCK])[CLOCK], ClockSegment)
+    segments = parsed(read_topics(settings, [CLOCK])[CLOCK], ClockSegment)
     own = [segment for segment in segments if segment.road == settings.road]
     if not own:
         raise SettingsError(

@@ -8,7 +8,7 @@ from contracts.settings import PipelineSettings
 from contracts.topics import CLOCK, JOB_TOPOLOGY, TASK_METRICS
 from contracts.wire import decode
 from runtime.kafka import LogReader
-from runtime.whole_topics import parsed, pipeline_now_ms
+from runtime.topic_records import parsed, pipeline_now_ms
 
 TAIL_RECORDS = 20_000  # per partition: a few minutes of a thousand tasks
 TAIL_RECORDS_MAX = 60_000  # reading more takes longer than sending the minutes again

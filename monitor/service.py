@@ -24,7 +24,7 @@ from monitor.outbox import DeliveryFailed, Outbox
 from monitor.progress import last_markers, last_topologies
 from monitor.settings import MonitorSettings
 from monitor.sources.base import FinishedMinute, Source, SourceAway, UnknownJob
-from runtime.backoff import Seldom, Stopped, wait_for
+from runtime.backoff import Stopped, Throttle, wait_for
 from runtime.kafka import producer, wait_for_topics
 from runtime.metrics import Reading, RoleMetrics, Tally
 from runtime.tracing.context import Headers
@@ -149,7 +149,7 @@ class Monitor:
 
     def _run_watcher(self, watcher: "JobWatcher") -> None:
         """Step until the job is gone; the main loop starts a new watcher if the job is still listed."""
-        seldom = Seldom()
+        seldom = Throttle()
         while not self._stop.is_set() and not watcher.is_done:
             after_ms = watcher.after_ms
             try:

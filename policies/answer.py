@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from contracts.decisions import Compared, FeatureDrift, LoadOutlook, LookedAt
+from contracts.decisions import ChangeScore, FeatureDrift, LoadOutlook, SampledMinute
 from contracts.rounding import round_half_up
 
 Float64 = npt.NDArray[np.float64]
@@ -31,9 +31,9 @@ class RawAnswer:
 
     wanted: Int64
     reason: str
-    looked_at: tuple[tuple[LookedAt, ...], ...] = field(default=())
+    looked_at: tuple[tuple[SampledMinute, ...], ...] = field(default=())
     ratios: Float64 | None = None
-    compared: Compared | None = None
+    compared: ChangeScore | None = None
     outlook: LoadOutlook | None = None
     drift: FeatureDrift | None = None
 

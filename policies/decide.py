@@ -12,11 +12,11 @@ import numpy as np
 from msgspec import UNSET, UnsetType
 
 from contracts.clock import MINUTE_MS
-from contracts.decisions import Decision, FeatureDrift, LookedAt, Plight, PolicyUsed, TaskDecision
+from contracts.decisions import Decision, FeatureDrift, Overload, PolicyUsed, SampledMinute, TaskDecision
 from contracts.ids import decision_id
 from contracts.job_limits import answers_emergencies
 from contracts.job_settings import JobSettings
-from contracts.messages import JobTopology, ReleasedTo, Sentence
+from contracts.messages import JobTopology, ReleaseTarget, Sentence
 from contracts.steps import Timed, untimed
 from contracts.windows import FIGURE, Window
 from policies.answer import Answer, Float64, NotReady, PolicyFailed, RawAnswer
@@ -50,7 +50,7 @@ def decide_if_due(
     seed: int,
     asked: str | None = None,
     rule: Policy | None = None,
-    release: ReleasedTo | UnsetType = UNSET,
+    release: ReleaseTarget | UnsetType = UNSET,
     timed: Timed = untimed,
 ) -> Decision | None:
     """Return the decision at the end of a span, else an act that an emergency asks for at once; None: nothing is due.
@@ -81,7 +81,7 @@ def decide(
     seed: int,
     asked: str | None = None,
     rule: Policy | None = None,
-    release: ReleasedTo | UnsetType = UNSET,
+    release: ReleaseTarget | UnsetType = UNSET,
     timed: Timed = untimed,
 ) -> Decision:
     """Return what to do with one job at the end of a span.
@@ -108,7 +108,7 @@ def _decided(question: Question, answered: _Answered, emergency: Emergency | Non
     load = float(mean_of_last(question.measured.load, LOAD_MINUTES))
     if isinstance(answered.answer, NotReady):
         ratios, proposed = np.ones(len(current)), current
-        looked_at: tuple[tuple[LookedAt, ...], ...] = ()
+        looked_at: tuple[tuple[SampledMinute, ...], ...] = ()
     else:
         proposed = np.where(graph.scalable, answered.answer.wanted, current)
         ratios = _ratios(answered.answer, proposed, seen)
@@ -154,9 +154,9 @@ def _with_emergency(seen: Situation, question: Question, answered: _Answered, em
     return replace(seen, urgent=least) if least.any() else seen
 
 
-def _plight(question: Question, emergency: Emergency) -> Plight:
+def _plight(question: Question, emergency: Emergency) -> Overload:
     task = question.graph.tasks[emergency.task]
-    return Plight(
+    return Overload(
         task=task,
         load_records_per_minute=round(emergency.load, 1),
         grown_records=round(emergency.grown_records, 1),
@@ -173,7 +173,7 @@ def _plight_in_words(question: Question, emergency: Emergency | None) -> str:
     )
 
 
-def _answered(question: Question, policy: Policy, asked: str, rule: Policy, release: ReleasedTo | UnsetType) -> _Answered:
+def _answered(question: Question, policy: Policy, asked: str, rule: Policy, release: ReleaseTarget | UnsetType) -> _Answered:
     """Return the policy's answer or, if it fails, the rule's."""
     tasks = len(question.current)
     answer = _checked(ask(policy, question), tasks)
@@ -287,7 +287,7 @@ def _task_decisions(
     ratios: Float64,
     proposed: Int64,
     outcome: Proposal,
-    looked_at: tuple[tuple[LookedAt, ...], ...],
+    looked_at: tuple[tuple[SampledMinute, ...], ...],
     figures: _Figures,
 ) -> tuple[TaskDecision, ...]:
     return tuple(

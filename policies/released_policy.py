@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec import UNSET, UnsetType
 
-from contracts.messages import ReleasedTo
+from contracts.messages import ReleaseTarget
 from policies.onnx_sessions import Opener
 from policies.package import CARD
 from policies.policy import SPAN_MINUTES, Policy
@@ -38,7 +38,7 @@ def released_policy(
     return Unavailable(name, reason, span_minutes=span_minutes)
 
 
-def as_released(policy: Policy, to: ReleasedTo | UnsetType) -> Policy:
+def as_released(policy: Policy, to: ReleaseTarget | UnsetType) -> Policy:
     """Return a policy with the constants that the release behind a decision sets, if there is one and it sets any."""
     return policy if to is UNSET or to.tuned is UNSET else tuned_policy(policy, to.tuned)
 

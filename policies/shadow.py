@@ -8,7 +8,7 @@ from msgspec import UNSET, UnsetType
 from contracts.decisions import Decision
 from contracts.ids import shadow_id
 from contracts.job_settings import JobSettings
-from contracts.shadows import Comparison, Served, ShadowDecision, ShadowStatus, TaskDifference, Verdict
+from contracts.shadows import Comparison, ServedDecision, ShadowDecision, ShadowStatus, TaskDifference, Verdict
 from contracts.windows import Window
 from policies.decide import REASON_MAX
 from policies.policy import Policy, is_span_end
@@ -55,7 +55,7 @@ class Beside:
             span_end_ms=served.span_end_ms,
             policy=self.policy,
             sha256=self.sha256,
-            served=Served(
+            served=ServedDecision(
                 decision_id=served.decision_id,
                 policy=served.policy.name,
                 sha256=served.policy.sha256,

@@ -10,7 +10,7 @@ from typing import get_args
 
 import msgspec
 
-from contracts.messages import Tuned
+from contracts.messages import Tuning
 from policies.policy import Policy
 from policies.registry import Unavailable
 from policies.rules.ds2_gate import GatedDS2
@@ -32,12 +32,12 @@ class _Wrong(Exception):
     """Why these constants are none that the policy can have."""
 
 
-def tuned_policy(policy: Policy, tuned: Tuned) -> Policy:
+def tuned_policy(policy: Policy, tuned: Tuning) -> Policy:
     """Return a policy with the constants and sizes of a release.
 
     Never raises: a policy that cannot have them answers every window with the reason, and the rule takes over.
     """
-    if isinstance(policy, Unavailable) or tuned == Tuned():
+    if isinstance(policy, Unavailable) or tuned == Tuning():
         return policy
     try:
         return _tuned(policy, tuned)
@@ -45,7 +45,7 @@ def tuned_policy(policy: Policy, tuned: Tuned) -> Policy:
         return Unavailable(policy.name, f"{policy.name}: {wrong}", policy.sha256, policy.span_minutes)
 
 
-def _tuned(policy: Policy, tuned: Tuned) -> Policy:
+def _tuned(policy: Policy, tuned: Tuning) -> Policy:
     if isinstance(policy, Static):
         if tuned.constants or not tuned.sizes:
             raise _Wrong("it takes sizes and no constants")

@@ -12,13 +12,13 @@ from contracts.decisions import Decision
 from contracts.ids import Cluster, job_id
 from contracts.job_settings import JobSettings
 from contracts.messages import Host, JobTopology
-from contracts.rent import Rents, rents
+from contracts.rent import RentCosts, rent_costs
 from contracts.windows import Window
 from policies.decide import decide
 from policies.policy import Policy
-from rescaler.actuators.choice import work_on
+from rescaler.actuators.choice import execution_of
+from rescaler.actuators.command_execution import CommandExecution
 from rescaler.actuators.engine_in_process import EngineInProcess
-from rescaler.actuators.work import CommandWork
 from rescaler.control.controller import Controller
 from rescaler.control.effects import Effects
 from rescaler.control.settings import ControlSettings
@@ -47,7 +47,7 @@ class InProcessRescaler:
         self._controller = Controller(Cluster(cluster), settings)
         self._allowed = dict(allowed)
         self._events_read = 0
-        self._open: dict[str, CommandWork] = {}  # per job its command under way
+        self._open: dict[str, CommandExecution] = {}  # per job its command under way
 
     def minute_ended(self, cluster: SimulatedCluster) -> None:
         """Report on the commands under way, then let the controller do what is due, checkpoints included."""
@@ -79,12 +79,12 @@ class InProcessRescaler:
             if command.advice:
                 continue
             before = self._open.get(command.job)
-            work = self._open[command.job] = work_on(command)
+            work = self._open[command.job] = execution_of(command)
             if before is not None:
                 self.progressed(before.superseded(cluster.now_ms), cluster)
             self._step(work, cluster)
 
-    def _step(self, work: CommandWork, cluster: SimulatedCluster) -> None:
+    def _step(self, work: CommandExecution, cluster: SimulatedCluster) -> None:
         """Do what can be done now for one command; within a minute nothing is waited for, so pipeline time paces the calls."""
         is_new = not work.is_requested
         reports = work.step(EngineInProcess(cluster), now_ms=cluster.now_ms, wall_ms=cluster.now_ms)
@@ -114,7 +114,7 @@ class Twin(Episode):
         rents: in dollars, of each job and of all hosts in use.
     """
 
-    rents: Rents
+    rent_costs: RentCosts
 
 
 def run_twin(
@@ -155,5 +155,5 @@ def run_twin(
     placements = {
         (command.job, command.desired_generation): command.placement for command in episode.commands if command.placement
     }
-    cost = rents(answer.topologies.values(), tuple(answer.hosts.values()), placements, episode.cluster.end_ms)
+    cost = rent_costs(answer.topologies.values(), tuple(answer.hosts.values()), placements, episode.cluster.end_ms)
     return Twin(episode.reports, episode.decisions, episode.commands, episode.cluster, cost)

@@ -13,7 +13,7 @@ _LONGEST_PAUSE_S = 3.0
 _SAY_EVERY_S = 4.0
 
 
-class Seldom:
+class Throttle:
     """Throttles a repeated log line: lets the first through, then one every ``every_s``.
 
     Two threads that ask at the same instant may both get through.
@@ -49,7 +49,7 @@ def wait_for(
     Raises:
         Stopped: ``stop`` was set in the meantime.
     """
-    pause_s, began_s, seldom = _FIRST_PAUSE_S, time.monotonic(), Seldom()
+    pause_s, began_s, seldom = _FIRST_PAUSE_S, time.monotonic(), Throttle()
     while not stop.is_set():
         try:
             return attempt()

@@ -17,7 +17,7 @@ from typing import Any
 
 from contracts.errors import SettingsError, reason_of
 from contracts.settings import PipelineSettings
-from runtime.http import UntilDeadline
+from runtime.http import DeadlineReader
 from runtime.metrics import RoleMetrics
 
 CONNECTIONS_MAX = 16  # at once; another one takes the place of the oldest
@@ -96,7 +96,7 @@ def _handler(report: HealthReport, metrics: RoleMetrics | None) -> type[BaseHTTP
             """Give the whole request a deadline; ``timeout`` alone starts again with every byte."""
             super().setup()
             deadline_s = time.monotonic() + REQUEST_WITHIN_S
-            self.rfile = io.BufferedReader(UntilDeadline(self.connection, self.rfile.detach(), deadline_s))
+            self.rfile = io.BufferedReader(DeadlineReader(self.connection, self.rfile.detach(), deadline_s))
 
         def do_GET(self) -> None:
             path = self.path.partition("?")[0].rstrip("/")

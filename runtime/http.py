@@ -32,7 +32,7 @@ class ErrorAnswer(Exception):
         """Empty if it broke off or is too long."""
 
 
-class UntilDeadline(io.RawIOBase):
+class DeadlineReader(io.RawIOBase):
     """Reads a socket until a point in time of ``time.monotonic``; a timeout of the socket alone starts again with every byte."""
 
     def __init__(self, sock: socket.socket, raw: io.RawIOBase, deadline_s: float) -> None:
@@ -62,13 +62,13 @@ class UntilDeadline(io.RawIOBase):
         super().close()
 
 
-class ResponseUntil(HTTPResponse):
+class DeadlineResponse(HTTPResponse):
     """A response whose whole reading ends at a point in time of ``time.monotonic``."""
 
     def __init__(self, deadline_s: float, sock: socket.socket, *args: Any, **more: Any) -> None:
         """Read the socket until ``deadline_s``."""
         super().__init__(sock, *args, **more)
-        self.fp = io.BufferedReader(UntilDeadline(sock, self.fp.detach(), deadline_s))
+        self.fp = io.BufferedReader(DeadlineReader(sock, self.fp.detach(), deadline_s))
 
 
 def _deadline_s(connection: HTTPConnection) -> float:
@@ -79,13 +79,13 @@ def _deadline_s(connection: HTTPConnection) -> float:
 class _Connection(HTTPConnection):
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
-        self.response_class = cast(type[HTTPResponse], partial(ResponseUntil, _deadline_s(self)))
+        self.response_class = cast(type[HTTPResponse], partial(DeadlineResponse, _deadline_s(self)))
 
 
 class _SecureConnection(HTTPSConnection):
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
-        self.response_class = cast(type[HTTPResponse], partial(ResponseUntil, _deadline_s(self)))
+        self.response_class = cast(type[HTTPResponse], partial(DeadlineResponse, _deadline_s(self)))
 
 
 class _Handler(urllib.request.HTTPHandler):
@@ -136,14 +136,14 @@ def ask(request: str | urllib.request.Request, *, timeout_s: float, bytes_max: i
     """
     try:
         with open_url(request, timeout_s=timeout_s) as answer:
-            return whole_body(answer, bytes_max)
+            return read_body(answer, bytes_max)
     except HTTPError as error:
         raise ErrorAnswer(error.code, str(error.reason), _body_of(error, bytes_max)) from None
     except (OSError, HTTPException, ValueError) as error:
         raise NoAnswer(str(getattr(error, "reason", error))) from None
 
 
-def whole_body(answer: HTTPResponse, bytes_max: int) -> bytes:
+def read_body(answer: HTTPResponse, bytes_max: int) -> bytes:
     """Return the body of an answer.
 
     Raises:
@@ -171,7 +171,7 @@ def _body_of(error: HTTPError, bytes_max: int) -> bytes:
 def fetch_json(url: str, method: str = "GET", *, timeout_s: float = 30.0) -> Any:
     """Return the decoded JSON document that a URL answers with; raises as ``open_url`` does, and ValueError for other content."""
     with open_url(urllib.request.Request(url, method=method), timeout_s=timeout_s) as answer:
-        return json.loads(whole_body(answer, ANSWER_BYTES_MAX))
+        return json.loads(read_body(answer, ANSWER_BYTES_MAX))
 
 
 def is_ok(url: str, timeout_s: float = 2.0) -> bool:

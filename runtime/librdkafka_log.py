@@ -6,7 +6,7 @@ Everything else that librdkafka says of a broker that is away, ``runtime.backoff
 import logging
 import re
 
-from runtime.backoff import Seldom
+from runtime.backoff import Throttle
 
 NAME = "surescale.librdkafka"
 _SAY_EVERY_S = 30.0
@@ -24,12 +24,12 @@ _REASONS = (
 )
 
 
-class OnlyRefusals(logging.Filter):
+class RefusalFilter(logging.Filter):
     """Passes one record now and then that says why this client cannot authenticate, in our words."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._seldom = Seldom(_SAY_EVERY_S)
+        self._seldom = Throttle(_SAY_EVERY_S)
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Say whether the record is written."""
@@ -47,5 +47,5 @@ def show_only_refusals() -> None:
     """Let librdkafka's logger pass only these lines."""
     log = logging.getLogger(NAME)
     log.setLevel(logging.ERROR)
-    if not any(isinstance(each, OnlyRefusals) for each in log.filters):
-        log.addFilter(OnlyRefusals())
+    if not any(isinstance(each, RefusalFilter) for each in log.filters):
+        log.addFilter(RefusalFilter())

@@ -16,8 +16,8 @@ from urllib.parse import urlencode, urlsplit
 from contracts.errors import SurescaleError
 from contracts.settings import PipelineSettings
 from runtime.http import NoAnswer
+from runtime.http_pool import Answer, ConnectionPool
 from runtime.kafka_security import OAuthClient, oauth_client
-from runtime.kept_http import Answer, KeptConnections
 from runtime.tls import client_context
 
 TIMEOUT_S = 5.0
@@ -143,7 +143,7 @@ def _asked(client: OAuthClient, ca_file: str) -> Answer:
         "Content-Type": "application/x-www-form-urlencoded",
         "Accept": "application/json",
     }
-    connections = KeptConnections(f"{parts.scheme}://{parts.netloc}", context)
+    connections = ConnectionPool(f"{parts.scheme}://{parts.netloc}", context)
     path = parts._replace(scheme="", netloc="").geturl() or "/"
     try:
         return connections.ask("POST", path, urlencode(body).encode(), headers, timeout_s=TIMEOUT_S, bytes_max=ANSWER_BYTES_MAX)

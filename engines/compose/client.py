@@ -15,7 +15,7 @@ from contracts.addresses import without_password
 from engines.compose.answers import ONE_OFF, PROJECT, Container, Created, Image, Listed, Version
 from engines.compose.errors import SETTING, EngineSilent, NotAnEngine, NotThere, problem_of
 from runtime.http import NoAnswer
-from runtime.kept_http import KeptConnections
+from runtime.http_pool import ConnectionPool
 
 T = TypeVar("T")
 
@@ -41,7 +41,7 @@ class ComposeClient:
             timeout_s: how long a whole answer may take.
         """
         self._url, self._timeout_s = without_password(url or DEFAULT_URL).rstrip("/"), timeout_s
-        self._connections = KeptConnections(url or DEFAULT_URL)
+        self._connections = ConnectionPool(url or DEFAULT_URL)
         self._spoken: tuple[int, int] | None = None
         self._lock = threading.Lock()
 

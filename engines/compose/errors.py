@@ -11,7 +11,7 @@ ComposeProblem
 import msgspec
 
 from contracts.errors import SurescaleError
-from runtime.kept_http import Answer
+from runtime.http_pool import Answer
 
 SETTING = "SURESCALE_COMPOSE_URL"
 REASON_LENGTH_MAX = 400

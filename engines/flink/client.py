@@ -37,7 +37,7 @@ from engines.flink.answers import (
 from engines.flink.errors import FlinkAway, NoSuchPath, NotAuthorized, NotFound, not_flink, problem_of
 from runtime.access import Access, TokenUnreadable
 from runtime.http import NoAnswer
-from runtime.kept_http import KeptConnections
+from runtime.http_pool import ConnectionPool
 
 T = TypeVar("T")
 
@@ -220,13 +220,13 @@ class _Place:
     """One address; ``url`` is how it is shown."""
 
     url: str
-    connections: KeptConnections
+    connections: ConnectionPool
 
     @classmethod
     def at(cls, url: str, access: Access) -> "_Place":
         """Return the place of an address. Nothing is connected yet."""
         is_secure = url.lower().startswith("https:")
-        return cls(without_password(url.rstrip("/")), KeptConnections(url, access.context() if is_secure else None))
+        return cls(without_password(url.rstrip("/")), ConnectionPool(url, access.context() if is_secure else None))
 
 
 def _job(job: str) -> str:

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from contracts.errors import SurescaleError
-from runtime.kept_http import Answer
+from runtime.http_pool import Answer
 
 REASON_LENGTH_MAX = 400
 _AWAY = frozenset({408, 425, 429, 502, 503, 504})

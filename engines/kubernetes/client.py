@@ -16,7 +16,7 @@ from engines.kubernetes.rights import Right
 from engines.kubernetes.target import Target, namespaced
 from runtime.access import Access, TokenUnreadable
 from runtime.http import NoAnswer
-from runtime.kept_http import KeptConnections
+from runtime.http_pool import ConnectionPool
 
 T = TypeVar("T")
 
@@ -45,7 +45,7 @@ class KubernetesClient:
         """
         self._access = access or Access()
         self._url, self._timeout_s = without_password(url.rstrip("/")), timeout_s
-        self._connections = KeptConnections(url, self._access.context() if url.lower().startswith("https") else None)
+        self._connections = ConnectionPool(url, self._access.context() if url.lower().startswith("https") else None)
 
     def close(self) -> None:
         """Close the kept connections."""

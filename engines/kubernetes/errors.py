@@ -14,7 +14,7 @@ import msgspec
 
 from contracts.errors import SurescaleError
 from engines.kubernetes.answers import Status
-from runtime.kept_http import Answer
+from runtime.http_pool import Answer
 
 REASON_LENGTH_MAX = 400
 _AWAY = frozenset({408, 425, 429, 500, 502, 503, 504})

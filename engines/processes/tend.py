@@ -21,7 +21,7 @@ from contracts.settings import PipelineSettings
 from engines.groups.chains import Chain, Workers, read_chains
 from engines.processes import launch
 from engines.processes.workforce import FolderAway, Requirement, Worker, Workforce
-from runtime.backoff import Seldom
+from runtime.backoff import Throttle
 from runtime.http import is_ok
 from runtime.ports import free_port
 
@@ -70,8 +70,8 @@ class Tender:
     workers_max: int
     now_ms: Callable[[], int] = _wall_ms
     _past: dict[_Slot, _Past] = field(default_factory=dict)
-    _seldom: Seldom = field(default_factory=lambda: Seldom(SAY_EVERY_S))
-    _seldom_strangers: Seldom = field(default_factory=lambda: Seldom(SAY_EVERY_S))
+    _seldom: Throttle = field(default_factory=lambda: Throttle(SAY_EVERY_S))
+    _seldom_strangers: Throttle = field(default_factory=lambda: Throttle(SAY_EVERY_S))
 
     @classmethod
     def of(cls, settings: PipelineSettings) -> Self:

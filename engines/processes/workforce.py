@@ -19,7 +19,7 @@ import msgspec
 
 from contracts.errors import SurescaleError, reason_of
 from engines.groups.chains import Chain
-from runtime.whole_files import replace_whole
+from runtime.atomic_files import replace_atomically
 
 _SETTING = "SURESCALE_WORKERS_FOLDER"
 
@@ -165,7 +165,7 @@ class Workforce:
             FolderAway: it cannot be written.
         """
         try:
-            replace_whole(self.file(job, worker.task, worker.index, "draining"), str(now_ms))
+            replace_atomically(self.file(job, worker.task, worker.index, "draining"), str(now_ms))
         except OSError as error:
             raise self._away(error) from None
 
@@ -209,7 +209,7 @@ class Workforce:
 
     def _write(self, job: str, requirement: Requirement) -> Requirement:
         try:
-            replace_whole(self._of(job) / "requirement.json", msgspec.json.encode(requirement).decode())
+            replace_atomically(self._of(job) / "requirement.json", msgspec.json.encode(requirement).decode())
         except OSError as error:
             raise self._away(error) from None
         return requirement

@@ -16,7 +16,7 @@ from contracts.addresses import without_password
 from contracts.errors import SurescaleError
 from runtime.access import Access, TokenUnreadable
 from runtime.http import NoAnswer
-from runtime.kept_http import Answer, KeptConnections
+from runtime.http_pool import Answer, ConnectionPool
 from runtime.printable import printable
 
 ANSWER_TIMEOUT_S = 4.0
@@ -79,7 +79,7 @@ class PrometheusClient:
         """
         self._access, self._timeout_s = access or Access(), timeout_s
         self.url = without_password(url.rstrip("/"))
-        self._connections = KeptConnections(url, self._access.context() if url.lower().startswith("https") else None)
+        self._connections = ConnectionPool(url, self._access.context() if url.lower().startswith("https") else None)
 
     def close(self) -> None:
         """Close the kept connections."""

@@ -11,7 +11,7 @@ import numpy as np
 from msgspec import UNSET, UnsetType
 
 from contracts.clock import MINUTE_MS
-from contracts.decisions import Compared, FeatureDrift, LoadOutlook, LookedAt
+from contracts.decisions import ChangeScore, FeatureDrift, LoadOutlook, SampledMinute
 from contracts.windows import Float32
 from policies.answer import Answer, Float64, PolicyFailed, RawAnswer
 from policies.features import Encoded, encode
@@ -167,11 +167,11 @@ def _sentence(expected: Expected, planned: Planned, planning: Planning, have: in
     return f"{load}: {scores}." if planned.acts[0] else f"{load}: {scores}. Too little to change."
 
 
-def _compared(expected: Expected, planned: Planned, planning: Planning, have: int) -> Compared:
+def _compared(expected: Expected, planned: Planned, planning: Planning, have: int) -> ChangeScore:
     weight, counted = planning.latency_weight, "minutes of latency"
     if planning.bound is not None:
         counted = f"{planning.bound.price:.3g} x share of minutes waiting above {60.0 * planning.bound.minutes:.3g} s"
-    return Compared(
+    return ChangeScore(
         subtasks=int(planned.best[0]),
         score=_rounded(planned.changing)[0],
         present_subtasks=have,
@@ -228,7 +228,7 @@ def _draws(question: Question, encoded: Encoded) -> Draws:
     )
 
 
-def _explained(question: Question, looked: Looked, mu: Float32, encoded: Encoded) -> tuple[tuple[LookedAt, ...], ...]:
+def _explained(question: Question, looked: Looked, mu: Float32, encoded: Encoded) -> tuple[tuple[SampledMinute, ...], ...]:
     """Return the minutes and neighbours that each scalable task looked at, with their share of the attention (softmax)."""
     graph, end_ms = question.graph, question.window.window_end_ms
     theta = _softmax(np.where(encoded.mask, mu[..., 0], MASKED).T)
@@ -247,7 +247,7 @@ def _explained(question: Question, looked: Looked, mu: Float32, encoded: Encoded
     names = graph.tasks
     return tuple(
         tuple(
-            LookedAt(
+            SampledMinute(
                 minute_end_ms=end,
                 weight=share,
                 neighbours=tuple(names[task] for task, there in zip(near, known, strict=True) if there),

@@ -18,7 +18,7 @@ from benchmarks.report import say
 from contracts.errors import SurescaleError
 from model_export.commands import make_folder, need_libraries
 from runtime import options
-from runtime.whole_files import write_whole
+from runtime.atomic_files import write_atomically
 
 if TYPE_CHECKING:
     from reproductions.sure.environment import PaperMode
@@ -199,9 +199,9 @@ def _write(page: Path, texts: dict[str, str], drawn: dict[str, str]) -> None:
     content = read_page(page, texts)
     for name, text in texts.items():
         content = with_part(content, name, text)
-    write_whole(page, content, option="--page")
+    write_atomically(page, content, option="--page")
     for name, svg in drawn.items():
-        write_whole(page.parent / "figures" / name, svg, option="--page")
+        write_atomically(page.parent / "figures" / name, svg, option="--page")
 
 
 @click.command("inference")

@@ -11,7 +11,7 @@ import numpy as np
 from contracts.errors import SurescaleError
 from policies.answer import Float64
 from reproductions.sure.environment import PaperMode, PolicyRuns
-from runtime.whole_files import write_whole
+from runtime.atomic_files import write_atomically
 from simulation.load.jobs import SizedJob
 
 FILE = "result.json"
@@ -115,7 +115,7 @@ def _rounded(values: Float64) -> tuple[float, ...]:
 
 def write(result: Result, folder: Path) -> None:
     """Write a result. The file appears whole or not at all."""
-    write_whole(folder / FILE, msgspec.json.encode(result).decode() + "\n", option="--out")
+    write_atomically(folder / FILE, msgspec.json.encode(result).decode() + "\n", option="--out")
 
 
 def read_all(folder: Path) -> list[Result]:

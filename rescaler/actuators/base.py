@@ -1,8 +1,8 @@
 """The port between the rescaler and an engine: request a change, check its progress, take it back.
 
-EngineProblem
+EngineError
 ├── EngineRefused     the engine will not do this, now or later
-└── EngineAway        the engine does not answer, or cannot answer now: ask again
+└── EngineUnavailable        the engine does not answer, or cannot answer now: ask again
 
 Every call is idempotent: asking twice for the same command gives the same answer. An engine that remembers commands by our
 generation tells their progress as a `Rescale`. Any other engine tells what it was asked for and what it runs, and the actuator
@@ -32,11 +32,11 @@ CANNOT_WITHDRAW = "CANNOT_WITHDRAW"
 """The engine cannot take a command back."""
 
 
-class EngineProblem(SurescaleError):
+class EngineError(SurescaleError):
     """Base of what an engine may answer instead of accepting a request."""
 
 
-class EngineRefused(EngineProblem):
+class EngineRefused(EngineError):
     """A refusal with a code, e.g. ``STALE_GENERATION`` or ``UNKNOWN_PARALLEL_UNIT``."""
 
     def __init__(self, code: str, detail: str) -> None:
@@ -45,7 +45,7 @@ class EngineRefused(EngineProblem):
         self.detail = detail
 
 
-class EngineAway(EngineProblem):
+class EngineUnavailable(EngineError):
     """No usable answer; it is unknown whether the request was accepted."""
 
 
@@ -89,7 +89,7 @@ class Pause:
 
 
 @dataclass(frozen=True, slots=True)
-class JobSeen:
+class JobStatus:
     """An engine's progress with a job.
 
     Attributes:
@@ -124,7 +124,7 @@ class EngineApi(Protocol):
         """Return what the engine can do.
 
         Raises:
-            EngineAway: no answer.
+            EngineUnavailable: no answer.
         """
         ...
 
@@ -137,16 +137,16 @@ class EngineApi(Protocol):
 
         Raises:
             EngineRefused: nothing was changed.
-            EngineAway: it is unknown whether anything was changed.
+            EngineUnavailable: it is unknown whether anything was changed.
         """
         ...
 
-    def look(self, job: str) -> JobSeen:
+    def look(self, job: str) -> JobStatus:
         """Return the progress of a job.
 
         Raises:
             EngineRefused: there is no such job.
-            EngineAway: no answer.
+            EngineUnavailable: no answer.
         """
         ...
 
@@ -158,6 +158,6 @@ class EngineApi(Protocol):
         Raises:
             EngineRefused: nothing was changed: `CANNOT_WITHDRAW`, or `REQUIREMENT_CHANGED` if neither the command nor
                 ``put_back`` is required now.
-            EngineAway: it is unknown whether anything was changed.
+            EngineUnavailable: it is unknown whether anything was changed.
         """
         ...

@@ -1,11 +1,11 @@
 """Which way of carrying a command out fits its engine."""
 
 from contracts.commands import RescheduleCommand
-from rescaler.actuators.by_requirement import ByRequirement
-from rescaler.actuators.one_command import CarryingOut
-from rescaler.actuators.work import CommandWork
+from rescaler.actuators.command_execution import CommandExecution
+from rescaler.actuators.requirement_execution import RequirementExecution
+from rescaler.actuators.units_execution import UnitsExecution
 
 
-def work_on(command: RescheduleCommand) -> CommandWork:
+def execution_of(command: RescheduleCommand) -> CommandExecution:
     """Return the work that a command begins: with a state to compare with where the engine remembers no generation of ours."""
-    return CarryingOut(command) if command.expected is None else ByRequirement(command)
+    return UnitsExecution(command) if command.expected is None else RequirementExecution(command)

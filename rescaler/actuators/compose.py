@@ -25,10 +25,10 @@ from engines.groups.chains import Chain
 from rescaler.actuators.base import (
     REQUIREMENT_CHANGED,
     Accepted,
-    EngineAway,
-    EngineProblem,
+    EngineError,
     EngineRefused,
-    JobSeen,
+    EngineUnavailable,
+    JobStatus,
 )
 from rescaler.actuators.group_workers import UNKNOWN_TASK, TendingThread, chain_of, check_epoch
 from rescaler.actuators.parallelism import covers, in_words
@@ -90,7 +90,7 @@ class ComposeEngine:
             self._write(chain, required, targets, command.command_id)
         return Accepted()
 
-    def look(self, job: str) -> JobSeen:
+    def look(self, job: str) -> JobStatus:
         """Return what is asked for, and the containers that are up. One that drains still runs."""
         with _answers_of_the_port():
             required, now_ms = self._required(self._chain(job)), self.tender.now_ms()
@@ -99,7 +99,7 @@ class ComposeEngine:
             waits = any(each.waits_to_start for task in short for each in required.wanted(task))
             is_full = waits and self.tender.room() == 0
             hindrances = {task: hindrance_of(required.wanted(task), now_ms, is_full=is_full) for task in short}
-        return JobSeen(
+        return JobStatus(
             epoch=required.epoch,
             requirement_id=required.id,
             required=required.counts,
@@ -192,7 +192,7 @@ class ComposeEngine:
                 if container.labels.get(MADE_FOR) == command_id:
                     try:
                         self.tender.drain(container)
-                    except (EngineProblem, ComposeProblem) as problem:
+                    except (EngineError, ComposeProblem) as problem:
                         _log.warning("%s was made for a command that is refused, and runs: %s", container.plain_name, problem)
 
 
@@ -222,8 +222,8 @@ def _answers_of_the_port() -> Iterator[None]:
     try:
         yield
     except NameTaken as problem:
-        raise EngineAway(f"somebody else changes the service, too; it is tried again: {problem}") from None
+        raise EngineUnavailable(f"somebody else changes the service, too; it is tried again: {problem}") from None
     except (EngineSays, NotThere) as problem:
         raise EngineRefused(COMPOSE_REFUSED, str(problem)) from None
     except ComposeProblem as problem:
-        raise EngineAway(str(problem)) from None
+        raise EngineUnavailable(str(problem)) from None

@@ -13,7 +13,7 @@ from contracts.errors import RecordRejected
 from contracts.ids import split_job
 from contracts.messages import Count, JobState, Parallelism, Text, TimeMs
 from contracts.wire import decode, encode
-from rescaler.actuators.base import CANNOT_WITHDRAW, Accepted, EngineAway, EngineRefused, JobSeen, Rescale
+from rescaler.actuators.base import CANNOT_WITHDRAW, Accepted, EngineRefused, EngineUnavailable, JobStatus, Rescale
 from runtime.http import ErrorAnswer, NoAnswer, ask
 
 ANSWER_BYTES_MAX = 16 * 2**20
@@ -80,11 +80,11 @@ class EngineHttp:
         answer = self._call("PUT", f"{_path(command.job)}/resource-requirements", _Times, encode(command))
         return Accepted(effective_at_ms=answer.effective_at_ms, done_at_ms=answer.done_at_ms)
 
-    def look(self, job: str) -> JobSeen:
+    def look(self, job: str) -> JobStatus:
         """Return the progress of a job."""
         answer = self._call("GET", _path(job), _Job)
         running = {task.task: task.parallelism for task in answer.topology.tasks}
-        return JobSeen(
+        return JobStatus(
             generation=answer.generation,
             rescale=None if answer.rescale is None else _seen(answer.rescale),
             required=answer.required or running,
@@ -108,9 +108,9 @@ class EngineHttp:
         except ErrorAnswer as error:
             raise _refusal(error, f"{method} {self._url}{path}") from None
         except NoAnswer as error:
-            raise EngineAway(f"{method} {self._url}{path}: {error}") from None
+            raise EngineUnavailable(f"{method} {self._url}{path}: {error}") from None
         except RecordRejected as error:
-            raise EngineAway(f"{method} {self._url}{path} gave an unexpected answer: {error}") from None
+            raise EngineUnavailable(f"{method} {self._url}{path} gave an unexpected answer: {error}") from None
 
 
 def _seen(last: _Rescale) -> Rescale:
@@ -130,9 +130,9 @@ def _path(job: str) -> str:
     return f"/jobs/{urllib.parse.quote(split_job(job)[1], safe='')}"
 
 
-def _refusal(error: ErrorAnswer, request: str) -> EngineRefused | EngineAway:
+def _refusal(error: ErrorAnswer, request: str) -> EngineRefused | EngineUnavailable:
     if not 400 <= error.status < 500 or error.status in _TRY_AGAIN:
-        return EngineAway(f"{request}: HTTP {error.status}")
+        return EngineUnavailable(f"{request}: HTTP {error.status}")
     try:
         problem = decode(error.body, _Problem)
     except RecordRejected:

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from contracts.capabilities import SIMULATED, Capabilities
 from contracts.commands import RescheduleCommand
-from rescaler.actuators.base import CANNOT_WITHDRAW, Accepted, EngineRefused, JobSeen, Rescale
+from rescaler.actuators.base import CANNOT_WITHDRAW, Accepted, EngineRefused, JobStatus, Rescale
 from simulation.engine import rescales
 from simulation.engine.cluster import SimulatedCluster
 from simulation.engine.refusals import EngineRefusal
@@ -29,12 +29,12 @@ class EngineInProcess:
         rescale = _answered(lambda: self.cluster.apply(command, self.cluster.now_ms))
         return Accepted(rescale.effective_at_ms, rescale.done_at_ms)
 
-    def look(self, job: str) -> JobSeen:
+    def look(self, job: str) -> JobStatus:
         """Return how far the cluster is with a job."""
         running = _answered(lambda: self.cluster.job(job))
         last = running.rescale_at(self.cluster.now_ms)
         parallelism = {spec.task: spec.parallelism for spec in running.topology.tasks}
-        return JobSeen(
+        return JobStatus(
             generation=running.topology.generation,
             rescale=None if last is None else _seen(last),
             required={spec.task: spec.parallelism for spec in running.wanted_tasks},

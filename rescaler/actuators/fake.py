@@ -11,9 +11,9 @@ from rescaler.actuators.base import (
     CANNOT_WITHDRAW,
     UNKNOWN_JOB,
     Accepted,
-    EngineAway,
     EngineRefused,
-    JobSeen,
+    EngineUnavailable,
+    JobStatus,
     Rescale,
     RescaleState,
 )
@@ -72,25 +72,25 @@ class FakeEngine:
         self._accepted[command.job] = times
         return times
 
-    def look(self, job: str) -> JobSeen:
+    def look(self, job: str) -> JobStatus:
         """Return the progress of the last command."""
         self._answer(job)
         last, parallelism = self._last.get(job), self.running.get(job, {})
         if last is None:
-            return JobSeen(required=parallelism, running=parallelism)
+            return JobStatus(required=parallelism, running=parallelism)
         times, before = self._accepted[job], self._generation[job]
         effective_at_ms, done_at_ms = times.effective_at_ms or 0, times.done_at_ms or 0
         begun, done = self.now_ms >= effective_at_ms, self.now_ms >= done_at_ms
         if last.action != "commit":
-            return JobSeen(before, self._warming(last, times, done), required=parallelism, running=parallelism)
+            return JobStatus(before, self._warming(last, times, done), required=parallelism, running=parallelism)
         state: RescaleState = "done" if done else "restarting" if begun else "pending"
         if begun and self.lose_with is not None:
             rescale = Rescale(last.command_id, "failed", effective_at_ms, done_at_ms, self.lose_with)
-            return JobSeen(before, rescale, required=parallelism, running=parallelism)
+            return JobStatus(before, rescale, required=parallelism, running=parallelism)
         rescale = Rescale(last.command_id, state, effective_at_ms, done_at_ms)
         wanted = parallelism | last.targets
         job_state: JobState = "restarting" if begun and not done else "running"
-        return JobSeen(
+        return JobStatus(
             last.desired_generation if begun else before,
             rescale,
             required=wanted,
@@ -118,6 +118,6 @@ class FakeEngine:
     def _answer(self, job: str) -> None:
         if self.away_for > 0:
             self.away_for -= 1
-            raise EngineAway("as the test wants")
+            raise EngineUnavailable("as the test wants")
         if job not in self.jobs:
             raise EngineRefused(UNKNOWN_JOB, f"there is no job {job!r}")

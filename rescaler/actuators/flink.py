@@ -41,9 +41,9 @@ from rescaler.actuators.base import (
     REQUIREMENT_CHANGED,
     UNKNOWN_JOB,
     Accepted,
-    EngineAway,
     EngineRefused,
-    JobSeen,
+    EngineUnavailable,
+    JobStatus,
     Pause,
     WaitingFor,
 )
@@ -139,7 +139,7 @@ class FlinkEngine:
                 self._hurry(job.flink_job, targets)
         return Accepted()
 
-    def look(self, job: str) -> JobSeen:
+    def look(self, job: str) -> JobStatus:
         """Return what is required and what runs. Flink is hurried if it only waits for a checkpoint to run what we asked for."""
         with _answers_of_the_port():
             return self._seen(self._found(job))
@@ -165,7 +165,7 @@ class FlinkEngine:
 
         Raises:
             EngineRefused: with the reason.
-            EngineAway: no answer.
+            EngineUnavailable: no answer.
         """
         with _answers_of_the_port():
             job = self._addressed(command)
@@ -177,7 +177,7 @@ class FlinkEngine:
 
         Raises:
             EngineRefused: there is no such job.
-            EngineAway: no answer.
+            EngineUnavailable: no answer.
         """
         with _answers_of_the_port():
             self._jobs[self._found(job).flink_job].targets = targets
@@ -201,7 +201,7 @@ class FlinkEngine:
 
         Raises:
             EngineRefused: there is none of this name, or several.
-            EngineAway: a job that starts may turn out to be it, as after another JobManager has taken over.
+            EngineUnavailable: a job that starts may turn out to be it, as after another JobManager has taken over.
         """
         live = self._directory.live()
         self._jobs = {flink_job: self._jobs.get(flink_job, _Remembered()) for flink_job in live}
@@ -212,7 +212,7 @@ class FlinkEngine:
         if same_name is not None:
             raise EngineRefused(AMBIGUOUS_NAME, same_name.ambiguous)
         if self._directory.is_settling:
-            raise EngineAway(f"Flink runs no job {job!r}, and does not tell the labels of a job that starts yet")
+            raise EngineUnavailable(f"Flink runs no job {job!r}, and does not tell the labels of a job that starts yet")
         raise EngineRefused(UNKNOWN_JOB, f"Flink runs no job {job!r}")
 
     # Checked, then written
@@ -262,7 +262,7 @@ class FlinkEngine:
 
     # What is seen
 
-    def _seen(self, job: Identity) -> JobSeen:
+    def _seen(self, job: Identity) -> JobStatus:
         detail = self.client.job(job.flink_job)
         required = self.client.requirements(job.flink_job)
         remembered = self._jobs[job.flink_job]
@@ -272,7 +272,7 @@ class FlinkEngine:
             remembered.running = running
         waiting_for = self._waiting_for(detail, tasks, wanted(required)) if runs(detail) else ""
         self._hurry_again(job.flink_job, running, waiting_for)
-        return JobSeen(
+        return JobStatus(
             epoch=job.flink_job,
             requirement_id=requirement_id(required),
             required=wanted(required),
@@ -357,8 +357,8 @@ def _answers_of_the_port() -> Iterator[None]:
     except FlinkRefused as problem:
         raise EngineRefused(FLINK_REFUSED, str(problem)) from None
     except NoSuchPath as problem:
-        raise EngineAway(str(problem)) from None
+        raise EngineUnavailable(str(problem)) from None
     except NotFound as problem:
         raise EngineRefused(UNKNOWN_JOB, str(problem)) from None
     except FlinkProblem as problem:
-        raise EngineAway(str(problem)) from None
+        raise EngineUnavailable(str(problem)) from None

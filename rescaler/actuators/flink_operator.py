@@ -27,9 +27,9 @@ from rescaler.actuators.base import (
     REQUIREMENT_CHANGED,
     UNKNOWN_JOB,
     Accepted,
-    EngineAway,
     EngineRefused,
-    JobSeen,
+    EngineUnavailable,
+    JobStatus,
 )
 from rescaler.actuators.flink import FlinkEngine
 from rescaler.actuators.group_workers import UNKNOWN_TASK
@@ -73,7 +73,7 @@ class FlinkOperatorEngine:
             self._until_written(lambda: self._request(command), command)
         return Accepted()
 
-    def look(self, job: str) -> JobSeen:
+    def look(self, job: str) -> JobStatus:
         """Return what is asked for, and what runs."""
         with _answers(is_look=True):
             operated = self._job(job)
@@ -131,7 +131,7 @@ class FlinkOperatorEngine:
             except Conflict:
                 continue
             return
-        raise EngineAway(f"the resource of {command.job} changes faster than it can be written; it is tried again")
+        raise EngineUnavailable(f"the resource of {command.job} changes faster than it can be written; it is tried again")
 
     def _write(self, job: OperatedJob, read: FlinkResource, counts: Mapping[str, int]) -> None:
         vertices = {_vertex(job, task): count for task, count in counts.items()}
@@ -183,11 +183,11 @@ def _vertex(job: OperatedJob, task: str) -> str:
     return vertex
 
 
-def _by_the_operator(required: Requirement, job: OperatedJob, hindrance: str) -> JobSeen:
+def _by_the_operator(required: Requirement, job: OperatedJob, hindrance: str) -> JobStatus:
     resource = required.resource
     running = {job.task_of(vertex): count for vertex, count in running_of(resource).items()}
     is_known = runs(resource) and required.counts.keys() <= running.keys()
-    return JobSeen(
+    return JobStatus(
         epoch=required.epoch,
         requirement_id=required.id,
         required=dict(required.counts),

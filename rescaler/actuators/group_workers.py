@@ -9,7 +9,7 @@ from contracts.commands import RescheduleCommand
 from contracts.errors import SurescaleError
 from engines.groups.chains import Chain
 from rescaler.actuators.base import EPOCH_CHANGED, UNKNOWN_JOB, EngineRefused
-from runtime.backoff import Seldom
+from runtime.backoff import Throttle
 
 UNKNOWN_TASK = "UNKNOWN_TASK"
 """The job has no such group, or the file does not say what scales it."""
@@ -61,7 +61,7 @@ class TendingThread:
             self._thread.join()
 
     def _run(self) -> None:
-        seldom = Seldom()
+        seldom = Throttle()
         while not self._stop.wait(TEND_EVERY_S):
             try:
                 self.tend()

@@ -25,10 +25,10 @@ from rescaler.actuators.base import (
     EPOCH_CHANGED,
     REQUIREMENT_CHANGED,
     Accepted,
-    EngineAway,
-    EngineProblem,
+    EngineError,
     EngineRefused,
-    JobSeen,
+    EngineUnavailable,
+    JobStatus,
 )
 from rescaler.actuators.group_workers import UNKNOWN_TASK, chain_of, check_epoch
 from rescaler.actuators.parallelism import covers, in_words
@@ -90,7 +90,7 @@ class KubernetesEngine:
             self._write(chain, required, before, targets)
         return Accepted()
 
-    def look(self, job: str) -> JobSeen:
+    def look(self, job: str) -> JobStatus:
         """Return what is asked for, and the pods that are ready. One that drains still runs."""
         with answers_of_the_port(SETTING, is_look=True):
             chain = self._chain(job)
@@ -101,7 +101,7 @@ class KubernetesEngine:
                 running[task] = sum(pod.is_up for pod in pods)
                 if running[task] < scale.spec.replicas:
                     hindrances[task] = self._hindrance(target, scale, pods)
-        return JobSeen(
+        return JobStatus(
             epoch=required.epoch,
             requirement_id=required.id,
             required=required.counts,
@@ -177,7 +177,7 @@ class KubernetesEngine:
                 raise EngineRefused(EPOCH_CHANGED, f"{target} was deleted and created again")
             if read.spec.replicas not in (scale.spec.replicas, count):
                 raise EngineRefused(REQUIREMENT_CHANGED, f"somebody else asked for {read.spec.replicas} pods of {target}")
-        raise EngineAway(f"{target} changes faster than it can be written; it is tried again")
+        raise EngineUnavailable(f"{target} changes faster than it can be written; it is tried again")
 
     def _put_back_ours(self, chain: Chain, before: Mapping[str, int], targets: Mapping[str, int]) -> None:
         """Put back what we wrote of a command that is refused now. What somebody else wrote stays, whatever the number is."""
@@ -187,7 +187,7 @@ class KubernetesEngine:
                 scale = self.client.scale(named[task])
                 if before[task] != count == scale.spec.replicas and is_ours(self.client.workload(named[task])):
                     self._set(named[task], scale, before[task])
-            except (EngineProblem, KubernetesProblem) as problem:
+            except (EngineError, KubernetesProblem) as problem:
                 _log.warning("%s: whether it is asked for %d pods again is unknown: %s", named[task], before[task], problem)
 
     # What is seen
@@ -220,11 +220,11 @@ def answers_of_the_port(setting: str, *, is_look: bool = False) -> Iterator[None
         yield
     except NotAllowed as problem:
         if is_look:
-            raise EngineAway(str(problem)) from None
+            raise EngineUnavailable(str(problem)) from None
         raise EngineRefused(NO_PERMISSION, str(problem)) from None
     except NotThere as problem:
         raise EngineRefused(TARGET_GONE, f"{problem}; create it, or correct {setting}") from None
     except ApiRefused as problem:
         raise EngineRefused(KUBERNETES_REFUSED, str(problem)) from None
     except KubernetesProblem as problem:
-        raise EngineAway(str(problem)) from None
+        raise EngineUnavailable(str(problem)) from None

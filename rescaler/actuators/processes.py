@@ -20,9 +20,9 @@ from engines.processes.workforce import FolderAway, Requirement
 from rescaler.actuators.base import (
     REQUIREMENT_CHANGED,
     Accepted,
-    EngineAway,
     EngineRefused,
-    JobSeen,
+    EngineUnavailable,
+    JobStatus,
 )
 from rescaler.actuators.group_workers import UNKNOWN_TASK, TendingThread, chain_of, check_epoch
 from rescaler.actuators.parallelism import covers, in_words
@@ -75,7 +75,7 @@ class ProcessesEngine:
             self._write(chain, required, command.targets)
         return Accepted()
 
-    def look(self, job: str) -> JobSeen:
+    def look(self, job: str) -> JobStatus:
         """Return what is asked for, and the workers that are up. One that drains still runs."""
         with _answers_of_the_port():
             chain = self._chain(job)
@@ -86,7 +86,7 @@ class ProcessesEngine:
                 if worker.task in running and (worker.draining_ms is not None or self.tender.answers(chain, worker)):
                     running[worker.task] += 1
             short = any(running[task] < count for task, count in required.counts.items())
-            return JobSeen(
+            return JobStatus(
                 epoch=required.epoch,
                 requirement_id=required.id,
                 required=dict(required.counts),
@@ -115,7 +115,7 @@ class ProcessesEngine:
     def _required(self, chain: Chain) -> Requirement:
         required = self.tender.workforce.requirement(chain.name)
         if required is None:
-            raise EngineAway(f"the workers of {chain.name} have not been started yet")
+            raise EngineUnavailable(f"the workers of {chain.name} have not been started yet")
         return required
 
     def _write(self, chain: Chain, required: Requirement, counts: Mapping[str, int]) -> None:
@@ -132,4 +132,4 @@ def _answers_of_the_port() -> Iterator[None]:
     try:
         yield
     except FolderAway as away:
-        raise EngineAway(str(away)) from None
+        raise EngineUnavailable(str(away)) from None

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 from contracts.capabilities import Capabilities
 from contracts.commands import RescheduleCommand
-from rescaler.actuators.base import Accepted, EngineApi, JobSeen
+from rescaler.actuators.base import Accepted, EngineApi, JobStatus
 from runtime.tracing.spans import Span
 
 
@@ -25,7 +25,7 @@ class TracedEngine:
         with self._call("engine.request"):
             return self._engine.request(command)
 
-    def look(self, job: str) -> JobSeen:
+    def look(self, job: str) -> JobStatus:
         """Return the progress of a job."""
         self.looks += 1
         return self._engine.look(job)

@@ -30,7 +30,7 @@ def command(**given: str | int | None) -> None:
 def serve(stop: threading.Event, log: logging.Logger, **given: str | int | None) -> None:
     """Run the rescaler until told to stop. Settings that are not given come from the environment."""
     from contracts.settings import from_environment
-    from rescaler.actuators.engine_of import engine_of
+    from rescaler.actuators.engine_choice import engine_of
     from rescaler.service.loop import run
     from rescaler.service.settings import RescalerSettings
     from runtime.kafka_rotation import ended_by_new_secrets

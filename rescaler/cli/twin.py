@@ -66,7 +66,7 @@ def command(
     """
     from contracts.settings import from_environment
     from rescaler.service.settings import RescalerSettings
-    from runtime.whole_files import check_folder
+    from runtime.atomic_files import check_folder
     from simulation.engine.cluster import RunOptions
     from simulation.load.jobs import load_job
     from simulation.load.workload import load_workload
@@ -117,10 +117,10 @@ def _figures(
             span_minutes=span_minutes,
             window_minutes=settings.window_minutes,
         )
-        rent[name] = {"dollars": round(twin.rents.dollars, 6)}
+        rent[name] = {"dollars": round(twin.rent_costs.dollars, 6)}
         for job, report in twin.reports.items():
             figures = {figure: getattr(report, figure) for figure in FIGURES}
-            jobs_figures.setdefault(job, {})[name] = figures | {"rent": twin.rents.jobs[job].document()}
+            jobs_figures.setdefault(job, {})[name] = figures | {"rent": twin.rent_costs.jobs[job].document()}
     return {"jobs": jobs_figures, "rent": rent}
 
 
@@ -138,6 +138,6 @@ def _write(figures: dict[str, object], out: Path | None) -> None:
     if out is None:
         click.echo(text)
         return
-    from runtime.whole_files import write_whole
+    from runtime.atomic_files import write_atomically
 
-    write_whole(out, text + "\n", option="--out")
+    write_atomically(out, text + "\n", option="--out")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contracts.messages import JobTopology
 from contracts.modes import ModeInForce
 from contracts.topology import has_ended, required_of, running_of
-from rescaler.control.job.memory import JobMemory, Owned
+from rescaler.control.job.memory import JobMemory, OwnedRequirement
 from rescaler.control.job.owners import is_contested, named
 
 Statement = tuple[str, bool, str, str]
@@ -30,7 +30,7 @@ def available(topology: JobTopology) -> Statement:
 
 def owned(memory: JobMemory, topology: JobTopology, mode: ModeInForce) -> Statement:
     """Say whether its parallelism is ours to change."""
-    known, job = memory.owned or Owned(), topology.job
+    known, job = memory.owned or OwnedRequirement(), topology.job
     if mode.source == "name":
         return (
             "Owned",

@@ -28,11 +28,11 @@ from rescaler.control.hosts.balance import LookReason, MovableJob
 from rescaler.control.hosts.looks import Looks
 from rescaler.control.job import job as job_control
 from rescaler.control.job import own_acts
+from rescaler.control.job.command_status import CommandStatus, status_of
 from rescaler.control.job.gate import settings_after, settings_for
 from rescaler.control.job.job import RELEVANT_EVENTS
 from rescaler.control.job.memory import JobMemory
 from rescaler.control.job.record import job_record, restored
-from rescaler.control.job.standing import Standing, standing_of
 from rescaler.control.job.turn import Turn
 from rescaler.control.job.waits import wake_at_ms
 from rescaler.control.outcomes import LastOutcome
@@ -185,10 +185,10 @@ class Controller:
         """What is remembered about each job."""
         return {name: job.memory for name, job in sorted(self._jobs.items())}
 
-    def standing_of(self, command: RescheduleCommand) -> Standing:
+    def status_of(self, command: RescheduleCommand) -> CommandStatus:
         """Say what a command is that somebody wrote to the topic. Safe to call from another thread."""
         job = self._jobs.get(command.job)
-        return standing_of(command, job.memory) if job is not None else Standing.UNKNOWN
+        return status_of(command, job.memory) if job is not None else CommandStatus.UNKNOWN
 
     # A turn at a job
 
@@ -311,7 +311,7 @@ class Controller:
             effects += self._end(turn)
         for job in sorted(found.standbys.keys() - found.moves.keys()):
             turn = self._turn(job, view, now_ms)
-            own_acts.stand_by(turn, found.standbys[job])
+            own_acts.change_standbys(turn, found.standbys[job])
             effects += self._end(turn)
         return effects + looks.conclude(found, self.memory.values(), view, now_ms)
 

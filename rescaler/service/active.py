@@ -27,7 +27,7 @@ from rescaler.service.actuator import ActuatorThread
 from rescaler.service.pipeline_view import VIEWED, PipelineView
 from rescaler.service.settings import RescalerSettings
 from rescaler.service.status import Status
-from rescaler.service.traces import Handled, Traces
+from rescaler.service.traces import HandledDecision, Traces
 from rescaler.service.transactions import Transactions
 from runtime.kafka import LogReader
 from runtime.tracing.spans import NO_TRACER, Tracer
@@ -60,7 +60,7 @@ def activate(
     with contextlib.ExitStack() as opened:
         view = PipelineView(settings, LogReader(settings, VIEWED), status, log)
         opened.callback(view.close)
-        worker = ActuatorThread(settings, engine, controller.standing_of, view.now_ms, status, log, traces)
+        worker = ActuatorThread(settings, engine, controller.status_of, view.now_ms, status, log, traces)
         opened.callback(worker.stop)
         active = ActiveRescaler(settings, controller, writer, view, worker, status, log, traces)
         opened.pop_all()
@@ -117,7 +117,7 @@ class ActiveRescaler:
         began_ns, told = time.time_ns(), self._actuator.take()
         effects = self._taken(told.reports, now_ms)
         handled: list[Message] = []
-        accepted: list[Handled] = []
+        accepted: list[HandledDecision] = []
         letters: list[tuple[bytes | None, DeadLetter]] = []
         if not self._holds_back(now_ms):
             effects += self._taken(self._news, now_ms)
@@ -196,8 +196,10 @@ class ActiveRescaler:
             effects += self._controller.on_decision(decision, view, now_ms, newest[decision.job])
         return effects
 
-    def _accepted(self, records: Sequence[Message], now_ms: int) -> tuple[list[Handled], list[tuple[bytes | None, DeadLetter]]]:
-        decisions, letters = list[Handled](), []
+    def _accepted(
+        self, records: Sequence[Message], now_ms: int
+    ) -> tuple[list[HandledDecision], list[tuple[bytes | None, DeadLetter]]]:
+        decisions, letters = list[HandledDecision](), []
         for record in records:
             try:
                 decision = self._parsed(record.value(), now_ms)
@@ -206,7 +208,7 @@ class ActiveRescaler:
                 letters.append((key_of_letter(_key(record)), _dead_letter(record, error)))
                 continue
             if decision is not None:
-                decisions.append(Handled(decision, record.headers()))
+                decisions.append(HandledDecision(decision, record.headers()))
         return decisions, letters
 
     def _parsed(self, raw: bytes | None, now_ms: int) -> Decision | None:

@@ -21,16 +21,16 @@ from contracts.errors import RecordRejected
 from contracts.topics import RESCHEDULE_COMMANDS, TopicNames, actuator_group
 from contracts.wire import decode
 from rescaler.actuators.base import EngineApi
-from rescaler.actuators.choice import work_on
+from rescaler.actuators.choice import execution_of
+from rescaler.actuators.command_execution import CommandExecution
 from rescaler.actuators.traced import TracedEngine
-from rescaler.actuators.work import CommandWork
-from rescaler.control.job.standing import Standing
+from rescaler.control.job.command_status import CommandStatus
 from rescaler.service.partitions import partition_of
 from rescaler.service.settings import RescalerSettings
 from rescaler.service.status import Status
 from rescaler.service.traces import Traces
-from rescaler.service.transactions import CarriedOut
-from runtime.backoff import Seldom
+from rescaler.service.transactions import ActuatorPosition
+from runtime.backoff import Throttle
 from runtime.kafka import REQUEST_TIMEOUT_S, consumer, partitions_of
 from runtime.tracing.spans import Span
 
@@ -38,12 +38,12 @@ POLL_S = 0.05
 STOP_WITHIN_S = 10.0
 
 
-class Told(NamedTuple):
+class ActuatorReports(NamedTuple):
     """What an actuator has to say at one moment."""
 
     reports: Sequence[Progress]
     """Those that were not taken before, in order."""
-    carried_out: CarriedOut | None
+    carried_out: ActuatorPosition | None
     """How far it has come, if these reports are written; None as long as it has read nothing."""
 
 
@@ -52,7 +52,7 @@ class _Open:
     """A command that is being carried out."""
 
     offset: int
-    work: CommandWork
+    work: CommandExecution
     span: Span
     engine: EngineApi
 
@@ -76,7 +76,7 @@ class ActuatorThread:
         self,
         settings: RescalerSettings,
         engine: EngineApi,
-        standing_of: Callable[[RescheduleCommand], Standing],
+        status_of: Callable[[RescheduleCommand], CommandStatus],
         now_ms: Callable[[], int | None],
         status: Status,
         log: logging.Logger,
@@ -87,7 +87,7 @@ class ActuatorThread:
         Args:
             settings: of the rescaler.
             engine: carries commands out.
-            standing_of: compares a command with the rescaler's memory.
+            status_of: compares a command with the rescaler's memory.
             now_ms: the pipeline's time, None while unknown.
             status: counts.
             log: for people.
@@ -97,7 +97,7 @@ class ActuatorThread:
             KafkaException: Kafka does not answer.
         """
         self._cluster, self._engine, self._now_ms, self._status, self._log = settings.cluster, engine, now_ms, status, log
-        self._standing_of, self._traces = standing_of, traces
+        self._status_of, self._traces = status_of, traces
         names = TopicNames(settings.topic_prefix)
         self._consumer = consumer(settings, actuator_group(settings.topic_prefix, settings.cluster))
         topic = names(RESCHEDULE_COMMANDS)
@@ -115,7 +115,7 @@ class ActuatorThread:
         self._lock = threading.Lock()
         self._reports: list[Progress] = []
         self._position: int | None = None
-        self._seldom, self._seldom_refused = Seldom(), Seldom()
+        self._seldom, self._seldom_refused = Throttle(), Throttle()
 
     def start(self) -> None:
         """Start with the first command whose end was not committed; once it has started, do nothing."""
@@ -139,13 +139,13 @@ class ActuatorThread:
         """Say whether there are reports to take."""
         return bool(self._reports)
 
-    def take(self) -> Told:
+    def take(self) -> ActuatorReports:
         """Hand over what it has to report. Whoever takes it writes it, with how far it has come, or ends this actuator."""
         with self._lock:
             reports, self._reports = self._reports, []
             position = self._position
         at = None if position is None else TopicPartition(self._from.topic, self._from.partition, position)
-        return Told(reports, None if at is None else CarriedOut(at, self._group))
+        return ActuatorReports(reports, None if at is None else ActuatorPosition(at, self._group))
 
     def _run(self) -> None:
         try:
@@ -203,10 +203,10 @@ class ActuatorThread:
             self._read_to = offset + 1
             return
         if not command.advice and command.cluster == self._cluster:
-            standing = self._standing_of(command)
-            if standing is Standing.UNKNOWN:
+            standing = self._status_of(command)
+            if standing is CommandStatus.UNKNOWN:
                 self._refuse(command, record)
-            if standing is Standing.OUTSTANDING:
+            if standing is CommandStatus.OUTSTANDING:
                 self._begin(command, record, now_ms)
         self._read_to = offset + 1
 
@@ -228,7 +228,7 @@ class ActuatorThread:
         span, engine = self._traces.work(command, record.headers()), self._engine
         if self._traces.is_on:
             engine = TracedEngine(engine, partial(self._traces.call, work=span))
-        self._open[command.job] = _Open(record.offset() or 0, work_on(command), span, engine)
+        self._open[command.job] = _Open(record.offset() or 0, execution_of(command), span, engine)
 
     def _report(self, reports: list[Progress], begun: "_Open") -> None:
         self._now += reports

@@ -15,7 +15,7 @@ from rescaler.service.pipeline_view import VIEWED
 from rescaler.service.session import Session, decisions_of, group_member
 from rescaler.service.settings import RescalerSettings
 from rescaler.service.status import Status
-from rescaler.service.transactions import Lost
+from rescaler.service.transactions import TransactionLost
 from runtime.backoff import Stopped
 from runtime.health import HealthServer
 from runtime.kafka import wait_for_topics
@@ -46,15 +46,15 @@ def run(
         while not stop.is_set():
             try:
                 wait_for_topics(settings, NEEDED, stop=stop, log=log)
-                with contextlib.closing(group_member(settings, status.held_back, log)) as member:
+                with contextlib.closing(group_member(settings, status.stable_offset_lag, log)) as member:
                     connect = partial(activate, settings, member, engine, status, stop, log, tracer=tracer)
                     Session(settings.cluster, member, decisions_of(settings, member), connect, status, stop, log).run()
             except Stopped:
                 return
-            except (Lost, KafkaException, TimeoutError) as error:
+            except (TransactionLost, KafkaException, TimeoutError) as error:
                 # The memory is on Kafka: the next session begins with what is committed.
                 status.state = "starting"
                 status.count("sessions_lost")
-                status.held_back.forget()
+                status.stable_offset_lag.forget()
                 log.warning("starting again from what is committed: %s", error)
                 stop.wait(PAUSE_S)

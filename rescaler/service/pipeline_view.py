@@ -148,9 +148,9 @@ class PipelineView:
 def knows_all(clock: ClockSegment, cluster: ClusterTopology | None, jobs: Mapping[str, JobTopology], newest_event: int) -> bool:
     """Say whether hosts, jobs and events are known as they were when the clock stopped.
 
-    A clock in lockstep says when it is stopped and what had happened by then (``contracts.messages.Told``). Acting while it
-    moves, or before all of that is known, could mean acting on an old world. A clock that runs free says nothing, so it is never
-    waited for.
+    A clock in lockstep says when it is stopped and what had happened by then (``contracts.messages.ClockPrerequisites``). Acting
+    while it moves, or before all of that is known, could mean acting on an old world. A clock that runs free says nothing, so it
+    is never waited for.
     """
     told = clock.told
     if told is msgspec.UNSET:

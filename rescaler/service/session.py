@@ -15,17 +15,17 @@ from rescaler.service.active import HOLD_BACK_S, ActiveRescaler
 from rescaler.service.partitions import partition_of
 from rescaler.service.settings import RescalerSettings
 from rescaler.service.status import Status
-from runtime.backoff import Seldom
-from runtime.held_back import HeldBack
+from runtime.backoff import Throttle
 from runtime.kafka import REQUEST_TIMEOUT_S, batch, consumer, partitions_of
+from runtime.stable_offset_lag import StableOffsetLag
 
 POLL_S = 0.05
 BATCH_RECORDS = 1_000
 
 
-def group_member(settings: RescalerSettings, held_back: HeldBack, log: logging.Logger) -> Consumer:
-    """Return a client that can join the rescaler's group; ``held_back`` watches what it may not read yet."""
-    seldom = Seldom()
+def group_member(settings: RescalerSettings, stable_offset_lag: StableOffsetLag, log: logging.Logger) -> Consumer:
+    """Return a client that can join the rescaler's group; ``stable_offset_lag`` watches what it may not read yet."""
+    seldom = Throttle()
 
     def on_error(error: KafkaError) -> None:
         """The client recovers by itself; say so every few seconds."""
@@ -40,7 +40,7 @@ def group_member(settings: RescalerSettings, held_back: HeldBack, log: logging.L
             "heartbeat.interval.ms": max(1, settings.session_ms // 5),
             "partition.assignment.strategy": "range",
             "error_cb": on_error,
-            **held_back.options(),
+            **stable_offset_lag.options(),
         },
     )
 

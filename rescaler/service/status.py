@@ -8,15 +8,15 @@ from confluent_kafka import Message
 
 from contracts.commands import Progress
 from contracts.messages import DeadLetter
-from contracts.rent import prices_of, rent_per_s, stay_of
+from contracts.rent import occupancy_of, prices_of, rent_per_s
 from contracts.topics import DEAD_LETTERS, DECISIONS, RESCALER_STATE, RESCHEDULE_COMMANDS, RESCHEDULE_EVENTS
 from rescaler.control.effects import Effects
 from rescaler.control.job.memory import JobMemory
 from rescaler.control.world import View
 from rescaler.gate import Phase
 from rescaler.service import metrics
-from runtime.held_back import HeldBack
 from runtime.metrics import Reading, RoleMetrics, Tally
+from runtime.stable_offset_lag import StableOffsetLag
 
 State = Literal["starting", "standby", "active"]
 
@@ -40,7 +40,7 @@ class Status:
         self._last_report: dict[str, Progress] = {}
         self._memory: Mapping[str, JobMemory] = {}
         self._view = View()
-        self.held_back = HeldBack()
+        self.stable_offset_lag = StableOffsetLag()
         self.metrics = RoleMetrics("rescaler", metrics.METRICS, self._readings)
 
     def count(self, name: str, by: int = 1) -> None:
@@ -115,7 +115,7 @@ class Status:
         for (name,), count in self._counts.items():
             if name in _COUNTERS:
                 yield Reading(_COUNTERS[name], count)
-        yield Reading(metrics.HELD_BACK, self.held_back.seconds())
+        yield Reading(metrics.HELD_BACK, self.stable_offset_lag.seconds())
         yield from self._jobs()
         yield from self._learners()
         yield from self._rents()
@@ -149,7 +149,7 @@ class Status:
             return  # nobody knows on which hosts a job runs, so what it costs is unknown
         prices = prices_of(view.hosts)
         for job, topology in sorted(view.jobs.items()):
-            hosts = stay_of(topology, view.hosts, None).hosts
+            hosts = occupancy_of(topology, view.hosts, None).hosts
             used.update(hosts)
             yield Reading(metrics.RENT, rent_per_s(hosts, prices), (job,))
         if view.cluster is not None:

@@ -29,7 +29,7 @@ _NS_PER_MS = 1_000_000
 T = TypeVar("T")
 
 
-class Handled(NamedTuple):
+class HandledDecision(NamedTuple):
     """A decision of the round under way, and the headers of its record."""
 
     decision: Decision
@@ -68,7 +68,7 @@ class Traces:
             _keep(self._decisions, of, _Place(context, at_ms * _NS_PER_MS))
 
     @contextlib.contextmanager
-    def round(self, handled: list[Handled], effects: Effects, began_ns: int) -> Iterator[None]:
+    def round(self, handled: list[HandledDecision], effects: Effects, began_ns: int) -> Iterator[None]:
         """Begin the spans of a round that is about to be written; they end when the block does, failed if it raises."""
         parts, self._parts = self._parts, []
         if not self._tracer.is_on:
@@ -120,7 +120,7 @@ class Traces:
         """Something is traced."""
         return self._tracer.is_on
 
-    def _decision(self, handled: Handled, began_ns: int) -> Span:
+    def _decision(self, handled: HandledDecision, began_ns: int) -> Span:
         decision = handled.decision
         attributes: Attributes = {
             "surescale.job": decision.job,

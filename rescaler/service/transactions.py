@@ -25,7 +25,7 @@ PAUSE_S = 0.1  # a call may be refused now and succeed a moment later
 _FENCED = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
 
 
-class CarriedOut(NamedTuple):
+class ActuatorPosition(NamedTuple):
     """How far an actuator has come."""
 
     at: TopicPartition
@@ -38,7 +38,7 @@ class Fenced(SurescaleError):
     """Another process has become the active rescaler of the cluster."""
 
 
-class Lost(Exception):
+class TransactionLost(Exception):
     """A transaction was not committed; the memory must be read again before work continues."""
 
 
@@ -49,7 +49,7 @@ class Transactions:
         """Become the active rescaler.
 
         Raises:
-            Lost: the coordinator did not answer in time, or the process has to stop.
+            TransactionLost: the coordinator did not answer in time, or the process has to stop.
         """
         self._cluster, self._stop, self._members = settings.cluster, stop, members
         self._names = TopicNames(settings.topic_prefix)
@@ -63,14 +63,14 @@ class Transactions:
         effects: Effects,
         letters: Sequence[tuple[bytes | None, DeadLetter]],
         consumed: Sequence[TopicPartition],
-        carried_out: CarriedOut | None,
+        carried_out: ActuatorPosition | None,
         traces: Traces,
     ) -> None:
         """Commit a round, and how far the actuator has come; the reports up to there are among the effects.
 
         Raises:
             Fenced: another process is active now.
-            Lost: nothing was committed, or it is unknown whether it was.
+            TransactionLost: nothing was committed, or it is unknown whether it was.
         """
         self._persist(self._producer.begin_transaction)
         try:
@@ -125,7 +125,7 @@ class Transactions:
         try:
             error = answer.get(timeout=HANGS_AFTER_S)
         except queue.Empty:
-            raise Lost(f"Kafka's client did not send offsets within {HANGS_AFTER_S:g} s") from None
+            raise TransactionLost(f"Kafka's client did not send offsets within {HANGS_AFTER_S:g} s") from None
         if error is not None:
             raise KafkaException(error)
 
@@ -147,9 +147,9 @@ class Transactions:
                     raise self._given_up(error.str()) from None
                 self._stop.wait(PAUSE_S)
 
-    def _given_up(self, why: str) -> Lost:
+    def _given_up(self, why: str) -> TransactionLost:
         try:
             self._producer.abort_transaction(ATTEMPT_S)
         except KafkaException as problem:
             why = f"{why}; {problem.args[0].str()}"  # the broker aborts it after its timeout, or when it is fenced
-        return Lost(why)
+        return TransactionLost(why)

@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExport
 from opentelemetry.sdk.trace.id_generator import IdGenerator
 from opentelemetry.trace import NonRecordingSpan, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
-from runtime.backoff import Seldom
+from runtime.backoff import Throttle
 from runtime.tracing.context import Headers, TraceContext
 from runtime.tracing.spans import Attributes, Kind, Span
 
@@ -150,7 +150,7 @@ class _Throttle(logging.Filter):
 
     def __init__(self) -> None:
         super().__init__()
-        self._seldom = Seldom(SAY_EVERY_S)
+        self._seldom = Throttle(SAY_EVERY_S)
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Say whether the record is written."""

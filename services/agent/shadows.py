@@ -12,7 +12,7 @@ from contracts.job_settings import JobSettings
 from contracts.releases import ScopedRelease
 from contracts.shadows import ShadowDecision
 from policies.shadow import Beside
-from runtime.backoff import Seldom
+from runtime.backoff import Throttle
 from services.agent.counts import LOST, AgentCounts
 from services.agent.shadow_process import ShadowProcess, ShadowQuestion
 
@@ -33,7 +33,7 @@ class Shadows:
         self._skipped: deque[ShadowDecision] = deque(maxlen=WAITING_MAX)
         self._bytes = 0
         self._arrived = asyncio.Event()
-        self._seldom = Seldom()
+        self._seldom = Throttle()
 
     def offer(
         self, raw: bytes, served: Decision, took_ms: float, settings: JobSettings, releases: Iterable[ScopedRelease]

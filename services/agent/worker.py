@@ -30,7 +30,7 @@ from contracts.topics import (
     agent_group,
 )
 from contracts.wire import encode
-from runtime.backoff import Seldom, Stopped
+from runtime.backoff import Stopped, Throttle
 from runtime.health import HealthServer
 from runtime.kafka import wait_for_topics
 from runtime.tracing.context import Headers
@@ -118,7 +118,7 @@ def warn_if_unavailable(policy: "Policy", log: logging.Logger) -> None:
 
 
 class RateLimit(logging.Filter):
-    """Passes one record of the named loggers every few seconds (``runtime.backoff.Seldom``), and every record of all others.
+    """Passes one record of the named loggers every few seconds (``runtime.backoff.Throttle``), and every record of all others.
 
     Kafka clients repeat themselves many times a second while a broker is away.
     """
@@ -126,7 +126,7 @@ class RateLimit(logging.Filter):
     def __init__(self, *loggers: str) -> None:
         super().__init__()
         self._prefixes = loggers
-        self._seldom = Seldom()
+        self._seldom = Throttle()
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Say whether the record is written."""

@@ -11,7 +11,7 @@ from contracts.errors import SurescaleError
 from contracts.messages import ClockSegment
 from contracts.topics import CLOCK, TopicNames
 from contracts.wire import encode
-from runtime.backoff import Seldom, Stopped
+from runtime.backoff import Stopped, Throttle
 from services.engine.settings import EngineSettings
 
 _AGAIN_AFTER_S = 0.1
@@ -61,7 +61,7 @@ class ClockPublisher:
             Stopped: the process was told to stop while the broker was away.
             ClockRefused: the broker answers, and will never accept it.
         """
-        raw, seldom = encode(segment), Seldom()
+        raw, seldom = encode(segment), Throttle()
         while error := self._refusal(segment.road, raw):
             if error.fatal() or error.code() in _FOR_GOOD:
                 raise ClockRefused(f"{self._topic}: Kafka refuses the pipeline's clock and always will: {error.str()}")

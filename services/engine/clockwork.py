@@ -12,7 +12,7 @@ import msgspec
 
 from contracts.clock import MINUTE_MS, pipeline_time_ms, wall_time_ms
 from contracts.commands import Balance, EventRecord, Outcome, Progress, RescheduleCommand
-from contracts.messages import ClockSegment, Told
+from contracts.messages import ClockPrerequisites, ClockSegment
 from services.engine.documents import RunDocument
 from services.engine.pace import Checkpoint, Lockstep
 from services.engine.settings import EngineSettings
@@ -235,9 +235,9 @@ class Clockwork:
             told=self._told() if self._pace else msgspec.UNSET,
         )
 
-    def _told(self) -> Told:
+    def _told(self) -> ClockPrerequisites:
         jobs = {name: job.minutes[-1].topology.version for name, job in self.cluster.jobs.items() if job.minutes}
-        return Told(hosts=self.cluster.topology().version, events=len(self.cluster.events), jobs=jobs)
+        return ClockPrerequisites(hosts=self.cluster.topology().version, events=len(self.cluster.events), jobs=jobs)
 
     async def _publish_in_thread(self, segment: ClockSegment) -> None:
         await asyncio.get_running_loop().run_in_executor(None, self._publish, segment)

@@ -8,7 +8,7 @@ from contracts.errors import SettingsError
 from contracts.rescaler_state import OpenAdvice, RescalerRecord
 from contracts.settings import PipelineSettings
 from contracts.topics import RESCALER_STATE
-from runtime.whole_topics import parsed, read_whole
+from runtime.topic_records import parsed, read_topics
 
 NEAR_MAX = 3
 
@@ -24,7 +24,7 @@ def open_advice(settings: PipelineSettings) -> dict[str, OpenAdvice]:
         ConnectionError: Kafka does not answer.
     """
     found: dict[str, OpenAdvice] = {}
-    for record in parsed(read_whole(settings, [RESCALER_STATE])[RESCALER_STATE], RescalerRecord):
+    for record in parsed(read_topics(settings, [RESCALER_STATE])[RESCALER_STATE], RescalerRecord):
         if record.kind == "job" and record.summary is not msgspec.UNSET:
             found.pop(record.id, None)
             if record.summary.advice is not msgspec.UNSET:

@@ -16,7 +16,7 @@ from contracts.pauses import Pauses, all_jobs_of, is_of_all_jobs, pauses_of
 from contracts.releases import ReleaseRecord, Releases, ScopedRelease
 from contracts.settings import PipelineSettings
 from contracts.topics import CLOCK, CLUSTER_TOPOLOGY, JOB_SETTINGS, JOB_TOPOLOGY, POLICY_RELEASES
-from runtime.whole_topics import append_ms, parsed, pipeline_now_ms, read_whole, send
+from runtime.topic_records import append_ms, parsed, pipeline_now_ms, read_topics, send
 from services.job_settings.changes import Recorded, changed, differences, newest, without_effect
 
 NEAR_MAX = 3
@@ -99,7 +99,7 @@ def read_book(settings: PipelineSettings, job: str) -> Book:
         UnknownName: no topology has named the job, or the cluster.
         ConnectionError: Kafka does not answer.
     """
-    found = read_whole(settings, [JOB_SETTINGS, JOB_TOPOLOGY, CLUSTER_TOPOLOGY, CLOCK, POLICY_RELEASES])
+    found = read_topics(settings, [JOB_SETTINGS, JOB_TOPOLOGY, CLUSTER_TOPOLOGY, CLOCK, POLICY_RELEASES])
     topologies = {topology.job: topology for topology in parsed(found[JOB_TOPOLOGY], JobTopology)}
     hosts = {topology.cluster: topology for topology in parsed(found[CLUSTER_TOPOLOGY], ClusterTopology)}
     if is_of_all_jobs(job):

@@ -60,8 +60,8 @@ def command(*, out: Path | None, keep: bool, **given: Any) -> None:
     import msgspec
 
     from contracts.addresses import without_password
+    from runtime.atomic_files import check_folder, write_atomically
     from runtime.signals import end_in_order
-    from runtime.whole_files import check_folder, write_whole
     from services.local_stack.local_pipeline import LocalPipeline, PipelineOptions
     from services.local_stack.supervisor import StopRequested
 
@@ -83,7 +83,7 @@ def command(*, out: Path | None, keep: bool, **given: Any) -> None:
             say("trace ended; counting what went over the topics")
             report = pipeline.report()
             if out:
-                write_whole(out, json.dumps(msgspec.to_builtins(report), indent=1) + "\n", option="--out")
+                write_atomically(out, json.dumps(msgspec.to_builtins(report), indent=1) + "\n", option="--out")
             _print_summary(report)
             if keep:
                 ends = report.endpoints

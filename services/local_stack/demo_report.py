@@ -6,7 +6,7 @@ from typing import Self
 
 import msgspec
 
-from contracts.rent import Bill
+from contracts.rent import RentCost
 from services.engine.documents import ReportedJob
 from services.local_stack.pipeline_figures import Counts, Freshness
 from services.local_stack.rescale_figures import Rescaling
@@ -22,7 +22,7 @@ class JobCost(msgspec.Struct, frozen=True, kw_only=True):
     saved_default: float
 
     @classmethod
-    def of(cls, bill: Bill) -> Self:
+    def of(cls, bill: RentCost) -> Self:
         """Return a bill rounded for the report."""
         return cls(**bill.document())
 

@@ -142,7 +142,7 @@ class LocalPipeline(Pipeline):
             with contextlib.suppress(TimeoutError):
                 self.supervisor.wait(all_arrived(self.settings, windows), timeout_s=LAST_WITHIN_S, poll_s=1.0)
         figures = read_figures(self.settings)
-        cost = figures.rents(engine.start_ms + engine.minutes_done * MINUTE_MS)
+        cost = figures.rent_costs(engine.start_ms + engine.minutes_done * MINUTE_MS)
         twins = self._twins()
         return DemoReport(
             jobs=self._jobs(engine.jobs, twins.jobs, {job: JobCost.of(bill) for job, bill in cost.jobs.items()}),

@@ -14,7 +14,7 @@ from contracts.topics import JOB_SETTINGS
 from runtime.http import fetch_json
 from runtime.kafka import create_topics
 from runtime.ports import LOOPBACK
-from runtime.whole_topics import send_all
+from runtime.topic_records import send_all
 from services.local_stack.broker import LocalBroker
 from services.local_stack.errors import Say
 from services.local_stack.local_server import LocalServer

@@ -14,7 +14,7 @@ from contracts.commands import Balance, Drift, EventRecord, Outcome, Placement, 
 from contracts.decisions import Decision
 from contracts.errors import RecordRejected
 from contracts.messages import ClusterTopology, DeadLetter, EngineEvent, Host, JobTopology, MinuteMarker, TaskSample
-from contracts.rent import Rents, rents
+from contracts.rent import RentCosts, rent_costs
 from contracts.settings import PipelineSettings
 from contracts.windows import decode_window
 from contracts.wire import decode
@@ -113,9 +113,9 @@ class PipelineFigures:
                 asked.append(name)
         return {job: tuple(names) for job, names in found.items()}
 
-    def rents(self, end_ms: int) -> Rents:
+    def rent_costs(self, end_ms: int) -> RentCosts:
         """Return what the jobs have cost up to an instant of the trace."""
-        return rents(self.topologies.values(), tuple(self.hosts.values()), self.placements, end_ms)
+        return rent_costs(self.topologies.values(), tuple(self.hosts.values()), self.placements, end_ms)
 
     def freshness_s(self, first_minute_ms: int) -> Freshness:
         """Return how fresh decisions were. Spans within five minutes of ``first_minute_ms`` do not count."""

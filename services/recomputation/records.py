@@ -12,7 +12,7 @@ from contracts.errors import RecordRejected, SurescaleError
 from contracts.job_settings import JobSettings
 from contracts.topics import DECISIONS, JOB_SETTINGS, SNAPSHOTS
 from contracts.windows import Window, decode_window
-from runtime.whole_topics import append_ms, parsed, value_of
+from runtime.topic_records import append_ms, parsed, value_of
 from services.recomputation.log import Log
 
 

@@ -13,7 +13,7 @@ from msgspec.structs import asdict
 
 from contracts.capabilities import SIMULATED, Capabilities
 from contracts.commands import Balance, Outcome, Progress, RescheduleCommand, TaskChange
-from contracts.decisions import Amendment, Compared, FeatureDrift, LoadOutlook, LookedAt, Plight, PolicyUsed
+from contracts.decisions import Amendment, ChangeScore, FeatureDrift, LoadOutlook, Overload, PolicyUsed, SampledMinute
 from contracts.job_settings import ExcludedPeriod, JobSettings, Pause
 from contracts.messages import (
     Checkpointing,
@@ -154,7 +154,7 @@ class TaskDecisionDocument(ViewDocument, frozen=True, kw_only=True):
     """The fewest subtasks that serve the measured load."""
     amendments: tuple[Amendment, ...] = ()
     """The guardrails that changed the figure, in order."""
-    looked_at: tuple[LookedAt, ...] | UnsetType = UNSET
+    looked_at: tuple[SampledMinute, ...] | UnsetType = UNSET
     """The three snapshots with the highest weight; absent in lists of decisions."""
     overloaded: bool = False
     """Whether the measured demand exceeds the task's size, or two minutes of its work are waiting."""
@@ -201,11 +201,11 @@ class DecisionDocument(ViewDocument, frozen=True, kw_only=True):
     """Broker's time of the record that closed the window's last minute."""
     reached_wall_ms: int | None = None
     """Wall time at which the pipeline's clock reached the window's end."""
-    compared: Compared | None = None
+    compared: ChangeScore | None = None
     """How the best change compared with no change; null of a policy that does not score."""
     outlook: LoadOutlook | None = None
     """The load that the policy expected, from the span's end on; null of a policy that does not look ahead."""
-    emergency: Plight | None = None
+    emergency: Overload | None = None
     """The plain overload that is answered at once; null if there is none."""
     drift: FeatureDrift | None = None
     """How far what the policy asked saw lies from what it was trained on; null of one that cannot say."""

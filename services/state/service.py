@@ -12,7 +12,7 @@ from aiohttp import web
 from confluent_kafka import KafkaException
 
 from contracts.addresses import without_password
-from runtime.backoff import Seldom, Stopped, wait_for
+from runtime.backoff import Stopped, Throttle, wait_for
 from runtime.health import HealthServer
 from runtime.kafka import wait_for_topics
 from runtime.listen import listen
@@ -82,7 +82,7 @@ async def _serve(
         if settings.http_operate_token_file and not certificate and not is_loopback(settings.http_host):
             log.warning("tokens that may operate are sent unencrypted; set SURESCALE_HTTP_CERTIFICATE_FILE, or put TLS in front")
         work.thread.start()
-        seldom = Seldom()
+        seldom = Throttle()
         while not stop.is_set() and work.thread.is_alive():
             await asyncio.sleep(_LOOK_EVERY_S)
             problem = certificate.refresh() if certificate else None
@@ -143,7 +143,7 @@ class _Projection:
         yield Reading(metrics.REBUILDS, projector.rebuilds)
         if (lag := projector.lag) is not None:
             yield Reading(metrics.LAG, lag)
-        yield Reading(metrics.HELD_BACK, projector.held_back.seconds())
+        yield Reading(metrics.HELD_BACK, projector.stable_offset_lag.seconds())
         if self._notifier is not None:
             yield from self._notifier.readings()
         with suppress(redis.RedisError):  # the service is not ready then, and says so

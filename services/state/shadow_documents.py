@@ -2,7 +2,7 @@
 
 from msgspec import UNSET, UnsetType
 
-from contracts.shadows import Served, ShadowDecision, ShadowStatus, TaskDifference, Verdict
+from contracts.shadows import ServedDecision, ShadowDecision, ShadowStatus, TaskDifference, Verdict
 from services.state.record_documents import ViewDocument
 
 LARGEST_SHOWN = 3
@@ -38,7 +38,7 @@ class StoredAnswer(ViewDocument, frozen=True, kw_only=True):
     """The shadow policy."""
     sha256: str
     """Hash of its package; empty for a rule."""
-    served: Served
+    served: ServedDecision
     """The decision that was made, and by which policy."""
     status: ShadowStatus
     """``answered``; ``failed``; ``late``: it took too long; ``skipped``: too many windows were waiting."""

@@ -15,7 +15,7 @@ from contracts.settings import PipelineSettings
 from contracts.topics import DEAD_LETTERS, READER_GROUP, TopicNames, actuator_group, agent_group, rescaler_group
 from runtime.kafka import GROUP_REQUEST_TIMEOUT_S, admin_client, committed_offsets, consumer
 from runtime.kafka_errors import is_end, is_record
-from runtime.whole_topics import send_all, value_of
+from runtime.topic_records import send_all, value_of
 
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-from contracts.errors import PATH_TOLD, RecordRejected, SurescaleError, reason_of
+from contracts.errors import PATH_SHOWN_MAX, RecordRejected, SurescaleError, reason_of
 from contracts.messages import TaskSpec
 from contracts.topology import topological_order
 
@@ -109,7 +109,7 @@ def _is_file(path: Path) -> bool:
     try:
         return path.is_file()
     except OSError as problem:
-        raise JobError(f"job {str(path)[:PATH_TOLD]!r}: cannot be read ({reason_of(problem)}); name another file") from None
+        raise JobError(f"job {str(path)[:PATH_SHOWN_MAX]!r}: cannot be read ({reason_of(problem)}); name another file") from None
 
 
 def _graph_of_file(path: Path, wanted: str) -> JobGraph:

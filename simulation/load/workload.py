@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from contracts.clock import MINUTE_MS
-from contracts.errors import PATH_TOLD, SurescaleError, reason_of
+from contracts.errors import PATH_SHOWN_MAX, SurescaleError, reason_of
 from contracts.messages import HourlyLoad
 from contracts.windows import HOUR_MS, HOURS, PEAK_MINUTES
 
@@ -156,7 +156,7 @@ def load_workload(name_or_path: str) -> Workload:
     except UnicodeDecodeError:
         raise WorkloadError(f"{path.name}: not a UTF-8 text file; save it as one") from None
     except OSError as problem:
-        told = str(path)[:PATH_TOLD]
+        told = str(path)[:PATH_SHOWN_MAX]
         raise WorkloadError(f"workload {told!r}: cannot be read ({reason_of(problem)}); name another file") from None
     except csv.Error as problem:
         raise WorkloadError(f"{path.name}: not a CSV file ({problem}); give one with the columns minute,requests") from None

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from contracts.clock import MINUTE_MS
-from contracts.errors import PATH_TOLD, reason_of
+from contracts.errors import PATH_SHOWN_MAX, reason_of
 from simulation.errors import RunError
 from simulation.load.graphs import SINK, SOURCE, JobError, JobGraph, graph_of_tasks
 from simulation.model.worlds import DRIFT_MINUTES, RESTART_S_MAX, SEED_MAX, OwnStraying, World
@@ -138,7 +138,7 @@ def read_world(path: Path) -> WorldFile:
     Raises:
         RunError: it cannot be read or is no world; names the file, the field and the fix.
     """
-    told = f"--world: {str(path)[:PATH_TOLD]}"
+    told = f"--world: {str(path)[:PATH_SHOWN_MAX]}"
     try:
         with path.open("rb") as file:
             raw = file.read(BYTES_MAX + 1)

@@ -11,7 +11,7 @@ from functools import cached_property, partial
 import numpy as np
 
 from contracts.job_settings import JobSettings
-from contracts.messages import JobTopology, Tuned
+from contracts.messages import JobTopology, Tuning
 from contracts.releases import in_words
 from policies.answer import Float64
 from policies.graph import Int64
@@ -34,12 +34,12 @@ TUNING_DRAW = 1_000
 PLACES = 12
 """Settings of a rule that are tried at a time, in three rounds."""
 CALIBRATED = ("forecast", "target-utilisation", "ds2-gate")
-AS_IT_SHIPS = Tuned()
+AS_IT_SHIPS = Tuning()
 SETTINGS_OF_SURE = (
     AS_IT_SHIPS,
-    Tuned(constants={"margin": 0.6}),
-    Tuned(constants={"margin": 1.6}),
-    Tuned(constants={"hurdle": 4.0}),
+    Tuning(constants={"margin": 0.6}),
+    Tuning(constants={"margin": 1.6}),
+    Tuning(constants={"hurdle": 4.0}),
 )
 CONSTANTS_MOST = 32
 BUSIEST_LEAST = 0.3  # of the widest constant tried, at the highest load of an hour
@@ -60,18 +60,18 @@ class Candidate:
 
     name: str
     sha256: str
-    tuned: Tuned
+    tuned: Tuning
     policy: Policy
     halves: tuple[Policy, Policy] | None = None
 
     @classmethod
-    def of(cls, policy: Policy, tuned: Tuned = AS_IT_SHIPS, halves: tuple[Tuned, Tuned] | None = None) -> "Candidate":
+    def of(cls, policy: Policy, tuned: Tuning = AS_IT_SHIPS, halves: tuple[Tuning, Tuning] | None = None) -> "Candidate":
         """Return a policy with constants as a candidate."""
         judged = None if halves is None else (tuned_policy(policy, halves[0]), tuned_policy(policy, halves[1]))
         return cls(policy.name, policy.sha256, tuned, tuned_policy(policy, tuned), judged)
 
     @property
-    def version(self) -> tuple[str, str, Tuned]:
+    def version(self) -> tuple[str, str, Tuning]:
         """Return what tells candidates apart."""
         return self.name, self.sha256, self.tuned
 
@@ -122,7 +122,7 @@ class _Days:
         )
         return cls(whole, second, first)
 
-    def calibrated(self, policy: Policy, find: Callable[[tune.Ground], Tuned]) -> Candidate:
+    def calibrated(self, policy: Policy, find: Callable[[tune.Ground], Tuning]) -> Candidate:
         """Return a policy with what is found on all hours, to be judged by what is found on the other half."""
         return Candidate.of(policy, find(self.whole), (find(self.for_first), find(self.for_second)))
 
@@ -146,16 +146,16 @@ def _others(days: _Days, shipped: Sequence[Policy], told: Told) -> Iterator[Cand
     yield days.calibrated(Static(span_minutes=days.whole.span_minutes), _constant)
 
 
-def _constants(space: Space, told: Callable[[float], None], calibration: tune.Ground) -> Tuned:
+def _constants(space: Space, told: Callable[[float], None], calibration: tune.Ground) -> Tuning:
     found = tune.tune(space, calibration, told, PLACES).constants
-    return Tuned(constants={name: value for name, value in found.items() if name != "weights"})
+    return Tuning(constants={name: value for name, value in found.items() if name != "weights"})
 
 
-def _constant(calibration: tune.Ground) -> Tuned:
+def _constant(calibration: tune.Ground) -> Tuning:
     job = calibration.job
     assert isinstance(job, _BoundedJob)
     best = _best_constant(calibration, job)
-    return Tuned(sizes={spec.task: int(size) for spec, size, real in zip(job.specs(), best, job.scalable, strict=True) if real})
+    return Tuning(sizes={spec.task: int(size) for spec, size, real in zip(job.specs(), best, job.scalable, strict=True) if real})
 
 
 def _spaces(forecast: ForecastRule | None, calibration: tune.Ground) -> dict[str, Space]:

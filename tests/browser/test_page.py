@@ -21,7 +21,7 @@ from contracts.topics import DECISIONS, JOB_SETTINGS, JOB_TOPOLOGY, POLICY_RELEA
 from contracts.wire import decode, encode
 from runtime.kafka import create_topics
 from runtime.ports import free_port
-from runtime.whole_topics import append_ms, parsed, read_whole, value_of
+from runtime.topic_records import append_ms, parsed, read_topics, value_of
 from services.state.access import Tokens
 from services.state.operate import Operator
 from services.state.write.operations import Remember
@@ -306,7 +306,7 @@ def test_who_may_operate_pauses_and_resumes_on_the_page_and_nobody_else_sees_but
     served = Served(view, free_port(), Tokens("", str(tmp_path / "operate")), carry_out)
 
     def project_settings() -> list[JobSettings]:
-        records = read_whole(settings, [JOB_SETTINGS])[JOB_SETTINGS]
+        records = read_topics(settings, [JOB_SETTINGS])[JOB_SETTINGS]
         key = BUSIEST.encode()
         view.take(Record(JOB_SETTINGS, 0, int(each.offset() or 0), key, value_of(each), append_ms(each)) for each in records)
         return parsed(records, JobSettings)

@@ -19,7 +19,7 @@ from policies.decide import decide
 from policies.registry import load_policy
 from runtime.kafka import create_topics
 from runtime.ports import free_port
-from runtime.whole_topics import append_ms, read_whole, value_of
+from runtime.topic_records import append_ms, read_topics, value_of
 from services.recomputation.counterfactual import without
 from services.recomputation.question import question_of
 from services.state.counterfactuals import Counterfactuals
@@ -56,7 +56,7 @@ def test_a_decision_is_made_again_without_a_task_and_a_minute(
     gone = an_hour_before(decision)
     send(settings, (JOB_TOPOLOGY, window.job, window.topology), (SNAPSHOTS, window.job, encode_window(window)))
     send(settings, (DECISIONS, "sim", decision), (DECISIONS, "sim", gone))
-    for topic, records in read_whole(settings, [JOB_TOPOLOGY, DECISIONS]).items():
+    for topic, records in read_topics(settings, [JOB_TOPOLOGY, DECISIONS]).items():
         view.take(
             Record(topic, int(each.partition() or 0), int(each.offset() or 0), _key(each.key()), value_of(each), append_ms(each))
             for each in records

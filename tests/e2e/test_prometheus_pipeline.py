@@ -19,9 +19,9 @@ from contracts.settings import PipelineSettings
 from contracts.topics import JOB_SETTINGS, JOB_TOPOLOGY, RESCHEDULE_EVENTS
 from contracts.wire import decode
 from engines.source_settings import SourceSettings
+from runtime.atomic_files import replace_atomically
 from runtime.kafka import LogReader, create_topics
-from runtime.whole_files import replace_whole
-from runtime.whole_topics import send_all
+from runtime.topic_records import send_all
 from services.doctor.prometheus_checks import figures
 from services.local_stack.compared.load import Load, Target
 from services.local_stack.roles import PipelinePorts, pipeline_roles, spark_environment
@@ -64,7 +64,7 @@ class Discovery:
         """Write down the workers that live, and return how many each task has."""
         workers = [each for each in self._chain.tender.workforce.workers(JOB) if each.port and each.draining_ms is None]
         targets = [{"targets": [f"127.0.0.1:{each.port}"], "labels": {"task": each.task}} for each in workers]
-        replace_whole(self.file, json.dumps(targets))
+        replace_atomically(self.file, json.dumps(targets))
         return dict(Counter(each.task for each in workers))
 
 

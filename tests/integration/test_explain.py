@@ -25,7 +25,7 @@ from contracts.topics import (
 )
 from contracts.windows import encode_window
 from runtime.kafka import create_topics, producer
-from runtime.whole_topics import append_ms, send
+from runtime.topic_records import append_ms, send
 from services.agent.answerer import Answerer
 from services.recomputation import log as explain_log
 from services.recomputation.log import Log

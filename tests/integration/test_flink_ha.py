@@ -7,8 +7,8 @@ import pytest
 
 from contracts.commands import Progress
 from engines.flink.client import FlinkClient
-from rescaler.actuators.by_requirement import ByRequirement
 from rescaler.actuators.flink import FlinkEngine
+from rescaler.actuators.requirement_execution import RequirementExecution
 from services.local_stack.flink.job import job_jar
 from tests.conftest import KafkaForTests
 from tests.support.flink_commands import CLUSTER, command, now_ms
@@ -50,7 +50,7 @@ def test_a_command_under_way_is_carried_out_under_the_next_leader(cluster: Highl
         wait_until(job.checkpoints, 60, "the first checkpoint")
         client = FlinkClient(cluster.rest_urls)
         engine, reports = FlinkEngine(client, CLUSTER), list[Progress]()
-        work = ByRequirement(command(engine, job, 1, parse=3, within_s=ENDED_S))
+        work = RequirementExecution(command(engine, job, 1, parse=3, within_s=ENDED_S))
         problems: set[str] = set()
 
         def ended() -> bool:

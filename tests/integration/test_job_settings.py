@@ -13,7 +13,7 @@ from contracts.messages import ClockSegment, JobTopology
 from contracts.settings import PipelineSettings
 from contracts.topics import CLOCK, JOB_SETTINGS, JOB_TOPOLOGY
 from runtime.kafka import create_topics
-from runtime.whole_topics import parsed, read_whole, send
+from runtime.topic_records import parsed, read_topics, send
 from services.job_settings.book import Book, change
 from services.tools.job_settings.command import command
 from services.tools.job_settings.pause_command import pause, resume
@@ -57,7 +57,7 @@ def job(pipeline: PipelineSettings, *arguments: str) -> str:
 
 def records(pipeline: PipelineSettings) -> list[JobSettings]:
     """Return all settings records."""
-    return parsed(read_whole(pipeline, [JOB_SETTINGS])[JOB_SETTINGS], JobSettings)
+    return parsed(read_topics(pipeline, [JOB_SETTINGS])[JOB_SETTINGS], JobSettings)
 
 
 def test_who_changed_settings_is_shown_and_not_obeyed(pipeline: PipelineSettings) -> None:

@@ -17,7 +17,7 @@ from contracts.settings import PipelineSettings
 from contracts.topics import JOB_SETTINGS, JOB_TOPOLOGY, TOPICS
 from runtime.kafka import create_topics
 from runtime.kafka_security import librdkafka_options
-from runtime.whole_topics import send
+from runtime.topic_records import send
 from services.state.notify.feed import Feed
 from services.state.notify.watch import Watch
 from services.state.operate import Asked, Operator, PauseBody

@@ -10,7 +10,7 @@ from contracts.job_settings import JobSettings
 from contracts.messages import ClusterTopology, JobTopology, PolicyRelease, TaskSpec
 from contracts.topics import CLUSTER_TOPOLOGY, JOB_SETTINGS, JOB_TOPOLOGY, POLICY_RELEASES
 from policies.released_policy import card_hash
-from runtime.whole_topics import send
+from runtime.topic_records import send
 from tests.support import release_pipeline
 from tests.support.builders import JOB
 from tests.support.release_pipeline import ReleasePipeline

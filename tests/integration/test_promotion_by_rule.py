@@ -9,7 +9,7 @@ from contracts.clock import MINUTE_MS
 from contracts.messages import PolicyRelease
 from contracts.releases import ScopedRelease
 from contracts.topics import JOB_TOPOLOGY, POLICY_RELEASES, SHADOW_DECISIONS
-from runtime.whole_topics import parsed, read_whole, send, send_all
+from runtime.topic_records import parsed, read_topics, send, send_all
 from tests.support import release_pipeline
 from tests.support.builders import JOB, topology
 from tests.support.release_pipeline import ReleasePipeline
@@ -82,7 +82,7 @@ def test_a_rule_that_waits_promotes_when_it_holds_and_ends_with_the_shadow(pipel
 
 def scoped_releases(pipeline: ReleasePipeline) -> list[ScopedRelease]:
     """Return the releases to a job and the shadows, in order."""
-    records = read_whole(pipeline.settings, [POLICY_RELEASES])[POLICY_RELEASES]
+    records = read_topics(pipeline.settings, [POLICY_RELEASES])[POLICY_RELEASES]
     return [each for each in parsed(records, PolicyRelease | ScopedRelease) if isinstance(each, ScopedRelease)]
 
 

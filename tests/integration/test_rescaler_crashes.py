@@ -18,7 +18,7 @@ from contracts.messages import DeadLetter
 from contracts.rescaler_state import BALANCE, PLACEMENT, ClusterMemory
 from contracts.topics import CLUSTER_TOPOLOGY, DEAD_LETTERS, DECISIONS, JOB_TOPOLOGY
 from contracts.wire import decode
-from rescaler.actuators.base import Accepted, EngineAway
+from rescaler.actuators.base import Accepted, EngineUnavailable
 from rescaler.actuators.fake import FakeEngine
 from rescaler.control.job.memory import JobMemory
 from rescaler.control.job.record import restored
@@ -140,14 +140,14 @@ class Away(FakeEngine):
 
     def request(self, command: RescheduleCommand) -> Accepted:
         """Give no answer."""
-        raise EngineAway("as the test wants")
+        raise EngineUnavailable("as the test wants")
 
 
 @contextlib.contextmanager
 def alive(pipeline: Pipeline, engine: FakeEngine) -> Iterator[tuple[ActiveRescaler, Consumer, Status]]:
     """An active rescaler whose rounds the test calls, with its client and its counts; it fences whoever was active."""
     log, status, stop = logging.getLogger("test"), Status(pipeline.settings.cluster), threading.Event()
-    with contextlib.closing(group_member(pipeline.settings, status.held_back, log)) as member:
+    with contextlib.closing(group_member(pipeline.settings, status.stable_offset_lag, log)) as member:
         member.assign([decisions_of(pipeline.settings, member)])
         with contextlib.closing(activate(pipeline.settings, member, engine, status, stop, log)) as active:
             yield active, member, status

@@ -223,7 +223,7 @@ def test_the_pipeline_and_its_twin_give_the_same_series(kafka: KafkaForTests, ca
     )
     twin = run_twin(jobs, workload, policy, options=options, settings=settings.control())
     assert pipeline["misses"] == 0
-    assert read_figures(settings).rents(twin.cluster.end_ms) == twin.rents
+    assert read_figures(settings).rent_costs(twin.cluster.end_ms) == twin.rent_costs
     for job, report in twin.reports.items():
         assert report.rescales > 1
         assert [tuple(minute) for minute in pipeline["jobs"][job]["task_parallelism"]] == list(report.task_parallelism)

@@ -16,7 +16,7 @@ from contracts.shadows import ShadowDecision
 from contracts.topics import CLUSTER_TOPOLOGY, JOB_TOPOLOGY, POLICY_RELEASES, SHADOW_DECISIONS
 from policies.released_policy import card_hash
 from rescaler.service.loop import NEEDED
-from runtime.whole_topics import parsed, read_whole, send
+from runtime.topic_records import parsed, read_topics, send
 from services.state import metrics
 from services.state.connection import connect
 from services.state.read.queries import Queries
@@ -41,7 +41,7 @@ def shadows_of(pipeline: ReleasePipeline, count: int) -> list[ShadowDecision]:
     found: list[ShadowDecision] = []
 
     def arrived() -> bool:
-        found[:] = parsed(read_whole(pipeline.settings, [SHADOW_DECISIONS])[SHADOW_DECISIONS], ShadowDecision)
+        found[:] = parsed(read_topics(pipeline.settings, [SHADOW_DECISIONS])[SHADOW_DECISIONS], ShadowDecision)
         return len(found) >= count
 
     wait_until(arrived, 60, f"{count} answers from the shadow")

@@ -13,7 +13,7 @@ from contracts.messages import ClusterTopology
 from contracts.rescaler_state import JobSummary, OpenAdvice, RescalerRecord
 from contracts.settings import PipelineSettings
 from contracts.topics import CLUSTER_TOPOLOGY, JOB_SETTINGS, JOB_TOPOLOGY, RESCALER_STATE
-from runtime.whole_topics import parsed, read_whole
+from runtime.topic_records import parsed, read_topics
 from tests.support import view_pipeline
 from tests.support.builders import JOB, topology
 from tests.support.operations import READER, post, started
@@ -36,7 +36,7 @@ def url(settings: PipelineSettings, service: Callable[..., str], tmp_path: Path)
 
 def written(settings: PipelineSettings) -> list[JobSettings]:
     """Return the records of settings, in order."""
-    return parsed(read_whole(settings, [JOB_SETTINGS])[JOB_SETTINGS], JobSettings)
+    return parsed(read_topics(settings, [JOB_SETTINGS])[JOB_SETTINGS], JobSettings)
 
 
 def test_a_pause_is_written_once_however_often_it_is_asked_for(

@@ -18,7 +18,7 @@ from contracts.topics import CLOCK, DECISIONS, JOB_TOPOLOGY, POLICY_RELEASES, SN
 from contracts.windows import FIGURE, Window, encode_window
 from policies.registry import load_policy
 from runtime.kafka import LogReader, create_topics, producer
-from runtime.whole_topics import parsed, read_whole, send
+from runtime.topic_records import parsed, read_topics, send
 from simulation.evaluation.judge import Asked, setting_of
 from simulation.load.graphs import load_graph
 from simulation.load.workload import load_workload
@@ -72,7 +72,7 @@ class Pipeline:
 
     def releases(self) -> list[ScopedRelease]:
         """Return all releases in the order in which they were written."""
-        return parsed(read_whole(self.settings, [POLICY_RELEASES])[POLICY_RELEASES], ReleaseRecord)
+        return parsed(read_topics(self.settings, [POLICY_RELEASES])[POLICY_RELEASES], ReleaseRecord)
 
     def decide(self, minutes: int, work: float = 1.0) -> Decision:
         """Send a window that ends so many minutes later, in which records took so many times the work; return the decision."""

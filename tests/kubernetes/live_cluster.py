@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Self, cast
 
 from runtime.http import NoAnswer
-from runtime.kept_http import KeptConnections
+from runtime.http_pool import ConnectionPool
 from runtime.ports import LOOPBACK, free_port
 from runtime.tls import client_context
 from services.local_stack.local_server import LocalServer
@@ -48,7 +48,7 @@ class ControlPlaneServer(LocalServer):
     def __init__(self, name: str, binary: Path, folder: Path, port: int, *words: str, answers_at: str) -> None:
         super().__init__(folder, port)
         self.name, self._words, self._binary = name, words, binary
-        self._answers = KeptConnections(answers_at)
+        self._answers = ConnectionPool(answers_at)
         self._path = "/health" if name == "etcd" else "/healthz"
 
     def prepare(self) -> None:
@@ -76,7 +76,7 @@ class ApiServer(ControlPlaneServer):
         certificate = self.folder / "apiserver.crt"
         if not certificate.is_file():
             return False
-        connections = KeptConnections(f"https://{self.address}", client_context(str(certificate), "", "", settings="test"))
+        connections = ConnectionPool(f"https://{self.address}", client_context(str(certificate), "", "", settings="test"))
         try:
             return connections.ask("GET", "/readyz", headers=_bearer(ADMIN_TOKEN), timeout_s=2.0).status == 200
         except NoAnswer:
@@ -229,7 +229,7 @@ class LiveCluster:
             "--service-cluster-ip-range=10.0.0.0/24",
             answers_at=f"https://{LOOPBACK}:{api}",
         )
-        self._admin = KeptConnections(self.url, client_context(str(self.ca_file), "", "", settings="test"))
+        self._admin = ConnectionPool(self.url, client_context(str(self.ca_file), "", "", settings="test"))
         self.kubeconfig = self.folder / "kubeconfig"
         self.kubeconfig.write_text(json.dumps(self._kubeconfig()))
         for name, words in (
@@ -282,7 +282,7 @@ class _Secure(ControlPlaneServer):
         context = client_context("", "", "", settings="test")
         context.check_hostname = False
         context.verify_mode = 0
-        self._answers = KeptConnections(more["answers_at"], context)
+        self._answers = ConnectionPool(more["answers_at"], context)
 
 
 class Node:

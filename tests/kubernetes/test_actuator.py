@@ -10,7 +10,7 @@ import yaml
 
 from engines.kubernetes.target import Target
 from rescaler.actuators.base import EngineRefused
-from rescaler.actuators.by_requirement import ByRequirement
+from rescaler.actuators.requirement_execution import RequirementExecution
 from tests.kubernetes.conftest import ACCESS
 from tests.kubernetes.live_cluster import NODE, LiveCluster
 from tests.kubernetes.rig import LiveRig
@@ -219,7 +219,7 @@ def test_a_pod_that_drains_still_runs(rig: LiveRig) -> None:
     """A smaller number is applied when the last one is gone."""
     assert rig.carry_out(rig.command({"parse": 3}))[-1].status == "applied"
     rig.cluster.node.is_draining_slowly = True
-    work = ByRequirement(rig.command({"parse": 1}))
+    work = RequirementExecution(rig.command({"parse": 1}))
     work.step(rig.api, now_ms=rig.now_ms(), wall_ms=rig.now_ms())
     wait_until(lambda: len(_pods(rig, "parse", ending=True)) == 2, what="two to be asked to end")
     rig.pass_seconds(1.0)

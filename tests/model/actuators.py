@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 
 from contracts.commands import RescheduleCommand
 from rescaler.actuators.base import Accepted
-from rescaler.actuators.one_command import CarryingOut
+from rescaler.actuators.units_execution import UnitsExecution
+from rescaler.control.job.command_status import CommandStatus, status_of
 from rescaler.control.job.memory import JobMemory
-from rescaler.control.job.standing import Standing, standing_of
 from tests.model.canonical import Pools
 from tests.model.engine import AskedEngine
 from tests.model.state import Guards, Process, State, Work
@@ -41,10 +41,10 @@ class Actuators:
         offset = process.read
         command = self._pools.commands[state.commands[offset]]
         memory = self._known(process.memory).get(command.job)
-        standing = Standing.UNKNOWN if memory is None else standing_of(command, memory)
+        standing = CommandStatus.UNKNOWN if memory is None else status_of(command, memory)
         if not self._guards.compares_commands:
-            standing = Standing.OUTSTANDING
-        taken = self._begun(state, process, command, offset) if standing is Standing.OUTSTANDING else process
+            standing = CommandStatus.OUTSTANDING
+        taken = self._begun(state, process, command, offset) if standing is CommandStatus.OUTSTANDING else process
         return taken._replace(read=offset + 1)
 
     def _begun(self, state: State, process: Process, command: RescheduleCommand, offset: int) -> Process:
@@ -56,7 +56,7 @@ class Actuators:
             elif before.command_id == command.command_id:
                 return process
             else:
-                told += (self._pools.reports.put(CarryingOut(before).superseded(state.now_ms)),)
+                told += (self._pools.reports.put(UnitsExecution(before).superseded(state.now_ms)),)
         works.append(Work(self._pools.commands.put(command), offset))
         return process._replace(works=tuple(works), told=told)
 
@@ -66,7 +66,7 @@ class Actuators:
         known = self._stepped.get(key)
         if known is None:
             minute = state.now_ms // 60_000
-            carrying = CarryingOut(
+            carrying = UnitsExecution(
                 self._pools.commands[work.command],
                 _said_accepted=work.accepted,
                 accepted=Accepted() if work.requested else None,

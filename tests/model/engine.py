@@ -14,7 +14,7 @@ import msgspec
 from contracts.capabilities import SIMULATED, Capabilities
 from contracts.commands import RescheduleCommand
 from contracts.messages import ClusterTopology, JobTopology
-from rescaler.actuators.base import Accepted, EngineRefused, JobSeen
+from rescaler.actuators.base import Accepted, EngineRefused, JobStatus
 from rescaler.actuators.base import Rescale as Told
 from simulation.engine.checked_changes import Tasks, moved_to, tasks_after, units_of
 from simulation.engine.learners import READY_KEPT_MS
@@ -202,15 +202,15 @@ class AskedEngine:
         self.engine = self.engine.accepting(command, self.now_ms)
         return Accepted()
 
-    def look(self, job: str) -> JobSeen:
+    def look(self, job: str) -> JobStatus:
         """Return how far the last command is."""
         seen = self.engine.job(job)
         last = seen.rescale
         if last is None:
-            return JobSeen(generation=seen.topology.generation)
+            return JobStatus(generation=seen.topology.generation)
         times = (last.effective_at_ms, last.done_at_ms) if last.state != "done" else (self.now_ms, self.now_ms)
         told = Told(last.command_id, last.state, *times, last.code, last.learners, last.lag_bytes, last.units)
-        return JobSeen(generation=seen.topology.generation, rescale=told)
+        return JobStatus(generation=seen.topology.generation, rescale=told)
 
     def withdraw(self, command: RescheduleCommand, put_back: Mapping[str, int]) -> None:
         """Refuse, as the simulated engine does."""

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 from contracts.messages import JobTopology
+from rescaler.control.job.command_status import CommandStatus, status_of
 from rescaler.control.job.memory import JobMemory
-from rescaler.control.job.standing import Standing, standing_of
 from simulation.engine.checked_changes import units_of
 from tests.model.engine import Engine, EngineJob
 from tests.model.pipeline import Pipeline
@@ -44,7 +44,7 @@ def a_command_ends_once(pipeline: Pipeline, state: State) -> Iterator[str]:
     for number, ended in zip(state.commands, state.ends, strict=True):
         command = pipeline.pools.commands[number]
         memory = known.get(command.job)
-        is_over = memory is not None and standing_of(command, memory) is Standing.OVER
+        is_over = memory is not None and status_of(command, memory) is CommandStatus.OVER
         if len(ended.split()) != is_over:
             yield f"{command.command_id} is {'over' if is_over else 'under way'}, and the topic says: {ended or 'nothing'}"
 

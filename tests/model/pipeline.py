@@ -1,7 +1,7 @@
 """The rescale protocol as a model: two rescalers, their actuators, the topics between them, and an engine.
 
-What decides is the product's own: `Controller` with everything below it (gate, planner, learners, memory), `standing_of` and
-`CarryingOut`. Restated here is only what surrounds them: transactions with fencing epochs, offsets, crashes and the clock.
+What decides is the product's own: `Controller` with everything below it (gate, planner, learners, memory), `status_of` and
+`UnitsExecution`. Restated here is only what surrounds them: transactions with fencing epochs, offsets, crashes and the clock.
 
 One step of the model is one write, or one thing read. So a crash may come between any two writes, and everything that two
 processes, two actuators and the engine do may happen in any order. What an actuator tells its rescaler may be heard late, and is
@@ -22,9 +22,9 @@ from contracts.rescaler_state import RescalerRecord
 from contracts.wire import decode, encode
 from rescaler.control.controller import Controller
 from rescaler.control.effects import Effects
+from rescaler.control.job.command_status import CommandStatus, status_of
 from rescaler.control.job.memory import JobMemory
 from rescaler.control.job.record import restored
-from rescaler.control.job.standing import Standing, standing_of
 from rescaler.control.settings import ControlSettings
 from rescaler.control.world import View
 from rescaler.service.active import in_order
@@ -352,7 +352,7 @@ class Pipeline:
         if known is None:
             it = self.pools.commands[command]
             of_job = self.known(memory).get(it.job)
-            known = self._over[command, memory] = of_job is not None and standing_of(it, of_job) is Standing.OVER
+            known = self._over[command, memory] = of_job is not None and status_of(it, of_job) is CommandStatus.OVER
         return known
 
     def _outstanding(self, memory: int) -> frozenset[str]:

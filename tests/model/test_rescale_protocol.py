@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from contracts.commands import Progress, RescheduleCommand
-from rescaler.actuators.one_command import CarryingOut
+from rescaler.actuators.units_execution import UnitsExecution
 from rescaler.control.job import job as job_control
 from rescaler.control.job import rescale
-from rescaler.control.job.memory import Rescaling
+from rescaler.control.job.memory import RescaleInProgress
 from rescaler.control.job.turn import Turn
 from rescaler.control.world import World
 from simulation.engine import checked_changes
@@ -72,7 +72,7 @@ def test_actuators_that_commit_their_own_offsets_are_found() -> None:
 def commit_before_the_barrier_is_complete(patch: pytest.MonkeyPatch) -> None:
     """The rescale ends when the engine has accepted its commit, not when it has carried it out."""
 
-    def accepted(turn: Turn, rescaling: Rescaling, _expected_end_ms: int | None) -> None:
+    def accepted(turn: Turn, rescaling: RescaleInProgress, _expected_end_ms: int | None) -> None:
         if rescaling.command.action == "commit":
             rescale.end(turn, rescaling, ok=True, at_ms=turn.now_ms)
 
@@ -82,10 +82,10 @@ def commit_before_the_barrier_is_complete(patch: pytest.MonkeyPatch) -> None:
 def abort_that_forgets_its_learners(patch: pytest.MonkeyPatch) -> None:
     """A preparation that must be given up is forgotten instead of aborted."""
 
-    def refused(turn: Turn, rescaling: Rescaling, progress: Progress) -> None:
+    def refused(turn: Turn, rescaling: RescaleInProgress, progress: Progress) -> None:
         real(turn, msgspec.structs.replace(rescaling, accepted=False), progress)
 
-    def forgets(turn: Turn, rescaling: Rescaling, action: rescale.Action, plan: object = None) -> None:
+    def forgets(turn: Turn, rescaling: RescaleInProgress, action: rescale.Action, plan: object = None) -> None:
         rescale.end(turn, rescaling, ok=False, at_ms=turn.now_ms)
 
     real = rescale.end_step
@@ -147,13 +147,13 @@ def half_of_a_command_is_carried_out(patch: pytest.MonkeyPatch) -> None:
 
 def no_end_is_reported(patch: pytest.MonkeyPatch) -> None:
     """The actuator never reports how a command went."""
-    patch.setattr(CarryingOut, "_told", lambda *_: [])
+    patch.setattr(UnitsExecution, "_told", lambda *_: [])
 
 
 def an_end_that_nobody_reported_is_not_written(patch: pytest.MonkeyPatch) -> None:
     """The memory knows that a command was given up, and the topic does not."""
 
-    def in_silence(turn: Turn, underway: Rescaling, given_up_ms: int) -> None:
+    def in_silence(turn: Turn, underway: RescaleInProgress, given_up_ms: int) -> None:
         give_up(turn, underway, given_up_ms)
         turn.effects.progress.clear()
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 import pytest
 
 from contracts.commands import Progress, RescheduleCommand
-from rescaler.actuators.base import EPOCH_CHANGED, REQUIREMENT_CHANGED, EngineApi, EngineAway, EngineRefused
-from rescaler.actuators.by_requirement import ByRequirement
+from rescaler.actuators.base import EPOCH_CHANGED, REQUIREMENT_CHANGED, EngineApi, EngineRefused, EngineUnavailable
+from rescaler.actuators.requirement_execution import RequirementExecution
 from tests.support.count_commands import command_for
 
 CLUSTER, JOB = "real", "real/orders"
@@ -65,7 +65,7 @@ class RequirementRig(abc.ABC):
 
     def carry_out(self, command: RescheduleCommand, *, at_most_s: float = 900.0) -> list[Progress]:
         """Let an actuator carry a command out to its end and return all reports."""
-        work, reports = ByRequirement(command), list[Progress]()
+        work, reports = RequirementExecution(command), list[Progress]()
         for _ in range(int(at_most_s)):
             reports += work.step(self.api, now_ms=self.now_ms(), wall_ms=self.now_ms())
             if work.ended:
@@ -164,7 +164,7 @@ class RequirementContract(abc.ABC):
         command = rig.command()
         rig.go_away()
         for call in (lambda: rig.api.look(JOB), lambda: rig.api.request(command)):
-            with pytest.raises(EngineAway):
+            with pytest.raises(EngineUnavailable):
                 call()
         rig.come_back()
         rig.api.request(command)
@@ -198,7 +198,7 @@ class RequirementContract(abc.ABC):
     def test_a_foreign_change_under_way_ends_the_command_and_stays(self, rig: RequirementRig) -> None:
         """No fight: what somebody else asked for is not overwritten."""
         command = rig.command()
-        work = ByRequirement(command)
+        work = RequirementExecution(command)
         work.step(rig.api, now_ms=rig.now_ms(), wall_ms=rig.now_ms())
         rig.require({"parse": 2, "count": 2})
         rig.pass_seconds(1.0)

@@ -18,7 +18,7 @@ from contracts.capabilities import SIMULATED
 from contracts.clock import MINUTE_MS
 from contracts.commands import RescheduleCommand, TaskChange
 from contracts.messages import ClockSegment
-from rescaler.actuators.base import EngineApi, EngineAway, EngineRefused, Rescale
+from rescaler.actuators.base import EngineApi, EngineRefused, EngineUnavailable, Rescale
 from rescaler.actuators.engine_http import EngineHttp
 from rescaler.actuators.engine_in_process import EngineInProcess
 from rescaler.actuators.fake import FakeEngine
@@ -220,7 +220,7 @@ class RemoteEngineContract(EngineContract):
         """That is no refusal; the same command asked again is taken on."""
         rig.go_away()
         for call in (lambda: rig.api.look(JOB), lambda: rig.api.request(command(1))):
-            with pytest.raises(EngineAway):
+            with pytest.raises(EngineUnavailable):
                 call()
         rig.come_back()
         assert rig.api.request(command(1)).effective_at_ms == rig.last().effective_at_ms

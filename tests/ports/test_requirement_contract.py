@@ -15,7 +15,7 @@ from engines.kubernetes.client import KubernetesClient
 from engines.kubernetes.target import Target
 from rescaler.actuators.base import EngineApi
 from rescaler.actuators.compose import ComposeEngine
-from rescaler.actuators.fake_by_requirement import FakeByRequirement
+from rescaler.actuators.fake_requirement import FakeRequirementEngine
 from rescaler.actuators.flink import FlinkEngine
 from rescaler.actuators.kubernetes import KubernetesEngine
 from rescaler.actuators.processes import ProcessesEngine
@@ -35,7 +35,7 @@ class TestFakeByRequirement(RequirementContract):
     @contextlib.contextmanager
     def opened(self) -> Iterator[RequirementRig]:
         """One in memory."""
-        fake = FakeByRequirement(now_ms=MINUTE_MS)
+        fake = FakeRequirementEngine(now_ms=MINUTE_MS)
         fake.submit(JOB, BEFORE)
         yield FakeRequirementRig(fake)
 

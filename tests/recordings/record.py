@@ -24,7 +24,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from runtime.http import ANSWER_BYTES_MAX
-from runtime.kept_http import KeptConnections
+from runtime.http_pool import ConnectionPool
 from services.local_stack.flink.cluster import FlinkCluster
 from services.local_stack.flink.job import JobOptions, job_jar, submit
 from tests.support.waiting import wait_until
@@ -63,7 +63,7 @@ class Moment:
 
     def ask(self, path: str, method: str = "GET", body: object = None) -> Any:
         """Ask, keep the answer, and return its document."""
-        connections = KeptConnections(self.url)
+        connections = ConnectionPool(self.url)
         sent = None if body is None else json.dumps(body).encode()
         answer = connections.ask(method, path, sent, timeout_s=30, bytes_max=ANSWER_BYTES_MAX)
         connections.close()
@@ -217,7 +217,7 @@ def _parallelism(cluster: FlinkCluster, job: str) -> dict[str, int]:
 
 
 def _cancel(cluster: FlinkCluster, job: str) -> None:
-    KeptConnections(cluster.rest_url).ask("PATCH", f"/jobs/{job}", timeout_s=30)
+    ConnectionPool(cluster.rest_url).ask("PATCH", f"/jobs/{job}", timeout_s=30)
     wait_until(lambda: _state(cluster, job) == "CANCELED", 60, "the job to end")
 
 

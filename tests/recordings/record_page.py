@@ -14,7 +14,7 @@ import zstandard
 
 from contracts.settings import PipelineSettings
 from contracts.topics import SNAPSHOTS
-from runtime.held_back import HeldBack
+from runtime.stable_offset_lag import StableOffsetLag
 from services.state.write.projections import Record
 from services.state.write.topic_log import TopicLog
 
@@ -24,7 +24,7 @@ READ_WAIT_S = 1.0
 
 def main(bootstrap: str) -> None:
     """Read all topics of the view to their ends, and write the file."""
-    log = TopicLog(PipelineSettings(bootstrap=bootstrap), HeldBack())
+    log = TopicLog(PipelineSettings(bootstrap=bootstrap), StableOffsetLag())
     log.go_to(log.beginning())
     found: list[Record] = []
     while not log.at_end:

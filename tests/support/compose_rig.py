@@ -10,8 +10,8 @@ from engines.compose.target import Service
 from engines.compose.tend import ComposeTender
 from engines.groups.chains import Chain, Group
 from rescaler.actuators.base import EngineRefused
-from rescaler.actuators.by_requirement import ByRequirement
 from rescaler.actuators.compose import ComposeEngine
+from rescaler.actuators.requirement_execution import RequirementExecution
 from tests.support.answering import Answering
 from tests.support.count_commands import command_for
 from tests.support.mortal_client import Mortal
@@ -68,7 +68,7 @@ class ComposeRig:
         now_ms = self.docker.now_ms
         return command_for(self.engine, JOB, after, generation=number, now_ms=now_ms, within_ms=deadline_ms)
 
-    def to_the_end(self, work: ByRequirement, *, step_ms: int = 2_500) -> list[Progress]:
+    def to_the_end(self, work: RequirementExecution, *, step_ms: int = 2_500) -> list[Progress]:
         """Go on until the command has ended."""
         reports: list[Progress] = []
         for _ in range(STEPS_MAX):

@@ -18,7 +18,7 @@ from rescaler.service.active import activate
 from rescaler.service.loop import run
 from rescaler.service.settings import RescalerSettings
 from rescaler.service.traces import Traces
-from rescaler.service.transactions import CarriedOut, Transactions
+from rescaler.service.transactions import ActuatorPosition, Transactions
 from runtime.logs import set_up_logs
 from runtime.signals import stop_event
 
@@ -48,7 +48,7 @@ class DyingTransactions(Transactions):
         effects: Effects,
         letters: Sequence[tuple[bytes | None, DeadLetter]],
         consumed: Sequence[TopicPartition],
-        carried_out: CarriedOut | None,
+        carried_out: ActuatorPosition | None,
         traces: Traces,
     ) -> None:
         """Write, or die."""

@@ -3,8 +3,8 @@
 import time
 
 from contracts.commands import Progress, RescheduleCommand
-from rescaler.actuators.by_requirement import ByRequirement
 from rescaler.actuators.flink import FlinkEngine
+from rescaler.actuators.requirement_execution import RequirementExecution
 from tests.support.count_commands import command_for
 from tests.support.live_flink import LiveJob
 from tests.support.waiting import wait_until
@@ -30,7 +30,7 @@ def command(
 
 def carry_out(engine: FlinkEngine, wanted: RescheduleCommand) -> list[Progress]:
     """Let an actuator carry a command out to its end."""
-    work, reports = ByRequirement(wanted), list[Progress]()
+    work, reports = RequirementExecution(wanted), list[Progress]()
 
     def ended() -> bool:
         reports.extend(work.step(engine, now_ms=now_ms(), wall_ms=now_ms()))

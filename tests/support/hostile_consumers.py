@@ -19,7 +19,7 @@ from rescaler.service.loop import NEEDED
 from rescaler.service.pipeline_view import VIEWED
 from rescaler.service.settings import RescalerSettings
 from runtime.ports import free_port
-from runtime.whole_topics import parsed
+from runtime.topic_records import parsed
 from services.local_stack.artifacts import fetch
 from services.local_stack.locked_jars import SPARK_KAFKA
 from services.state.write.projections import PROJECTED

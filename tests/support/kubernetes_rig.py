@@ -13,8 +13,8 @@ from engines.groups.chains import Chain, Group
 from engines.kubernetes.client import KubernetesClient
 from engines.kubernetes.target import Target
 from rescaler.actuators.base import EngineRefused
-from rescaler.actuators.by_requirement import ByRequirement
 from rescaler.actuators.kubernetes import KubernetesEngine
+from rescaler.actuators.requirement_execution import RequirementExecution
 from runtime.access import Access
 from tests.support.answering import Answering
 from tests.support.mortal_client import Mortal
@@ -99,7 +99,7 @@ class KubernetesRig:
         finally:
             self.server.rules = rules
 
-    def to_the_end(self, work: ByRequirement, *, step_ms: int = 2_500) -> list[Progress]:
+    def to_the_end(self, work: RequirementExecution, *, step_ms: int = 2_500) -> list[Progress]:
         """Go on until the command has ended."""
         reports: list[Progress] = []
         for _ in range(STEPS_MAX):

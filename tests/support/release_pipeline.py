@@ -21,7 +21,7 @@ from contracts.topics import CLOCK, DECISIONS, POLICY_RELEASES, SNAPSHOTS, Topic
 from contracts.windows import encode_window
 from policies.registry import SHIPPED
 from runtime.kafka import LogReader, create_topics, producer
-from runtime.whole_topics import parsed, read_whole, send
+from runtime.topic_records import parsed, read_topics, send
 from services.tools.policy_releases.command import command
 from tests.conftest import KafkaForTests
 from tests.support.builders import JOB, window_at
@@ -57,7 +57,7 @@ class ReleasePipeline:
 
     def releases(self) -> list[PolicyRelease]:
         """Return all records of releases."""
-        return parsed(read_whole(self.settings, [POLICY_RELEASES])[POLICY_RELEASES], PolicyRelease)
+        return parsed(read_topics(self.settings, [POLICY_RELEASES])[POLICY_RELEASES], PolicyRelease)
 
     def _arrived(self, minute: int) -> Decision | None:
         for decision in parsed(self._reader.read_to_end(), Decision):

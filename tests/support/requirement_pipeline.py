@@ -17,9 +17,9 @@ from contracts.ids import Cluster, decision_id
 from contracts.job_settings import JobSettings
 from contracts.messages import Checkpointing, ClusterTopology, Host, JobTopology, TaskSpec
 from contracts.rescaler_state import Condition, RescalerRecord
-from rescaler.actuators.base import EngineAway, EngineRefused
-from rescaler.actuators.by_requirement import ByRequirement
-from rescaler.actuators.fake_by_requirement import COUNTS, FakeByRequirement
+from rescaler.actuators.base import EngineRefused, EngineUnavailable
+from rescaler.actuators.fake_requirement import COUNTS, FakeRequirementEngine
+from rescaler.actuators.requirement_execution import RequirementExecution
 from rescaler.control.controller import Controller
 from rescaler.control.effects import Effects
 from rescaler.control.job.memory import JobMemory
@@ -58,10 +58,10 @@ class RequirementPipeline(KeepsEffects):
     free_slots: int | None = None
     restarts: bool = False
     monitor_sees: bool = True
-    fake: FakeByRequirement = field(init=False)
+    fake: FakeRequirementEngine = field(init=False)
     control: Controller = field(init=False)
     topology: JobTopology | None = None
-    work: ByRequirement | None = None
+    work: RequirementExecution | None = None
     effects: list[Effects] = field(default_factory=list)
     reports: list[Progress] = field(default_factory=list)
     _settings: JobSettings | None = None
@@ -71,7 +71,7 @@ class RequirementPipeline(KeepsEffects):
 
     def __post_init__(self) -> None:
         """Submit the job and look at it."""
-        self.fake = FakeByRequirement(now_ms=START_MS, can=self.can)
+        self.fake = FakeRequirementEngine(now_ms=START_MS, can=self.can)
         self.fake.submit(JOB, AUTHOR)
         self.control = Controller(CLUSTER, RULES)
         self.allow(**self.allowed)
@@ -149,7 +149,7 @@ class RequirementPipeline(KeepsEffects):
             return
         try:
             seen = self.fake.look(JOB)
-        except (EngineAway, EngineRefused):
+        except (EngineUnavailable, EngineRefused):
             return
         tasks = tuple(
             TaskSpec(
@@ -182,7 +182,7 @@ class RequirementPipeline(KeepsEffects):
         self._changed = True
         self.control = Controller(CLUSTER, RULES, [record for _, record in sorted(self._records.items()) if record is not None])
         command = self.memory.outstanding
-        self.work = None if command is None or command.advice else ByRequirement(command)
+        self.work = None if command is None or command.advice else RequirementExecution(command)
 
     # What shows
 
@@ -241,7 +241,7 @@ class RequirementPipeline(KeepsEffects):
         self._records |= {each.key: each.record for each in effects.records}
         for command in effects.commands:
             if not command.advice:
-                self.work = ByRequirement(command)
+                self.work = RequirementExecution(command)
 
 
 def pipeline(**changes: Any) -> RequirementPipeline:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from rescaler.actuators.base import EngineApi
-from rescaler.actuators.fake_by_requirement import FakeByRequirement
+from rescaler.actuators.fake_requirement import FakeRequirementEngine
 from tests.ports.requirement_contract import BEFORE, JOB, RequirementRig
 from tests.support.played_api_server import PlayedApiServer
 from tests.support.played_jobmanager import PlayedJobManager
@@ -12,7 +12,7 @@ from tests.support.played_jobmanager import PlayedJobManager
 class PlayedRig(RequirementRig):
     """An engine that has its clock and its slots from the test."""
 
-    def __init__(self, played: FakeByRequirement | PlayedJobManager | PlayedApiServer, api: EngineApi) -> None:
+    def __init__(self, played: FakeRequirementEngine | PlayedJobManager | PlayedApiServer, api: EngineApi) -> None:
         self._played, self.api = played, api
 
     def pass_seconds(self, seconds: float) -> None:
@@ -31,7 +31,7 @@ class PlayedRig(RequirementRig):
 class FakeRequirementRig(PlayedRig):
     """The fake, told what is to happen."""
 
-    def __init__(self, fake: FakeByRequirement) -> None:
+    def __init__(self, fake: FakeRequirementEngine) -> None:
         super().__init__(fake, fake)
         self._fake = fake
 

@@ -2,7 +2,7 @@
 
 from contracts.clock import MINUTE_MS
 from contracts.ids import shadow_id
-from contracts.shadows import Comparison, Served, ShadowDecision, ShadowStatus, TaskDifference, Verdict
+from contracts.shadows import Comparison, ServedDecision, ShadowDecision, ShadowStatus, TaskDifference, Verdict
 from services.state.shadow_documents import StoredAnswer, answer_of
 from tests.support.builders import JOB
 
@@ -32,7 +32,7 @@ def shadow_decision(
         span_end_ms=minute * MINUTE_MS,
         policy=policy,
         sha256="",
-        served=Served(decision_id="d", policy="sure", took_ms=20.0),
+        served=ServedDecision(decision_id="d", policy="sure", took_ms=20.0),
         status=status,
         reason="because",
         comparison=compared if status == "answered" else None,

@@ -10,7 +10,7 @@ from contracts.clock import MINUTE_MS
 from contracts.job_settings import Approval, JobSettings, Pause
 from contracts.messages import Message
 from contracts.releases import ScopedRelease, TunedRelease
-from contracts.shadows import Comparison, Served, ShadowDecision, TaskDifference, Verdict
+from contracts.shadows import Comparison, ServedDecision, ShadowDecision, TaskDifference, Verdict
 from contracts.tournaments import Expectation, TournamentResult
 from contracts.window_history import WindowHistory
 from contracts.windows import encode_window
@@ -66,7 +66,7 @@ MESSAGES: dict[str, Message] = {
         set_by="tournament (set by ana)",
         set_at_ms=5,
         note="ds2-gate is ahead of sure by 0.02.",
-        tuned=m.Tuned(constants={"utilisation": 0.62, "estimate": "p90"}),
+        tuned=m.Tuning(constants={"utilisation": 0.62, "estimate": "p90"}),
         expected=Expectation(work_least=1.5, work_most=4.0, waiting_most=0.25),
         tournament=TournamentResult(
             from_ms=0,
@@ -88,7 +88,7 @@ MESSAGES: dict[str, Message] = {
         span_end_ms=60_000,
         policy="ds2",
         sha256="",
-        served=Served(decision_id=f"{JOB}@60000/sure", policy="sure", sha256="ab" * 32, took_ms=21.5),
+        served=ServedDecision(decision_id=f"{JOB}@60000/sure", policy="sure", sha256="ab" * 32, took_ms=21.5),
         status="answered",
         reason="map needs 4 of 2",
         comparison=Comparison(
@@ -105,7 +105,7 @@ MESSAGES: dict[str, Message] = {
         span_end_ms=60_000,
         policy="sure",
         sha256="cd" * 32,
-        served=Served(decision_id=f"{JOB}@60000/ds2", policy="ds2", took_ms=3.0),
+        served=ServedDecision(decision_id=f"{JOB}@60000/ds2", policy="ds2", took_ms=3.0),
         status="late",
         reason="It took more than 10 s and was stopped.",
     ),
@@ -132,7 +132,7 @@ MESSAGES: dict[str, Message] = {
                 desired=3,
                 floor=3,
                 amendments=(d.Amendment(rule="bounds", before=4, after=3),),
-                looked_at=(d.LookedAt(minute_end_ms=60_000, weight=0.75, neighbours=("sink",), neighbour_weights=(1.0,)),),
+                looked_at=(d.SampledMinute(minute_end_ms=60_000, weight=0.75, neighbours=("sink",), neighbour_weights=(1.0,)),),
             ),
         ),
         load_records_per_minute=200.5,
@@ -216,7 +216,7 @@ MESSAGES: dict[str, Message] = {
         w0_ms=5,
         speed=60.0,
         until_ms=60_000,
-        told=m.Told(hosts=1, events=2, jobs={JOB: 1}),
+        told=m.ClockPrerequisites(hosts=1, events=2, jobs={JOB: 1}),
     ),
     "rescaler-state": r.RescalerRecord(
         cluster="sim",

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from contracts.errors import RecordRejected
-from contracts.messages import EventKind, Input, JobState, JobTopology, Received, TaskSample, TaskSpec
+from contracts.messages import EventKind, Input, JobState, JobTopology, ReceivedRecords, TaskSample, TaskSpec
 from contracts.modes import MODE_LABEL
 from contracts.topology import check_topology, under_lasting_version
 from engines.groups.broker import GroupReader, GroupSeen, GroupsUnknown, Member
@@ -226,7 +226,7 @@ class ChainJob:
                     queued_records=None if None in lags else sum(lag for lag in lags if lag is not None),
                     parallelism=len(group.members),
                     arrived_records=None if upstream else sum(own[each] for each in mine),
-                    received=tuple(Received(task=each, records=counted.received.get(each, 0)) for each in upstream),
+                    received=tuple(ReceivedRecords(task=each, records=counted.received.get(each, 0)) for each in upstream),
                     watermark_lag_ms=remembered.positions.lag_ms,
                     as_of_ms=now_ms,
                 )

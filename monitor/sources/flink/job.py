@@ -26,7 +26,7 @@ from monitor.sources.flink.backlog import Backlog, SourceBacklog, positions_name
 from monitor.sources.flink.events import FlinkEvents
 from monitor.sources.flink.rescales import Rescales
 from monitor.sources.flink.samples import Restored, Starts, samples_of, with_queues
-from runtime.backoff import Seldom
+from runtime.backoff import Throttle
 
 ENGINE = "flink"
 MEASURED_MAX = 5
@@ -82,7 +82,7 @@ class FlinkJob:
         self._epoch: _Epoch | None = None
         self._topology: JobTopology | None = None
         self._still_ms: deque[int] = deque(maxlen=MEASURED_MAX)
-        self._seldom = Seldom()
+        self._seldom = Throttle()
 
     def look(self) -> Look:
         """Look at the job; takes as many requests as it has vertices, and about six more.

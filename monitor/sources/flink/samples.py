@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from contracts.messages import Received, TaskSample, TaskSpec
+from contracts.messages import ReceivedRecords, TaskSample, TaskSpec
 from engines.flink.answers import IoMetrics, Subtask, VertexDetail, known
 
 Key = tuple[str, int, int]
@@ -124,7 +124,7 @@ def _sample(
         backpressured_ms=known(metrics.accumulated_backpressured_time),
         queued_records=None,
         parallelism=max(1, vertex.parallelism),
-        received=(Received(task=spec.upstream[0], records=records_in),) if len(spec.upstream) == 1 else (),
+        received=(ReceivedRecords(task=spec.upstream[0], records=records_in),) if len(spec.upstream) == 1 else (),
         as_of_ms=as_of_ms,
     )
 

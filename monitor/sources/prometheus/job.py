@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from contracts.clock import MINUTE_MS
 from contracts.errors import RecordRejected
-from contracts.messages import EventKind, Input, JobTopology, Received, TaskSample, TaskSpec
+from contracts.messages import EventKind, Input, JobTopology, ReceivedRecords, TaskSample, TaskSpec
 from contracts.modes import MODE_LABEL
 from contracts.topology import check_topology, under_lasting_version
 from engines.groups.requirement import Required
@@ -248,7 +248,7 @@ class PrometheusJob:
             parallelism=count,
             state_bytes=of("state_bytes") or 0,
             arrived_records=None if upstream else of("arrived"),
-            received=(Received(task=upstream[0], records=records_in),) if len(upstream) == 1 else (),
+            received=(ReceivedRecords(task=upstream[0], records=records_in),) if len(upstream) == 1 else (),
             in_pool_permille=_permille(self._ledger.share("in_pool", task, subtask)),
             out_pool_permille=_permille(self._ledger.share("out_pool", task, subtask)),
             watermark_lag_ms=of("watermark_lag"),

@@ -13,7 +13,7 @@ from contracts.capabilities import Capabilities
 from contracts.commands import TaskChange
 from contracts.messages import Host, JobTopology, TaskSpec
 from contracts.topology import required_of, sized_tasks, slots_needed
-from rescaler.control.job.memory import Wanted
+from rescaler.control.job.memory import TaskTarget
 from rescaler.control.units.plan import JobPlan
 from rescaler.gate import Target
 
@@ -34,16 +34,16 @@ def tied_tasks(topology: JobTopology, engine: Capabilities) -> list[list[TaskSpe
     return [group for group in groups.values() if len(group) > 1]
 
 
-def together(wanted: Mapping[str, Wanted], topology: JobTopology, engine: Capabilities) -> dict[str, Wanted]:
+def together(wanted: Mapping[str, TaskTarget], topology: JobTopology, engine: Capabilities) -> dict[str, TaskTarget]:
     """Return what is wanted with tied tasks at one parallelism: that of the one which needs most, as far as all may have it.
 
     A task that is not named needs what it has.
     """
     found = dict(wanted)
     for group in tied_tasks(topology, engine):
-        wishes = [wanted.get(spec.task, Wanted(desired=spec.parallelism, floor=0)) for spec in group]
+        wishes = [wanted.get(spec.task, TaskTarget(desired=spec.parallelism, floor=0)) for spec in group]
         most = min(spec.max_parallelism for spec in group)
-        one = Wanted(desired=min(most, max(wish.desired for wish in wishes)), floor=min(most, max(w.floor for w in wishes)))
+        one = TaskTarget(desired=min(most, max(wish.desired for wish in wishes)), floor=min(most, max(w.floor for w in wishes)))
         found |= dict.fromkeys((spec.task for spec in group), one)
     return found
 

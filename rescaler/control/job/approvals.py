@@ -18,7 +18,7 @@ from contracts.own_acts import OwnAct
 from rescaler.control.job import limits
 from rescaler.control.job.checks import Objection, no_longer_possible, objection_to
 from rescaler.control.job.engine_checks import objection_of_engine
-from rescaler.control.job.memory import Advised, PendingAct, Wanted
+from rescaler.control.job.memory import Advice, PendingAct, TaskTarget
 from rescaler.control.job.turn import Turn
 from rescaler.control.outcomes import OutcomeReason
 from rescaler.control.world import parallelism_of
@@ -69,7 +69,7 @@ def _objection(turn: Turn, act: PendingAct, approval: Approval) -> Objection | N
     return _objection_now(turn, topology, memory.advised)
 
 
-def _objection_now(turn: Turn, topology: JobTopology, advice: Advised) -> Objection | None:
+def _objection_now(turn: Turn, topology: JobTopology, advice: Advice) -> Objection | None:
     """Check the advice again, as if it were a decision that has just been made. Pauses count as they do for every act."""
     world, current = turn.world, parallelism_of(topology)
     for change in advice.changes:
@@ -82,13 +82,13 @@ def _objection_now(turn: Turn, topology: JobTopology, advice: Advised) -> Object
         objection = objection_of_engine(turn, topology, approved=True)
     if objection is not None:
         return objection
-    kept = limits.kept_back(turn.memory.limits, asked, topology, world.allowed, engine=world.engine.engine, hosts=world.hosts)
+    kept = limits.apply_limits(turn.memory.limits, asked, topology, world.allowed, engine=world.engine.engine, hosts=world.hosts)
     if kept.refusal is None and all(kept.wanted[task] == want.desired for task, want in advice.wanted.items()):
         return None
     return Objection(kept.refusal or OutcomeReason.ADVICE_OUTDATED, kept.words)
 
 
-def _as_decided(task: str, want: Wanted, current: int) -> TaskDecision:
+def _as_decided(task: str, want: TaskTarget, current: int) -> TaskDecision:
     return TaskDecision(
         task=task,
         current=current,

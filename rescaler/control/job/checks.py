@@ -14,7 +14,7 @@ from contracts.messages import JobTopology, TaskSpec
 from contracts.modes import ModeInForce
 from contracts.own_acts import OwnAct
 from contracts.topology import has_ended
-from rescaler.control.job.limits import Asked
+from rescaler.control.job.limits import SizeRequest
 from rescaler.control.job.memory import PendingAct
 from rescaler.control.outcomes import OutcomeReason
 
@@ -27,7 +27,7 @@ class Objection:
     detail: str
 
 
-def objection_to(decision: Asked, topology: JobTopology, settings: JobSettings, mode: ModeInForce) -> Objection | None:
+def objection_to(decision: SizeRequest, topology: JobTopology, settings: JobSettings, mode: ModeInForce) -> Objection | None:
     """Return the first objection; None if the decision can be accepted.
 
     ``topology`` is the job as it runs now. Only tasks that the decision changes are checked against the bounds: one

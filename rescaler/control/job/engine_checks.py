@@ -9,7 +9,7 @@ from contracts.clock import MINUTE_MS
 from contracts.decisions import Decision
 from contracts.messages import JobTopology
 from rescaler.control.job.checks import Objection
-from rescaler.control.job.memory import Owned
+from rescaler.control.job.memory import OwnedRequirement
 from rescaler.control.job.owners import is_contested, loses_state, named
 from rescaler.control.job.turn import Turn
 from rescaler.control.outcomes import OutcomeReason
@@ -25,7 +25,7 @@ def objection_of_engine(
 
     ``decision``: a new one; None: an act that waits. ``approved``: it is carried out whatever the mode.
     """
-    owned, acts = turn.memory.owned or Owned(), approved or turn.world.mode.mode == "act"
+    owned, acts = turn.memory.owned or OwnedRequirement(), approved or turn.world.mode.mode == "act"
     if topology.state != "running":
         return Objection(OutcomeReason.JOB_NOT_RUNNING, f"job: {topology.state}")
     if acts and owned.foreign:
@@ -42,7 +42,7 @@ def objection_of_engine(
     return _blind(decision)
 
 
-def _foreign(owned: Owned, topology: JobTopology) -> Objection:
+def _foreign(owned: OwnedRequirement, topology: JobTopology) -> Objection:
     change = f"{named(owned.required, topology)} was asked for by us, {named(owned.foreign, topology)} by somebody else"
     if is_contested(owned):
         detail = f"{change}, {owned.returned} times; switch the other one off, then `surescale job adopt {topology.job}`"

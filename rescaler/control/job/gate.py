@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from contracts.capabilities import Capabilities
 from contracts.messages import JobTopology
-from rescaler.control.job.memory import PendingAct, Wanted
+from rescaler.control.job.memory import PendingAct, TaskTarget
 from rescaler.control.world import mode_of, parallelism_of
 from rescaler.gate import Gate, GateState, Mode, Target
 from rescaler.gate_settings import GateSettings
@@ -57,7 +57,7 @@ def targets_of(pending: PendingAct | None, current: Mapping[str, int], mode: Mod
     wanted = pending.wanted if pending else {}
     targets = {}
     for task, count in current.items():
-        want = wanted.get(task, Wanted(desired=count, floor=0))
+        want = wanted.get(task, TaskTarget(desired=count, floor=0))
         running = count if mode is Mode.EXECUTING else 1
         targets[task] = Target(min(want.desired, max(running, want.floor)), want.desired)
     return targets

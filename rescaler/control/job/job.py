@@ -21,7 +21,7 @@ from rescaler.control.counts.plan import together
 from rescaler.control.job import approvals, limits, own_acts, owners, pauses, rescale
 from rescaler.control.job.checks import Objection, no_longer_possible, objection_to
 from rescaler.control.job.engine_checks import objection_of_engine
-from rescaler.control.job.memory import Partly, PendingAct, Rescaling, StandingBy, Wanted
+from rescaler.control.job.memory import PartialRun, PendingAct, RescaleInProgress, StandbyChange, TaskTarget
 from rescaler.control.job.turn import Turn
 from rescaler.control.job.waits import OVERDUE_MS, PATIENCE_MS, given_up_at_ms, rescaled_at_ms
 from rescaler.control.outcomes import WAITING_REASON, OutcomeReason
@@ -60,7 +60,7 @@ def on_decision(turn: Turn, decision: Decision, newest: Decision | None = None) 
         _supersede(turn, decision)
     memory.last_span_end_ms = decision.span_end_ms
     memory.advised = None
-    memory.limits = limits.noted(memory.limits, decision, turn.world.allowed)
+    memory.limits = limits.with_needs(memory.limits, decision, turn.world.allowed)
     if not acts:
         turn.say(decision, "held", OutcomeReason.HOLD)
     elif newest is not None and _is_stale(turn, decision, newest):
@@ -77,9 +77,9 @@ def on_progress(turn: Turn, progress: Progress) -> None:
         return
     turn.effects.progress.append(progress)
     has_ended = progress.status in ("applied", "failed")
-    if isinstance(underway, StandingBy):
+    if isinstance(underway, StandbyChange):
         if has_ended:
-            own_acts.end_standing_by(turn, underway, progress)
+            own_acts.end_standby_change(turn, underway, progress)
             _settle(turn)
     elif has_ended:
         turn.date_back(progress.at_ms)  # `on_tick` comes next, and does what has become due since
@@ -87,7 +87,7 @@ def on_progress(turn: Turn, progress: Progress) -> None:
         _settle(turn)
     else:
         if progress.status == "partly":
-            turn.memory.partly = Partly(reached=progress.reached, waiting_for=progress.waiting_for)
+            turn.memory.partly = PartialRun(reached=progress.reached, waiting_for=progress.waiting_for)
         expected_end_ms = rescale.expected_end_ms(underway, progress)
         rescale.accept(turn, underway, expected_end_ms)
         if expected_end_ms is not None:  # now a waiting act can be promised a time
@@ -162,11 +162,11 @@ def _is_stale(turn: Turn, decision: Decision, newest: Decision) -> bool:
     return turn.now_ms - decision.span_end_ms > OVERDUE_MS and newest.span_end_ms > decision.span_end_ms
 
 
-def _left_by_pauses(turn: Turn, wanted: Mapping[str, pauses.Sized], topology: JobTopology) -> pauses.Left:
-    return pauses.left_of(wanted, topology, turn.world.engine, turn.world.pauses)
+def _left_by_pauses(turn: Turn, wanted: Mapping[str, pauses.Sized], topology: JobTopology) -> pauses.PauseEffect:
+    return pauses.effect_of(wanted, topology, turn.world.engine, turn.world.pauses)
 
 
-def _take_on(turn: Turn, decision: Decision, topology: JobTopology, left: pauses.Left) -> None:
+def _take_on(turn: Turn, decision: Decision, topology: JobTopology, left: pauses.PauseEffect) -> None:
     if left.kept:
         tasks = tuple(task for task in decision.tasks if task.task not in left.kept)
         decision = msgspec.structs.replace(decision, tasks=tasks)
@@ -179,7 +179,9 @@ def _take_on(turn: Turn, decision: Decision, topology: JobTopology, left: pauses
         turn.say(decision, "refused", objection.reason, detail=_joined(objection.detail, left))
         return
     world = turn.world
-    kept = limits.kept_back(turn.memory.limits, decision, topology, world.allowed, engine=world.engine.engine, hosts=world.hosts)
+    kept = limits.apply_limits(
+        turn.memory.limits, decision, topology, world.allowed, engine=world.engine.engine, hosts=world.hosts
+    )
     if kept.refusal is not None:
         turn.say(decision, "refused", kept.refusal, detail=_joined(kept.words, left))
         return
@@ -193,12 +195,12 @@ def _take_on(turn: Turn, decision: Decision, topology: JobTopology, left: pauses
     )
 
 
-def _joined(words: str, left: pauses.Left) -> str:
+def _joined(words: str, left: pauses.PauseEffect) -> str:
     return "; ".join(dict.fromkeys(each for each in (words, left.words) if each))
 
 
-def _wanted(task: TaskDecision, desired: int) -> Wanted:
-    return Wanted(desired=desired, floor=task.floor, overloaded_at=task.records_per_minute if task.overloaded else None)
+def _wanted(task: TaskDecision, desired: int) -> TaskTarget:
+    return TaskTarget(desired=desired, floor=task.floor, overloaded_at=task.records_per_minute if task.overloaded else None)
 
 
 def _supersede(turn: Turn, newer: Decision) -> None:
@@ -258,7 +260,7 @@ def _heed_pauses(turn: Turn, pending: PendingAct, topology: JobTopology) -> None
     if left.is_nothing or pending.own is OwnAct.APPROVED:  # which is carried out in full or not at all
         turn.finish(pending, "refused", OutcomeReason.PAUSED, detail=note)
         return
-    turn.memory.pending = msgspec.structs.replace(pending, wanted=pauses.without(pending.wanted, left), note=note)
+    turn.memory.pending = msgspec.structs.replace(pending, wanted=pauses.unpaused(pending.wanted, left), note=note)
 
 
 def _wait(turn: Turn, gate: Gate, pending: PendingAct) -> None:
@@ -307,13 +309,13 @@ def _wait_for_units(turn: Turn, gate: Gate, pending: PendingAct) -> None:
 # A command whose end nobody reported
 
 
-def _give_up_waiting(turn: Turn, underway: Rescaling | StandingBy, given_up_ms: int) -> None:
+def _give_up_waiting(turn: Turn, underway: RescaleInProgress | StandbyChange, given_up_ms: int) -> None:
     """End the command by what the engine's topology shows, and write that end down: no actuator will."""
     command, topology = underway.command, turn.world.topology
-    shown = isinstance(underway, Rescaling) and topology is not None and is_shown(command, topology)
+    shown = isinstance(underway, RescaleInProgress) and topology is not None and is_shown(command, topology)
     turn.effects.progress.append(_not_reported(command, given_up_ms, shown=shown))
-    if isinstance(underway, StandingBy):
-        own_acts.end_standing_by(turn, underway, None)
+    if isinstance(underway, StandbyChange):
+        own_acts.end_standby_change(turn, underway, None)
     else:
         rescale.end(turn, underway, ok=shown, at_ms=turn.now_ms if command.deadline_ms is None else command.deadline_ms)
 

@@ -1,8 +1,8 @@
 """The user's limits that need a memory or the hosts: rescales a day, lower needs that last, growth in vain, the quotas.
 
 The other limits are guardrails of the policies, which remember nothing. Everything here is a function of `LimitsMemory`, of the
-decision and of the world; the job's turn calls ``kept_back`` before it takes an act on, ``noted`` for every decision, and
-``begun`` and ``ended`` around a rescale.
+decision and of the world; the job's turn calls ``apply_limits`` before it takes an act on, ``with_needs`` for every decision, and
+``after_begin`` and ``after_end`` around a rescale.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ BLOCKED_MS = 60 * MINUTE_MS
 """How long growth is not repeated after one that brought nothing."""
 
 
-class Asked(Protocol):
+class SizeRequest(Protocol):
     """A decision, or something else that asks for sizes of tasks."""
 
     @property
@@ -67,7 +67,7 @@ class LimitsMemory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class LimitedAct:
     """What is left of a decision: the parallelism wanted by task, and why it is less of a change than decided.
 
     ``refusal``: nothing is left to be done.
@@ -78,7 +78,7 @@ class Kept:
     refusal: OutcomeReason | None = None
 
 
-def noted(memory: LimitsMemory, decision: Decision, settings: JobSettings) -> LimitsMemory:
+def with_needs(memory: LimitsMemory, decision: Decision, settings: JobSettings) -> LimitsMemory:
     """Return the memory with what a decision says each task needs."""
     if not settings.scale_down_after_minutes:
         return msgspec.structs.replace(memory, needs={}) if memory.needs else memory
@@ -98,9 +98,15 @@ def _after(needs: tuple[Need, ...], at_ms: int, size: int, oldest_ms: int) -> tu
     return falling[max(0, settled - 1) :]  # those before the last settled one bind nobody any more
 
 
-def kept_back(
-    memory: LimitsMemory, decision: Asked, topology: JobTopology, settings: JobSettings, *, engine: str, hosts: Iterable[Host]
-) -> Kept:
+def apply_limits(
+    memory: LimitsMemory,
+    decision: SizeRequest,
+    topology: JobTopology,
+    settings: JobSettings,
+    *,
+    engine: str,
+    hosts: Iterable[Host],
+) -> LimitedAct:
     """Return what the limits leave of an act that passed the checks.
 
     A lower need that has not lasted waits; growth that brought nothing is not repeated. Then the whole act must fit the job's
@@ -127,11 +133,11 @@ def kept_back(
     if _total(wanted, topology) > max(settings.total_limit, _total(current, topology)):
         wanted, words = decided, []  # what was to shrink makes room for what grows: the total is worth more than the wait
     if all(wanted[task] == current[task] for task in wanted):
-        return Kept(wanted, _sentence(words), reasons[0] if reasons else None)
-    return _within_budget(memory, Kept(wanted, _sentence(words)), decision, topology, settings, hosts)
+        return LimitedAct(wanted, _sentence(words), reasons[0] if reasons else None)
+    return _within_budget(memory, LimitedAct(wanted, _sentence(words)), decision, topology, settings, hosts)
 
 
-def begun(memory: LimitsMemory, changed: Mapping[str, Growth | None], at_ms: int) -> LimitsMemory:
+def after_begin(memory: LimitsMemory, changed: Mapping[str, Growth | None], at_ms: int) -> LimitsMemory:
     """Return the memory once a rescale for a decision has begun; ``changed``: its tasks, with the growth of overloaded ones."""
     recent = tuple(time for time in memory.rescaled_ms if time > at_ms - DAY_MS)
     known = {**memory.growths, **changed}
@@ -139,7 +145,7 @@ def begun(memory: LimitsMemory, changed: Mapping[str, Growth | None], at_ms: int
     return msgspec.structs.replace(memory, rescaled_ms=(*recent, at_ms), growths=growths)
 
 
-def ended(memory: LimitsMemory, *, ok: bool, at_ms: int) -> LimitsMemory:
+def after_end(memory: LimitsMemory, *, ok: bool, at_ms: int) -> LimitsMemory:
     """Return the memory once a rescale has ended. Growth that failed was none, and old growth is forgotten."""
     growths = {
         task: growth if growth.ended_ms is not None else msgspec.structs.replace(growth, ended_ms=at_ms)
@@ -201,19 +207,24 @@ def _total(wanted: Mapping[str, int], topology: JobTopology) -> int:
 
 
 def _within_budget(
-    memory: LimitsMemory, kept: Kept, decision: Asked, topology: JobTopology, settings: JobSettings, hosts: Iterable[Host]
-) -> Kept:
+    memory: LimitsMemory,
+    kept: LimitedAct,
+    decision: SizeRequest,
+    topology: JobTopology,
+    settings: JobSettings,
+    hosts: Iterable[Host],
+) -> LimitedAct:
     today = [time for time in memory.rescaled_ms if time > decision.span_end_ms - DAY_MS]
     most = settings.rescales_a_day_max
     if most is not None and len(today) >= most:
         words = f"rescales_a_day_max: {len(today)} rescales in the last 24 hours, allowed {most}"
-        return Kept({}, words, OutcomeReason.TOO_MANY_A_DAY)
+        return LimitedAct({}, words, OutcomeReason.TOO_MANY_A_DAY)
     before, after = (slots_needed(topology.tasks, sizes) for sizes in (None, kept.wanted))
     slot = slot_of(hosts)
     for quota in _quotas(settings, slot) if slot is not None else ():
         if quota.per_slot * after > max(quota.most, quota.per_slot * before):
             words = f"{quota.name}: {quota.per_slot * after:g} {quota.unit} for {after} slots, allowed {quota.most:g}"
-            return Kept({}, words, quota.reason)
+            return LimitedAct({}, words, quota.reason)
     return kept
 
 

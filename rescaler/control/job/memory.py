@@ -20,7 +20,7 @@ SHOWN_WITHIN_MS = 120_000
 """A topology this much younger than the end of a command would show its result."""
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class TaskTarget(msgspec.Struct, frozen=True, kw_only=True):
     """What an act wants for one task: the number of subtasks, and the least that carries the measured load."""
 
     desired: int
@@ -34,7 +34,7 @@ class PendingAct(msgspec.Struct, frozen=True, kw_only=True):
     decision_id: str
     span_end_ms: int
     accepted_at_ms: int
-    wanted: dict[str, Wanted]
+    wanted: dict[str, TaskTarget]
     reason: str = ""  # of the last pending outcome; "" before the first
     until_ms: int | None = None  # when the next outcome is due
     checkpoint: int = 0  # sequence number of the latest checkpoint event that the last outcome took into account
@@ -42,18 +42,18 @@ class PendingAct(msgspec.Struct, frozen=True, kw_only=True):
     note: str = ""  # what the user's limits left out of the decision, for people
 
 
-class Advised(msgspec.Struct, frozen=True, kw_only=True):
+class Advice(msgspec.Struct, frozen=True, kw_only=True):
     """The job's newest decision, given as advice: what somebody may approve."""
 
     decision_id: str
-    wanted: dict[str, Wanted]
+    wanted: dict[str, TaskTarget]
     changes: tuple[TaskChange, ...]  # of the advised command
 
 
 _STEP_OF: dict[str, Step] = {"prepare": "prepare", "commit": "barrier", "abort": "undo_prepare"}
 
 
-class Rescaling(msgspec.Struct, frozen=True, kw_only=True, tag="rescaling"):
+class RescaleInProgress(msgspec.Struct, frozen=True, kw_only=True, tag="rescaling"):
     """A rescale that has begun and not ended. It is written in the same transaction as the command of each step.
 
     The record that removes it carries the commit: units, mappings and generation change together.
@@ -80,7 +80,7 @@ class Rescaling(msgspec.Struct, frozen=True, kw_only=True, tag="rescaling"):
         return self.command.action == "prepare"
 
 
-class StandingBy(msgspec.Struct, frozen=True, kw_only=True, tag="standing_by"):
+class StandbyChange(msgspec.Struct, frozen=True, kw_only=True, tag="standing_by"):
     """A change of standbys that has been commanded and has not ended."""
 
     command: RescheduleCommand
@@ -94,7 +94,7 @@ class Standby(msgspec.Struct, frozen=True, kw_only=True):
     ready_at_ms: int = 0  # when the engine reported that all copies are complete; 0: not yet
 
 
-class Applied(msgspec.Struct, frozen=True, kw_only=True):
+class AppliedCommand(msgspec.Struct, frozen=True, kw_only=True):
     """The last command that is known to be carried out."""
 
     generation: int = 0
@@ -118,7 +118,7 @@ class Applied(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(topology, tasks=tasks, generation=self.generation, state=state)
 
 
-class Owned(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class OwnedRequirement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What an engine that remembers only requirements has been asked for, as far as we know. Each map is parallelism by task."""
 
     epoch: str = ""  # the submission that this is about
@@ -159,7 +159,7 @@ class Owned(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return msgspec.structs.replace(spec, required=count, parallelism=self.runs.get(spec.task, spec.parallelism))
 
 
-class Partly(msgspec.Struct, frozen=True, kw_only=True):
+class PartialRun(msgspec.Struct, frozen=True, kw_only=True):
     """What runs while an engine has room for only a part of a command."""
 
     reached: dict[str, int]
@@ -179,18 +179,18 @@ class JobMemory(msgspec.Struct, kw_only=True, omit_defaults=True):
     failures: int = 0  # rescales that failed in a row
     gate: GateState | None = None
     pending: PendingAct | None = None
-    underway: Rescaling | StandingBy | None = None
-    applied: Applied = msgspec.field(default_factory=Applied)
+    underway: RescaleInProgress | StandbyChange | None = None
+    applied: AppliedCommand = msgspec.field(default_factory=AppliedCommand)
     standby: Standby = msgspec.field(default_factory=Standby)
     mappings: dict[str, tuple[int, ...]] = {}  # unit per vnode, for stateful tasks that were rescaled
     checkpoint: int = 0  # sequence number of the latest checkpoint event that the gate has taken into account
     not_before_ms: int = 0  # a waiting job is not started earlier, because its last start failed
-    owned: Owned | None = None  # None where the engine remembers our generations
-    partly: Partly | None = None  # of the command under way
+    owned: OwnedRequirement | None = None  # None where the engine remembers our generations
+    partly: PartialRun | None = None  # of the command under way
     wake_at_ms: int | None = None  # when something is next due, at the time this record was written
     conditions: tuple[Condition, ...] = ()
     limits: LimitsMemory = msgspec.field(default_factory=LimitsMemory)
-    advised: Advised | None = None  # open until the next decision, or until it is carried out
+    advised: Advice | None = None  # open until the next decision, or until it is carried out
     approval: Approval | None = None  # the last one that was answered
     approved_at_ms: int = 0  # the time in the id of that answer
 
@@ -200,9 +200,9 @@ class JobMemory(msgspec.Struct, kw_only=True, omit_defaults=True):
         return self.underway.command if self.underway else None
 
     @property
-    def rescaling(self) -> Rescaling | None:
+    def rescaling(self) -> RescaleInProgress | None:
         """The rescale under way, if there is one."""
-        return self.underway if isinstance(self.underway, Rescaling) else None
+        return self.underway if isinstance(self.underway, RescaleInProgress) else None
 
     @property
     def is_balancing(self) -> bool:

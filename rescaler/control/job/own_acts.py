@@ -19,7 +19,7 @@ from contracts.topology import units_of
 from rescaler.control.counts.plan import plan_counts
 from rescaler.control.hosts.balance import MovableJob
 from rescaler.control.job import rescale
-from rescaler.control.job.memory import PendingAct, Standby, StandingBy, Wanted
+from rescaler.control.job.memory import PendingAct, Standby, StandbyChange, TaskTarget
 from rescaler.control.job.owners import loses_state, named, to_apply_again, to_insist_on, to_take_back
 from rescaler.control.job.pauses import stops_restoring
 from rescaler.control.job.turn import Turn
@@ -36,7 +36,7 @@ def own_act(topology: JobTopology, now_ms: int, own: OwnAct, *, since_ms: int) -
         decision_id=decision_id(topology.job, now_ms, own.value),
         span_end_ms=since_ms,
         accepted_at_ms=now_ms,
-        wanted={spec.task: Wanted(desired=spec.parallelism, floor=0) for spec in topology.tasks if spec.scalable},
+        wanted={spec.task: TaskTarget(desired=spec.parallelism, floor=0) for spec in topology.tasks if spec.scalable},
         own=own,
     )
 
@@ -181,7 +181,7 @@ def move(turn: Turn, moves: Mapping[int, int]) -> None:
     _go(turn, turn.gate(topology), act, plan, f"hosts changed: {what} to {to}")
 
 
-def stand_by(turn: Turn, wanted: Mapping[int, tuple[str, ...]]) -> None:
+def change_standbys(turn: Turn, wanted: Mapping[int, tuple[str, ...]]) -> None:
     """Command which hosts are to keep copies of the state of each unit."""
     memory, topology = turn.memory, turn.topology
     if topology is None:
@@ -207,10 +207,10 @@ def stand_by(turn: Turn, wanted: Mapping[int, tuple[str, ...]]) -> None:
     detail = f"{sum(map(len, wanted.values()))} copies of units' state"
     turn.effects.commands.append(command)
     turn.say(act, "commanded", OutcomeReason.DESIRED, detail=detail, command_id=command.command_id)
-    memory.desired_generation, memory.underway = generation, StandingBy(command=command)
+    memory.desired_generation, memory.underway = generation, StandbyChange(command=command)
 
 
-def end_standing_by(turn: Turn, underway: StandingBy, progress: Progress | None) -> None:
+def end_standby_change(turn: Turn, underway: StandbyChange, progress: Progress | None) -> None:
     """The engine keeps the copies since the time it reports, or it refused (or never answered): the next look asks again."""
     memory, command = turn.memory, underway.command
     memory.underway = None
@@ -225,7 +225,7 @@ def end_standing_by(turn: Turn, underway: StandingBy, progress: Progress | None)
 def on_standbys_ready(turn: Turn, at_ms: int) -> None:
     """Note that all copies last commanded are complete; an event from before their command says nothing about them."""
     standby, underway = turn.memory.standby, turn.memory.underway
-    if isinstance(underway, StandingBy):  # whether the event is about its copies shows when it ends
+    if isinstance(underway, StandbyChange):  # whether the event is about its copies shows when it ends
         is_news = at_ms > max(underway.command.issued_at_ms, standby.ready_at_ms)
     else:
         is_news = bool(standby.copies) and at_ms > standby.asked_at_ms and not standby.ready_at_ms

@@ -16,7 +16,7 @@ from contracts.commands import Drift, Progress, RescheduleCommand
 from contracts.job_settings import JobSettings
 from contracts.messages import JobTopology
 from contracts.topology import has_ended, required_of, running_of
-from rescaler.control.job.memory import Owned
+from rescaler.control.job.memory import OwnedRequirement
 from rescaler.control.job.turn import Turn
 
 RETURN_MS = 600_000
@@ -39,19 +39,19 @@ def look(turn: Turn) -> None:
     topology, memory = turn.world.topology, turn.memory
     if not turn.world.by_counts or topology is None or has_ended(topology):
         return
-    owned = memory.owned or Owned(epoch=topology.epoch)
+    owned = memory.owned or OwnedRequirement(epoch=topology.epoch)
     if topology.epoch and owned.epoch and topology.epoch != owned.epoch:
         owned = _submitted_again(owned, topology, turn.now_ms)
     elif memory.underway is None and not owned.is_before(topology):
         owned = _compared(owned, topology, turn.world.allowed, turn.now_ms)
     if owned != memory.owned:
-        drift = _drift(turn, memory.owned or Owned(), owned, topology)
+        drift = _drift(turn, memory.owned or OwnedRequirement(), owned, topology)
         if drift is not None:
             turn.effects.drifts.append(drift)
         memory.owned = owned
 
 
-def _drift(turn: Turn, before: Owned, now: Owned, topology: JobTopology) -> Drift | None:
+def _drift(turn: Turn, before: OwnedRequirement, now: OwnedRequirement, topology: JobTopology) -> Drift | None:
     """Return the record of a foreign change that was found or settled between two looks; None: there was none."""
     status: Literal["changed", "adopted", "returned"]
     theirs = required_of(topology)
@@ -77,14 +77,14 @@ def _drift(turn: Turn, before: Owned, now: Owned, topology: JobTopology) -> Drif
     )
 
 
-def _submitted_again(owned: Owned, topology: JobTopology, now_ms: int) -> Owned:
+def _submitted_again(owned: OwnedRequirement, topology: JobTopology, now_ms: int) -> OwnedRequirement:
     """Begin with what the job's author wants; what was required before can be asked for again."""
     required, last = required_of(topology), owned.required
     offer = last if last and last != required and last.keys() == required.keys() else {}
-    return Owned(epoch=topology.epoch, epoch_at_ms=now_ms, offer=offer)
+    return OwnedRequirement(epoch=topology.epoch, epoch_at_ms=now_ms, offer=offer)
 
 
-def _compared(owned: Owned, topology: JobTopology, allowed: JobSettings, now_ms: int) -> Owned:
+def _compared(owned: OwnedRequirement, topology: JobTopology, allowed: JobSettings, now_ms: int) -> OwnedRequirement:
     required = required_of(topology)
     if not owned.epoch:
         owned = msgspec.structs.replace(owned, epoch=topology.epoch)
@@ -105,13 +105,13 @@ def _compared(owned: Owned, topology: JobTopology, allowed: JobSettings, now_ms:
     return _took_over(owned, required) if allowed.on_drift == "adopt" and not is_contested(owned) else owned
 
 
-def _took_over(owned: Owned, required: Mapping[str, int]) -> Owned:
+def _took_over(owned: OwnedRequirement, required: Mapping[str, int]) -> OwnedRequirement:
     taken = dict(required)
     past = {"before": {}, "before_id": "", "earlier": (), "abandoned": {}, "foreign": {}}
     return msgspec.structs.replace(owned, required=taken, runs={}, **past)
 
 
-def is_contested(owned: Owned) -> bool:
+def is_contested(owned: OwnedRequirement) -> bool:
     """Say whether somebody keeps putting back what we ask for."""
     return bool(owned.foreign) and owned.returned >= RETURNS_MAX
 

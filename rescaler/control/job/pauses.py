@@ -34,7 +34,7 @@ W = TypeVar("W", bound=Sized)
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class PauseEffect:
     """What a pause leaves of an act; ``words``: what it keeps back, empty if that is nothing."""
 
     kept: frozenset[str] = frozenset()
@@ -43,10 +43,10 @@ class Left:
     """No task is left that would change."""
 
 
-def left_of(wanted: Mapping[str, Sized], topology: JobTopology, engine: Capabilities, pauses: Pauses) -> Left:
+def effect_of(wanted: Mapping[str, Sized], topology: JobTopology, engine: Capabilities, pauses: Pauses) -> PauseEffect:
     """Return what the pauses in force leave of an act."""
     if not pauses.paused:
-        return Left()
+        return PauseEffect()
     current = parallelism_of(topology)
     changing = {task for task, want in wanted.items() if task in current and want.desired != current[task]}
     kept = {task for task in changing if pauses.stops_change(current[task], wanted[task].desired)}
@@ -54,11 +54,11 @@ def left_of(wanted: Mapping[str, Sized], topology: JobTopology, engine: Capabili
         names = {spec.task for spec in group}
         kept |= names & wanted.keys() if names & kept else set()
     if not kept & changing:
-        return Left()
-    return Left(frozenset(kept), f"{_named(kept & changing)}: {pauses}", is_nothing=changing <= kept)
+        return PauseEffect()
+    return PauseEffect(frozenset(kept), f"{_named(kept & changing)}: {pauses}", is_nothing=changing <= kept)
 
 
-def without(wanted: Mapping[str, W], left: Left) -> dict[str, W]:
+def unpaused(wanted: Mapping[str, W], left: PauseEffect) -> dict[str, W]:
     """Return what is wanted of the other tasks."""
     return {task: want for task, want in wanted.items() if task not in left.kept}
 

@@ -8,7 +8,7 @@ from contracts.ids import Cluster
 from contracts.rescaler_state import CommandUnderway, JobSummary, OpenAdvice, RescalerRecord, WaitingAct
 from contracts.wire import decode
 from rescaler.control.effects import StateRecord, state_record
-from rescaler.control.job.memory import Advised, JobMemory, PendingAct, Rescaling, StandingBy
+from rescaler.control.job.memory import Advice, JobMemory, PendingAct, RescaleInProgress, StandbyChange
 
 
 def job_record(cluster: Cluster, memory: JobMemory, at_ms: int) -> StateRecord:
@@ -48,7 +48,7 @@ def summary_of(memory: JobMemory) -> JobSummary:
     )
 
 
-def _advice(advised: Advised) -> OpenAdvice:
+def _advice(advised: Advice) -> OpenAdvice:
     return OpenAdvice(decision_id=advised.decision_id, targets={change.task: change.after for change in advised.changes})
 
 
@@ -56,9 +56,9 @@ def _waiting(pending: PendingAct) -> WaitingAct:
     return WaitingAct(decision_id=pending.decision_id, reason=pending.reason, until_ms=pending.until_ms)
 
 
-def _underway(underway: Rescaling | StandingBy) -> CommandUnderway:
+def _underway(underway: RescaleInProgress | StandbyChange) -> CommandUnderway:
     command = underway.command
-    if isinstance(underway, StandingBy):
+    if isinstance(underway, StandbyChange):
         return CommandUnderway(decision_id=command.decision_id, command_id=command.command_id)
     return CommandUnderway(
         decision_id=command.decision_id, command_id=command.command_id, step=underway.step, given_up=underway.given_up

@@ -21,7 +21,7 @@ from contracts.topology import required_of, units_of
 from rescaler.control.counts.plan import plan_counts
 from rescaler.control.job import limits
 from rescaler.control.job.gate import backoff_ms, targets_of
-from rescaler.control.job.memory import Advised, Applied, PendingAct, Rescaling, Wanted
+from rescaler.control.job.memory import Advice, AppliedCommand, PendingAct, RescaleInProgress, TaskTarget
 from rescaler.control.job.owners import named, written
 from rescaler.control.job.turn import Turn
 from rescaler.control.job.waits import PATIENCE_MS
@@ -79,8 +79,8 @@ def begin(
         return
     memory.advised = None
     if act.own in (None, OwnAct.APPROVED):
-        memory.limits = limits.begun(memory.limits, _growths(act, command), at_ms)
-    memory.underway = Rescaling(
+        memory.limits = limits.after_begin(memory.limits, _growths(act, command), at_ms)
+    memory.underway = RescaleInProgress(
         command=command,
         wanted=transition.parallelism or {},
         planned_mappings=plan.mappings,
@@ -89,14 +89,14 @@ def begin(
     )
 
 
-def advised(act: PendingAct, command: RescheduleCommand) -> Advised:
+def advised(act: PendingAct, command: RescheduleCommand) -> Advice:
     """Return what is remembered of an act that was given as advice. It is approved in full or not at all."""
     wanted = {}
     for change in command.changes:
         before = act.wanted.get(change.task)
         overloaded_at = before.overloaded_at if before else None
-        wanted[change.task] = Wanted(desired=change.after, floor=change.after, overloaded_at=overloaded_at)
-    return Advised(decision_id=act.decision_id, wanted=wanted, changes=command.changes)
+        wanted[change.task] = TaskTarget(desired=change.after, floor=change.after, overloaded_at=overloaded_at)
+    return Advice(decision_id=act.decision_id, wanted=wanted, changes=command.changes)
 
 
 def _growths(act: PendingAct, command: RescheduleCommand) -> dict[str, limits.Growth | None]:
@@ -197,13 +197,13 @@ def _reason(refusal: Refused) -> OutcomeReason:
 # From step to step
 
 
-def accept(turn: Turn, rescaling: Rescaling, expected_end_ms: int | None) -> None:
+def accept(turn: Turn, rescaling: RescaleInProgress, expected_end_ms: int | None) -> None:
     """Note that the engine has accepted the present step, and when it expects the step to end."""
     end_ms = rescaling.expected_end_ms if expected_end_ms is None else expected_end_ms
     turn.memory.underway = msgspec.structs.replace(rescaling, accepted=True, expected_end_ms=end_ms)
 
 
-def expected_end_ms(rescaling: Rescaling, progress: Progress) -> int | None:
+def expected_end_ms(rescaling: RescaleInProgress, progress: Progress) -> int | None:
     """Return when a commit ends as far as the engine knows, at the latest its deadline; of a preparation nobody knows."""
     command = rescaling.command
     if not progress.duration_ms or command.action != "commit":
@@ -212,7 +212,7 @@ def expected_end_ms(rescaling: Rescaling, progress: Progress) -> int | None:
     return end_ms if command.deadline_ms is None else min(end_ms, command.deadline_ms)
 
 
-def end_step(turn: Turn, rescaling: Rescaling, progress: Progress) -> None:
+def end_step(turn: Turn, rescaling: RescaleInProgress, progress: Progress) -> None:
     """Go on from a step that has ended: to the next one, or to the end of the rescale."""
     command, applied = rescaling.command, progress.status == "applied"
     if command.action != "prepare":
@@ -235,7 +235,7 @@ def _lost_units(turn: Turn, prepared: RescheduleCommand) -> tuple[int, ...]:
     return tuple(sorted({unit for change in prepared.changes for unit in change.units} - alive)) if alive else ()
 
 
-def _give_up_learners(turn: Turn, rescaling: Rescaling, code: str, units: tuple[int, ...]) -> None:
+def _give_up_learners(turn: Turn, rescaling: RescaleInProgress, code: str, units: tuple[int, ...]) -> None:
     """Try other hosts, go on without learners, or abort; ``units`` were lost, or their learners took too long."""
     if rescaling.own is OwnAct.BALANCE:  # nothing has to move: leave it, and let the next look at the hosts try others
         turn.effects.avoided_hosts |= _hosts_to_avoid(turn, rescaling, code, units)
@@ -253,13 +253,13 @@ def _give_up_learners(turn: Turn, rescaling: Rescaling, code: str, units: tuple[
     _step_on(turn, rescaling, "commit" if too_slow else "abort")
 
 
-def _hosts_to_avoid(turn: Turn, rescaling: Rescaling, code: str, units: tuple[int, ...]) -> set[str]:
+def _hosts_to_avoid(turn: Turn, rescaling: RescaleInProgress, code: str, units: tuple[int, ...]) -> set[str]:
     added = {unit for change in rescaling.command.changes for unit in change.added_units}
     bad = {WARM_UP_TIMEOUT: set(units), NOT_WARMED: added}.get(code, set())
     return {host.host for host in turn.world.hosts if set(host.units) & bad}
 
 
-def _goes_elsewhere(turn: Turn, rescaling: Rescaling, units: tuple[int, ...]) -> bool:
+def _goes_elsewhere(turn: Turn, rescaling: RescaleInProgress, units: tuple[int, ...]) -> bool:
     """Start again on hosts that have none of these units; False: there is no such plan."""
     of_same_hosts = {unit for host in turn.world.hosts if set(units) & set(host.units) for unit in host.units}
     avoided = of_same_hosts.union(units, rescaling.avoided_units)
@@ -273,7 +273,7 @@ def _goes_elsewhere(turn: Turn, rescaling: Rescaling, units: tuple[int, ...]) ->
     return bool(plan.changes)
 
 
-def _step_on(turn: Turn, rescaling: Rescaling, action: Action, plan: JobPlan | None = None) -> None:
+def _step_on(turn: Turn, rescaling: RescaleInProgress, action: Action, plan: JobPlan | None = None) -> None:
     """Issue the command of the next step: of the same plan, or of a new one that replaces it."""
     before, step = rescaling.command, rescaling.command.step + 1
     command = msgspec.structs.replace(
@@ -301,14 +301,14 @@ def _step_on(turn: Turn, rescaling: Rescaling, action: Action, plan: JobPlan | N
 # The end
 
 
-def end(turn: Turn, rescaling: Rescaling, *, ok: bool, at_ms: int, progress: Progress | None = None) -> None:
+def end(turn: Turn, rescaling: RescaleInProgress, *, ok: bool, at_ms: int, progress: Progress | None = None) -> None:
     """Commit the rescale, or count it as failed. Either way it is over, and the gate rests.
 
     ``progress``: the last report of its command; None: its end was not reported.
     """
     memory, command = turn.memory, rescaling.command
     memory.underway = memory.partly = None
-    memory.limits = limits.ended(memory.limits, ok=ok, at_ms=at_ms)
+    memory.limits = limits.after_end(memory.limits, ok=ok, at_ms=at_ms)
     written(turn, command, progress, ok=ok, accepted=rescaling.accepted, at_ms=at_ms)
     if ok:
         memory.applied = _applied(turn, command, at_ms)
@@ -324,12 +324,12 @@ def end(turn: Turn, rescaling: Rescaling, *, ok: bool, at_ms: int, progress: Pro
         close_gate(turn, gate, rescaling.wanted if ok else gate.current, ok=ok, at_ms=at_ms)
 
 
-def _applied(turn: Turn, command: RescheduleCommand, at_ms: int) -> Applied:
+def _applied(turn: Turn, command: RescheduleCommand, at_ms: int) -> AppliedCommand:
     """Return the command's result; until the topology shows it, results of earlier commands stay in force beside it."""
     before, topology = turn.memory.applied, turn.world.topology
     earlier = before.units if topology is None or before.is_missing_from(topology) else {}
     units = earlier | {change.task: change.units for change in command.changes}
-    return Applied(generation=command.desired_generation, at_ms=at_ms, units=units)
+    return AppliedCommand(generation=command.desired_generation, at_ms=at_ms, units=units)
 
 
 def close_gate(turn: Turn, gate: Gate, after: Mapping[str, int] | None, *, ok: bool, at_ms: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rescaler.control.job.memory import JobMemory, PendingAct, Rescaling, StandingBy
+from rescaler.control.job.memory import JobMemory, PendingAct, RescaleInProgress, StandbyChange
 from rescaler.control.outcomes import OutcomeReason
 from rescaler.gate import Gate
 from rescaler.gate_settings import GateSettings
@@ -12,9 +12,9 @@ PATIENCE_MS = 60_000  # how long after its expected end a command's report may c
 WARM_UP_PATIENCE_MS = 180_000  # the same for learners and for requirements: engine and actuator give them up first
 
 
-def is_preparing(underway: Rescaling | StandingBy | None) -> bool:
+def is_preparing(underway: RescaleInProgress | StandbyChange | None) -> bool:
     """Say whether learners are warming up."""
-    return isinstance(underway, Rescaling) and underway.is_preparing
+    return isinstance(underway, RescaleInProgress) and underway.is_preparing
 
 
 def given_up_at_ms(memory: JobMemory) -> int | None:
@@ -40,13 +40,13 @@ def wake_at_ms(memory: JobMemory, gate: GateSettings) -> int | None:
     return min((time for time in times if time is not None), default=None)
 
 
-def rescaled_at_ms(pending: PendingAct, underway: Rescaling | StandingBy, now_ms: int) -> int:
+def rescaled_at_ms(pending: PendingAct, underway: RescaleInProgress | StandbyChange, now_ms: int) -> int:
     """Return until when an act is put off that waits for the command before it.
 
     The wait is promised to end when the command is expected to end; the next outcome then waits for the report of that end. How
     long learners take is unknown: while they warm up, the promise is one minute at a time.
     """
-    expected_ms = underway.expected_end_ms if isinstance(underway, Rescaling) else None
+    expected_ms = underway.expected_end_ms if isinstance(underway, RescaleInProgress) else None
     preparing, deadline_ms = is_preparing(underway), underway.command.deadline_ms
     patience_ms = 0 if preparing else PATIENCE_MS
     promised_ms = pending.until_ms if pending.reason == OutcomeReason.RESCALE_IN_PROGRESS else None

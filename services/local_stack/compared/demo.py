@@ -94,8 +94,8 @@ def run(
     """
     import msgspec
 
+    from runtime.atomic_files import check_folder, write_atomically
     from runtime.signals import end_in_order
-    from runtime.whole_files import check_folder, write_whole
     from services.local_stack.demo_command import Lines
     from services.local_stack.supervisor import StopRequested
 
@@ -115,7 +115,7 @@ def run(
                 _record_to(pipeline, record, say)
             report = pipeline.report()
             if out:
-                write_whole(out, json.dumps(msgspec.to_builtins(report), indent=1) + "\n", option="--out")
+                write_atomically(out, json.dumps(msgspec.to_builtins(report), indent=1) + "\n", option="--out")
             _print(report, rows, sizes, by)
             if keep:
                 ends = pipeline.settings
@@ -161,10 +161,10 @@ def _sizes(sizes: Mapping[str, int]) -> str:
 
 def _record_to(pipeline: "ComparedPipeline", path: Path, say: "Say") -> None:
     from contracts.topics import CLOCK
-    from runtime.whole_topics import pipeline_now_ms, read_whole
+    from runtime.topic_records import pipeline_now_ms, read_topics
     from services.tools.recording.record import RecordingRequest, record
 
-    now_ms = pipeline_now_ms(pipeline.settings, read_whole(pipeline.settings, [CLOCK])[CLOCK])
+    now_ms = pipeline_now_ms(pipeline.settings, read_topics(pipeline.settings, [CLOCK])[CLOCK])
     written = record(pipeline.settings, RecordingRequest(), path, now_ms=now_ms, say=say)
     say(f"{written.records:,} records of the run in {path}")
 

@@ -22,7 +22,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 from contracts.commands import EventRecord, RescheduleCommand
 from contracts.decisions import Decision
 from contracts.topics import DECISIONS, RESCHEDULE_COMMANDS, RESCHEDULE_EVENTS
-from runtime.whole_topics import append_ms, parsed, read_whole
+from runtime.topic_records import append_ms, parsed, read_topics
 from services.local_stack.compared.load import PARTITIONS, TOPIC, Load, Steps, Target, one_step, rates
 from services.local_stack.compared.phases import Phase, phases_of
 from services.local_stack.compared.waits import Waited, Waits
@@ -188,7 +188,7 @@ class ComparedPipeline(Pipeline):
 
     def _waits(self) -> tuple[Waited, ...]:
         """Return what each change that surescale commanded waited for."""
-        found = read_whole(self.settings, [DECISIONS, RESCHEDULE_COMMANDS, RESCHEDULE_EVENTS])
+        found = read_topics(self.settings, [DECISIONS, RESCHEDULE_COMMANDS, RESCHEDULE_EVENTS])
         waits = Waits()
         for topic, kind in ((DECISIONS, Decision), (RESCHEDULE_COMMANDS, RescheduleCommand), (RESCHEDULE_EVENTS, EventRecord)):
             for message in found[topic]:

@@ -19,7 +19,7 @@ from contracts.settings import PipelineSettings
 from contracts.topics import CLOCK
 from engines.processes.workforce import Workforce
 from policies.registry import check_policy, load_policy, policy_names
-from runtime.whole_topics import send
+from runtime.topic_records import send
 from services.local_stack.compared.load import PARTITIONS
 from services.local_stack.compared.pipeline import STATIC, ComparedPipeline, LoadOptions, Report
 from services.local_stack.consumers.chain import OWNER, STAGES, outputs, write_groups_file

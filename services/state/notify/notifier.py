@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from confluent_kafka import KafkaException
 
-from runtime.backoff import Seldom, Stopped, wait_for
+from runtime.backoff import Stopped, Throttle, wait_for
 from runtime.kafka import wait_for_topics
 from runtime.metrics import Reading, Tally
 from services.state import metrics
@@ -46,7 +46,7 @@ class Notifier:
         self._webhook.check()
         self._told, self._attempts = Tally(), Tally()
         self._failing_since_s: float | None = None
-        self._seldom = Seldom(60.0)
+        self._seldom = Throttle(60.0)
         self._thread = threading.Thread(target=self._run, name="notifier", daemon=True)
 
     def start(self) -> None:

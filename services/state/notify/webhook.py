@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from contracts.errors import SurescaleError, reason_of
 from runtime.access import Access, TokenUnreadable
 from runtime.http import NoAnswer
-from runtime.kept_http import Answer, KeptConnections
+from runtime.http_pool import Answer, ConnectionPool
 from services.state.notify.cloud_event import CONTENT_TYPE, signature, signing_key
 from services.state.notify.settings import NotifySettings
 
@@ -61,7 +61,7 @@ class Webhook:
         self._access = Access(settings.notify_token_file, settings.notify_ca_file, settings="SURESCALE_NOTIFY")
         self._key_file, self._timeout_s = settings.notify_key_file, settings.notify_timeout_seconds
         context = self._access.context() if parts.scheme == "https" else None
-        self._connections = KeptConnections(self.shown, context)
+        self._connections = ConnectionPool(self.shown, context)
 
     def check(self) -> None:
         """Read what is needed to send an event.

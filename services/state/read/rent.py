@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from contracts.commands import RescheduleCommand
 from contracts.messages import ClusterTopology, Host, JobTopology
-from contracts.rent import DAY_S, prices_of, rent_per_s, stay_of
+from contracts.rent import DAY_S, occupancy_of, prices_of, rent_per_s
 from contracts.topology import units_of
 from services.state.documents import JobRent
 from services.state.fleet_documents import ClusterRent
@@ -20,7 +20,7 @@ def job_rent(topology: JobTopology, cluster: ClusterTopology, command: Reschedul
     ``command`` is the one for the topology's generation. Without one, savings are unknown.
     """
     placement = command.placement if command and not command.advice else None
-    stay = stay_of(topology, cluster.hosts, placement)
+    stay = occupancy_of(topology, cluster.hosts, placement)
     rent = rent_per_s(stay.hosts, prices_of(cluster.hosts))
     return JobRent(
         hosts=stay.hosts,
@@ -34,7 +34,7 @@ def job_rent(topology: JobTopology, cluster: ClusterTopology, command: Reschedul
 
 def cluster_rent(topologies: Iterable[JobTopology], cluster: ClusterTopology) -> ClusterRent:
     """Return the rent of all hosts on which any job has a unit, each counted once."""
-    used = sorted({name for topology in topologies for name in stay_of(topology, cluster.hosts, None).hosts})
+    used = sorted({name for topology in topologies for name in occupancy_of(topology, cluster.hosts, None).hosts})
     rent = rent_per_s(used, prices_of(cluster.hosts))
     return ClusterRent(hosts=tuple(used), per_s=_per_s(rent), per_day=_per_day(rent))
 

@@ -16,8 +16,8 @@ from confluent_kafka import KafkaError, KafkaException
 
 from contracts.errors import RecordRejected
 from contracts.settings import PipelineSettings
-from runtime.held_back import HeldBack
 from runtime.metrics import RoleMetrics, Tally
+from runtime.stable_offset_lag import StableOffsetLag
 from services.state import metrics
 from services.state.write.operations import AddUp, Operation, condensed
 from services.state.write.projections import Record, project
@@ -53,7 +53,7 @@ class Projector:
         """``measured`` takes the time of each step."""
         self._settings, self._store, self._log, self._measured = settings, store, log, measured
         self._topics: TopicLog | None = None
-        self.held_back = HeldBack()
+        self.stable_offset_lag = StableOffsetLag()
         self._at: Positions | None = None
         self._writing: _Write | None = None
         self._caught_up = False  # stored, because other threads ask in the middle of a step
@@ -135,11 +135,11 @@ class Projector:
         if self._topics is not None:
             self._topics.close()
             self._topics = None
-            self.held_back.forget()
+            self.stable_offset_lag.forget()
 
     def _step(self, wait_s: float) -> int:
         if self._topics is None:
-            self._topics = TopicLog(self._settings, self.held_back)
+            self._topics = TopicLog(self._settings, self.stable_offset_lag)
         if self._at is None:
             self._at = self._where_to_go_on(self._topics)
             return 0

@@ -8,9 +8,9 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from contracts.settings import PipelineSettings
 from contracts.summaries import SUMMARY_HEADER
 from contracts.topics import STATE_GROUP, TopicNames
-from runtime.held_back import HeldBack
 from runtime.kafka import METADATA_TIMEOUT_S, admin_client, batch, committed_offsets, consumer, missing_in_words
 from runtime.kafka_errors import is_end
+from runtime.stable_offset_lag import StableOffsetLag
 from services.state.write.projections import PROJECTED, Record
 from services.state.write.view_store import Positions
 
@@ -24,15 +24,15 @@ _LOOK_FOR_ROOM_MS = 10
 class TopicLog:
     """The records of all topics that feed the view."""
 
-    def __init__(self, settings: PipelineSettings, held_back: HeldBack) -> None:
-        """Connect; ``held_back`` watches what may not be read yet.
+    def __init__(self, settings: PipelineSettings, stable_offset_lag: StableOffsetLag) -> None:
+        """Connect; ``stable_offset_lag`` watches what may not be read yet.
 
         Raises:
             KafkaException: a topic does not exist, or the broker does not answer.
         """
         self._names = TopicNames(settings.topic_prefix)
         self._bare = {self._names(name): name for name in PROJECTED}
-        self._settings, self._held_back = settings, held_back
+        self._settings, self._stable_offset_lag = settings, stable_offset_lag
         self._client = self._new_client()
         try:
             self._partitions, self._ids = self._all_partitions(), self._topic_ids()
@@ -48,7 +48,7 @@ class TopicLog:
             "queued.max.messages.kbytes": BUFFER_KIB,
             "fetch.queue.backoff.ms": _LOOK_FOR_ROOM_MS,
         }
-        return consumer(self._settings, STATE_GROUP, **options, **self._held_back.options())
+        return consumer(self._settings, STATE_GROUP, **options, **self._stable_offset_lag.options())
 
     @property
     def at_end(self) -> bool:
@@ -88,7 +88,7 @@ class TopicLog:
         One that has read a topic which was deleted and made again may tell neither of its records nor of its end.
         """
         self._client.close()
-        self._held_back.forget()
+        self._stable_offset_lag.forget()
         self._client = self._new_client()
 
     def go_to(self, positions: Positions) -> None:

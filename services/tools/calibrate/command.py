@@ -27,10 +27,10 @@ def command(*, recording: Path, job: str | None, out: Path, load_out: Path | Non
 
     Prints what was fitted, and how well the first three quarters of RECORDING predict the last one.
     """
-    from contracts.errors import PATH_TOLD, SettingsError, reason_of
+    from contracts.errors import PATH_SHOWN_MAX, SettingsError, reason_of
     from runtime import terminal
+    from runtime.atomic_files import write_atomically
     from runtime.printable import printable
-    from runtime.whole_files import write_whole
     from services.tools.calibrate.tables import show
     from services.tools.calibrate.windows import chosen_job, windows_of
     from services.tools.recording.format import Recording
@@ -40,20 +40,20 @@ def command(*, recording: Path, job: str | None, out: Path, load_out: Path | Non
     from simulation.model.world_file import encoded, is_world_file
 
     if not is_world_file(out.name):
-        raise SettingsError(f"--out: {str(out)[:PATH_TOLD]} must end in .json, so that evaluate --world knows it for a file")
+        raise SettingsError(f"--out: {str(out)[:PATH_SHOWN_MAX]} must end in .json, so that evaluate --world knows it for a file")
     _check(out, option="--out", force=force)
     if load_out is not None:
         _check(load_out, option="--load-out", force=force)
     try:
         opened = Recording(recording)
     except OSError as error:
-        raise SettingsError(f"{str(recording)[:PATH_TOLD]} cannot be read ({reason_of(error)}); name a recording") from None
+        raise SettingsError(f"{str(recording)[:PATH_SHOWN_MAX]} cannot be read ({reason_of(error)}); name a recording") from None
     chosen = chosen_job(opened, job)
     recorded = put_together(chosen, windows_of(opened, chosen))
     fitted = fit(recorded, PRIOR_RESTART_S if restart_s is None else restart_s)
-    write_whole(out, encoded(fitted.world), option="--out")
+    write_atomically(out, encoded(fitted.world), option="--out")
     if load_out is not None:
-        write_whole(load_out, as_csv(recorded_load(recorded)), option="--load-out")
+        write_atomically(load_out, as_csv(recorded_load(recorded)), option="--load-out")
     show(fitted, terminal.console())
     for note in fitted.notes:
         click.echo(printable(f"note: {note}"), err=True)
@@ -68,7 +68,7 @@ def _check(path: Path, *, option: str, force: bool) -> None:
         SettingsError: it cannot, or there is one.
     """
     from contracts.errors import SettingsError
-    from runtime.whole_files import check_folder
+    from runtime.atomic_files import check_folder
 
     check_folder(path, option=option)
     if path.exists() and not force:

@@ -76,7 +76,7 @@ def command(
     import msgspec
 
     from contracts.errors import SurescaleError
-    from runtime.whole_files import check_folder, write_whole
+    from runtime.atomic_files import check_folder, write_atomically
     from simulation.evaluation.judge import Asked
 
     fitted = _world_of_file(world)
@@ -101,7 +101,7 @@ def command(
     text, failure = json.dumps(msgspec.to_builtins(report), indent=1, allow_nan=False) + "\n", None
     if out is not None:
         try:
-            write_whole(out, text, option="--out")
+            write_atomically(out, text, option="--out")
         except SurescaleError as error:  # the disk is full by now: show what took hours all the same
             failure = error
     _show(report, text if as_json else None)

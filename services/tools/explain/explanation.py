@@ -6,7 +6,7 @@ from typing import Literal
 import msgspec
 
 from contracts.commands import Balance, Outcome, Progress, RescheduleCommand
-from contracts.decisions import Compared, Decision, FeatureDrift, LookedAt, PolicyUsed, TaskDecision
+from contracts.decisions import ChangeScore, Decision, FeatureDrift, PolicyUsed, SampledMinute, TaskDecision
 from contracts.messages import EngineEvent
 from contracts.own_acts import WHY, OwnAct
 from policies.decide import LOAD_MINUTES
@@ -56,7 +56,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     settings_version: int
     topology_version: int
     window: WindowFacts
-    compared: Compared | None
+    compared: ChangeScore | None
     drift: FeatureDrift | None
     tasks: tuple[TaskDecision, ...]
     labels: dict[str, str]
@@ -152,7 +152,7 @@ def explanation(
 def heaviest_minutes(task: TaskDecision, span_end_ms: int, labels: Mapping[str, str] | None = None) -> str:
     """Return the minutes that weighed most in a task's answer, each with its heaviest neighbours.
 
-    >>> look = LookedAt(minute_end_ms=0, weight=0.5, neighbours=("a",), neighbour_weights=(0.25,))
+    >>> look = SampledMinute(minute_end_ms=0, weight=0.5, neighbours=("a",), neighbour_weights=(0.25,))
     >>> heaviest_minutes(TaskDecision(task="b", current=1, ratio=1.0, proposed=1, desired=1, looked_at=(look,)), 60_000)
     '-1 min 50% (a 25%)'
     """
@@ -165,7 +165,7 @@ def _facts_of(recomputed: Recomputed) -> RecomputedFacts:
     return RecomputedFacts(same=recomputed.same, differences=recomputed.differences, desired=desired)
 
 
-def _anchor(anchor: LookedAt, span_end_ms: int, labels: Mapping[str, str]) -> str:
+def _anchor(anchor: SampledMinute, span_end_ms: int, labels: Mapping[str, str]) -> str:
     pairs = sorted(zip(anchor.neighbour_weights, anchor.neighbours, strict=False), key=lambda pair: (-pair[0], pair[1]))
     near = ", ".join(f"{labels.get(name, name)} {weight:.0%}" for weight, name in pairs[:NEIGHBOURS_SHOWN])
     minutes = (anchor.minute_end_ms - span_end_ms) // 60_000

@@ -22,7 +22,7 @@ from contracts.topics import (
     RESCHEDULE_COMMANDS,
     RESCHEDULE_EVENTS,
 )
-from runtime.whole_topics import append_ms, parsed, read_whole, value_of
+from runtime.topic_records import append_ms, parsed, read_topics, value_of
 from services.recomputation.log import Log
 from services.recomputation.records import Found, NotInKafka, Origin, parsed_each
 
@@ -130,7 +130,7 @@ def _look_before(log: Log, act: FoundOwnAct) -> Balance | None:
 
 def find_labels(pipeline: PipelineSettings, job: str) -> dict[str, str]:
     """Return the name that people know each of a job's tasks by; tasks without one are left out."""
-    topologies = parsed(read_whole(pipeline, [JOB_TOPOLOGY])[JOB_TOPOLOGY], JobTopology)
+    topologies = parsed(read_topics(pipeline, [JOB_TOPOLOGY])[JOB_TOPOLOGY], JobTopology)
     return {spec.task: spec.label for each in topologies if each.job == job for spec in each.tasks if spec.label}
 
 

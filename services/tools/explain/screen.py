@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from contracts.commands import Outcome, Progress, RescheduleCommand, SlotMove, TaskChange
-from contracts.decisions import Compared, PolicyUsed, TaskDecision
+from contracts.decisions import ChangeScore, PolicyUsed, TaskDecision
 from contracts.messages import EngineEvent
 from contracts.releases import why_released
 from policies.sure.drift import in_words
@@ -117,7 +117,7 @@ def _chosen_by(policy: PolicyUsed) -> str:
     return why if isinstance(policy.left, UnsetType) else f"{why}; the tournament's winner does not serve now: {policy.left}"
 
 
-def _scores(compared: Compared) -> str:
+def _scores(compared: ChangeScore) -> str:
     present = f"the present {compared.present_subtasks} subtasks {compared.present_score:.4f}"
     gain = compared.score - compared.present_score
     if gain <= 0:

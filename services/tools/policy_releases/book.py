@@ -16,7 +16,7 @@ from runtime.instants import to_the_minute
 from runtime.kafka import LogReader
 from runtime.kafka_errors import readable_errors
 from runtime.printable import printable
-from runtime.whole_topics import parsed, pipeline_now_ms, read_whole, send
+from runtime.topic_records import parsed, pipeline_now_ms, read_topics, send
 from services.state.read.shadows import dollars_per_unit_minute, summaries
 from services.state.shadow_documents import ShadowSummary, StoredAnswer, answer_of
 
@@ -38,7 +38,7 @@ def read_book(settings: PipelineSettings) -> Book:
     Raises:
         ConnectionError: Kafka does not answer.
     """
-    found = read_whole(settings, [POLICY_RELEASES, CLOCK, CLUSTER_TOPOLOGY, JOB_TOPOLOGY])
+    found = read_topics(settings, [POLICY_RELEASES, CLOCK, CLUSTER_TOPOLOGY, JOB_TOPOLOGY])
     jobs = frozenset(topology.job for topology in parsed(found[JOB_TOPOLOGY], JobTopology))
     named = {topology.cluster for topology in parsed(found[CLUSTER_TOPOLOGY], ClusterTopology)}
     records = tuple(map(scoped, parsed(found[POLICY_RELEASES], ReleaseRecord)))

@@ -48,8 +48,8 @@ def command(
     import time
 
     from contracts.errors import SettingsError
+    from runtime.atomic_files import check_folder
     from runtime.signals import end_in_order
-    from runtime.whole_files import check_folder
     from services.tools.recording.record import RecordingRequest, record
 
     if not topics and not jobs:

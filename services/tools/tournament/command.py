@@ -102,7 +102,7 @@ def _hold_all(settings: "PipelineSettings", jobs: tuple[str, ...], terms: "Terms
 
 
 def _on_recording(recording: Path, job: str | None, settings: "PipelineSettings", terms: "Terms") -> "Report":
-    from contracts.errors import PATH_TOLD, SettingsError, reason_of
+    from contracts.errors import PATH_SHOWN_MAX, SettingsError, reason_of
     from services.tools.calibrate.windows import chosen_job
     from services.tools.recording.format import Recording
     from services.tools.recording.replay import learn
@@ -114,7 +114,7 @@ def _on_recording(recording: Path, job: str | None, settings: "PipelineSettings"
     try:
         opened = Recording(recording)
     except OSError as error:
-        raise SettingsError(f"{str(recording)[:PATH_TOLD]} cannot be read ({reason_of(error)}); name a recording") from None
+        raise SettingsError(f"{str(recording)[:PATH_SHOWN_MAX]} cannot be read ({reason_of(error)}); name a recording") from None
     chosen = chosen_job(opened, job)
     known = learn(FileSource(opened), frozenset((chosen,)))
     served = Version(policy=(known.policy() if known.asked else None) or settings.policy)

@@ -10,7 +10,7 @@ from msgspec import UNSET
 
 from contracts.clock import MINUTE_MS
 from contracts.ids import cluster_of
-from contracts.messages import Tuned
+from contracts.messages import Tuning
 from contracts.releases import ScopedRelease
 from contracts.settings import PipelineSettings
 from contracts.topics import DECISIONS, SNAPSHOTS
@@ -110,5 +110,5 @@ def _version(release: ScopedRelease | None, pipeline_policy: str) -> Version:
     """Return what a release names; without one, the agents' own policy."""
     if release is None:
         return Version(policy=pipeline_policy)
-    tuned = Tuned() if release.tuned is UNSET else release.tuned
+    tuned = Tuning() if release.tuned is UNSET else release.tuned
     return Version(policy=release.policy, sha256=release.sha256, tuned=tuned)

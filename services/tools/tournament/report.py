@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from contracts.errors import SurescaleError
 from contracts.ids import cluster_of
-from contracts.messages import Tuned
+from contracts.messages import Tuning
 from contracts.releases import ScopedRelease, TunedRelease, in_words
 from contracts.tournaments import Expectation, TournamentResult
 from simulation.tournament.score import TwinError
@@ -21,12 +21,12 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
 
     policy: str
     sha256: str = ""
-    tuned: Tuned = Tuned()
+    tuned: Tuning = Tuning()
 
     @property
     def words(self) -> str:
         """Return it for people."""
-        return self.policy if self.tuned == Tuned() else f"{self.policy} ({in_words(self.tuned)})"
+        return self.policy if self.tuned == Tuning() else f"{self.policy} ({in_words(self.tuned)})"
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from contracts.errors import PATH_TOLD, SettingsError, reason_of
+from contracts.errors import PATH_SHOWN_MAX, SettingsError, reason_of
 from contracts.job_settings import JobSettings, LatencyBound
 from contracts.objectives import read_objective
 from policies.policy import Policy
@@ -139,7 +139,7 @@ def _of_file(path: Path, present: JobSettings) -> dict[str, object]:
 
     Who set it and when does not matter, and a field that no what-if plays may be there if it is as it was.
     """
-    told = str(path)[:PATH_TOLD]
+    told = str(path)[:PATH_SHOWN_MAX]
     try:
         raw = path.read_bytes()
     except OSError as error:

@@ -72,7 +72,7 @@ def command(
     import msgspec
 
     from contracts.errors import SettingsError
-    from runtime.whole_files import check_folder, write_whole
+    from runtime.atomic_files import check_folder, write_atomically
 
     if html is not None:
         check_folder(html, option="--html")
@@ -84,7 +84,7 @@ def command(
     if html is not None:
         from services.tools.what_if.page import page
 
-        write_whole(html, page(report), option="--html")
+        write_atomically(html, page(report), option="--html")
     if as_json:
         click.echo(json.dumps(msgspec.to_builtins(report), indent=1, allow_nan=False))
         return
@@ -110,7 +110,7 @@ def _report(
 ) -> "Report":
     from dataclasses import replace
 
-    from contracts.errors import PATH_TOLD, SettingsError, reason_of
+    from contracts.errors import PATH_SHOWN_MAX, SettingsError, reason_of
     from services.tools.calibrate.windows import chosen_job
     from services.tools.recording.format import Recording
     from services.tools.what_if.asked import variant_of
@@ -125,7 +125,7 @@ def _report(
     try:
         opened = Recording(recording)
     except OSError as error:
-        raise SettingsError(f"{str(recording)[:PATH_TOLD]} cannot be read ({reason_of(error)}); name a recording") from None
+        raise SettingsError(f"{str(recording)[:PATH_SHOWN_MAX]} cannot be read ({reason_of(error)}); name a recording") from None
     settings = options.pipeline_settings(policy_folder=folder)
     taken = take(opened, chosen_job(opened, job), settings.policy_folder, settings.span_minutes)
     in_force = taken.in_force if price is None else replace(taken.in_force, price=price)

@@ -7,7 +7,7 @@ from contracts.errors import RecordRejected, SettingsError
 from contracts.ids import cluster_of
 from contracts.job_settings import JobSettings
 from contracts.messages import ClusterTopology, Host, JobTopology
-from contracts.rent import rents
+from contracts.rent import rent_costs
 from contracts.topics import CLUSTER_TOPOLOGY, JOB_TOPOLOGY
 from contracts.topology import units_of
 from contracts.wire import decode
@@ -94,7 +94,7 @@ def _price(opened: "Recording", job: str, until_ms: int) -> float | None:
         except RecordRejected:
             continue  # it was not in force in the pipeline either
     if any(units_of(topology) for topology in topologies):
-        dollars = rents(topologies, list(hosts.values()), {}, until_ms).jobs[job].dollars
+        dollars = rent_costs(topologies, list(hosts.values()), {}, until_ms).jobs[job].dollars
         hours = _subtask_hours(topologies, until_ms)
         return dollars / hours if dollars and hours else None
     room = sum(host.slots or len(host.units) for host in hosts.values())

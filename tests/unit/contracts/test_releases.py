@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from contracts.errors import RecordRejected
-from contracts.messages import PolicyRelease, Tuned
+from contracts.messages import PolicyRelease, Tuning
 from contracts.releases import (
     SHADOWS_MAX,
     ReleaseRecord,
@@ -116,7 +116,7 @@ def test_a_release_with_a_scope_that_contradicts_itself_is_refused(wrong: dict[s
 
 
 ONLY_TUNED = {
-    "tuned": Tuned(constants={"utilisation": 0.6}),
+    "tuned": Tuning(constants={"utilisation": 0.6}),
     "expected": Expectation(work_least=1.0, work_most=2.0, waiting_most=0.1),
     "tournament": TournamentResult(
         from_ms=0, until_ms=60_000, policies=2, draws=3, reward=0.3, against="sure", against_reward=0.2,
@@ -140,5 +140,5 @@ def test_what_a_tuned_release_may_set_is_refused_in_one_of_the_type_before(name:
 
 def test_a_tuned_release_to_a_whole_cluster_is_written_with_its_constants() -> None:
     """It is not cut down to the type that every agent understands."""
-    tuned = TunedRelease(cluster="sim", policy="ds2", sha256="", valid_from_ms=0, tuned=Tuned(constants={"utilisation": 0.6}))
+    tuned = TunedRelease(cluster="sim", policy="ds2", sha256="", valid_from_ms=0, tuned=Tuning(constants={"utilisation": 0.6}))
     assert decode(encode(as_record(tuned)), ReleaseRecord) == tuned

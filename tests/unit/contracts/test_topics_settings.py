@@ -196,7 +196,7 @@ def test_a_length_of_time_that_cannot_be_is_refused(variable: str, said: str) ->
             {"ENGINE": "flink", "ENGINE_URL": "https://a,http://b", "ENGINE_CA_FILE": "c"},
             "SURESCALE_ENGINE_CA_FILE: SURESCALE_ENGINE_URL uses no TLS",
         ),
-        ({"ENGINE": "flink", "PIPELINE_CLOCK": "true"}, "SURESCALE_ROAD_CLOCK: SURESCALE_ENGINE=flink publishes no clock"),
+        ({"ENGINE": "flink", "ROAD_CLOCK": "true"}, "SURESCALE_ROAD_CLOCK: SURESCALE_ENGINE=flink publishes no clock"),
     ],
 )
 @pytest.mark.parametrize("kind", KINDS)

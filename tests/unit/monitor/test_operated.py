@@ -11,7 +11,7 @@ from monitor.sources.base import SourceAway
 from monitor.sources.flink.source import FlinkSource
 from monitor.sources.prometheus.source import PrometheusSource
 from monitor.sources.workers import KeptWorkers
-from rescaler.actuators.engine_of import engine_of
+from rescaler.actuators.engine_choice import engine_of
 from rescaler.actuators.flink_operator import FlinkOperatorEngine
 from rescaler.service.settings import RescalerSettings
 from tests.support.played_api_server import PlayedApiServer

@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from contracts.decisions import Compared, Decision, LookedAt
+from contracts.decisions import ChangeScore, Decision, SampledMinute
 from contracts.job_settings import JobSettings
 from contracts.wire import decode, encode
 from policies.answer import Answer, NotReady, PolicyFailed, RawAnswer, answer_in_ratios
@@ -19,7 +19,7 @@ from policies.rules.target_utilisation import TargetUtilisation
 from tests.unit.policies.conftest import END_MS, WindowMaker
 
 SIZES = np.array([1, 4, 2, 1])
-SCORES = Compared(subtasks=9, score=np.inf, present_subtasks=8, present_score=0.2, gain_needed=0.01, unit="reward")
+SCORES = ChangeScore(subtasks=9, score=np.inf, present_subtasks=8, present_score=0.2, gain_needed=0.01, unit="reward")
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # figures beyond all bounds overflow on their way
 
 
@@ -103,7 +103,7 @@ def test_a_decision_is_the_same_bytes_every_time(make_window: WindowMaker, setti
         (RawAnswer(SIZES[:3], ""), "4 tasks"),
         (RawAnswer(SIZES, "", looked_at=((), ())), "explained 2 of 4 tasks"),
         (
-            RawAnswer(SIZES, "", looked_at=((LookedAt(minute_end_ms=0, weight=np.nan),), (), (), ())),
+            RawAnswer(SIZES, "", looked_at=((SampledMinute(minute_end_ms=0, weight=np.nan),), (), (), ())),
             "a figure that is not a number",
         ),
         (RawAnswer(SIZES, "", compared=SCORES), "a figure that is not a number"),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from msgspec import UNSET
 
-from contracts.decisions import Compared, Decision, LoadOutlook
+from contracts.decisions import ChangeScore, Decision, LoadOutlook
 from contracts.job_settings import JobSettings
 from contracts.messages import TaskSpec
 from contracts.windows import Window
@@ -63,8 +63,8 @@ def test_the_jobs_objective_is_heard_and_told(sure: SurePolicy) -> None:
         for objective in (None, "balanced", "cost", "latency")
     )
     assert encode_message(none) == encode_message(balanced)
-    assert isinstance(cost.compared, Compared)
-    assert isinstance(latency.compared, Compared)
+    assert isinstance(cost.compared, ChangeScore)
+    assert isinstance(latency.compared, ChangeScore)
     assert cost.compared.unit.startswith("0.7 x utilisation - 0.3 x minutes of latency")
     assert latency.compared.unit.startswith("0.3 x utilisation - 0.7 x minutes of latency")
     assert cost.compared.subtasks <= latency.compared.subtasks

@@ -3,7 +3,7 @@
 import pytest
 
 from contracts.job_settings import JobSettings
-from contracts.messages import Tuned
+from contracts.messages import Tuning
 from policies.answer import PolicyFailed, RawAnswer
 from policies.policy import ask
 from policies.question import Question
@@ -20,30 +20,30 @@ QUESTION = Question.of(window_at(600), JobSettings(job=JOB), 0)
 
 def test_rules_take_the_constants_that_calibration_finds() -> None:
     """Utilisation, need and saving of a gate, and the estimate of the load where the rule has one."""
-    gate = Tuned(constants={"utilisation": 0.6, "need": 0.3, "saving": 0.2, "estimate": "p90"})
+    gate = Tuning(constants={"utilisation": 0.6, "need": 0.3, "saving": 0.2, "estimate": "p90"})
     rule = tuned_policy(load_policy("ds2-gate"), gate)
     assert isinstance(rule, GatedDS2)
     assert (rule.utilisation, rule.need, rule.saving, rule.estimate) == (0.6, 0.3, 0.2, "p90")
     other = tuned_policy(load_policy("target-utilisation"), gate)
     assert isinstance(other, TargetUtilisation)
     assert (other.sizing.utilisation, other.estimate, other.sizing.catch_up_minutes) == (0.6, "p90", 30.0)
-    forecast = tuned_policy(load_policy("forecast"), Tuned(constants={"utilisation": 0.5}))
+    forecast = tuned_policy(load_policy("forecast"), Tuning(constants={"utilisation": 0.5}))
     assert isinstance(forecast, ForecastRule)
     assert forecast.base.sizing.utilisation == 0.5
 
 
 def test_sizes_are_for_static_alone() -> None:
     """Every task gets the size that the release names."""
-    answer = ask(tuned_policy(load_policy("static"), Tuned(sizes={"map": 5})), QUESTION)
+    answer = ask(tuned_policy(load_policy("static"), Tuning(sizes={"map": 5})), QUESTION)
     assert isinstance(answer, RawAnswer)
     assert answer.wanted.tolist() == [1, 5, 1]
-    assert isinstance(tuned_policy(load_policy("ds2-gate"), Tuned(sizes={"map": 5})), Unavailable)
+    assert isinstance(tuned_policy(load_policy("ds2-gate"), Tuning(sizes={"map": 5})), Unavailable)
 
 
 def test_sure_takes_a_margin_and_a_hurdle() -> None:
     """The scenarios of its plan widen, and a change must gain more; its name and hash stay."""
     shipped = load_policy("sure")
-    tuned = tuned_policy(shipped, Tuned(constants={"margin": 2.0, "hurdle": 4.0}))
+    tuned = tuned_policy(shipped, Tuning(constants={"margin": 2.0, "hurdle": 4.0}))
     assert isinstance(shipped, SurePolicy)
     assert isinstance(tuned, SurePolicy)
     before, after = shipped.card.base.planning, tuned.card.base.planning
@@ -67,7 +67,7 @@ def test_sure_takes_a_margin_and_a_hurdle() -> None:
 )
 def test_constants_that_a_policy_cannot_have_are_told_and_the_rule_takes_over(policy: str, constants: dict[str, float]) -> None:
     """A record of a newer build, or a damaged one, never ends an agent."""
-    wrong = tuned_policy(load_policy(policy), Tuned(constants=constants))
+    wrong = tuned_policy(load_policy(policy), Tuning(constants=constants))
     assert isinstance(wrong, Unavailable)
     answer = ask(wrong, QUESTION)
     assert isinstance(answer, PolicyFailed)
@@ -77,4 +77,4 @@ def test_constants_that_a_policy_cannot_have_are_told_and_the_rule_takes_over(po
 def test_nothing_set_leaves_the_policy_as_it_is() -> None:
     """An empty record is the policy as it ships."""
     shipped = load_policy("forecast")
-    assert tuned_policy(shipped, Tuned()) is shipped
+    assert tuned_policy(shipped, Tuning()) is shipped

@@ -88,7 +88,7 @@ class Recorder(InProcessRescaler):
 
 
 def test_a_twin_reports_as_the_actuator_of_the_pipeline_does() -> None:
-    """Accepted once, warming once a minute while learners restore state, then applied: the reports of ``CarryingOut``."""
+    """Accepted once, warming once a minute while learners restore state, then applied: the reports of ``UnitsExecution``."""
     workload, policy = load_workload("clarknet"), load_policy("static")
     allowed = {f"sim/{JOBS[1]}": JobSettings(job=f"sim/{JOBS[1]}")}
     recorder = Recorder("sim", ControlSettings(), allowed)
@@ -128,8 +128,8 @@ def test_placement_by_cost_changes_the_rent_and_nothing_else() -> None:
     policy, options = load_policy("target-utilisation"), RunOptions(minutes=120)
     cheap, spread = (run_twin(jobs, workload, policy, options=options, settings=each) for each in settings)
     assert cheap.reports == spread.reports
-    assert cheap.rents.dollars < 0.6 * spread.rents.dollars
-    for bill in cheap.rents.jobs.values():
+    assert cheap.rent_costs.dollars < 0.6 * spread.rent_costs.dollars
+    for bill in cheap.rent_costs.jobs.values():
         assert bill.saved_round_robin > 0
         assert bill.saved_default > 0
 
@@ -137,10 +137,10 @@ def test_placement_by_cost_changes_the_rent_and_nothing_else() -> None:
 def test_a_twin_holds_the_bill_of_every_minute() -> None:
     """A job that never changes pays for its hosts from the first to the last minute, and claims no savings."""
     held = twin("hold")
-    for job, bill in held.rents.jobs.items():
+    for job, bill in held.rent_costs.jobs.items():
         assert bill.dollars == pytest.approx(bill.per_s * 3600), job
         assert (bill.saved_round_robin, bill.saved_default) == (0, 0)
-    assert held.rents.dollars <= sum(bill.dollars for bill in held.rents.jobs.values())
+    assert held.rent_costs.dollars <= sum(bill.dollars for bill in held.rent_costs.jobs.values())
 
 
 def test_learners_give_the_same_changes_at_less_cost() -> None:

@@ -5,20 +5,20 @@ import threading
 
 import pytest
 
-from runtime.backoff import Seldom, Stopped, wait_for
+from runtime.backoff import Stopped, Throttle, wait_for
 
 LOG = logging.getLogger("surescale.test")
 
 
 def test_what_goes_on_is_said_once_in_a_while() -> None:
     """The first time at once, and not again a moment later."""
-    seldom = Seldom()
+    seldom = Throttle()
     assert [seldom.is_time() for _ in range(3)] == [True, False, False]
 
 
 def test_after_a_while_it_is_said_again() -> None:
     """With no pause asked for, every time."""
-    seldom = Seldom(every_s=0.0)
+    seldom = Throttle(every_s=0.0)
     assert [seldom.is_time() for _ in range(3)] == [True, True, True]
 
 

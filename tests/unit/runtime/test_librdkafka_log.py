@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from runtime.librdkafka_log import OnlyRefusals
+from runtime.librdkafka_log import RefusalFilter
 
 NO_TOKEN = (
     'OIDC [rdkafka#consumer-1] [thrd:background]: Failed to retrieve OIDC token from "https://h/token": '
@@ -31,7 +31,7 @@ def record(said: str) -> logging.LogRecord:
 )
 def test_a_refusal_passes_once_in_a_while_as_a_warning(said: str, reason: str, names: str) -> None:
     """librdkafka repeats itself several times a second."""
-    only = OnlyRefusals()
+    only = RefusalFilter()
     first = record(said)
     assert only.filter(first)
     assert (reason in first.getMessage(), names in first.getMessage()) == (True, True)
@@ -41,4 +41,4 @@ def test_a_refusal_passes_once_in_a_while_as_a_warning(said: str, reason: str, n
 
 def test_a_broker_that_is_away_is_not_repeated() -> None:
     """``runtime.backoff`` says so."""
-    assert not OnlyRefusals().filter(record(AWAY))
+    assert not RefusalFilter().filter(record(AWAY))

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contracts.settings import PipelineSettings
-from runtime.kept_http import Answer
+from runtime.http_pool import Answer
 from runtime.oauth_tokens import NoToken, OAuthClient, Tokens, _refusal, fetch_token
 from runtime.ports import LOOPBACK
 from tests.support.issuer import CLIENT, SECRET, SECRET_TELLTALE, Issuer, make_key

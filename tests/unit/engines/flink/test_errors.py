@@ -16,7 +16,7 @@ from engines.flink.errors import (
     NotFound,
     problem_of,
 )
-from runtime.kept_http import Answer
+from runtime.http_pool import Answer
 
 REQUEST = "GET http://flink:8081/jobs/1"
 STACK = "\n\tat org.apache.flink.runtime.Some.method(Some.java:1)\n\tat java.base/java.lang.Thread.run(Thread.java:840)\n"

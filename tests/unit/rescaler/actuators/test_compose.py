@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from engines.compose.answers import MADE_FOR
-from rescaler.actuators.base import EngineAway, EngineRefused
-from rescaler.actuators.by_requirement import ByRequirement
+from rescaler.actuators.base import EngineRefused, EngineUnavailable
+from rescaler.actuators.requirement_execution import RequirementExecution
 from tests.support.answering import Asked
 from tests.support.compose_rig import BEFORE, JOB, STEPS_MAX, ComposeRig
 from tests.support.mortal_client import Killed
@@ -81,7 +81,7 @@ def test_a_port_that_the_engine_chooses_is_no_hindrance(rig: ComposeRig) -> None
     rig.docker.of("parse")[0].config["HostConfig"]["PortBindings"] = {
         "80/tcp": [{"HostPort": ""}], "81/tcp": [{"HostPort": "8000-8010"}], "82/tcp": None,
     }  # fmt: skip
-    assert rig.to_the_end(ByRequirement(rig.command(parse=2)))[-1].status == "applied"
+    assert rig.to_the_end(RequirementExecution(rig.command(parse=2)))[-1].status == "applied"
 
 
 def test_a_container_that_the_engine_cannot_start_is_taken_back(rig: ComposeRig) -> None:
@@ -105,7 +105,9 @@ def test_an_engine_of_another_time_is_named(rig: ComposeRig, api: str, api_min: 
     """Too old or too new: no refusal of the command."""
     rig.docker.api, rig.docker.api_min = api, api_min
     rig.restart()
-    with pytest.raises(EngineAway, match=rf"the engine speaks API {api_min} to {api}, surescale 1\.41 to 1\.48; use Docker"):
+    with pytest.raises(
+        EngineUnavailable, match=rf"the engine speaks API {api_min} to {api}, surescale 1\.41 to 1\.48; use Docker"
+    ):
         rig.engine.look(JOB)
 
 
@@ -127,7 +129,7 @@ def test_a_replica_is_what_the_first_container_is(rig: ComposeRig) -> None:
 def test_numbers_that_are_free_are_used_again(rig: ComposeRig) -> None:
     """The highest ones go first, the first one never does."""
     for number, wanted in enumerate((4, 2, 3), start=1):
-        assert rig.to_the_end(ByRequirement(rig.command(parse=wanted, number=number)))[-1].status == "applied"
+        assert rig.to_the_end(RequirementExecution(rig.command(parse=wanted, number=number)))[-1].status == "applied"
     assert sorted(each.name for each in rig.docker.of("parse")) == ["shop-parse-1", "shop-parse-2", "shop-parse-3"]
     assert {name.partition(".")[0] for name in rig.docker.stopped} == {"shop-parse-4", "shop-parse-3"}
 
@@ -138,7 +140,7 @@ def test_numbers_that_are_free_are_used_again(rig: ComposeRig) -> None:
 def test_a_container_that_drains_still_runs_and_is_not_wanted(rig: ComposeRig) -> None:
     """Whoever looks sees so, and a smaller number is applied when the last one is gone."""
     rig.docker.may_end.clear()
-    work = ByRequirement(rig.command(count=1))
+    work = RequirementExecution(rig.command(count=1))
     (accepted,) = work.step(rig.engine, now_ms=rig.docker.now_ms, wall_ms=rig.docker.now_ms)
     assert accepted.status == "accepted"
     rig.engine.tender.tend()
@@ -179,7 +181,7 @@ def test_a_name_that_somebody_else_takes_meanwhile_is_tried_again(rig: ComposeRi
             rig.docker.up("parse", 2)
 
     rig.docker.before = scaled_too
-    with pytest.raises(EngineAway, match="somebody else changes the service, too"):
+    with pytest.raises(EngineUnavailable, match="somebody else changes the service, too"):
         rig.engine.request(command)
     assert rig.required == {**BEFORE, "parse": 2}
     rig.engine.request(command)  # which is what it wants
@@ -221,7 +223,7 @@ def test_a_service_that_is_made_anew_is_a_new_submission(rig: ComposeRig) -> Non
 def test_containers_that_do_not_come_up_are_named_and_taken_back(rig: ComposeRig, ill: str, said: str) -> None:
     """A crash loop becomes an outcome in plain words; the service is as before."""
     rig.docker.ill["parse"] = ill
-    reports = rig.to_the_end(ByRequirement(rig.command(parse=2)))
+    reports = rig.to_the_end(RequirementExecution(rig.command(parse=2)))
     assert [report.status for report in reports] == ["accepted", "partly", "failed"]
     assert (reports[1].detail.startswith(said), reports[2].code) == (True, "DEADLINE"), reports[1].detail
     rig.settled()
@@ -233,7 +235,7 @@ def test_a_machine_that_is_full_is_named(rig: ComposeRig) -> None:
     rig.workers_max = 4
     rig.restart()
     command = rig.command(parse=3)
-    *_, partly, failed = rig.to_the_end(ByRequirement(command))
+    *_, partly, failed = rig.to_the_end(RequirementExecution(command))
     assert (partly.waiting_for, partly.reached["parse"]) == ("slots", 2)
     assert "no more containers may run on this machine; raise SURESCALE_WORKERS_MAX" in partly.detail
     assert (failed.code, failed.reached["parse"]) == ("PARTLY", 2)
@@ -259,11 +261,11 @@ def test_killed_at_any_request_nothing_is_left_that_nobody_wants(is_ill: bool, i
             rig.restart(dies_at, is_sent=is_sent)
             try:
                 with _QuietThreads():
-                    rig.to_the_end(ByRequirement(command), step_ms=2_000)
+                    rig.to_the_end(RequirementExecution(command), step_ms=2_000)
             except Killed:
                 rig.restart()
                 docker.now_ms += 10_000 if is_late else 0
-                last = rig.to_the_end(ByRequirement(command), step_ms=2_000)[-1]
+                last = rig.to_the_end(RequirementExecution(command), step_ms=2_000)[-1]
             else:
                 return  # it ended before it could die: every request has been tried
             rig.settled()
@@ -294,7 +296,7 @@ def test_the_engine_is_asked_for_nothing_else(rig: ComposeRig) -> None:
 
     rig.docker.before = note
     for number, wanted in enumerate((3, 1), start=1):
-        rig.to_the_end(ByRequirement(rig.command(parse=wanted, number=number)))
+        rig.to_the_end(RequirementExecution(rig.command(parse=wanted, number=number)))
     assert {each for each in asked if each != "GET /"} == {
         "GET /containers/json", "GET /containers/ID/json", "GET /images/ID/json", "POST /containers/create",
         "POST /containers/ID/start", "POST /containers/ID/rename", "POST /containers/ID/stop", "DELETE /containers/ID",

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from rescaler.actuators.base import EngineAway, EngineRefused
+from rescaler.actuators.base import EngineRefused, EngineUnavailable
 from rescaler.actuators.engine_http import EngineHttp
 from tests.support.controller_world import START_MS, controller, decision, view
 from tests.support.engine_stub import EngineStub
@@ -28,7 +28,7 @@ def test_a_figure_of_another_kind_counts_as_away(field: str, value: object) -> N
     """It is asked again: such an answer ends no actuator."""
     with EngineStub() as engine:
         engine.raw["/jobs/clicks"] = json.dumps({"generation": 0, "rescale": RESCALE | {field: value}}).encode()
-        with pytest.raises(EngineAway, match=field):
+        with pytest.raises(EngineUnavailable, match=field):
             EngineHttp(engine.url).look("sim/clicks")
 
 
@@ -38,7 +38,7 @@ def test_a_time_that_no_record_can_carry_counts_as_away(field: str, value: objec
     """Progress that its readers refuse would end nothing."""
     with EngineStub() as engine:
         engine.raw["/jobs/clicks"] = json.dumps({"generation": 0, "rescale": RESCALE | {field: value}}).encode()
-        with pytest.raises(EngineAway, match=field):
+        with pytest.raises(EngineUnavailable, match=field):
             EngineHttp(engine.url).look("sim/clicks")
 
 
@@ -60,7 +60,7 @@ def test_an_answer_that_is_no_such_document_counts_as_away(answer: bytes) -> Non
     """Whatever it is, it is one declared error."""
     with EngineStub() as engine:
         engine.raw["/jobs/clicks"] = answer
-        with pytest.raises(EngineAway, match="unexpected answer"):
+        with pytest.raises(EngineUnavailable, match="unexpected answer"):
             EngineHttp(engine.url).look("sim/clicks")
 
 

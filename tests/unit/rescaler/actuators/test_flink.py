@@ -8,9 +8,9 @@ import pytest
 
 from contracts.commands import Expected, Progress, RescheduleCommand, TaskChange
 from engines.flink.client import FlinkClient
-from rescaler.actuators.base import EngineAway, EngineRefused
-from rescaler.actuators.by_requirement import ByRequirement
+from rescaler.actuators.base import EngineRefused, EngineUnavailable
 from rescaler.actuators.flink import FlinkEngine
+from rescaler.actuators.requirement_execution import RequirementExecution
 from tests.support.answering import Answering, Asked
 from tests.support.mortal_client import Killed, Mortal
 from tests.support.played_jobmanager import NEVER_MS, RESTART_TAKES_MS, PlayedJob, PlayedJobManager
@@ -65,13 +65,13 @@ class Played:
             expected=Expected(epoch=self.job.jid, required=dict(self.job.required)),
         )
 
-    def step(self, work: ByRequirement, seconds: float = 0.5) -> list[Progress]:
+    def step(self, work: RequirementExecution, seconds: float = 0.5) -> list[Progress]:
         """Let the actuator do what it can now, then let time pass."""
         reports = work.step(self.engine, now_ms=self.manager.now_ms, wall_ms=self.manager.now_ms)
         self.manager.now_ms += int(seconds * 1_000)
         return reports
 
-    def to_the_end(self, work: ByRequirement) -> list[Progress]:
+    def to_the_end(self, work: RequirementExecution) -> list[Progress]:
         """Go on until the command has ended."""
         reports: list[Progress] = []
         for _ in range(STEPS_MAX):
@@ -178,7 +178,7 @@ def test_two_jobs_of_one_name_are_not_touched(played: Played) -> None:
 def test_a_wrong_address_is_no_refusal(played: Played) -> None:
     """It may be corrected; the message says how."""
     engine = FlinkEngine(FlinkClient(f"{played.server.url}/flink"), CLUSTER)
-    with pytest.raises(EngineAway, match="SURESCALE_ENGINE_URL"):
+    with pytest.raises(EngineUnavailable, match="SURESCALE_ENGINE_URL"):
         engine.request(played.command(parse=4))
 
 
@@ -202,7 +202,7 @@ def test_a_foreign_change_between_read_and_write_is_not_overwritten(played: Play
 
 def test_an_upgrade_on_the_way_ends_the_command(played: Played) -> None:
     """The new submission keeps its author's parallelism."""
-    work = ByRequirement(played.command(parse=4))
+    work = RequirementExecution(played.command(parse=4))
     played.manager.never_applies = True
     played.step(work)
     upgraded = played.manager.submit("orders", BEFORE)
@@ -220,7 +220,7 @@ def test_a_checkpoint_on_request_spares_the_wait_for_the_next_one(played: Played
     played.job.checkpoint_interval_ms = 600_000
     played.manager.version = version
     played.manager.now_ms += 5_000  # the last one has just completed
-    accepted, applied = played.to_the_end(ByRequirement(played.command(parse=4)))
+    accepted, applied = played.to_the_end(RequirementExecution(played.command(parse=4)))
     assert (accepted.status, applied.status, played.job.running) == ("accepted", "applied", AFTER)
     assert played.manager.checkpoints_requested == 1
     assert applied.waited_ms is not None
@@ -234,7 +234,7 @@ def test_in_flinks_own_cooldown_the_checkpoint_is_requested_again(played: Played
     played.manager.configuration["jobmanager.adaptive-scheduler.executing.cooldown-after-rescaling"] = "30000"
     played.job.checkpoint_interval_ms = 600_000
     played.job.rescaled_at_ms = played.manager.now_ms
-    *_, applied = played.to_the_end(ByRequirement(played.command(parse=4)))
+    *_, applied = played.to_the_end(RequirementExecution(played.command(parse=4)))
     assert applied.waited_ms is not None
     assert 30_000 <= applied.waited_ms <= 33_000
     assert played.manager.checkpoints_requested == 2
@@ -251,7 +251,7 @@ def test_slots_that_come_later_complete_a_part(played: Played) -> None:
     """Partly first; when a TaskManager joins Flink goes on by itself, and the command is applied."""
     played.manager.slots = 3
     played.manager.configuration["kubernetes.cluster-id"] = "orders"
-    work = ByRequirement(with_deadline(played.command(parse=4), 600_000))
+    work = RequirementExecution(with_deadline(played.command(parse=4), 600_000))
     reports: list[Progress] = []
     while not any(report.status == "partly" for report in reports):
         reports += played.step(work)
@@ -264,7 +264,7 @@ def test_slots_that_come_later_complete_a_part(played: Played) -> None:
 def test_what_is_accepted_and_never_applied_is_taken_back(played: Played) -> None:
     """At the deadline Flink is asked for what runs, and nothing is pending."""
     played.manager.never_applies = True
-    *_, failed = played.to_the_end(ByRequirement(played.command(parse=4)))
+    *_, failed = played.to_the_end(RequirementExecution(played.command(parse=4)))
     assert (failed.status, failed.code) == ("failed", "DEADLINE")
     assert played.job.required == BEFORE
     played.manager.never_applies = False
@@ -275,7 +275,7 @@ def test_what_is_accepted_and_never_applied_is_taken_back(played: Played) -> Non
 def test_a_job_that_does_not_come_up_gets_its_old_requirement_back(played: Played) -> None:
     """It restarts for ever with four subtasks; with two it runs."""
     played.manager.breaks = True
-    *_, failed = played.to_the_end(ByRequirement(played.command(parse=4)))
+    *_, failed = played.to_the_end(RequirementExecution(played.command(parse=4)))
     assert (failed.status, failed.reached) == ("failed", BEFORE)
     played.manager.now_ms += 60_000
     seen = played.engine.look(JOB)
@@ -284,7 +284,7 @@ def test_a_job_that_does_not_come_up_gets_its_old_requirement_back(played: Playe
 
 def test_a_cluster_that_is_away_for_a_minute_is_waited_for(played: Played) -> None:
     """The command goes on where it was."""
-    work = ByRequirement(played.command(parse=4))
+    work = RequirementExecution(played.command(parse=4))
     played.step(work)
     played.manager.is_away = True
     for _ in range(120):
@@ -304,13 +304,13 @@ def test_a_command_outlives_the_jobmanager(played: Played, is_requested: bool, f
     """
     played.job.labels, played.job.name = labels, "another" if labels else "orders"
     played.manager.never_applies = True
-    work = ByRequirement(command := played.command(parse=4))
+    work = RequirementExecution(command := played.command(parse=4))
     if is_requested:
         played.step(work)
     played.manager.fail_over()
     if forgets:
         played.restart()
-        work = ByRequirement(command)
+        work = RequirementExecution(command)
     for _ in range(20):
         assert played.step(work) == []
         assert work.away
@@ -335,10 +335,10 @@ def test_killed_at_any_request_nothing_is_left_that_nobody_wants(never_applies: 
             command = with_deadline(played.command(parse=4), 2_500)
             played.restart(dies_at, is_sent=is_sent)
             try:
-                played.to_the_end(ByRequirement(command))
+                played.to_the_end(RequirementExecution(command))
             except Killed:
                 played.restart()
-                played.to_the_end(ByRequirement(command))
+                played.to_the_end(RequirementExecution(command))
             else:
                 return  # it ended before it could die: every request has been tried
         assert job.required == (BEFORE if never_applies else AFTER), f"killed at request {dies_at}"

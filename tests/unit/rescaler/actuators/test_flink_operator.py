@@ -9,7 +9,7 @@ import pytest
 
 from engines.flink_operator.resource import API, DEPLOYMENTS, SESSION_JOBS, OperatedJob
 from engines.kubernetes.target import Target
-from rescaler.actuators.base import EngineAway, EngineRefused
+from rescaler.actuators.base import EngineRefused, EngineUnavailable
 from rescaler.actuators.flink_operator import FlinkOperatorEngine
 from tests.ports.requirement_contract import AFTER, BEFORE, CLUSTER, JOB
 from tests.support.answering import Asked
@@ -227,7 +227,7 @@ def test_a_status_that_changes_meanwhile_costs_another_try(rig: PlayedOperatorRi
     if times < 8:
         rig.api.request(command)
     else:
-        with pytest.raises(EngineAway, match="changes faster than it can be written"):
+        with pytest.raises(EngineUnavailable, match="changes faster than it can be written"):
             rig.api.request(command)
     assert rig.api.look(JOB).required == (AFTER if times < 8 else BEFORE)
 

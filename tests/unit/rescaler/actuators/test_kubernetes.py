@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from engines.kubernetes.target import Target
-from rescaler.actuators.base import EngineAway, EngineRefused
-from rescaler.actuators.by_requirement import ByRequirement
+from rescaler.actuators.base import EngineRefused, EngineUnavailable
+from rescaler.actuators.requirement_execution import RequirementExecution
 from tests.support.kubernetes_rig import AFTER, BEFORE, CLUSTER, JOB, STEPS_MAX, KubernetesRig, kubernetes_rig, shipped_rules
 from tests.support.mortal_client import Killed
 from tests.support.played_api_server import PlayedApiServer, Rule, autoscaler
@@ -31,9 +31,9 @@ def rig(tmp_path: Path) -> Iterator[KubernetesRig]:
 def test_the_shipped_role_is_enough_and_no_right_of_it_is_unused(rig: KubernetesRig) -> None:
     """Over a rescale up that a quota cuts short, and one down, of both kinds of workload."""
     rig.server.quota = 6
-    rig.to_the_end(ByRequirement(rig.command(**AFTER)))
+    rig.to_the_end(RequirementExecution(rig.command(**AFTER)))
     rig.server.quota = 100
-    *_, applied = rig.to_the_end(ByRequirement(rig.command(**BEFORE)))
+    *_, applied = rig.to_the_end(RequirementExecution(rig.command(**BEFORE)))
     assert applied.status == "applied"
     assert rig.server.used == set(RULES)
 
@@ -52,7 +52,7 @@ def test_a_right_that_is_missing_is_named_before_anything_is_written(rig: Kubern
 
 def test_a_right_that_is_lost_on_the_way_is_waited_for(rig: KubernetesRig) -> None:
     """What was asked for is looked at when it is back, not forgotten."""
-    work = ByRequirement(rig.command(parse=3))
+    work = RequirementExecution(rig.command(parse=3))
     work.step(rig.engine, now_ms=rig.server.now_ms, wall_ms=rig.server.now_ms)
     rig.server.rules = frozenset(RULES) - {("", "pods", "list")}
     rig.server.now_ms += 1_000
@@ -77,7 +77,7 @@ def test_a_right_that_is_lost_on_the_way_is_waited_for(rig: KubernetesRig) -> No
 def test_pods_that_do_not_come_up_are_named_and_the_number_is_taken_back(rig: KubernetesRig, ill: Ill, said: str) -> None:
     """In the report of the part and in the last one."""
     rig.parse.ill = ill
-    accepted, partly, failed = rig.to_the_end(ByRequirement(rig.command(parse=3)))
+    accepted, partly, failed = rig.to_the_end(RequirementExecution(rig.command(parse=3)))
     assert (accepted.status, partly.status, failed.code) == ("accepted", "partly", "DEADLINE")
     for report in (partly, failed):
         assert "parse: pod orders-parse-1: " in report.detail or "parse: pod orders-parse-1 runs" in report.detail
@@ -91,7 +91,7 @@ def test_pods_that_do_not_come_up_are_named_and_the_number_is_taken_back(rig: Ku
 def test_a_quota_is_named(rig: KubernetesRig, task: str) -> None:
     """A Deployment says so in a condition, a StatefulSet's controller by an event. What fits stays."""
     rig.server.quota = 4
-    _, partly, failed = rig.to_the_end(ByRequirement(rig.command(**{task: BEFORE[task] + 3})))
+    _, partly, failed = rig.to_the_end(RequirementExecution(rig.command(**{task: BEFORE[task] + 3})))
     assert partly.waiting_for == "slots"
     assert f"{task}: shop may have no more pods: " in partly.detail
     assert "exceeded quota: compute" in partly.detail
@@ -102,7 +102,7 @@ def test_a_quota_is_named(rig: KubernetesRig, task: str) -> None:
 def test_nodes_that_are_full_are_named(rig: KubernetesRig) -> None:
     """In the scheduler's own words."""
     rig.server.slots = 3
-    _, partly, failed = rig.to_the_end(ByRequirement(rig.command(parse=3)))
+    _, partly, failed = rig.to_the_end(RequirementExecution(rig.command(parse=3)))
     assert partly.waiting_for == "slots"
     assert "pod orders-parse-1 waits for a node: 0/3 nodes are available: 3 Insufficient cpu." in partly.detail
     assert (failed.code, rig.required) == ("DEADLINE", BEFORE)
@@ -110,9 +110,9 @@ def test_nodes_that_are_full_are_named(rig: KubernetesRig) -> None:
 
 def test_a_pod_that_drains_still_runs(rig: KubernetesRig) -> None:
     """So a smaller number is applied when the last of its records is through."""
-    rig.to_the_end(ByRequirement(rig.command(parse=3)))
+    rig.to_the_end(RequirementExecution(rig.command(parse=3)))
     began_ms = rig.server.now_ms
-    *_, applied = rig.to_the_end(ByRequirement(rig.command(parse=1)), step_ms=500)
+    *_, applied = rig.to_the_end(RequirementExecution(rig.command(parse=1)), step_ms=500)
     assert applied.status == "applied"
     assert applied.at_ms - began_ms >= DRAIN_MS
     assert rig.engine.look(JOB).running == BEFORE
@@ -121,7 +121,7 @@ def test_a_pod_that_drains_still_runs(rig: KubernetesRig) -> None:
 def test_lists_are_read_to_the_end(rig: KubernetesRig) -> None:
     """Page by page."""
     rig.server.page_items = 1
-    rig.to_the_end(ByRequirement(rig.command(**AFTER)))
+    rig.to_the_end(RequirementExecution(rig.command(**AFTER)))
     assert rig.engine.look(JOB).running == AFTER
     rig.server.autoscalers = [autoscaler("a", rig.count), autoscaler("b", rig.parse)]
     assert "HorizontalPodAutoscaler b" in rig.refused(parse=1).detail
@@ -150,7 +150,7 @@ def test_a_custom_resource_with_a_scale_is_scaled(rig: KubernetesRig) -> None:
     rig.targets["parse"] = Target("shop", "workers", "pipelines", "example.org/v1")
     rig.parse = rig.server.deploy("workers", 1, api="example.org/v1", resource="pipelines", kind="Pipeline")
     rig.restart()
-    *_, applied = rig.to_the_end(ByRequirement(rig.command(parse=3)))
+    *_, applied = rig.to_the_end(RequirementExecution(rig.command(parse=3)))
     assert (applied.status, rig.parse.replicas) == ("applied", 3)
     rig.parse.has_selector = False
     refused = rig.refused(parse=2)
@@ -163,7 +163,7 @@ def test_a_custom_resource_with_a_scale_is_scaled(rig: KubernetesRig) -> None:
 def test_a_token_that_is_refused_is_no_refusal_of_the_command(rig: KubernetesRig) -> None:
     """It is asked again: a token is replaced while we run."""
     rig.token.write_text("another")
-    with pytest.raises(EngineAway, match="answers 401 Unauthorized; set SURESCALE_KUBERNETES_TOKEN_FILE"):
+    with pytest.raises(EngineUnavailable, match="answers 401 Unauthorized; set SURESCALE_KUBERNETES_TOKEN_FILE"):
         rig.engine.look(JOB)
 
 
@@ -197,11 +197,11 @@ def test_killed_at_any_request_nothing_is_left_that_nobody_wants(
             command = rig.command(deadline_ms=5_000, **AFTER)
             rig.restart(dies_at, is_sent=is_sent)
             try:
-                rig.to_the_end(ByRequirement(command), step_ms=2_000)
+                rig.to_the_end(RequirementExecution(command), step_ms=2_000)
             except Killed:
                 rig.restart()
                 server.now_ms += 10_000 if is_late else 0
-                last = rig.to_the_end(ByRequirement(command), step_ms=2_000)[-1]
+                last = rig.to_the_end(RequirementExecution(command), step_ms=2_000)[-1]
             else:
                 return  # it ended before it could die: every request has been tried
         assert last.status == "applied" or is_ill or is_late

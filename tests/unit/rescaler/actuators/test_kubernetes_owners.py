@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rescaler.actuators.base import EngineAway, EngineRefused
+from rescaler.actuators.base import EngineRefused, EngineUnavailable
 from tests.support.answering import Asked
 from tests.support.kubernetes_rig import AFTER, BEFORE, KubernetesRig, kubernetes_rig, shipped_rules
 from tests.support.played_api_server import PlayedApiServer, autoscaler, owner
@@ -132,7 +132,7 @@ def test_an_object_that_never_rests_is_tried_again_later(rig: KubernetesRig) -> 
     """That is no refusal."""
     command = rig.command(parse=3)
     before_put(rig, "orders-parse", lambda: rig.server.touch(rig.parse), times=1_000)
-    with pytest.raises(EngineAway, match="changes faster than it can be written"):
+    with pytest.raises(EngineUnavailable, match="changes faster than it can be written"):
         rig.engine.request(command)
     rig.server.before = lambda asked: None
     rig.engine.request(command)
@@ -194,7 +194,7 @@ def test_whatever_happens_between_requests_nothing_foreign_is_overwritten(happen
         for _ in range(10):
             try:
                 rig.engine.request(command)
-            except EngineAway:
+            except EngineUnavailable:
                 continue
             except EngineRefused as refused:
                 code = refused.code

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from contracts.job_settings import Approval, Direction, Pause
-from rescaler.actuators.fake_by_requirement import COUNTS
+from rescaler.actuators.fake_requirement import COUNTS
 from tests.support.requirement_pipeline import AUTHOR, JOB, THEIRS, WIDER, RequirementPipeline, pipeline, rescaled
 
 MINUTE_S = 60

@@ -12,7 +12,7 @@ from contracts.messages import ClusterTopology, Host, JobTopology, TaskSpec
 from contracts.topology import slots_needed
 from rescaler.control.controller import Controller
 from rescaler.control.effects import Effects
-from rescaler.control.job.limits import LimitsMemory, Need, Slot, kept_back, noted, slot_of
+from rescaler.control.job.limits import LimitsMemory, Need, Slot, apply_limits, slot_of, with_needs
 from rescaler.control.world import View
 from tests.support.controller_world import (
     JOB,
@@ -193,7 +193,7 @@ def test_tied_tasks_wait_together() -> None:
     topology = JobTopology(job=JOB, version=1, at_ms=0, tasks=tasks)
     memory = LimitsMemory(needs={"a": (Need(since_ms=T0, size=3),), "b": (Need(since_ms=T0, size=2),)})
     wanted = decision(at(60), {"a": 2, "b": 2})
-    kept = kept_back(memory, wanted, topology, JobSettings(job=JOB, scale_down_after_minutes=30), engine="flink", hosts=())
+    kept = apply_limits(memory, wanted, topology, JobSettings(job=JOB, scale_down_after_minutes=30), engine="flink", hosts=())
     assert kept.wanted == {"a": 3, "b": 3}
 
 
@@ -208,9 +208,9 @@ def test_what_is_kept_is_the_most_that_was_needed_in_the_time(needs: list[tuple[
     for pause, size in needs:
         now += pause
         wanted = decision(at(now), {"map": size})
-        memory = noted(memory, wanted, settings)
+        memory = with_needs(memory, wanted, settings)
         history.append((now, size))
-        kept = kept_back(memory, wanted, topology, settings, engine="flink", hosts=())
+        kept = apply_limits(memory, wanted, topology, settings, engine="flink", hosts=())
         ends = [*(time for time, _ in history[1:]), now + 1]
         lasted = history[0][0] <= now - minutes
         most = max(size for (_, size), end in zip(history, ends, strict=True) if end > now - minutes)

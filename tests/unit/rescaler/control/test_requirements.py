@@ -7,7 +7,7 @@ import pytest
 
 from contracts.capabilities import Capabilities
 from contracts.modes import AMBIGUOUS_LABEL
-from rescaler.actuators.fake_by_requirement import COUNTS
+from rescaler.actuators.fake_requirement import COUNTS
 from tests.support.requirement_pipeline import AUTHOR, JOB, START_MS, WIDER, pipeline, rescaled
 
 # From a decision to a requirement

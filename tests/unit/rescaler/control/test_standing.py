@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from contracts.commands import RescheduleCommand
 from contracts.wire import decode, encode
 from rescaler.control.controller import Controller
-from rescaler.control.job.standing import Standing
+from rescaler.control.job.command_status import CommandStatus
 from tests.support.controller_world import MINUTE_MS, OTHER_JOB, START_MS, controller, decision, ended, job, resumed, view
 
 T0 = START_MS
@@ -29,7 +29,7 @@ def test_the_outstanding_command_is_known_also_after_a_restart() -> None:
     effects = of.on_decision(decision(T0, WIDER), view(), T0)
     (command,) = effects.commands
     read = decode(encode(command), RescheduleCommand)
-    assert of.standing_of(read) is resumed([effects]).standing_of(read) is Standing.OUTSTANDING
+    assert of.status_of(read) is resumed([effects]).status_of(read) is CommandStatus.OUTSTANDING
 
 
 CHANGED = {
@@ -49,7 +49,7 @@ CHANGED = {
 def test_a_command_that_differs_in_any_field_is_unknown(field: str) -> None:
     """Knowing the id of the command under way is not enough."""
     of, command = commanded()
-    assert of.standing_of(msgspec.structs.replace(command, **{field: CHANGED[field]})) is Standing.UNKNOWN
+    assert of.status_of(msgspec.structs.replace(command, **{field: CHANGED[field]})) is CommandStatus.UNKNOWN
 
 
 @given(generation=st.integers(1, 2**53), step=st.integers(0, 2**53), name=st.text(min_size=1, max_size=20))
@@ -57,24 +57,24 @@ def test_an_invented_command_is_never_outstanding(generation: int, step: int, na
     """Whatever its generation and step."""
     of, command = commanded()
     invented = msgspec.structs.replace(command, command_id=name, desired_generation=generation, step=step)
-    assert of.standing_of(invented) is not Standing.OUTSTANDING
+    assert of.status_of(invented) is not CommandStatus.OUTSTANDING
 
 
 def test_a_step_that_has_ended_is_over_and_the_next_one_outstanding() -> None:
     """An actuator that starts again may read both."""
     of, prepare = commanded()
     (commit,) = of.on_progress(ended(prepare, T0 + MINUTE_MS), view(), T0 + MINUTE_MS).commands
-    assert (of.standing_of(prepare), of.standing_of(commit)) == (Standing.OVER, Standing.OUTSTANDING)
+    assert (of.status_of(prepare), of.status_of(commit)) == (CommandStatus.OVER, CommandStatus.OUTSTANDING)
     of.on_progress(ended(commit, T0 + 2 * MINUTE_MS), view(), T0 + 2 * MINUTE_MS)
-    assert (of.standing_of(prepare), of.standing_of(commit)) == (Standing.OVER, Standing.OVER)
+    assert (of.status_of(prepare), of.status_of(commit)) == (CommandStatus.OVER, CommandStatus.OVER)
     ahead = msgspec.structs.replace(commit, desired_generation=2**53)
-    assert of.standing_of(ahead) is Standing.UNKNOWN
+    assert of.status_of(ahead) is CommandStatus.UNKNOWN
 
 
 def test_a_command_of_a_job_without_decisions_is_unknown() -> None:
     """Nothing is remembered of it."""
     _, command = commanded()
-    assert controller().standing_of(command) is Standing.UNKNOWN
+    assert controller().status_of(command) is CommandStatus.UNKNOWN
 
 
 def test_advice_leaves_nothing_outstanding() -> None:
@@ -83,4 +83,4 @@ def test_advice_leaves_nothing_outstanding() -> None:
     seen = view(job(), mode="advise")
     (advice,) = of.on_decision(decision(T0, WIDER), seen, T0).commands
     assert advice.advice
-    assert of.standing_of(msgspec.structs.replace(advice, advice=False)) is Standing.OVER
+    assert of.status_of(msgspec.structs.replace(advice, advice=False)) is CommandStatus.OVER

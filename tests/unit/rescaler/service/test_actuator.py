@@ -11,7 +11,7 @@ from confluent_kafka import Message
 from contracts.commands import Progress, RescheduleCommand
 from contracts.wire import encode
 from rescaler.actuators.fake import FakeEngine
-from rescaler.control.job.standing import Standing
+from rescaler.control.job.command_status import CommandStatus
 from rescaler.service import actuator
 from rescaler.service.actuator import ActuatorThread
 from rescaler.service.settings import RescalerSettings
@@ -75,10 +75,10 @@ def commands() -> tuple[Any, list[RescheduleCommand]]:
     of, seen = controller(), view(job(), job(OTHER_JOB, units=(1, 5)))
     made = [*of.on_decision(decision(T0, {"map": 3}), seen, T0).commands]
     made += of.on_decision(decision(T0, {"map": 3}, of=OTHER_JOB), seen, T0).commands
-    return of.standing_of, made
+    return of.status_of, made
 
 
-def worked(monkeypatch: pytest.MonkeyPatch, engine: FakeEngine, standing_of: Any, *values: bytes) -> tuple[Kafka, Status]:
+def worked(monkeypatch: pytest.MonkeyPatch, engine: FakeEngine, status_of: Any, *values: bytes) -> tuple[Kafka, Status]:
     """Let an actuator work through these records."""
     kafka, status, looks = Kafka(*values), Status(CLUSTER), threading.Semaphore(0)
     monkeypatch.setattr(actuator, "consumer", lambda *_: kafka)
@@ -88,7 +88,7 @@ def worked(monkeypatch: pytest.MonkeyPatch, engine: FakeEngine, standing_of: Any
         looks.release()
         return T0
 
-    worker = ActuatorThread(RescalerSettings(), engine, standing_of, now_ms, status, logging.getLogger("test"), Traces())
+    worker = ActuatorThread(RescalerSettings(), engine, status_of, now_ms, status, logging.getLogger("test"), Traces())
     worker.start()
     for _ in range(len(values) + 2):
         assert looks.acquire(timeout=20)
@@ -106,7 +106,7 @@ def test_only_commands_of_its_own_rescaler_reach_the_engine(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Forged ones are counted, and named now and then; one that cannot be read is passed."""
-    standing_of, (own, other) = commands()
+    status_of, (own, other) = commands()
     forged = [
         msgspec.structs.replace(own, command_id="whatever-i-like"),
         msgspec.structs.replace(own, desired_generation=2**53),
@@ -115,7 +115,7 @@ def test_only_commands_of_its_own_rescaler_reach_the_engine(
     ]
     engine = FakeEngine(now_ms=T0, jobs={JOB, OTHER_JOB})
     values = [b"{", *map(encode, forged), encode(own), encode(msgspec.structs.replace(own, job="noslash")), encode(other)]
-    kafka, status = worked(monkeypatch, engine, standing_of, *values)
+    kafka, status = worked(monkeypatch, engine, status_of, *values)
     assert engine.asked == [own.command_id, other.command_id]
     assert {report.command_id for report in kafka.reports} == {own.command_id, other.command_id}
     assert (status.report()["unknown_commands"], status.report()["rejected"]) == (4, 2)
@@ -126,7 +126,7 @@ def test_a_command_that_is_over_is_passed_in_silence(monkeypatch: pytest.MonkeyP
     """It was read again after a restart."""
     _, (own, _) = commands()
     engine = FakeEngine(now_ms=T0, jobs={JOB})
-    kafka, status = worked(monkeypatch, engine, lambda _: Standing.OVER, encode(own))
+    kafka, status = worked(monkeypatch, engine, lambda _: CommandStatus.OVER, encode(own))
     assert (engine.asked, kafka.reports, kafka.carried_out_to) == ([], [], 1)
     assert "unknown_commands" not in status.report()
 
@@ -134,7 +134,7 @@ def test_a_command_that_is_over_is_passed_in_silence(monkeypatch: pytest.MonkeyP
 def test_an_unknown_command_is_passed(monkeypatch: pytest.MonkeyPatch) -> None:
     """If it is of the process that has just taken over, that is not written: positions are part of transactions."""
     _, (own, _) = commands()
-    kafka, _ = worked(monkeypatch, FakeEngine(now_ms=T0), lambda _: Standing.UNKNOWN, encode(own))
+    kafka, _ = worked(monkeypatch, FakeEngine(now_ms=T0), lambda _: CommandStatus.UNKNOWN, encode(own))
     assert kafka.carried_out_to == 1
 
 
@@ -142,9 +142,9 @@ def test_an_error_nobody_foresaw_fails_one_command_and_no_other(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The thread goes on, and the command's offset is passed."""
-    standing_of, (own, other) = commands()
+    status_of, (own, other) = commands()
     engine = Crashing(now_ms=T0, jobs={JOB, OTHER_JOB})
-    kafka, _ = worked(monkeypatch, engine, standing_of, encode(own), encode(other))
+    kafka, _ = worked(monkeypatch, engine, status_of, encode(own), encode(other))
     reports = {(report.job, report.status, report.code) for report in kafka.reports}
     assert reports == {(JOB, "failed", "ACTUATOR_ERROR"), (OTHER_JOB, "accepted", "")}
     assert kafka.carried_out_to == 1

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from contracts.job_settings import JobSettings
-from contracts.messages import ClockSegment, Message, Told
+from contracts.messages import ClockPrerequisites, ClockSegment, Message
 from contracts.topics import CLUSTER_TOPOLOGY, JOB_SETTINGS
 from contracts.wire import encode
 from rescaler.service.pipeline_view import PipelineView, knows_all
@@ -17,7 +17,7 @@ from rescaler.service.status import Status
 from runtime.kafka import LogReader
 from tests.support.controller_world import CLUSTER, JOB, MINUTE_MS, cluster, job
 
-TOLD = Told(hosts=1, events=5, jobs={JOB: 1})
+TOLD = ClockPrerequisites(hosts=1, events=5, jobs={JOB: 1})
 STANDS = ClockSegment(road="main", sequence=2, e0_ms=MINUTE_MS, w0_ms=0, speed=60.0, until_ms=MINUTE_MS, told=TOLD)
 
 
@@ -46,7 +46,7 @@ def test_nothing_is_done_while_the_clock_moves() -> None:
 def test_before_any_topology_only_a_clock_without_news_may_be_acted_upon() -> None:
     """At the very beginning of a pipeline."""
     assert not knows_all(STANDS, None, {}, 5)
-    assert knows_all(msgspec.structs.replace(STANDS, told=Told(hosts=0, events=0)), None, {}, 0)
+    assert knows_all(msgspec.structs.replace(STANDS, told=ClockPrerequisites(hosts=0, events=0)), None, {}, 0)
 
 
 def test_a_clock_that_runs_free_is_never_waited_for() -> None:

@@ -17,7 +17,7 @@ from rescaler.control.controller import Controller
 from rescaler.control.effects import Effects
 from rescaler.control.world import View
 from rescaler.service.active import ActiveRescaler, in_order
-from rescaler.service.actuator import ActuatorThread, Told
+from rescaler.service.actuator import ActuatorReports, ActuatorThread
 from rescaler.service.pipeline_view import PipelineView
 from rescaler.service.session import Session
 from rescaler.service.settings import RescalerSettings
@@ -145,9 +145,9 @@ class World:
         """The actuator has something to say."""
         return bool(self.reports)
 
-    def take(self) -> Told:
+    def take(self) -> ActuatorReports:
         """What the actuator says; it has read nothing."""
-        told, self.reports = Told(self.reports, None), []
+        told, self.reports = ActuatorReports(self.reports, None), []
         return told
 
     def start(self) -> None:

@@ -13,7 +13,7 @@ from rescaler.control.effects import Effects
 from rescaler.service import transactions
 from rescaler.service.settings import RescalerSettings
 from rescaler.service.traces import Traces
-from rescaler.service.transactions import Lost, Transactions
+from rescaler.service.transactions import TransactionLost, Transactions
 from tests.support.waiting import wait_until
 
 
@@ -41,7 +41,7 @@ class HangingProducer:
 
 
 def test_offsets_that_are_never_answered_end_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`Lost` is raised in place of waiting for ever, nothing is committed, and nothing keeps the client open afterwards."""
+    """`TransactionLost` is raised in place of waiting for ever, nothing is committed, and nothing keeps the client open."""
     hanging = HangingProducer()
     released, calls, client = hanging.released, hanging.calls, weakref.ref(hanging)
     clients, members = [hanging], SimpleNamespace(consumer_group_metadata=object)
@@ -51,7 +51,7 @@ def test_offsets_that_are_never_answered_end_the_session(monkeypatch: pytest.Mon
     monkeypatch.setattr(transactions, "HANGS_AFTER_S", 0.05)
     gc.disable()
     try:
-        with pytest.raises(Lost, match="did not send offsets"):
+        with pytest.raises(TransactionLost, match="did not send offsets"):
             written(members)
         released.set()
         wait_until(lambda: client() is None, 10, "the client to be freed")

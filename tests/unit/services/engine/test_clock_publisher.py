@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from confluent_kafka import KafkaError
 
-from contracts.messages import ClockSegment, Told
+from contracts.messages import ClockPrerequisites, ClockSegment
 from runtime.backoff import Stopped
 from runtime.kafka import producer
 from runtime.ports import free_port
@@ -42,7 +42,7 @@ def test_a_segment_that_is_too_large_for_the_client_ends_the_engine() -> None:
     """It would be too large again: one line says what to do."""
     settings = EngineSettings(bootstrap=f"127.0.0.1:{free_port()}")
     publisher = ClockPublisher(producer(settings, **{"message.max.bytes": 1_000}), settings, threading.Event())
-    told = Told(hosts=1, events=0, jobs={f"sim/job-{number}": number for number in range(1_000)})
+    told = ClockPrerequisites(hosts=1, events=0, jobs={f"sim/job-{number}": number for number in range(1_000)})
     with pytest.raises(ClockRefused, match=r"clock: .*too large"):
         publisher.publish(msgspec.structs.replace(SEGMENT, told=told))
 

@@ -13,7 +13,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from contracts import topics
 from contracts.commands import SlotStandbys
-from contracts.messages import ClockSegment, PolicyRelease, Told
+from contracts.messages import ClockPrerequisites, ClockSegment, PolicyRelease
 from contracts.rescaler_state import CommandUnderway, Condition, JobSummary, RescalerRecord, WaitingAct
 from contracts.wire import encode
 from services.state.api import make_app
@@ -116,7 +116,7 @@ def records() -> Iterable[tuple[str, str, bytes | None]]:
         "sim",
         encode(PolicyRelease(cluster="sim", policy="sure", sha256="ab" * 32, valid_from_ms=9, set_by="Ä")),
     )
-    told = Told(hosts=1, events=2, jobs={JOB: 3})
+    told = ClockPrerequisites(hosts=1, events=2, jobs={JOB: 3})
     for segment in (
         ClockSegment(road="main", sequence=1, e0_ms=0, w0_ms=5, speed=60.0, until_ms=9, end_ms=120_000, told=told),
         ClockSegment(road="other", sequence=0, e0_ms=0, w0_ms=5, speed=1.5, until_ms=9),

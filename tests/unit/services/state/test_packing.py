@@ -5,7 +5,7 @@ import zlib
 
 import pytest
 
-from contracts.decisions import Decision, LookedAt, PolicyUsed, TaskDecision
+from contracts.decisions import Decision, PolicyUsed, SampledMinute, TaskDecision
 from contracts.wire import encode
 from services.state.packing import UNPACKED_BYTES_MAX, pack, unpack
 
@@ -21,7 +21,7 @@ def wide_decision() -> bytes:
             proposed=number + 1,
             desired=number + 1,
             looked_at=tuple(
-                LookedAt(minute_end_ms=60_000 * minute, weight=1.0 / (number + minute), neighbours=names[:4])
+                SampledMinute(minute_end_ms=60_000 * minute, weight=1.0 / (number + minute), neighbours=names[:4])
                 for minute in range(1, 4)
             ),
         )

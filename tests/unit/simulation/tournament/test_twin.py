@@ -5,7 +5,7 @@ import pytest
 from msgspec.structs import replace
 
 from contracts.job_settings import JobSettings, LatencyBound, TaskLimits
-from contracts.messages import Tuned
+from contracts.messages import Tuning
 from policies.departure import STRETCHES, departure, per_record
 from policies.registry import Unavailable, load_policy
 from simulation.calibration.fit import fit
@@ -94,4 +94,4 @@ def test_what_is_expected_holds_in_the_twin_itself() -> None:
 
 def test_only_known_constants_get_into_a_record() -> None:
     """A candidate whose policy cannot have its constants would be one that never answers."""
-    assert isinstance(Candidate.of(load_policy("hold"), Tuned(constants={"need": 0.1})).policy, Unavailable)
+    assert isinstance(Candidate.of(load_policy("hold"), Tuning(constants={"need": 0.1})).policy, Unavailable)

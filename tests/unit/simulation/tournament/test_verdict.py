@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from contracts.messages import Tuned
+from contracts.messages import Tuning
 from policies.registry import load_policy
 from simulation.tournament.candidates import Candidate
 from simulation.tournament.score import Aim, Scored, TwinError, lead
@@ -119,4 +119,4 @@ def test_hours_in_a_gap_do_not_count() -> None:
 def test_candidates_of_one_name_differ_by_their_constants() -> None:
     """What a release would name tells them apart."""
     rule = load_policy("ds2-gate")
-    assert Candidate.of(rule).version != Candidate.of(rule, Tuned(constants={"need": 0.3})).version
+    assert Candidate.of(rule).version != Candidate.of(rule, Tuning(constants={"need": 0.3})).version

@@ -1,7 +1,7 @@
 """What a change of a job's size waited for, taken apart."""
 
 from contracts.commands import Outcome, Progress, RescheduleCommand, TaskChange
-from contracts.decisions import Decision, Plight, PolicyUsed
+from contracts.decisions import Decision, Overload, PolicyUsed
 from services.local_stack.compared.waits import Waits
 
 JOB, BEGAN_MS = "flink/sure", 1_000_000
@@ -61,7 +61,7 @@ def test_every_part_of_the_way_is_told_apart() -> None:
 def test_what_no_record_says_is_left_open() -> None:
     """No step before it, no marker, nothing reported; and a repeated record changes nothing."""
     act = decision(
-        1_020_000, "act", closed_append_ms=None, emergency=Plight(task="a", load_records_per_minute=1, grown_records=1)
+        1_020_000, "act", closed_append_ms=None, emergency=Overload(task="a", load_records_per_minute=1, grown_records=1)
     )
     waits = Waits()
     for _ in range(2):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.kept_http import Answer
+from runtime.http_pool import Answer
 from services.state.notify.settings import NotifySettings
 from services.state.notify.webhook import KeyUnreadable, Webhook, reply_to
 from tests.support import webhook_receiver

@@ -4,7 +4,7 @@ from msgspec import UNSET
 
 from contracts.ids import shadow_id
 from contracts.messages import Host
-from contracts.shadows import Comparison, Served, ShadowDecision, TaskDifference, Verdict
+from contracts.shadows import Comparison, ServedDecision, ShadowDecision, TaskDifference, Verdict
 from services.state import metrics
 from services.state.read.shadows import dollars_per_unit_minute, summaries
 from services.state.shadow_documents import answer_of
@@ -66,7 +66,7 @@ def test_of_many_differences_the_view_keeps_the_largest() -> None:
     compared = Comparison(served=verdict, shadow=verdict, took_ms=1.0, tasks=9, differences=tasks)
     record = ShadowDecision(
         shadow_id=shadow_id(JOB, 0, "ds2", ""), job=JOB, span_end_ms=0, policy="ds2", sha256="",
-        served=Served(decision_id="d", policy="sure", took_ms=1.0), status="answered", reason="r", comparison=compared,
+        served=ServedDecision(decision_id="d", policy="sure", took_ms=1.0), status="answered", reason="r", comparison=compared,
     )  # fmt: skip
     kept = answer_of(record).comparison
     assert kept is not None

@@ -10,7 +10,7 @@ import pytest
 from contracts import topics
 from contracts.clock import MINUTE_MS
 from contracts.commands import Balance, Outcome, Progress, SlotStandbys
-from contracts.decisions import Decision, LookedAt, PolicyUsed, TaskDecision
+from contracts.decisions import Decision, PolicyUsed, SampledMinute, TaskDecision
 from contracts.errors import RecordRejected
 from contracts.job_settings import JobSettings, Pause
 from contracts.messages import DeadLetter
@@ -90,7 +90,9 @@ def test_a_window_with_its_summary_beside_it_is_not_unpacked() -> None:
 
 def test_a_decision_keeps_the_heaviest_of_what_it_looked_at() -> None:
     """Three snapshots per task, in the decision's order."""
-    looked_at = tuple(LookedAt(minute_end_ms=minute, weight=weight) for minute, weight in enumerate((0.1, 0.3, 0.2, 0.05, 0.35)))
+    looked_at = tuple(
+        SampledMinute(minute_end_ms=minute, weight=weight) for minute, weight in enumerate((0.1, 0.3, 0.2, 0.05, 0.35))
+    )
     task = TaskDecision(task="map", current=1, ratio=1.0, proposed=1, desired=1, looked_at=looked_at)
     item = remembered(project(record(topics.DECISIONS, decision(tasks=(task,)))))
     shown = json.loads(item.body)["record"]["tasks"][0]["looked_at"]

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from contracts.commands import Balance, SlotMove, TaskChange
-from contracts.decisions import Amendment, Compared, LookedAt
+from contracts.decisions import Amendment, ChangeScore, SampledMinute
 from contracts.messages import EngineEvent
 from contracts.own_acts import OwnAct
 from contracts.rescaler_state import CommandUnderway, JobSummary, WaitingAct
@@ -69,7 +69,7 @@ def test_a_hold_shows_how_the_job_was_and_what_a_change_would_have_gained() -> N
         for number, task in enumerate([decided("hold").tasks[1]] * 12)
     )
     unit = "0.5 x utilisation - 0.5 x minutes of latency, mean of the next 2 hours"
-    compared = Compared(subtasks=60, score=0.287, present_subtasks=48, present_score=0.283, gain_needed=0.01, unit=unit)
+    compared = ChangeScore(subtasks=60, score=0.287, present_subtasks=48, present_score=0.283, gain_needed=0.01, unit=unit)
     held = replace(decided("hold"), tasks=tasks, compared=compared)
     text = screen(explanation(held, NOTHING, labels={f"{number:032}": f"map-{number}" for number in range(12)}))
     assert "60 subtasks 0.2870, the present 48 subtasks 0.2830: +0.0040, less than the 0.0100 that a change must gain" in text
@@ -136,7 +136,7 @@ def test_a_fallback_is_told_with_its_reason() -> None:
 
 def test_the_heaviest_minutes_come_first() -> None:
     """Three anchors are shown, by weight, each with its heaviest neighbours."""
-    anchors = tuple(LookedAt(minute_end_ms=60_000 * minute, weight=minute / 10) for minute in range(5))
+    anchors = tuple(SampledMinute(minute_end_ms=60_000 * minute, weight=minute / 10) for minute in range(5))
     task = replace(decided().tasks[0], looked_at=anchors)
     assert heaviest_minutes(task, 60_000 * 5) == "-1 min 40%; -2 min 30%; -3 min 20%"
 

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from contracts.clock import MINUTE_MS
 from contracts.job_settings import JobSettings
-from contracts.messages import Tuned
+from contracts.messages import Tuning
 from contracts.releases import ReleaseRecord, Releases, ScopedRelease, Slot, TunedRelease
 from contracts.tournaments import Expectation
 from contracts.wire import decode, encode
@@ -18,7 +18,7 @@ from tests.support.builders import JOB
 PLAIN = JobSettings(job=JOB)
 SLOT = Slot("sim", "serve", "job", JOB)
 EXPECTED = Expectation(work_least=1.0, work_most=2.0, waiting_most=0.5)
-OURS, RULE = Version(policy="sure", sha256="ab" * 32), Version(policy="ds2-gate", tuned=Tuned(constants={"utilisation": 0.62}))
+OURS, RULE = Version(policy="sure", sha256="ab" * 32), Version(policy="ds2-gate", tuned=Tuning(constants={"utilisation": 0.62}))
 
 
 def row(version: Version, reward: float, difference: float | None) -> Row:
@@ -131,7 +131,7 @@ def test_what_somebody_took_back_stays_so_until_somebody_wants_another() -> None
 
 def test_a_rollback_to_an_earlier_winner_is_a_persons_choice() -> None:
     """It serves with its constants, and the next tournament leaves it alone."""
-    first = replace(won(1_000), tuned=Tuned(constants={"utilisation": 0.7}))
+    first = replace(won(1_000), tuned=Tuning(constants={"utilisation": 0.7}))
     back = rolled_back(Releases([first, won(2_000)]), SLOT, next_minute_ms=3_000, by="ben")
     assert (back.tuned, back.is_of_tournament) == (first.tuned, False)
     assert "ben released ds2-gate" in allowed(first, won(2_000), back)

@@ -7,7 +7,7 @@ import msgspec
 
 from contracts.clock import MINUTE_MS
 from contracts.commands import Progress, RescheduleCommand
-from rescaler.actuators.base import EngineApi, EngineAway, EngineRefused
+from rescaler.actuators.base import EngineApi, EngineRefused, EngineUnavailable
 
 FIRST_PAUSE_MS = 200
 LONGEST_PAUSE_MS = 5_000
@@ -16,7 +16,7 @@ GRACE_MS = 2 * MINUTE_MS  # after the deadline, to undo what was begun
 
 
 @dataclass(slots=True)
-class CommandWork(abc.ABC):
+class CommandExecution(abc.ABC):
     """Carries out one command, step by step. It is safe to start again at any point.
 
     Attributes:
@@ -43,7 +43,7 @@ class CommandWork(abc.ABC):
             reports = self._advance(engine, now_ms, wall_ms)
         except EngineRefused as refusal:
             return [self._failed(now_ms, refusal.code, refusal.detail)]
-        except EngineAway as problem:
+        except EngineUnavailable as problem:
             self.away = str(problem)
             self.not_before_ms = wall_ms + self._pause_ms
             self._pause_ms = min(2 * self._pause_ms, LONGEST_PAUSE_MS)

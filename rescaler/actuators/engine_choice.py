@@ -16,7 +16,7 @@ from rescaler.actuators.flink import FlinkEngine
 from rescaler.actuators.flink_operator import FlinkOperatorEngine
 from rescaler.actuators.kubernetes import KubernetesEngine
 from rescaler.actuators.processes import ProcessesEngine
-from rescaler.actuators.watched import Watched
+from rescaler.actuators.read_only import ReadOnlyEngine
 from rescaler.service.settings import RescalerSettings
 from runtime.access import Access
 
@@ -30,7 +30,7 @@ def engine_of(settings: RescalerSettings) -> EngineApi:
     """
     match settings.actuator_kind:
         case "none":
-            return Watched(settings.engine)
+            return ReadOnlyEngine(settings.engine)
         case "processes":
             return ProcessesEngine(Tender.of(settings), settings.cluster).start()
         case "compose":

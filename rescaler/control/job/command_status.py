@@ -7,7 +7,7 @@ from contracts.wire import encode
 from rescaler.control.job.memory import JobMemory
 
 
-class Standing(StrEnum):
+class CommandStatus(StrEnum):
     """What a command is to its job."""
 
     OUTSTANDING = "outstanding"
@@ -18,7 +18,7 @@ class Standing(StrEnum):
     """Not made by this rescaler, or by a later one."""
 
 
-def standing_of(command: RescheduleCommand, memory: JobMemory) -> Standing:
+def status_of(command: RescheduleCommand, memory: JobMemory) -> CommandStatus:
     """Compare a command with the memory of its job.
 
     The memory is written in one transaction with each command and restored before anybody reads commands, so it knows every
@@ -27,8 +27,8 @@ def standing_of(command: RescheduleCommand, memory: JobMemory) -> Standing:
     underway = memory.outstanding
     if underway is None:
         is_over = command.desired_generation <= memory.desired_generation
-        return Standing.OVER if is_over else Standing.UNKNOWN
+        return CommandStatus.OVER if is_over else CommandStatus.UNKNOWN
     if encode(command) == encode(underway):
-        return Standing.OUTSTANDING
+        return CommandStatus.OUTSTANDING
     is_over = (command.desired_generation, command.step) < (underway.desired_generation, underway.step)
-    return Standing.OVER if is_over else Standing.UNKNOWN
+    return CommandStatus.OVER if is_over else CommandStatus.UNKNOWN

@@ -16,7 +16,7 @@ from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnec
 from typing import cast
 from urllib.parse import urlsplit
 
-from runtime.http import ANSWER_BYTES_MAX, NoAnswer, ResponseUntil, whole_body
+from runtime.http import ANSWER_BYTES_MAX, DeadlineResponse, NoAnswer, read_body
 
 IDLE_MAX = 8  # connections kept; more are closed after their answer
 _SAFE_TO_REPEAT = frozenset({"GET", "PUT", "DELETE"})
@@ -36,7 +36,7 @@ class Answer:
     """When the service asks to be asked again; empty without a word."""
 
 
-class KeptConnections:
+class ConnectionPool:
     """Connections to one service. Thread-safe: each request has a connection of its own while it runs."""
 
     def __init__(self, url: str, context: ssl.SSLContext | None = None) -> None:
@@ -112,7 +112,7 @@ class KeptConnections:
             connection.timeout = left_s
             if connection.sock is not None:
                 connection.sock.settimeout(left_s)
-            connection.response_class = cast(type[HTTPResponse], partial(ResponseUntil, deadline_s))
+            connection.response_class = cast(type[HTTPResponse], partial(DeadlineResponse, deadline_s))
             connection.request(method, path, body=body, headers=headers)
             with connection.getresponse() as response:
                 answer = _whole(response, bytes_max)
@@ -172,7 +172,7 @@ def _whole(response: HTTPResponse, bytes_max: int) -> Answer:
         reason=response.reason,
         content_type=response.headers.get_content_type(),
         location=response.headers.get("Location", ""),
-        body=whole_body(response, bytes_max),
+        body=read_body(response, bytes_max),
         retry_after=response.headers.get("Retry-After", ""),
     )
 

@@ -3,19 +3,19 @@
 from contracts.commands import Progress
 from rescaler.actuators.base import Accepted
 from rescaler.actuators.fake import FakeEngine
-from rescaler.actuators.one_command import CarryingOut
+from rescaler.actuators.units_execution import UnitsExecution
 from tests.support.controller_world import JOB, MINUTE_MS, START_MS, controller, decision, view
 
 T0 = START_MS
 
 
-def work(**changes: object) -> tuple[CarryingOut, FakeEngine]:
+def work(**changes: object) -> tuple[UnitsExecution, FakeEngine]:
     """A command of the controller, not yet asked for, and an engine at the same time."""
     (command,) = controller().on_decision(decision(T0, {"map": 3}), view(), T0).commands
-    return CarryingOut(command, **changes), FakeEngine(now_ms=T0, jobs={JOB})  # type: ignore[arg-type]
+    return UnitsExecution(command, **changes), FakeEngine(now_ms=T0, jobs={JOB})  # type: ignore[arg-type]
 
 
-def step(one: CarryingOut, engine: FakeEngine, *, wall_ms: int = 0) -> list[Progress]:
+def step(one: UnitsExecution, engine: FakeEngine, *, wall_ms: int = 0) -> list[Progress]:
     """One step at the engine's time."""
     return one.step(engine, now_ms=engine.now_ms, wall_ms=wall_ms)
 
@@ -36,7 +36,7 @@ def test_beginning_again_changes_nothing_and_says_the_same() -> None:
     """After a restart the same command is asked for again and reported with the same times."""
     one, engine = work()
     step(one, engine)
-    heir = CarryingOut(one.command)
+    heir = UnitsExecution(one.command)
     engine.now_ms = T0 + 2 * MINUTE_MS
     reports = step(heir, engine)
     assert [(progress.status, progress.at_ms) for progress in reports] == [
@@ -120,7 +120,7 @@ def test_what_the_engine_has_done_in_time_is_not_called_late() -> None:
     """The actuator was away until after the deadline: what became of the command is looked up before it counts as failed."""
     one, engine = work()
     step(one, engine)
-    heir = CarryingOut(one.command)
+    heir = UnitsExecution(one.command)
     engine.now_ms = T0 + 30 * MINUTE_MS
     reports = step(heir, engine)
     assert [(progress.status, progress.at_ms) for progress in reports] == [

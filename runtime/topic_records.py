@@ -21,7 +21,7 @@ from runtime.kafka_errors import readable_errors
 T = TypeVar("T")
 
 
-def read_whole(settings: PipelineSettings, names: Sequence[str]) -> dict[str, list[Message]]:
+def read_topics(settings: PipelineSettings, names: Sequence[str]) -> dict[str, list[Message]]:
     """Return all records of small topics (bare names) by topic, in order within each partition.
 
     Raises:

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from runtime import held_back
-from runtime.held_back import HeldBack
+from runtime import stable_offset_lag
+from runtime.stable_offset_lag import StableOffsetLag
 
 
 def statistics(stable: int, end: int, partition: str = "0") -> str:
@@ -17,13 +17,13 @@ def statistics(stable: int, end: int, partition: str = "0") -> str:
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The time, to be set by the test."""
     times = [100.0]
-    monkeypatch.setattr(held_back.time, "monotonic", lambda: times[-1])
+    monkeypatch.setattr(stable_offset_lag.time, "monotonic", lambda: times[-1])
     return times
 
 
 def test_time_counts_while_the_stable_offset_stands_behind_the_end(clock: list[float]) -> None:
     """And ends with the transaction."""
-    of = HeldBack()
+    of = StableOffsetLag()
     of.on_statistics(statistics(5, 7))
     clock.append(160.0)
     of.on_statistics(statistics(5, 9))
@@ -34,7 +34,7 @@ def test_time_counts_while_the_stable_offset_stands_behind_the_end(clock: list[f
 
 def test_transactions_that_follow_each_other_hold_nothing_back(clock: list[float]) -> None:
     """One is always open on a busy topic."""
-    of = HeldBack()
+    of = StableOffsetLag()
     for at in range(10):
         clock.append(100.0 + 30 * at)
         of.on_statistics(statistics(at, at + 2))
@@ -46,7 +46,7 @@ def test_transactions_that_follow_each_other_hold_nothing_back(clock: list[float
 )
 def test_what_is_not_known_yet_is_not_held_back(clock: list[float], document: str) -> None:
     """Before the first answer of the broker there are no offsets."""
-    of = HeldBack()
+    of = StableOffsetLag()
     of.on_statistics(document)
     clock.append(200.0)
     assert of.seconds() == 0.0
@@ -54,7 +54,7 @@ def test_what_is_not_known_yet_is_not_held_back(clock: list[float], document: st
 
 def test_a_client_that_was_closed_is_forgotten(clock: list[float]) -> None:
     """Its last statistics say nothing of now."""
-    of = HeldBack()
+    of = StableOffsetLag()
     of.on_statistics(statistics(5, 7))
     of.forget()
     clock.append(200.0)

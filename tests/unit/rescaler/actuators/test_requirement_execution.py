@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from contracts.commands import Progress, RescheduleCommand
 from rescaler.actuators.base import Accepted
-from rescaler.actuators.by_requirement import ByRequirement
-from rescaler.actuators.fake_by_requirement import FakeByRequirement
+from rescaler.actuators.fake_requirement import FakeRequirementEngine
+from rescaler.actuators.requirement_execution import RequirementExecution
 from tests.ports.requirement_contract import AFTER, BEFORE, JOB
 from tests.support.requirement_rig import FakeRequirementRig
 
@@ -13,21 +13,21 @@ T0 = 600_000
 DEADLINE_S = 60
 
 
-def opened(**changes: object) -> tuple[FakeRequirementRig, FakeByRequirement]:
+def opened(**changes: object) -> tuple[FakeRequirementRig, FakeRequirementEngine]:
     """An engine that runs the job."""
-    fake = FakeByRequirement(now_ms=T0, **changes)  # type: ignore[arg-type]
+    fake = FakeRequirementEngine(now_ms=T0, **changes)  # type: ignore[arg-type]
     fake.submit(JOB, BEFORE)
     return FakeRequirementRig(fake), fake
 
 
-def begun(rig: FakeRequirementRig, after: Mapping[str, int] = AFTER) -> ByRequirement:
+def begun(rig: FakeRequirementRig, after: Mapping[str, int] = AFTER) -> RequirementExecution:
     """Work on a command that the engine has accepted."""
-    work = ByRequirement(rig.command(after, deadline_s=DEADLINE_S))
+    work = RequirementExecution(rig.command(after, deadline_s=DEADLINE_S))
     assert [report.status for report in step(work, rig)] == ["accepted"]
     return work
 
 
-def step(work: ByRequirement, rig: FakeRequirementRig) -> list[Progress]:
+def step(work: RequirementExecution, rig: FakeRequirementRig) -> list[Progress]:
     """One step now."""
     return work.step(rig.api, now_ms=rig.now_ms(), wall_ms=rig.now_ms())
 
@@ -45,7 +45,7 @@ def test_times_are_those_that_the_engine_measured() -> None:
 def test_an_engine_that_measures_nothing_leaves_the_pause_unknown() -> None:
     """The wait is then as long as it was seen; a pause that nobody saw is null, not 0."""
 
-    class Silent(FakeByRequirement):
+    class Silent(FakeRequirementEngine):
         def _settle(self, job: object) -> None:
             super()._settle(job)  # type: ignore[arg-type]
             job.pause = None  # type: ignore[attr-defined]
@@ -147,7 +147,7 @@ def test_a_job_that_ended_ends_its_command() -> None:
 def test_an_answer_that_was_lost_is_no_second_request() -> None:
     """The engine took the command on, but its answer did not arrive."""
 
-    class Lossy(FakeByRequirement):
+    class Lossy(FakeRequirementEngine):
         lose = True
 
         def request(self, command: RescheduleCommand) -> Accepted:

@@ -11,14 +11,14 @@ from contracts.clock import MINUTE_MS
 from contracts.commands import Progress
 from contracts.ids import command_id
 from rescaler.actuators.base import Accepted, EngineApi, Rescale
-from rescaler.actuators.work import GRACE_MS, CommandWork
+from rescaler.actuators.command_execution import GRACE_MS, CommandExecution
 
 STEPS_MAX = 16  # of one rescale; no rescale has this many
 WARMING_PAUSE_MS = 100  # between looks at learners
 
 
 @dataclass(slots=True)
-class CarryingOut(CommandWork):
+class UnitsExecution(CommandExecution):
     """Carries out one command, step by step.
 
     Attributes:

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 
 from contracts.capabilities import Capabilities
 from contracts.commands import RescheduleCommand
-from rescaler.actuators.base import Accepted, EngineRefused, JobSeen
+from rescaler.actuators.base import Accepted, EngineRefused, JobStatus
 
 NO_ACTUATOR = "NO_ACTUATOR"
 """Nothing carries commands out."""
 
 
-class Watched:
+class ReadOnlyEngine:
     """``EngineApi`` that refuses everything. No command but advice is made for such a cluster, so it is hardly ever asked."""
 
     def __init__(self, engine: str) -> None:
@@ -25,7 +25,7 @@ class Watched:
         """Refuse."""
         raise _refusal()
 
-    def look(self, job: str) -> JobSeen:
+    def look(self, job: str) -> JobStatus:
         """Refuse."""
         raise _refusal()
 

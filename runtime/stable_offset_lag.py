@@ -8,7 +8,7 @@ from typing import Any
 STATISTICS_EVERY_MS = 5_000
 
 
-class HeldBack:
+class StableOffsetLag:
     """For how long records have waited behind the last stable offset of a partition, from the statistics of a client.
 
     Thread-safe. Open transactions are normal; one that holds everything back for minutes is not, and no lag shows it.

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 import msgspec
 
 from contracts.commands import Expected, Progress
-from rescaler.actuators.base import CANNOT_WITHDRAW, EPOCH_CHANGED, REQUIREMENT_CHANGED, EngineApi, EngineRefused, JobSeen
+from rescaler.actuators.base import CANNOT_WITHDRAW, EPOCH_CHANGED, REQUIREMENT_CHANGED, EngineApi, EngineRefused, JobStatus
+from rescaler.actuators.command_execution import DETAIL_LENGTH_MAX, GRACE_MS, CommandExecution
 from rescaler.actuators.parallelism import covers, in_words
-from rescaler.actuators.work import DETAIL_LENGTH_MAX, GRACE_MS, CommandWork
 
 LOOK_EVERY_MS = 500
 STABILIZATION_MS = 60_000
@@ -27,7 +27,7 @@ _ENDED_STATES = ("finished", "failed")
 
 
 @dataclass(slots=True)
-class ByRequirement(CommandWork):
+class RequirementExecution(CommandExecution):
     """Carries out one command, step by step; `command.expected` says what the job was like when it was made."""
 
     _requested_at_ms: int | None = None
@@ -98,7 +98,7 @@ class ByRequirement(CommandWork):
     def _look(self, engine: EngineApi, now_ms: int) -> list[Progress]:
         return self._compare(engine, engine.look(self.command.job), now_ms)
 
-    def _compare(self, engine: EngineApi, seen: JobSeen, now_ms: int) -> list[Progress]:
+    def _compare(self, engine: EngineApi, seen: JobStatus, now_ms: int) -> list[Progress]:
         if self._is_of_other_epoch(seen):
             return [self._failed(now_ms, EPOCH_CHANGED, "the job was submitted again")]
         if seen.state in _ENDED_STATES:
@@ -114,13 +114,13 @@ class ByRequirement(CommandWork):
             return self._begin_to_withdraw(engine, seen, now_ms)
         return self._partly(engine, seen, now_ms)
 
-    def _is_of_other_epoch(self, seen: JobSeen) -> bool:
+    def _is_of_other_epoch(self, seen: JobStatus) -> bool:
         return bool(self.expected.epoch and seen.epoch) and self.expected.epoch != seen.epoch
 
-    def _wants_target(self, seen: JobSeen) -> bool:
+    def _wants_target(self, seen: JobStatus) -> bool:
         return covers(seen.required, self.target)
 
-    def _wants_part(self, seen: JobSeen) -> bool:
+    def _wants_part(self, seen: JobStatus) -> bool:
         """Say whether tasks are on their way from before to what the command wants, or some are there and others not yet.
 
         Whether somebody else put them there is for the engine to know: it refuses to take that back.
@@ -130,12 +130,12 @@ class ByRequirement(CommandWork):
             task in seen.required and self._is_between(task, seen.required[task]) for task in before
         )
 
-    def _runs_target(self, seen: JobSeen) -> bool:
+    def _runs_target(self, seen: JobStatus) -> bool:
         return covers(seen.running, self.changed)
 
     # Fewer than required
 
-    def _partly(self, engine: EngineApi, seen: JobSeen, now_ms: int) -> list[Progress]:
+    def _partly(self, engine: EngineApi, seen: JobStatus, now_ms: int) -> list[Progress]:
         """Return a report if the engine has not moved for as long as it waits for steady resources, once for each state."""
         running = {task: seen.running.get(task, 1) for task in self.target}
         if running != self._short or self._short_since_ms is None or seen.state != "running":
@@ -154,7 +154,7 @@ class ByRequirement(CommandWork):
 
     # Taken back
 
-    def _begin_to_withdraw(self, engine: EngineApi, seen: JobSeen, now_ms: int) -> list[Progress]:
+    def _begin_to_withdraw(self, engine: EngineApi, seen: JobStatus, now_ms: int) -> list[Progress]:
         """Settle for what runs if that is part of the way; else put back what was required before."""
         running = {task: seen.running.get(task, 0) for task in self.changed}
         before = self.expected.required
@@ -189,7 +189,7 @@ class ByRequirement(CommandWork):
 
     # Carried out
 
-    def _applied(self, seen: JobSeen, now_ms: int) -> Progress:
+    def _applied(self, seen: JobStatus, now_ms: int) -> Progress:
         """Return the last report, with the times that the engine measured, or else those that were seen."""
         self.ended = True
         requested, pause = self._requested_at_ms, seen.pause

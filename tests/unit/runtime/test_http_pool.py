@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from runtime.http import NoAnswer
-from runtime.kept_http import Answer, KeptConnections
+from runtime.http_pool import Answer, ConnectionPool
 from tests.support.answering import Asked, Given, answering
 
 
@@ -17,7 +17,7 @@ def ok(_: Asked) -> Given:
     return Given()
 
 
-def get(connections: KeptConnections, path: str = "/", **more: float) -> Answer:
+def get(connections: ConnectionPool, path: str = "/", **more: float) -> Answer:
     """Ask for a path."""
     return connections.ask("GET", path, timeout_s=5, **more)  # type: ignore[arg-type]  # bytes_max only
 
@@ -25,7 +25,7 @@ def get(connections: KeptConnections, path: str = "/", **more: float) -> Answer:
 def test_requests_share_a_connection() -> None:
     """Three requests, one after the other, come from one port."""
     with answering(ok) as server:
-        connections = KeptConnections(server.url)
+        connections = ConnectionPool(server.url)
         for _ in range(3):
             assert get(connections).status == 200
         connections.close()
@@ -49,7 +49,7 @@ def test_a_socket_of_this_machine_is_asked_in_the_same_way(tmp_path: Path) -> No
         listener.listen()
         thread = threading.Thread(target=answer, args=(listener,))
         thread.start()
-        connections = KeptConnections(f"unix://{path}")
+        connections = ConnectionPool(f"unix://{path}")
         assert [get(connections, f"/{number}").body for number in range(2)] == [b"{}", b"{}"]
         thread.join()
         connections.close()
@@ -61,7 +61,7 @@ def test_a_socket_of_this_machine_is_asked_in_the_same_way(tmp_path: Path) -> No
 def test_a_connection_that_was_closed_in_between_is_replaced() -> None:
     """The server closes after each answer without saying so; no request fails, none is sent twice."""
     with answering(lambda asked: Given(closes=True)) as server:
-        connections = KeptConnections(server.url)
+        connections = ConnectionPool(server.url)
         for number in range(3):
             assert connections.ask("POST", f"/{number}", b"{}", timeout_s=5).status == 200
             wait_for_close(connections)
@@ -69,7 +69,7 @@ def test_a_connection_that_was_closed_in_between_is_replaced() -> None:
     assert [asked.path for asked in server.asked] == ["/0", "/1", "/2"]
 
 
-def wait_for_close(connections: KeptConnections) -> None:
+def wait_for_close(connections: ConnectionPool) -> None:
     """Wait until the other end has closed the kept connection: it is readable then."""
     (kept,) = connections._idle
     kept.sock.settimeout(5)
@@ -82,7 +82,7 @@ def test_what_a_kept_connection_loses_is_repeated_but_no_post(method: str, tries
     seen: list[bytes] = []
     with socket.create_server(("127.0.0.1", 0)) as listener:
         threading.Thread(target=_hang_up_on_the_second, args=(listener, seen), daemon=True).start()
-        connections = KeptConnections(f"http://127.0.0.1:{listener.getsockname()[1]}")
+        connections = ConnectionPool(f"http://127.0.0.1:{listener.getsockname()[1]}")
         assert get(connections).status == 200
         if tries == 2:
             assert connections.ask(method, "/again", timeout_s=5).status == 200
@@ -110,21 +110,21 @@ def test_a_status_that_is_no_success_is_an_answer() -> None:
     """Status, reason, type, redirect and body are there."""
     headers = {"Content-Type": "text/html; charset=utf-8", "Location": "/login"}
     with answering(lambda asked: Given(302, b"<html>", headers)) as server:
-        answer = get(KeptConnections(server.url))
+        answer = get(ConnectionPool(server.url))
     assert answer == Answer(302, "Found", "text/html", "/login", b"<html>")
 
 
 def test_a_path_of_the_address_comes_first() -> None:
     """As it is behind a proxy."""
     with answering(ok) as server:
-        get(KeptConnections(server.url + "/flink/"), "/overview")
+        get(ConnectionPool(server.url + "/flink/"), "/overview")
     assert server.asked[0].path == "/flink/overview"
 
 
 def test_an_answer_has_a_limit_of_bytes() -> None:
     """One more byte than allowed is no answer, and the connection is not used again."""
     with answering(lambda asked: Given(body=b"x" * 11)) as server:
-        connections = KeptConnections(server.url)
+        connections = ConnectionPool(server.url)
         with pytest.raises(NoAnswer, match="longer than 10 bytes"):
             get(connections, bytes_max=10)
         assert get(connections, bytes_max=11).body == b"x" * 11
@@ -149,7 +149,7 @@ def test_the_whole_answer_has_a_deadline() -> None:
         thread.start()
         began = time.monotonic()
         with pytest.raises(NoAnswer, match="timed out"):
-            KeptConnections(f"http://127.0.0.1:{listener.getsockname()[1]}").ask("GET", "/", timeout_s=0.4)
+            ConnectionPool(f"http://127.0.0.1:{listener.getsockname()[1]}").ask("GET", "/", timeout_s=0.4)
         took_s = time.monotonic() - began
         release.set()
         thread.join(5)
@@ -161,4 +161,4 @@ def test_a_closed_port_is_no_answer() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     with pytest.raises(NoAnswer, match="Connection refused"):
-        get(KeptConnections(f"http://127.0.0.1:{port}"))
+        get(ConnectionPool(f"http://127.0.0.1:{port}"))

@@ -14,9 +14,9 @@ from rescaler.actuators.base import (
     REQUIREMENT_CHANGED,
     UNKNOWN_JOB,
     Accepted,
-    EngineAway,
     EngineRefused,
-    JobSeen,
+    EngineUnavailable,
+    JobStatus,
     Pause,
     WaitingFor,
 )
@@ -44,7 +44,7 @@ class _Job:
 
 
 @dataclass(slots=True)
-class FakeByRequirement:
+class FakeRequirementEngine:
     """Runs what is required, as far as slots reach, ``delay_ms`` after it was asked, and is down for ``still_ms``.
 
     All tasks of a job share its slots, so a job needs as many as its widest task.
@@ -107,7 +107,7 @@ class FakeByRequirement:
         self._write(command.job, command.targets)
         return Accepted()
 
-    def look(self, job: str) -> JobSeen:
+    def look(self, job: str) -> JobStatus:
         """Return what is required and what runs."""
         seen = self._found(job)
         self._settle(seen)
@@ -118,7 +118,7 @@ class FakeByRequirement:
         waiting: WaitingFor = ""
         if seen.running != seen.required:
             waiting = "slots" if max(seen.required.values()) > self.slots else "checkpoint"
-        return JobSeen(
+        return JobStatus(
             epoch=_epoch(seen),
             requirement_id=_requirement(seen),
             required=dict(seen.required),
@@ -142,7 +142,7 @@ class FakeByRequirement:
     def _found(self, job: str) -> _Job:
         if self.away_for > 0:
             self.away_for -= 1
-            raise EngineAway("as the test wants")
+            raise EngineUnavailable("as the test wants")
         if job not in self._jobs:
             raise EngineRefused(UNKNOWN_JOB, f"there is no job {job!r}")
         return self._jobs[job]

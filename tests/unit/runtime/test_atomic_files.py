@@ -6,23 +6,23 @@ from pathlib import Path
 import pytest
 
 from contracts.errors import SettingsError
-from runtime.whole_files import check_folder, write_whole
+from runtime.atomic_files import check_folder, write_atomically
 
 
 def test_a_file_is_replaced_and_its_folder_made(tmp_path: Path) -> None:
     """Nothing else is left in the folder."""
     path = tmp_path / "reports" / "a.json"
-    write_whole(path, "old", option="--out")
-    write_whole(path, "new", option="--out")
+    write_atomically(path, "old", option="--out")
+    write_atomically(path, "new", option="--out")
     assert [(each.name, each.read_text()) for each in path.parent.iterdir()] == [("a.json", "new")]
 
 
 def test_a_write_that_fails_leaves_the_former_file(tmp_path: Path) -> None:
     """A text that cannot be written as UTF-8 harms nothing."""
     path = tmp_path / "a.json"
-    write_whole(path, "old", option="--out")
+    write_atomically(path, "old", option="--out")
     with pytest.raises(UnicodeEncodeError):
-        write_whole(path, "\udc80", option="--out")
+        write_atomically(path, "\udc80", option="--out")
     assert [(each.name, each.read_text()) for each in tmp_path.iterdir()] == [("a.json", "old")]
 
 
@@ -30,7 +30,7 @@ def test_a_file_that_cannot_be_written_is_one_line_with_the_option(tmp_path: Pat
     """And not the operating system's number alone."""
     (tmp_path / "file").write_text("")
     with pytest.raises(SettingsError, match=r"^--out: .+/file/a\.json cannot be written \(.+\); name another file$"):
-        write_whole(tmp_path / "file" / "a.json", "text", option="--out")
+        write_atomically(tmp_path / "file" / "a.json", "text", option="--out")
 
 
 def test_a_folder_that_is_not_there_is_refused_before_the_work(tmp_path: Path) -> None:
@@ -54,7 +54,10 @@ def test_what_is_no_plain_file_is_never_replaced(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     for place in (tmp_path, pipe, Path(os.devnull)):
-        for refuse in (lambda path: check_folder(path, option="--out"), lambda path: write_whole(path, "text", option="--out")):
+        for refuse in (
+            lambda path: check_folder(path, option="--out"),
+            lambda path: write_atomically(path, "text", option="--out"),
+        ):
             with pytest.raises(SettingsError, match=r"^--out: .+ is not a regular file; name another one$"):
                 refuse(place)
     assert pipe.is_fifo()
@@ -65,6 +68,6 @@ def test_a_link_stays_and_its_file_is_replaced(tmp_path: Path) -> None:
     (tmp_path / "place").mkdir()
     link = tmp_path / "a.json"
     link.symlink_to(tmp_path / "place" / "b.json")
-    write_whole(link, "text", option="--out")
+    write_atomically(link, "text", option="--out")
     assert link.is_symlink()
     assert (tmp_path / "place" / "b.json").read_text() == "text"

@@ -8,10 +8,10 @@ import pytest
 
 from contracts.errors import SettingsError
 from engines.processes.workforce import Workforce
-from rescaler.actuators.base import EngineAway, EngineRefused
+from rescaler.actuators.base import EngineRefused, EngineUnavailable
 from rescaler.actuators.compose import ComposeEngine
+from rescaler.actuators.engine_choice import engine_of
 from rescaler.actuators.engine_http import EngineHttp
-from rescaler.actuators.engine_of import engine_of
 from rescaler.actuators.kubernetes import KubernetesEngine
 from rescaler.actuators.processes import ProcessesEngine
 from rescaler.service.settings import RescalerSettings
@@ -35,7 +35,7 @@ def test_flink_is_asked_with_the_token_and_within_the_time(tmp_path: Path) -> No
         assert engine.capabilities().engine == "flink"
         assert {asked.headers["Authorization"] for asked in server.asked} == {"Bearer first"}
         token.unlink()
-        with pytest.raises(EngineAway, match="SURESCALE_ENGINE_TOKEN_FILE"):
+        with pytest.raises(EngineUnavailable, match="SURESCALE_ENGINE_TOKEN_FILE"):
             engine.look("sim/orders")
 
 
@@ -78,7 +78,9 @@ def test_compose_is_asked_as_the_groups_file_says(tmp_path: Path) -> None:
     engine = engine_of(settings)
     assert isinstance(engine, ComposeEngine)
     try:
-        with pytest.raises(EngineAway, match=r"docker\.sock/version: No such file or directory; start the engine, or set SURESC"):
+        with pytest.raises(
+            EngineUnavailable, match=r"docker\.sock/version: No such file or directory; start the engine, or set SURESC"
+        ):
             engine.look("c/shop")
     finally:
         engine.stop()
@@ -98,7 +100,9 @@ def test_kubernetes_is_asked_as_the_groups_file_says(tmp_path: Path) -> None:
     )
     engine = engine_of(settings)
     assert isinstance(engine, KubernetesEngine)
-    with pytest.raises(EngineAway, match=r"GET http://127\.0\.0\.1:1/apis/apps/v1/namespaces/shop/deployments/parse/scale: "):
+    with pytest.raises(
+        EngineUnavailable, match=r"GET http://127\.0\.0\.1:1/apis/apps/v1/namespaces/shop/deployments/parse/scale: "
+    ):
         engine.look("c/shop")
     groups["count"] = {}
     file.write_text(json.dumps({"shop": {"groups": groups}}))

@@ -26,7 +26,7 @@ def check_folder(path: Path, *, option: str) -> None:
         raise SettingsError(f"{option}: {path} cannot be written ({reason_of(error)}); name another file") from None
 
 
-def write_whole(path: Path, text: str, *, option: str) -> None:
+def write_atomically(path: Path, text: str, *, option: str) -> None:
     """Write a file atomically: a reader sees the old one or the new one, never a part. Makes its folder; follows links.
 
     Raises:
@@ -35,7 +35,7 @@ def write_whole(path: Path, text: str, *, option: str) -> None:
     try:
         path = _real(path, option)
         path.parent.mkdir(parents=True, exist_ok=True)
-        replace_whole(path, text)
+        replace_atomically(path, text)
     except OSError as error:
         raise SettingsError(f"{option}: {path} cannot be written ({reason_of(error)}); name another file") from None
 
@@ -47,7 +47,7 @@ def _real(path: Path, option: str) -> Path:
     return Path(os.path.realpath(path))
 
 
-def replace_whole(path: Path, text: str) -> None:
+def replace_atomically(path: Path, text: str) -> None:
     """Write a file atomically into a folder that exists; raises OSError."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
     try:
