@@ -1,6 +1,6 @@
 """Turns looks at an engine into finished minutes, for engines that can only be asked how things are now.
 
-Such an engine has no past: a minute that nobody looked at is gone. So each job has a ``MinuteKeeper``. It looks at the end of
+Such an engine has no past: a minute that nobody looked at is gone. So each job has a ``MinuteCollector``. It looks at the end of
 every minute, whether or not the minutes before could be delivered, and keeps each minute until it is acknowledged. A minute
 without a look is left out; the counters that grew meanwhile are told apart from a burst by the time that they cover.
 """
@@ -19,7 +19,7 @@ import msgspec
 
 from contracts.clock import MINUTE_MS
 from contracts.messages import JobTopology, TaskSample
-from monitor.sources.base import FinishedMinute, SourceAway
+from monitor.sources.base import FinishedMinute, SourceUnavailable
 
 LEAD_MS = 500  # before the end of a minute: the figures of the look should be those of its end, and need this long to arrive
 GRACE_MS = 10_000  # after the end of a minute in which a late look still counts for it
@@ -31,10 +31,10 @@ _log = logging.getLogger("surescale.monitor")
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class JobSnapshot:
     """What an engine shows of one job: its topology, and the newest counters of each subtask.
 
-    ``samples`` say in ``as_of_ms`` when they were true, or nothing if the engine does not know. The keeper dates them.
+    ``samples`` say in ``as_of_ms`` when they were true, or nothing if the engine does not know. The collector dates them.
     """
 
     topology: JobTopology
@@ -69,7 +69,7 @@ class WallClock:
         return self._closed.wait(max(0.0, seconds))
 
 
-class KeptMinutes:
+class MinuteBuffer:
     """Minutes that are finished and not acknowledged, oldest first. Bounded: the oldest give way."""
 
     def __init__(self, observer: str, samples_max: int = KEPT_SAMPLES_MAX) -> None:
@@ -78,7 +78,7 @@ class KeptMinutes:
         self._minutes: deque[FinishedMinute] = deque()
         self._samples = 0
 
-    def add(self, minute_end_ms: int, look: Look) -> None:
+    def add(self, minute_end_ms: int, look: JobSnapshot) -> None:
         """Keep the look at the end of a minute; one for a minute that is not newer than the last one is not needed."""
         if self._minutes and minute_end_ms <= self._minutes[-1].minute_end_ms:
             return
@@ -101,7 +101,7 @@ class KeptMinutes:
         self._samples -= len(self._minutes.popleft().samples)
 
 
-class MinuteKeeper:
+class MinuteCollector:
     """Looks at one job at the end of every minute, in a thread of its own, and hands out the minutes.
 
     The thread starts with the first ``minutes`` and ends with ``close``, or when the job is gone.
@@ -110,7 +110,7 @@ class MinuteKeeper:
     def __init__(
         self,
         job: str,
-        look: Callable[[], Look],
+        look: Callable[[], JobSnapshot],
         observer: str,
         clock: Clock,
         closed: threading.Event,
@@ -121,7 +121,7 @@ class MinuteKeeper:
 
         Args:
             job: its id.
-            look: takes one look; raises SourceAway or UnknownJob.
+            look: takes one look; raises SourceUnavailable or UnknownJob.
             observer: the run of the monitor, for the markers.
             clock: whose waiting ends when ``closed`` is set.
             closed: set by ``close``.
@@ -130,9 +130,9 @@ class MinuteKeeper:
         self._job, self._look, self._answer_within_s = job, look, answer_within_s
         self._clock, self._closed = clock, closed
         self._changed = threading.Condition()
-        self._kept = KeptMinutes(observer)
+        self._kept = MinuteBuffer(observer)
         self._last_end_ms = 0
-        self._away: SourceAway | None = None
+        self._away: SourceUnavailable | None = None
         self._ended: Exception | None = None
         self._thread: threading.Thread | None = None
 
@@ -140,7 +140,7 @@ class MinuteKeeper:
         """Return the kept minutes that end after ``after_ms``, which acknowledges the earlier ones; wait a moment for one.
 
         Raises:
-            SourceAway: the last look failed; told once.
+            SourceUnavailable: the last look failed; told once.
             UnknownJob: the job is gone, and all its minutes are acknowledged.
         """
         self._start()
@@ -181,12 +181,12 @@ class MinuteKeeper:
                 self._last_end_ms, self._away = end_ms, None
             self._changed.notify_all()
 
-    def _look_until(self, deadline_ms: int) -> Look | None:
+    def _look_until(self, deadline_ms: int) -> JobSnapshot | None:
         # Also before the first look: the wait may have ended late, after the machine slept or its clock was set.
         while self._clock.now_ms() <= deadline_ms:
             try:
                 return self._look()
-            except SourceAway as away:
+            except SourceUnavailable as away:
                 with self._changed:
                     self._away = away
                     self._changed.notify_all()
@@ -216,51 +216,51 @@ class MinuteKeeper:
                 self._changed.notify_all()
 
 
-class Keepers:
-    """A keeper for each job, made when its minutes are first asked for, and again after it has ended. Thread-safe."""
+class MinuteCollectors:
+    """A collector for each job, made when its minutes are first asked for, and again after it has ended. Thread-safe."""
 
-    def __init__(self, looks_at: Callable[[str], Callable[[], Look]], clock: Callable[[threading.Event], Clock]) -> None:
+    def __init__(self, looks_at: Callable[[str], Callable[[], JobSnapshot]], clock: Callable[[threading.Event], Clock]) -> None:
         """Keep nothing yet.
 
         Args:
             looks_at: returns what takes looks at a job; raises UnknownJob.
-            clock: makes the clock of a keeper; its waiting ends when the event is set.
+            clock: makes the clock of a collector; its waiting ends when the event is set.
         """
         self._looks_at, self._clock = looks_at, clock
         self._observer = uuid.uuid4().hex[:12]
         self._lock = threading.Lock()
-        self._keepers: dict[str, MinuteKeeper] = {}
+        self._collectors: dict[str, MinuteCollector] = {}
 
     def minutes(self, job: str, after_ms: int) -> list[FinishedMinute]:
         """Return the minutes that are kept of a job; waits half a second for one.
 
         Raises:
-            SourceAway: the last look failed; told once.
+            SourceUnavailable: the last look failed; told once.
             UnknownJob: there is no such job, or no longer.
         """
-        keeper = self._of(job)
+        collector = self._of(job)
         try:
-            return keeper.minutes(after_ms)
-        except SourceAway:
+            return collector.minutes(after_ms)
+        except SourceUnavailable:
             raise
-        except Exception:  # the keeper has ended: the next call makes a new one
+        except Exception:  # the collector has ended: the next call makes a new one
             with self._lock:
-                self._keepers.pop(job, None)
+                self._collectors.pop(job, None)
             raise
 
     def close(self) -> None:
         """Stop looking."""
         with self._lock:
-            keepers = list(self._keepers.values())
-        for keeper in keepers:
-            keeper.close()
+            collectors = list(self._collectors.values())
+        for collector in collectors:
+            collector.close()
 
-    def _of(self, job: str) -> MinuteKeeper:
+    def _of(self, job: str) -> MinuteCollector:
         with self._lock:
-            if job not in self._keepers:
+            if job not in self._collectors:
                 closed = threading.Event()
-                self._keepers[job] = MinuteKeeper(job, self._looks_at(job), self._observer, self._clock(closed), closed)
-            return self._keepers[job]
+                self._collectors[job] = MinuteCollector(job, self._looks_at(job), self._observer, self._clock(closed), closed)
+            return self._collectors[job]
 
 
 def _dated(sample: TaskSample, minute_end_ms: int) -> TaskSample:

@@ -19,11 +19,11 @@ from contracts.messages import ClusterTopology, HourlyLoad, JobTopology, MinuteM
 from contracts.topics import CLOCK, CLUSTER_TOPOLOGY, ENGINE_EVENTS, JOB_TOPOLOGY, TASK_METRICS, TopicNames
 from contracts.topology import check_topology
 from monitor import metrics
-from monitor.ends import Ends
+from monitor.ended_jobs import EndedJobs
 from monitor.outbox import DeliveryFailed, Outbox
 from monitor.progress import last_markers, last_topologies
 from monitor.settings import MonitorSettings
-from monitor.sources.base import FinishedMinute, Source, SourceAway, UnknownJob
+from monitor.sources.base import FinishedMinute, Source, SourceUnavailable, UnknownJob
 from runtime.backoff import Stopped, Throttle, wait_for
 from runtime.kafka import producer, wait_for_topics
 from runtime.metrics import Reading, RoleMetrics, Tally
@@ -51,7 +51,7 @@ class Monitor:
         self._jobs: dict[str, JobWatcher] = {}
         self._listed: frozenset[str] = frozenset()  # jobs the source listed last time
         self._knows_markers = False
-        self._ends: Ends | None = None  # once the topic has been read
+        self._ends: EndedJobs | None = None  # once the topic has been read
         self._source_answers = False  # when last asked for its jobs
         self._refused: set[str] = set()  # jobs whose last records Kafka refused
         self._written, self._source_errors = Tally(), Tally()
@@ -68,7 +68,7 @@ class Monitor:
             jobs = self._await_source()
             markers = self._read("the last markers", lambda: last_markers(self._settings, jobs))
             known = self._read("the last topologies", lambda: last_topologies(self._settings))
-            self._ends = Ends(self._source, self._outbox(shared), known)
+            self._ends = EndedJobs(self._source, self._outbox(shared), known)
             self._knows_markers = True
             while not self._stop.is_set():
                 self._listed = frozenset(jobs)
@@ -122,12 +122,12 @@ class Monitor:
         return wait_for(what, question, expected=(KafkaException, TimeoutError), stop=self._stop, log=self._log)
 
     def _await_source(self) -> list[str]:
-        return wait_for("the engine", self._jobs_now, expected=(SourceAway,), stop=self._stop, log=self._log)
+        return wait_for("the engine", self._jobs_now, expected=(SourceUnavailable,), stop=self._stop, log=self._log)
 
     def _jobs_now(self) -> list[str]:
         try:
             jobs = self._source.jobs()
-        except SourceAway:
+        except SourceUnavailable:
             self._source_answers = False
             raise
         self._source_answers = True
@@ -156,7 +156,7 @@ class Monitor:
                 watcher.step()
                 if watcher.after_ms > after_ms:
                     self._refused.discard(watcher.job)
-            except SourceAway as away:
+            except SourceUnavailable as away:
                 self._source_errors.add(watcher.job)
                 if seldom.is_time():
                     self._log.warning("%s: %s", watcher.job, away, extra={"job": watcher.job})
@@ -167,8 +167,8 @@ class Monitor:
                 if isinstance(ended, DeliveryFailed):
                     self._refused.add(watcher.job)
                 self._log.warning("%s: watching ends: %s", watcher.job, ended, extra={"job": watcher.job})
-                watcher.say_end()
-                watcher.begin_anew(self._outbox(watcher.outbox.producer))
+                watcher.announce_end()
+                watcher.begin_again(self._outbox(watcher.outbox.producer))
                 return
 
     def _outbox(self, shared: Producer) -> Outbox:
@@ -245,23 +245,23 @@ class JobWatcher:
         self._topology: JobTopology | None = None
         self._history: tuple[HourlyLoad, ...] | None = None
 
-    def begin_anew(self, outbox: Outbox) -> None:
+    def begin_again(self, outbox: Outbox) -> None:
         """Forget everything but the last minute: a job that left and comes back may be a different one under the same name."""
         self.outbox = outbox
         self._topology, self._history = None, None
 
-    def say_end(self) -> None:
+    def announce_end(self) -> None:
         """Publish what the source knows of the end; no minute of this job will."""
         try:
             self._cluster.publish_changes()
-        except (SourceAway, DeliveryFailed, Stopped):
+        except (SourceUnavailable, DeliveryFailed, Stopped):
             return  # the next job's minute does it
 
     def step(self) -> None:
         """Fetch finished minutes and send them.
 
         Raises:
-            SourceAway, UnknownJob: nothing sent so far needs undoing.
+            SourceUnavailable, UnknownJob: nothing sent so far needs undoing.
             DeliveryFailed: the broker refused a record; the next step starts after the last acknowledged marker.
             runtime.backoff.Stopped: the process was told to stop while there was no room for a record.
         """

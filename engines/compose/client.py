@@ -13,7 +13,7 @@ import msgspec
 
 from contracts.addresses import without_password
 from engines.compose.answers import ONE_OFF, PROJECT, Container, Created, Image, Listed, Version
-from engines.compose.errors import SETTING, EngineSilent, NotAnEngine, NotThere, problem_of
+from engines.compose.errors import SETTING, ComposeUnavailable, NotAnEngine, NotFound, problem_of
 from runtime.http import NoAnswer
 from runtime.http_pool import ConnectionPool
 
@@ -75,7 +75,7 @@ class ComposeClient:
         for each in listed:
             try:
                 found.append(self._call("GET", f"/containers/{each.id}/json", Container))
-            except NotThere:  # removed meanwhile
+            except NotFound:  # removed meanwhile
                 continue
         return found
 
@@ -83,7 +83,7 @@ class ComposeClient:
         """Return the id of the image that has a name now.
 
         Raises:
-            NotThere: none has it.
+            NotFound: none has it.
         """
         return self._call("GET", f"/images/{quote(name, safe='/:@')}/json", Image).id
 
@@ -133,7 +133,7 @@ class ComposeClient:
                 method, path, body, headers, timeout_s=timeout_s or self._timeout_s, bytes_max=ANSWER_BYTES_MAX
             )
         except NoAnswer as error:
-            raise EngineSilent(
+            raise ComposeUnavailable(
                 f"{request}: {error}; start the engine, or set {SETTING} to its socket, which this role must be allowed to use"
             ) from None
         if answer.status >= 300 and answer.status != 304:  # it is so already

@@ -1,11 +1,11 @@
 """What can come in place of an answer of the container engine.
 
-ComposeProblem
-├── EngineSilent     nobody answers, or what answers cannot now: ask again
+ComposeError
+├── ComposeUnavailable     nobody answers, or what answers cannot now: ask again
 ├── NotAnEngine      something else answers at this address: correct it
-├── NotThere         there is no such container or image
-├── NameTaken        another container has this name: look again
-└── EngineSays       the engine will not do this, and says why
+├── NotFound         there is no such container or image
+├── NameConflict        another container has this name: look again
+└── ComposeRefused       the engine will not do this, and says why
 """
 
 import msgspec
@@ -18,27 +18,27 @@ REASON_LENGTH_MAX = 400
 _AWAY = frozenset({408, 425, 429, 502, 503, 504})
 
 
-class ComposeProblem(SurescaleError):
+class ComposeError(SurescaleError):
     """Base of what may come in place of an answer. The message names the request and the fix, in one line."""
 
 
-class EngineSilent(ComposeProblem):
+class ComposeUnavailable(ComposeError):
     """No answer now; ask again. Of a request that changes something, it is unknown whether it did."""
 
 
-class NotAnEngine(ComposeProblem):
+class NotAnEngine(ComposeError):
     """What answers is no container engine, or one that is too old or too new."""
 
 
-class NotThere(ComposeProblem):
+class NotFound(ComposeError):
     """Status 404."""
 
 
-class NameTaken(ComposeProblem):
+class NameConflict(ComposeError):
     """Status 409."""
 
 
-class EngineSays(ComposeProblem):
+class ComposeRefused(ComposeError):
     """Any other status of 400 and more; a container that cannot be started gets 500."""
 
 
@@ -46,7 +46,7 @@ class _Said(msgspec.Struct, frozen=True):
     message: str
 
 
-def problem_of(answer: Answer, request: str) -> ComposeProblem:
+def problem_of(answer: Answer, request: str) -> ComposeError:
     """Return what an answer without success means.
 
     Args:
@@ -58,12 +58,12 @@ def problem_of(answer: Answer, request: str) -> ComposeProblem:
     except (msgspec.MsgspecError, UnicodeDecodeError):
         words = ""
     if answer.status in _AWAY:
-        return EngineSilent(f"{request} answers {answer.status}: {words or answer.reason}")
+        return ComposeUnavailable(f"{request} answers {answer.status}: {words or answer.reason}")
     if answer.status == 403:  # of a proxy before the engine
-        return EngineSays(f"{request} is forbidden: {words or answer.reason}; let the proxy at {SETTING} pass it")
+        return ComposeRefused(f"{request} is forbidden: {words or answer.reason}; let the proxy at {SETTING} pass it")
     if not words:
         return NotAnEngine(f"{request} answers {answer.status} without an engine's words; set {SETTING} to a container engine's")
-    kind = {404: NotThere, 409: NameTaken}.get(answer.status, EngineSays)
+    kind = {404: NotFound, 409: NameConflict}.get(answer.status, ComposeRefused)
     return kind(f"{request}: {words}")
 
 

@@ -20,7 +20,7 @@ _NOT_COPIED = "com.docker.compose.replace"
 _RESTARTS = ("always", "unless-stopped")
 
 
-def why_not(service: Service, model: Container, api: tuple[int, int]) -> str | None:
+def refusal_of(service: Service, model: Container, api: tuple[int, int]) -> str | None:
     """Return why a service cannot have a further container and what to do, in one line; None: it can.
 
     Args:

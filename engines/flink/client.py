@@ -34,7 +34,7 @@ from engines.flink.answers import (
     TaskManagers,
     VertexDetail,
 )
-from engines.flink.errors import FlinkAway, NoSuchPath, NotAuthorized, NotFound, not_flink, problem_of
+from engines.flink.errors import FlinkUnavailable, NoSuchPath, NotAuthorized, NotFound, not_flink, problem_of
 from runtime.access import Access, TokenUnreadable
 from runtime.http import NoAnswer
 from runtime.http_pool import ConnectionPool
@@ -184,11 +184,11 @@ class FlinkClient:
 
     def _call(self, method: str, path: str, kind: type[T], body: bytes | None = None) -> T:
         """Ask the address that answered last, then the others. What may not be asked twice goes to one address alone."""
-        first, away = self._first, list[FlinkAway]()
+        first, away = self._first, list[FlinkUnavailable]()
         for at in (*range(first, len(self._places)), *range(first)):
             try:
                 answer = self._ask(self._places[at], method, path, kind, body)
-            except FlinkAway as problem:
+            except FlinkUnavailable as problem:
                 away.append(problem)
                 if method == "POST":
                     self._first = (at + 1) % len(self._places)
@@ -196,7 +196,7 @@ class FlinkClient:
             else:
                 self._first = at
                 return answer
-        raise away[0] if len(away) == 1 else FlinkAway("; ".join(map(str, away)))
+        raise away[0] if len(away) == 1 else FlinkUnavailable("; ".join(map(str, away)))
 
     def _ask(self, place: "_Place", method: str, path: str, kind: type[T], body: bytes | None) -> T:
         request = f"{method} {place.url}{path}"
@@ -206,7 +206,7 @@ class FlinkClient:
         except TokenUnreadable as error:
             raise NotAuthorized(str(error)) from None
         except NoAnswer as error:
-            raise FlinkAway(f"{request}: {error}") from None
+            raise FlinkUnavailable(f"{request}: {error}") from None
         if answer.status >= 300:
             raise problem_of(answer, request)
         try:

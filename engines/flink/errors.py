@@ -1,9 +1,9 @@
 """What can come in place of an answer, and how to tell which.
 
-FlinkProblem
-├── FlinkAway          nobody answers, or what answers cannot now: ask again
+FlinkError
+├── FlinkUnavailable          nobody answers, or what answers cannot now: ask again
 ├── NotFlink           something else answers at this address: correct it
-├── FlinkElsewhere     a redirect: use the address it names
+├── FlinkRedirected     a redirect: use the address it names
 ├── NotAuthorized      a token or certificate is missing or wrong
 ├── NotFound           there is no such job or vertex
 │   └── NoSuchPath     this version of Flink has no such path, or the address has a path too many
@@ -34,27 +34,27 @@ _NO_JOB = "FlinkJobNotFoundException"  # some paths answer it with status 500
 _INTERNAL = "Internal server error"
 
 
-class FlinkProblem(SurescaleError):
+class FlinkError(SurescaleError):
     """Base of what may come in place of an answer. The message names the request and the fix, in one line."""
 
 
-class FlinkAway(FlinkProblem):
+class FlinkUnavailable(FlinkError):
     """No answer now; ask again. Of a request that changes something, it is unknown whether it did."""
 
 
-class NotFlink(FlinkProblem):
+class NotFlink(FlinkError):
     """What answers is not Flink's REST API, or a version that answers otherwise than the known ones."""
 
 
-class FlinkElsewhere(FlinkProblem):
+class FlinkRedirected(FlinkError):
     """The address answers with a redirect, as a proxy before a login page does."""
 
 
-class NotAuthorized(FlinkProblem):
+class NotAuthorized(FlinkError):
     """Status 401 or 403."""
 
 
-class NotFound(FlinkProblem):
+class NotFound(FlinkError):
     """Flink does not know the job or vertex. ``reason`` is its own sentence, without the request."""
 
     def __init__(self, message: str, reason: str) -> None:
@@ -66,7 +66,7 @@ class NoSuchPath(NotFound):
     """Flink does not know the path."""
 
 
-class FlinkRefused(FlinkProblem):
+class FlinkRefused(FlinkError):
     """Flink refuses. ``reason`` is its own sentence, without the request."""
 
     def __init__(self, message: str, reason: str) -> None:
@@ -82,7 +82,7 @@ class _Errors(msgspec.Struct, frozen=True):
     errors: list[str]
 
 
-def problem_of(answer: Answer, request: str) -> FlinkProblem:
+def problem_of(answer: Answer, request: str) -> FlinkError:
     """Return what an answer without success means.
 
     Args:
@@ -91,7 +91,7 @@ def problem_of(answer: Answer, request: str) -> FlinkProblem:
     """
     status = answer.status
     if 300 <= status < 400:
-        return FlinkElsewhere(
+        return FlinkRedirected(
             f"{request} answers with a redirect to {_without_query(answer.location)}; "
             "set SURESCALE_ENGINE_URL to the address of Flink's REST API"
         )
@@ -102,7 +102,7 @@ def problem_of(answer: Answer, request: str) -> FlinkProblem:
         )
     errors = _errors(answer.body)
     if status in _AWAY:
-        return FlinkAway(f"{request} answers {status}: {' '.join(errors)[:REASON_LENGTH_MAX] or answer.reason}")
+        return FlinkUnavailable(f"{request} answers {status}: {' '.join(errors)[:REASON_LENGTH_MAX] or answer.reason}")
     if not errors:
         return not_flink(answer, request)
     if status == 404:
@@ -127,7 +127,7 @@ def _not_found(reason: str, request: str) -> NotFound:
     return NoSuchPath(f"{request}: Flink has no such path; check its version (1.20 to 2.3) and SURESCALE_ENGINE_URL", reason)
 
 
-def _refusal(status: int, errors: list[str], request: str) -> FlinkProblem:
+def _refusal(status: int, errors: list[str], request: str) -> FlinkError:
     kind, reason = _innermost(errors)
     if kind == _NO_JOB:
         return NotFound(f"{request}: {reason}", reason)
@@ -137,7 +137,7 @@ def _refusal(status: int, errors: list[str], request: str) -> FlinkProblem:
             reason,
         )
     if status >= 500 and kind in _PASSING:
-        return FlinkAway(f"{request} answers {status}: {reason}")
+        return FlinkUnavailable(f"{request} answers {status}: {reason}")
     return FlinkRefused(f"{request} is refused: {reason}", reason)
 
 

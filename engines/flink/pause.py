@@ -28,7 +28,7 @@ def interruption_of(rescale: Rescale) -> Interruption | None:
     return Interruption(stopped, last.enter_timestamp_in_millis)
 
 
-def interruption_seen(detail: JobDetail, checkpoints: Checkpoints) -> Interruption | None:
+def last_interruption(detail: JobDetail, checkpoints: Checkpoints) -> Interruption | None:
     """Return the last interruption of a job that runs; None if it has not been restored from a checkpoint.
 
     Flink (from 2.0 on) stops the old graph when a checkpoint completes, and restores that one. A restart that came otherwise is

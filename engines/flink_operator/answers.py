@@ -78,12 +78,12 @@ class FlinkResource(msgspec.Struct, frozen=True):
     status: FlinkStatus | None = None
 
     @property
-    def told(self) -> FlinkStatus:
+    def reported(self) -> FlinkStatus:
         """Return what the operator says; empty as long as it has said nothing."""
         return self.status or FlinkStatus()
 
     @property
     def job_id(self) -> str:
         """Return Flink's id of the present submission; empty if there is none yet."""
-        job = self.told.job_status
+        job = self.reported.job_status
         return (job.job_id or "") if job is not None else ""

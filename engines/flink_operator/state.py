@@ -70,7 +70,7 @@ def refusal_of(resource: FlinkResource, session: FlinkResource | None) -> Refusa
 
 
 def _of_the_moment(resource: FlinkResource) -> Refusal | None:
-    told, job = resource.told, resource.spec.job
+    told, job = resource.reported, resource.spec.job
     if job is not None and job.state == "suspended":
         return Refusal(NOT_RUNNING, "its spec.job.state is suspended; a job is rescaled while it runs")
     state = told.job_status.state if told.job_status is not None else None
@@ -87,28 +87,28 @@ def running_of(resource: FlinkResource) -> dict[str, int]:
 
     The operator itself compares the parallelism of every vertex that runs with these before it calls a change deployed.
     """
-    reconciliation = resource.told.reconciliation_status
+    reconciliation = resource.reported.reconciliation_status
     if reconciliation is None:
         return {}
-    is_done = reconciliation.state == "DEPLOYED" and (resource.told.lifecycle_state or _QUIET[0]) in _QUIET
+    is_done = reconciliation.state == "DEPLOYED" and (resource.reported.lifecycle_state or _QUIET[0]) in _QUIET
     return _overrides_in(reconciliation.last_reconciled_spec if is_done else reconciliation.last_stable_spec)
 
 
 def runs(resource: FlinkResource) -> bool:
     """Return whether the job runs in Flink, by what the operator last saw."""
-    job = resource.told.job_status
+    job = resource.reported.job_status
     return job is not None and job.state == "RUNNING"
 
 
 def has_failed(resource: FlinkResource) -> bool:
     """Return whether the job has ended in an error and nobody starts it again."""
-    job = resource.told.job_status
+    job = resource.reported.job_status
     return job is not None and job.state == "FAILED"
 
 
 def hindrance_of(resource: FlinkResource, target: Target | None = None) -> str:
     """Return why a change has not been carried out yet, in words; empty if the operator is done with it."""
-    told, meta = resource.told, resource.metadata
+    told, meta = resource.reported, resource.metadata
     where = target or Target(meta.namespace or "default", meta.name or "unnamed")
     if told.error:
         return error_of(resource)
@@ -127,7 +127,7 @@ def hindrance_of(resource: FlinkResource, target: Target | None = None) -> str:
 
 def error_of(resource: FlinkResource) -> str:
     """Return the operator's error in one line."""
-    text = resource.told.error or ""
+    text = resource.reported.error or ""
     with contextlib.suppress(msgspec.MsgspecError):  # older versions write plain text
         text = msgspec.json.decode(text.encode(), type=_Error).message
     return f"the operator reports: {one_line(text)}"
@@ -135,7 +135,7 @@ def error_of(resource: FlinkResource) -> str:
 
 def _is_seen(resource: FlinkResource) -> bool:
     """Return whether the operator has read the present specification; versions before 1.6 do not say."""
-    seen = resource.told.observed_generation
+    seen = resource.reported.observed_generation
     return not seen or seen >= resource.metadata.generation
 
 

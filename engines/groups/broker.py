@@ -32,7 +32,7 @@ _ABSENT = frozenset({KafkaError.GROUP_ID_NOT_FOUND})
 _LAST_NUMBER = re.compile(r"(\d+)\D*$")
 
 
-class GroupsUnknown(SurescaleError):
+class GroupsUnavailable(SurescaleError):
     """The broker does not tell; the message names it and the fix, in one line."""
 
 
@@ -52,7 +52,7 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupSeen:
+class GroupDescription:
     """A consumer group now.
 
     Attributes:
@@ -90,7 +90,7 @@ class GroupReader:
         """Return the ids of all groups that have members and that we may see, sorted.
 
         Raises:
-            GroupsUnknown: the broker does not answer.
+            GroupsUnavailable: the broker does not answer.
         """
         try:
             listed = self._admin.list_consumer_groups(request_timeout=GROUP_REQUEST_TIMEOUT_S).result(self._timeout_s)
@@ -101,11 +101,11 @@ class GroupReader:
         absent = (ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD)
         return tuple(sorted(each.group_id for each in listed.valid or () if each.state not in absent))
 
-    def look(self, groups: Sequence[str]) -> dict[str, GroupSeen]:
+    def look(self, groups: Sequence[str]) -> dict[str, GroupDescription]:
         """Return the groups as they are now. One that does not exist is dead.
 
         Raises:
-            GroupsUnknown: the broker does not answer, or does not let us ask.
+            GroupsUnavailable: the broker does not answer, or does not let us ask.
         """
         asked = self._admin.describe_consumer_groups(list(groups), request_timeout=GROUP_REQUEST_TIMEOUT_S)
         described = {group: self._described(group, future) for group, future in asked.items()}
@@ -119,9 +119,9 @@ class GroupReader:
                 return None
             raise self._unknown(error, f"describe group {group}") from None
 
-    def _seen(self, group: str, found: ConsumerGroupDescription | None) -> GroupSeen:
+    def _seen(self, group: str, found: ConsumerGroupDescription | None) -> GroupDescription:
         if found is None:
-            return GroupSeen(group, "dead", (), "", {})
+            return GroupDescription(group, "dead", (), "", {})
         members = sorted(
             (
                 Member(each.member_id, each.client_id, each.host.lstrip("/"), _partitions(each.assignment.topic_partitions))
@@ -130,7 +130,7 @@ class GroupReader:
             key=lambda member: (member.client_id, member.id),
         )
         state: GroupState = _STATES.get(ConsumerGroupState(found.state), "rebalancing")
-        return GroupSeen(group, state, tuple(members), found.partition_assignor, self._committed(group))
+        return GroupDescription(group, state, tuple(members), found.partition_assignor, self._committed(group))
 
     def _committed(self, group: str) -> dict[Partition, int]:
         try:
@@ -144,17 +144,17 @@ class GroupReader:
             raise self._unknown(error, f"read the offsets of group {group}") from None
         return {(each.topic, each.partition): each.offset for each in found.topic_partitions or () if each.offset >= 0}
 
-    def _unknown(self, error: Exception, what: str) -> GroupsUnknown:
+    def _unknown(self, error: Exception, what: str) -> GroupsUnavailable:
         where = f"Kafka at {self._bootstrap}, which the groups read,"
         if isinstance(error, KafkaException):
             problem: KafkaError = error.args[0]
             if problem.code() in _REFUSALS:
-                return GroupsUnknown(f"{where} does not let us {what}; grant DESCRIBE on it to the user of the monitor")
+                return GroupsUnavailable(f"{where} does not let us {what}; grant DESCRIBE on it to the user of the monitor")
             # Of some requests librdkafka gives the name of the request alone.
             reason = f"{problem.str()}{problem.name()}" if problem.str().endswith(": ") else problem.str()
         else:
             reason = "no answer in time"
-        return GroupsUnknown(
+        return GroupsUnavailable(
             f"{where} does not answer when asked to {what} ({reason}); set SURESCALE_SOURCE_BOOTSTRAP to brokers that the "
             "monitor reaches, and SURESCALE_SOURCE_KAFKA_... to its credentials"
         )

@@ -26,7 +26,7 @@ Partition = tuple[str, int]
 """Topic and number."""
 
 
-class OffsetsUnknown(SurescaleError):
+class OffsetsUnavailable(SurescaleError):
     """The broker does not tell; the message names it and the fix, in one line."""
 
 
@@ -45,13 +45,13 @@ class TopicOffsets:
         """
         self._admin = admin_client(settings)
         self._bootstrap, self._timeout_s = settings.bootstrap, timeout_s
-        self._away: tuple[float, OffsetsUnknown] | None = None
+        self._away: tuple[float, OffsetsUnavailable] | None = None
 
     def ends(self, topics: Sequence[str]) -> dict[Partition, int]:
         """Return the offset after the last record of every partition.
 
         Raises:
-            OffsetsUnknown: the broker does not answer, does not know a topic, or does not let us ask.
+            OffsetsUnavailable: the broker does not answer, does not know a topic, or does not let us ask.
         """
         self._check_away()
         partitions = self._partitions(topics)  # asked each time: some may have been added
@@ -64,7 +64,7 @@ class TopicOffsets:
         """Return the names of all topics that we may see.
 
         Raises:
-            OffsetsUnknown: as ``ends``.
+            OffsetsUnavailable: as ``ends``.
         """
         self._check_away()
         try:
@@ -82,13 +82,15 @@ class TopicOffsets:
                 raise self._unknown(error.args[0], topic) from None
         return found
 
-    def _unknown(self, error: KafkaError, topics: str) -> OffsetsUnknown:
+    def _unknown(self, error: KafkaError, topics: str) -> OffsetsUnavailable:
         where = f"Kafka at {self._bootstrap}, which sources read"
         if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-            return OffsetsUnknown(f"{where}, has no topic {topics}; set SURESCALE_SOURCE_BOOTSTRAP to the cluster that has it")
+            return OffsetsUnavailable(
+                f"{where}, has no topic {topics}; set SURESCALE_SOURCE_BOOTSTRAP to the cluster that has it"
+            )
         if error.code() in _REFUSALS:
-            return OffsetsUnknown(f"{where}, does not let us describe {topics}; grant DESCRIBE to the user of the monitor")
-        away = OffsetsUnknown(
+            return OffsetsUnavailable(f"{where}, does not let us describe {topics}; grant DESCRIBE to the user of the monitor")
+        away = OffsetsUnavailable(
             f"{where}, does not answer ({error.str()}); set SURESCALE_SOURCE_BOOTSTRAP to brokers that the monitor reaches, and "
             "SURESCALE_SOURCE_KAFKA_... to its credentials"
         )
@@ -97,7 +99,7 @@ class TopicOffsets:
 
     def _check_away(self) -> None:
         if self._away is not None and time.monotonic() < self._away[0]:
-            raise OffsetsUnknown(str(self._away[1]))
+            raise OffsetsUnavailable(str(self._away[1]))
 
 
 @dataclass(frozen=True, slots=True)

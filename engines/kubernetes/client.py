@@ -11,7 +11,7 @@ import msgspec
 
 from contracts.addresses import without_password
 from engines.kubernetes.answers import Autoscaler, Event, Page, Pod, Review, Scale, Workload
-from engines.kubernetes.errors import ApiAway, NotAuthenticated, NotThere, not_kubernetes, problem_of
+from engines.kubernetes.errors import ApiUnavailable, NotAuthenticated, NotFound, not_kubernetes, problem_of
 from engines.kubernetes.rights import Right
 from engines.kubernetes.target import Target, namespaced
 from runtime.access import Access, TokenUnreadable
@@ -55,7 +55,7 @@ class KubernetesClient:
         """Return how many pods are wanted, and the state of the object that says so.
 
         Raises:
-            NotThere: there is no such object, or it has no scale subresource.
+            NotFound: there is no such object, or it has no scale subresource.
         """
         return self._call("GET", f"{target.path}/scale", Scale)
 
@@ -114,7 +114,7 @@ class KubernetesClient:
         """Return the ScaledObjects; none where KEDA is not installed."""
         try:
             return list(self._pages(namespaced("keda.sh/v1alpha1", namespace) + "/scaledobjects", {}, Page[Autoscaler]))
-        except NotThere:
+        except NotFound:
             return []
 
     def may(self, right: Right) -> bool:
@@ -144,7 +144,7 @@ class KubernetesClient:
             if not page.metadata.continue_:
                 return
             further = query | {"continue": page.metadata.continue_}
-        raise ApiAway(f"GET {self._url}{path}: more than {PAGES_MAX * PAGE_ITEMS} objects; choose another target")
+        raise ApiUnavailable(f"GET {self._url}{path}: more than {PAGES_MAX * PAGE_ITEMS} objects; choose another target")
 
     def _call(self, method: str, path: str, kind: type[T], body: bytes | None = None, *, content: str = "application/json") -> T:
         request = f"{method} {self._url}{path.partition('?')[0]}"
@@ -156,7 +156,7 @@ class KubernetesClient:
         except TokenUnreadable as error:
             raise NotAuthenticated(str(error)) from None
         except NoAnswer as error:
-            raise ApiAway(f"{request}: {error}") from None
+            raise ApiUnavailable(f"{request}: {error}") from None
         if answer.status >= 300:
             raise problem_of(answer, request)
         try:

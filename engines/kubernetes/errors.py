@@ -1,11 +1,11 @@
 """What can come in place of an answer, and how to tell which.
 
-KubernetesProblem
-├── ApiAway           nobody answers, or what answers cannot now: ask again
+KubernetesError
+├── ApiUnavailable           nobody answers, or what answers cannot now: ask again
 ├── NotKubernetes     something else answers at this address: correct it
 ├── NotAuthenticated  the API does not know who asks: a token is missing, wrong or expired
 ├── NotAllowed        it knows who asks, and the account lacks a right
-├── NotThere          there is no such object, or no such kind of object
+├── NotFound          there is no such object, or no such kind of object
 ├── Conflict          the object has changed since it was read: read it again
 └── ApiRefused        the API will not do this, and says why
 """
@@ -25,39 +25,39 @@ ROLE = "compose/kubernetes/scaling"
 """Where the rights stand that are needed."""
 
 
-class KubernetesProblem(SurescaleError):
+class KubernetesError(SurescaleError):
     """Base of what may come in place of an answer. The message names the request and the fix, in one line."""
 
 
-class ApiAway(KubernetesProblem):
+class ApiUnavailable(KubernetesError):
     """No answer now; ask again. Of a request that changes something, it is unknown whether it did."""
 
 
-class NotKubernetes(KubernetesProblem):
+class NotKubernetes(KubernetesError):
     """What answers is not an API server."""
 
 
-class NotAuthenticated(KubernetesProblem):
+class NotAuthenticated(KubernetesError):
     """Status 401, or the token cannot be read."""
 
 
-class NotAllowed(KubernetesProblem):
+class NotAllowed(KubernetesError):
     """Status 403, and the message names the right."""
 
 
-class NotThere(KubernetesProblem):
+class NotFound(KubernetesError):
     """Status 404: no such object, or no such kind."""
 
 
-class Conflict(KubernetesProblem):
+class Conflict(KubernetesError):
     """Status 409."""
 
 
-class ApiRefused(KubernetesProblem):
+class ApiRefused(KubernetesError):
     """Any other status of 400 and more."""
 
 
-def problem_of(answer: Answer, request: str) -> KubernetesProblem:
+def problem_of(answer: Answer, request: str) -> KubernetesError:
     """Return what an answer without success means.
 
     Args:
@@ -71,15 +71,15 @@ def problem_of(answer: Answer, request: str) -> KubernetesProblem:
             f"{request} answers 401 {words}; set SURESCALE_KUBERNETES_TOKEN_FILE to the token of an account, or unset it in a pod"
         )
     if status in _AWAY:
-        return ApiAway(f"{request} answers {status}: {words}")
+        return ApiUnavailable(f"{request} answers {status}: {words}")
     if status == 404 and answer.body.strip() == _NO_SUCH_PATH:
-        return NotThere(f"{request}: the cluster knows no such kind of object; install its definition")
+        return NotFound(f"{request}: the cluster knows no such kind of object; install its definition")
     if said is None:
         return not_kubernetes(answer, request)
     if status == 403 and _RIGHT_IS_MISSING in words:  # the other refusals are those of an admission controller
         return NotAllowed(f"{words}; give its account this right, {ROLE} has all that are needed")
     if status == 404:
-        return NotThere(f"{request}: {words}")
+        return NotFound(f"{request}: {words}")
     if status == 409:
         return Conflict(f"{request}: {words}")
     return ApiRefused(f"{request} is refused: {words}")

@@ -28,7 +28,7 @@ _SAID_MAX = 300
 Labels = dict[str, str]
 
 
-class PrometheusAway(SurescaleError):
+class PrometheusUnavailable(SurescaleError):
     """No usable answer now: nobody answers, not in time, or not with everything. Asking again, or another replica, may help."""
 
 
@@ -64,7 +64,7 @@ class _Answer(msgspec.Struct):
 
 
 class PrometheusClient:
-    """One Prometheus. Thread-safe. Every method may raise ``PrometheusAway``."""
+    """One Prometheus. Thread-safe. Every method may raise ``PrometheusUnavailable``."""
 
     def __init__(self, url: str, access: Access | None = None, *, timeout_s: float = ANSWER_TIMEOUT_S) -> None:
         """Connect to nothing yet.
@@ -92,7 +92,7 @@ class PrometheusClient:
             value = msgspec.convert(msgspec.json.decode(answer.result), tuple[float, str])[1]
             return round(float(value) * 1000)
         except (msgspec.MsgspecError, ValueError, OverflowError):
-            raise PrometheusAway(f"{self.url} does not say what time it is; check that it is a Prometheus") from None
+            raise PrometheusUnavailable(f"{self.url} does not say what time it is; check that it is a Prometheus") from None
 
     def dated(self, expression: str, at_ms: int) -> list[Series]:
         """Return the series of an expression at a time, each with the time at which it was scraped. One request.
@@ -122,7 +122,7 @@ class PrometheusClient:
         try:
             found = msgspec.json.decode(data.result, type=list[_Series])
         except (msgspec.MsgspecError, ValueError, RecursionError):
-            raise PrometheusAway(f"{self.url} gave an unexpected answer; check that it is a Prometheus") from None
+            raise PrometheusUnavailable(f"{self.url} gave an unexpected answer; check that it is a Prometheus") from None
         if len(found) > SERIES_MAX:
             raise QueryRefused(f"it gives {len(found)} series and {SERIES_MAX} is the most; select fewer")
         return [(each.metric, _number(each)) for each in found]
@@ -139,32 +139,34 @@ class PrometheusClient:
                 bytes_max=ANSWER_BYTES_MAX,
             )
         except TokenUnreadable as error:
-            raise PrometheusAway(str(error)) from None
+            raise PrometheusUnavailable(str(error)) from None
         except NoAnswer as error:
-            raise PrometheusAway(f"{self.url} does not answer ({error}); start it, or correct SURESCALE_PROMETHEUS_URL") from None
+            raise PrometheusUnavailable(
+                f"{self.url} does not answer ({error}); start it, or correct SURESCALE_PROMETHEUS_URL"
+            ) from None
         return self._data_of(answer)
 
     def _data_of(self, answer: Answer) -> _Data:
         if answer.status in (401, 403):
-            raise PrometheusAway(
+            raise PrometheusUnavailable(
                 f"{self.url} refuses access ({answer.status}); set SURESCALE_PROMETHEUS_TOKEN_FILE to a file with a valid token"
             )
         if 300 <= answer.status < 400:
             where = _said(answer.location)
-            raise PrometheusAway(f"{self.url} points to {where or 'another address'}; set SURESCALE_PROMETHEUS_URL to it")
+            raise PrometheusUnavailable(f"{self.url} points to {where or 'another address'}; set SURESCALE_PROMETHEUS_URL to it")
         try:
             said = msgspec.json.decode(answer.body, type=_Answer)
         except (msgspec.MsgspecError, ValueError, RecursionError):
-            raise PrometheusAway(
+            raise PrometheusUnavailable(
                 f"{self.url} does not answer as Prometheus does ({answer.status} {_said(answer.reason)}); "
                 "correct SURESCALE_PROMETHEUS_URL, with the path of a proxy in front of it"
             ) from None
         if said.errorType in ("bad_data", "execution"):
             raise QueryRefused(f"Prometheus says {_said(said.error)}; correct it: counters themselves, without rate() and [...]")
         if said.status != "success" or answer.status >= 300:
-            raise PrometheusAway(f"{self.url}: {_said(said.error) or answer.status}; trying again")
+            raise PrometheusUnavailable(f"{self.url}: {_said(said.error) or answer.status}; trying again")
         if said.warnings:  # a part of the stores did not answer: what is missing would look as if it had ended
-            raise PrometheusAway(f"{self.url} may have left out series: {_said(said.warnings[0])}")
+            raise PrometheusUnavailable(f"{self.url} may have left out series: {_said(said.warnings[0])}")
         return said.data
 
 

@@ -38,14 +38,14 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class ReadResult:
     """The readings of one figure, and the names in its series that no task of the job has."""
 
     readings: dict[Key, Reading]
     unknown: frozenset[str] = frozenset()
 
 
-def read(job: WatchedJob, name: FigureName, series: Iterable[Series], at_ms: int) -> Read:
+def read(job: WatchedJob, name: FigureName, series: Iterable[Series], at_ms: int) -> ReadResult:
     """Return what the series of a figure say.
 
     Args:
@@ -76,17 +76,17 @@ def read(job: WatchedJob, name: FigureName, series: Iterable[Series], at_ms: int
             if key in readings:
                 one, other = labels_of[key], each.labels
                 raise QueryRefused(
-                    f"two series for {told(key)}: {shown(_apart(one, other))} and {shown(_apart(other, one))}; select one, or "
-                    "name in over the labels to add up over"
+                    f"two series for {series_in_words(key)}: {shown(_apart(one, other))} and {shown(_apart(other, one))}; "
+                    "select one, or name in over the labels to add up over"
                 )
             target = (each.labels.get("job", ""), each.labels.get("instance", ""))
             is_fresh = at_ms - each.at_ms <= job.fresh_ms
             value = _in_unit(each.value, name, figure)
             readings[key], labels_of[key] = Reading(value if is_fresh else None, each.at_ms, target), each.labels
-    return Read(readings, frozenset(unknown))
+    return ReadResult(readings, frozenset(unknown))
 
 
-def told(key: Key) -> str:
+def series_in_words(key: Key) -> str:
     """Return in words what a series is about."""
     words = f"task {key.task}"
     if key.subtask:

@@ -10,7 +10,7 @@ HELD = "until then its figures are unknown and it is held"
 """What follows for a job that cannot be looked at; ends the line that says why."""
 
 
-class SourceAway(SurescaleError):
+class SourceUnavailable(SurescaleError):
     """The source does not answer now; try again later."""
 
 
@@ -38,7 +38,7 @@ class FinishedMinute:
 
 
 class Source(Protocol):
-    """An engine, or a recording of one. Every method may raise ``SourceAway``; those that name a job, ``UnknownJob``."""
+    """An engine, or a recording of one. Every method may raise ``SourceUnavailable``; those that name a job, ``UnknownJob``."""
 
     @property
     def is_finite(self) -> bool:

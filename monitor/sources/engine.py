@@ -10,7 +10,7 @@ from contracts.errors import RecordRejected
 from contracts.messages import ClusterTopology, EngineEvent, HourlyLoad, JobTopology, TaskSample
 from contracts.topology import check_cluster
 from contracts.wire import decode
-from monitor.sources.base import FinishedMinute, SourceAway, UnknownJob
+from monitor.sources.base import FinishedMinute, SourceUnavailable, UnknownJob
 from runtime.http import ErrorAnswer, NoAnswer, ask
 
 T = TypeVar("T")
@@ -89,7 +89,7 @@ class EngineSource:
         try:
             check_cluster(topology)
         except RecordRejected as error:
-            raise SourceAway(f"{self._url}/cluster gave an unexpected answer: {error}") from None
+            raise SourceUnavailable(f"{self._url}/cluster gave an unexpected answer: {error}") from None
         return topology
 
     def events(self, after_id: str) -> list[EngineEvent]:
@@ -106,11 +106,11 @@ class EngineSource:
             message = _message(error)
             if error.status == 404 and path.startswith(_JOB):
                 raise UnknownJob(f"{self._url}{path}: {message}") from None
-            raise SourceAway(f"{self._url}{path} answered {error.status}: {message}") from None
+            raise SourceUnavailable(f"{self._url}{path} answered {error.status}: {message}") from None
         except NoAnswer as error:
-            raise SourceAway(f"{self._url} does not answer: {error}") from None
+            raise SourceUnavailable(f"{self._url} does not answer: {error}") from None
         except RecordRejected as error:
-            raise SourceAway(f"{self._url}{path} gave an unexpected answer: {error}") from None
+            raise SourceUnavailable(f"{self._url}{path} gave an unexpected answer: {error}") from None
 
 
 def _finished(minute: _Minute) -> FinishedMinute:

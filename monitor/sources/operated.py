@@ -7,9 +7,9 @@ from engines.flink_operator.overrides import OverridesUnreadable
 from engines.flink_operator.requirement import Requirement, required_of
 from engines.flink_operator.resource import SETTING, OperatedJob, read_operated_jobs
 from engines.kubernetes.connect import client_of
-from engines.kubernetes.errors import KubernetesProblem, NotThere
+from engines.kubernetes.errors import KubernetesError, NotFound
 from monitor.settings import MonitorSettings
-from monitor.sources.base import HELD, SourceAway
+from monitor.sources.base import HELD, SourceUnavailable
 
 
 class Operated:
@@ -28,17 +28,17 @@ class Operated:
         """Return what the resource of a job asks for, None if the file names none.
 
         Raises:
-            SourceAway: it is unknown now.
+            SourceUnavailable: it is unknown now.
         """
         job = self.jobs.get(name)
         if job is None:
             return None
         try:
             return required_of(self._client, job)
-        except NotThere as problem:
-            raise SourceAway(f"{name}: {problem}; create it, or correct {SETTING}; {HELD}") from None
-        except (KubernetesProblem, OverridesUnreadable) as problem:
-            raise SourceAway(f"{name}: {job.target}: {problem}; {HELD}") from None
+        except NotFound as problem:
+            raise SourceUnavailable(f"{name}: {problem}; create it, or correct {SETTING}; {HELD}") from None
+        except (KubernetesError, OverridesUnreadable) as problem:
+            raise SourceUnavailable(f"{name}: {job.target}: {problem}; {HELD}") from None
 
     def close(self) -> None:
         """Close the connections."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from contracts.messages import ClusterTopology, Host
 from engines.compose.capabilities import COMPOSE
 from engines.compose.client import ComposeClient
-from engines.compose.errors import ComposeProblem
+from engines.compose.errors import ComposeError
 from engines.compose.requirement import requirement_of as compose_requirement_of
 from engines.flink_operator.capabilities import OPERATED
 from engines.flink_operator.resource import check_vertices
@@ -17,18 +17,18 @@ from engines.groups.chains import Chain, check_scaled_whole
 from engines.groups.requirement import Required
 from engines.kubernetes.capabilities import KUBERNETES
 from engines.kubernetes.connect import client_of
-from engines.kubernetes.errors import KubernetesProblem, NotThere
+from engines.kubernetes.errors import KubernetesError, NotFound
 from engines.kubernetes.requirement import requirement_of
 from engines.processes.capabilities import PROCESSES, WATCHED
-from engines.processes.workforce import FolderAway, Workforce
+from engines.processes.worker_store import FolderUnavailable, WorkerStore
 from monitor.settings import MonitorSettings
-from monitor.sources.base import HELD, SourceAway
+from monitor.sources.base import HELD, SourceUnavailable
 from monitor.sources.operated import Operated
 
 _CAPABILITIES = {"processes": PROCESSES, "compose": COMPOSE, "kubernetes": KUBERNETES}
 
 
-class KeptWorkers:
+class WorkerTopology:
     """The workers of every chain of the groups file, if there is an actuator. Thread-safe."""
 
     def __init__(self, settings: MonitorSettings, chains: Mapping[str, Chain]) -> None:
@@ -42,7 +42,7 @@ class KeptWorkers:
             SettingsError: the actuator cannot be used with these settings or chains.
         """
         self._settings, self._chains = settings, chains
-        self._workforce = Workforce(Path(settings.workers_folder), settings.cluster) if settings.workers_folder else None
+        self._store = WorkerStore(Path(settings.workers_folder), settings.cluster) if settings.workers_folder else None
         is_operated = settings.engine == "flink"
         self._operated = Operated(settings) if settings.actuator_kind == "kubernetes" and is_operated else None
         self._kubernetes = client_of(settings) if settings.actuator_kind == "kubernetes" and not is_operated else None
@@ -67,7 +67,7 @@ class KeptWorkers:
         """Return what the workers of a job are asked to be, None if nobody keeps them.
 
         Raises:
-            SourceAway: it is unknown now.
+            SourceUnavailable: it is unknown now.
         """
         if self._operated is not None:
             return self._operated.required(name)
@@ -76,24 +76,24 @@ class KeptWorkers:
                 return requirement_of(self._kubernetes, self._chains[name]) if name in self._chains else None
             if self._compose is not None:
                 return compose_requirement_of(self._compose, self._chains[name]) if name in self._chains else None
-            return self._workforce.requirement(name) if self._workforce is not None else None
-        except NotThere as problem:
-            raise SourceAway(f"{name}: {problem}; create it, or correct SURESCALE_GROUPS_FILE; {HELD}") from None
-        except (KubernetesProblem, ComposeProblem, FolderAway) as problem:
-            raise SourceAway(f"{name}: {problem}; {HELD}") from None
+            return self._store.requirement(name) if self._store is not None else None
+        except NotFound as problem:
+            raise SourceUnavailable(f"{name}: {problem}; create it, or correct SURESCALE_GROUPS_FILE; {HELD}") from None
+        except (KubernetesError, ComposeError, FolderUnavailable) as problem:
+            raise SourceUnavailable(f"{name}: {problem}; {HELD}") from None
 
     def topology(self) -> ClusterTopology:
         """Return this machine with its room for workers, if they are processes here, and what the actuator can do.
 
         Raises:
-            SourceAway: the room is unknown now.
+            SourceUnavailable: the room is unknown now.
         """
         hosts: tuple[Host, ...] = ()
-        if self._workforce is not None:
+        if self._store is not None:
             try:
-                running = sum(len(self._workforce.workers(job)) for job in self._workforce.jobs())
-            except FolderAway as away:
-                raise SourceAway(str(away)) from None
+                running = sum(len(self._store.workers(job)) for job in self._store.jobs())
+            except FolderUnavailable as away:
+                raise SourceUnavailable(str(away)) from None
             most = self._settings.workers_max
             hosts = (Host(host=socket.gethostname(), slots=most, free_slots=max(0, most - running)),)
         with self._lock:

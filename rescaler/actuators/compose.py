@@ -15,12 +15,12 @@ from contracts.capabilities import Capabilities
 from contracts.commands import RescheduleCommand
 from engines.compose.answers import MADE_FOR, Container
 from engines.compose.capabilities import COMPOSE
-from engines.compose.errors import ComposeProblem, EngineSays, NameTaken, NotThere
+from engines.compose.errors import ComposeError, ComposeRefused, NameConflict, NotFound
 from engines.compose.hindrance import hindrance_of
-from engines.compose.replica import copy_of, free_numbers, name_of, why_not
+from engines.compose.reconcile import ServiceReconciler
+from engines.compose.replica import copy_of, free_numbers, name_of, refusal_of
 from engines.compose.requirement import Requirement, requirement_of, services_of
 from engines.compose.target import Service
-from engines.compose.tend import ComposeTender
 from engines.groups.chains import Chain
 from rescaler.actuators.base import (
     REQUIREMENT_CHANGED,
@@ -30,7 +30,7 @@ from rescaler.actuators.base import (
     EngineUnavailable,
     JobStatus,
 )
-from rescaler.actuators.group_workers import UNKNOWN_TASK, TendingThread, chain_of, check_epoch
+from rescaler.actuators.group_workers import UNKNOWN_TASK, ReconcilerThread, chain_of, check_epoch
 from rescaler.actuators.parallelism import covers, in_words
 
 TARGET_GONE = "TARGET_GONE"
@@ -49,21 +49,21 @@ _log = logging.getLogger("surescale.compose")
 class ComposeEngine:
     """``EngineApi`` on the services of one container engine. Keeps nothing that is needed after a restart."""
 
-    tender: ComposeTender
+    reconciler: ServiceReconciler
     cluster: str
-    _tending: TendingThread = field(init=False)
+    _reconciling: ReconcilerThread = field(init=False)
 
     def __post_init__(self) -> None:
-        self._tending = TendingThread(self.tender.tend, ComposeProblem, _log)
+        self._reconciling = ReconcilerThread(self.reconciler.reconcile, ComposeError, _log)
 
     def start(self) -> Self:
         """Tend the containers in a thread of its own, which ends with the process; the containers do not."""
-        self._tending.start()
+        self._reconciling.start()
         return self
 
     def stop(self) -> None:
-        """Stop tending. The containers run on."""
-        self._tending.stop()
+        """Stop reconciling. The containers run on."""
+        self._reconciling.stop()
 
     # The port
 
@@ -93,11 +93,11 @@ class ComposeEngine:
     def look(self, job: str) -> JobStatus:
         """Return what is asked for, and the containers that are up. One that drains still runs."""
         with _answers_of_the_port():
-            required, now_ms = self._required(self._chain(job)), self.tender.now_ms()
+            required, now_ms = self._required(self._chain(job)), self.reconciler.now_ms()
             running = {task: sum(each.is_up(now_ms) for each in found) for task, found in required.containers.items()}
             short = [task for task, count in required.counts.items() if running[task] < count]
             waits = any(each.waits_to_start for task in short for each in required.wanted(task))
-            is_full = waits and self.tender.room() == 0
+            is_full = waits and self.reconciler.room() == 0
             hindrances = {task: hindrance_of(required.wanted(task), now_ms, is_full=is_full) for task in short}
         return JobStatus(
             epoch=required.epoch,
@@ -126,10 +126,10 @@ class ComposeEngine:
     # Which job
 
     def _chain(self, job: str) -> Chain:
-        return chain_of(job, self.cluster, self.tender.chains)
+        return chain_of(job, self.cluster, self.reconciler.chains)
 
     def _required(self, chain: Chain) -> Requirement:
-        required = requirement_of(self.tender.client, chain)
+        required = requirement_of(self.reconciler.client, chain)
         if required is None:
             raise EngineRefused(
                 UNKNOWN_TASK, f"SURESCALE_GROUPS_FILE names no services for {chain.name}; add compose to its groups"
@@ -149,18 +149,18 @@ class ComposeEngine:
                 grow[task] = [(model, number) for number in numbers]
         try:
             made = [
-                self.tender.client.create(name_of(model, number), copy_of(model, number, command_id))
+                self.reconciler.client.create(name_of(model, number), copy_of(model, number, command_id))
                 for replicas in grow.values()
                 for model, number in replicas
             ]
-            for replica in made[: self.tender.room()] if made else ():
-                self.tender.client.start(replica)
-        except (EngineSays, NotThere):
+            for replica in made[: self.reconciler.room()] if made else ():
+                self.reconciler.client.start(replica)
+        except (ComposeRefused, NotFound):
             self._put_back_ours(self._required(chain), command_id)
             raise
         for task, count in counts.items():
-            for container in _surplus(required.wanted(task), count, self.tender.now_ms()):
-                self.tender.drain(container)
+            for container in _surplus(required.wanted(task), count, self.reconciler.now_ms()):
+                self.reconciler.drain(container)
 
     def _model(self, service: Service, wanted: list[Container]) -> Container:
         """Return the container that is copied.
@@ -172,13 +172,13 @@ class ComposeEngine:
             words = f"{service}: none of its containers runs; start it with docker compose up, or correct SURESCALE_GROUPS_FILE"
             raise EngineRefused(TARGET_GONE, words)
         model = wanted[0]
-        reason = why_not(service, model, self.tender.client.api())
+        reason = refusal_of(service, model, self.reconciler.client.api())
         if reason is not None:
             raise EngineRefused(CANNOT_SCALE, f"{service}: {reason}")
         image = str(model.config.get("Image", ""))
         try:
-            present = self.tender.client.image(image)
-        except NotThere:
+            present = self.reconciler.client.image(image)
+        except NotFound:
             raise EngineRefused(IMAGE_GONE, f"{service}: the engine has no image {image} any more; pull or build it") from None
         if present != model.image:
             words = f"{image} is another image now than the one that its containers run; docker compose up -d replaces them"
@@ -191,8 +191,8 @@ class ComposeEngine:
             for container in required.wanted(task):
                 if container.labels.get(MADE_FOR) == command_id:
                     try:
-                        self.tender.drain(container)
-                    except (EngineError, ComposeProblem) as problem:
+                        self.reconciler.drain(container)
+                    except (EngineError, ComposeError) as problem:
                         _log.warning("%s was made for a command that is refused, and runs: %s", container.plain_name, problem)
 
 
@@ -221,9 +221,9 @@ def _answers_of_the_port() -> Iterator[None]:
     """Turn the client's problems into the port's. What may pass by itself, or by a correction of the settings, is no refusal."""
     try:
         yield
-    except NameTaken as problem:
+    except NameConflict as problem:
         raise EngineUnavailable(f"somebody else changes the service, too; it is tried again: {problem}") from None
-    except (EngineSays, NotThere) as problem:
+    except (ComposeRefused, NotFound) as problem:
         raise EngineRefused(COMPOSE_REFUSED, str(problem)) from None
-    except ComposeProblem as problem:
+    except ComposeError as problem:
         raise EngineUnavailable(str(problem)) from None

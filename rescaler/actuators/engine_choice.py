@@ -3,12 +3,12 @@
 from pathlib import Path
 
 from engines.compose.client import ComposeClient
-from engines.compose.tend import ComposeTender
+from engines.compose.reconcile import ServiceReconciler
 from engines.flink.client import FlinkClient
 from engines.flink_operator.resource import check_no_vertices, read_operated_jobs
 from engines.groups.chains import check_scaled_whole, read_chains
 from engines.kubernetes.connect import client_of
-from engines.processes.tend import Tender
+from engines.processes.reconcile import WorkerReconciler
 from rescaler.actuators.base import EngineApi
 from rescaler.actuators.compose import ComposeEngine
 from rescaler.actuators.engine_http import EngineHttp
@@ -22,7 +22,7 @@ from runtime.access import Access
 
 
 def engine_of(settings: RescalerSettings) -> EngineApi:
-    """Return the engine; nothing is asked yet. Of the actuators ``processes`` and ``compose``, workers are tended
+    """Return the engine; nothing is asked yet. Of the actuators ``processes`` and ``compose``, workers are reconciled
     from now on.
 
     Raises:
@@ -32,14 +32,14 @@ def engine_of(settings: RescalerSettings) -> EngineApi:
         case "none":
             return ReadOnlyEngine(settings.engine)
         case "processes":
-            return ProcessesEngine(Tender.of(settings), settings.cluster).start()
+            return ProcessesEngine(WorkerReconciler.of(settings), settings.cluster).start()
         case "compose":
             chains = read_chains(Path(settings.groups_file))
             check_scaled_whole(chains, "compose")
-            tender = ComposeTender(
+            reconciler = ServiceReconciler(
                 ComposeClient(settings.compose_url, timeout_s=settings.engine_timeout_ms / 1_000), chains, settings.workers_max
             )
-            return ComposeEngine(tender, settings.cluster).start()
+            return ComposeEngine(reconciler, settings.cluster).start()
         case "kubernetes" if settings.engine == "flink":
             return _operated(settings)
         case "kubernetes":

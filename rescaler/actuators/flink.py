@@ -20,10 +20,10 @@ from engines.flink.answers import JobDetail, Overview, Requirements
 from engines.flink.capabilities import capabilities_of, is_reactive
 from engines.flink.client import FlinkClient
 from engines.flink.directory import JobDirectory
-from engines.flink.errors import FlinkProblem, FlinkRefused, NoSuchPath, NotAdaptive, NotFound
+from engines.flink.errors import FlinkError, FlinkRefused, NoSuchPath, NotAdaptive, NotFound
 from engines.flink.graph import runs, state_of, tasks_of
 from engines.flink.identity import Identity
-from engines.flink.pause import interruption_of, interruption_seen
+from engines.flink.pause import interruption_of, last_interruption
 from engines.flink.requirements import (
     NOT_ADAPTIVE,
     Cluster,
@@ -298,7 +298,7 @@ class FlinkEngine:
         """Return how long the last restart kept the job from processing, on our clock; None before the first."""
         newest = next(iter(self.client.rescales(detail.jid)), None)
         if newest is None:
-            found = interruption_seen(detail, self.client.checkpoints(detail.jid))
+            found = last_interruption(detail, self.client.checkpoints(detail.jid))
         else:
             described = self.client.rescale(detail.jid, newest.rescale_uuid)
             found = interruption_of(described) if described is not None else None
@@ -329,7 +329,7 @@ class FlinkEngine:
         self._jobs[flink_job].checkpoint_at_ms = self.now_ms()
         try:
             self.client.take_checkpoint(flink_job)
-        except FlinkProblem as problem:  # it only takes longer without
+        except FlinkError as problem:  # it only takes longer without
             log.info("no checkpoint on request: %s", problem)
 
 
@@ -360,5 +360,5 @@ def _answers_of_the_port() -> Iterator[None]:
         raise EngineUnavailable(str(problem)) from None
     except NotFound as problem:
         raise EngineRefused(UNKNOWN_JOB, str(problem)) from None
-    except FlinkProblem as problem:
+    except FlinkError as problem:
         raise EngineUnavailable(str(problem)) from None

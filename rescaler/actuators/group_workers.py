@@ -1,4 +1,4 @@
-"""What all actuators for workers of consumer groups share: the job that a command is for, its epoch, and a thread that tends."""
+"""What all actuators for workers of consumer groups share: the job that a command is for, its epoch, the reconciling thread."""
 
 import logging
 import threading
@@ -13,7 +13,7 @@ from runtime.backoff import Throttle
 
 UNKNOWN_TASK = "UNKNOWN_TASK"
 """The job has no such group, or the file does not say what scales it."""
-TEND_EVERY_S = 0.5
+RECONCILE_EVERY_S = 0.5
 
 
 def chain_of(job: str, cluster: str, chains: Mapping[str, Chain]) -> Chain:
@@ -40,10 +40,10 @@ def check_epoch(command: RescheduleCommand, epoch: str, what_happened: str) -> N
 
 
 @dataclass(slots=True)
-class TendingThread:
-    """Calls ``tend`` twice a second until it is stopped. A problem of the expected kind is logged now and then."""
+class ReconcilerThread:
+    """Calls ``reconcile`` twice a second until it is stopped. A problem of the expected kind is logged now and then."""
 
-    tend: Callable[[], None]
+    reconcile: Callable[[], None]
     problem: type[SurescaleError]
     log: logging.Logger
     _stop: threading.Event = field(default_factory=threading.Event)
@@ -62,9 +62,9 @@ class TendingThread:
 
     def _run(self) -> None:
         seldom = Throttle()
-        while not self._stop.wait(TEND_EVERY_S):
+        while not self._stop.wait(RECONCILE_EVERY_S):
             try:
-                self.tend()
+                self.reconcile()
             except self.problem as problem:
                 if seldom.is_time():
                     self.log.warning("%s", problem)

@@ -16,7 +16,7 @@ from engines.groups.chains import SETTING, Chain
 from engines.kubernetes.answers import Pod, Scale
 from engines.kubernetes.capabilities import KUBERNETES
 from engines.kubernetes.client import KubernetesClient
-from engines.kubernetes.errors import ApiRefused, Conflict, KubernetesProblem, NotAllowed, NotThere
+from engines.kubernetes.errors import ApiRefused, Conflict, KubernetesError, NotAllowed, NotFound
 from engines.kubernetes.hindrance import Hindrance, failures_in, hindrance_of
 from engines.kubernetes.owners import is_ours, other_owner
 from engines.kubernetes.requirement import Requirement, requirement_of, targets_of
@@ -158,7 +158,7 @@ class KubernetesEngine:
         for task, count in targets.items():
             try:
                 self._set(named[task], required.scales[task], count)
-            except (EngineRefused, NotAllowed, NotThere, ApiRefused):
+            except (EngineRefused, NotAllowed, NotFound, ApiRefused):
                 self._put_back_ours(chain, before, targets)
                 raise
 
@@ -187,7 +187,7 @@ class KubernetesEngine:
                 scale = self.client.scale(named[task])
                 if before[task] != count == scale.spec.replicas and is_ours(self.client.workload(named[task])):
                     self._set(named[task], scale, before[task])
-            except (EngineError, KubernetesProblem) as problem:
+            except (EngineError, KubernetesError) as problem:
                 _log.warning("%s: whether it is asked for %d pods again is unknown: %s", named[task], before[task], problem)
 
     # What is seen
@@ -222,9 +222,9 @@ def answers_of_the_port(setting: str, *, is_look: bool = False) -> Iterator[None
         if is_look:
             raise EngineUnavailable(str(problem)) from None
         raise EngineRefused(NO_PERMISSION, str(problem)) from None
-    except NotThere as problem:
+    except NotFound as problem:
         raise EngineRefused(TARGET_GONE, f"{problem}; create it, or correct {setting}") from None
     except ApiRefused as problem:
         raise EngineRefused(KUBERNETES_REFUSED, str(problem)) from None
-    except KubernetesProblem as problem:
+    except KubernetesError as problem:
         raise EngineUnavailable(str(problem)) from None

@@ -1,8 +1,8 @@
-"""Worker processes on this machine as an actuator sees them: a number of workers is asked for, and a tender makes it so.
+"""Worker processes on this machine as an actuator sees them: a number of workers is asked for, and a reconciler makes it so.
 
-What is asked for is a file with a number that grows (`engines.processes.workforce`), written under a lock: compared and changed
-in one step. A thread tends the workers, command or not: one that dies is started again. The workers outlive this process, and
-whoever comes next finds them by their locks.
+What is asked for is a file with a number that grows (`engines.processes.worker_store`), written under a lock: compared and
+changed in one step. A thread reconciles the workers, command or not: one that dies is started again. The workers outlive this
+process, and whoever comes next finds them by their locks.
 """
 
 import logging
@@ -15,8 +15,8 @@ from contracts.capabilities import Capabilities
 from contracts.commands import RescheduleCommand
 from engines.groups.chains import Chain
 from engines.processes.capabilities import PROCESSES
-from engines.processes.tend import Tender
-from engines.processes.workforce import FolderAway, Requirement
+from engines.processes.reconcile import WorkerReconciler
+from engines.processes.worker_store import FolderUnavailable, Requirement
 from rescaler.actuators.base import (
     REQUIREMENT_CHANGED,
     Accepted,
@@ -24,7 +24,7 @@ from rescaler.actuators.base import (
     EngineUnavailable,
     JobStatus,
 )
-from rescaler.actuators.group_workers import UNKNOWN_TASK, TendingThread, chain_of, check_epoch
+from rescaler.actuators.group_workers import UNKNOWN_TASK, ReconcilerThread, chain_of, check_epoch
 from rescaler.actuators.parallelism import covers, in_words
 
 _log = logging.getLogger("surescale.workers")
@@ -34,21 +34,21 @@ _log = logging.getLogger("surescale.workers")
 class ProcessesEngine:
     """``EngineApi`` on the workers of one cluster on this machine. Keeps nothing that is needed after a restart."""
 
-    tender: Tender
+    reconciler: WorkerReconciler
     cluster: str
-    _tending: TendingThread = field(init=False)
+    _reconciling: ReconcilerThread = field(init=False)
 
     def __post_init__(self) -> None:
-        self._tending = TendingThread(self.tender.tend, FolderAway, _log)
+        self._reconciling = ReconcilerThread(self.reconciler.reconcile, FolderUnavailable, _log)
 
     def start(self) -> Self:
         """Tend the workers in a thread of its own; it ends with the process, the workers do not."""
-        self._tending.start()
+        self._reconciling.start()
         return self
 
     def stop(self) -> None:
-        """Stop tending. The workers run on."""
-        self._tending.stop()
+        """Stop reconciling. The workers run on."""
+        self._reconciling.stop()
 
     # The port
 
@@ -80,10 +80,10 @@ class ProcessesEngine:
         with _answers_of_the_port():
             chain = self._chain(job)
             required = self._required(chain)
-            alive = self.tender.workforce.workers(chain.name)
+            alive = self.reconciler.store.workers(chain.name)
             running = dict.fromkeys(required.counts, 0)
             for worker in alive:
-                if worker.task in running and (worker.draining_ms is not None or self.tender.answers(chain, worker)):
+                if worker.task in running and (worker.draining_ms is not None or self.reconciler.answers(chain, worker)):
                     running[worker.task] += 1
             short = any(running[task] < count for task, count in required.counts.items())
             return JobStatus(
@@ -110,26 +110,26 @@ class ProcessesEngine:
     # Inside
 
     def _chain(self, job: str) -> Chain:
-        return chain_of(job, self.cluster, self.tender.chains)
+        return chain_of(job, self.cluster, self.reconciler.chains)
 
     def _required(self, chain: Chain) -> Requirement:
-        required = self.tender.workforce.requirement(chain.name)
+        required = self.reconciler.store.requirement(chain.name)
         if required is None:
             raise EngineUnavailable(f"the workers of {chain.name} have not been started yet")
         return required
 
     def _write(self, chain: Chain, required: Requirement, counts: Mapping[str, int]) -> None:
-        if self.tender.workforce.change(chain.name, required, counts) is None:
+        if self.reconciler.store.change(chain.name, required, counts) is None:
             raise EngineRefused(REQUIREMENT_CHANGED, "somebody else is changing what is asked for")
 
     def _is_full(self) -> bool:
-        workforce = self.tender.workforce
-        return sum(len(workforce.workers(job)) for job in workforce.jobs()) >= self.tender.workers_max
+        store = self.reconciler.store
+        return sum(len(store.workers(job)) for job in store.jobs()) >= self.reconciler.workers_max
 
 
 @contextmanager
 def _answers_of_the_port() -> Iterator[None]:
     try:
         yield
-    except FolderAway as away:
+    except FolderUnavailable as away:
         raise EngineUnavailable(str(away)) from None

@@ -8,7 +8,7 @@ import click
 from contracts.errors import SettingsError
 
 if TYPE_CHECKING:
-    from engines.processes.tend import Tender
+    from engines.processes.reconcile import WorkerReconciler
 
 POLL_S = 0.2
 
@@ -24,12 +24,12 @@ def command() -> None:
 @command.command("list")
 def list_workers() -> None:
     """List every worker that lives, also of jobs that the groups file no longer has."""
-    tender = _tender()
-    for job in tender.workforce.jobs():
-        required = tender.workforce.requirement(job)
+    reconciler = _reconciler()
+    for job in reconciler.store.jobs():
+        required = reconciler.store.requirement(job)
         wanted = ", ".join(f"{task} {count}" for task, count in required.counts.items()) if required else "nothing"
-        click.echo(f"{job}: {wanted} asked for{'' if job in tender.chains else '; not in the groups file'}")
-        for each in tender.workforce.workers(job):
+        click.echo(f"{job}: {wanted} asked for{'' if job in reconciler.chains else '; not in the groups file'}")
+        for each in reconciler.store.workers(job):
             ending = ", ending" if each.draining_ms is not None else ""
             click.echo(f"  {each.task} {each.index}: pid {each.pid}, port {each.port}{ending}")
 
@@ -40,16 +40,16 @@ def stop_workers(jobs: tuple[str, ...]) -> None:
     """Let all workers of a job finish what they have in hand, and wait for their end. They stay stopped."""
     from engines.groups.chains import Chain, Group
 
-    tender = _tender()
-    _check_known(jobs, tender.workforce.jobs())
+    reconciler = _reconciler()
+    _check_known(jobs, reconciler.store.jobs())
     chains = {}
     for job in jobs:
-        tender.workforce.stop(job)
-        found = {worker.task: Group() for worker in tender.workforce.workers(job)}
-        chains[job] = Chain(job, found | (tender.chains[job].groups if job in tender.chains else {}))
-    tender.chains = chains  # nothing else is started here
-    while any(tender.workforce.workers(job) for job in jobs):
-        tender.tend()
+        reconciler.store.stop(job)
+        found = {worker.task: Group() for worker in reconciler.store.workers(job)}
+        chains[job] = Chain(job, found | (reconciler.chains[job].groups if job in reconciler.chains else {}))
+    reconciler.chains = chains  # nothing else is started here
+    while any(reconciler.store.workers(job) for job in jobs):
+        reconciler.reconcile()
         time.sleep(POLL_S)
 
 
@@ -57,10 +57,10 @@ def stop_workers(jobs: tuple[str, ...]) -> None:
 @click.argument("jobs", nargs=-1, required=True, metavar="JOB...")
 def start_workers(jobs: tuple[str, ...]) -> None:
     """Ask for the workers of a job as the groups file wants them at the beginning; the rescaler starts them."""
-    tender = _tender()
-    _check_known(jobs, sorted(tender.chains))
+    reconciler = _reconciler()
+    _check_known(jobs, sorted(reconciler.chains))
     for job in jobs:
-        tender.workforce.deploy(tender.chains[job])
+        reconciler.store.deploy(reconciler.chains[job])
 
 
 def _check_known(jobs: tuple[str, ...], known: list[str]) -> None:
@@ -69,11 +69,11 @@ def _check_known(jobs: tuple[str, ...], known: list[str]) -> None:
             raise click.UsageError(f"there is no job {job!r}; there are: {', '.join(known) or 'none'}")
 
 
-def _tender() -> "Tender":
+def _reconciler() -> "WorkerReconciler":
     from contracts.settings import PipelineSettings, from_environment
-    from engines.processes.tend import Tender
+    from engines.processes.reconcile import WorkerReconciler
 
     settings = from_environment(PipelineSettings)
     if settings.actuator_kind != "processes":
         raise SettingsError("SURESCALE_ACTUATOR: not processes, so there are no workers here; set it as for the rescaler")
-    return Tender.of(settings)
+    return WorkerReconciler.of(settings)

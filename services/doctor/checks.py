@@ -15,7 +15,7 @@ from contracts.settings import PipelineSettings
 from engines.flink.answers import Overview
 from engines.flink.capabilities import capabilities_of
 from engines.flink.client import FlinkClient
-from engines.flink.errors import FlinkProblem
+from engines.flink.errors import FlinkError
 from engines.flink.requirements import refusal_of_cluster
 from engines.groups.chains import read_chains
 from engines.source_settings import SourceSettings
@@ -87,7 +87,7 @@ def _flink(settings: PipelineSettings) -> Iterator[Finding]:
         try:
             overview, configuration = client.overview(), client.configuration()
             found = found or (url, overview, configuration)
-        except FlinkProblem as problem:
+        except FlinkError as problem:
             problems.append(str(problem))
         finally:
             client.close()

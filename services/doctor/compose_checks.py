@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 from contracts.errors import SettingsError
 from contracts.settings import PipelineSettings
 from engines.compose.client import ComposeClient
-from engines.compose.errors import ComposeProblem
-from engines.compose.replica import why_not
+from engines.compose.errors import ComposeError
+from engines.compose.replica import refusal_of
 from engines.compose.requirement import requirement_of, services_of
 from engines.groups.chains import Chain, check_scaled_whole
 from services.doctor.findings import Finding
@@ -22,7 +22,7 @@ def services(settings: PipelineSettings, chains: Mapping[str, Chain]) -> Iterato
         check_scaled_whole(chains, "compose")
         for chain in chains.values():
             yield from _chain(client, chain)
-    except (SettingsError, ComposeProblem) as problem:
+    except (SettingsError, ComposeError) as problem:
         yield Finding("problem", _SUBJECT, str(problem), _REMEDY)
     finally:
         client.close()
@@ -37,7 +37,7 @@ def _chain(client: ComposeClient, chain: Chain) -> Iterator[Finding]:
         if not wanted:
             yield Finding("problem", _SUBJECT, f"{who}: none of its containers runs", "docker compose up, or correct the file")
             continue
-        reason = why_not(service, wanted[0], client.api())
+        reason = refusal_of(service, wanted[0], client.api())
         if reason is not None:
             yield Finding("problem", _SUBJECT, f"{who}: {reason}", "until then no act on its job is carried out")
             continue

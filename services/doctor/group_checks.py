@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping
 
 from contracts.errors import SettingsError
 from contracts.topics import own_groups
-from engines.groups.broker import GroupReader, GroupSeen, GroupsUnknown
+from engines.groups.broker import GroupDescription, GroupReader, GroupsUnavailable
 from engines.groups.busy import busy_seconds
 from engines.groups.chains import Chain, Group
-from engines.kafka.offsets import OffsetsUnknown, TopicOffsets
+from engines.kafka.offsets import OffsetsUnavailable, TopicOffsets
 from engines.source_settings import SourceSettings
 from services.doctor.findings import Finding
 
@@ -24,7 +24,7 @@ def groups(settings: SourceSettings, chains: Mapping[str, Chain] | None) -> Iter
             yield _found(reader, settings)
             return
         seen = reader.look([chain.group_of(task) for chain in chains.values() for task in chain.groups])
-    except (SettingsError, GroupsUnknown) as problem:
+    except (SettingsError, GroupsUnavailable) as problem:
         yield Finding("problem", _SUBJECT, str(problem), "docs/consumers.md says what the monitor needs")
         return
     for chain in chains.values():
@@ -34,7 +34,7 @@ def groups(settings: SourceSettings, chains: Mapping[str, Chain] | None) -> Iter
             yield from _busy(f"{chain.name}/{task}", group, found)
 
 
-def _busy(task: str, group: Group, seen: GroupSeen) -> Iterator[Finding]:
+def _busy(task: str, group: Group, seen: GroupDescription) -> Iterator[Finding]:
     """Say which members do not show how busy they are, though the file says where they do."""
     silent = [member for member, seconds in zip(seen.members, busy_seconds(group, seen.members), strict=True) if seconds is None]
     if group.metrics and silent:
@@ -58,14 +58,14 @@ def _found(reader: GroupReader, settings: SourceSettings) -> Finding:
     return Finding("ok", _SUBJECT, f"each is a job: {', '.join(names[:_SHOWN_MAX])}{more}")
 
 
-def _group(task: str, seen: GroupSeen, reads: tuple[str, ...], topics: TopicOffsets) -> Finding:
+def _group(task: str, seen: GroupDescription, reads: tuple[str, ...], topics: TopicOffsets) -> Finding:
     if seen.state == "dead":
         return Finding(
             "warning", _SUBJECT, f"{task}: there is no group {seen.group}", "start its consumers, or correct group in the file"
         )
     try:
         ends = topics.ends(sorted({*reads, *(() if reads else seen.topics)}))
-    except OffsetsUnknown as problem:
+    except OffsetsUnavailable as problem:
         return Finding("problem", _SUBJECT, f"{task}: {problem}", "correct reads in the file, or create the topic")
     if not seen.members:
         return Finding("warning", _SUBJECT, f"{task}: group {seen.group} has no members", "start its consumers")

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from contracts.errors import SettingsError
-from engines.prometheus.client import PrometheusAway, PrometheusClient, QueryRefused
+from engines.prometheus.client import PrometheusClient, PrometheusUnavailable, QueryRefused
 from engines.prometheus.connect import replicas_of
 from engines.prometheus.jobs import SETTING, WatchedJob, read_jobs
 from engines.prometheus.mappings import FigureName
@@ -44,7 +44,7 @@ def figures(settings: SourceSettings) -> Iterator[Finding]:
 def _replica(prometheus: PrometheusClient, fresh_ms: int) -> Finding:
     try:
         ahead_ms = prometheus.now_ms() - _now_ms()
-    except (PrometheusAway, QueryRefused) as problem:
+    except (PrometheusUnavailable, QueryRefused) as problem:
         return Finding("problem", _SUBJECT, str(problem), _REMEDY)
     if abs(ahead_ms) > fresh_ms:
         where = "ahead of" if ahead_ms > 0 else "behind"
@@ -62,7 +62,7 @@ def _job(prometheus: PrometheusClient, job: WatchedJob) -> Iterator[Finding]:
             readings = read(job, name, prometheus.dated(figure.query, at_ms), at_ms).readings
         except QueryRefused as refused:
             finding: Finding | None = Finding("problem", _SUBJECT, f"{where}: {refused}", f"correct it in {SETTING}")
-        except PrometheusAway as away:
+        except PrometheusUnavailable as away:
             yield Finding("problem", _SUBJECT, f"{where}: {away}", _REMEDY)
             return
         else:

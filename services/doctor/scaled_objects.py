@@ -8,7 +8,7 @@ from contracts.errors import SettingsError, SurescaleError
 from contracts.settings import PipelineSettings
 from engines.kubernetes.client import KubernetesClient
 from engines.kubernetes.connect import client_of
-from engines.kubernetes.errors import ApiAway, NotAuthenticated, NotKubernetes
+from engines.kubernetes.errors import ApiUnavailable, NotAuthenticated, NotKubernetes
 from engines.kubernetes.rights import Right
 from engines.kubernetes.target import Target
 from services.doctor.findings import Finding
@@ -45,7 +45,7 @@ def check_objects(
     try:
         for each in objects:
             yield _check(client, each, subject, role)
-    except (ApiAway, NotAuthenticated, NotKubernetes) as problem:  # the next one would say the same
+    except (ApiUnavailable, NotAuthenticated, NotKubernetes) as problem:  # the next one would say the same
         yield Finding("problem", subject, str(problem), _REMEDY)
     finally:
         client.close()
@@ -58,7 +58,7 @@ def _check(client: KubernetesClient, each: ScaledObject, subject: str, role: str
             detail = f"{each.name}: {each.target}: the account that asks may not {', '.join(missing)}"
             return Finding("problem", subject, detail, f"give the rescaler's account these rights ({role}), and run this with it")
         seen = each.look(client)
-    except (ApiAway, NotAuthenticated, NotKubernetes):
+    except (ApiUnavailable, NotAuthenticated, NotKubernetes):
         raise
     except SurescaleError as problem:
         return Finding("problem", subject, f"{each.name}: {problem}", _REMEDY)

@@ -62,7 +62,7 @@ class Discovery:
 
     def tell(self) -> dict[str, int]:
         """Write down the workers that live, and return how many each task has."""
-        workers = [each for each in self._chain.tender.workforce.workers(JOB) if each.port and each.draining_ms is None]
+        workers = [each for each in self._chain.reconciler.store.workers(JOB) if each.port and each.draining_ms is None]
         targets = [{"targets": [f"127.0.0.1:{each.port}"], "labels": {"task": each.task}} for each in workers]
         replace_atomically(self.file, json.dumps(targets))
         return dict(Counter(each.task for each in workers))

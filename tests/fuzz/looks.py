@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from monitor.minutes import KeptMinutes, Look, MinuteKeeper
-from monitor.sources.base import FinishedMinute, SourceAway, UnknownJob
+from monitor.minutes import JobSnapshot, MinuteBuffer, MinuteCollector
+from monitor.sources.base import FinishedMinute, SourceUnavailable, UnknownJob
 from tests.fuzz.target import Target, expect
 from tests.support.builders import sample
 from tests.support.engine_stub import job_chain
@@ -18,15 +18,15 @@ from tests.support.engine_stub import job_chain
 JOB = "flink/orders"
 MINUTE_MS = 60_000
 START_MS = 100 * MINUTE_MS
-# Restated, not imported: what the keeper promises.
+# Restated, not imported: what the collector promises.
 LEAD_MS, GRACE_MS, KEPT_MINUTES_MAX = 500, 10_000, 60
 SUBTASKS_MAX = 30
 _CHAIN, _SAMPLE = job_chain(JOB), sample(job=JOB, sampled_at_ms=0)
 
 
 def looks() -> Iterator[Target]:
-    """Yield the keeper of minutes."""
-    yield Target("minute keeper", [number.to_bytes(8, "big") for number in range(64)], _minute_keeper)
+    """Yield the collector of minutes."""
+    yield Target("minute collector", [number.to_bytes(8, "big") for number in range(64)], _minute_collector)
 
 
 class _Clock:
@@ -55,11 +55,11 @@ class _Job:
         self.began_ms: list[int] = []
         self.is_gone = False
 
-    def look(self) -> Look:
+    def look(self) -> JobSnapshot:
         if self.is_gone:
             raise UnknownJob(JOB)
         if self._rng.random() < 0.25:
-            raise SourceAway("away")
+            raise SourceUnavailable("away")
         self.began_ms.append(self._clock.at_ms)
         number = len(self.began_ms) - 1
         as_of_ms = self._rng.choice((None, self._clock.at_ms, self._clock.at_ms - 90_000))
@@ -70,18 +70,18 @@ class _Job:
             for subtask in range(self._rng.choice((1, 1, 3, SUBTASKS_MAX)))
         )
         self._clock.at_ms += self._rng.choice((0, 0, 3, 900, 15_000, 130_000))
-        return Look(_CHAIN, shown)
+        return JobSnapshot(_CHAIN, shown)
 
 
-class _Driven(MinuteKeeper):
-    """A keeper that looks when it is told to, in the thread of whoever tells it."""
+class _Driven(MinuteCollector):
+    """A collector that looks when it is told to, in the thread of whoever tells it."""
 
     def _start(self) -> None:
         pass
 
 
 class _Life:
-    """One job, a keeper after the other, and whoever fetches the minutes; with what must be kept, told apart on paper."""
+    """One job, a collector after the other, and whoever fetches the minutes; with what must be kept, told apart on paper."""
 
     def __init__(self, rng: random.Random) -> None:
         self._rng, self._clock = rng, _Clock(rng)
@@ -96,13 +96,13 @@ class _Life:
         """End the monitor, with all that it kept, and start another."""
         self._observer = f"run-{self._rng.randrange(10**6)}"
         self._keeper = _Driven(JOB, self._job.look, self._observer, self._clock, threading.Event(), answer_within_s=0.0)
-        self._keeper._kept = KeptMinutes(self._observer, self._samples_max)
+        self._keeper._kept = MinuteBuffer(self._observer, self._samples_max)
         self._kept: list[int] = []  # numbers of looks
         self._ends: list[int] = []
         self._delivered.clear()
 
     def take(self) -> None:
-        """Let the keeper take one minute, or find that the job is gone; note what it must have kept."""
+        """Let the collector take one minute, or find that the job is gone; note what it must have kept."""
         before = len(self._job.began_ms)
         self._clock.jumped_back = False
         try:
@@ -150,7 +150,7 @@ class _Life:
         after_ms = self._rng.choice((0, self._acknowledged_ms, self._acknowledged_ms, *ends[:3], ends[-1], ends[-1] + MINUTE_MS))
         try:
             found = self._keeper.minutes(after_ms)
-        except SourceAway:
+        except SourceUnavailable:
             found = []
         place = sum(end_ms <= after_ms for end_ms in self._ends)
         self._kept, self._ends = self._kept[place:], self._ends[place:]
@@ -174,7 +174,7 @@ class _Life:
         self._job.is_gone = not self._job.is_gone
 
 
-def _minute_keeper(raw: bytes) -> None:
+def _minute_collector(raw: bytes) -> None:
     rng = random.Random(raw)
     life, log = _Life(rng), logging.getLogger("surescale.monitor")
     log.disabled = True  # it names each hole

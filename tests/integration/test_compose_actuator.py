@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from engines.compose.client import DEFAULT_URL, ComposeClient
+from engines.compose.reconcile import ServiceReconciler
 from engines.compose.target import Service
-from engines.compose.tend import ComposeTender
 from engines.groups.chains import Chain, Group
 from rescaler.actuators.base import EngineRefused
 from rescaler.actuators.compose import ComposeEngine
@@ -44,8 +44,8 @@ class LiveComposeRig(RequirementRig):
         self.compose("up", "-d", *self._scales(BEFORE))
         self._client = ComposeClient(os.environ.get("DOCKER_HOST", DEFAULT_URL), timeout_s=30.0)
         chain = Chain(_NAME, {task: Group(compose=Service(self.project, task)) for task in BEFORE})
-        self.tender = ComposeTender(self._client, {_NAME: chain}, 50)
-        self.api = ComposeEngine(self.tender, CLUSTER)
+        self.reconciler = ServiceReconciler(self._client, {_NAME: chain}, 50)
+        self.api = ComposeEngine(self.reconciler, CLUSTER)
         self._away: ComposeClient | None = None
         self.settle(BEFORE)
 
@@ -71,20 +71,20 @@ class LiveComposeRig(RequirementRig):
         return [word for task, count in counts.items() for word in ("--scale", f"{task}={count}")]
 
     def pass_seconds(self, seconds: float) -> None:
-        """Wait, and tend meanwhile."""
+        """Wait, and reconcile meanwhile."""
         until_s = time.monotonic() + seconds
         while time.monotonic() < until_s:
             with contextlib.suppress(Exception):
-                self.tender.tend()
+                self.reconciler.reconcile()
             time.sleep(0.1)
 
     def now_ms(self) -> int:
         """The wall's."""
-        return self.tender.now_ms()
+        return self.reconciler.now_ms()
 
     def offer_slots(self, slots: int) -> None:
         """Every container needs one of its own, so the one that parses needs another."""
-        self.tender.workers_max = slots + BEFORE["parse"]
+        self.reconciler.workers_max = slots + BEFORE["parse"]
 
     def require(self, parallelism: Mapping[str, int]) -> None:
         """By Compose."""
@@ -98,16 +98,16 @@ class LiveComposeRig(RequirementRig):
 
     def go_away(self) -> None:
         """Nobody listens at the address."""
-        self._away, self.tender.client = self.tender.client, ComposeClient(f"http://127.0.0.1:{free_port()}")
+        self._away, self.reconciler.client = self.reconciler.client, ComposeClient(f"http://127.0.0.1:{free_port()}")
 
     def come_back(self) -> None:
         """The engine listens again."""
         assert self._away is not None
-        self.tender.client = self._away
+        self.reconciler.client = self._away
 
     def close(self) -> None:
         """Remove the project."""
-        self.tender.wait()
+        self.reconciler.wait()
         for each in self._client.containers(self.project):
             subprocess.run(["docker", "rm", "--force", "--volumes", each.id], capture_output=True, check=False)
         self.compose("down", "--volumes", "--timeout", "0")
@@ -145,10 +145,10 @@ def test_compose_takes_the_replicas_for_its_own(tmp_path: Path) -> None:
     """`up` leaves them alone, `ps` lists them, `down` removes them; each has its own name, number, host name and volume."""
     with opened(tmp_path) as rig:
         assert rig.carry_out(rig.command())[-1].status == "applied"
-        made = {each.id: each for each in rig.tender.client.containers(rig.project)}
+        made = {each.id: each for each in rig.reconciler.client.containers(rig.project)}
         assert len(made) == sum(AFTER.values())
         rig.compose("up", "-d", *rig._scales(AFTER))
-        assert {each.id for each in rig.tender.client.containers(rig.project)} == set(made)
+        assert {each.id for each in rig.reconciler.client.containers(rig.project)} == set(made)
         assert rig.compose("ps", "-q").split().__len__() == len(made)
         count = [each for each in made.values() if "count" in each.name]
         assert len({each.config["Hostname"] for each in count}) == len(count) == 3
@@ -159,17 +159,19 @@ def test_compose_takes_the_replicas_for_its_own(tmp_path: Path) -> None:
         assert all(each.config["Env"] == first.config["Env"] for each in others)
         assert all(each["HostConfig"]["RestartPolicy"]["Name"] == "unless-stopped" for each in inspected)
         rig.compose("down", "--volumes", "--timeout", "1")
-        assert rig.tender.client.containers(rig.project) == []
+        assert rig.reconciler.client.containers(rig.project) == []
 
 
 def test_a_container_drains_for_as_long_as_its_service_says(tmp_path: Path) -> None:
     """The engine remembers the grace period of the Compose file, and nobody starts again what was asked to end."""
     with opened(tmp_path) as rig:
-        (surplus,) = [each for each in rig.tender.client.containers(rig.project) if "count" in each.name and each.number == 2]
+        (surplus,) = [each for each in rig.reconciler.client.containers(rig.project) if "count" in each.name and each.number == 2]
         assert surplus.config["StopTimeout"] == 20
         rig.api.request(rig.command({"count": 1}))
         rig.settle({**BEFORE, "count": 1}, within_s=_WITHIN_S)
-        wait_until(lambda: [rig.tender.tend(), len(rig.tender.client.containers(rig.project)) == 2][1], what="its end")
+        wait_until(
+            lambda: [rig.reconciler.reconcile(), len(rig.reconciler.client.containers(rig.project)) == 2][1], what="its end"
+        )
 
 
 def test_a_fixed_port_and_a_name_of_its_own_are_refused(tmp_path: Path) -> None:

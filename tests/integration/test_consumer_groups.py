@@ -7,9 +7,9 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 
 from contracts.settings import PipelineSettings
 from engines.groups.broker import GroupReader
-from monitor.minutes import Look
+from monitor.minutes import JobSnapshot
 from monitor.settings import MonitorSettings
-from monitor.sources.base import SourceAway
+from monitor.sources.base import SourceUnavailable
 from monitor.sources.consumer_group.source import ConsumerGroupSource
 from runtime.kafka import consumer
 from services.local_stack.consumers.worker import REPEATED
@@ -52,7 +52,7 @@ def test_a_chain_of_groups_is_a_job_with_figures(kafka: KafkaForTests, tmp_path:
         (host,) = source.cluster_topology().hosts
         assert (host.slots, host.free_slots) == (16, 13)
         assert source.cluster_topology().engine.acts == "counts"
-        chain.tender.workforce.stop(JOB)
+        chain.reconciler.store.stop(JOB)
         chain.joined(parse=0, count=0)
         ended = job.look()
         assert (ended.topology.state, ended.samples) == ("suspended", ())
@@ -67,7 +67,7 @@ def test_a_group_that_does_not_exist_is_named_with_the_fix(kafka: KafkaForTests,
         chain.file.write_text('{"other": {"groups": {"parse": {"group": "nobodys"}}}}')
         source = ConsumerGroupSource(chain.settings())
         assert source.jobs() == [f"{CLUSTER}/other"]
-        with pytest.raises(SourceAway, match=r"^real/other: there is no group nobodys \(parse\); start its .* held$"):
+        with pytest.raises(SourceUnavailable, match=r"^real/other: there is no group nobodys \(parse\); start its .* held$"):
             source.follow(f"{CLUSTER}/other").look()
 
 
@@ -83,7 +83,7 @@ def test_scaling_loses_no_record_and_doubles_none(kafka: KafkaForTests, tmp_path
             chain.require(parse=members)
             chain.joined(parse=members)
         wait_until(lambda: len(chain.output()) == 2000, timeout_s=90, what="all records")
-        chain.tender.workforce.stop(JOB)
+        chain.reconciler.store.stop(JOB)
         chain.joined(parse=0)
         assert set(chain.output()) == set(range(2000))
         if not any(REPEATED in log.read_text() for log in (tmp_path / "workers").rglob("*.log")):
@@ -95,7 +95,7 @@ def test_workers_whose_owner_is_gone_end_by_themselves(kafka: KafkaForTests, tmp
     with LiveChain(kafka.bootstrap, kafka.topic_prefix(), tmp_path, parse=2) as chain:
         chain.joined(parse=2)
         chain.presence.close()
-        wait_until(lambda: not chain.tender.workforce.workers(JOB), what="the workers to end")
+        wait_until(lambda: not chain.reconciler.store.workers(JOB), what="the workers to end")
         assert not list((tmp_path / "workers").rglob("*.draining"))
 
 
@@ -126,14 +126,14 @@ def test_without_a_file_each_group_is_a_job_that_is_only_watched(kafka: KafkaFor
 def _refusal(source: ConsumerGroupSource, job: str) -> str:
     try:
         source.follow(job).look()
-    except SourceAway as away:
+    except SourceUnavailable as away:
         return str(away)
     return ""
 
 
-def _lag_free(look: Look) -> Look | None:
+def _lag_free(look: JobSnapshot) -> JobSnapshot | None:
     return look if look.samples and all(sample.queued_records == 0 for sample in look.samples) else None
 
 
-def _sum(look: Look, task: str, figure: str) -> int:
+def _sum(look: JobSnapshot, task: str, figure: str) -> int:
     return sum(getattr(sample, figure) for sample in look.samples if sample.task == task)

@@ -6,10 +6,10 @@ from contextlib import suppress
 import psutil
 import pytest
 
-from engines.kafka.offsets import OffsetsUnknown, TopicOffsets
-from monitor.minutes import Look
+from engines.kafka.offsets import OffsetsUnavailable, TopicOffsets
+from monitor.minutes import JobSnapshot
 from monitor.settings import MonitorSettings
-from monitor.sources.base import SourceAway, UnknownJob
+from monitor.sources.base import SourceUnavailable, UnknownJob
 from monitor.sources.flink.source import FlinkSource
 from runtime.ports import free_port
 from tests.support.flink_looks import attempt_of, look_until, parallelism, runs, total, watched
@@ -38,7 +38,7 @@ WOBBLE_MS = 200
 """Busy time is what is left of the time since the start, and sometimes falls a little."""
 
 
-def clocks(look: Look) -> list[int]:
+def clocks(look: JobSnapshot) -> list[int]:
     """Return when each subtask started, as its own counters have it."""
     return [
         sample.as_of_ms - sample.busy_ms - sample.idle_ms - sample.backpressured_ms
@@ -52,7 +52,7 @@ def kinds(source: FlinkSource) -> list[str]:
     return [event.kind for event in source.events("") if not event.kind.startswith("checkpoint")]
 
 
-def adds_up(look: Look) -> bool:
+def adds_up(look: JobSnapshot) -> bool:
     """Say whether what was read and what waits is all that was sent."""
     waiting = total(look, "queued_records")
     return waiting > 0 and total(look, "arrived_records") == SENT and abs(total(look, "records_in") + waiting - SENT) <= 500
@@ -69,7 +69,7 @@ class Quiet:
         """Remember nothing yet."""
         self._since, self._last = since, (0, 0)
 
-    def __call__(self, look: Look) -> bool:
+    def __call__(self, look: JobSnapshot) -> bool:
         """Compare a look with the last one."""
         last_ms, last = self._last
         read_ms = min((sample.as_of_ms or 0 for sample in look.samples), default=0)
@@ -159,7 +159,7 @@ def test_an_engine_that_hangs_loses_nothing_but_its_silence(flink: LiveFlink) ->
         process = job_manager_of(flink)
         process.suspend()
         try:
-            with pytest.raises(SourceAway, match="timed out"):
+            with pytest.raises(SourceUnavailable, match="timed out"):
                 source.follow(name).look()
             job.send(300)
         finally:
@@ -195,6 +195,6 @@ def test_offsets_of_a_real_broker(flink: LiveFlink) -> None:
         ends = broker.ends([job.options.from_topic])
         assert (len(ends), sum(ends.values())) == (8, 321)
         assert job.options.from_topic in broker.topics()
-        with pytest.raises(OffsetsUnknown, match=r"has no topic nothing\.here; set SURESCALE_SOURCE_BOOTSTRAP"):
+        with pytest.raises(OffsetsUnavailable, match=r"has no topic nothing\.here; set SURESCALE_SOURCE_BOOTSTRAP"):
             broker.ends(["nothing.here"])
         assert broker.ends([job.options.from_topic]) == ends

@@ -3,7 +3,7 @@
 import pytest
 
 from engines.flink.client import FlinkClient
-from monitor.minutes import Look
+from monitor.minutes import JobSnapshot
 from rescaler.actuators.flink import FlinkEngine
 from tests.support.flink_commands import CLUSTER, carry_out, command
 from tests.support.flink_looks import attempt_of, look_until, parallelism, total, watched
@@ -65,17 +65,17 @@ def checkpoint_took_s(job: LiveJob) -> float:
     return float(job.flink.request("GET", f"/jobs/{job.job_id}/checkpoints")["latest"]["completed"]["end_to_end_duration"]) / 1e3
 
 
-def on_the_way(look: Look) -> int:
+def on_the_way(look: JobSnapshot) -> int:
     """Return the records that wait for parse in Flink's buffers."""
     return total(look, "queued_records", "parse")
 
 
-def taken(look: Look) -> int:
+def taken(look: JobSnapshot) -> int:
     """Return the records that parse has taken in."""
     return total(look, "records_in", "parse")
 
 
-def let_in(look: Look) -> bool:
+def let_in(look: JobSnapshot) -> bool:
     """Say whether the source has read something that parse has not."""
     return on_the_way(look) > 0
 
@@ -87,7 +87,7 @@ class Drained:
         """Remember no reading yet."""
         self._sent, self._last = sent, (0, -1)
 
-    def __call__(self, look: Look) -> bool:
+    def __call__(self, look: JobSnapshot) -> bool:
         """Compare a look with the last one."""
         read_ms = min((sample.as_of_ms or 0 for sample in look.samples), default=0)
         last_ms, last = self._last

@@ -14,7 +14,7 @@ from engines.groups.broker import GroupReader
 from engines.groups.chains import read_chains
 from engines.source_settings import SourceSettings
 from monitor.settings import MonitorSettings
-from monitor.sources.base import SourceAway
+from monitor.sources.base import SourceUnavailable
 from monitor.sources.consumer_group.source import ConsumerGroupSource
 from runtime.kafka import consumer
 from services.doctor.group_checks import groups
@@ -92,7 +92,7 @@ def _held(source: ConsumerGroupSource) -> str:
     source.jobs()
     try:
         source.follow("real/orders").look()
-    except SourceAway as away:
+    except SourceUnavailable as away:
         said = str(away)
         assert "\n" not in said
         assert said.startswith("real/orders: Kafka at ")

@@ -10,9 +10,9 @@ from prometheus_client import CollectorRegistry, generate_latest
 from contracts.clock import MINUTE_MS
 from contracts.messages import TaskSample
 from engines.prometheus.mappings import MAPPINGS, MappingName
-from monitor.minutes import Look
+from monitor.minutes import JobSnapshot
 from monitor.settings import MonitorSettings
-from monitor.sources.base import Source, SourceAway
+from monitor.sources.base import Source, SourceUnavailable
 from monitor.sources.prometheus.job import PrometheusJob
 from monitor.sources.prometheus.source import PrometheusSource
 from tests.ports.source_contract import SourceContract, after_three_minutes
@@ -92,7 +92,7 @@ class Watched:
         self.clock = SetClock((prometheus.now_ms() // MINUTE_MS + 1) * MINUTE_MS)
         self.job: PrometheusJob = self.source.follow(JOB)
 
-    def look(self) -> Look:
+    def look(self) -> JobSnapshot:
         """Look at the end of the present minute, and go on to the next one."""
         look = self.job.look()
         self.clock.ms += MINUTE_MS
@@ -102,7 +102,7 @@ class Watched:
         """Return the samples of a look; none, and the minute stays, while Prometheus has no series of the job."""
         try:
             return self.look().samples
-        except SourceAway:
+        except SourceUnavailable:
             return ()
 
     def samples(self) -> dict[tuple[str, int], TaskSample]:
@@ -228,7 +228,7 @@ def test_an_expression_that_cannot_be_used_is_one_line(prometheus: LivePrometheu
     assert BUSY in FILE
     watched = Watched(prometheus, tmp_path, FILE.replace(BUSY, busy))
     with pytest.raises(
-        SourceAway, match=rf"^real/orders: SURESCALE_PROMETHEUS_FILE: orders\.figures\.busy: .*{said}.*held$"
+        SourceUnavailable, match=rf"^real/orders: SURESCALE_PROMETHEUS_FILE: orders\.figures\.busy: .*{said}.*held$"
     ) as away:
         watched.look()
     assert "\n" not in str(away.value)

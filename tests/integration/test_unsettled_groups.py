@@ -13,7 +13,7 @@ from contracts.topics import SNAPSHOTS, TopicNames, agent_group
 from engines.groups.broker import GroupReader
 from monitor.minutes import WallClock
 from monitor.settings import MonitorSettings
-from monitor.sources.base import SourceAway
+from monitor.sources.base import SourceUnavailable
 from monitor.sources.consumer_group.source import ConsumerGroupSource
 from services.tools.group_position import GroupPosition
 from tests.conftest import KafkaForTests
@@ -76,7 +76,7 @@ def test_a_group_that_deals_out_its_partitions_has_no_figures_and_then_does_not_
     try:
         wait_until(lambda: [second.poll(0.05), state_of(reader, group) == "rebalancing"][1], what="the rebalance")
         assert reader.look([group])[group].committed == {(topic, 0): 4}
-        with pytest.raises(SourceAway, match=f"group {group} is rebalancing"):
+        with pytest.raises(SourceUnavailable, match=f"group {group} is rebalancing"):
             job.look()
         clock.ahead_ms = 6_000
         look = job.look()

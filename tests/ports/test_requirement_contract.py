@@ -7,8 +7,8 @@ from pathlib import Path
 
 from contracts.clock import MINUTE_MS
 from engines.compose.client import ComposeClient
+from engines.compose.reconcile import ServiceReconciler
 from engines.compose.target import Service
-from engines.compose.tend import ComposeTender
 from engines.flink.client import FlinkClient
 from engines.groups.chains import Chain, Group
 from engines.kubernetes.client import KubernetesClient
@@ -26,7 +26,7 @@ from tests.support.played_docker import PlayedDocker
 from tests.support.played_jobmanager import PlayedJobManager
 from tests.support.requirement_rig import FakeRequirementRig, PlayedRig
 from tests.support.waiting import wait_until
-from tests.support.worker_processes import chain_of, kill_all, tended, tender_of
+from tests.support.worker_processes import chain_of, kill_all, reconciled, reconciler_of
 
 
 class TestFakeByRequirement(RequirementContract):
@@ -128,21 +128,21 @@ class TestKubernetesEngine(RequirementContract):
 
 
 class PlayedComposeRig(RequirementRig):
-    """A container engine that is played, on a clock of its own; containers are tended when time passes."""
+    """A container engine that is played, on a clock of its own; containers are reconciled when time passes."""
 
     def __init__(self, docker: PlayedDocker, url: str) -> None:
         self._docker, name = docker, JOB.removeprefix(f"{CLUSTER}/")
         self.submit_again()
         chains = {name: Chain(name, {task: Group(compose=Service("shop", task)) for task in BEFORE})}
-        self._tender = ComposeTender(ComposeClient(url), chains, 50, now_ms=self.now_ms)
-        self.api = ComposeEngine(self._tender, CLUSTER)
+        self._reconciler = ServiceReconciler(ComposeClient(url), chains, 50, now_ms=self.now_ms)
+        self.api = ComposeEngine(self._reconciler, CLUSTER)
 
     def pass_seconds(self, seconds: float) -> None:
         """Move its clock, and let what drains end."""
         self._docker.now_ms += int(seconds * 1_000)
         for _ in range(2):
-            self._tender.tend()
-            self._tender.wait()
+            self._reconciler.reconcile()
+            self._reconciler.wait()
 
     def now_ms(self) -> int:
         """Its clock."""
@@ -150,7 +150,7 @@ class PlayedComposeRig(RequirementRig):
 
     def offer_slots(self, slots: int) -> None:
         """Every container needs one of its own, so the one that parses needs another."""
-        self._tender.workers_max = slots + BEFORE["parse"]
+        self._reconciler.workers_max = slots + BEFORE["parse"]
 
     def require(self, parallelism: Mapping[str, int]) -> None:
         """As with ``docker compose up --scale``."""
@@ -188,10 +188,10 @@ class ProcessesRig(RequirementRig):
     def __init__(self, folder: Path) -> None:
         name = JOB.removeprefix(f"{CLUSTER}/")
         self._chain = chain_of(BEFORE, name=name)
-        self._tender = tender_of(folder, self._chain)
+        self._reconciler = reconciler_of(folder, self._chain)
         self._folder, self._now_ms = folder / CLUSTER, MINUTE_MS
-        self.api = ProcessesEngine(self._tender, CLUSTER)
-        tended(self._tender, name, BEFORE)
+        self.api = ProcessesEngine(self._reconciler, CLUSTER)
+        reconciled(self._reconciler, name, BEFORE)
 
     def pass_seconds(self, seconds: float) -> None:
         """Tend the workers until none is starting or ending."""
@@ -204,17 +204,17 @@ class ProcessesRig(RequirementRig):
 
     def offer_slots(self, slots: int) -> None:
         """Every worker needs one of its own, so the one that parses needs another."""
-        self._tender.workers_max = slots + BEFORE["parse"]
+        self._reconciler.workers_max = slots + BEFORE["parse"]
 
     def require(self, parallelism: Mapping[str, int]) -> None:
         """As the file in the folder can be changed by anybody."""
-        required = self._tender.workforce.requirement(self._chain.name)
+        required = self._reconciler.store.requirement(self._chain.name)
         assert required is not None
-        assert self._tender.workforce.change(self._chain.name, required, parallelism)
+        assert self._reconciler.store.change(self._chain.name, required, parallelism)
 
     def submit_again(self) -> None:
         """Deploy it again."""
-        self._tender.workforce.deploy(self._chain)
+        self._reconciler.store.deploy(self._chain)
 
     def go_away(self) -> None:
         """Put something else in the place of the folder."""
@@ -227,11 +227,11 @@ class ProcessesRig(RequirementRig):
         self._folder.with_suffix(".away").rename(self._folder)
 
     def _is_settled(self) -> bool:
-        self._tender.tend()
-        required = self._tender.workforce.requirement(self._chain.name)
+        self._reconciler.reconcile()
+        required = self._reconciler.store.requirement(self._chain.name)
         assert required is not None
-        alive = self._tender.workforce.workers(self._chain.name)
-        fits = min(sum(required.counts.values()), self._tender.workers_max)
+        alive = self._reconciler.store.workers(self._chain.name)
+        fits = min(sum(required.counts.values()), self._reconciler.workers_max)
         return len(alive) == fits and all(worker.pid and worker.draining_ms is None for worker in alive)
 
 
@@ -246,4 +246,4 @@ class TestProcessesEngine(RequirementContract):
             try:
                 yield rig
             finally:
-                kill_all(rig._tender.workforce)
+                kill_all(rig._reconciler.store)

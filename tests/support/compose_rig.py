@@ -6,8 +6,8 @@ import pytest
 
 from contracts.commands import Progress, RescheduleCommand
 from engines.compose.client import ComposeClient
+from engines.compose.reconcile import ServiceReconciler
 from engines.compose.target import Service
-from engines.compose.tend import ComposeTender
 from engines.groups.chains import Chain, Group
 from rescaler.actuators.base import EngineRefused
 from rescaler.actuators.compose import ComposeEngine
@@ -49,19 +49,19 @@ class ComposeRig:
         client.dies(dies_at, is_sent=is_sent)
         groups = {task: Group(compose=Service("shop", task)) for task in BEFORE}
         chains = {"orders": Chain("orders", groups)}
-        tender = ComposeTender(client, chains, self.workers_max, now_ms=lambda: self.docker.now_ms)
-        self.engine = ComposeEngine(tender, CLUSTER)
+        reconciler = ServiceReconciler(client, chains, self.workers_max, now_ms=lambda: self.docker.now_ms)
+        self.engine = ComposeEngine(reconciler, CLUSTER)
 
     @property
     def required(self) -> dict[str, int]:
         """What the engine is asked for."""
         return dict(self.engine.look(JOB).required)
 
-    def tend(self) -> None:
+    def reconcile(self) -> None:
         """Let everything that was begun come to its end."""
         for _ in range(2):
-            self.engine.tender.tend()
-            self.engine.tender.wait()
+            self.engine.reconciler.reconcile()
+            self.engine.reconciler.wait()
 
     def command(self, deadline_ms: int = DEADLINE_MS, number: int = 1, **after: int) -> RescheduleCommand:
         """Ask for numbers of containers, as decided on what is asked for now."""
@@ -73,7 +73,7 @@ class ComposeRig:
         reports: list[Progress] = []
         for _ in range(STEPS_MAX):
             reports += work.step(self.engine, now_ms=self.docker.now_ms, wall_ms=self.docker.now_ms)
-            self.tend()
+            self.reconcile()
             self.docker.now_ms += step_ms
             if work.ended:
                 return reports
@@ -85,10 +85,10 @@ class ComposeRig:
         with pytest.raises(EngineRefused) as refused:
             self.engine.request(command)
         assert "\n" not in str(refused.value)
-        self.tend()
+        self.reconcile()
         assert set(self.docker.containers) == before
         return refused.value
 
     def settled(self) -> None:
         """Tend until nothing drains."""
-        wait_until(lambda: [self.tend(), not any(".draining." in each.name for each in self.docker.containers.values())][1])
+        wait_until(lambda: [self.reconcile(), not any(".draining." in each.name for each in self.docker.containers.values())][1])

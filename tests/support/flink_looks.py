@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from monitor.minutes import Look
+from monitor.minutes import JobSnapshot
 from monitor.settings import MonitorSettings
-from monitor.sources.base import SourceAway
+from monitor.sources.base import SourceUnavailable
 from monitor.sources.flink.source import FlinkSource
 from tests.support.live_flink import LiveFlink, LiveJob
 from tests.support.waiting import wait_until
@@ -26,37 +26,39 @@ def watched(flink: LiveFlink, job: LiveJob, **changes: str) -> Iterator[tuple[Fl
         source.close()
 
 
-def look_until(source: FlinkSource, job: str, condition: Callable[[Look], bool], what: str, timeout_s: float = 90.0) -> Look:
+def look_until(
+    source: FlinkSource, job: str, condition: Callable[[JobSnapshot], bool], what: str, timeout_s: float = 90.0
+) -> JobSnapshot:
     """Return the first look that a condition holds of; the source may be away meanwhile."""
 
-    def once() -> Look | None:
+    def once() -> JobSnapshot | None:
         try:
             source.jobs()
             found = source.follow(job).look()
-        except SourceAway:
+        except SourceUnavailable:
             return None
         return found if condition(found) else None
 
     return wait_until(once, timeout_s, what)
 
 
-def total(look: Look, figure: str, label: str = "Source: source") -> int:
+def total(look: JobSnapshot, figure: str, label: str = "Source: source") -> int:
     """Return a figure of a task, summed over its subtasks."""
     task = next(spec.task for spec in look.topology.tasks if spec.label == label)
     return sum(int(getattr(sample, figure) or 0) for sample in look.samples if sample.task == task)
 
 
-def parallelism(look: Look) -> dict[str, int]:
+def parallelism(look: JobSnapshot) -> dict[str, int]:
     """Return it by label."""
     return {spec.label: spec.parallelism for spec in look.topology.tasks}
 
 
-def runs(look: Look) -> bool:
+def runs(look: JobSnapshot) -> bool:
     """Say whether all tasks run and report."""
     return all(spec.state == "running" for spec in look.topology.tasks) and look.samples != ()
 
 
-def attempt_of(look: Look) -> int:
+def attempt_of(look: JobSnapshot) -> int:
     """Return the number of the execution graph, which all samples share."""
     assert {sample.attempt for sample in look.samples} <= {look.topology.attempt}
     return look.topology.attempt

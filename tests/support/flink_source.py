@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from monitor.minutes import Look
+from monitor.minutes import JobSnapshot
 from monitor.settings import MonitorSettings
 from monitor.sources.flink.source import FlinkSource
 from tests.support.played_flink import PlayedFlink, QuickClock, played
@@ -35,7 +35,7 @@ def sources(flink: PlayedFlink, **settings: str) -> Iterator[FlinkSource]:
         made.close()
 
 
-def look_at(source: FlinkSource, job: str = ORDERS) -> Look:
+def look_at(source: FlinkSource, job: str = ORDERS) -> JobSnapshot:
     """Look at a job once."""
     source.jobs()
     return source.follow(job).look()

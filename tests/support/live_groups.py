@@ -2,7 +2,7 @@
 
 with LiveChain(kafka.bootstrap, kafka.topic_prefix(), tmp_path, parse=2, count=1) as chain:
     chain.send(3000)                                     # records KEY,NUMBER into its input topic
-    chain.tend()                                         # start the workers that the file asks for
+    chain.reconcile()                                         # start the workers that the file asks for
     wait_until(lambda: len(chain.output()) == 3000)
 """
 
@@ -16,10 +16,10 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from contracts.settings import PipelineSettings
-from engines.groups.broker import GroupReader, GroupsUnknown
+from engines.groups.broker import GroupReader, GroupsUnavailable
 from engines.groups.chains import read_chains
-from engines.processes.tend import Tender
-from engines.processes.workforce import Workforce
+from engines.processes.reconcile import WorkerReconciler
+from engines.processes.worker_store import WorkerStore
 from monitor.settings import MonitorSettings
 from services.local_stack.compared.watch import read_to_end
 from services.local_stack.consumers.chain import OWNER
@@ -35,7 +35,7 @@ def state_of(reader: GroupReader, group: str) -> str:
     """Return the state of a group; empty while a fresh broker makes the topic in which it keeps groups."""
     try:
         return reader.look([group])[group].state
-    except GroupsUnknown:
+    except GroupsUnavailable:
         return ""
 
 
@@ -49,7 +49,9 @@ class LiveChain:
         self.file = folder / "groups.json"
         self.presence = hold(folder / OWNER)
         self.file.write_text(json.dumps({JOB: {"groups": dict(self._groups(wait_ms))}}))
-        self.tender = Tender(Workforce(folder / "workers", CLUSTER), read_chains(self.file), folder, workers_max=20)
+        self.reconciler = WorkerReconciler(
+            WorkerStore(folder / "workers", CLUSTER), read_chains(self.file), folder, workers_max=20
+        )
         self._sent = 0
 
     def __enter__(self) -> Self:
@@ -59,7 +61,7 @@ class LiveChain:
         return self
 
     def __exit__(self, *problem: object) -> None:
-        kill_all(self.tender.workforce)
+        kill_all(self.reconciler.store)
         self.presence.close()
 
     def settings(self, **more: Any) -> MonitorSettings:
@@ -81,19 +83,19 @@ class LiveChain:
 
     def require(self, **counts: int) -> None:
         """Ask for workers."""
-        required = self.tender.workforce.requirement(JOB)
+        required = self.reconciler.store.requirement(JOB)
         assert required is not None
-        assert self.tender.workforce.change(JOB, required, counts) is not None
+        assert self.reconciler.store.change(JOB, required, counts) is not None
 
     def joined(self, **members: int) -> None:
         """Tend the workers until each group has exactly these members, each with partitions, and deals out none."""
         reader = GroupReader(PipelineSettings(bootstrap=self.bootstrap))
 
         def are_members() -> bool:
-            self.tender.tend()
+            self.reconciler.reconcile()
             try:
                 seen = reader.look([self.group(task) for task in members])
-            except GroupsUnknown:  # a fresh broker first makes the topic in which it keeps groups
+            except GroupsUnavailable:  # a fresh broker first makes the topic in which it keeps groups
                 return False
             return all(
                 found.state == ("stable" if members[task] else "empty")

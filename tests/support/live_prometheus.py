@@ -19,7 +19,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self
 
-from engines.prometheus.client import PrometheusAway, PrometheusClient
+from engines.prometheus.client import PrometheusClient, PrometheusUnavailable
 from runtime.ports import free_port
 from tests.support.answering import Asked, Given, answering
 from tests.support.containers import PROMETHEUS_IMAGE
@@ -157,7 +157,7 @@ class LivePrometheus:
             assert process.poll() is None, (self._folder / "prometheus.log").read_text()[-2_000:]
             try:
                 return bool(self.client.now_ms())
-            except PrometheusAway:
+            except PrometheusUnavailable:
                 return False
 
         wait_until(answers, timeout_s=START_TIMEOUT_S, what="Prometheus")

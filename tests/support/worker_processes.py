@@ -1,4 +1,4 @@
-"""Worker processes for tests: a chain whose workers do nothing, and what tends them."""
+"""Worker processes for tests: a chain whose workers do nothing, and what reconciles them."""
 
 import os
 import signal
@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from engines.groups.chains import Chain, Group, Workers
-from engines.processes.tend import Tender
-from engines.processes.workforce import Worker, Workforce
+from engines.processes.reconcile import WorkerReconciler
+from engines.processes.worker_store import Worker, WorkerStore
 from tests.support.waiting import wait_until
 
 CLUSTER = "real"
@@ -25,29 +25,29 @@ def chain_of(start: Mapping[str, int], *, name: str = "orders", script: str = OB
     return Chain(name, {task: Group(workers=Workers(command, start=count, drain_s=drain_s)) for task, count in start.items()})
 
 
-def tender_of(folder: Path, *chains: Chain, workers_max: int = 50) -> Tender:
-    """Return what tends these chains."""
-    return Tender(Workforce(folder, CLUSTER), {chain.name: chain for chain in chains}, folder, workers_max)
+def reconciler_of(folder: Path, *chains: Chain, workers_max: int = 50) -> WorkerReconciler:
+    """Return what reconciles these chains."""
+    return WorkerReconciler(WorkerStore(folder, CLUSTER), {chain.name: chain for chain in chains}, folder, workers_max)
 
 
-def tended(tender: Tender, job: str, wanted: Mapping[str, int], *, timeout_s: float = 30.0) -> list[Worker]:
+def reconciled(reconciler: WorkerReconciler, job: str, wanted: Mapping[str, int], *, timeout_s: float = 30.0) -> list[Worker]:
     """Tend until exactly this many workers of each task live; return them."""
 
     def alive() -> list[Worker]:
-        tender.tend()
-        found = tender.workforce.workers(job)
+        reconciler.reconcile()
+        found = reconciler.store.workers(job)
         counts = {task: sum(worker.task == task for worker in found) for task in wanted}
         return found if counts == wanted and all(worker.pid for worker in found) else []
 
     if not any(wanted.values()):
-        wait_until(lambda: [tender.tend(), not tender.workforce.workers(job)][1], timeout_s, f"no worker of {job}")
+        wait_until(lambda: [reconciler.reconcile(), not reconciler.store.workers(job)][1], timeout_s, f"no worker of {job}")
         return []
     return wait_until(alive, timeout_s, f"workers {dict(wanted)} of {job}")
 
 
-def kill_all(workforce: Workforce) -> None:
+def kill_all(store: WorkerStore) -> None:
     """Kill every worker of a folder, at the end of a test."""
-    for job in workforce.jobs():
-        for worker in workforce.workers(job):
+    for job in store.jobs():
+        for worker in store.workers(job):
             if worker.pid:
                 os.killpg(worker.pid, signal.SIGKILL)

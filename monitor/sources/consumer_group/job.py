@@ -8,14 +8,14 @@ from contracts.errors import RecordRejected
 from contracts.messages import EventKind, Input, JobState, JobTopology, ReceivedRecords, TaskSample, TaskSpec
 from contracts.modes import MODE_LABEL
 from contracts.topology import check_topology, under_lasting_version
-from engines.groups.broker import GroupReader, GroupSeen, GroupsUnknown, Member
+from engines.groups.broker import GroupDescription, GroupReader, GroupsUnavailable, Member
 from engines.groups.busy import busy_seconds
 from engines.groups.chains import Chain
 from engines.groups.requirement import Required
-from engines.kafka.offsets import OffsetsUnknown, Partition, TopicOffsets
+from engines.kafka.offsets import OffsetsUnavailable, Partition, TopicOffsets
 from monitor.event_log import EventLog, changes
-from monitor.minutes import Clock, Look
-from monitor.sources.base import HELD, SourceAway
+from monitor.minutes import Clock, JobSnapshot
+from monitor.sources.base import HELD, SourceUnavailable
 from monitor.sources.consumer_group.positions import Hindrance, Positions
 
 ENGINE = "kafka"
@@ -84,11 +84,11 @@ class ChainJob:
         self._unsettled_ms: int | None = None
         self._topology: JobTopology | None = None
 
-    def look(self) -> Look:
+    def look(self) -> JobSnapshot:
         """Look at the job; takes two requests a group and two for all topics.
 
         Raises:
-            SourceAway: no usable answer, or a group rebalances.
+            SourceUnavailable: no usable answer, or a group rebalances.
         """
         try:
             asked = self._groups.look([self._chain.group_of(task) for task in self._tasks])
@@ -97,8 +97,8 @@ class ChainJob:
             reads = {task: frozenset(self._chain.groups[task].reads) or seen[task].topics for task in self._tasks}
             ends = self._ends(reads)
             required = self._requirement(self._chain.name)
-        except (GroupsUnknown, OffsetsUnknown) as problem:
-            raise SourceAway(f"{self._job}: {problem}; {HELD}") from None
+        except (GroupsUnavailable, OffsetsUnavailable) as problem:
+            raise SourceUnavailable(f"{self._job}: {problem}; {HELD}") from None
         now_ms = self._clock.now_ms()
         is_settled = all(group.state == "stable" for group in seen.values())
         upstream = {task: self._chain.upstream(task, topics) for task, topics in reads.items()}
@@ -107,20 +107,22 @@ class ChainJob:
             self._note(task, group, own[task], now_ms)
         samples = self._samples(seen, own, upstream, ends, now_ms) if is_settled else ()
         specs = tuple(self._spec(task, seen[task], upstream[task], required) for task in self._tasks)
-        return Look(self._topology_of(specs, seen, required, now_ms), samples)
+        return JobSnapshot(self._topology_of(specs, seen, required, now_ms), samples)
 
     # What is asked
 
-    def _check(self, seen: dict[str, GroupSeen]) -> None:
+    def _check(self, seen: dict[str, GroupDescription]) -> None:
         """Refuse a look at groups that are not there or are just dealing out their partitions."""
         for task, group in seen.items():
             if group.state == "dead":
-                raise SourceAway(
+                raise SourceUnavailable(
                     f"{self._job}: there is no group {group.group} ({task}); start its consumers, or correct its name in "
                     "SURESCALE_GROUPS_FILE; until then its figures are unknown and it is held"
                 )
             if len(group.members) > MEMBERS_MAX:
-                raise SourceAway(f"{self._job}: group {group.group} has {len(group.members)} members; {MEMBERS_MAX} is the most")
+                raise SourceUnavailable(
+                    f"{self._job}: group {group.group} has {len(group.members)} members; {MEMBERS_MAX} is the most"
+                )
         unsettled = [group.group for group in seen.values() if group.state == "rebalancing"]
         now_ms = self._clock.now_ms()
         if not unsettled:
@@ -129,14 +131,14 @@ class ChainJob:
         if self._unsettled_ms is None:
             self._unsettled_ms = now_ms
         if now_ms - self._unsettled_ms < REBALANCE_MS:
-            raise SourceAway(f"{self._job}: group {unsettled[0]} is rebalancing")
+            raise SourceUnavailable(f"{self._job}: group {unsettled[0]} is rebalancing")
 
     def _ends(self, reads: dict[str, frozenset[str]]) -> dict[Partition, int]:
         written = {topic for group in self._chain.groups.values() for topic in group.writes}
         topics = sorted(written.union(*reads.values()))
         return self._broker.ends(topics) if topics else {}
 
-    def _note(self, task: str, group: GroupSeen, ends: dict[Partition, int], now_ms: int) -> None:
+    def _note(self, task: str, group: GroupDescription, ends: dict[Partition, int], now_ms: int) -> None:
         remembered = self._tasks[task]
         remembered.positions.look(group, ends, now_ms)
         found = remembered.positions.hindrance(group.members, now_ms) if group.state == "stable" else None
@@ -152,7 +154,7 @@ class ChainJob:
 
     def _samples(
         self,
-        seen: dict[str, GroupSeen],
+        seen: dict[str, GroupDescription],
         own: dict[str, dict[Partition, int]],
         upstream: dict[str, tuple[str, ...]],
         ends: dict[Partition, int],
@@ -167,7 +169,7 @@ class ChainJob:
         self._last_ms = now_ms
         return () if is_first else tuple(found)
 
-    def _note_members(self, seen: dict[str, GroupSeen], now_ms: int) -> None:
+    def _note_members(self, seen: dict[str, GroupDescription], now_ms: int) -> None:
         """Begin a new attempt if somebody joined or left."""
         if all(self._tasks[task].members.keys() == {each.id for each in group.members} for task, group in seen.items()):
             return
@@ -192,7 +194,7 @@ class ChainJob:
     def _of_group(
         self,
         task: str,
-        group: GroupSeen,
+        group: GroupDescription,
         own: dict[Partition, int],
         upstream: Sequence[str],
         busy: list[float | None],
@@ -251,7 +253,7 @@ class ChainJob:
 
     # Topology
 
-    def _spec(self, task: str, group: GroupSeen, upstream: tuple[str, ...], required: Required | None) -> TaskSpec:
+    def _spec(self, task: str, group: GroupDescription, upstream: tuple[str, ...], required: Required | None) -> TaskSpec:
         remembered = self._tasks[task]
         if group.members:
             remembered.last_members = len(group.members)
@@ -270,7 +272,7 @@ class ChainJob:
         )
 
     def _topology_of(
-        self, specs: tuple[TaskSpec, ...], seen: dict[str, GroupSeen], required: Required | None, now_ms: int
+        self, specs: tuple[TaskSpec, ...], seen: dict[str, GroupDescription], required: Required | None, now_ms: int
     ) -> JobTopology:
         topology = JobTopology(
             job=self._job,
@@ -288,17 +290,17 @@ class ChainJob:
         try:
             check_topology(topology)
         except RecordRejected as rejected:
-            raise SourceAway(f"{self._job}: {rejected}; correct reads and writes in SURESCALE_GROUPS_FILE") from None
+            raise SourceUnavailable(f"{self._job}: {rejected}; correct reads and writes in SURESCALE_GROUPS_FILE") from None
         self._topology = under_lasting_version(topology, self._topology)
         return self._topology
 
 
-def _state(seen: dict[str, GroupSeen]) -> JobState:
+def _state(seen: dict[str, GroupDescription]) -> JobState:
     states = {group.state for group in seen.values()}
     return "restarting" if "rebalancing" in states else "suspended" if "empty" in states else "running"
 
 
-def _partitions(group: GroupSeen, member: Member, subtask: int, ends: dict[Partition, int]) -> list[Partition]:
+def _partitions(group: GroupDescription, member: Member, subtask: int, ends: dict[Partition, int]) -> list[Partition]:
     """Return the partitions that count for a member: its own, and for the first one those that nobody has."""
     mine = [each for each in ends if each in member.partitions]
     if subtask == 0:
@@ -307,7 +309,7 @@ def _partitions(group: GroupSeen, member: Member, subtask: int, ends: dict[Parti
     return mine
 
 
-def _useful(group: GroupSeen, positions: Positions) -> int | None:
+def _useful(group: GroupDescription, positions: Positions) -> int | None:
     """Return how many members can have a partition: range deals out each topic by itself, the other assignors all together."""
     partitions = list(positions.lag)
     if not partitions:

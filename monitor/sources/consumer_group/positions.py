@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from contracts.clock import MINUTE_MS
-from engines.groups.broker import GroupSeen, Member
+from engines.groups.broker import GroupDescription, Member
 from engines.kafka.offsets import EndLog, Partition
 
 STUCK_MS = 3 * MINUTE_MS
@@ -52,7 +52,7 @@ class Positions:
     _still: dict[Partition, _Standstill] = field(default_factory=dict)
     _is_hot_since: tuple[Partition, int] | None = None
 
-    def look(self, seen: GroupSeen, ends: Mapping[Partition, int], now_ms: int) -> None:
+    def look(self, seen: GroupDescription, ends: Mapping[Partition, int], now_ms: int) -> None:
         """Take a look at a group and the ends of the topics it reads into account."""
         self._committed = {each: at for each, at in seen.committed.items() if each in ends}
         # An offset may go back: somebody has reset it, and nothing was got through.

@@ -6,19 +6,19 @@ from pathlib import Path
 
 from contracts.messages import ClusterTopology, EngineEvent, HourlyLoad, JobTopology
 from contracts.topics import own_groups
-from engines.groups.broker import GroupReader, GroupsUnknown
+from engines.groups.broker import GroupReader, GroupsUnavailable
 from engines.groups.chains import Chain, read_chains, single
 from engines.kafka.offsets import TopicOffsets
 from monitor.event_log import EventLog
-from monitor.minutes import Clock, Keepers, WallClock
+from monitor.minutes import Clock, MinuteCollectors, WallClock
 from monitor.settings import MonitorSettings
-from monitor.sources.base import FinishedMinute, SourceAway, UnknownJob
+from monitor.sources.base import FinishedMinute, SourceUnavailable, UnknownJob
 from monitor.sources.consumer_group.job import ChainJob
-from monitor.sources.workers import KeptWorkers
+from monitor.sources.workers import WorkerTopology
 
 
 class ConsumerGroupSource:
-    """The jobs of the groups file; without one, every group that has members. Thread-safe. Each job has a keeper."""
+    """The jobs of the groups file; without one, every group that has members. Thread-safe. Each job has a collector."""
 
     def __init__(
         self, settings: MonitorSettings, clock: Callable[[threading.Event], Clock] = WallClock, speed: float = 1.0
@@ -27,7 +27,7 @@ class ConsumerGroupSource:
 
         Args:
             settings: which Kafka, which jobs, and what the actuator is.
-            clock: makes the clock of a keeper; its waiting ends when the event is set.
+            clock: makes the clock of a collector; its waiting ends when the event is set.
             speed: milliseconds of that clock in one of the wall's.
 
         Raises:
@@ -36,12 +36,12 @@ class ConsumerGroupSource:
         self._settings, self._clock, self._speed = settings, clock, speed
         self._groups, self._broker = GroupReader(settings.source_kafka()), TopicOffsets(settings.source_kafka())
         self._chains = read_chains(Path(settings.groups_file)) if settings.groups_file else None
-        self._workers = KeptWorkers(settings, self._chains or {})
+        self._workers = WorkerTopology(settings, self._chains or {})
         self._own = own_groups(settings.topic_prefix, settings.cluster)
         self._events = EventLog(settings.cluster)
         self._lock = threading.Lock()
         self._live: dict[str, Chain] = {}
-        self._keepers = Keepers(lambda job: self.follow(job).look, clock)
+        self._collectors = MinuteCollectors(lambda job: self.follow(job).look, clock)
         self._followed: dict[str, ChainJob] = {}
 
     @property
@@ -55,8 +55,8 @@ class ConsumerGroupSource:
         if chains is None:
             try:
                 chains = {_plain(group): single(group) for group in self._groups.names() if group not in self._own}
-            except GroupsUnknown as problem:
-                raise SourceAway(str(problem)) from None
+            except GroupsUnavailable as problem:
+                raise SourceUnavailable(str(problem)) from None
         live = {f"{self._settings.cluster}/{name}": chain for name, chain in chains.items() if self._settings.watches(name)}
         with self._lock:
             self._live = live
@@ -64,7 +64,7 @@ class ConsumerGroupSource:
 
     def minutes(self, job: str, after_ms: int) -> list[FinishedMinute]:
         """Return the minutes that are kept; waits half a second for one."""
-        return self._keepers.minutes(job, after_ms)
+        return self._collectors.minutes(job, after_ms)
 
     def end_of(self, last: JobTopology) -> JobTopology | None:
         """Return nothing: a group without members may have some again."""
@@ -84,7 +84,7 @@ class ConsumerGroupSource:
         return self._events.after(after_id)
 
     def follow(self, job: str) -> ChainJob:
-        """Return what looks at a job; its keeper looks in one thread.
+        """Return what looks at a job; its collector looks in one thread.
 
         Raises:
             UnknownJob: there is no such job.
@@ -100,7 +100,7 @@ class ConsumerGroupSource:
 
     def close(self) -> None:
         """Stop looking."""
-        self._keepers.close()
+        self._collectors.close()
         self._workers.close()
 
     def _chain(self, job: str) -> Chain:

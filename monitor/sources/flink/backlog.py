@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from engines.flink.answers import Metric, known
-from engines.kafka.offsets import EndLog, OffsetsUnknown, Partition, TopicOffsets
+from engines.kafka.offsets import EndLog, OffsetsUnavailable, Partition, TopicOffsets
 
 _POSITION = re.compile(
     r"\.KafkaSourceReader\.topic\.(?P<topic>.+)\.partition\.(?P<number>\d+)\.(?P<kind>current|committed)Offset$"
@@ -60,11 +60,11 @@ class SourceBacklog:
             now_ms: the present time.
 
         Raises:
-            OffsetsUnknown: the broker does not tell.
+            OffsetsUnavailable: the broker does not tell.
         """
         try:
             self.ends.add(now_ms, self.broker.ends(self._names(sorted(set(topics)))))
-        except OffsetsUnknown:
+        except OffsetsUnavailable:
             self._topics = {}  # held against earlier ends, nothing would seem to arrive
             raise
 
@@ -101,7 +101,7 @@ class SourceBacklog:
             own = {as_flink_writes(topic): topic for topic in self.broker.topics()}
             missing = [topic for topic in written if topic not in own]
             if missing:
-                raise OffsetsUnknown(
+                raise OffsetsUnavailable(
                     f"Kafka, which sources read, has no topic {', '.join(missing)}; "
                     "set SURESCALE_SOURCE_BOOTSTRAP to the cluster that has it"
                 )

@@ -12,16 +12,16 @@ import msgspec
 from contracts.messages import EventKind, JobTopology, TaskSample, TaskSpec
 from engines.flink.answers import CheckpointConfig, Checkpoints, JobDetail, Metric, Plan, Requirements
 from engines.flink.client import PRIMING_S, FlinkClient
-from engines.flink.errors import FlinkProblem, NotAdaptive
+from engines.flink.errors import FlinkError, NotAdaptive
 from engines.flink.graph import checkpointing_of, is_over, runs, state_of, tasks_of
 from engines.flink.identity import Identity, attempt_of, began_of
 from engines.flink.requirements import requirement_id as flinks_id
 from engines.flink.requirements import wanted
 from engines.flink_operator.requirement import Requirement, requirement_id
-from engines.kafka.offsets import OffsetsUnknown, TopicOffsets
+from engines.kafka.offsets import OffsetsUnavailable, TopicOffsets
 from monitor.event_log import changes
-from monitor.minutes import Clock, Look
-from monitor.sources.base import SourceAway, UnknownJob
+from monitor.minutes import Clock, JobSnapshot
+from monitor.sources.base import SourceUnavailable, UnknownJob
 from monitor.sources.flink.backlog import Backlog, SourceBacklog, positions_named
 from monitor.sources.flink.events import FlinkEvents
 from monitor.sources.flink.rescales import Rescales
@@ -73,7 +73,7 @@ class FlinkJob:
             client: of Flink's REST API.
             broker: is asked for the topics that sources read.
             events: what happened.
-            clock: of the keeper.
+            clock: of the collector.
             operated: returns what the resource of the Flink operator asks for; None where there is none.
         """
         self._operated = operated
@@ -84,11 +84,11 @@ class FlinkJob:
         self._still_ms: deque[int] = deque(maxlen=MEASURED_MAX)
         self._seldom = Throttle()
 
-    def look(self) -> Look:
+    def look(self) -> JobSnapshot:
         """Look at the job; takes as many requests as it has vertices, and about six more.
 
         Raises:
-            SourceAway: no usable answer, or the job restarted during the look.
+            SourceUnavailable: no usable answer, or the job restarted during the look.
             UnknownJob: there is no such live job.
         """
         try:
@@ -101,10 +101,10 @@ class FlinkJob:
                 self._epoch = _Epoch(identity, Rescales(self._job, flink_job, self._client, self._events, self._still_ms))
             self._epoch.identity = identity
             return self._look_at(self._epoch)
-        except FlinkProblem as problem:
-            raise SourceAway(str(problem)) from None
+        except FlinkError as problem:
+            raise SourceUnavailable(str(problem)) from None
 
-    def _look_at(self, epoch: _Epoch) -> Look:
+    def _look_at(self, epoch: _Epoch) -> JobSnapshot:
         flink_job = epoch.identity.flink_job
         detail = self._client.job(flink_job)  # makes Flink fetch the figures
         primed_s = time.monotonic()
@@ -113,7 +113,7 @@ class FlinkJob:
         else:  # while it waits for slots Flink tells no edges
             detail = msgspec.structs.replace(detail, plan=epoch.plan)
         if is_over(detail.state):
-            raise SourceAway(f"job {self._job} is {detail.state}")
+            raise SourceUnavailable(f"job {self._job} is {detail.state}")
         requirements = self._requirements(flink_job)
         checkpoints = self._checkpoints(epoch)
         self._note_ends(epoch)
@@ -123,7 +123,7 @@ class FlinkJob:
         samples = self._samples(epoch, detail, tasks) if detail.state == "RUNNING" else []
         self._note_changes(epoch, detail, tasks, requirements, checkpoints)
         topology = self._under_the_operator(self._topology_of(epoch, detail, tasks, requirements, checkpoints))
-        return Look(topology, tuple(samples))
+        return JobSnapshot(topology, tuple(samples))
 
     # --- figures
 
@@ -140,7 +140,7 @@ class FlinkJob:
                 own = _with_backlog(own, self._backlog(epoch, spec.task, _as_of_ms(own, now_ms)))
             found[spec.task] = own
         if attempt_of(self._client.job(detail.jid)) != attempt:
-            raise SourceAway(f"job {self._job} restarted during the look")
+            raise SourceUnavailable(f"job {self._job} restarted during the look")
         is_unaligned = self._checkpoint_config(epoch).unaligned_checkpoints
         return with_queues(found, tasks, epoch.restored if is_unaligned else None)
 
@@ -155,7 +155,7 @@ class FlinkJob:
             if not topics <= backlog.topics:
                 backlog.note_ends(topics, self._clock.now_ms())
             found = backlog.look(metrics, as_of_ms)
-        except OffsetsUnknown as problem:
+        except OffsetsUnavailable as problem:
             self._say(problem)
             return None
         epoch.partitions[vertex] = max(1, found.partitions)
@@ -185,10 +185,10 @@ class FlinkJob:
                 continue
             try:
                 backlog.note_ends(backlog.topics, self._clock.now_ms())
-            except OffsetsUnknown as problem:
+            except OffsetsUnavailable as problem:
                 self._say(problem)
 
-    def _say(self, problem: OffsetsUnknown) -> None:
+    def _say(self, problem: OffsetsUnavailable) -> None:
         if self._seldom.is_time():
             _log.warning("%s: demand is unknown, so the job is held: %s", self._job, problem, extra={"job": self._job})
 
@@ -203,7 +203,7 @@ class FlinkJob:
         checkpoints: Checkpoints,
     ) -> JobTopology:
         if not tasks:
-            raise SourceAway(f"job {self._job} has no graph yet")
+            raise SourceUnavailable(f"job {self._job} has no graph yet")
         now_ms, identity = self._clock.now_ms(), epoch.identity
         return JobTopology(
             job=self._job,

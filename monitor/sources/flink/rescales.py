@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 from engines.flink.answers import Checkpoints, JobDetail, Rescale
 from engines.flink.client import FlinkClient
-from engines.flink.pause import Interruption, interruption_of, interruption_seen
+from engines.flink.pause import Interruption, interruption_of, last_interruption
 from monitor.event_log import EventLog, changes
 
 _DESCRIBED_MAX: Final = 5  # of those that lie before the first look; each takes a request
@@ -51,7 +51,7 @@ class Rescales:
 
     def measure(self, detail: JobDetail, checkpoints: Checkpoints) -> None:
         """Measure the rescale that made the present graph, where Flink remembers none."""
-        self._measured(interruption_seen(detail, checkpoints))
+        self._measured(last_interruption(detail, checkpoints))
 
     def _take(self, rescale: Rescale, labels: Mapping[str, str], since: str) -> None:
         found = interruption_of(rescale)

@@ -15,14 +15,14 @@ from engines.flink.answers import TaskManager
 from engines.flink.capabilities import capabilities_of
 from engines.flink.client import FlinkClient
 from engines.flink.directory import JobDirectory
-from engines.flink.errors import FlinkProblem
+from engines.flink.errors import FlinkError
 from engines.flink.identity import Identity
 from engines.flink_operator.requirement import Requirement
 from engines.flink_operator.resource import check_no_vertices
 from engines.kafka.offsets import TopicOffsets
-from monitor.minutes import Clock, Keepers, Look, WallClock
+from monitor.minutes import Clock, JobSnapshot, MinuteCollectors, WallClock
 from monitor.settings import MonitorSettings
-from monitor.sources.base import FinishedMinute, SourceAway, UnknownJob
+from monitor.sources.base import FinishedMinute, SourceUnavailable, UnknownJob
 from monitor.sources.flink.events import FlinkEvents
 from monitor.sources.flink.job import ENGINE, FlinkJob
 from monitor.sources.operated import Operated
@@ -36,14 +36,14 @@ _GIB = 2**30
 
 
 class FlinkSource:
-    """The jobs of one cluster. Thread-safe. Each job has a keeper, which looks at it at the end of every minute."""
+    """The jobs of one cluster. Thread-safe. Each job has a collector, which looks at it at the end of every minute."""
 
     def __init__(self, settings: MonitorSettings, clock: Callable[[threading.Event], Clock] = WallClock) -> None:
         """Connect to nothing yet.
 
         Args:
             settings: where the cluster is, what it is called, which jobs are watched, and which Kafka their sources read.
-            clock: makes the clock of a keeper; its waiting ends when the event is set.
+            clock: makes the clock of a collector; its waiting ends when the event is set.
 
         Raises:
             SettingsError: a certificate or a password cannot be used.
@@ -56,7 +56,7 @@ class FlinkSource:
         self._log = FlinkEvents(settings.cluster)
         self._lock = threading.Lock()
         self._live: dict[str, Identity] = {}
-        self._keepers = Keepers(self._looks_at, clock)
+        self._collectors = MinuteCollectors(self._looks_at, clock)
         self._followed: dict[str, FlinkJob] = {}
         self._hosts_lock = threading.Lock()
         self._hosts: tuple[float, ClusterTopology] | None = None
@@ -85,7 +85,7 @@ class FlinkSource:
 
     def minutes(self, job: str, after_ms: int) -> list[FinishedMinute]:
         """Return the minutes that are kept; waits half a second for one."""
-        return self._keepers.minutes(job, after_ms)
+        return self._collectors.minutes(job, after_ms)
 
     def end_of(self, last: JobTopology) -> JobTopology | None:
         """Return the topology of a job of this cluster that has ended; no request is made."""
@@ -114,14 +114,14 @@ class FlinkSource:
         return self._log.after(after_id)
 
     def follow(self, job: str) -> FlinkJob:
-        """Return what looks at a job; it outlives the keeper, since an upgrade takes a job away for a while."""
+        """Return what looks at a job; it outlives the collector, since an upgrade takes a job away for a while."""
         return self._followed.setdefault(
             job, FlinkJob(job, self._find, self._client, self._broker, self._log, self._clock(threading.Event()), self._asked)
         )
 
     def close(self) -> None:
         """Stop looking."""
-        self._keepers.close()
+        self._collectors.close()
         self._client.close()
         if self._operated is not None:
             self._operated.close()
@@ -130,7 +130,7 @@ class FlinkSource:
         """Return what the operator's resource of a job asks for; None: there is none."""
         return self._operated.required(job.partition("/")[2]) if self._operated is not None else None
 
-    def _looks_at(self, job: str) -> Callable[[], Look]:
+    def _looks_at(self, job: str) -> Callable[[], JobSnapshot]:
         self._check_live(job)
         return self.follow(job).look
 
@@ -150,7 +150,7 @@ class FlinkSource:
         try:
             check_cluster(topology)
         except RecordRejected as error:
-            raise SourceAway(f"{self._client.url}/taskmanagers gave an unexpected answer: {error}") from None
+            raise SourceUnavailable(f"{self._client.url}/taskmanagers gave an unexpected answer: {error}") from None
         self._note_hosts(frozenset(host.host for host in hosts), now_ms)
         before = self._hosts[1] if self._hosts is not None else None
         if before is not None and before == msgspec.structs.replace(topology, version=before.version, at_ms=before.at_ms):
@@ -167,8 +167,8 @@ class FlinkSource:
     def _ask(self, question: Callable[[], T]) -> T:
         try:
             return question()
-        except FlinkProblem as problem:
-            raise SourceAway(str(problem)) from None
+        except FlinkError as problem:
+            raise SourceUnavailable(str(problem)) from None
 
 
 def _operated(settings: MonitorSettings) -> Operated | None:

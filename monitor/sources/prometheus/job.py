@@ -11,14 +11,14 @@ from contracts.messages import EventKind, Input, JobTopology, ReceivedRecords, T
 from contracts.modes import MODE_LABEL
 from contracts.topology import check_topology, under_lasting_version
 from engines.groups.requirement import Required
-from engines.prometheus.client import PrometheusAway, PrometheusClient, QueryRefused
+from engines.prometheus.client import PrometheusClient, PrometheusUnavailable, QueryRefused
 from engines.prometheus.jobs import SETTING, WatchedJob
 from engines.prometheus.mappings import FigureName
 from engines.prometheus.readings import Key, Reading, Subtask, read
 from monitor.event_log import EventLog, changes
-from monitor.minutes import LEAD_MS, Clock, Look
-from monitor.sources.base import HELD, SourceAway
-from monitor.sources.prometheus.ledger import Crew, Ledger
+from monitor.minutes import LEAD_MS, Clock, JobSnapshot
+from monitor.sources.base import HELD, SourceUnavailable
+from monitor.sources.prometheus.ledger import Ledger, SubtaskRoster
 
 BEHIND_MINUTES = (10, 60)
 """How far back to look for series that are not there now, to tell figures that come late from ones that never come."""
@@ -66,17 +66,17 @@ class PrometheusJob:
         self._job, self._watched, self._replicas, self._engine = job, watched, tuple(replicas), engine
         self._requirement, self._events, self._clock = requirement, events, clock
         self._ledger = Ledger(watched)
-        self._crews = {task: Crew() for task in watched.tasks}
+        self._rosters = {task: SubtaskRoster() for task in watched.tasks}
         self._replica = 0
         self._attempt = 0
         self._told: set[str] = set()
         self._topology: JobTopology | None = None
 
-    def look(self) -> Look:
+    def look(self) -> JobSnapshot:
         """Look at the job at the end of the minute; takes a request a figure and two or three more.
 
         Raises:
-            SourceAway: no replica gives a usable answer.
+            SourceUnavailable: no replica gives a usable answer.
         """
         at_ms = (self._clock.now_ms() + LEAD_MS) // MINUTE_MS * MINUTE_MS
         try:
@@ -84,17 +84,17 @@ class PrometheusJob:
             present = self._present(answers.readings)
             down = self._down(answers.replica, present, at_ms)
             required = self._requirement(self._watched.name)
-        except (PrometheusAway, QueryRefused) as problem:
-            raise SourceAway(f"{self._job}: {problem}; {HELD}") from None
+        except (PrometheusUnavailable, QueryRefused) as problem:
+            raise SourceUnavailable(f"{self._job}: {problem}; {HELD}") from None
         is_first = not self._attempt
         self._ledger.note(answers.readings, at_ms, is_other=answers.replica != self._replica)
         self._replica = answers.replica
-        before = [(task, len(crew.members)) for task, crew in self._crews.items()]
-        has_changed = [crew.note(present[task], down) for task, crew in self._crews.items()]
+        before = [(task, len(roster.members)) for task, roster in self._rosters.items()]
+        has_changed = [roster.note(present[task], down) for task, roster in self._rosters.items()]
         if is_first or any(has_changed) or self._ledger.started_over:
             self._begin_attempt(before, at_ms)
         samples = [sample for task in self._watched.tasks for sample in self._samples_of(task, present[task], at_ms)]
-        return Look(self._topology_of(required, at_ms), () if is_first else tuple(samples))
+        return JobSnapshot(self._topology_of(required, at_ms), () if is_first else tuple(samples))
 
     # What is asked
 
@@ -105,7 +105,7 @@ class PrometheusJob:
         for replica in order:
             try:
                 return _Answers(self._ask(self._replicas[replica], at_ms), replica)
-            except PrometheusAway as problem:
+            except PrometheusUnavailable as problem:
                 problems.append(problem)
         raise problems[0]
 
@@ -113,7 +113,7 @@ class PrometheusJob:
         ahead_ms = prometheus.now_ms() - self._clock.now_ms()
         if abs(ahead_ms) > self._watched.fresh_ms:
             which = "ahead of" if ahead_ms > 0 else "behind"
-            raise PrometheusAway(
+            raise PrometheusUnavailable(
                 f"the clock of {prometheus.url} is {abs(ahead_ms) // 1000} s {which} this machine's; set both by the same time "
                 "server"
             )
@@ -138,12 +138,12 @@ class PrometheusJob:
             of_task[key.task].append(reading)
         for task, readings in of_task.items():
             if not readings:
-                raise PrometheusAway(
+                raise PrometheusUnavailable(
                     f"{prometheus.url} has no series of {self._named(task)}{self._why_none(prometheus, task, at_ms)}"
                 )
             newest_ms = max(reading.at_ms for reading in readings)
             if at_ms - newest_ms > self._watched.fresh_ms:
-                raise PrometheusAway(
+                raise PrometheusUnavailable(
                     f"{prometheus.url} last scraped {self._named(task)} {(at_ms - newest_ms) // 1000} s ago; let it scrape every "
                     f"minute or more often, or raise {self._watched.name}.fresh_s in {SETTING}"
                 )
@@ -169,7 +169,9 @@ class PrometheusJob:
             for task, subtasks in found.items():
                 count = counts.get(task)
                 if count is None:
-                    raise PrometheusAway(f"figures.parallelism gives nothing fresh for task {task}; correct it in {SETTING}")
+                    raise PrometheusUnavailable(
+                        f"figures.parallelism gives nothing fresh for task {task}; correct it in {SETTING}"
+                    )
                 if count > SUBTASKS_MAX:
                     raise QueryRefused(f"figures.parallelism gives {count:.0f} for task {task}; {SUBTASKS_MAX} is the most")
                 subtasks.update({(str(index),): ("", "") for index in range(int(count))})
@@ -184,7 +186,7 @@ class PrometheusJob:
 
     def _down(self, replica: int, present: dict[str, dict[Subtask, tuple[str, str]]], at_ms: int) -> frozenset[tuple[str, str]]:
         """Return what cannot be scraped, if somebody is missing; else nothing is asked."""
-        missing = {each for task, crew in self._crews.items() for each in crew.missing(present[task])}
+        missing = {each for task, roster in self._rosters.items() for each in roster.missing(present[task])}
         if not missing - {("", "")}:
             return frozenset()
         found = self._replicas[replica].vector("up == 0", at_ms)
@@ -194,7 +196,7 @@ class PrometheusJob:
 
     def _begin_attempt(self, before: list[tuple[str, int]], at_ms: int) -> None:
         self._ledger.begin_attempt()
-        now = [(task, len(crew.members)) for task, crew in self._crews.items()]
+        now = [(task, len(roster.members)) for task, roster in self._rosters.items()]
         kind: EventKind
         if not self._attempt:
             kind, event_id, detail = "job_started", f"watched:{self._job}:{at_ms}", "watched from now on"
@@ -206,7 +208,7 @@ class PrometheusJob:
         self._attempt = max(at_ms, self._attempt + 1)
 
     def _samples_of(self, task: str, present: dict[Subtask, tuple[str, str]], at_ms: int) -> list[TaskSample]:
-        members, upstream = self._crews[task].members, self._watched.upstream(task)
+        members, upstream = self._rosters[task].members, self._watched.upstream(task)
         is_counted = "parallelism" in self._watched.figures
         found = []
         for index, subtask in enumerate(members):
@@ -219,7 +221,7 @@ class PrometheusJob:
 
     def _sample(self, task: str, subtask: Subtask, index: int, upstream: tuple[str, ...], at_ms: int) -> TaskSample | None:
         """Return a sample, None if it is not known how many records there were: no sample says so."""
-        count, watched = len(self._crews[task].members), self._watched
+        count, watched = len(self._rosters[task].members), self._watched
 
         def of(name: FigureName) -> int | None:
             return self._ledger.of(name, task, subtask, index, count)
@@ -258,7 +260,7 @@ class PrometheusJob:
     # Topology
 
     def _topology_of(self, required: Required | None, at_ms: int) -> JobTopology:
-        is_empty = any(not crew.members for crew in self._crews.values())
+        is_empty = any(not roster.members for roster in self._rosters.values())
         topology = JobTopology(
             job=self._job,
             version=at_ms,
@@ -275,12 +277,12 @@ class PrometheusJob:
         try:
             check_topology(topology)
         except RecordRejected as rejected:
-            raise SourceAway(f"{self._job}: {rejected}; correct {SETTING}") from None
+            raise SourceUnavailable(f"{self._job}: {rejected}; correct {SETTING}") from None
         self._topology = under_lasting_version(topology, self._topology)
         return self._topology
 
     def _spec(self, task: str, required: Required | None) -> TaskSpec:
-        spec, count, upstream = self._watched.tasks[task], len(self._crews[task].members), self._watched.upstream(task)
+        spec, count, upstream = self._watched.tasks[task], len(self._rosters[task].members), self._watched.upstream(task)
         by_topics = self._watched.joined_by == "topics"
         before = {each.task: each.parallelism for each in self._topology.tasks} if self._topology is not None else {}
         return TaskSpec(
@@ -309,7 +311,7 @@ def _check_numbers(task: str, subtasks: Iterable[Subtask]) -> None:
     numbers = {int(number) for (number,) in (each for each in subtasks if len(each) == 1) if _NUMBER.fullmatch(number)}
     gap = next((number for number in range(len(numbers)) if number not in numbers), None)
     if gap is not None:
-        raise PrometheusAway(
+        raise PrometheusUnavailable(
             f"task {task} has fresh series of subtask {max(numbers)} and none of subtask {gap}; let Prometheus scrape every "
             "process of the job"
         )

@@ -147,7 +147,7 @@ class Ledger:
 
 
 @dataclass(slots=True)
-class Crew:
+class SubtaskRoster:
     """The subtasks of one task: those that show figures, and those that are missing and may come back."""
 
     members: tuple[Subtask, ...] = ()

@@ -12,22 +12,22 @@ from engines.groups.chains import Chain, read_chains
 from engines.prometheus.connect import replicas_of
 from engines.prometheus.jobs import SETTING, WatchedJob, read_jobs
 from monitor.event_log import EventLog
-from monitor.minutes import Clock, Keepers, WallClock
+from monitor.minutes import Clock, MinuteCollectors, WallClock
 from monitor.settings import MonitorSettings
 from monitor.sources.base import FinishedMinute, UnknownJob
 from monitor.sources.prometheus.job import PrometheusJob
-from monitor.sources.workers import KeptWorkers
+from monitor.sources.workers import WorkerTopology
 
 
 class PrometheusSource:
-    """The jobs of the file that are to be watched. Thread-safe. Each job has a keeper, which looks at it every minute."""
+    """The jobs of the file that are to be watched. Thread-safe. Each job has a collector, which looks at it every minute."""
 
     def __init__(self, settings: MonitorSettings, clock: Callable[[threading.Event], Clock] = WallClock) -> None:
         """Read the file; connect to nothing yet.
 
         Args:
             settings: where Prometheus is, which file names the jobs, and what the actuator is.
-            clock: makes the clock of a keeper; its waiting ends when the event is set.
+            clock: makes the clock of a collector; its waiting ends when the event is set.
 
         Raises:
             SettingsError: a file or a certificate cannot be used, or two files contradict each other.
@@ -38,11 +38,11 @@ class PrometheusSource:
         self._replicas = replicas_of(settings)
         chains = read_chains(Path(settings.groups_file)) if settings.groups_file else {}
         _check_same_tasks(jobs, chains)
-        self._workers = KeptWorkers(settings, chains)
+        self._workers = WorkerTopology(settings, chains)
         for name, watched in jobs.items():
             self._workers.check_tasks(name, watched.tasks)
         self._events = EventLog(settings.cluster)
-        self._keepers = Keepers(lambda job: self.follow(job).look, clock)
+        self._collectors = MinuteCollectors(lambda job: self.follow(job).look, clock)
         self._lock = threading.Lock()
         self._followed: dict[str, PrometheusJob] = {}
 
@@ -57,7 +57,7 @@ class PrometheusSource:
 
     def minutes(self, job: str, after_ms: int) -> list[FinishedMinute]:
         """Return the minutes that are kept; waits half a second for one."""
-        return self._keepers.minutes(job, after_ms)
+        return self._collectors.minutes(job, after_ms)
 
     def end_of(self, last: JobTopology) -> JobTopology | None:
         """Return nothing: series that have gone may come back."""
@@ -78,7 +78,7 @@ class PrometheusSource:
         return self._events.after(after_id)
 
     def follow(self, job: str) -> PrometheusJob:
-        """Return what looks at a job; its keeper looks in one thread.
+        """Return what looks at a job; its collector looks in one thread.
 
         Raises:
             UnknownJob: there is no such job.
@@ -99,7 +99,7 @@ class PrometheusSource:
 
     def close(self) -> None:
         """Stop looking."""
-        self._keepers.close()
+        self._collectors.close()
         self._workers.close()
         for replica in self._replicas:
             replica.close()

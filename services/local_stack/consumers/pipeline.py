@@ -17,7 +17,7 @@ from contracts.job_settings import JobSettings, Mode
 from contracts.messages import ClockSegment
 from contracts.settings import PipelineSettings
 from contracts.topics import CLOCK
-from engines.processes.workforce import Workforce
+from engines.processes.worker_store import WorkerStore
 from policies.registry import check_policy, load_policy, policy_names
 from runtime.topic_records import send
 from services.local_stack.compared.load import PARTITIONS
@@ -121,11 +121,11 @@ class ConsumersPipeline(ComparedPipeline):
 
     def stop_jobs(self) -> None:
         """Let every worker finish what it has in hand, commit, and end."""
-        workforce = Workforce(Path(self.settings.workers_folder), CLUSTER)
+        store = WorkerStore(Path(self.settings.workers_folder), CLUSTER)
         for job in self.jobs:
-            workforce.stop(job)
+            store.stop(job)
         self.supervisor.wait(
-            lambda: not any(map(workforce.workers, self.jobs)), timeout_s=_STOPPED_WITHIN_S, what="the workers to end"
+            lambda: not any(map(store.workers, self.jobs)), timeout_s=_STOPPED_WITHIN_S, what="the workers to end"
         )
 
     def report(self) -> ConsumersReport:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from contracts.settings import PipelineSettings
-from engines.groups.broker import GroupReader, GroupsUnknown
+from engines.groups.broker import GroupReader, GroupsUnavailable
 from engines.kafka.offsets import TopicOffsets
 from services.local_stack.compared.load import TOPIC
 from services.local_stack.compared.watch import Figures, Watch, number_of, read_to_end
@@ -55,7 +55,7 @@ class ChainWatch(Watch):
         names = {stage.task: group_of(self._job, stage.task) for stage in STAGES}
         try:
             seen = self._groups.look(list(names.values()))
-        except GroupsUnknown:  # a busy machine
+        except GroupsUnavailable:  # a busy machine
             return {}
         ids = frozenset(member.id for group in seen.values() for member in group.members)
         self._rebalances += bool(self._ids) and ids != self._ids

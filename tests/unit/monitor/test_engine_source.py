@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from contracts.wire import encode
-from monitor.sources.base import SourceAway
+from monitor.sources.base import SourceUnavailable
 from monitor.sources.engine import EngineSource
 from runtime.ports import free_port
 from tests.support.engine_stub import CLUSTER, EngineStub, sample_of
@@ -39,14 +39,14 @@ def test_a_malformed_sample_is_carried_beside_the_good_ones(engine: EngineStub) 
 def test_an_answer_of_another_kind_counts_as_away(engine: EngineStub, body: bytes) -> None:
     """Something else listens at the address; it is asked again later."""
     engine.raw["/jobs"] = body
-    with pytest.raises(SourceAway, match=r"/jobs gave an unexpected answer"):
+    with pytest.raises(SourceUnavailable, match=r"/jobs gave an unexpected answer"):
         EngineSource(engine.url).jobs()
 
 
 def test_hosts_that_contradict_themselves_count_as_an_unexpected_answer(engine: EngineStub) -> None:
     """They do not reach Kafka."""
     engine.raw["/cluster"] = encode(msgspec.structs.replace(CLUSTER, hosts=CLUSTER.hosts * 2))
-    with pytest.raises(SourceAway, match=r"/cluster gave an unexpected answer: .*'m1' is listed twice"):
+    with pytest.raises(SourceUnavailable, match=r"/cluster gave an unexpected answer: .*'m1' is listed twice"):
         EngineSource(engine.url).cluster_topology()
 
 
@@ -59,13 +59,13 @@ def test_a_job_may_have_any_name(engine: EngineStub) -> None:
 def test_an_error_of_the_engine_is_told_in_its_own_words(engine: EngineStub) -> None:
     """Status and message."""
     engine.failing.add(JOB)
-    with pytest.raises(SourceAway, match="answered 500: the figures of this job cannot be read"):
+    with pytest.raises(SourceUnavailable, match="answered 500: the figures of this job cannot be read"):
         EngineSource(engine.url).minutes(JOB, 0)
 
 
 def test_an_engine_that_does_not_listen_is_away() -> None:
     """The address is named."""
-    with pytest.raises(SourceAway, match=r"http://127\.0\.0\.1:\d+ does not answer: .*refused"):
+    with pytest.raises(SourceUnavailable, match=r"http://127\.0\.0\.1:\d+ does not answer: .*refused"):
         EngineSource(f"http://127.0.0.1:{free_port()}").jobs()
 
 
@@ -88,20 +88,20 @@ def answering(status: int, body: bytes, announced_bytes: int | None = None) -> I
 @pytest.mark.parametrize("ask", ["jobs", "cluster_topology"])
 def test_an_address_without_the_api_counts_as_away(ask: str) -> None:
     """Nothing of a job was asked for, so no job is unknown: something else answers in the engine's place."""
-    with answering(404, b"not here") as url, pytest.raises(SourceAway, match="answered 404"):
+    with answering(404, b"not here") as url, pytest.raises(SourceUnavailable, match="answered 404"):
         getattr(EngineSource(url), ask)()
 
 
 @pytest.mark.parametrize("body", [b"[]", b'"busy"', b"null", b"3", b"\xff"])
 def test_an_error_in_other_words_than_the_engines_counts_as_away(body: bytes) -> None:
     """A document that is no object: the status alone is told."""
-    with answering(503, body) as url, pytest.raises(SourceAway, match="answered 503"):
+    with answering(503, body) as url, pytest.raises(SourceUnavailable, match="answered 503"):
         EngineSource(url).jobs()
 
 
 def test_an_error_whose_body_breaks_off_counts_as_away() -> None:
     """The engine died while it told what was wrong."""
-    with answering(500, b"{", announced_bytes=100) as url, pytest.raises(SourceAway, match="answered 500"):
+    with answering(500, b"{", announced_bytes=100) as url, pytest.raises(SourceUnavailable, match="answered 500"):
         EngineSource(url).jobs()
 
 

@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from contracts.messages import TaskSample
-from monitor.minutes import GRACE_MS, KEPT_MINUTES_MAX, KeptMinutes, Look, MinuteKeeper
-from monitor.sources.base import SourceAway, UnknownJob
+from monitor.minutes import GRACE_MS, KEPT_MINUTES_MAX, JobSnapshot, MinuteBuffer, MinuteCollector
+from monitor.sources.base import SourceUnavailable, UnknownJob
 from tests.support.builders import sample
 from tests.support.engine_stub import job_chain
 from tests.support.waiting import wait_until
@@ -17,10 +17,10 @@ JOB = "flink/orders"
 MINUTE = 60_000
 
 
-def look(records: int, as_of_ms: int | None = None, subtasks: int = 1) -> Look:
+def look(records: int, as_of_ms: int | None = None, subtasks: int = 1) -> JobSnapshot:
     """Return a look at a job."""
     counters = [sample(job=JOB, records_in=records, sampled_at_ms=0) for _ in range(subtasks)]
-    return Look(job_chain(JOB), tuple(msgspec.structs.replace(each, as_of_ms=as_of_ms) for each in counters))
+    return JobSnapshot(job_chain(JOB), tuple(msgspec.structs.replace(each, as_of_ms=as_of_ms) for each in counters))
 
 
 class SteppedClock:
@@ -45,7 +45,7 @@ class Engine:
     def __init__(self, now_ms: int, *plan: float | Exception) -> None:
         self.clock, self.plan = SteppedClock(now_ms), list(plan)
 
-    def look(self) -> Look:
+    def look(self) -> JobSnapshot:
         """Take a look."""
         answer = self.plan.pop(0) if self.plan else 0.0
         if isinstance(answer, Exception):
@@ -54,23 +54,23 @@ class Engine:
         self.clock.wait(answer)
         return look(as_of_ms, as_of_ms)
 
-    def keeper(self) -> MinuteKeeper:
-        """Return a keeper of its minutes that does not run by itself."""
-        return MinuteKeeper(JOB, self.look, "run-1", self.clock, threading.Event())
+    def collector(self) -> MinuteCollector:
+        """Return a collector of its minutes that does not run by itself."""
+        return MinuteCollector(JOB, self.look, "run-1", self.clock, threading.Event())
 
 
-def kept(keeper: MinuteKeeper, after_ms: int = 0) -> list[tuple[int, int]]:
+def kept(collector: MinuteCollector, after_ms: int = 0) -> list[tuple[int, int]]:
     """Return end and counter of the minutes that are kept."""
-    return [(minute.minute_end_ms, minute.samples[0].records_in) for minute in keeper._kept.after(after_ms)]
+    return [(minute.minute_end_ms, minute.samples[0].records_in) for minute in collector._kept.after(after_ms)]
 
 
 def test_a_look_shortly_before_the_end_of_a_minute_becomes_that_minute() -> None:
     """Dated at its end; the marker says how old the oldest figure was, and who looked."""
     engine = Engine(3 * MINUTE + 7)
-    keeper = engine.keeper()
-    keeper.take_minute()
+    collector = engine.collector()
+    collector.take_minute()
     assert engine.clock.at_ms == 4 * MINUTE
-    (minute,) = keeper._kept.after(0)
+    (minute,) = collector._kept.after(0)
     assert (minute.minute_end_ms, minute.age_ms, minute.observer) == (4 * MINUTE, 500, "run-1")
     assert [(each.sampled_at_ms, each.as_of_ms) for each in minute.samples] == [(4 * MINUTE, 4 * MINUTE - 500)]
 
@@ -78,68 +78,68 @@ def test_a_look_shortly_before_the_end_of_a_minute_becomes_that_minute() -> None
 def test_a_look_that_starts_too_late_for_a_minute_is_for_the_next_one() -> None:
     """Its figures would not be those of the minute's end."""
     engine = Engine(4 * MINUTE - 200)
-    keeper = engine.keeper()
-    keeper.take_minute()
-    assert kept(keeper) == [(5 * MINUTE, 5 * MINUTE - 500)]
+    collector = engine.collector()
+    collector.take_minute()
+    assert kept(collector) == [(5 * MINUTE, 5 * MINUTE - 500)]
 
 
 def test_an_engine_that_is_away_for_moments_loses_no_minute() -> None:
     """It is asked again, and the figures say when they were true."""
-    engine = Engine(0, SourceAway("away"), SourceAway("away"), 0.25)
-    keeper = engine.keeper()
-    keeper.take_minute()
-    keeper.take_minute()
-    assert kept(keeper) == [(MINUTE, MINUTE + 1_500), (2 * MINUTE, 2 * MINUTE - 500)]
+    engine = Engine(0, SourceUnavailable("away"), SourceUnavailable("away"), 0.25)
+    collector = engine.collector()
+    collector.take_minute()
+    collector.take_minute()
+    assert kept(collector) == [(MINUTE, MINUTE + 1_500), (2 * MINUTE, 2 * MINUTE - 500)]
 
 
 def test_a_minute_without_a_look_is_left_out_and_named(caplog: pytest.LogCaptureFixture) -> None:
     """A hole stays a hole."""
-    engine = Engine(0, 0.0, *[SourceAway("away")] * 30)
-    keeper = engine.keeper()
+    engine = Engine(0, 0.0, *[SourceUnavailable("away")] * 30)
+    collector = engine.collector()
     for _ in range(5):
-        keeper.take_minute()
-    ends = [end_ms for end_ms, _ in kept(keeper)]
+        collector.take_minute()
+    ends = [end_ms for end_ms, _ in kept(collector)]
     assert ends == [MINUTE, 4 * MINUTE, 5 * MINUTE]
     assert "flink/orders: no figures of 2 minutes, 00:01 to 00:03 UTC" in caplog.text
 
 
 def test_a_minute_counts_as_missed_only_when_its_grace_is_over() -> None:
     """Then the next one has its turn in time."""
-    engine = Engine(0, *[SourceAway("away")] * 100)
-    keeper = engine.keeper()
-    keeper.take_minute()
-    assert kept(keeper) == []
+    engine = Engine(0, *[SourceUnavailable("away")] * 100)
+    collector = engine.collector()
+    collector.take_minute()
+    assert kept(collector) == []
     assert MINUTE <= engine.clock.at_ms <= MINUTE + GRACE_MS
 
 
 def test_a_look_that_takes_longer_than_a_minute_does_not_make_the_next_one_early() -> None:
     """Minutes come in order, each once."""
     engine = Engine(0, 130.0, 0.0)
-    keeper = engine.keeper()
-    keeper.take_minute()
-    keeper.take_minute()
-    assert [end_ms for end_ms, _ in kept(keeper)] == [MINUTE, 4 * MINUTE]
+    collector = engine.collector()
+    collector.take_minute()
+    collector.take_minute()
+    assert [end_ms for end_ms, _ in kept(collector)] == [MINUTE, 4 * MINUTE]
 
 
 @pytest.mark.parametrize(("late_ms", "ends"), [(9_000, [MINUTE]), (7 * MINUTE, []), (30_000, [])])
 def test_a_monitor_that_stood_still_does_not_tell_of_a_minute_long_over(late_ms: int, ends: list[int]) -> None:
     """As after a machine slept: the figures of now are not those of then. Up to the grace they still count."""
     engine = Engine(0)
-    keeper, wait, asleep_ms = engine.keeper(), engine.clock.wait, [late_ms]
+    collector, wait, asleep_ms = engine.collector(), engine.clock.wait, [late_ms]
 
     def sleep(seconds: float) -> bool:
         return wait(seconds + (asleep_ms.pop() / 1000 if asleep_ms else 0))
 
     engine.clock.wait = sleep  # type: ignore[method-assign]
-    keeper.take_minute()
-    assert [end_ms for end_ms, _ in kept(keeper)] == ends
-    keeper.take_minute()
-    assert len(kept(keeper)) == len(ends) + 1
+    collector.take_minute()
+    assert [end_ms for end_ms, _ in kept(collector)] == ends
+    collector.take_minute()
+    assert len(kept(collector)) == len(ends) + 1
 
 
 def test_minutes_are_given_again_until_they_are_acknowledged() -> None:
     """The same ones; then never again."""
-    minutes = KeptMinutes("run-1")
+    minutes = MinuteBuffer("run-1")
     for number in (1, 2, 4):
         minutes.add(number * MINUTE, look(number))
     first = minutes.after(0)
@@ -152,72 +152,72 @@ def test_minutes_are_given_again_until_they_are_acknowledged() -> None:
 
 def test_a_job_that_reports_nothing_has_minutes_of_unknown_age() -> None:
     """As while it waits for slots."""
-    minutes = KeptMinutes("run-1")
-    minutes.add(MINUTE, Look(job_chain(JOB), ()))
+    minutes = MinuteBuffer("run-1")
+    minutes.add(MINUTE, JobSnapshot(job_chain(JOB), ()))
     assert [(each.samples, each.age_ms) for each in minutes.after(0)] == [((), None)]
 
 
 @pytest.mark.parametrize(("subtasks", "left"), [(1, KEPT_MINUTES_MAX), (20, 10), (201, 1)])
 def test_memory_is_bounded(subtasks: int, left: int) -> None:
     """Of a pipeline that takes nothing for hours; the newest minute is always kept."""
-    minutes, seen = KeptMinutes("run-1", samples_max=200), look(1, subtasks=subtasks)
+    minutes, seen = MinuteBuffer("run-1", samples_max=200), look(1, subtasks=subtasks)
     for number in range(1, 100):
         minutes.add(number * MINUTE, seen)
     ends = [each.minute_end_ms for each in minutes.after(0)]
     assert ends == [number * MINUTE for number in range(100 - left, 100)]
 
 
-def running(look_at: Callable[[], Look]) -> MinuteKeeper:
-    """Return a keeper whose minutes pass as fast as it looks."""
-    return MinuteKeeper(JOB, look_at, "run-1", SteppedClock(0), threading.Event())
+def running(look_at: Callable[[], JobSnapshot]) -> MinuteCollector:
+    """Return a collector whose minutes pass as fast as it looks."""
+    return MinuteCollector(JOB, look_at, "run-1", SteppedClock(0), threading.Event())
 
 
 def test_looks_go_on_while_nobody_takes_the_minutes() -> None:
     """Kafka may be away for an hour."""
     turns = threading.Semaphore(5)
 
-    def look_at() -> Look:
+    def look_at() -> JobSnapshot:
         turns.acquire()
         return look(1)
 
-    keeper = running(look_at)
-    assert len({keeper.minutes(0)[0].minute_end_ms for _ in range(3)}) == 1
-    wait_until(lambda: len(keeper.minutes(0)) == 5, what="five looks")
-    keeper.close()
+    collector = running(look_at)
+    assert len({collector.minutes(0)[0].minute_end_ms for _ in range(3)}) == 1
+    wait_until(lambda: len(collector.minutes(0)) == 5, what="five looks")
+    collector.close()
     turns.release()
 
 
 def test_the_end_of_a_job_is_told_after_its_last_minute() -> None:
     """Nothing that was seen is lost with it."""
-    answers: list[Look | Exception] = [look(1), look(2), UnknownJob("gone")]
+    answers: list[JobSnapshot | Exception] = [look(1), look(2), UnknownJob("gone")]
 
-    def look_at() -> Look:
+    def look_at() -> JobSnapshot:
         answer = answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
         return answer
 
-    keeper = running(look_at)
-    wait_until(lambda: len(keeper.minutes(0)) == 2, what="two minutes")
-    assert len(keeper.minutes(0)) == 2
+    collector = running(look_at)
+    wait_until(lambda: len(collector.minutes(0)) == 2, what="two minutes")
+    assert len(collector.minutes(0)) == 2
     with pytest.raises(UnknownJob, match="gone"):
-        keeper.minutes(2 * MINUTE)
+        collector.minutes(2 * MINUTE)
 
 
 def test_an_error_of_a_look_is_told_to_whoever_waits() -> None:
     """So that it is logged and counted, and a programming error ends the watcher as well."""
     waiting = threading.Event()
 
-    def away() -> Look:
+    def away() -> JobSnapshot:
         waiting.wait(0.01)
-        raise SourceAway("the engine does not answer")
+        raise SourceUnavailable("the engine does not answer")
 
-    keeper = running(away)
-    with pytest.raises(SourceAway, match="does not answer"):
-        keeper.minutes(0)
-    keeper.close()
+    collector = running(away)
+    with pytest.raises(SourceUnavailable, match="does not answer"):
+        collector.minutes(0)
+    collector.close()
 
-    def broken() -> Look:
+    def broken() -> JobSnapshot:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -225,8 +225,8 @@ def test_an_error_of_a_look_is_told_to_whoever_waits() -> None:
 
 
 def test_a_sample_keeps_its_figures() -> None:
-    """Only its date is the keeper's."""
-    minutes = KeptMinutes("run-1")
+    """Only its date is the collector's."""
+    minutes = MinuteBuffer("run-1")
     seen = look(7, as_of_ms=MINUTE - 9)
     minutes.add(MINUTE, seen)
     ((kept_sample,),) = (each.samples for each in minutes.after(0))

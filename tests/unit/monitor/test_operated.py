@@ -7,10 +7,10 @@ import pytest
 
 from contracts.errors import SettingsError
 from monitor.settings import MonitorSettings
-from monitor.sources.base import SourceAway
+from monitor.sources.base import SourceUnavailable
 from monitor.sources.flink.source import FlinkSource
 from monitor.sources.prometheus.source import PrometheusSource
-from monitor.sources.workers import KeptWorkers
+from monitor.sources.workers import WorkerTopology
 from rescaler.actuators.engine_choice import engine_of
 from rescaler.actuators.flink_operator import FlinkOperatorEngine
 from rescaler.service.settings import RescalerSettings
@@ -73,7 +73,7 @@ def test_flinks_own_figures_stand_beside_what_the_resource_asks_for(
         assert changed.requirement_id != topology.requirement_id
         assert next(spec.required for spec in changed.tasks if spec.task == SOURCE) == 6
         api.is_away = True
-        with pytest.raises(SourceAway, match=r"answers 503.*; until then its figures are unknown and it is held"):
+        with pytest.raises(SourceUnavailable, match=r"answers 503.*; until then its figures are unknown and it is held"):
             source.follow("flink/orders").look()
     finally:
         source.close()
@@ -89,7 +89,7 @@ def test_prometheus_figures_go_with_the_operator(server: tuple[PlayedObject, Pla
     }  # fmt: skip
     settings = MonitorSettings(**shared, prometheus_file=str(tmp_path / "prometheus.toml"))  # type: ignore[arg-type]
     PrometheusSource(settings).close()
-    workers = KeptWorkers(settings, {})
+    workers = WorkerTopology(settings, {})
     try:
         required = workers.required("orders")
         assert required is not None
@@ -102,7 +102,9 @@ def test_prometheus_figures_go_with_the_operator(server: tuple[PlayedObject, Pla
         seen = engine.look("flink/orders")
         assert (seen.requirement_id, seen.running, engine.capabilities()) == (required.id, {"parse": 5}, can)
         made.merge({"spec": {"flinkConfiguration": {KEY: "5"}}}, "kubectl-edit")
-        with pytest.raises(SourceAway, match="is not a map like VERTEX:4,VERTEX:2; correct it; until then its figures are"):
+        with pytest.raises(
+            SourceUnavailable, match="is not a map like VERTEX:4,VERTEX:2; correct it; until then its figures are"
+        ):
             workers.required("orders")
     finally:
         workers.close()

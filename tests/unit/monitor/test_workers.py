@@ -10,8 +10,8 @@ from engines.compose.capabilities import COMPOSE
 from engines.groups.chains import read_chains
 from engines.kubernetes.capabilities import KUBERNETES
 from monitor.settings import MonitorSettings
-from monitor.sources.base import SourceAway
-from monitor.sources.workers import KeptWorkers
+from monitor.sources.base import SourceUnavailable
+from monitor.sources.workers import WorkerTopology
 from tests.support.kubernetes_rig import shipped_rules
 from tests.support.played_api_server import PlayedApiServer
 from tests.support.played_docker import PlayedDocker
@@ -29,25 +29,25 @@ def server() -> PlayedApiServer:
 
 
 @pytest.fixture
-def workers(server: PlayedApiServer, tmp_path: Path) -> Iterator[KeptWorkers]:
+def workers(server: PlayedApiServer, tmp_path: Path) -> Iterator[WorkerTopology]:
     """Those of a job with two Deployments."""
     groups = {task: {"kubernetes": {"namespace": "shop", "name": task}} for task in COUNTS}
     (tmp_path / "groups.json").write_text(json.dumps({"orders": {"groups": groups}}))
     file = str(tmp_path / "groups.json")
     with server.serving() as answering:
         settings = MonitorSettings(engine="kafka", actuator="kubernetes", groups_file=file, kubernetes_url=answering.url)
-        found = KeptWorkers(settings, read_chains(Path(file)))
+        found = WorkerTopology(settings, read_chains(Path(file)))
         yield found
         found.close()
 
 
-def test_what_the_actuator_can_do_is_known(workers: KeptWorkers) -> None:
+def test_what_the_actuator_can_do_is_known(workers: WorkerTopology) -> None:
     """Room is unknown: nobody says how many pods fit before they are asked for."""
     topology = workers.topology()
     assert (topology.engine, topology.hosts) == (KUBERNETES, ())
 
 
-def test_what_is_asked_for_has_a_name_and_an_epoch(workers: KeptWorkers, server: PlayedApiServer) -> None:
+def test_what_is_asked_for_has_a_name_and_an_epoch(workers: WorkerTopology, server: PlayedApiServer) -> None:
     """Equal numbers have one name; objects that are recreated begin an epoch, a status does not."""
     first = workers.required("orders")
     assert first is not None
@@ -69,29 +69,29 @@ def test_what_is_asked_for_has_a_name_and_an_epoch(workers: KeptWorkers, server:
     assert server.used == set(shipped_rules("surescale-monitor")) - {("apps", "statefulsets/scale", "get")}
 
 
-def test_a_right_that_is_missing_holds_the_job(workers: KeptWorkers, server: PlayedApiServer) -> None:
+def test_a_right_that_is_missing_holds_the_job(workers: WorkerTopology, server: PlayedApiServer) -> None:
     """In one line that names it."""
     server.rules = frozenset()
     said = r'orders: .* cannot get resource "deployments/scale" .*; until then its figures are unknown and it is held'
-    with pytest.raises(SourceAway, match=said):
+    with pytest.raises(SourceUnavailable, match=said):
         workers.required("orders")
 
 
-def test_a_deployment_that_is_gone_holds_the_job(workers: KeptWorkers, server: PlayedApiServer) -> None:
+def test_a_deployment_that_is_gone_holds_the_job(workers: WorkerTopology, server: PlayedApiServer) -> None:
     """In one line that names it and says what to do; once it is there again, so are the figures."""
     server.workloads = [each for each in server.workloads if each.name != "parse"]
     said = (
         r'orders: .*deployments\.apps "parse" not found; create it, or correct SURESCALE_GROUPS_FILE; '
         "until then its figures are unknown and it is held"
     )
-    with pytest.raises(SourceAway, match=said) as away:
+    with pytest.raises(SourceUnavailable, match=said) as away:
         workers.required("orders")
     assert "\n" not in str(away.value)
     server.deploy("parse", 1)
     assert workers.required("orders") is not None
 
 
-def test_a_job_that_the_groups_file_does_not_name_is_asked_nothing(workers: KeptWorkers) -> None:
+def test_a_job_that_the_groups_file_does_not_name_is_asked_nothing(workers: WorkerTopology) -> None:
     """Whatever else knows it."""
     assert workers.required("clicks") is None
 
@@ -106,7 +106,7 @@ def test_containers_of_compose_are_known_by_their_engine(tmp_path: Path) -> None
     file = str(tmp_path / "groups.json")
     with docker.serving() as answering:
         settings = MonitorSettings(engine="kafka", actuator="compose", groups_file=file, compose_url=answering.url)
-        workers = KeptWorkers(settings, read_chains(Path(file)))
+        workers = WorkerTopology(settings, read_chains(Path(file)))
         first = workers.required("orders")
         assert first is not None
         assert (first.counts, workers.topology().engine, workers.topology().hosts) == (COUNTS, COMPOSE, ())
@@ -116,6 +116,8 @@ def test_containers_of_compose_are_known_by_their_engine(tmp_path: Path) -> None
         assert (fewer.counts["count"], fewer.epoch == first.epoch, fewer.id == first.id) == (1, True, False)
         assert workers.required("clicks") is None
         docker.is_away = True
-        with pytest.raises(SourceAway, match=r"^orders: GET .* answers 503: the engine is starting; until then .* it is held$"):
+        with pytest.raises(
+            SourceUnavailable, match=r"^orders: GET .* answers 503: the engine is starting; until then .* it is held$"
+        ):
             workers.required("orders")
         workers.close()

@@ -8,7 +8,7 @@ import pytest
 
 from contracts.errors import SettingsError
 from engines.flink.client import FlinkClient
-from engines.flink.errors import FlinkAway, NotAuthorized
+from engines.flink.errors import FlinkUnavailable, NotAuthorized
 from runtime.access import Access, TokenUnreadable
 from tests.support.answering import Answering, Asked, Given, answering
 from tests.support.secure_broker import make_certificates
@@ -57,7 +57,7 @@ def test_a_server_is_trusted_by_its_authority_and_knows_its_client(folder: Path,
 )
 def test_without_the_right_files_nothing_is_said(folder: Path, server: Answering, names: dict[str, str]) -> None:
     """Another authority, no certificate, no files at all."""
-    with pytest.raises(FlinkAway):
+    with pytest.raises(FlinkUnavailable):
         FlinkClient(server.url, files(folder, **names)).overview()
     assert server.asked == []
 

@@ -12,7 +12,7 @@ from typing import Final
 from confluent_kafka import Producer
 
 from contracts.settings import PipelineSettings
-from engines.groups.broker import GroupReader, GroupsUnknown
+from engines.groups.broker import GroupReader, GroupsUnavailable
 from runtime.ports import free_ports
 from services.local_stack.consumers.chain import STAGES, worker_command
 from services.local_stack.consumers.rivals.cpu import CpuMeter
@@ -43,7 +43,7 @@ def busy_cores(settings: PipelineSettings, folder: Path, supervisor: Supervisor)
     def are_at_work() -> bool:
         try:
             return all(seen.committed for seen in reader.look(list(groups.values())).values())
-        except GroupsUnknown:  # a busy machine
+        except GroupsUnavailable:  # a busy machine
             return False
 
     try:

@@ -2,7 +2,7 @@
 
     python -m services.local_stack.consumers.rivals.run --rival keda-100 --bootstrap HOST:PORT --workers FOLDER --speed 6
 
-The workers are started and drained by the tender of the actuator `processes`, whoever asked for them.
+The workers are started and drained by the reconciler of the actuator `processes`, whoever asked for them.
 """
 
 import argparse
@@ -17,9 +17,9 @@ from typing import Final
 
 from contracts.errors import SurescaleError
 from contracts.settings import PipelineSettings
-from engines.groups.broker import GroupReader, GroupsUnknown
-from engines.kafka.offsets import OffsetsUnknown, TopicOffsets
-from engines.processes.workforce import Requirement, Workforce
+from engines.groups.broker import GroupReader, GroupsUnavailable
+from engines.kafka.offsets import OffsetsUnavailable, TopicOffsets
+from engines.processes.worker_store import Requirement, WorkerStore
 from services.local_stack.consumers.chain import STAGES, group_of, inputs_of
 from services.local_stack.consumers.rivals.cpu import CpuMeter
 from services.local_stack.consumers.rivals.horizontal import SYNC_S, Autoscaler, replicas_by_average_value, replicas_by_cpu
@@ -65,7 +65,7 @@ class Rival(ABC):
 
     def __init__(self, place: Place) -> None:
         self._place = place
-        self._workforce = Workforce(Path(place.workers), place.cluster)
+        self._store = WorkerStore(Path(place.workers), place.cluster)
         self._autoscalers = {stage.task: Autoscaler(place.replicas_max) for stage in STAGES}
 
     def run(self) -> None:
@@ -78,19 +78,19 @@ class Rival(ABC):
     def step(self, now_s: float) -> None:
         """Look, decide, and ask for other numbers of workers, once. What cannot be read now is left for the next time."""
         chain = self._place.rival
-        required = self._workforce.requirement(chain)
+        required = self._store.requirement(chain)
         if required is None:
             return
         try:
             proposals = self._proposals(required)
-        except (GroupsUnknown, OffsetsUnknown) as unknown:
+        except (GroupsUnavailable, OffsetsUnavailable) as unknown:
             print(unknown, file=sys.stderr, flush=True)
             return
         wanted = {
             task: self._autoscalers[task].decide(now_s, required.counts[task], proposal) for task, proposal in proposals.items()
         }
         if wanted and wanted != {task: required.counts[task] for task in wanted}:
-            self._workforce.change(chain, required, wanted)
+            self._store.change(chain, required, wanted)
 
     @abstractmethod
     def _proposals(self, required: Requirement) -> Mapping[str, int]:
@@ -130,7 +130,7 @@ class ByCpu(Rival):
 
     def _proposals(self, required: Requirement) -> Mapping[str, int]:
         # A worker that drains is no longer one of the pods, as one that is being deleted.
-        staying = [each for each in self._workforce.workers(self._place.rival) if each.draining_ms is None and each.pid]
+        staying = [each for each in self._store.workers(self._place.rival) if each.draining_ms is None and each.pid]
         cores = self._meter.cores(each.pid for each in staying)
         proposals = {}
         for stage in STAGES:

@@ -6,7 +6,7 @@ import pytest
 
 from engines.flink.answers import known
 from engines.flink.client import FlinkClient
-from engines.flink.errors import FlinkAway, NotFlink, NotFound
+from engines.flink.errors import FlinkUnavailable, NotFlink, NotFound
 from tests.support.answering import Given, answering
 
 HTML = {"Content-Type": "text/html; charset=utf-8"}
@@ -36,7 +36,7 @@ def test_nobody_at_the_address_is_away() -> None:
     """The request and the system's reason are named."""
     with answering(lambda asked: Given()) as server:
         url = server.url
-    with pytest.raises(FlinkAway, match=r"GET .*/overview: Connection refused"):
+    with pytest.raises(FlinkUnavailable, match=r"GET .*/overview: Connection refused"):
         FlinkClient(url).overview()
 
 
@@ -49,7 +49,7 @@ def test_an_answer_that_does_not_come_in_time_is_away() -> None:
         return Given()
 
     with answering(wait) as server:
-        with pytest.raises(FlinkAway, match="timed out"):
+        with pytest.raises(FlinkUnavailable, match="timed out"):
             FlinkClient(server.url, timeout_s=0.3).overview()
         release.set()
 
@@ -114,7 +114,7 @@ def test_where_no_address_answers_each_is_named_with_its_reason() -> None:
     """In one line."""
     with answering(lambda asked: ELECTION) as server:
         nobody = gone()
-        with pytest.raises(FlinkAway) as problem:
+        with pytest.raises(FlinkUnavailable) as problem:
             FlinkClient(f"{nobody},{server.url}").overview()
     assert str(problem.value).startswith(f"GET {nobody}/overview: Connection refused; GET {server.url}/overview answers 503")
     assert "\n" not in str(problem.value)
@@ -124,7 +124,7 @@ def test_a_checkpoint_is_requested_at_one_address_alone() -> None:
     """Whether the first took the request nobody knows; the next request goes to the other address."""
     with answering(lambda asked: Given(202, b'{"request-id": "1"}')) as server:
         client = FlinkClient(f"{gone()},{server.url}")
-        with pytest.raises(FlinkAway, match=r"Connection refused$"):
+        with pytest.raises(FlinkUnavailable, match=r"Connection refused$"):
             client.take_checkpoint("1")
         assert server.asked == []
         assert client.take_checkpoint("1") == "1"

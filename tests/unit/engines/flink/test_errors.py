@@ -5,10 +5,10 @@ import json
 import pytest
 
 from engines.flink.errors import (
-    FlinkAway,
-    FlinkElsewhere,
-    FlinkProblem,
+    FlinkError,
+    FlinkRedirected,
     FlinkRefused,
+    FlinkUnavailable,
     NoSuchPath,
     NotAdaptive,
     NotAuthorized,
@@ -64,18 +64,18 @@ def answer(status: int, *errors: str, content_type: str = "application/json", bo
         (answer(404, "Unable to load requested file /x/jobs/1."), NoSuchPath, "check its version"),
         (answer(400, f"{HANDLER}parallelism 99 exceeds its maximum 64.{STACK}"), FlinkRefused, "parallelism 99 exceeds"),
         (answer(500, *DEFAULT_SCHEDULER), NotAdaptive, "jobmanager.scheduler: adaptive"),
-        (answer(500, *BUSY), FlinkAway, "Ask timed out after"),
-        (answer(500, *INITIALIZING), FlinkAway, "not available while the JobManager is initializing"),
-        (answer(500, *UNREACHABLE), FlinkAway, "because the recipient is unreachable"),
-        (answer(503, "Service temporarily unavailable due to an ongoing leader election."), FlinkAway, "leader election"),
-        (answer(502, content_type="text/html", body=b"<html>Bad gateway"), FlinkAway, "502"),
+        (answer(500, *BUSY), FlinkUnavailable, "Ask timed out after"),
+        (answer(500, *INITIALIZING), FlinkUnavailable, "not available while the JobManager is initializing"),
+        (answer(500, *UNREACHABLE), FlinkUnavailable, "because the recipient is unreachable"),
+        (answer(503, "Service temporarily unavailable due to an ongoing leader election."), FlinkUnavailable, "leader election"),
+        (answer(502, content_type="text/html", body=b"<html>Bad gateway"), FlinkUnavailable, "502"),
         (answer(401, body=b"no"), NotAuthorized, "SURESCALE_ENGINE_TOKEN_FILE"),
-        (answer(302, location="https://login.example/in?state=secret"), FlinkElsewhere, "https://login.example/in;"),
+        (answer(302, location="https://login.example/in?state=secret"), FlinkRedirected, "https://login.example/in;"),
         (answer(404, content_type="text/html", body=b"<html>nginx"), NotFlink, "a web page"),
         (answer(500, body=b"\xff\xfe"), NotFlink, "SURESCALE_ENGINE_URL"),
     ],
 )
-def test_each_answer_has_its_class_and_its_fix(given: Answer, kind: type[FlinkProblem], said: str) -> None:
+def test_each_answer_has_its_class_and_its_fix(given: Answer, kind: type[FlinkError], said: str) -> None:
     """The class is exact, and the message names the request, has one line and no Java stack."""
     problem = problem_of(given, REQUEST)
     assert type(problem) is kind

@@ -12,7 +12,7 @@ from engines.flink.directory import JobDirectory
 from engines.flink.errors import FlinkRefused, NoSuchPath, NotAdaptive, NotFound
 from engines.flink.graph import checkpointing_of, runs, state_of, tasks_of
 from engines.flink.identity import attempt_of
-from engines.flink.pause import interruption_of, interruption_seen
+from engines.flink.pause import interruption_of, last_interruption
 from engines.flink.requirements import refusal_of_job, wanted
 from tests.support.answering import Answering
 from tests.support.recorded_flink import VERSIONS, Exchanges, Moment, recorded, recorded_job, replayed
@@ -187,7 +187,7 @@ def test_a_rescale_changes_the_requirement_the_parallelism_and_the_attempt(versi
     assert (attempt_of(detail) or 0) > (attempt_of(before) or 0)
     assert checkpoints.counts.restored == 1
     assert bool(rescales) == version.startswith("2.3")
-    seen, told = interruption_seen(detail, checkpoints), interruption_of(newest) if newest is not None else None
+    seen, told = last_interruption(detail, checkpoints), interruption_of(newest) if newest is not None else None
     assert seen is not None
     assert 0 < seen.running_at_ms - seen.stopped_at_ms < 10_000
     if newest is not None:

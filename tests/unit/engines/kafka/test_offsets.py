@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contracts.settings import PipelineSettings
-from engines.kafka.offsets import POINTS_MAX, EndLog, OffsetsUnknown, TopicOffsets
+from engines.kafka.offsets import POINTS_MAX, EndLog, OffsetsUnavailable, TopicOffsets
 from runtime.ports import free_port
 
 P0, P1 = ("orders", 0), ("orders", 1)
@@ -69,10 +69,10 @@ def test_what_arrived_never_falls(steps: list[tuple[int, int]], times: list[int]
 def test_a_broker_that_does_not_answer_is_not_asked_again_at_once() -> None:
     """Each question takes the whole timeout, and every job and source has one at the end of a minute."""
     broker = TopicOffsets(PipelineSettings(bootstrap=f"127.0.0.1:{free_port()}"), timeout_s=0.5)
-    with pytest.raises(OffsetsUnknown, match=r"does not answer .*; set SURESCALE_SOURCE_BOOTSTRAP"):
+    with pytest.raises(OffsetsUnavailable, match=r"does not answer .*; set SURESCALE_SOURCE_BOOTSTRAP"):
         broker.ends(["orders"])
     began_s = time.monotonic()
     for ask in (lambda: broker.ends(["clicks"]), broker.topics):
-        with pytest.raises(OffsetsUnknown, match="does not answer"):
+        with pytest.raises(OffsetsUnavailable, match="does not answer"):
             ask()
     assert time.monotonic() - began_s < 0.4

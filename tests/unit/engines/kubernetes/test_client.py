@@ -12,14 +12,14 @@ from contracts.settings import PipelineSettings
 from engines.kubernetes.client import KubernetesClient
 from engines.kubernetes.connect import client_of
 from engines.kubernetes.errors import (
-    ApiAway,
     ApiRefused,
+    ApiUnavailable,
     Conflict,
-    KubernetesProblem,
+    KubernetesError,
     NotAllowed,
     NotAuthenticated,
+    NotFound,
     NotKubernetes,
-    NotThere,
 )
 from engines.kubernetes.target import Target
 from tests.support.answering import Answering, Given, answering
@@ -56,26 +56,26 @@ RBAC = 'deployments.apps "parse" is forbidden: User "x" cannot get resource "dep
         (said(401, "Unauthorized"), NotAuthenticated, "answers 401 Unauthorized; set SURESCALE_KUBERNETES_TOKEN_FILE"),
         (said(403, RBAC), NotAllowed, f"{RBAC}; give its account this right, compose/kubernetes/scaling has all"),
         (said(403, 'admission webhook "x" denied the request:\n no'), ApiRefused, 'is refused: admission webhook "x" denied the'),
-        (said(404, 'deployments.apps "parse" not found'), NotThere, 'deployments.apps "parse" not found'),
+        (said(404, 'deployments.apps "parse" not found'), NotFound, 'deployments.apps "parse" not found'),
         (said(409, "the object has been modified"), Conflict, "the object has been modified"),
         (said(422, "spec.replicas: Invalid value: -1"), ApiRefused, "is refused: spec.replicas: Invalid value: -1"),
-        (said(429, "too many requests"), ApiAway, "answers 429: too many requests"),
-        (said(500, "etcdserver: request timed out"), ApiAway, "answers 500: etcdserver: request timed out"),
-        (Given(502, b"bad gateway"), ApiAway, "answers 502"),
+        (said(429, "too many requests"), ApiUnavailable, "answers 429: too many requests"),
+        (said(500, "etcdserver: request timed out"), ApiUnavailable, "answers 500: etcdserver: request timed out"),
+        (Given(502, b"bad gateway"), ApiUnavailable, "answers 502"),
         (Given(200, b"<html>", {"Content-Type": "text/html"}), NotKubernetes, "set SURESCALE_KUBERNETES_URL to the address of"),
         (Given(403, b"<html>", {"Content-Type": "text/html"}), NotKubernetes, "answers 403 with text/html that is not an answer"),
-        (Given(404, b"404 page not found\n", {"Content-Type": "text/plain"}), NotThere, "no such kind of object; install its"),
+        (Given(404, b"404 page not found\n", {"Content-Type": "text/plain"}), NotFound, "no such kind of object; install its"),
         (Given(404, b"<html>", {"Content-Type": "text/html"}), NotKubernetes, "answers 404 with text/html that is not an answer"),
         (Given(302, b"", {"Location": "https://login"}), NotKubernetes, "answers 302"),
         (Given(200, b"[]"), NotKubernetes, "that is not an answer of Kubernetes"),
     ],
 )
 def test_what_comes_in_place_of_an_answer_is_one_line(
-    server: Answering, given: dict[str, Given], answer: Given, kind: type[KubernetesProblem], words: str
+    server: Answering, given: dict[str, Given], answer: Given, kind: type[KubernetesError], words: str
 ) -> None:
     """It names the request, or the right, and the fix."""
     given["now"] = answer
-    with pytest.raises(KubernetesProblem) as problem:
+    with pytest.raises(KubernetesError) as problem:
         KubernetesClient(server.url).scale(TARGET)
     assert type(problem.value) is kind
     assert words in str(problem.value)
@@ -101,13 +101,13 @@ def test_a_write_carries_the_version_that_was_read_and_our_name(server: Answerin
 def test_a_list_without_end_is_given_up(server: Answering, given: dict[str, Given]) -> None:
     """A proxy that always says that there is more must not hold the actuator."""
     given["now"] = Given(body=b'{"metadata": {"continue": "again"}, "items": null}')
-    with pytest.raises(ApiAway, match="more than 20000 objects"):
+    with pytest.raises(ApiUnavailable, match="more than 20000 objects"):
         KubernetesClient(server.url).pods("shop", "app=parse")
 
 
 def test_nobody_there_is_away() -> None:
     """As is a server that restarts."""
-    with pytest.raises(ApiAway, match="Connection refused"):
+    with pytest.raises(ApiUnavailable, match="Connection refused"):
         KubernetesClient("http://127.0.0.1:1").scale(TARGET)
 
 

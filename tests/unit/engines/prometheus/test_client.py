@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engines.prometheus.client import PrometheusAway, PrometheusClient, QueryRefused, Series
+from engines.prometheus.client import PrometheusClient, PrometheusUnavailable, QueryRefused, Series
 from runtime.access import Access
 from runtime.ports import free_port
 from tests.support.answering import Given
@@ -115,14 +115,14 @@ def test_an_answer_that_is_none_says_what_to_do(prometheus: PlayedPrometheus, cl
     """In one line that is safe to print."""
     given, words = AWAY[kind]
     prometheus.instead = lambda _: given
-    with pytest.raises(PrometheusAway, match=words) as away:
+    with pytest.raises(PrometheusUnavailable, match=words) as away:
         client.vector("x", AT_MS)
     assert str(away.value).isprintable()
 
 
 def test_nobody_there_is_one_line() -> None:
     """With the setting."""
-    with pytest.raises(PrometheusAway, match=r"does not answer .*SURESCALE_PROMETHEUS_URL"):
+    with pytest.raises(PrometheusUnavailable, match=r"does not answer .*SURESCALE_PROMETHEUS_URL"):
         PrometheusClient(f"http://127.0.0.1:{free_port()}").now_ms()
 
 
@@ -130,7 +130,7 @@ def test_a_clock_that_is_none_is_named(prometheus: PlayedPrometheus, client: Pro
     """Whatever the server says in its place."""
     for result in ([1, "soon"], [], "x", [1, "1e400"]):
         prometheus.instead = lambda _, result=result: success("scalar", result)  # type: ignore[misc]
-        with pytest.raises(PrometheusAway, match="what time it is"):
+        with pytest.raises(PrometheusUnavailable, match="what time it is"):
             client.now_ms()
 
 
@@ -142,7 +142,7 @@ def test_the_token_is_shown(prometheus: PlayedPrometheus, tmp_path: Path) -> Non
     client.now_ms()
     assert prometheus.asked[-1].headers["Authorization"] == "Bearer secret"
     token.unlink()
-    with pytest.raises(PrometheusAway, match="SURESCALE_PROMETHEUS_TOKEN_FILE"):
+    with pytest.raises(PrometheusUnavailable, match="SURESCALE_PROMETHEUS_TOKEN_FILE"):
         client.now_ms()
 
 
@@ -163,7 +163,7 @@ def test_whatever_comes_in_place_of_series_is_an_error_of_ours(result: object) -
         client = PrometheusClient(prometheus.url)
         try:
             found = client.vector("x", AT_MS)
-        except (PrometheusAway, QueryRefused):
+        except (PrometheusUnavailable, QueryRefused):
             return
         finally:
             client.close()

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from contracts.clock import MINUTE_MS
-from engines.groups.broker import GroupSeen, Member
+from engines.groups.broker import GroupDescription, Member
 from engines.kafka.offsets import Partition
 from monitor.sources.consumer_group.positions import Hindrance, Positions
 
@@ -13,9 +13,9 @@ P, Q = ("orders", 0), ("orders", 1)
 ALICE, BOB = Member("1", "alice", "h", frozenset({P})), Member("2", "bob", "h", frozenset({Q}))
 
 
-def group(committed: Mapping[Partition, int], *members: Member) -> GroupSeen:
+def group(committed: Mapping[Partition, int], *members: Member) -> GroupDescription:
     """Return a group that has come so far."""
-    return GroupSeen("g", "stable", members, "range", dict(committed))
+    return GroupDescription("g", "stable", members, "range", dict(committed))
 
 
 class Following(Positions):

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from engines.flink.answers import Metric
-from engines.kafka.offsets import OffsetsUnknown, Partition, TopicOffsets
+from engines.kafka.offsets import OffsetsUnavailable, Partition, TopicOffsets
 from monitor.sources.flink.backlog import Backlog, SourceBacklog, as_flink_writes, positions_named
 
 NOW = 1_000_000
@@ -90,7 +90,7 @@ def test_figures_of_some_seconds_ago_are_held_against_the_ends_of_then() -> None
 def test_a_topic_that_the_broker_does_not_have_is_named() -> None:
     """It is another Kafka."""
     broker = Broker({}, topics=["clicks"])
-    with pytest.raises(OffsetsUnknown, match="has no topic orders_in; set SURESCALE_SOURCE_BOOTSTRAP"):
+    with pytest.raises(OffsetsUnavailable, match="has no topic orders_in; set SURESCALE_SOURCE_BOOTSTRAP"):
         look(broker, metric(0, 1))
 
 

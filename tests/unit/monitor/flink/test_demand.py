@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from engines.kafka.offsets import OffsetsUnknown, Partition, TopicOffsets
+from engines.kafka.offsets import OffsetsUnavailable, Partition, TopicOffsets
 from monitor.sources.flink.source import FlinkSource
 from tests.support import flink_source
 from tests.support.answering import Given
@@ -32,7 +32,7 @@ def test_without_the_broker_demand_is_unknown(
         let_it_read_orders(flink)
 
     def away(*_: object) -> None:
-        raise OffsetsUnknown("Kafka at k:9092, which sources read, does not answer; set SURESCALE_SOURCE_BOOTSTRAP")
+        raise OffsetsUnavailable("Kafka at k:9092, which sources read, does not answer; set SURESCALE_SOURCE_BOOTSTRAP")
 
     monkeypatch.setattr(TopicOffsets, "topics", away)
     samples = look_at(source).samples
@@ -49,7 +49,7 @@ def test_a_broker_that_is_lost_makes_demand_unknown_until_it_is_back(
 
     def told(_: TopicOffsets, topics: Sequence[str] = ()) -> dict[Partition, int]:
         if not ends:
-            raise OffsetsUnknown("Kafka at k:9092, which sources read, does not answer; set SURESCALE_SOURCE_BOOTSTRAP")
+            raise OffsetsUnavailable("Kafka at k:9092, which sources read, does not answer; set SURESCALE_SOURCE_BOOTSTRAP")
         return {(topic, 0): end for topic, end in ends.items()}
 
     monkeypatch.setattr(TopicOffsets, "topics", lambda broker: tuple(topic for topic, _ in told(broker)))

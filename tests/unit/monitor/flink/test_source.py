@@ -9,9 +9,9 @@ import pytest
 
 from contracts.messages import EngineEvent
 from contracts.topology import check_topology
-from monitor.minutes import Look
+from monitor.minutes import JobSnapshot
 from monitor.settings import MonitorSettings
-from monitor.sources.base import SourceAway, UnknownJob
+from monitor.sources.base import SourceUnavailable, UnknownJob
 from monitor.sources.flink.job import FlinkJob
 from monitor.sources.flink.source import FlinkSource
 from tests.support import flink_source
@@ -123,7 +123,7 @@ def test_a_job_that_another_jobmanager_takes_over_is_waited_for(flink: PlayedFli
     flink.answers[f"GET {path}/resource-requirements"] = {"status": 500, "body": {"errors": ["Internal server error.", said]}}
     assert "flink/shop" in source.jobs()
     assert source.end_of(before) is None
-    with pytest.raises(SourceAway, match="Unable to get JobMasterGateway"):
+    with pytest.raises(SourceUnavailable, match="Unable to get JobMasterGateway"):
         look_at(source, "flink/shop")
     entry["state"], flink.answers[f"GET {path}/resource-requirements"] = "RUNNING", known
     flink.body(f"GET {path}")["timestamps"]["CREATED"] += 60_000
@@ -161,7 +161,7 @@ def test_a_restart_during_a_look_spoils_it(flink: PlayedFlink, source: FlinkSour
         return Given(200, json.dumps(detail).encode())
 
     flink.instead = restarts
-    with pytest.raises(SourceAway, match="restarted during the look"):
+    with pytest.raises(SourceUnavailable, match="restarted during the look"):
         look_at(source)
 
 
@@ -177,7 +177,7 @@ def test_a_restart_during_a_look_spoils_it(flink: PlayedFlink, source: FlinkSour
 def test_what_is_no_answer_is_one_line(flink: PlayedFlink, source: FlinkSource, given: Given, says: str) -> None:
     """It names the address; the monitor goes on asking."""
     flink.instead = lambda _: given
-    with pytest.raises(SourceAway, match=says) as problem:
+    with pytest.raises(SourceUnavailable, match=says) as problem:
         source.jobs()
     assert "\n" not in str(problem.value)
 
@@ -186,7 +186,7 @@ def test_a_cluster_that_answers_by_half_is_away(flink: PlayedFlink, source: Flin
     """A minute is whole, or it is none."""
     source.jobs()
     flink.instead = lambda asked: Given(500, b"{}") if "/vertices/" in asked.path else None
-    with pytest.raises(SourceAway):
+    with pytest.raises(SourceUnavailable):
         source.follow(ORDERS).look()
     flink.instead = lambda _: None
     assert source.follow(ORDERS).look().samples
@@ -292,7 +292,7 @@ def test_a_job_whose_looks_broke_off_is_looked_at_again(source: FlinkSource, mon
     """An error that nobody foresaw ends the watcher of its minute, and not the job's figures for good."""
     look, broken = FlinkJob.look, [ValueError("nobody foresaw this")]
 
-    def breaks_once(job: FlinkJob) -> Look:
+    def breaks_once(job: FlinkJob) -> JobSnapshot:
         if broken:
             raise broken.pop()
         return look(job)

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from contracts.messages import TaskSample
-from engines.processes.workforce import Requirement
+from engines.processes.worker_store import Requirement
 from engines.prometheus.client import PrometheusClient
 from engines.prometheus.jobs import read_jobs
 from monitor.event_log import EventLog
-from monitor.minutes import Look
-from monitor.sources.base import SourceAway
+from monitor.minutes import JobSnapshot
+from monitor.sources.base import SourceUnavailable
 from monitor.sources.prometheus.job import PrometheusJob
 from tests.support.answering import Given
 from tests.support.played_prometheus import PlayedPrometheus, played_prometheus
@@ -49,7 +49,7 @@ class Watched:
         clients = [PrometheusClient(each.url, timeout_s=5) for each in replicas]
         self.job = PrometheusJob("real/orders", watched, clients, "kafka", lambda _: requirement, self.events, self.clock)
 
-    def look(self) -> Look:
+    def look(self) -> JobSnapshot:
         """Look at the end of the present minute, and go on to the next one."""
         found = self.job.look()
         self.clock.ms += MINUTE
@@ -219,7 +219,7 @@ def test_what_cannot_be_used_is_one_line_and_no_minute(tmp_path: Path, prometheu
         case "bad expression":
             error = b'{"status":"error","errorType":"bad_data","error":"parse error"}'
             prometheus.instead = lambda query: Given(400, error) if query.startswith("(lag)") else None
-    with pytest.raises(SourceAway, match=AWAY[kind]) as away:
+    with pytest.raises(SourceUnavailable, match=AWAY[kind]) as away:
         watched.look()
     assert str(away.value).startswith("real/orders: ")
     assert str(away.value).endswith("; until then its figures are unknown and it is held")
@@ -250,7 +250,7 @@ def test_numbered_subtasks_with_a_gap_are_held(tmp_path: Path, prometheus: Playe
     watched = Watched(tmp_path, prometheus, text=text)
     query = 'flink_taskmanager_job_task_numRecordsIn{task_name=~"parse"}'
     prometheus.series[query] = [({"task_name": "parse", "subtask_index": each}, 1.0) for each in ("0", "2")]
-    with pytest.raises(SourceAway, match="series of subtask 2 and none of subtask 1; let Prometheus scrape every process"):
+    with pytest.raises(SourceUnavailable, match="series of subtask 2 and none of subtask 1; let Prometheus scrape every process"):
         watched.look()
 
 
@@ -270,7 +270,7 @@ def test_a_group_that_only_an_exporter_shows_is_divided_among_its_members(tmp_pa
     text = '[orders]\nmapping = "kafka-exporter"\n[orders.tasks.parse]\nreads = ["orders"]\n'
     watched = Watched(tmp_path, prometheus, text=text, requirement=Requirement("e", 3, {"parse": 4}))
 
-    def group(done: float, members: float) -> Look:
+    def group(done: float, members: float) -> JobSnapshot:
         offsets, lag = "kafka_consumergroup_current_offset", "kafka_consumergroup_lag"
         of_group = {"consumergroup": "parse", "topic": "orders"}
         for metric, value in ((offsets, done), (lag, 5.0)):

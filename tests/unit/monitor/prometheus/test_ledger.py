@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from engines.prometheus.jobs import Task, WatchedJob
 from engines.prometheus.mappings import Figure
 from engines.prometheus.readings import Key, Reading
-from monitor.sources.prometheus.ledger import GONE_LOOKS, Crew, Ledger, ordered
+from monitor.sources.prometheus.ledger import GONE_LOOKS, Ledger, SubtaskRoster, ordered
 
 MINUTE = 60_000
 PODS = WatchedJob(
@@ -110,33 +110,33 @@ def present(*pods: str) -> dict[tuple[str, ...], tuple[str, str]]:
 
 def test_fewer_subtasks_are_believed_after_some_looks() -> None:
     """Until then the task has as many as before."""
-    crew = Crew()
-    assert crew.note(present("a", "b"), ())
+    roster = SubtaskRoster()
+    assert roster.note(present("a", "b"), ())
     for _ in range(GONE_LOOKS - 1):
-        assert not crew.note(present("a"), ())
-        assert len(crew.members) == 2
-    assert crew.note(present("a"), ())
-    assert crew.members == (("a",),)
+        assert not roster.note(present("a"), ())
+        assert len(roster.members) == 2
+    assert roster.note(present("a"), ())
+    assert roster.members == (("a",),)
 
 
 def test_one_that_cannot_be_reached_is_not_gone() -> None:
     """However long it takes; its exporter is away, which says nothing of its work."""
-    crew = Crew()
-    crew.note(present("a", "b"), ())
+    roster = SubtaskRoster()
+    roster.note(present("a", "b"), ())
     for _ in range(3 * GONE_LOOKS):
-        assert crew.missing(present("a")) == {("workers", "b")}
-        assert not crew.note(present("a"), [("workers", "b")])
-    assert not crew.note(present("a", "b"), ())
-    assert len(crew.members) == 2
+        assert roster.missing(present("a")) == {("workers", "b")}
+        assert not roster.note(present("a"), [("workers", "b")])
+    assert not roster.note(present("a", "b"), ())
+    assert len(roster.members) == 2
 
 
 def test_one_in_place_of_another_is_believed_at_once() -> None:
     """As when a pod is replaced, and when there are more."""
-    crew = Crew()
-    crew.note(present("a", "b"), ())
-    assert crew.note(present("a", "c"), [("workers", "b")])
-    assert crew.note(present("a", "c", "d"), ())
-    assert crew.members == (("a",), ("c",), ("d",))
+    roster = SubtaskRoster()
+    roster.note(present("a", "b"), ())
+    assert roster.note(present("a", "c"), [("workers", "b")])
+    assert roster.note(present("a", "c", "d"), ())
+    assert roster.members == (("a",), ("c",), ("d",))
 
 
 @settings(deadline=None)

@@ -10,7 +10,7 @@ from contracts.errors import SettingsError
 from engines.groups.chains import read_chains
 from engines.kubernetes.capabilities import KUBERNETES
 from engines.processes.capabilities import PROCESSES
-from engines.processes.workforce import Workforce
+from engines.processes.worker_store import WorkerStore
 from monitor.settings import MonitorSettings
 from monitor.sources.base import UnknownJob
 from monitor.sources.choice import source_of
@@ -79,9 +79,9 @@ def test_what_workers_are_asked_to_be_stands_beside_what_runs(tmp_path: Path) ->
         )
         source = PrometheusSource(settings, lambda _: SetClock(NOW_MS))
         assert source.cluster_topology().engine == PROCESSES
-        workforce = Workforce(Path(folder), "shop")
-        first = workforce.deploy(read_chains(tmp_path / "groups.json")["orders"])
-        required = workforce.change("orders", first, {"parse": 3, "count": 2})
+        store = WorkerStore(Path(folder), "shop")
+        first = store.deploy(read_chains(tmp_path / "groups.json")["orders"])
+        required = store.change("orders", first, {"parse": 3, "count": 2})
         assert required is not None
         topology = source.follow("shop/orders").look().topology
         assert [(spec.parallelism, spec.required) for spec in topology.tasks] == [(1, 3), (1, 2)]

@@ -143,7 +143,7 @@ def test_a_container_that_drains_still_runs_and_is_not_wanted(rig: ComposeRig) -
     work = RequirementExecution(rig.command(count=1))
     (accepted,) = work.step(rig.engine, now_ms=rig.docker.now_ms, wall_ms=rig.docker.now_ms)
     assert accepted.status == "accepted"
-    rig.engine.tender.tend()
+    rig.engine.reconciler.reconcile()
     wait_until(lambda: rig.docker.stopped, what="the engine to be asked")
     rig.restart()
     seen = rig.engine.look(JOB)
@@ -159,7 +159,7 @@ def test_while_one_drains_another_may_come(rig: ComposeRig) -> None:
     """It gets a number of its own, and both drain one after the other if it must go, too."""
     rig.docker.may_end.clear()
     rig.engine.request(rig.command(count=1))
-    rig.engine.tender.tend()
+    rig.engine.reconciler.reconcile()
     rig.engine.request(rig.command(count=2, number=2))
     assert rig.required == BEFORE
     assert sorted(each.name for each in rig.docker.of("count") if "draining" not in each.name) == ["shop-count-1", "shop-count-3"]

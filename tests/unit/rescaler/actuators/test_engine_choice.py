@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from contracts.errors import SettingsError
-from engines.processes.workforce import Workforce
+from engines.processes.worker_store import WorkerStore
 from rescaler.actuators.base import EngineRefused, EngineUnavailable
 from rescaler.actuators.compose import ComposeEngine
 from rescaler.actuators.engine_choice import engine_of
@@ -65,7 +65,7 @@ def test_processes_are_started_as_the_groups_file_says(tmp_path: Path) -> None:
             engine.look("c/orders")
     finally:
         engine.stop()
-        kill_all(Workforce(folder, "c"))
+        kill_all(WorkerStore(folder, "c"))
 
 
 def test_compose_is_asked_as_the_groups_file_says(tmp_path: Path) -> None:

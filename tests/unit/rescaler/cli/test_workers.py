@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from engines.processes.workforce import Workforce
+from engines.processes.worker_store import WorkerStore
 from rescaler.cli.workers import command
-from tests.support.worker_processes import CLUSTER, chain_of, kill_all, tended, tender_of
+from tests.support.worker_processes import CLUSTER, chain_of, kill_all, reconciled, reconciler_of
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     for name, value in variables.items():
         monkeypatch.setenv(f"SURESCALE_{name}", value)
     yield tmp_path / "workers"
-    kill_all(Workforce(tmp_path / "workers", CLUSTER))
+    kill_all(WorkerStore(tmp_path / "workers", CLUSTER))
 
 
 def run(*arguments: str) -> str:
@@ -35,19 +35,19 @@ def run(*arguments: str) -> str:
 
 def test_workers_are_listed_stopped_and_asked_for_again(folder: Path) -> None:
     """Also those of a job that the groups file no longer has."""
-    tender = tender_of(folder, chain_of({"parse": 1}), chain_of({"count": 1}, name="old"))
-    (parse,) = tended(tender, "orders", {"parse": 1})
-    tended(tender, "old", {"count": 1})
+    reconciler = reconciler_of(folder, chain_of({"parse": 1}), chain_of({"count": 1}, name="old"))
+    (parse,) = reconciled(reconciler, "orders", {"parse": 1})
+    reconciled(reconciler, "old", {"count": 1})
     shown = run("list")
     assert "old: count 1 asked for; not in the groups file" in shown
     assert f"orders: parse 1 asked for\n  parse 0: pid {parse.pid}, port {parse.port}" in shown
     run("stop", "old")
-    assert tender.workforce.workers("old") == []
-    assert tender.workforce.workers("orders") == [parse]
+    assert reconciler.store.workers("old") == []
+    assert reconciler.store.workers("orders") == [parse]
     run("stop", "orders")
-    assert tender.workforce.workers("orders") == []
+    assert reconciler.store.workers("orders") == []
     run("start", "orders")
-    required = tender.workforce.requirement("orders")
+    required = reconciler.store.requirement("orders")
     assert required is not None
     assert required.counts == {"parse": 3}
 

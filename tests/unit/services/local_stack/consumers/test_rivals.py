@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from contracts.errors import SurescaleError
 from contracts.settings import PipelineSettings
 from engines.groups.broker import GroupReader
-from engines.processes.workforce import Requirement, Workforce
+from engines.processes.worker_store import Requirement, WorkerStore
 from services.local_stack.consumers.demo_command import command
 from services.local_stack.consumers.rivals.cpu import CpuMeter
 from services.local_stack.consumers.rivals.horizontal import Autoscaler, replicas_by_average_value, replicas_by_cpu
@@ -144,30 +144,30 @@ class Proposing(Rival):
 def rival(tmp_path: Path) -> Proposing:
     """One on a chain for which two members each are asked for."""
     place = Place("127.0.0.1:1", str(tmp_path), "consumers", "keda", 6.0, 8)
-    workforce = Workforce(tmp_path, "consumers")
-    with workforce._locked("keda"):
-        workforce._write("keda", Requirement("epoch", 1, {"parse": 2, "enrich": 2, "deliver": 2}))
+    store = WorkerStore(tmp_path, "consumers")
+    with store._locked("keda"):
+        store._write("keda", Requirement("epoch", 1, {"parse": 2, "enrich": 2, "deliver": 2}))
     return Proposing(place)
 
 
 def test_a_rival_changes_the_requirement_that_workers_are_kept_at(rival: Proposing, tmp_path: Path) -> None:
     """What it proposes is asked for, within the bounds; what stays as it is makes no revision."""
-    workforce = Workforce(tmp_path, "consumers")
+    store = WorkerStore(tmp_path, "consumers")
     rival.proposals = {"parse": 2, "enrich": 5, "deliver": 20}
     rival.step(0.0)
-    assert workforce.requirement("keda") == Requirement("epoch", 2, {"parse": 2, "enrich": 5, "deliver": 6})
+    assert store.requirement("keda") == Requirement("epoch", 2, {"parse": 2, "enrich": 5, "deliver": 6})
     rival.proposals = {"parse": 2, "enrich": 5, "deliver": 6}
     rival.step(1.0)
-    assert workforce.requirement("keda") == Requirement("epoch", 2, {"parse": 2, "enrich": 5, "deliver": 6})
+    assert store.requirement("keda") == Requirement("epoch", 2, {"parse": 2, "enrich": 5, "deliver": 6})
 
 
 def test_a_chain_that_was_stopped_stays_stopped(rival: Proposing, tmp_path: Path) -> None:
     """As a workload with no replicas, which Kubernetes does not scale."""
-    workforce = Workforce(tmp_path, "consumers")
-    workforce.stop("keda")
+    store = WorkerStore(tmp_path, "consumers")
+    store.stop("keda")
     rival.proposals = {"parse": 4, "enrich": 4, "deliver": 4}
     rival.step(0.0)
-    now = workforce.requirement("keda")
+    now = store.requirement("keda")
     assert now is not None
     assert set(now.counts.values()) == {0}
 
@@ -180,15 +180,15 @@ def test_rivals_go_by_their_names() -> None:
 
 def test_a_rival_whose_broker_is_away_tries_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It says so and changes nothing."""
-    workforce = Workforce(tmp_path, "consumers")
-    with workforce._locked("keda"):
-        workforce._write("keda", Requirement("epoch", 1, {"parse": 2, "enrich": 2, "deliver": 2}))
+    store = WorkerStore(tmp_path, "consumers")
+    with store._locked("keda"):
+        store._write("keda", Requirement("epoch", 1, {"parse": 2, "enrich": 2, "deliver": 2}))
     rival = rival_of(Place("127.0.0.1:1", str(tmp_path), "consumers", "keda", 6.0, 8))
     assert isinstance(rival, ByLag)
     rival._groups = GroupReader(PipelineSettings(bootstrap="127.0.0.1:1"), timeout_s=0.2)
     rival.step(0.0)
     assert "does not answer" in capsys.readouterr().err
-    assert workforce.requirement("keda") == Requirement("epoch", 1, {"parse": 2, "enrich": 2, "deliver": 2})
+    assert store.requirement("keda") == Requirement("epoch", 1, {"parse": 2, "enrich": 2, "deliver": 2})
 
 
 def test_a_policy_that_does_not_exist_ends_the_demo_at_once() -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from engines.compose.answers import DRAINING, Container
 from engines.compose.client import ComposeClient
-from engines.compose.errors import ComposeProblem, EngineSays, NameTaken, NotThere
+from engines.compose.errors import ComposeError, ComposeRefused, NameConflict, NotFound
 from engines.compose.requirement import Requirement, requirement_of
 from engines.groups.chains import Chain
 
@@ -28,8 +28,8 @@ def wall_ms() -> int:
 
 
 @dataclass(slots=True)
-class ComposeTender:
-    """Tends the services of all jobs. Thread-safe.
+class ServiceReconciler:
+    """Reconciles the services of all jobs. Thread-safe.
 
     Attributes:
         client: of the engine.
@@ -46,11 +46,11 @@ class ComposeTender:
     _not_before_ms: dict[str, int] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def tend(self) -> None:
+    def reconcile(self) -> None:
         """Do what can be done now.
 
         Raises:
-            ComposeProblem: the engine cannot be asked.
+            ComposeError: the engine cannot be asked.
         """
         required = [found for chain in self.chains.values() if (found := requirement_of(self.client, chain)) is not None]
         for container in _all(required):
@@ -60,7 +60,7 @@ class ComposeTender:
         for container in waiting[: max(0, self.workers_max - _started(required))]:
             try:
                 self.client.start(container.id)
-            except (EngineSays, NotThere) as problem:
+            except (ComposeRefused, NotFound) as problem:
                 self._not_before_ms[container.id] = self.now_ms() + RETRY_START_MS
                 _log.warning("%s cannot be started; it is tried again: %s", container.plain_name, problem)
 
@@ -68,20 +68,20 @@ class ComposeTender:
         """Return how many more containers may run on the machine.
 
         Raises:
-            ComposeProblem: it is unknown.
+            ComposeError: it is unknown.
         """
         required = [found for chain in self.chains.values() if (found := requirement_of(self.client, chain)) is not None]
         return max(0, self.workers_max - _started(required))
 
     def drain(self, container: Container) -> None:
-        """Mark a container as one that ends, for good. `tend` does the rest, in this process or the next.
+        """Mark a container as one that ends, for good. `reconcile` does the rest, in this process or the next.
 
         Raises:
-            ComposeProblem: it is unknown whether it is marked.
+            ComposeError: it is unknown whether it is marked.
         """
         try:
             self.client.rename(container.id, f"{container.plain_name}{DRAINING}{container.id[:_ID_LENGTH]}")
-        except NotThere:
+        except NotFound:
             return
 
     def wait(self) -> None:
@@ -104,16 +104,16 @@ class ComposeTender:
                 self._stopping[container.id] = thread
             thread.start()
             return
-        with contextlib.suppress(NotThere, NameTaken):  # it is being removed
+        with contextlib.suppress(NotFound, NameConflict):  # it is being removed
             self.client.remove(container.id)
 
     def _stop(self, container: Container) -> None:
         try:
             self.client.stop(container)
             self.client.remove(container.id)
-        except (NotThere, NameTaken):
+        except (NotFound, NameConflict):
             pass
-        except ComposeProblem as problem:
+        except ComposeError as problem:
             _log.warning("%s may not have received the request to stop; sending it again: %s", container.plain_name, problem)
         finally:
             with self._lock:

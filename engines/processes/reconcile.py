@@ -1,6 +1,6 @@
 """Makes the workers that live the workers that are required: starts, starts again, drains. Safe to stop at any point.
 
-Everything that must be known afterwards is in the workforce's folder, so another process goes on where this one ended. What is
+Everything that must be known afterwards is in the store's folder, so another process goes on where this one ended. What is
 kept in memory only makes things calmer: how often a worker failed lately, and since when it has not answered.
 """
 
@@ -20,7 +20,7 @@ from contracts.errors import reason_of
 from contracts.settings import PipelineSettings
 from engines.groups.chains import Chain, Workers, read_chains
 from engines.processes import launch
-from engines.processes.workforce import FolderAway, Requirement, Worker, Workforce
+from engines.processes.worker_store import FolderUnavailable, Requirement, Worker, WorkerStore
 from runtime.backoff import Throttle
 from runtime.http import is_ok
 from runtime.ports import free_port
@@ -53,18 +53,18 @@ class _Past:
 
 
 @dataclass(slots=True)
-class Tender:
-    """Tends the workers of all jobs. Use it from one thread.
+class WorkerReconciler:
+    """Reconciles the workers of all jobs. Use it from one thread.
 
     Attributes:
-        workforce: what is required and who lives.
+        store: what is required and who lives.
         chains: the jobs, by name.
         folder: in which the commands are run.
         workers_max: workers that the machine can hold.
         now_ms: wall time.
     """
 
-    workforce: Workforce
+    store: WorkerStore
     chains: Mapping[str, Chain]
     folder: Path
     workers_max: int
@@ -75,25 +75,25 @@ class Tender:
 
     @classmethod
     def of(cls, settings: PipelineSettings) -> Self:
-        """Return what tends the workers that a role's settings name; they are run in the folder of the groups file.
+        """Return what reconciles the workers that a role's settings name; they are run in the folder of the groups file.
 
         Raises:
             SettingsError: the groups file cannot be used.
         """
         file = Path(settings.groups_file).resolve()
-        workforce = Workforce(Path(settings.workers_folder).resolve(), settings.cluster)
-        return cls(workforce, read_chains(file), file.parent, settings.workers_max)
+        store = WorkerStore(Path(settings.workers_folder).resolve(), settings.cluster)
+        return cls(store, read_chains(file), file.parent, settings.workers_max)
 
-    def tend(self) -> None:
-        """Do what can be done now. Does nothing while another process tends the same workers.
+    def reconcile(self) -> None:
+        """Do what can be done now. Does nothing while another process reconciles the same workers.
 
         Raises:
-            FolderAway: the folder cannot be used.
+            FolderUnavailable: the folder cannot be used.
         """
-        with self.workforce.is_alone() as alone:
+        with self.store.is_alone() as alone:
             if not alone:
                 return
-            alive = {job: self.workforce.workers(job) for job in {*self.workforce.jobs(), *self.chains}}
+            alive = {job: self.store.workers(job) for job in {*self.store.jobs(), *self.chains}}
             self._name_strangers(alive)
             room = self.workers_max - sum(map(len, alive.values())) - self._starting(alive)
             for job, chain in self.chains.items():
@@ -105,15 +105,15 @@ class Tender:
 
     def _required(self, chain: Chain) -> Requirement:
         """Return what is asked for; a job that is new, and a task that is new in the file, begin as their author wants."""
-        required = self.workforce.requirement(chain.name)
+        required = self.store.requirement(chain.name)
         if required is None:
-            return self.workforce.deploy(chain)
+            return self.store.deploy(chain)
         fresh = {
             task: group.workers.start
             for task, group in chain.groups.items()
             if group.workers is not None and task not in required.counts
         }
-        return (self.workforce.change(chain.name, required, fresh) if fresh else None) or required
+        return (self.store.change(chain.name, required, fresh) if fresh else None) or required
 
     def _starting(self, alive: Mapping[str, list[Worker]]) -> int:
         """Return how many workers have been started and have not taken their lock yet."""
@@ -162,8 +162,8 @@ class Tender:
         self._note_end(chain, task, index, past, now_ms)
         if now_ms < past.not_before_ms:
             return False
-        self.workforce.forget_draining(chain.name, task, index)
-        path, log_path = (self.workforce.file(chain.name, task, index, suffix) for suffix in ("worker", "log"))
+        self.store.forget_draining(chain.name, task, index)
+        path, log_path = (self.store.file(chain.name, task, index, suffix) for suffix in ("worker", "log"))
         port = free_port()
         filled = [part.format(index=index, port=port) for part in options.command]
         try:
@@ -180,7 +180,7 @@ class Tender:
                     start_new_session=True,  # it outlives us, and neither Ctrl-C nor our end reaches it
                 )
         except OSError as error:
-            raise FolderAway(f"{path.parent}: cannot start a worker ({reason_of(error)}); check the folder") from None
+            raise FolderUnavailable(f"{path.parent}: cannot start a worker ({reason_of(error)}); check the folder") from None
         past.started_ms, past.answered_ms = now_ms, 0
         return True
 
@@ -193,7 +193,7 @@ class Tender:
             past.not_before_ms = now_ms + round(FIRST_PAUSE_S * 1000)
             return
         past.process = None
-        if self.workforce.file(chain.name, task, index, "draining").exists() or code == launch.RUNS_ALREADY:
+        if self.store.file(chain.name, task, index, "draining").exists() or code == launch.RUNS_ALREADY:
             past.failures = 0
             return
         ran_s = (now_ms - past.started_ms) / 1000
@@ -201,7 +201,7 @@ class Tender:
         pause_s = min(FIRST_PAUSE_S * 2 ** (past.failures - 1), LONGEST_PAUSE_S)
         past.not_before_ms = now_ms + round(pause_s * 1000)
         words = f"exit code {code}" if code >= 0 else f"signal {signal.Signals(-code).name}"
-        last = _last_line(self.workforce.file(chain.name, task, index, "log"))
+        last = _last_line(self.store.file(chain.name, task, index, "log"))
         _log.warning(
             "%s: worker %s %d exited after %.0f s with %s; restarting it in %.1f s. Its last output: %s",
             chain.name, task, index, ran_s, words, pause_s, last or "nothing",
@@ -236,7 +236,7 @@ class Tender:
             return
         now_ms = self.now_ms()
         if worker.draining_ms is None:
-            self.workforce.note_draining(chain.name, worker, now_ms)
+            self.store.note_draining(chain.name, worker, now_ms)
             _signal(worker.pid, signal.SIGTERM)
         elif now_ms - worker.draining_ms > drain_s * 1000:
             _log.warning("%s: worker %s %d did not end in time, so it is killed", chain.name, worker.task, worker.index)

@@ -14,7 +14,7 @@ from monitor.sources.base import Source
 from runtime.backoff import Stopped
 
 
-class Ends:
+class EndedJobs:
     """The jobs that were last seen alive. Watchers `note` them in their threads; one thread calls `publish`."""
 
     def __init__(self, source: Source, outbox: Outbox, known: Iterable[JobTopology] = ()) -> None:

@@ -24,7 +24,7 @@ from runtime.atomic_files import replace_atomically
 _SETTING = "SURESCALE_WORKERS_FOLDER"
 
 
-class FolderAway(SurescaleError):
+class FolderUnavailable(SurescaleError):
     """The folder cannot be read or written now; names the setting."""
 
 
@@ -59,7 +59,7 @@ class Worker:
     draining_ms: int | None
 
 
-class Workforce:
+class WorkerStore:
     """The workers of one cluster's jobs on this machine. Keeps nothing in memory."""
 
     def __init__(self, folder: Path, cluster: str) -> None:
@@ -72,7 +72,7 @@ class Workforce:
         """Return what is asked for of a job; None: it was never started here.
 
         Raises:
-            FolderAway: it cannot be read.
+            FolderUnavailable: it cannot be read.
         """
         try:
             return msgspec.json.decode((self._of(job) / "requirement.json").read_bytes(), type=Requirement)
@@ -85,7 +85,7 @@ class Workforce:
         """Submit a job, or submit it again: a new epoch, with as many workers as its author wants.
 
         Raises:
-            FolderAway: it cannot be written.
+            FolderUnavailable: it cannot be written.
         """
         counts = {task: group.workers.start for task, group in chain.groups.items() if group.workers is not None}
         with self._locked(chain.name):
@@ -95,7 +95,7 @@ class Workforce:
         """Ask for other numbers of workers, for the tasks named; None: somebody has changed the requirement meanwhile.
 
         Raises:
-            FolderAway: it cannot be written.
+            FolderUnavailable: it cannot be written.
         """
         with self._locked(job):
             now = self.requirement(job)
@@ -107,7 +107,7 @@ class Workforce:
         """Ask for no worker of a job at all.
 
         Raises:
-            FolderAway: it cannot be written.
+            FolderUnavailable: it cannot be written.
         """
         with self._locked(job):
             now = self.requirement(job)
@@ -120,7 +120,7 @@ class Workforce:
         """Return the workers of a job that live, by task and index.
 
         Raises:
-            FolderAway: the folder cannot be read.
+            FolderUnavailable: the folder cannot be read.
         """
         found = [self.worker(job, task, index) for task in self._names(self._of(job)) for index in self._indices(job, task)]
         return [worker for worker in found if worker is not None]
@@ -129,7 +129,7 @@ class Workforce:
         """Return the jobs that were ever started here.
 
         Raises:
-            FolderAway: the folder cannot be read.
+            FolderUnavailable: the folder cannot be read.
         """
         return self._names(self._folder)
 
@@ -137,7 +137,7 @@ class Workforce:
         """Return one worker, None if it does not live. One that is just starting may show a process id of 0.
 
         Raises:
-            FolderAway: its file cannot be read.
+            FolderUnavailable: its file cannot be read.
         """
         path = self.file(job, task, index)
         try:
@@ -162,7 +162,7 @@ class Workforce:
         """Remember that a worker was asked to end.
 
         Raises:
-            FolderAway: it cannot be written.
+            FolderUnavailable: it cannot be written.
         """
         try:
             replace_atomically(self.file(job, worker.task, worker.index, "draining"), str(now_ms))
@@ -234,9 +234,11 @@ class Workforce:
                 return
             yield True
 
-    def _away(self, error: Exception) -> FolderAway:
+    def _away(self, error: Exception) -> FolderUnavailable:
         why = reason_of(error) if isinstance(error, OSError) else str(error)
-        return FolderAway(f"{_SETTING}: {self._folder} cannot be used ({why}); set a folder that this role may read and write")
+        return FolderUnavailable(
+            f"{_SETTING}: {self._folder} cannot be used ({why}); set a folder that this role may read and write"
+        )
 
 
 def _takes_lock(file: int) -> bool:

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contracts.messages import TaskSample
-from monitor.minutes import Look, MinuteKeeper
-from monitor.sources.base import FinishedMinute, SourceAway
+from monitor.minutes import JobSnapshot, MinuteCollector
+from monitor.sources.base import FinishedMinute, SourceUnavailable
 from tests.support.builders import sample
 from tests.support.engine_stub import job_chain
 
@@ -23,7 +23,7 @@ EVENTS = st.lists(st.sampled_from(["minute", "minute", "hole", "restart", "deliv
 
 @dataclass
 class World:
-    """An engine, the keeper that looks at it, and a reader that counts each record once."""
+    """An engine, the collector that looks at it, and a reader that counts each record once."""
 
     at_ms: int = 0
     attempt: int = 0
@@ -34,10 +34,10 @@ class World:
     shown: list[TaskSample] = field(default_factory=list)
     delivered: dict[int, FinishedMinute] = field(default_factory=dict)
     acknowledged_ms: int = 0
-    keeper: MinuteKeeper = field(init=False)
+    collector: MinuteCollector = field(init=False)
 
     def __post_init__(self) -> None:
-        self.keeper = MinuteKeeper(JOB, self.look, "run", self, threading.Event())
+        self.collector = MinuteCollector(JOB, self.look, "run", self, threading.Event())
 
     def now_ms(self) -> int:
         """The present time."""
@@ -50,19 +50,19 @@ class World:
         self.counter += passed_ms // 10
         return False
 
-    def look(self) -> Look:
+    def look(self) -> JobSnapshot:
         """The job's one counter."""
         if self.is_away:
-            raise SourceAway("away")
+            raise SourceUnavailable("away")
         seen = sample(job=JOB, records_in=self.counter, attempt=self.attempt, sampled_at_ms=self.at_ms)
         self.shown.append(msgspec.structs.replace(seen, as_of_ms=self.at_ms))
-        return Look(job_chain(JOB), (self.shown[-1],))
+        return JobSnapshot(job_chain(JOB), (self.shown[-1],))
 
     def happen(self, event: Event) -> None:
         """Let one thing happen."""
         if event in ("minute", "hole"):
             self.is_away = event == "hole"
-            self.keeper.take_minute()
+            self.collector.take_minute()
             if event == "minute":
                 assert self.at_ms % MINUTE == 0, "a minute is finished at its end"
                 self.looked_at[self.at_ms] = msgspec.structs.replace(self.shown[-1], sampled_at_ms=self.at_ms)
@@ -74,7 +74,7 @@ class World:
             self._deliver(is_acknowledged=event == "deliver")
 
     def _deliver(self, *, is_acknowledged: bool) -> None:
-        for minute in self.keeper._kept.after(self.acknowledged_ms):
+        for minute in self.collector._kept.after(self.acknowledged_ms):
             again = self.delivered.setdefault(minute.minute_end_ms, minute)
             assert again == minute, "a minute that is sent again is the same"
             if is_acknowledged:
@@ -84,7 +84,7 @@ class World:
         """Start the monitor again: what it had not delivered is lost, as nobody else has it."""
         for end_ms in [end_ms for end_ms in self.looked_at if end_ms not in self.delivered]:
             del self.looked_at[end_ms]
-        self.keeper = MinuteKeeper(JOB, self.look, "run", self, threading.Event())
+        self.collector = MinuteCollector(JOB, self.look, "run", self, threading.Event())
 
 
 def growth(minutes: list[FinishedMinute]) -> int:
