@@ -25,7 +25,7 @@ OFF_SPAN_MINUTES = 3  # the step comes this long after a decision
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class StepResponse:
     """One policy's answer to one step.
 
     Attributes:
@@ -53,7 +53,7 @@ def answered(
     *,
     emergency: bool = False,
     late_minutes: int = OFF_SPAN_MINUTES,
-) -> Answered:
+) -> StepResponse:
     """Follow a policy through a step from ``load`` records a minute (Poisson counts) to ``factor`` times as many.
 
     Decisions pass the guardrails and are carried out by the simulated engine as in the pipeline. The job is sized so that its
@@ -96,7 +96,7 @@ def stepped(load: float, factor: float, seed: int, late_minutes: int = OFF_SPAN_
     return Workload("step", np.random.default_rng(seed).poisson(means).astype(np.int64), 0), step
 
 
-def _figures(ran: RunningJob, job: SizedJob, load: float) -> Answered:
+def _figures(ran: RunningJob, job: SizedJob, load: float) -> StepResponse:
     import numpy as np
 
     from contracts.windows import FIGURE
@@ -106,7 +106,7 @@ def _figures(ran: RunningJob, job: SizedJob, load: float) -> Answered:
     bottleneck = int(np.argmax(job.service_minutes))
     enough = rows[:, bottleneck, FIGURE["parallelism"]] >= load * job.service_minutes[bottleneck] - 1e-9
     waiting = rows[..., FIGURE["queued_records_last"]].sum(axis=1)
-    return Answered(
+    return StepResponse(
         right_sized_minutes=float(np.argmax(enough)) if enough.any() else math.inf,
         rescales=float((rows[:, bottleneck, FIGURE["restarts"]] > 0).sum()),
         waiting_max=float(waiting.max()),
@@ -115,7 +115,7 @@ def _figures(ran: RunningJob, job: SizedJob, load: float) -> Answered:
     )
 
 
-def mean_of(found: Sequence[Answered]) -> dict[str, float | None]:
+def mean_of(found: Sequence[StepResponse]) -> dict[str, float | None]:
     """Return the mean of each figure; None where it is infinite for one seed."""
     from dataclasses import asdict
 

@@ -18,7 +18,7 @@ import msgspec
 from benchmarks.machine import conditions
 from benchmarks.markdown import table
 from benchmarks.report import say, show
-from benchmarks.world_cells import DAY, WEEK, Asked, Cell, judging_in
+from benchmarks.world_cells import DAY, WEEK, Cell, CellGrid, judging_in
 from benchmarks.worlds import DRAWS, JOBS, LOADS, WORLDS
 from runtime.atomic_files import write_atomically
 
@@ -44,7 +44,7 @@ WINNER, OURS = "winner", "sure"
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(*, days: int, keep: Path | None, as_json: bool, **named: Any) -> None:
     """Judge winners of tournaments on the days that follow."""
-    asked = Asked(**named)
+    asked = CellGrid(**named)
     found = []
     for cell in asked.cells():
         each = _kept(cell, days, keep)

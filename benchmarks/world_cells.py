@@ -15,7 +15,7 @@ from runtime.atomic_files import write_atomically
 if TYPE_CHECKING:
     from simulation.evaluation.closed_loop import Trial
     from simulation.evaluation.hours import Hours
-    from simulation.evaluation.judge import Asked as Judging
+    from simulation.evaluation.judge import EvaluationRequest as Judging
     from simulation.evaluation.judge import Setting
 
 DAY = 24 * 60
@@ -34,7 +34,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CellGrid:
     """All cells of a table: the product of these, or with ``in_turn`` each job and draw under one load."""
 
     worlds: tuple[str, ...]
@@ -106,7 +106,7 @@ def _setting(cell: Cell, days: int) -> Setting:
 
 def judging_in(cell: Cell, calibrated: int) -> Judging:
     """Return what is asked of the simulation in a cell's world; so many minutes of the load are the calibration part."""
-    from simulation.evaluation.judge import Asked as Judging
+    from simulation.evaluation.judge import EvaluationRequest as Judging
 
     name, _, seconds = cell.world.partition("@")
     return Judging(

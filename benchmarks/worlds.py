@@ -16,7 +16,7 @@ import click
 from benchmarks.machine import conditions
 from benchmarks.markdown import table
 from benchmarks.report import say, show
-from benchmarks.world_cells import Asked, Cell, hours_in
+from benchmarks.world_cells import Cell, CellGrid, hours_in
 
 if TYPE_CHECKING:
     from simulation.evaluation.clustered import Difference
@@ -51,9 +51,9 @@ def command(
     *, days: int, quick: bool, ceiling: bool, keep: Path | None, only: tuple[str, ...], as_json: bool, **named: Any
 ) -> None:
     """Judge policies and the best constant in every world."""
-    asked = Asked(**named)
+    asked = CellGrid(**named)
     if quick:
-        asked, days = Asked(QUICK_WORLDS, LOADS[:1], JOBS[:1], DRAWS), QUICK_DAYS
+        asked, days = CellGrid(QUICK_WORLDS, LOADS[:1], JOBS[:1], DRAWS), QUICK_DAYS
     if only and keep is None:
         raise click.UsageError("--policy: needs --keep, the folder that its results go to")
     policies = only or (OURS, *RIVALS, *(["ceiling"] if ceiling else []))

@@ -15,7 +15,7 @@ import torch
 from contracts.errors import SurescaleError
 from model_export.cards import write_card
 from model_export.feature_ranges import fit_ranges, places_of
-from model_export.network import Chosen, SureNetwork, choose, forward
+from model_export.network import SampledInput, SureNetwork, choose, forward
 from model_export.plan_loops import starting_parallelism
 from model_export.train import Run, first_week
 from policies.features import FEATURE_VERSION, SLOTS_SHA256, WIDTH, Encoded, encode
@@ -190,7 +190,7 @@ def _row(encoded: Encoded) -> Encoded:
 
 
 @torch.no_grad()
-def _torch_outputs(network: SureNetwork, chosen: Chosen, graph: JobGraph) -> np.ndarray:
+def _torch_outputs(network: SureNetwork, chosen: SampledInput, graph: JobGraph) -> np.ndarray:
     outputs: np.ndarray = forward(network, chosen, graph, None).outputs[0].numpy()
     return outputs
 

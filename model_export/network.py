@@ -17,7 +17,7 @@ from model_export.objective import Information, Weights, cross_entropy, kl_to_pr
 from model_export.sampler import Sampler, node_weights
 from policies.features import Encoded
 from policies.graph import JobGraph
-from policies.nvss import MASKED, Looked, adjacency, look, neighbours_sampled, newest_minute, node_index
+from policies.nvss import MASKED, SampledNodes, adjacency, neighbours_sampled, newest_minute, node_index, sample_nodes
 from policies.sure.package import SamplingCard, Statistics
 
 
@@ -43,20 +43,20 @@ def on_device(values: npt.NDArray[Any], device: torch.device) -> Tensor:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class SampledInput:
     """One sampled state of B rows: inputs, logit noise, chosen nodes and their subgraphs."""
 
     x: Tensor  # [B, L, N, D]
     mask: Tensor  # [B, L, N]
     eps: Tensor  # [B, L, N, 2]
-    looked: Looked
+    looked: SampledNodes
     linked: Tensor  # [B, N, m, m]
     known: Tensor  # [B, N, m]
     newest: Tensor  # [B, N], each task's last reported minute
 
 
 @torch.no_grad()
-def choose(network: SureNetwork, encoded: Encoded, graph: JobGraph, generator: np.random.Generator | None) -> Chosen:
+def choose(network: SureNetwork, encoded: Encoded, graph: JobGraph, generator: np.random.Generator | None) -> SampledInput:
     """Return the nodes that the sampler's logits lead to; without a generator the best, as in serving."""
     device = network.device
     x, mask = on_device(encoded.x, device), on_device(encoded.mask.astype(np.float32), device)
@@ -71,14 +71,14 @@ def choose(network: SureNetwork, encoded: Encoded, graph: JobGraph, generator: n
         noise = -np.log(-np.log(uniform + 1e-9) + 1e-9)
         gumbel = (noise[..., 0], noise[..., 1:])
     width = neighbours_sampled(graph, network.sampling.neighbours_share, network.sampling.neighbours_max)
-    looked = look((mu + eps * std).cpu().numpy(), encoded.mask, graph, network.sampling.anchors, width, gumbel)
+    looked = sample_nodes((mu + eps * std).cpu().numpy(), encoded.mask, graph, network.sampling.anchors, width, gumbel)
     linked, known = adjacency(looked, graph)
     arrays = linked, known, newest_minute(encoded.mask)
-    return Chosen(x, mask, eps, looked, *(on_device(array, device) for array in arrays))
+    return SampledInput(x, mask, eps, looked, *(on_device(array, device) for array in arrays))
 
 
 @dataclass(frozen=True, slots=True)
-class Passed:
+class ForwardPass:
     """Results of a forward pass: outputs [B, N, 2], embeddings f(g) [B, N, E], and the inputs of the auxiliary losses."""
 
     outputs: Tensor
@@ -88,7 +88,7 @@ class Passed:
     std: Tensor
 
 
-def forward(network: SureNetwork, chosen: Chosen, graph: JobGraph, tau: float | None) -> Passed:
+def forward(network: SureNetwork, chosen: SampledInput, graph: JobGraph, tau: float | None) -> ForwardPass:
     """Return the results of both graphs on chosen nodes; a temperature gives the choice a straight-through gradient."""
     z, mu, std = network.sampler(chosen.x, chosen.mask)
     device = z.device
@@ -106,7 +106,7 @@ def forward(network: SureNetwork, chosen: Chosen, graph: JobGraph, tau: float | 
     linked = chosen.linked.reshape(rows * tasks, nodes, nodes)
     embedded = network.policy.embed(sub_x * weight.unsqueeze(-1), linked, known)
     outputs = network.policy.outputs(embedded, now)
-    return Passed(outputs.reshape(rows, tasks, -1), embedded.reshape(rows, tasks, -1), z, mu, std)
+    return ForwardPass(outputs.reshape(rows, tasks, -1), embedded.reshape(rows, tasks, -1), z, mu, std)
 
 
 def logits(omega: Tensor, mask: Tensor, graph: JobGraph) -> tuple[Tensor, Tensor]:
@@ -119,7 +119,7 @@ def logits(omega: Tensor, mask: Tensor, graph: JobGraph) -> tuple[Tensor, Tensor
     return theta, phi
 
 
-def auxiliary_loss(network: SureNetwork, chosen: Chosen, passed: Passed, graph: JobGraph, weights: Weights) -> Tensor:
+def auxiliary_loss(network: SureNetwork, chosen: SampledInput, passed: ForwardPass, graph: JobGraph, weights: Weights) -> Tensor:
     """Return w_kl KL + w_nl (density + CE) - w_mi I for one forward pass."""
     omega = passed.mu + chosen.eps * passed.std
     theta, phi = logits(omega, chosen.mask, graph)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from model_export.network import Chosen, SureNetwork, choose, forward
+from model_export.network import SampledInput, SureNetwork, choose, forward
 from model_export.plan_loops import desired, starting_parallelism
 from model_export.reinforce import Deviations, Noise, draw
 from policies.answer import Float64
@@ -43,7 +43,7 @@ class Branching:
 class Branched:
     """One branching of all rows: what the network saw, what the branches did, and their returns [G, B]."""
 
-    chosen: Chosen
+    chosen: SampledInput
     deviations: Deviations
     returns: Float64
 
@@ -129,11 +129,11 @@ def mean_reward(
 
 def _chosen(
     network: SureNetwork, observed: Observed, measured: Measured, rows: LoopRows, generator: np.random.Generator | None
-) -> Chosen:
+) -> SampledInput:
     encoded = encode(observed.figures, rows.graph, observed.ends_ms, observed.hourly_load, measured)
-    chosen: Chosen = choose(network, encoded, rows.graph, generator)
+    chosen: SampledInput = choose(network, encoded, rows.graph, generator)
     return chosen
 
 
-def _correction(network: SureNetwork, chosen: Chosen, rows: LoopRows) -> Correction:
+def _correction(network: SureNetwork, chosen: SampledInput, rows: LoopRows) -> Correction:
     return Correction.of(forward(network, chosen, rows.graph, None).outputs.cpu().numpy(), rows.graph)

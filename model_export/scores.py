@@ -7,13 +7,13 @@ from model_export.export import opened
 from model_export.train import JUDGED_JOBS, WEEK_MINUTES
 from policies.scores import JobScores, Lead, PolicyScore, Scores, write_scores
 from simulation.evaluation.hours import Hours, paired
-from simulation.evaluation.judge import Asked, judge, judge_policy, setting_of
+from simulation.evaluation.judge import EvaluationRequest, judge, judge_policy, setting_of
 from simulation.load.graphs import load_graph
 from simulation.load.workload import load_workload
 
 BESIDE = ("ds2-gate", "flink", "forecast", "oracle", "static", "target-utilisation")
 RIVALS = ("forecast", "target-utilisation")  # rules that the package's lead is computed over
-ASKED = Asked(runs=1, calibrate=f"0:{WEEK_MINUTES}")
+ASKED = EvaluationRequest(runs=1, calibrate=f"0:{WEEK_MINUTES}")
 WORKLOAD = "clarknet"
 
 
@@ -22,7 +22,7 @@ def score_package(
     tell: Callable[[str], object],
     jobs: tuple[str, ...] = JUDGED_JOBS,
     beside: tuple[str, ...] = BESIDE,
-    asked: Asked = ASKED,
+    asked: EvaluationRequest = ASKED,
 ) -> None:
     """Judge the package in a folder and write ``scores.json`` there; card and hash stay as they are."""
     policy = opened(folder)
@@ -42,7 +42,7 @@ def score_package(
     write_scores(Scores(policy=policy.name, terms=_terms(asked), jobs=table), folder)
 
 
-def _terms(asked: Asked) -> dict[str, str | int | float]:
+def _terms(asked: EvaluationRequest) -> dict[str, str | int | float]:
     return {
         "command": f"surescale evaluate --workload {WORKLOAD} --calibrate {asked.calibrate} --runs {asked.runs}",
         "latency_weight": asked.latency_weight,

@@ -24,7 +24,7 @@ from policies.measure import WARM_UP_MINUTES, restarts_seen
 from policies.question import Question
 from policies.rules.reading import Reading
 from policies.rules.target_utilisation import CALIBRATED
-from policies.sizing import exact_subtasks, wish
+from policies.sizing import exact_subtasks, target_size
 
 BUSY_LEAST: Final = 0.9
 """Share of the minute from which a task counts as working all the time."""
@@ -127,7 +127,7 @@ def _needed(question: Question, load: float) -> Int64:
     """Return the subtasks [N] that a load needs; 0 where unknown."""
     sizing = Reading.of(question).sizing(CALIBRATED)
     exact = exact_subtasks(question.measured, np.array(load), question.graph, sizing)
-    needed: Int64 = np.where(np.isnan(exact), 0, wish(exact, question.current).wanted)
+    needed: Int64 = np.where(np.isnan(exact), 0, target_size(exact, question.current).wanted)
     return needed
 
 

@@ -17,7 +17,7 @@ GRID = np.float32(8_192)  # scores are rounded to 1/8192: twin tasks must tie ex
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class SampledNodes:
     """The minutes and neighbours each task looks at; k1 and k2 are anchors and neighbours per anchor; ``..`` are batch axes.
 
     Attributes:
@@ -53,9 +53,9 @@ def neighbours_sampled(graph: JobGraph, share: float, most: int) -> int:
     return int(max(1, min(most, np.floor(share * graph.neighbours.index.shape[1]))))
 
 
-def look(
+def sample_nodes(
     mu: Float32, mask: Bool, graph: JobGraph, anchors: int, neighbours: int, gumbel: tuple[Float32, Float32] | None = None
-) -> Looked:
+) -> SampledNodes:
     """Return the chosen minutes and neighbours.
 
     Args:
@@ -78,7 +78,7 @@ def look(
     slots = _best(at_anchor, min(neighbours, table.index.shape[1]))
     tasks = np.arange(len(graph.tasks))[:, None, None]
     chosen = np.take_along_axis(at_anchor, slots, axis=-1) > MASKED / 2
-    return Looked(
+    return SampledNodes(
         minutes=minutes,
         minutes_known=known,
         slots=slots,
@@ -99,7 +99,7 @@ def _best(keys: Float32, count: int) -> Int64:
     return np.argsort(-keys, axis=-1, kind="stable")[..., :count]
 
 
-def adjacency(looked: Looked, graph: JobGraph) -> tuple[Float32, Float32]:
+def adjacency(looked: SampledNodes, graph: JobGraph) -> tuple[Float32, Float32]:
     """Return ``linked`` [.., N, m, m] and ``known`` [.., N, m] of the subgraphs, as in ``Subgraphs``."""
     tasks = np.arange(len(graph.tasks)).reshape(-1, 1, 1)
     own = np.broadcast_to(tasks, (*looked.minutes.shape, 1))
@@ -117,13 +117,13 @@ def adjacency(looked: Looked, graph: JobGraph) -> tuple[Float32, Float32]:
     return linked.reshape(*flat, k1 * width) * known[..., :, None] * known[..., None, :], known
 
 
-def subgraphs(z: Float32, looked: Looked, graph: JobGraph) -> Subgraphs:
+def subgraphs(z: Float32, looked: SampledNodes, graph: JobGraph) -> Subgraphs:
     """Return the subgraphs of the chosen task-minutes, with their embeddings from z [.., L, N, H]."""
     linked, known = adjacency(looked, graph)
     return Subgraphs(x=gather(z, looked, graph) * known[..., None], linked=linked, known=known)
 
 
-def node_index(looked: Looked, graph: JobGraph) -> Int64:
+def node_index(looked: SampledNodes, graph: JobGraph) -> Int64:
     """Return int64 [.., N, m], the position of each subgraph node in z [.., L x N, H]."""
     tasks = np.arange(len(graph.tasks)).reshape(-1, 1, 1)
     own = np.broadcast_to(tasks, (*looked.minutes.shape, 1))
@@ -133,7 +133,7 @@ def node_index(looked: Looked, graph: JobGraph) -> Int64:
     return flat
 
 
-def gather(z: Float32, looked: Looked, graph: JobGraph) -> Float32:
+def gather(z: Float32, looked: SampledNodes, graph: JobGraph) -> Float32:
     """Return the rows of z [.., L, N, H] at the subgraphs' nodes, [.., N, m, H]."""
     index = node_index(looked, graph)
     flat = z.reshape(*z.shape[:-3], -1, z.shape[-1])

@@ -15,7 +15,7 @@ from policies.policy import Policy, is_span_end
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class ShadowRun:
     """A shadow policy, by name and hash as it was released, next to the decision that was made.
 
     ``served_took_ms``: how long that decision took.

@@ -11,7 +11,7 @@ from policies.answer import Float64
 from policies.graph import Bool, Int64, JobGraph
 from policies.measure import Measured
 
-WISH_MAX = 1e9  # subtasks, far beyond any bound; a broken counter could ask for more than an integer holds
+TARGET_MAX = 1e9  # subtasks, far beyond any bound; a broken counter could ask for more than an integer holds
 _EPSILON = 1e-9  # keeps a demand of 2.1 at 0.7 from becoming 3.0000000001 and then 4
 
 
@@ -26,12 +26,12 @@ class Sizing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class TargetSize:
     """The subtasks a load needs; leading batch axes stand for ``..``.
 
     Attributes:
         exact: float64 [.., N], subtasks before rounding up; NaN for tasks whose demand is unknown and for virtual ones.
-        wanted: int64 [.., N], 1 to ``WISH_MAX``; the present parallelism where ``exact`` is NaN.
+        wanted: int64 [.., N], 1 to ``TARGET_MAX``; the present parallelism where ``exact`` is NaN.
     """
 
     exact: Float64
@@ -51,14 +51,14 @@ def exact_subtasks(
     return np.where(graph.scalable, exact, np.nan)
 
 
-def wish(exact: Float64, current: Int64) -> Wish:
+def target_size(exact: Float64, current: Int64) -> TargetSize:
     """Return exact subtasks [.., N] rounded up to whole ones."""
     known = ~np.isnan(exact)
-    whole = np.clip(np.ceil(np.where(known, exact, 1.0) - _EPSILON), 1.0, WISH_MAX)
-    return Wish(exact=exact, wanted=np.where(known, whole, current).astype(np.int64))
+    whole = np.clip(np.ceil(np.where(known, exact, 1.0) - _EPSILON), 1.0, TARGET_MAX)
+    return TargetSize(exact=exact, wanted=np.where(known, whole, current).astype(np.int64))
 
 
-def urgency(asked: Wish, current: Int64, graph: JobGraph) -> tuple[Float64, Float64]:
+def urgency(asked: TargetSize, current: Int64, graph: JobGraph) -> tuple[Float64, Float64]:
     """Return (need, saving), each [..]: the largest relative shortage of a task, and the share of subtasks not needed."""
     ratio = np.where(np.isnan(asked.exact), 0.0, asked.exact / current)
     need = ratio.max(axis=-1) - 1.0
@@ -68,7 +68,7 @@ def urgency(asked: Wish, current: Int64, graph: JobGraph) -> tuple[Float64, Floa
 
 
 def worth_a_restart(
-    asked: Wish, measured: Measured, current: Int64, graph: JobGraph, sizing: Sizing, ease: Float64 | float = 0.0
+    asked: TargetSize, measured: Measured, current: Int64, graph: JobGraph, sizing: Sizing, ease: Float64 | float = 0.0
 ) -> Bool:
     """Return [..] whether the job should change at all: a restart stops every task, so small changes are not made.
 

@@ -30,7 +30,7 @@ from policies.registry import load_policy
 from runtime import options
 from runtime.kafka import LogReader, producer
 from runtime.signals import end_in_order
-from services.agent.answerer import Answerer
+from services.agent.decider import Decider
 from services.agent.limited_graphs import Limits
 from services.agent.settings import AgentSettings
 from services.local_stack.supervisor import StopRequested
@@ -67,7 +67,7 @@ def decisions(tasks: int, policy: str, seed: int, seconds: float) -> Document:
     opened = load_policy(policy)
     job = load_job(JOB, load_workload("clarknet")) if tasks == 46 else size_job(wide_graph(tasks - 2), load_workload("clarknet"))
     raw = [encode_window(window) for window in windows(job, opened.span_minutes)]
-    answerer = Answerer(lambda name: JobSettings(job=name, total_limit=job.total_limit), policy=policy, folder="", seed=seed)
+    answerer = Decider(lambda name: JobSettings(job=name, total_limit=job.total_limit), policy=policy, folder="", seed=seed)
     base_mb = round(peak_mebibytes(), 1)
     for each in raw[:2]:
         answerer.answer(each)
@@ -105,7 +105,7 @@ def _graphs_apart(raw: Sequence[bytes], policy: str, seed: int, seconds: float) 
     usual = AgentSettings()
     openers = {"without_ms": None, "with_ms": Limits(usual.policy_seconds, usual.policy_memory_mb).open}
     answerers = {
-        name: Answerer(lambda job: JobSettings(job=job), policy=policy, folder="", seed=seed, opener=opener)
+        name: Decider(lambda job: JobSettings(job=job), policy=policy, folder="", seed=seed, opener=opener)
         for name, opener in openers.items()
     }
     least = dict.fromkeys(answerers, math.inf)

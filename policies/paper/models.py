@@ -12,7 +12,7 @@ import numpy as np
 from contracts.windows import Float32
 from policies.features import SURE_WIDTH, Encoded
 from policies.graph import JobGraph
-from policies.nvss import Looked, neighbours_sampled
+from policies.nvss import SampledNodes, neighbours_sampled
 from policies.onnx_sessions import Errors, Opener, Session, open_graphs
 from policies.paper.card import FILES, PaperCard, PaperPackage
 from policies.paper.graphs import downward, neighbourhood, visiting_order
@@ -22,18 +22,18 @@ CHUNK_TASKS = 256  # wider jobs pass the policy graph in pieces, which bounds me
 
 
 @dataclass(frozen=True, slots=True)
-class Acted:
+class ModelOutput:
     """Actions of B windows, float32 [B, N] in [-1, 1]; for kind subgraph also the nodes looked at and the logits [B, L, N, 2]."""
 
     action: Float32
-    looked: Looked | None = None
+    looked: SampledNodes | None = None
     logits: Float32 | None = None
 
 
 class PaperModel(Protocol):
     """Acts on encoded windows [B, L, N, D] of one graph; only a uniform sampler uses ``seeds`` [B]."""
 
-    def act(self, encoded: Encoded, graph: JobGraph, seeds: Sequence[int]) -> Acted:
+    def act(self, encoded: Encoded, graph: JobGraph, seeds: Sequence[int]) -> ModelOutput:
         """Return the actions."""
         ...
 
@@ -46,7 +46,7 @@ class SubgraphModel:
     sampler: Session
     policy: Session
 
-    def act(self, encoded: Encoded, graph: JobGraph, seeds: Sequence[int]) -> Acted:
+    def act(self, encoded: Encoded, graph: JobGraph, seeds: Sequence[int]) -> ModelOutput:
         """Return the actions."""
         z, mu = self.sampler.run(None, {"x": encoded.x[..., :SURE_WIDTH], "mask": encoded.mask.astype(np.float32)})[:2]
         looked = choose_nodes(self.card, mu, encoded, graph, seeds)
@@ -59,10 +59,10 @@ class SubgraphModel:
             self.policy.run(None, {name: value[at : at + CHUNK_TASKS] for name, value in flat.items()})[0]
             for at in range(0, rows * tasks, CHUNK_TASKS)
         ]
-        return Acted(np.concatenate(answers).reshape(rows, tasks), looked, mu)
+        return ModelOutput(np.concatenate(answers).reshape(rows, tasks), looked, mu)
 
 
-def choose_nodes(card: PaperCard, mu: Float32, encoded: Encoded, graph: JobGraph, seeds: Sequence[int]) -> Looked:
+def choose_nodes(card: PaperCard, mu: Float32, encoded: Encoded, graph: JobGraph, seeds: Sequence[int]) -> SampledNodes:
     """Return the nodes of B windows: the best by the logits mu [B, L, N, 2], or as many drawn uniformly by each row's seed."""
     near = neighbourhood(graph, card.direction)
     width = neighbours_sampled(near, card.neighbours_share, card.neighbours_max)
@@ -86,10 +86,10 @@ class WholeModel:
 
     model: Session
 
-    def act(self, encoded: Encoded, graph: JobGraph, seeds: Sequence[int]) -> Acted:
+    def act(self, encoded: Encoded, graph: JobGraph, seeds: Sequence[int]) -> ModelOutput:
         """Return the actions."""
         x, mask = encoded.x[..., :SURE_WIDTH], encoded.mask.astype(np.float32)
-        return Acted(self.model.run(None, {"x": x, "mask": mask, "down": downward(graph)})[0])
+        return ModelOutput(self.model.run(None, {"x": x, "mask": mask, "down": downward(graph)})[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class SequentialModel:
     encoder: Session
     decoder: Session
 
-    def act(self, encoded: Encoded, graph: JobGraph, seeds: Sequence[int]) -> Acted:
+    def act(self, encoded: Encoded, graph: JobGraph, seeds: Sequence[int]) -> ModelOutput:
         """Return the actions."""
         x, mask = encoded.x[..., :SURE_WIDTH], encoded.mask.astype(np.float32)
         nodes, there, state = self.encoder.run(None, {"x": x, "mask": mask, "down": downward(graph)})
@@ -111,7 +111,7 @@ class SequentialModel:
             known = there[:, task, None] > 0  # a task that never reported is skipped
             last, state = np.where(known, answer, last), np.where(known, after, state)
             action[:, task] = answer[:, 0] * known[:, 0]
-        return Acted(action)
+        return ModelOutput(action)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class RecurrentModel:
     cell: Session
     output: Session
 
-    def act(self, encoded: Encoded, graph: JobGraph, seeds: Sequence[int]) -> Acted:
+    def act(self, encoded: Encoded, graph: JobGraph, seeds: Sequence[int]) -> ModelOutput:
         """Return the actions."""
         x, mask = encoded.x[..., :SURE_WIDTH], encoded.mask.astype(np.float32)
         series, graphs, there = self.prepare.run(None, {"x": x, "mask": mask, "down": downward(graph)})
@@ -130,7 +130,7 @@ class RecurrentModel:
         for minute in range(series.shape[1]):
             state = self.cell.run(None, {"now": series[:, minute], "state_before": state, "graphs": graphs})[0]
         inputs = {"now": series[:, -1], "state_before": state, "graphs": graphs, "there": there}
-        return Acted(self.output.run(None, inputs)[0])
+        return ModelOutput(self.output.run(None, inputs)[0])
 
 
 def open_model(package: PaperPackage, opener: Opener | None = None) -> tuple[PaperModel, Errors]:

@@ -11,12 +11,12 @@ import numpy as np
 
 from contracts.windows import Float32
 from policies.graph import Bool, Int64, JobGraph
-from policies.nvss import GRID, MASKED, Looked
+from policies.nvss import GRID, MASKED, SampledNodes
 
 
 def look_at(
     mu: Float32, mask: Bool, graph: JobGraph, anchors: int, width: int, noise: tuple[Float32, Float32] | None = None
-) -> Looked:
+) -> SampledNodes:
     """Return k1 minutes per task by theta, and k2 neighbours per minute by phi. Ties go to the lower index; minutes ascend.
 
     Args:
@@ -37,7 +37,7 @@ def look_at(
         phi = phi + noise[1]
     slots = _best(phi, min(width, phi.shape[-1]))
     there = np.take_along_axis(phi, slots, axis=-1) > MASKED / 2
-    return Looked(
+    return SampledNodes(
         minutes=minutes,
         minutes_known=minutes_known,
         slots=slots,
@@ -78,7 +78,7 @@ class Blocks:
     known: Float32
 
 
-def blocks(looked: Looked, graph: JobGraph) -> Blocks:
+def blocks(looked: SampledNodes, graph: JobGraph) -> Blocks:
     """Return the subgraphs of the chosen nodes."""
     tasks = np.arange(len(graph.tasks)).reshape(-1, 1, 1)
     own = np.broadcast_to(tasks, (*looked.minutes.shape, 1))

@@ -12,7 +12,7 @@ from policies.graph import Int64
 from policies.policy import SPAN_MINUTES
 from policies.question import Question
 from policies.rules.reading import Estimate, Reading, answer_of, changed_where
-from policies.sizing import Sizing, wish, worth_a_restart
+from policies.sizing import Sizing, target_size, worth_a_restart
 
 NO_CATCH_UP = 1e9  # minutes: DS2 has no term for backlog
 
@@ -41,7 +41,7 @@ class GatedDS2:
             backlog_minutes=self.backlog_minutes,
         )
         exact = reading.demand(reading.rate(self.estimate, self.span_minutes)) / reading.target(self.utilisation)
-        asked = wish(reading.measured.widened(exact), reading.current)
+        asked = target_size(reading.measured.widened(exact), reading.current)
         opened = worth_a_restart(asked, reading.measured, reading.current, reading.graph, sizing)
         return changed_where(opened, asked.wanted, reading.current)
 

@@ -14,7 +14,7 @@ from policies.graph import Int64
 from policies.policy import SPAN_MINUTES
 from policies.question import Question
 from policies.rules.reading import Reading, answer_of, changed_where
-from policies.sizing import exact_subtasks, wish, worth_a_restart
+from policies.sizing import exact_subtasks, target_size, worth_a_restart
 from policies.sure.base import Base
 
 
@@ -33,7 +33,7 @@ class ForecastRule:
         sizing = reading.sizing(self.base.sizing)
         expected, target = self._expected(reading), reading.target(sizing.utilisation)
         exact = exact_subtasks(reading.measured, expected, reading.graph, sizing, target)
-        asked = wish(exact, reading.current)
+        asked = target_size(exact, reading.current)
         opened = worth_a_restart(asked, reading.measured, reading.current, reading.graph, sizing)
         return changed_where(opened, asked.wanted, reading.current)
 

@@ -18,7 +18,7 @@ from policies.graph import Bool, Int64, JobGraph
 from policies.latency_bound import busy_most
 from policies.measure import Measured, mean_of_last, measure
 from policies.question import Question
-from policies.sizing import Sizing, wish
+from policies.sizing import Sizing, target_size
 
 Estimate = Literal["mean-60", "mean-15", "mean-10", "p90", "peak", "quick-up"]
 ESTIMATES: tuple[Estimate, ...] = ("mean-60", "mean-15", "mean-10", "p90", "peak", "quick-up")
@@ -134,7 +134,7 @@ class Reading:
 
     def whole(self, exact: Float64) -> Int64:
         """Return subtasks [.., N] rounded up, at least one; the present parallelism where they are NaN."""
-        return wish(exact, self.current).wanted
+        return target_size(exact, self.current).wanted
 
 
 class Rule(Protocol):

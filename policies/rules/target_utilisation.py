@@ -12,7 +12,7 @@ from policies.graph import Int64
 from policies.policy import SPAN_MINUTES
 from policies.question import Question
 from policies.rules.reading import Estimate, Reading, answer_of, changed_where
-from policies.sizing import Sizing, exact_subtasks, wish, worth_a_restart
+from policies.sizing import Sizing, exact_subtasks, target_size, worth_a_restart
 
 # Calibrated on ClarkNet's first week over the training jobs; docs/policy.md shows how flat the optimum is.
 CALIBRATED = Sizing(utilisation=0.75, catch_up_minutes=30.0, need=0.27, saving=0.14, backlog_minutes=1.0)
@@ -36,7 +36,7 @@ class TargetUtilisation:
         target = reading.target(self.sizing.utilisation)
         exact = exact_subtasks(reading.measured, rate, reading.graph, reading.sizing(self.sizing), target)
         silent = np.isnan(reading.measured.load[..., -SILENT_MINUTES:]).all(axis=-1, keepdims=True)
-        asked = wish(np.where(silent, np.fmax(exact, reading.current), exact), reading.current)
+        asked = target_size(np.where(silent, np.fmax(exact, reading.current), exact), reading.current)
         opened = worth_a_restart(asked, reading.measured, reading.current, reading.graph, self.sizing)
         return changed_where(opened, asked.wanted, reading.current)
 

@@ -68,7 +68,7 @@ class Expected:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class OutlookInputs:
     """Inputs of the outlook: ``hour`` [B], ``inputs`` [B, K, 9], ``yesterday_known`` [B], ``error`` [B] of the rhythm."""
 
     hour: Float64
@@ -127,7 +127,7 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True):
 
     def _looked(
         self, known: Float64, hourly_load: npt.NDArray[np.floating], ends_ms: npt.NDArray[np.int64]
-    ) -> tuple[Seen, Float64, Float64]:
+    ) -> tuple[OutlookInputs, Float64, Float64]:
         """Return the inputs, the expected log change of each stage [B, K], and its standard deviation [B, K]."""
         seen = look_back(known, hourly_load, ends_ms, self.stage_minutes, self.stages)
         weights, trend = np.array(self.with_history), np.array(self.trend_only)
@@ -142,7 +142,7 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True):
 
 def look_back(
     load: Float64, hourly_load: npt.NDArray[np.floating], ends_ms: npt.NDArray[np.int64], stage_minutes: int, stages: int
-) -> Seen:
+) -> OutlookInputs:
     """Return the inputs for loads [B, L], hourly loads [B, 192] (hours as in ``Window.hourly_load``) and window ends [B]."""
     hours = hourly_load.astype(np.float64)
     hour = mean_of_last(load, 60)
@@ -160,7 +160,7 @@ def look_back(
         np.broadcast_to((level.sum(axis=1) / count)[:, None], (len(hour), stages)),
     ]
     inputs = np.clip(np.nan_to_num(np.stack(columns, axis=-1)), -LOG_MAX, LOG_MAX)
-    return Seen(hour, inputs, known[:, 0], rhythm_error(hours))
+    return OutlookInputs(hour, inputs, known[:, 0], rhythm_error(hours))
 
 
 def _trends(load: Float64, hour: Float64) -> Float64:

@@ -18,7 +18,16 @@ from policies.features import Encoded, encode
 from policies.graph import JobGraph
 from policies.latency_bound import path_minutes
 from policies.measure import restarts_seen
-from policies.nvss import MASKED, Looked, Subgraphs, look, neighbour_logits, neighbours_sampled, newest_minute, subgraphs
+from policies.nvss import (
+    MASKED,
+    SampledNodes,
+    Subgraphs,
+    neighbour_logits,
+    neighbours_sampled,
+    newest_minute,
+    sample_nodes,
+    subgraphs,
+)
 from policies.onnx_sessions import NO_NUMBER, Errors, Opener, Session, cannot_be_run, open_graphs
 from policies.question import Question
 from policies.self_check import check_answers
@@ -125,7 +134,7 @@ class SurePolicy:
             drift=drift,
         )
 
-    def run(self, encoded: Encoded, graph: JobGraph, draws: Draws | None = None) -> tuple[Looked, Float32, Float32]:
+    def run(self, encoded: Encoded, graph: JobGraph, draws: Draws | None = None) -> tuple[SampledNodes, Float32, Float32]:
         """Return what was looked at, the logits omega [L, N, 2] and the outputs [N, 2]."""
         z, mu, std = self.sampler.run(None, {"x": encoded.x[None], "mask": encoded.mask[None].astype(np.float32)})
         if z.shape[:-1] != (1, *encoded.mask.shape) or mu.shape != (1, *encoded.mask.shape, 2):
@@ -134,7 +143,7 @@ class SurePolicy:
         card = self.card.sampling
         width = neighbours_sampled(graph, card.neighbours_share, card.neighbours_max)
         gumbel = None if draws is None else (draws.gumbel_minutes, draws.gumbel_neighbours)
-        looked = look(omega, encoded.mask, graph, card.anchors, width, gumbel)
+        looked = sample_nodes(omega, encoded.mask, graph, card.anchors, width, gumbel)
         parts = subgraphs(z[0], looked, graph)
         now = z[0][newest_minute(encoded.mask), np.arange(len(graph.tasks))]
         outputs = run_in_chunks(self.policy, parts, now)
@@ -228,7 +237,7 @@ def _draws(question: Question, encoded: Encoded) -> Draws:
     )
 
 
-def _explained(question: Question, looked: Looked, mu: Float32, encoded: Encoded) -> tuple[tuple[SampledMinute, ...], ...]:
+def _explained(question: Question, looked: SampledNodes, mu: Float32, encoded: Encoded) -> tuple[tuple[SampledMinute, ...], ...]:
     """Return the minutes and neighbours that each scalable task looked at, with their share of the attention (softmax)."""
     graph, end_ms = question.graph, question.window.window_end_ms
     theta = _softmax(np.where(encoded.mask, mu[..., 0], MASKED).T)

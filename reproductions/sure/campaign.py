@@ -100,7 +100,7 @@ def figure_4(seeds: int) -> Iterator[Item]:
                     yield Item(method, FIGURE_4_JOB, "clean", seed, f"lambda-{weight}", latency_weight=weight)
 
 
-def carry_out(items: list[Item], root: Path, settings: PaperSettings, tell: Callable[[str], object]) -> None:
+def run_campaign(items: list[Item], root: Path, settings: PaperSettings, tell: Callable[[str], object]) -> None:
     """Train and judge every item without a result; ``settings`` gives budget, sizes and steps for all.
 
     Raises:

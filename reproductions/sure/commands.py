@@ -188,7 +188,7 @@ def _train(
     items = list(campaign.tables(modes, seeds, jobs))
     if draws:
         items += list(campaign.figure_4(seeds))
-    campaign.carry_out(items, out, settings, say)
+    campaign.run_campaign(items, out, settings, say)
 
 
 def _json(results: Sequence[msgspec.Struct]) -> str:

@@ -39,7 +39,7 @@ class State:
 
 
 @dataclass(frozen=True, slots=True)
-class Passed:
+class ForwardPass:
     """One forward pass: the mean action [B, N] in (-1, 1), and auxiliary losses (None: there are none).
 
     ``log_choice`` [B] is the log probability of the chosen nodes, for a sampler that learns from it.
@@ -66,12 +66,12 @@ class Method(nn.Module):
         self.scaled = InputScale(statistics)
         self.log_std = nn.Parameter(torch.tensor(-0.5))
 
-    def explore(self, state: State, generator: np.random.Generator | None, tau: float, information: float) -> Passed:
+    def explore(self, state: State, generator: np.random.Generator | None, tau: float, information: float) -> ForwardPass:
         """Return the pass that a training step differentiates.
 
         Only a sampler uses the generator, tau and the weight of the information term (0: skip it).
         """
-        return Passed(self.mean_action(state, ()))
+        return ForwardPass(self.mean_action(state, ()))
 
     def mean_action(self, state: State, seeds: Sequence[int]) -> Tensor:
         """Return the mean action [B, N] without noise, as served. Only a uniform sampler uses ``seeds`` [B]."""

@@ -20,12 +20,12 @@ from contracts.windows import Float32
 from model_export.objective import Information, Weights, cross_entropy, kl_to_prior, negative_log_density
 from model_export.sampler import Sampler, plackett_luce, straight_through
 from policies.graph import JobGraph
-from policies.nvss import MASKED, Looked, neighbours_sampled
+from policies.nvss import MASKED, SampledNodes, neighbours_sampled
 from policies.paper.graphs import neighbourhood
 from policies.paper.models import even_noise
 from policies.paper.subgraphs import Blocks, blocks, look_at, neighbour_places
 from policies.sure.package import Statistics
-from reproductions.sure.layers import Head, Method, Passed, State
+from reproductions.sure.layers import ForwardPass, Head, Method, State
 
 LAYERS = 3
 
@@ -146,7 +146,7 @@ class PaperSure(Method):
         self.policy = SubgraphNet(hidden, options.readout, options.gnn)
         self.information = Information(LAYERS * hidden, dot=options.pairing == "dot")
 
-    def look(self, omega: Tensor, state: State, keys: tuple[Float32, Float32] | None) -> tuple[Looked, Blocks, JobGraph]:
+    def look(self, omega: Tensor, state: State, keys: tuple[Float32, Float32] | None) -> tuple[SampledNodes, Blocks, JobGraph]:
         """Choose nodes by logits omega plus noise ``keys`` (see ``look_at``). A uniform sampler uses only the noise."""
         graph = neighbourhood(state.graph, self.options.direction)
         width = neighbours_sampled(graph, self.options.neighbours_share, self.options.neighbours_max)
@@ -172,7 +172,7 @@ class PaperSure(Method):
         action = self.policy(*subgraph_inputs(z, parts))
         return action.reshape(z.shape[0], -1)
 
-    def explore(self, state: State, generator: np.random.Generator | None, tau: float, information: float) -> Passed:
+    def explore(self, state: State, generator: np.random.Generator | None, tau: float, information: float) -> ForwardPass:
         """Return the mean action for drawn nodes, with the log probability of the choice and the auxiliary loss."""
         z, mu, std = self.sampler(state.x, state.mask)
         noise = torch.zeros_like(mu)
@@ -196,10 +196,10 @@ class PaperSure(Method):
             real = torch.from_numpy(graph.scalable.astype(np.float32)).expand(rows, -1)
             bound = self.information(embedded.reshape(rows, -1, embedded.shape[-1]), whole, real)
             auxiliary = auxiliary - information * self.options.weights.information * bound
-        return Passed(self.policy.head(embedded).reshape(rows, -1), auxiliary, chosen)
+        return ForwardPass(self.policy.head(embedded).reshape(rows, -1), auxiliary, chosen)
 
     def _sampling_loss(
-        self, mu: Tensor, std: Tensor, omega: Tensor, theta: Tensor, phi: Tensor, looked: Looked, state: State
+        self, mu: Tensor, std: Tensor, omega: Tensor, theta: Tensor, phi: Tensor, looked: SampledNodes, state: State
     ) -> Tensor:
         entropy = cross_entropy(theta, torch.from_numpy(looked.minutes), torch.from_numpy(looked.minutes_known))
         entropy = entropy + cross_entropy(phi, torch.from_numpy(looked.slots), torch.from_numpy(looked.neighbours_known))
@@ -208,7 +208,7 @@ class PaperSure(Method):
         return weights.kl * kl_to_prior(mu, std, state.mask) + weights.likelihood * (density + entropy)
 
 
-def anchor_logits(omega: Tensor, mask: Tensor, looked: Looked, graph: JobGraph) -> tuple[Tensor, Tensor]:
+def anchor_logits(omega: Tensor, mask: Tensor, looked: SampledNodes, graph: JobGraph) -> tuple[Tensor, Tensor]:
     """Return theta [B, N, L] and the anchors' phi [B, N, k1, K] of omega [B, L, N, 2] as ``look_at`` forms them."""
     there = torch.where(mask.unsqueeze(-1) > 0, omega, torch.full_like(omega, MASKED))
     places = torch.from_numpy(neighbour_places(looked.minutes, graph))
@@ -234,7 +234,7 @@ def choice_gradient(z: Tensor, nodes: Tensor, known: Tensor, theta: Tensor, phi:
     return torch.cat([own, weight * apart], dim=2) * known.unsqueeze(-1)
 
 
-def log_choice(theta: Tensor, phi: Tensor, looked: Looked, noise: Float32, tau: float) -> Tensor:
+def log_choice(theta: Tensor, phi: Tensor, looked: SampledNodes, noise: Float32, tau: float) -> Tensor:
     """Return the log probability [B] of the nodes chosen for all tasks of a row, given logits theta [B, N, L] and phi.
 
     Minutes were drawn in falling order of theta plus ``noise`` (Gumbel times tau), neighbours in the order of their slots.

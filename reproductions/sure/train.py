@@ -28,7 +28,7 @@ from policies.graph import Int64
 from policies.sure.package import Statistics
 from reproductions.sure.draws import credit, draw, gains, log_probability
 from reproductions.sure.environment import SPAN_MINUTES, View, action_for, asked_for, follow, offsets, sizes_of, terms_of, week
-from reproductions.sure.layers import Method, Passed, State
+from reproductions.sure.layers import ForwardPass, Method, State
 from reproductions.sure.methods import build
 from reproductions.sure.settings import TAU_LAST, PaperSettings
 from reproductions.sure.statistics import spread_start
@@ -230,7 +230,7 @@ def _narrow(run: PaperRun) -> None:
         run.model.log_std.fill_(float(np.log(first + (last - first) * run.done)))
 
 
-def choice_loss(loops: Loops, passes: tuple[Passed, Passed], current: Int64, settings: PaperSettings) -> Tensor:
+def choice_loss(loops: Loops, passes: tuple[ForwardPass, ForwardPass], current: Int64, settings: PaperSettings) -> Tensor:
     """Return the loss that compares two draws of nodes from the same states: the better draw becomes more likely.
 
     This is the paper's equation 2 with the other draw as baseline. Branches of one draw share their nodes and cannot compare

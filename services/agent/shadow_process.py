@@ -18,7 +18,7 @@ from contracts.job_settings import JobSettings
 from contracts.shadows import ShadowDecision
 from contracts.windows import decode_window
 from contracts.wire import decode, encode
-from policies.shadow import Beside, is_asked
+from policies.shadow import ShadowRun, is_asked
 from runtime.pipes import Child, limit_memory, limit_time, read_message, write_message
 from services.agent.limited_graphs import START_SECONDS, STARTS_MAX
 
@@ -35,7 +35,7 @@ class ShadowQuestion:
 
     window: bytes
     settings: JobSettings
-    beside: Beside
+    beside: ShadowRun
 
 
 class _Start(msgspec.Struct):
@@ -179,7 +179,7 @@ def _answer(asked: _Ask, policy: "Policy") -> bytes:
     began_s = time.monotonic()
     own = decide(window, policy, settings, seed=served.seed)
     took_ms = (time.monotonic() - began_s) * 1000
-    return encode(Beside(asked.policy, asked.sha256, served, asked.served_took_ms).answered(window, own, took_ms))
+    return encode(ShadowRun(asked.policy, asked.sha256, served, asked.served_took_ms).answered(window, own, took_ms))
 
 
 if __name__ == "__main__":

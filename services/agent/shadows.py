@@ -11,7 +11,7 @@ from contracts.decisions import Decision
 from contracts.job_settings import JobSettings
 from contracts.releases import ScopedRelease
 from contracts.shadows import ShadowDecision
-from policies.shadow import Beside
+from policies.shadow import ShadowRun
 from runtime.backoff import Throttle
 from services.agent.counts import LOST, AgentCounts
 from services.agent.shadow_process import ShadowProcess, ShadowQuestion
@@ -45,7 +45,7 @@ class Shadows:
         for release in releases:
             if release.policy == (served.policy.asked or served.policy.name) and release.sha256 in ("", served.policy.sha256):
                 continue
-            beside = Beside(release.policy, release.sha256, served, took_ms)
+            beside = ShadowRun(release.policy, release.sha256, served, took_ms)
             if len(self._waiting) >= WAITING_MAX or self._bytes + len(raw) > WAITING_BYTES_MAX:
                 self._skipped.append(beside.unanswered("skipped", "Too many windows were waiting."))
             else:

@@ -36,9 +36,9 @@ from runtime.kafka import wait_for_topics
 from runtime.tracing.context import Headers
 from runtime.tracing.setup import tracer_of
 from runtime.tracing.spans import Tracer
-from services.agent.answerer import Answerer
-from services.agent.apart import run_apart
 from services.agent.counts import AgentCounts
+from services.agent.decider import Decider
+from services.agent.event_loop import run_in_own_loop
 from services.agent.job_settings import JobSettingsView
 from services.agent.limited_graphs import Limits
 from services.agent.settings import AgentSettings
@@ -82,7 +82,7 @@ def run(settings: AgentSettings, stop: threading.Event, log: logging.Logger) -> 
             except Stopped:
                 return
             ending = threading.Event()
-            has_ended = run_apart(
+            has_ended = run_in_own_loop(
                 _serve(settings, counts, tracer, stop, log, ending),
                 stop=stop,
                 ending=ending,
@@ -148,7 +148,7 @@ async def _serve(
     let_go = threading.Event()  # ends waits for Kafka in threads when this app ends
     view = JobSettingsView(settings, stop=let_go, log=log, rejected=counts.rejected)
     app = build_app(settings)
-    desk = _Desk(settings, view, app, counts, tracer, log)
+    desk = _WindowHandler(settings, view, app, counts, tracer, log)
     _wire(app, desk, counts)
     log.info("deciding with policy %s on windows of %s", settings.policy, settings.bootstrap)
     starting, shadows = asyncio.ensure_future(app.start()), asyncio.ensure_future(desk.shadows.run())
@@ -209,7 +209,7 @@ def build_app(settings: AgentSettings) -> faust.App:
     return app
 
 
-class _Desk:
+class _WindowHandler:
     """Handles one window after another; each is done once Kafka has acknowledged its answer."""
 
     def __init__(
@@ -227,7 +227,7 @@ class _Desk:
         self._dead_letters = _raw_topic(app, full(DEAD_LETTERS))
         self._view, self._counts, self._tracer, self._log = view, counts, tracer, log
         limited = settings.policy_seconds > 0
-        self._answerer = Answerer(
+        self._answerer = Decider(
             view.of,
             policy=settings.policy,
             folder=settings.policy_folder,
@@ -292,7 +292,7 @@ async def _send(topic: TopicT, key: bytes | None, value: bytes, headers: Headers
     await acknowledged
 
 
-def _wire(app: faust.App, desk: _Desk, counts: AgentCounts) -> None:
+def _wire(app: faust.App, desk: _WindowHandler, counts: AgentCounts) -> None:
     async def decide_windows(stream: StreamT[bytes]) -> None:
         assert isinstance(stream, faust.Stream), "agents get a stream, which can leave the acknowledgement to us"
         # Faust would acknowledge a window whenever the loop body is left, even by an exception or the end of the process.

@@ -12,7 +12,7 @@ from contracts.errors import RecordRejected
 from contracts.wire import decode
 from runtime.metrics import RoleMetrics
 from services.engine import metrics
-from services.engine.clockwork import Clockwork
+from services.engine.clock_driver import ClockDriver
 from services.engine.documents import (
     AcceptedCommand,
     DyingHost,
@@ -39,19 +39,19 @@ LONG_POLL_S = 0.5
 MINUTES_MAX = 600  # in one answer
 FIGURES_BYTES_MAX = 16 * 2**20  # of one answer; it holds at least one minute
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
-_CLOCKWORK = web.AppKey("clockwork", Clockwork)
+_DRIVER = web.AppKey("driver", ClockDriver)
 _READY = web.AppKey[Callable[[], bool]]("ready")
 _METRICS = web.AppKey("metrics", RoleMetrics)
 _encoder = msgspec.json.Encoder(order="deterministic")
 routes = web.RouteTableDef()
 
 
-def application(clockwork: Clockwork, is_ready: Callable[[], bool]) -> web.Application:
+def application(driver: ClockDriver, is_ready: Callable[[], bool]) -> web.Application:
     """Return the API of one engine; ``is_ready`` says whether Kafka is connected."""
     app = web.Application(middlewares=[_refusals, _no_browsers])
-    app[_CLOCKWORK] = clockwork
+    app[_DRIVER] = driver
     app[_READY] = is_ready
-    shown = RoleMetrics("engine", metrics.METRICS, lambda: metrics.readings(clockwork))
+    shown = RoleMetrics("engine", metrics.METRICS, lambda: metrics.readings(driver))
     app[_METRICS] = shown.of(lambda: {"ready": is_ready()})
     app.add_routes(routes)
     return app
@@ -90,7 +90,7 @@ async def _no_browsers(
 @routes.get("/health")
 async def _health(request: web.Request) -> web.Response:
     ready = request.app[_READY]()
-    run = asdict(request.app[_CLOCKWORK].progress())
+    run = asdict(request.app[_DRIVER].progress())
     return _json(EngineHealth(**run, role="engine", ready=ready), 200 if ready else 503)
 
 
@@ -102,35 +102,35 @@ async def _metrics(request: web.Request) -> web.Response:
 
 @routes.get("/clock")
 async def _clock(request: web.Request) -> web.Response:
-    return _json(request.app[_CLOCKWORK].segment)
+    return _json(request.app[_DRIVER].segment)
 
 
 @routes.post("/clock/start")
 async def _clock_start(request: web.Request) -> web.Response:
     if not request.app[_READY]():
         return _json(EngineError(code="NOT_READY", message="the engine is still waiting for Kafka"), 503)
-    request.app[_CLOCKWORK].start()
-    return _json(request.app[_CLOCKWORK].segment)
+    request.app[_DRIVER].start()
+    return _json(request.app[_DRIVER].segment)
 
 
 @routes.get("/cluster")
 async def _cluster(request: web.Request) -> web.Response:
-    clockwork = _caught_up(request)
-    return _json(clockwork.cluster.topology())
+    driver = _caught_up(request)
+    return _json(driver.cluster.topology())
 
 
 @routes.get("/jobs")
 async def _jobs(request: web.Request) -> web.Response:
-    clockwork = _caught_up(request)
-    now_ms = clockwork.cluster.now_ms
-    return _json(JobList(jobs=[JobState(job=name, state=job.state_at(now_ms)) for name, job in clockwork.cluster.jobs.items()]))
+    driver = _caught_up(request)
+    now_ms = driver.cluster.now_ms
+    return _json(JobList(jobs=[JobState(job=name, state=job.state_at(now_ms)) for name, job in driver.cluster.jobs.items()]))
 
 
 @routes.get("/jobs/{name}")
 async def _job(request: web.Request) -> web.Response:
-    clockwork = _caught_up(request)
-    now_ms = clockwork.cluster.now_ms
-    job = _named(request, clockwork)
+    driver = _caught_up(request)
+    now_ms = driver.cluster.now_ms
+    job = _named(request, driver)
     return _json(
         JobStatus(
             job=job.topology.job,
@@ -146,44 +146,44 @@ async def _job(request: web.Request) -> web.Response:
 
 @routes.get("/jobs/{name}/figures")
 async def _figures(request: web.Request) -> web.Response:
-    clockwork = _caught_up(request)
-    job = _named(request, clockwork).topology.job
+    driver = _caught_up(request)
+    job = _named(request, driver).topology.job
     after_ms, limit = query_number(request, "after_ms", 0), min(query_number(request, "limit_minutes", 60), MINUTES_MAX)
-    minutes = clockwork.cluster.minutes_after(job, after_ms, limit)
+    minutes = driver.cluster.minutes_after(job, after_ms, limit)
     if not minutes:
-        await clockwork.wait_for_minute(LONG_POLL_S)
-        minutes = clockwork.cluster.minutes_after(job, after_ms, limit)
-    return _json(Figures(minutes=_fitting(clockwork, minutes)))
+        await driver.wait_for_minute(LONG_POLL_S)
+        minutes = driver.cluster.minutes_after(job, after_ms, limit)
+    return _json(Figures(minutes=_fitting(driver, minutes)))
 
 
 @routes.get("/jobs/{name}/history")
 async def _history(request: web.Request) -> web.Response:
-    clockwork = request.app[_CLOCKWORK]
-    _named(request, clockwork)
-    return _json(History(hours=clockwork.cluster.history()))
+    driver = request.app[_DRIVER]
+    _named(request, driver)
+    return _json(History(hours=driver.cluster.history()))
 
 
 @routes.get("/events")
 async def _events(request: web.Request) -> web.Response:
-    clockwork = _caught_up(request)
-    return _json(Events(events=clockwork.cluster.events_after(request.query.get("after", ""))))
+    driver = _caught_up(request)
+    return _json(Events(events=driver.cluster.events_after(request.query.get("after", ""))))
 
 
 @routes.post("/jobs/{name}/checkpoints")
 async def _checkpoint(request: web.Request) -> web.Response:
-    clockwork = _caught_up(request)
-    return _json(clockwork.cluster.checkpoint(_named(request, clockwork).topology.job), 201)
+    driver = _caught_up(request)
+    return _json(driver.cluster.checkpoint(_named(request, driver).topology.job), 201)
 
 
 @routes.put("/jobs/{name}/resource-requirements")
 async def _requirements(request: web.Request) -> web.Response:
-    clockwork = _caught_up(request)
-    job = _named(request, clockwork).topology.job
+    driver = _caught_up(request)
+    job = _named(request, driver).topology.job
     command = decode(await request.read(), RescheduleCommand)
     if command.job != job or command.advice:
         problem = "is advice only" if command.advice else f"is for job {command.job}"
         raise EngineRefusal("INVALID_COMMAND", f"command {command.command_id} {problem}")
-    rescale = clockwork.apply(command)
+    rescale = driver.apply(command)
     accepted = AcceptedCommand(
         command_id=rescale.command_id, effective_at_ms=rescale.effective_at_ms, done_at_ms=rescale.done_at_ms
     )
@@ -192,30 +192,30 @@ async def _requirements(request: web.Request) -> web.Response:
 
 @routes.post("/hosts")
 async def _host_joins(request: web.Request) -> web.Response:
-    clockwork = _caught_up(request)
-    return _json(clockwork.cluster.host_joins(decode(await request.read(), NewHost)), 201)
+    driver = _caught_up(request)
+    return _json(driver.cluster.host_joins(decode(await request.read(), NewHost)), 201)
 
 
 @routes.patch("/hosts/{host}")
 async def _host_leaves(request: web.Request) -> web.Response:
-    clockwork = _caught_up(request)
+    driver = _caught_up(request)
     decode(await request.read(), _Leaving)
-    return _json(clockwork.cluster.host_leaves(request.match_info["host"]))
+    return _json(driver.cluster.host_leaves(request.match_info["host"]))
 
 
 @routes.delete("/hosts/{host}")
 async def _host_dies(request: web.Request) -> web.Response:
-    clockwork = _caught_up(request)
+    driver = _caught_up(request)
     host = request.match_info["host"]
-    return _json(DyingHost(host=host, effective_at_ms=clockwork.cluster.host_dies(host)), 202)
+    return _json(DyingHost(host=host, effective_at_ms=driver.cluster.host_dies(host)), 202)
 
 
 @routes.get("/report")
 async def _report(request: web.Request) -> web.Response:
-    clockwork = _caught_up(request)
+    driver = _caught_up(request)
     with_tasks = "tasks" in request.query
-    jobs = {name: _figures_of(clockwork.cluster, name, with_tasks=with_tasks) for name in clockwork.cluster.jobs}
-    return _json(Report(**asdict(clockwork.progress()), jobs=jobs))
+    jobs = {name: _figures_of(driver.cluster, name, with_tasks=with_tasks) for name in driver.cluster.jobs}
+    return _json(Report(**asdict(driver.progress()), jobs=jobs))
 
 
 class _Leaving(msgspec.Struct):
@@ -229,14 +229,14 @@ class _Leaving(msgspec.Struct):
             raise ValueError("state can only be set to removed_soon")
 
 
-def _caught_up(request: web.Request) -> Clockwork:
-    clockwork = request.app[_CLOCKWORK]
-    clockwork.now_ms()
-    return clockwork
+def _caught_up(request: web.Request) -> ClockDriver:
+    driver = request.app[_DRIVER]
+    driver.now_ms()
+    return driver
 
 
-def _named(request: web.Request, clockwork: Clockwork) -> RunningJob:
-    return clockwork.cluster.job(request.match_info["name"])
+def _named(request: web.Request, driver: ClockDriver) -> RunningJob:
+    return driver.cluster.job(request.match_info["name"])
 
 
 def query_number(request: web.Request, name: str, default: int) -> int:
@@ -256,11 +256,11 @@ def query_number(request: web.Request, name: str, default: int) -> int:
         raise RecordRejected("invalid_field", name, f"{text[:40]!r} is not a whole number") from None
 
 
-def _fitting(clockwork: Clockwork, minutes: list[SimulatedMinute]) -> list[msgspec.Raw]:
+def _fitting(driver: ClockDriver, minutes: list[SimulatedMinute]) -> list[msgspec.Raw]:
     """Return the documents of the first minutes that fit into one answer."""
     encoded, size = list[msgspec.Raw](), 0
     for minute in minutes:
-        raw = _encoder.encode(_minute(clockwork, minute))
+        raw = _encoder.encode(_minute(driver, minute))
         size += len(raw)
         if encoded and size > FIGURES_BYTES_MAX:
             break
@@ -268,12 +268,12 @@ def _fitting(clockwork: Clockwork, minutes: list[SimulatedMinute]) -> list[msgsp
     return encoded
 
 
-def _minute(clockwork: Clockwork, minute: SimulatedMinute) -> MinuteDocument:
+def _minute(driver: ClockDriver, minute: SimulatedMinute) -> MinuteDocument:
     return MinuteDocument(
         minute_end_ms=minute.minute_end_ms,
-        samples=clockwork.cluster.samples(minute),
+        samples=driver.cluster.samples(minute),
         topology=minute.topology,
-        reached_wall_ms=clockwork.reached_wall_ms(minute.minute_end_ms),
+        reached_wall_ms=driver.reached_wall_ms(minute.minute_end_ms),
     )
 
 

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from runtime.metrics import Metric, Reading
-from services.engine.clockwork import Clockwork
+from services.engine.clock_driver import ClockDriver
 
 MINUTES = Metric("surescale_engine_minutes_total", "counter", "Minutes of the trace that have passed.")
 PIPELINE_TIME = Metric("surescale_engine_road_time_seconds", "gauge", "Time of the pipeline's clock, as Unix time.", "seconds")
@@ -21,14 +21,14 @@ GENERATION = Metric(
 METRICS = (MINUTES, PIPELINE_TIME, WAITING, MISSES, HOSTS, JOBS, PARALLELISM, GENERATION)
 
 
-def readings(clockwork: Clockwork) -> Iterator[Reading]:
+def readings(driver: ClockDriver) -> Iterator[Reading]:
     """Yield the figures of the cluster and its clock. Call it in the clock's own thread."""
-    now_ms = clockwork.now_ms()
-    cluster = clockwork.cluster
+    now_ms = driver.now_ms()
+    cluster = driver.cluster
     yield Reading(MINUTES, cluster.minutes_done)
     yield Reading(PIPELINE_TIME, now_ms / 1000)
-    yield Reading(WAITING, len(clockwork.waiting_for()))
-    yield Reading(MISSES, clockwork.misses)
+    yield Reading(WAITING, len(driver.waiting_for()))
+    yield Reading(MISSES, driver.misses)
     yield Reading(HOSTS, len(cluster.topology().hosts))
     states = Counter(job.state_at(now_ms) for job in cluster.jobs.values())
     yield from (Reading(JOBS, states[state], (state,)) for state in ("running", "restarting", "waiting"))

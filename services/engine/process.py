@@ -14,7 +14,7 @@ from contracts.messages import ClockSegment
 from runtime.backoff import Stopped
 from runtime.listen import listen
 from services.engine.api import application
-from services.engine.clockwork import Clockwork
+from services.engine.clock_driver import ClockDriver
 from services.engine.settings import EngineSettings
 from simulation.engine.cluster import SimulatedCluster
 
@@ -46,19 +46,19 @@ class _Process:
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stopped.set)
         pipeline = self._pipeline_client()
-        clockwork = Clockwork(self._cluster, self._settings, pipeline.publish if pipeline else _nobody_listens)
-        runner = web.AppRunner(application(clockwork, lambda: self._is_ready), access_log=None)
+        driver = ClockDriver(self._cluster, self._settings, pipeline.publish if pipeline else _nobody_listens)
+        runner = web.AppRunner(application(driver, lambda: self._is_ready), access_log=None)
         await runner.setup()
         try:
             await listen(runner, self._settings.engine_host, self._port, option="--port")
             _log.info("the engine listens on http://%s:%d", *runner.addresses[0][:2])
-            await self._work_until(stopped, clockwork, pipeline)
+            await self._work_until(stopped, driver, pipeline)
         finally:
             self._stop.set()
             await runner.cleanup()
 
-    async def _work_until(self, stopped: asyncio.Event, clockwork: Clockwork, pipeline: "PipelineClient | None") -> None:
-        work = asyncio.create_task(self._work(clockwork, pipeline))
+    async def _work_until(self, stopped: asyncio.Event, driver: ClockDriver, pipeline: "PipelineClient | None") -> None:
+        work = asyncio.create_task(self._work(driver, pipeline))
         stopping = asyncio.create_task(stopped.wait())
         await asyncio.wait([work, stopping], return_when=asyncio.FIRST_COMPLETED)
         self._stop.set()
@@ -68,20 +68,20 @@ class _Process:
         with contextlib.suppress(asyncio.CancelledError, Stopped):
             await work
 
-    async def _work(self, clockwork: Clockwork, pipeline: "PipelineClient | None") -> None:
+    async def _work(self, driver: ClockDriver, pipeline: "PipelineClient | None") -> None:
         loop = asyncio.get_running_loop()
         if pipeline is None:
             self._is_ready = True
-            await asyncio.gather(clockwork.run(), asyncio.Event().wait())
+            await asyncio.gather(driver.run(), asyncio.Event().wait())
             return
         await loop.run_in_executor(None, pipeline.connect)
 
         def hand_on(records: list[EventRecord]) -> None:
-            loop.call_soon_threadsafe(clockwork.on_records, records)
+            loop.call_soon_threadsafe(driver.on_records, records)
 
         following = loop.run_in_executor(None, pipeline.follow, hand_on)
         self._is_ready = True
-        await asyncio.gather(clockwork.run(), following)
+        await asyncio.gather(driver.run(), following)
 
     def _pipeline_client(self) -> "PipelineClient | None":
         if not self._settings.use_kafka:

@@ -17,11 +17,11 @@ from aiohttp.typedefs import Middleware
 
 from contracts.errors import SettingsError
 from services.job_settings.advice import NoOpenAdvice
-from services.job_settings.book import Overtaken, UnknownName
+from services.job_settings.snapshot import UnknownName, VersionConflict
 from services.recomputation.question import CannotRecompute
 from services.recomputation.records import NotInKafka
 from services.state.access import ANYBODY, Caller, Tokens, Unreadable, is_own_host, is_same_site
-from services.state.counterfactuals import NotOffered
+from services.state.counterfactuals import CounterfactualsDisabled
 from services.state.documents import (
     AccessDocument,
     CounterfactualDocument,
@@ -45,7 +45,7 @@ from services.state.http.routes import (
     Route,
 )
 from services.state.http.stream import Changes
-from services.state.operate import Asked
+from services.state.operate import OperationRequest
 from services.state.read.queries import Queries
 from services.state.read.stored import UnreadableView
 from services.state.read.view import NotFound, StaleCursor
@@ -66,7 +66,7 @@ def _nobody_counts(_route: str, _code: int, _took_s: float) -> None:
     """Do nothing: there are no metrics."""
 
 
-def _nobody_operates(asked: Asked) -> OperationDocument:
+def _nobody_operates(asked: OperationRequest) -> OperationDocument:
     """Refuse: there is no way to Kafka."""
     raise ConnectionError(f"{asked.target}: this service has no way to Kafka")
 
@@ -84,7 +84,7 @@ def make_app(
     answered: Answered = _nobody_counts,
     tokens: Tokens | None = None,
     hosts: Collection[str] = (),
-    carry_out: Callable[[Asked], OperationDocument] = _nobody_operates,
+    execute: Callable[[OperationRequest], OperationDocument] = _nobody_operates,
     decide_without: DecideWithout = _nobody_decides,
 ) -> web.Application:
     """Return the application.
@@ -96,11 +96,11 @@ def make_app(
         answered: called after each answer.
         tokens: those that are let in; None: everybody is.
         hosts: names with a dot under which clients reach the API.
-        carry_out: changes what somebody whose token allows it asks for.
+        execute: changes what somebody whose token allows it asks for.
         decide_without: answers what a decision would have been without a task or a minute.
     """
     tokens = tokens or Tokens()
-    operations = Operations(tokens, carry_out)
+    operations = Operations(tokens, execute)
     answers, changes, files = _Answers(queries), Changes(queries.positions), page.Page()
     described = _text(openapi(version("surescale")))
 
@@ -247,9 +247,9 @@ def _errors_as_json(redis_url: str) -> Middleware:
             return await handler(request)
         except UnknownName as error:
             return _json(ErrorDocument(error=str(error)), status=404)
-        except (NoOpenAdvice, Overtaken) as error:
+        except (NoOpenAdvice, VersionConflict) as error:
             return _json(ErrorDocument(error=str(error)), status=409)
-        except NotOffered as error:
+        except CounterfactualsDisabled as error:
             return _json(ErrorDocument(error=str(error)), status=403)
         except (CannotRecompute, NotInKafka) as error:
             return _json(ErrorDocument(error=str(error)), status=410)

@@ -21,7 +21,7 @@ WAITING_MAX = 8
 KEPT_MAX = 256
 
 
-class NotOffered(SurescaleError):
+class CounterfactualsDisabled(SurescaleError):
     """This service decides nothing again."""
 
 
@@ -38,13 +38,13 @@ class Counterfactuals:
         """Return what would have been decided without a task or a minute.
 
         Raises:
-            NotOffered: the settings say that nobody is answered.
+            CounterfactualsDisabled: the settings say that nobody is answered.
             SettingsError: the window has no such task or minute.
             NotInKafka, CannotRecompute: what the decision was made from is gone.
             ConnectionError: Kafka does not answer, the policy is not here or takes too long, or too many wait.
         """
         if not self._settings.counterfactual_seconds:
-            raise NotOffered("this service decides nothing again (SURESCALE_COUNTERFACTUAL_SECONDS is 0)")
+            raise CounterfactualsDisabled("this service decides nothing again (SURESCALE_COUNTERFACTUAL_SECONDS is 0)")
         if self._waiting >= WAITING_MAX:
             raise ConnectionError(f"{WAITING_MAX} such questions wait already; ask again later")
         self._waiting += 1

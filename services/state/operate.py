@@ -17,8 +17,16 @@ from contracts.messages import Count, Identity, Text
 from contracts.pauses import all_jobs_of, is_of_all_jobs
 from contracts.settings import PipelineSettings
 from services.job_settings.advice import NoOpenAdvice, open_advice
-from services.job_settings.book import Book, Changed, Overtaken, UnknownName, Wanted, change, read_book
 from services.job_settings.pause import pause_of
+from services.job_settings.snapshot import (
+    ChangeResult,
+    SettingsSnapshot,
+    UnknownName,
+    VersionConflict,
+    Wanted,
+    change,
+    read_snapshot,
+)
 from services.state.documents import OperationDocument, Verb
 
 
@@ -59,7 +67,7 @@ Body = PauseBody | ResumeBody | ApproveBody
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class OperationRequest:
     """One request to change something."""
 
     target: str
@@ -89,13 +97,13 @@ class Operator:
     def __init__(self, settings: PipelineSettings, log: logging.Logger) -> None:
         self._settings, self._log = settings, log
 
-    def carry_out(self, asked: Asked) -> OperationDocument:
+    def execute(self, asked: OperationRequest) -> OperationDocument:
         """Write what is asked for, unless the same request has done so before.
 
         Raises:
             UnknownName: there is no such job or cluster.
             NoOpenAdvice: the advice to approve is not open.
-            Overtaken: the settings have another version than the request says, or somebody else wrote at the same time, and last.
+            VersionConflict: the settings have another version than the request says, or somebody else wrote meanwhile, and last.
             SettingsError: the request contradicts itself.
             ConnectionError: Kafka does not answer, or refuses.
         """
@@ -104,27 +112,27 @@ class Operator:
         body = asked.body
         done = change(self._settings, asked.scope, self._wanted(asked), asked.by, request=asked.request, version=body.version)
         if done.overtaken_by:
-            raise Overtaken(f"{asked.target}: {done.overtaken_by} changed the settings at the same time, and wrote last")
+            raise VersionConflict(f"{asked.target}: {done.overtaken_by} changed the settings at the same time, and wrote last")
         is_written = not done.was_made and bool(done.differences)
         if is_written:
             self._log.info("%s: %s by %s over HTTP, settings version %d", asked.target, body.verb, asked.by, done.after.version)
-        return _document(asked, done, is_written, str(read_book(self._settings, asked.scope).pauses))
+        return _document(asked, done, is_written, str(read_snapshot(self._settings, asked.scope).pauses))
 
-    def _wanted(self, asked: Asked) -> Wanted:
+    def _wanted(self, asked: OperationRequest) -> Wanted:
         body, by = asked.body, asked.by
         match body:
             case PauseBody():
-                return lambda book: {
+                return lambda snapshot: {
                     "pause": pause_of(
-                        body.direction, until=body.until, lasting=body.lasting, why=body.why, by=by, now_ms=book.now_ms
+                        body.direction, until=body.until, lasting=body.lasting, why=body.why, by=by, now_ms=snapshot.now_ms
                     )
                 }
             case ResumeBody():
                 return lambda _: {"pause": UNSET}
             case ApproveBody():
-                return lambda book: self._approval(asked.target, body.decision_id, by, book)
+                return lambda snapshot: self._approval(asked.target, body.decision_id, by, snapshot)
 
-    def _approval(self, job: str, decision_id: str, by: str, book: Book) -> dict[str, object]:
+    def _approval(self, job: str, decision_id: str, by: str, snapshot: SettingsSnapshot) -> dict[str, object]:
         advice = open_advice(self._settings).get(job)
         if advice is None or advice.decision_id != decision_id:
             now = f"the open one is {advice.decision_id}" if advice else "none is open"
@@ -132,10 +140,10 @@ class Operator:
                 f"{decision_id!r} is not open advice of {job}: a newer decision was made, it was carried out, or the job's mode "
                 f"is not advise; {now}"
             )
-        return {"approval": Approval(decision_id=decision_id, by=by, at_ms=book.now_ms)}
+        return {"approval": Approval(decision_id=decision_id, by=by, at_ms=snapshot.now_ms)}
 
 
-def _document(asked: Asked, done: Changed, is_written: bool, paused: str) -> OperationDocument:
+def _document(asked: OperationRequest, done: ChangeResult, is_written: bool, paused: str) -> OperationDocument:
     after = done.after
     return OperationDocument(
         target=asked.target,

@@ -69,7 +69,7 @@ async def _serve(
         answered=work.answered,
         tokens=Tokens(settings.http_token_file, settings.http_operate_token_file),
         hosts=frozenset(name.strip().lower() for name in settings.http_hosts.split(",")),
-        carry_out=Operator(settings, log).carry_out,
+        execute=Operator(settings, log).execute,
         decide_without=Counterfactuals(settings).answer,
     )
     runner = web.AppRunner(app, access_log=None)

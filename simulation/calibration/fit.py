@@ -6,12 +6,12 @@ from datetime import UTC, datetime
 import numpy as np
 
 from contracts.clock import MINUTE_MS
+from simulation.calibration.drift import MINUTES_LEAST
 from simulation.calibration.recorded import BUSY_LEAST, CalibrationError, Float64, Recorded
 from simulation.calibration.restarts import restarts
 from simulation.calibration.tasks import TaskFigures, service_logs, task_figures, uneven_parts
-from simulation.calibration.wandering import MINUTES_LEAST
 from simulation.load.graphs import SINK, SOURCE
-from simulation.model.world_file import FORMAT, FittedRestart, FittedTask, HeldBack, WorldFile
+from simulation.model.world_file import FORMAT, FittedRestart, FittedTask, HoldoutErrors, WorldFile
 from simulation.model.world_file import Recorded as RecordedStretch
 from simulation.model.worlds import DRIFT_MINUTES, RESTART_S_MAX
 
@@ -78,14 +78,14 @@ def fit(recorded: Recorded, prior_restart_s: float = PRIOR_RESTART_S) -> Fitted:
             stateful=recorded.topology.tasks[at].stateful,
             service_ms=_rounded(float(np.exp(whole.level[at])) * MINUTE_MS),
             visits=_rounded(float(whole.visits[at])),
-            drift=_rounded(min(float(whole.wandering.drift[at]), _SPREAD_MOST)),
-            jitter=_rounded(min(float(whole.wandering.jitter[at]), _SPREAD_MOST)),
+            drift=_rounded(min(float(whole.drift.drift[at]), _SPREAD_MOST)),
+            jitter=_rounded(min(float(whole.drift.jitter[at]), _SPREAD_MOST)),
             hot_share=_rounded(float(whole.hot_share[at])),
         )
         for at in kept
     )
     held_back, errors = _held_back(recorded, kept)
-    minutes = whole.wandering.minutes
+    minutes = whole.drift.minutes
     world = WorldFile(
         format=FORMAT,
         job=recorded.job,
@@ -104,7 +104,7 @@ def fit(recorded: Recorded, prior_restart_s: float = PRIOR_RESTART_S) -> Fitted:
     return Fitted(world, errors, tuple(note for note in (seen_note, *_notes(recorded, whole, kept)) if note), tuple(kept))
 
 
-def _held_back(recorded: Recorded, kept: list[int]) -> tuple[HeldBack, tuple[TaskErrors, ...]]:
+def _held_back(recorded: Recorded, kept: list[int]) -> tuple[HoldoutErrors, tuple[TaskErrors, ...]]:
     """Fit the earlier part alone and compare it with the last one."""
     cut = round(recorded.minutes * (1.0 - HELD_SHARE))
     early, late = recorded.part(slice(0, cut)), recorded.part(slice(cut, recorded.minutes))
@@ -120,7 +120,7 @@ def _held_back(recorded: Recorded, kept: list[int]) -> tuple[HeldBack, tuple[Tas
     busiest = _busiest_errors(predicted, late)
     errors = tuple(TaskErrors(*(float(each[at]) for each in (service, scatter, visits, busiest))) for at in kept)
     before, after = restarts(early).median, restarts(late).median
-    return HeldBack(
+    return HoldoutErrors(
         minutes=late.known_minutes,
         busy_time=_told(_busy_error(predicted, found.load, late)),
         service=_median(service[kept]),
@@ -140,7 +140,7 @@ def _service_errors(predicted: TaskFigures, logs: Float64) -> tuple[Float64, Flo
         middle = np.where(tells, np.nanmedian(np.where(tells, off, 0.0), axis=0), np.nan)
         scatter = np.where(tells, np.sqrt(np.nanmean(np.square(off), axis=0)), np.nan)
     service: Float64 = np.abs(np.exp(-middle) - 1.0)
-    return service, np.abs(scatter - predicted.wandering.scatter)
+    return service, np.abs(scatter - predicted.drift.scatter)
 
 
 def _busiest_errors(predicted: TaskFigures, late: Recorded) -> Float64:
@@ -154,7 +154,7 @@ def _busiest_errors(predicted: TaskFigures, late: Recorded) -> Float64:
 
 def _busy_error(predicted: TaskFigures, load: Float64, late: Recorded) -> float:
     """Return the relative error of the busy time that the late part's load leads to expect, all tasks together."""
-    per_record = predicted.visits * np.exp(predicted.level + np.square(predicted.wandering.scatter) / 2.0)
+    per_record = predicted.visits * np.exp(predicted.level + np.square(predicted.drift.scatter) / 2.0)
     busy = np.nansum(np.where(np.isnan(load)[:, None], np.nan, late.figure("busy_ms")))
     expected = np.nansum(load) * per_record.sum() * MINUTE_MS
     return float(abs(expected / busy - 1.0)) if busy > 0 else np.nan

@@ -6,8 +6,8 @@ import numpy as np
 
 from contracts.clock import MINUTE_MS
 from policies.measure import measure
+from simulation.calibration.drift import ServiceDrift, fit_drift
 from simulation.calibration.recorded import CalibrationError, Float64, Recorded
-from simulation.calibration.wandering import Wandering, wandering
 
 UNEVEN_LEAST = 1.05  # the busiest subtask over the mean; less is ordinary unevenness
 _ATTEMPT_MINUTES_LEAST = 5  # telling ones, of an attempt that says how keys fall
@@ -19,14 +19,14 @@ class TaskFigures:
 
     Attributes:
         level: float64 [N], log of the busy minutes per record, its median over minutes; -inf for a task that takes no time.
-        wandering: how that log strays from its level.
+        drift: how that log varies from its level.
         visits: float64 [N], records that reach the task per record that comes to the job.
         hot_share: float64 [N], share of its work on its hottest key.
         load: float64 [T], records that came to the job per minute.
     """
 
     level: Float64
-    wandering: Wandering
+    drift: ServiceDrift
     visits: Float64
     hot_share: Float64
     load: Float64
@@ -38,7 +38,7 @@ def task_figures(recorded: Recorded) -> TaskFigures:
     Raises:
         CalibrationError: a task that works has no busy time, or what reaches it is unknown.
     """
-    wanders = wandering(service_logs(recorded))
+    wanders = fit_drift(service_logs(recorded))
     level = np.where(np.isnan(wanders.level), _coarse_level(recorded), wanders.level)
     measured = measure(recorded.figures, recorded.graph)
     unknown = np.isnan(measured.visits) & np.isfinite(level)

@@ -15,7 +15,7 @@ from policies.policy import SPAN_MINUTES
 from simulation.evaluation.closed_loop import Outcome, Trial, drive
 from simulation.evaluation.hours import Hours, hours_of
 from simulation.evaluation.protocol import HOUR
-from simulation.evaluation.tune import Ground
+from simulation.evaluation.tune import CalibrationPart
 from simulation.load.jobs import SizedJob
 from simulation.load.workload import Workload
 from simulation.loops.rows import LoopRows
@@ -88,7 +88,7 @@ def clairvoyant_hours(trial: Trial, rules: tuple[ClairvoyantRule, ...], told: Ca
     return [hours.every(index, count) for index in range(count)]
 
 
-def tuned_clairvoyant(ground: Ground) -> ClairvoyantRule:
+def tuned_clairvoyant(ground: CalibrationPart) -> ClairvoyantRule:
     """Return the rule with the best mean reward on the calibration part."""
     trial = Trial(ground.job, ground.workload, ground.terms, ground.first_minutes, (), ground.hours, ground.span_minutes)
     found = clairvoyant_hours(trial, SETTINGS, lambda share: None)

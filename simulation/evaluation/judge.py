@@ -21,7 +21,7 @@ from simulation.evaluation.protocol import Runs, Split, place_runs, split
 from simulation.evaluation.search import Constant
 from simulation.evaluation.spaces import spaces
 from simulation.evaluation.static import best_static
-from simulation.evaluation.tune import Ground, Tuned, tune
+from simulation.evaluation.tune import CalibrationPart, TunedPolicy, tune
 from simulation.load.graphs import JobGraph
 from simulation.load.jobs import LITERAL_FACTOR, Load, SizedJob, size_job
 from simulation.load.workload import Workload
@@ -33,7 +33,7 @@ BATCHES_RESTART_MS_MAX = (SPAN_MINUTES - 1) * MINUTE_MS
 CLAIRVOYANT = (oracle.NAME, clairvoyant.NAME, ceiling.NAME)  # they know the future and are never ranked
 STATIC = "static"
 
-Told = Callable[[str, float], None]  # stage, share done
+OnProgress = Callable[[str, float], None]  # stage, share done
 
 
 class EvaluationError(SurescaleError):
@@ -41,7 +41,7 @@ class EvaluationError(SurescaleError):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class EvaluationRequest:
     """What to evaluate, apart from job and workload; ``fitted`` is the world of a file, which ``world`` then names."""
 
     mode: Mode = "clean"
@@ -83,7 +83,7 @@ class Setting:
 
     job: SizedJob
     workload: Workload
-    asked: Asked
+    asked: EvaluationRequest
     part: Split
     runs: Runs
 
@@ -117,24 +117,24 @@ class Setting:
         return Trial(self.job, self.workload, self.terms, first, seeds, hours, self.span_minutes, objective)
 
     @property
-    def ground(self) -> Ground:
+    def ground(self) -> CalibrationPart:
         """Return the part that tunes."""
-        return Ground.of(self.job, self.workload, self.terms, self.part, self.span_minutes)
+        return CalibrationPart.of(self.job, self.workload, self.terms, self.part, self.span_minutes)
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedPolicy:
     """A policy's outcome, what calibration chose (``tuned``) and the static vector (``sizes``); None if there is none."""
 
     name: str
     outcome: Outcome
     sha256: str = ""
     constants: dict[str, Constant] | None = None
-    tuned: Tuned | None = None
+    tuned: TunedPolicy | None = None
     sizes: dict[str, int] | None = None
 
 
-def setting_of(graph: JobGraph, workload: Workload, asked: Asked) -> Setting:
+def setting_of(graph: JobGraph, workload: Workload, asked: EvaluationRequest) -> Setting:
     """Return the setting; the job is sized at the P99 load of the calibration part.
 
     Raises:
@@ -144,7 +144,7 @@ def setting_of(graph: JobGraph, workload: Workload, asked: Asked) -> Setting:
         JobError: the job cannot be sized.
     """
     world, flows = asked.played, asked.mode == "clean"
-    if not flows and (world.has_pressure or world.strays or (world.has_slo and asked.mode != "slo")):
+    if not flows and (world.has_pressure or world.varies or (world.has_slo and asked.mode != "slo")):
         raise EvaluationError(f"--world: {asked.world} is played in mode clean only, not {asked.mode}; drop --mode or --world")
     if (world.has_slo or not flows) and world.restart_ms > BATCHES_RESTART_MS_MAX:
         raise EvaluationError(
@@ -153,7 +153,7 @@ def setting_of(graph: JobGraph, workload: Workload, asked: Asked) -> Setting:
         )
     if asked.latency_bound is not None and (not flows or world.has_slo):
         raise EvaluationError("--objective: minutes above a latency are counted in mode clean only, outside the world slo")
-    if asked.latency_bound is not None and world.restart_ms % MINUTE_MS and not (world.strays or world.has_pressure):
+    if asked.latency_bound is not None and world.restart_ms % MINUTE_MS and not (world.varies or world.has_pressure):
         raise EvaluationError("--restart-s: with a bound on latency give whole minutes, or a world whose capacity varies")
     part = split(workload, asked.calibrate)
     runs = place_runs(workload, part, asked.runs, asked.seed)
@@ -183,19 +183,19 @@ def usable(name: str, folder: str) -> None:
         raise EvaluationError(f"--policy: {name} decides every {policy.span_minutes} minutes; a divisor of 60 is needed")
 
 
-def judge(name: str, setting: Setting, told: Told) -> Judged:
+def judge(name: str, setting: Setting, told: OnProgress) -> JudgedPolicy:
     """Calibrate a policy on the calibration part, if it can be calibrated, and run it on what follows."""
     ground, trial = setting.ground, setting.trial
     running: Callable[[float], None] = lambda share: told("runs", share)  # noqa: E731
     if name == oracle.NAME:
-        return Judged(name, oracle.follow_oracle(trial, best_static(ground).sizes, running))
+        return JudgedPolicy(name, oracle.follow_oracle(trial, best_static(ground).sizes, running))
     if name == ceiling.NAME:
         if trial.terms.mode != "clean":
             raise EvaluationError("--policy: the ceiling is known in mode clean only, where sizes are one family; take oracle")
-        return Judged(name, ceiling.follow_ceiling(trial, running))
+        return JudgedPolicy(name, ceiling.follow_ceiling(trial, running))
     if name == clairvoyant.NAME:
         rule = clairvoyant.tuned_clairvoyant(ground)
-        return Judged(name, clairvoyant.follow_clairvoyant(rule, trial, running), constants=_fields(rule))
+        return JudgedPolicy(name, clairvoyant.follow_clairvoyant(rule, trial, running), constants=_fields(rule))
     if name == STATIC and setting.asked.tuned:
         sizes = dict(zip(setting.job.graph.tasks, best_static(ground).sizes.tolist(), strict=True))
         return replace(judge_policy(Static(sizes=tuple(sizes.items())), setting, told), sizes=sizes)
@@ -207,13 +207,13 @@ def judge(name: str, setting: Setting, told: Told) -> Judged:
     return replace(judged, name=name, constants=tuned.constants, tuned=tuned)
 
 
-def judge_policy(policy: Policy, setting: Setting, told: Told, *, is_bound_told: bool = True) -> Judged:
+def judge_policy(policy: Policy, setting: Setting, told: OnProgress, *, is_bound_told: bool = True) -> JudgedPolicy:
     """Run a policy as it is, without calibration, on what follows the calibration part."""
     trial = replace(setting.trial, is_bound_told=is_bound_told)
-    return Judged(policy.name, follow(policy, trial, lambda share: told("runs", share)), policy.sha256)
+    return JudgedPolicy(policy.name, follow(policy, trial, lambda share: told("runs", share)), policy.sha256)
 
 
-def _tuned(name: str, policy: Policy, setting: Setting, ground: Ground, told: Told) -> Tuned | None:
+def _tuned(name: str, policy: Policy, setting: Setting, ground: CalibrationPart, told: OnProgress) -> TunedPolicy | None:
     if not setting.asked.tuned:
         return None
     forecast = policy if isinstance(policy, ForecastRule) else None

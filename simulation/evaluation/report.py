@@ -14,7 +14,7 @@ from contracts.objectives import in_words
 from policies.registry import FORECAST, RULES
 from simulation.evaluation.ceiling import NAME as CEILING
 from simulation.evaluation.hours import Hours, interval, paired
-from simulation.evaluation.judge import CLAIRVOYANT, STATIC, Judged, Setting
+from simulation.evaluation.judge import CLAIRVOYANT, STATIC, JudgedPolicy, Setting
 from simulation.evaluation.oracle import NAME as ORACLE
 from simulation.evaluation.search import Constant
 from simulation.load.jobs import Load
@@ -135,7 +135,7 @@ class EvaluationReport(msgspec.Struct, frozen=True, kw_only=True):
     comparison: Comparison
 
 
-def report_of(setting: Setting, results: Sequence[Judged], wall_s: dict[str, float]) -> EvaluationReport:
+def report_of(setting: Setting, results: Sequence[JudgedPolicy], wall_s: dict[str, float]) -> EvaluationReport:
     """Return the report; the same setting and seed give the same values, except ``wall_s``."""
     asked, runs = setting.asked, setting.runs
     return EvaluationReport(
@@ -161,7 +161,7 @@ def report_of(setting: Setting, results: Sequence[Judged], wall_s: dict[str, flo
     )
 
 
-def _run(results: Sequence[Judged], index: int, seed: int, offset: int) -> Run:
+def _run(results: Sequence[JudgedPolicy], index: int, seed: int, offset: int) -> Run:
     policies = {result.name: _figures(result.outcome.hours.run(index), result.outcome.decisions) for result in results}
     return Run(seed=seed, offset=offset, policies=policies)
 
@@ -180,7 +180,7 @@ def _figures(hours: Hours, decisions: int) -> RunFigures:
     )
 
 
-def _policy(result: Judged, seed: int, wall_s: float) -> PolicyFigures:
+def _policy(result: JudgedPolicy, seed: int, wall_s: float) -> PolicyFigures:
     outcome, tuned = result.outcome, result.tuned
     return PolicyFigures(
         **msgspec.structs.asdict(_figures(outcome.hours, outcome.decisions)),
@@ -197,7 +197,7 @@ def _policy(result: Judged, seed: int, wall_s: float) -> PolicyFigures:
     )
 
 
-def _comparison(results: Sequence[Judged]) -> Comparison:
+def _comparison(results: Sequence[JudgedPolicy]) -> Comparison:
     """Return paired differences, to the best rule, to the ceiling and of all pairs, and shares of the way to the oracle.
 
     A regret is the ceiling's reward less the policy's.

@@ -11,7 +11,7 @@ import numpy as np
 from policies.answer import Float64
 from policies.graph import Int64
 from simulation.evaluation.hours import HOUR_MINUTES, hours_of
-from simulation.evaluation.tune import Ground
+from simulation.evaluation.tune import CalibrationPart
 from simulation.load.jobs import PARALLELISM_MAX, SizedJob
 
 FAMILY_MAX = 40
@@ -46,7 +46,7 @@ def family(job: SizedJob, count: int = FAMILY_MAX) -> Int64:
     return np.unique(proportional(job, breaks), axis=0)
 
 
-def best_static(ground: Ground) -> StaticSizes:
+def best_static(ground: CalibrationPart) -> StaticSizes:
     """Return the best vector found. Deterministic."""
     job = ground.job
     uniform = job.within_limits(np.repeat(np.arange(1, PARALLELISM_MAX + 1)[:, None], job.size, axis=1))
@@ -61,7 +61,7 @@ def best_static(ground: Ground) -> StaticSizes:
     return StaticSizes(best, reward)
 
 
-def sizes_scores(candidates: Int64, ground: Ground) -> Float64:
+def sizes_scores(candidates: Int64, ground: CalibrationPart) -> Float64:
     """Return the mean reward [C] of sizes [C, N] on the calibration part."""
     rows = ground.rows(candidates, HOUR_MINUTES)
     desired = np.repeat(candidates, len(ground.first_minutes), axis=0)
@@ -83,7 +83,7 @@ def single_steps(sizes: Int64, job: SizedJob) -> Int64:
     return chosen
 
 
-def _stepped(sizes: Int64, reward: float, ground: Ground) -> tuple[Int64, float]:
+def _stepped(sizes: Int64, reward: float, ground: CalibrationPart) -> tuple[Int64, float]:
     steps = single_steps(sizes, ground.job)
     if not len(steps):
         return sizes, reward

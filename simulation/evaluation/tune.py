@@ -29,12 +29,12 @@ PLACES = 20  # settings in a round
 LATE_SLOPE = 20.0  # of utilisation, per share of minutes above a bound that is not allowed: nobody buys more of them
 
 
-class Calibrated(Policy, Rule, Protocol):
+class BatchPolicy(Policy, Rule, Protocol):
     """A policy whose arithmetic works on many rows at once."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class CalibrationPart:
     """The calibration part, split into S stretches that run side by side; ``workload`` ends with it."""
 
     job: SizedJob
@@ -45,7 +45,9 @@ class Ground:
     span_minutes: int = SPAN_MINUTES
 
     @classmethod
-    def of(cls, job: SizedJob, workload: Workload, terms: Terms, part: Split, span_minutes: int | None = None) -> "Ground":
+    def of(
+        cls, job: SizedJob, workload: Workload, terms: Terms, part: Split, span_minutes: int | None = None
+    ) -> "CalibrationPart":
         """Split the part into stretches of about a day or more."""
         count = int(np.clip((part.end - part.first) // DAY, 1, STRETCHES_MAX))
         hours = (part.end - part.first) // HOUR // count
@@ -84,11 +86,11 @@ class Space:
 
     axes: tuple[Axis, ...]
     shipped: dict[str, Constant]
-    make: Callable[[dict[str, Constant]], Calibrated]
+    make: Callable[[dict[str, Constant]], BatchPolicy]
 
 
 @dataclass(frozen=True, slots=True)
-class Tuned:
+class TunedPolicy:
     """A calibrated policy, its constants, and its reward on the calibration part next to that of the shipped constants."""
 
     policy: Policy
@@ -97,7 +99,7 @@ class Tuned:
     shipped_reward: float
 
 
-def tune(space: Space, ground: Ground, told: Callable[[float], None], places: int = PLACES) -> Tuned:
+def tune(space: Space, ground: CalibrationPart, told: Callable[[float], None], places: int = PLACES) -> TunedPolicy:
     """Return the rule at a flat optimum of its space (``simulation.evaluation.search``)."""
     known: list[float] = []
 
@@ -111,10 +113,12 @@ def tune(space: Space, ground: Ground, told: Callable[[float], None], places: in
     start = np.array([axis.place(space.shipped[axis.name]) for axis in space.axes])
     best = flat_optimum(scores, start, [len(axis.values) for axis in space.axes], places)
     chosen = constants(space.axes, best.place)
-    return Tuned(space.make(chosen), chosen, best.score, known[0])
+    return TunedPolicy(space.make(chosen), chosen, best.score, known[0])
 
 
-def rule_scores(rules: Sequence[Calibrated], ground: Ground, told: Callable[[float], None] = lambda share: None) -> Float64:
+def rule_scores(
+    rules: Sequence[BatchPolicy], ground: CalibrationPart, told: Callable[[float], None] = lambda share: None
+) -> Float64:
     """Return the mean reward [C] of rules on the calibration part."""
     start = np.tile(ground.job.start_parallelism, (len(rules), 1))
     rows = ground.rows(start, ground.span_minutes)

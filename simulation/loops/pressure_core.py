@@ -22,7 +22,7 @@ from simulation.loops.terms import Bool, Float64, Int64, Span, Terms, flow_span
 from simulation.model.attempts import RECORD_BYTES
 from simulation.model.pressure import PressureTables, next_lags
 from simulation.model.queueing import STEP_MS, STEPS
-from simulation.model.straying import Straying
+from simulation.model.variation import Variation
 
 _NEVER = 2**31  # minutes from now
 
@@ -70,7 +70,7 @@ class PressureRows:
     def __init__(self, job: SizedJob, parallelism: Int64, terms: Terms, first_minutes: Int64 | None = None) -> None:
         """Start with empty buffers at parallelism [B, N], at minutes [B] of the trace (0)."""
         self.job, self._terms = job, terms
-        self._straying = Straying.start(job, terms.world, len(parallelism), first_minutes)
+        self._variation = Variation.start(job, terms.world, len(parallelism), first_minutes)
         self._tables = PressureTables.of(job)
         self._service = job.service_minutes[:, None]
         self._subtasks = np.ascontiguousarray(parallelism.T)
@@ -102,13 +102,13 @@ class PressureRows:
         up = self._up(begin, minutes)
         arrivals = np.ascontiguousarray(requests.T)
         slowness = busiest = redone = None
-        if self._straying is not None:
-            slowness = self._straying.slowness(minutes)
-            now = self._straying.busiest(before)
+        if self._variation is not None:
+            slowness = self._variation.slowness(minutes)
+            now = self._variation.busiest(before)
             entered = np.concatenate([self._entered[None], arrivals[:-1]])
-            redone = np.where(began, self._straying.redone(entered), 0.0)
-            self._straying = self._straying.after(minutes, changed)
-            busiest = np.where((at >= begin)[:, None], self._straying.busiest(after), now)
+            redone = np.where(began, self._variation.redone(entered), 0.0)
+            self._variation = self._variation.after(minutes, changed)
+            busiest = np.where((at >= begin)[:, None], self._variation.busiest(after), now)
         lags = self._lags(arrivals, self._most(subtasks, slowness, busiest), up, redone)
         share = np.ones((minutes, rows)) if up is None else up.mean(axis=1)
         chunk = _Chunk(arrivals, lags, share, subtasks, began, counted, slowness, busiest, redone)
@@ -132,7 +132,7 @@ class PressureRows:
         twin = copy(self)
         twin._subtasks = np.ascontiguousarray(self._subtasks[:, rows])
         twin._lag = np.ascontiguousarray(self._lag[:, rows])
-        twin._straying = None if self._straying is None else self._straying.chosen(rows)
+        twin._variation = None if self._variation is None else self._variation.chosen(rows)
         twin._before = np.ascontiguousarray(self._before[:, rows])
         twin._down_ms, twin._waits, twin._entered = self._down_ms[rows], self._waits[rows], self._entered[rows]
         twin._recent = self._recent.emptied(len(rows))
@@ -153,8 +153,8 @@ class PressureRows:
     def _up(self, begin: Int64, minutes: int) -> Float64 | None:
         """Return the share of each quarter in which the job runs, [m, STEPS, B], and use up the stillness; None: all."""
         restart_ms = np.full(len(begin), self._terms.restart_ms)
-        if self._straying is not None:
-            restart_ms = self._straying.restart_ms(self._terms.restart_ms, begin)
+        if self._variation is not None:
+            restart_ms = self._variation.restart_ms(self._terms.restart_ms, begin)
         stops = begin < minutes
         if not (stops.any() or self._down_ms.any()):
             return None

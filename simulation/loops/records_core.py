@@ -8,7 +8,7 @@ exactly those of any finer step. Over m minutes, with G_i(t) = records entered -
 
 one cumulative sum and one running maximum per level, no step over time. State: one number per task.
 
-In a world that strays (``simulation.model.straying``) service times differ by the minute, and the busiest subtask is the limit.
+In a world that varies (``simulation.model.variation``) service times differ by the minute, and the busiest subtask is the limit.
 
 Differences from ``simulation.model.attempts``: integrals over a minute are trapezoids between its marks (there: between
 quarters), which matters only in a minute in which a queue starts or ends, and figures are real numbers (there: whole numbers).
@@ -27,7 +27,7 @@ from simulation.loops.recent import Recent, as_figures, fill_added
 from simulation.loops.terms import Bool, Float64, Int64, Span, Terms, flow_span
 from simulation.model.attempts import RECORD_BYTES
 from simulation.model.level_order import LevelOrder, in_lines, in_order
-from simulation.model.straying import Straying, running_share
+from simulation.model.variation import Variation, running_share
 
 _Redone = tuple[tuple[int, Float64], ...]
 """Minutes of a chunk in which restarts begin, each with the records [B] that they serve again."""
@@ -50,12 +50,12 @@ class _Scale:
     busiest: Float64 | None
 
     @classmethod
-    def of(cls, order: LevelOrder, subtasks: Int64, straying: Straying | None) -> "_Scale":
+    def of(cls, order: LevelOrder, subtasks: Int64, variation: Variation | None) -> "_Scale":
         with np.errstate(divide="ignore"):
             most = subtasks[order.tasks] / order.service_minutes
         busiest = None
-        if straying is not None:
-            busiest = straying.busiest(subtasks)
+        if variation is not None:
+            busiest = variation.busiest(subtasks)
             most = most / busiest[order.tasks]
         return cls(subtasks, most, subtasks[1:-1].sum(axis=0), busiest)
 
@@ -104,14 +104,14 @@ class RecordRows:
 
     def __init__(self, job: SizedJob, parallelism: Int64, terms: Terms, first_minutes: Int64 | None = None) -> None:
         """Start with empty queues at parallelism [B, N], at minutes [B] of the trace (0); see ``Terms.restart_ms``."""
-        assert terms.world.strays or terms.restart_ms % MINUTE_MS == 0, terms.restart_ms
+        assert terms.world.varies or terms.restart_ms % MINUTE_MS == 0, terms.restart_ms
         self.job, self._terms = job, terms
-        self._straying = Straying.start(job, terms.world, len(parallelism), first_minutes)
+        self._variation = Variation.start(job, terms.world, len(parallelism), first_minutes)
         self._order = LevelOrder.of(job)
-        self._scale = _Scale.of(self._order, np.ascontiguousarray(parallelism.T), self._straying)
+        self._scale = _Scale.of(self._order, np.ascontiguousarray(parallelism.T), self._variation)
         self._lag = np.zeros((job.size - 2, len(parallelism)))
         self._down = np.zeros(len(parallelism), dtype=np.int64)  # minutes still down after the last chunk
-        self._down_ms = np.zeros(len(parallelism), dtype=np.int64)  # the same in a world that strays
+        self._down_ms = np.zeros(len(parallelism), dtype=np.int64)  # the same in a world that varies
         self._entered = np.zeros(len(parallelism))  # in the last minute
         self._begins = np.zeros(len(parallelism), dtype=np.bool_)  # an attempt begins in the next minute
         self._recent = Recent.empty(terms.window_minutes, (len(FIGURES), job.size, len(parallelism)))
@@ -132,15 +132,15 @@ class RecordRows:
         padded[:, 0], padded[:, 1:] = self._entered, requests
         entered = requests.sum(axis=1)
         slowness = redone = None
-        if self._straying is None:
+        if self._variation is None:
             up = self._up(padded.shape, begin, changed)
         else:
             slowness = self._slowness(minutes)
-            up = self._straying_up(self._straying, padded.shape, begin, changed)
-            redone = self._redone(self._straying, padded, begin, changed)
-            self._straying = self._straying.after(minutes, changed)
+            up = self._varied_up(self._variation, padded.shape, begin, changed)
+            redone = self._redone(self._variation, padded, begin, changed)
+            self._variation = self._variation.after(minutes, changed)
         if desired is not None:
-            after = _Scale.of(self._order, subtasks, self._straying)
+            after = _Scale.of(self._order, subtasks, self._variation)
         scale = (before, after)
         lags, behind = self._lags(padded, entered, scale, begin, up, slowness, redone)
         chunk = _Chunk(padded, lags, behind, up, scale, begin, changed, counted, slowness, self._begins, redone)
@@ -161,8 +161,8 @@ class RecordRows:
     def chosen(self, rows: Int64) -> "RecordRows":
         """Return these rows, one perhaps often, without figures: branches never show any."""
         twin = copy(self)
-        twin._straying = None if self._straying is None else self._straying.chosen(rows)
-        twin._scale = _Scale.of(self._order, np.ascontiguousarray(self._scale.subtasks[:, rows]), twin._straying)
+        twin._variation = None if self._variation is None else self._variation.chosen(rows)
+        twin._scale = _Scale.of(self._order, np.ascontiguousarray(self._scale.subtasks[:, rows]), twin._variation)
         twin._lag, twin._down = np.ascontiguousarray(self._lag[:, rows]), self._down[rows]
         twin._down_ms = self._down_ms[rows]
         twin._entered, twin._begins = self._entered[rows], self._begins[rows]
@@ -182,29 +182,29 @@ class RecordRows:
 
     def _slowness(self, minutes: int) -> Float64 | None:
         """Return factors on service times [R, B, m + 1] in the coming minutes; column 0 is 1. None: all 1."""
-        found = None if self._straying is None else self._straying.slowness(minutes)
+        found = None if self._variation is None else self._variation.slowness(minutes)
         if found is None:
             return None
         slowness = np.ones((len(self._order.tasks), found.shape[2], minutes + 1))
         slowness[..., 1:] = np.moveaxis(found[:, self._order.tasks], 0, -1)
         return slowness
 
-    def _straying_up(self, straying: Straying, shape: tuple[int, int], begin: int, changed: Bool) -> Float64:
+    def _varied_up(self, variation: Variation, shape: tuple[int, int], begin: int, changed: Bool) -> Float64:
         """Return the share of each minute in which the job runs, [B, m + 1], and use up the time that it stands still."""
         minutes, up = shape[1] - 1, np.ones(shape)
-        lasts = straying.restart_ms(self._terms.restart_ms, begin)
+        lasts = variation.restart_ms(self._terms.restart_ms, begin)
         up[:, 1:] = running_share(0, self._down_ms, minutes)
         up[changed, 1 + begin :] = running_share(begin, lasts, minutes)[changed, begin:]
         left = np.where(changed, begin * MINUTE_MS + lasts, self._down_ms) - minutes * MINUTE_MS
         self._down_ms = np.maximum(left, 0)
         return up
 
-    def _redone(self, straying: Straying, requests: Float64, begin: int, changed: Bool) -> _Redone:
+    def _redone(self, variation: Variation, requests: Float64, begin: int, changed: Bool) -> _Redone:
         """Return what restarts serve again, by the minute in which they begin."""
         found: list[tuple[int, Float64]] = []
         for minute, began in ((0, self._begins), (begin, changed)):
             if began.any() and minute < requests.shape[1] - 1:
-                found.append((minute, np.where(began, straying.redone(requests[:, minute]), 0.0)))
+                found.append((minute, np.where(began, variation.redone(requests[:, minute]), 0.0)))
         return tuple(found)
 
     def _lags(

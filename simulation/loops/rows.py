@@ -186,7 +186,7 @@ def core_of(job: SizedJob, start: Int64, terms: Terms, first_minutes: Int64 | No
         return BatchRows(job, start, terms)
     if terms.world.has_pressure and not terms.engine_steps:
         return PressureRows(job, start, terms, first_minutes)
-    if terms.engine_steps or (terms.restart_ms % MINUTE_MS and not terms.world.strays):
+    if terms.engine_steps or (terms.restart_ms % MINUTE_MS and not terms.world.varies):
         return _PipelineRows(job, start, terms, first_minutes)
     return RecordRows(job, start, terms, first_minutes)
 

@@ -35,7 +35,7 @@ class Terms:
         engine_steps: in ``clean``, use the pipeline's quarter-minute steps and whole-numbered counters, bit for bit, instead of
             whole minutes. Many times slower. Restarts that are not whole minutes always use it in the world ``calm``.
         latency_bound: minutes above it are counted, in mode ``clean``; None: there is none.
-        world: ``simulation.model.worlds``; what strays, and back pressure, is played in mode ``clean`` only. ``restart_ms`` is
+        world: ``simulation.model.worlds``; what varies, and back pressure, is played in mode ``clean`` only. ``restart_ms`` is
             not taken from it.
     """
 
@@ -53,7 +53,7 @@ class Terms:
         """Check the assumptions of the cores."""
         assert self.mode in MODES, self.mode
         assert self.mode == "clean" or not self.world.has_pressure, "back pressure is played in mode clean only"
-        assert self.mode == "clean" or self.world.has_slo or not self.world.strays, "what strays is played in mode clean only"
+        assert self.mode == "clean" or self.world.has_slo or not self.world.varies, "what varies is played in mode clean only"
         assert self.mode == "clean" or self.latency_bound is None, "minutes above a bound are counted in mode clean only"
         assert 0.0 <= self.latency_weight <= 1.0, self.latency_weight
         down_minutes = self.restart_ms / MINUTE_MS

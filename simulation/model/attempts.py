@@ -17,7 +17,7 @@ from contracts.windows import FIGURE, Float32, blank_figures
 from simulation.load.jobs import SizedJob
 from simulation.model import pressure
 from simulation.model.queueing import STEP_MS, STEPS, FlowTables, queues, run_minute, served_at_most
-from simulation.model.straying import Straying
+from simulation.model.variation import Variation
 from simulation.model.worlds import CALM, World
 
 Float64 = npt.NDArray[np.float64]
@@ -96,7 +96,7 @@ class FlowRows:
         self._state_bytes = np.zeros(job.size, dtype=np.int64) if state_bytes is None else state_bytes
         self._sample_every = sample_every_steps
         shape = (job.size, len(parallelism))
-        self._straying = Straying.start(job, world, shape[1], first_minutes)
+        self._variation = Variation.start(job, world, shape[1], first_minutes)
         self._entered_last = np.zeros(shape[1])  # in the last minute
         self._is_rewound = False
         self._lag = np.zeros(shape)
@@ -122,10 +122,10 @@ class FlowRows:
         No record is lost: the new attempt serves what the old one had not finished. In a world whose restarts redo work it also
         serves again what came since the last checkpoint, unless it went back to one (``rewind``) or only a barrier passes.
         """
-        if self._straying is not None:
+        if self._variation is not None:
             if restart_ms >= STEP_MS and not self._is_rewound:
-                self._lag = self._lag + np.where(which, self._straying.redone(self._entered_last), 0.0)
-            self._straying = self._straying.after(0, which)
+                self._lag = self._lag + np.where(which, self._variation.redone(self._entered_last), 0.0)
+            self._variation = self._variation.after(0, which)
         self._is_rewound = False
         self._set_parallelism(self._parallelism, parallelism, which)
         for counter in (self._served, self._waited, self._idle, self._held, self._worked, self._floors):
@@ -174,7 +174,7 @@ class FlowRows:
         up = self._up_steps(minutes)
         lags = np.empty((minutes * STEPS + 1, *self._lag.shape))
         lags[0] = self._lag
-        slowness = None if self._straying is None else self._straying.slowness(minutes)
+        slowness = None if self._variation is None else self._variation.slowness(minutes)
         for minute in range(minutes):
             span = slice(minute * STEPS, (minute + 1) * STEPS)
             most = self._most if slowness is None else self._most / slowness[minute]
@@ -182,8 +182,8 @@ class FlowRows:
                 lags[span.start], arrivals[minute], most, None if up is None else up[span]
             )
         self._lag = lags[-1].copy()
-        if self._straying is not None and minutes:
-            self._straying = self._straying.after(minutes, np.zeros(lags.shape[2], dtype=np.bool_))
+        if self._variation is not None and minutes:
+            self._variation = self._variation.after(minutes, np.zeros(lags.shape[2], dtype=np.bool_))
             self._entered_last = np.asarray(arrivals[-1], dtype=np.float64)
         if self._kept_lag is not None:
             self._entered_since = self._entered_since + _in_order(np.asarray(arrivals, dtype=np.float64), 0)
@@ -212,8 +212,8 @@ class FlowRows:
         self._parallelism = np.where(which, after.T, before)
         self._most = served_at_most(self._tables, self._parallelism)
         self._busiest = np.ones(self._parallelism.shape)
-        if self._straying is not None:
-            self._busiest = self._straying.busiest(self._parallelism)
+        if self._variation is not None:
+            self._busiest = self._variation.busiest(self._parallelism)
             self._most = self._most / self._busiest
 
     def _account(self, lags: Float64, arrivals: Float64, up: Float64 | None, slowness: Float64 | None) -> Flow:

@@ -77,8 +77,8 @@ class Course:
 
 
 def course_of(job: SizedJob, world: World) -> Course | None:
-    """Return the course of a world for a job; None if nothing strays."""
-    if not world.strays:
+    """Return the course of a world for a job; None if nothing varies."""
+    if not world.varies:
         return None
     return _drawn(world, job.size, tuple((job.service_minutes > 0).tolist()))
 
@@ -98,7 +98,7 @@ def _drawn(world: World, size: int, works: tuple[bool, ...]) -> Course:
     )
     hot = np.where(at_work, share, 0.0)
     slowness = None
-    if world.strays_in_time:
+    if world.varies_in_time:
         logs = np.zeros((COURSE_MINUTES, size))
         if world.drift > 0:
             logs += drift * _wandering(generators[0], world.drift_minutes, size)

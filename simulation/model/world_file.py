@@ -13,7 +13,7 @@ from contracts.clock import MINUTE_MS
 from contracts.errors import PATH_SHOWN_MAX, reason_of
 from simulation.errors import RunError
 from simulation.load.graphs import SINK, SOURCE, JobError, JobGraph, graph_of_tasks
-from simulation.model.worlds import DRIFT_MINUTES, RESTART_S_MAX, SEED_MAX, OwnStraying, World
+from simulation.model.worlds import DRIFT_MINUTES, RESTART_S_MAX, SEED_MAX, TaskVariation, World
 
 FORMAT: Literal["surescale-world/1"] = "surescale-world/1"
 SUFFIX = ".json"
@@ -59,7 +59,7 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     rescales: Annotated[int, Meta(ge=0)] = 0
 
 
-class HeldBack(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class HoldoutErrors(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Relative errors with which the earlier part of the recording predicted its last part; null where it could not be told.
 
     Those of tasks are medians over the tasks that work.
@@ -84,7 +84,7 @@ class WorldFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     drift_minutes: Annotated[float, Meta(gt=0.0, le=100_000.0)] = DRIFT_MINUTES
     pressure: bool = False  # buffers between tasks are bounded, and the backlog waits in the broker
     recorded: Recorded | None = None
-    held_back: HeldBack | None = None
+    held_back: HoldoutErrors | None = None
 
     def graph(self) -> JobGraph:
         """Return the job's graph; its durations are seconds per record that comes to the job.
@@ -106,8 +106,8 @@ class WorldFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         if restart_s is not None and not 0.0 <= restart_s <= RESTART_S_MAX:
             raise RunError(f"--restart-s: {restart_s:g} is not between 0 and {RESTART_S_MAX:g} seconds")
         seconds = self.restart.seconds if restart_s is None else restart_s
-        ends = OwnStraying()
-        own = (ends, *(OwnStraying(each.drift, each.jitter, each.hot_share) for each in self.tasks), ends)
+        ends = TaskVariation()
+        own = (ends, *(TaskVariation(each.drift, each.jitter, each.hot_share) for each in self.tasks), ends)
         return World(
             name=name,
             has_pressure=self.pressure,

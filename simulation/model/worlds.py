@@ -1,7 +1,7 @@
 """The worlds that the simulator can play, by name. Values only.
 
 A world says what happens to records that a task cannot take, what a change of parallelism costs, and how far a task's real
-capacity strays from what its mean busy time says. Policies shipped today were trained in ``calm``. Names joined by ``+`` are
+capacity varies from what its mean busy time says. Policies shipped today were trained in ``calm``. Names joined by ``+`` are
 combined.
 """
 
@@ -18,8 +18,8 @@ DRIFT_MINUTES = 180.0
 
 
 @dataclass(frozen=True, slots=True)
-class OwnStraying:
-    """How one task of a job strays in a world that was fitted to that job; the fields are those of ``World``, for this task."""
+class TaskVariation:
+    """How one task of a job varies in a world that was fitted to that job; the fields are those of ``World``, for this task."""
 
     drift: float = 0.0
     jitter: float = 0.0
@@ -64,7 +64,7 @@ class World:
     seed: int = 0
     drift_minutes: float = DRIFT_MINUTES
     jitter: float = 0.0
-    own: tuple[OwnStraying, ...] = ()
+    own: tuple[TaskVariation, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse what no world can be.
@@ -88,12 +88,12 @@ class World:
             raise RunError(f"world {self.name}: a restart cannot last {self.restart_ms / 1000:g} s")
 
     @property
-    def strays(self) -> bool:
+    def varies(self) -> bool:
         """Return whether capacity or restarts differ from what is announced, so that a ``Course`` must be played."""
-        return self.strays_in_time or self.hot_share > 0.0 or self.state_spread > 0.0 or self.redone_s > 0.0
+        return self.varies_in_time or self.hot_share > 0.0 or self.state_spread > 0.0 or self.redone_s > 0.0
 
     @property
-    def strays_in_time(self) -> bool:
+    def varies_in_time(self) -> bool:
         """Return whether service times change from minute to minute."""
         return self.drift > 0.0 or self.jitter > 0.0 or self.slow > 1.0 or self.throttle > 1.0
 
@@ -152,7 +152,7 @@ def world_named(name: str, *, seed: int = 0, restart_s: float | None = None) -> 
         found = replace(found, restart_ms=PRESSURE.restart_ms)
     if len(parts) > 1:
         found = replace(found, name="+".join(parts), why="; ".join(WORLDS[part].why for part in parts))
-    if found.has_slo and (found.has_pressure or replace(found, state_spread=0.0, redone_s=0.0).strays):
+    if found.has_slo and (found.has_pressure or replace(found, state_spread=0.0, redone_s=0.0).varies):
         raise RunError("--world: slo runs batches, which know only restarts; join it with restart or with nothing")
     restart_ms = found.restart_ms if restart_s is None else round(restart_s * 1000)
     return replace(found, restart_ms=restart_ms, seed=seed)

@@ -1,6 +1,6 @@
 """Who takes part in a tournament: ``sure`` with a few settings, rules calibrated on the job's own days, and the best constant.
 
-All of them keep the limits of the job's owner. Rules and the constant are calibrated in one draw of what strays
+All of them keep the limits of the job's owner. Rules and the constant are calibrated in one draw of what varies
 (``TUNING_DRAW``) and judged in others, on the other half of the days.
 """
 
@@ -27,7 +27,7 @@ from simulation.evaluation.spaces import SHIPPED, spaces
 from simulation.evaluation.static import sizes_scores
 from simulation.evaluation.tune import Space
 from simulation.tournament.score import Aim
-from simulation.what_if.ground import HOUR_MINUTES, Ground, PlayedJob
+from simulation.what_if.scenario import HOUR_MINUTES, PlayedJob, Scenario
 
 TUNING_DRAW = 1_000
 """Far from those that judge, which count from 0."""
@@ -44,7 +44,7 @@ SETTINGS_OF_SURE = (
 CONSTANTS_MOST = 32
 BUSIEST_LEAST = 0.3  # of the widest constant tried, at the highest load of an hour
 
-Told = Callable[[str, float], None]
+OnProgress = Callable[[str, float], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class Candidate:
 
 
 def candidates(
-    ground: Ground, settings: JobSettings, aim: Aim, shipped: Sequence[Policy], first: Sequence[Candidate], told: Told
+    ground: Scenario, settings: JobSettings, aim: Aim, shipped: Sequence[Policy], first: Sequence[Candidate], told: OnProgress
 ) -> list[Candidate]:
     """Return who takes part: ``first`` (what serves the job now, and what would without a tournament), then the others.
 
@@ -109,12 +109,12 @@ def candidates(
 class _Days:
     """All played hours to calibrate on, and for the judgement of each half the other one."""
 
-    whole: tune.Ground
-    for_first: tune.Ground
-    for_second: tune.Ground
+    whole: tune.CalibrationPart
+    for_first: tune.CalibrationPart
+    for_second: tune.CalibrationPart
 
     @classmethod
-    def of(cls, ground: Ground, settings: JobSettings, aim: Aim) -> "_Days":
+    def of(cls, ground: Scenario, settings: JobSettings, aim: Aim) -> "_Days":
         """Return the hours of a ground."""
         middle = first_half_hours(ground.hours)
         whole, first, second = (
@@ -122,7 +122,7 @@ class _Days:
         )
         return cls(whole, second, first)
 
-    def calibrated(self, policy: Policy, find: Callable[[tune.Ground], Tuning]) -> Candidate:
+    def calibrated(self, policy: Policy, find: Callable[[tune.CalibrationPart], Tuning]) -> Candidate:
         """Return a policy with what is found on all hours, to be judged by what is found on the other half."""
         return Candidate.of(policy, find(self.whole), (find(self.for_first), find(self.for_second)))
 
@@ -132,7 +132,7 @@ def first_half_hours(hours: int) -> int:
     return hours // 2
 
 
-def _others(days: _Days, shipped: Sequence[Policy], told: Told) -> Iterator[Candidate]:
+def _others(days: _Days, shipped: Sequence[Policy], told: OnProgress) -> Iterator[Candidate]:
     by_name = {policy.name: policy for policy in shipped}
     for policy in shipped:
         if isinstance(policy, SurePolicy):
@@ -146,19 +146,19 @@ def _others(days: _Days, shipped: Sequence[Policy], told: Told) -> Iterator[Cand
     yield days.calibrated(Static(span_minutes=days.whole.span_minutes), _constant)
 
 
-def _constants(space: Space, told: Callable[[float], None], calibration: tune.Ground) -> Tuning:
+def _constants(space: Space, told: Callable[[float], None], calibration: tune.CalibrationPart) -> Tuning:
     found = tune.tune(space, calibration, told, PLACES).constants
     return Tuning(constants={name: value for name, value in found.items() if name != "weights"})
 
 
-def _constant(calibration: tune.Ground) -> Tuning:
+def _constant(calibration: tune.CalibrationPart) -> Tuning:
     job = calibration.job
     assert isinstance(job, _BoundedJob)
     best = _best_constant(calibration, job)
     return Tuning(sizes={spec.task: int(size) for spec, size, real in zip(job.specs(), best, job.scalable, strict=True) if real})
 
 
-def _spaces(forecast: ForecastRule | None, calibration: tune.Ground) -> dict[str, Space]:
+def _spaces(forecast: ForecastRule | None, calibration: tune.CalibrationPart) -> dict[str, Space]:
     """Return the spaces of the rules; the weights of the forecast stay as shipped, since a release cannot carry others."""
     found = spaces(forecast, calibration.workload, calibration.workload.minutes)
     if "forecast" in found:
@@ -185,7 +185,7 @@ class _BoundedJob(PlayedJob):
         return self.bounds
 
 
-def _calibration(ground: Ground, settings: JobSettings, aim: Aim, first_hour: int, end_hour: int) -> tune.Ground:
+def _calibration(ground: Scenario, settings: JobSettings, aim: Aim, first_hour: int, end_hour: int) -> tune.CalibrationPart:
     """Return some of the played hours as the calibration part of ``simulation.evaluation``."""
     job, last_ms = ground.job, ground.recorded.last_ms
     topology = JobTopology(
@@ -199,17 +199,17 @@ def _calibration(ground: Ground, settings: JobSettings, aim: Aim, first_hour: in
     terms = replace(ground.terms(TUNING_DRAW, 10), latency_weight=aim.latency_weight, latency_bound=aim.bound)
     first, end = (ground.first_minute + hour * HOUR_MINUTES for hour in (first_hour, end_hour))
     part = Split(first - HOUR_MINUTES, end)
-    return tune.Ground.of(_BoundedJob(**given, bounds=bounds), ground.workload, terms, part)
+    return tune.CalibrationPart.of(_BoundedJob(**given, bounds=bounds), ground.workload, terms, part)
 
 
-def _best_constant(calibration: tune.Ground, job: _BoundedJob) -> Int64:
+def _best_constant(calibration: tune.CalibrationPart, job: _BoundedJob) -> Int64:
     """Return the proportional sizes [N] with the best reward on the played hours."""
     tried = _proportional(calibration, job)
     best: Int64 = tried[int(np.argmax(sizes_scores(tried, calibration)))]
     return best
 
 
-def _proportional(calibration: tune.Ground, job: _BoundedJob) -> Int64:
+def _proportional(calibration: tune.CalibrationPart, job: _BoundedJob) -> Int64:
     """Return different sizes [C, N] for capacities from the mean load to far above the highest hour, within the limits."""
     first = int(calibration.first_minutes[0])
     load = calibration.workload.requests[first:].astype(np.float64)

@@ -11,8 +11,8 @@ from policies.answer import Float64
 from policies.departure import STRETCHES, busy_ms, per_record
 from simulation.calibration.load import recorded_load
 from simulation.tournament.score import TwinError
-from simulation.what_if.ground import Ground
 from simulation.what_if.play import Played
+from simulation.what_if.scenario import Scenario
 
 WORK_ERROR_LEAST = 0.15
 """A few days have not seen the cheapest and the dearest hour that the job will have."""
@@ -21,7 +21,7 @@ WAITING_LEAST = 0.25
 """Minutes of waiting that never count as a departure."""
 
 
-def expectation(winner: Sequence[Played], ground: Ground, error: TwinError) -> Expectation:
+def expectation(winner: Sequence[Played], ground: Scenario, error: TwinError) -> Expectation:
     """Return what the twin predicted of a job under the winner, over all draws, hours and stretches of ``policies.departure``.
 
     The work on a record does not depend on who sizes the job, so what was recorded counts as well.

@@ -17,8 +17,8 @@ from policies.sure.planning_input import WEIGHTS
 from simulation.model.reward import LATENCY_MINUTES_MAX, REWARD_LAMBDA, latency_minutes
 from simulation.what_if.check import Check
 from simulation.what_if.compare import Estimate, Ratio, Sampler
-from simulation.what_if.ground import HOUR_MINUTES, Ground
 from simulation.what_if.play import Played
+from simulation.what_if.scenario import HOUR_MINUTES, Scenario
 
 UNCHECKED = 1.0
 """Relative error of a figure that the recording does not check: a gain in it counts as nothing, and a loss as twice as much."""
@@ -67,7 +67,7 @@ class Scored:
     rescales: float
 
     @classmethod
-    def of(cls, draws: Sequence[Played], ground: Ground, aim: Aim) -> "Scored":
+    def of(cls, draws: Sequence[Played], ground: Scenario, aim: Aim) -> "Scored":
         """Return the hours of a variant that was played on a ground."""
         shape = (len(draws), ground.hours)
         first = ground.first_minute
@@ -167,7 +167,7 @@ def _apart(own: Scored, other: Scored, aim: Aim) -> float:
     return own.mean(own.rewards(aim)) - other.mean(other.rewards(aim))
 
 
-def _late(played: Played, ground: Ground, aim: Aim) -> Float64:
+def _late(played: Played, ground: Scenario, aim: Aim) -> Float64:
     """Return the share [H] of minutes in which what waited made records wait beyond the bound, by Little's law."""
     assert aim.bound is not None
     load = np.maximum(ground.load.astype(np.float64), 1.0)

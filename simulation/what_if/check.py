@@ -14,8 +14,8 @@ from contracts.windows import Window
 from policies.departure import waiting_records
 from simulation.calibration.fit import HELD_SHARE, fit
 from simulation.calibration.recorded import Recorded
-from simulation.what_if.ground import HOUR_MINUTES, ground_of
 from simulation.what_if.play import play_recorded_sizes
+from simulation.what_if.scenario import HOUR_MINUTES, scenario_of
 
 NEVER = float("nan")
 WAITING_LEAST = 0.01  # of a minute's records; less is no queue
@@ -62,29 +62,31 @@ class Check:
 def check(
     recorded: Recorded, first_window: Window, prior_restart_s: float, *, draws: int, told: Callable[[float], None]
 ) -> Check:
-    """Return how the first part of a recording predicts its last quarter, over draws of what strays.
+    """Return how the first part of a recording predicts its last quarter, over draws of what varies.
 
     Raises:
         CalibrationError: one of the parts is too short, or says too little.
         WhatIfError: likewise.
     """
     cut = round(recorded.minutes * (1.0 - HELD_SHARE))
-    ground = ground_of(recorded, fit(recorded.part(slice(0, cut)), prior_restart_s), first_window)
+    scenario = scenario_of(recorded, fit(recorded.part(slice(0, cut)), prior_restart_s), first_window)
     held = slice(max(cut, HOUR_MINUTES), recorded.minutes)
     waits, works = [], []
     for draw in range(draws):
-        waiting, busy = play_recorded_sizes(ground, held, draw=draw)
+        waiting, busy = play_recorded_sizes(scenario, held, draw=draw)
         waits.append(waiting)
         works.append(busy)
         told((draw + 1) / draws)
     late = recorded.part(held)
     kept = [
-        at for at, spec in enumerate(late.topology.tasks) if spec.task in {each.task for each in ground.job.recorded_specs[1:-1]}
+        at
+        for at, spec in enumerate(late.topology.tasks)
+        if spec.task in {each.task for each in scenario.job.recorded_specs[1:-1]}
     ]
     found = waiting_records(late.figures)
     busy_recorded = late.figure("busy_ms")[:, kept].sum(axis=1) / MINUTE_MS
     known, told_busy = ~np.isnan(found), ~np.isnan(busy_recorded)
-    load = ground.workload.requests[ground.lead_minutes + held.start :].astype(np.float64)
+    load = scenario.workload.requests[scenario.lead_minutes + held.start :].astype(np.float64)
     means = [float(values[known].mean()) for values in waits] if known.any() else [NEVER]
     return Check(
         minutes=held.stop - held.start,

@@ -1,6 +1,6 @@
 """Compares what happened to a job under several variants: figures with error bars, differences, and where decisions part. Pure.
 
-All variants are played in the same draws of what strays, under the same load, so differences are paired. An error bar has two
+All variants are played in the same draws of what varies, under the same load, so differences are paired. An error bar has two
 sources: the draws, and the hours of the recording. Both are resampled at once, hours in blocks since neighbours are alike (Owen,
 "The pigeonhole bootstrap", Annals of Applied Statistics 2007); such intervals are rather too wide than too narrow.
 """
@@ -13,8 +13,8 @@ import numpy as np
 
 from policies.answer import Float64
 from simulation.what_if.check import Check
-from simulation.what_if.ground import HOUR_MINUTES
 from simulation.what_if.play import Played
+from simulation.what_if.scenario import HOUR_MINUTES
 from simulation.what_if.variant import Variant
 
 RESAMPLES = 2_000
@@ -99,7 +99,7 @@ class Comparison:
 
 
 def compare(tried: Sequence[tuple[Variant, Sequence[Played]]], check: Check, path_minutes: float, *, seed: int) -> Comparison:
-    """Return the outcomes of variants, the first of which is the baseline, each played in the same draws of what strays."""
+    """Return the outcomes of variants, the first of which is the baseline, each played in the same draws of what varies."""
     (_, baseline), *_ = tried
     is_priced = all(variant.price is not None for variant, _ in tried)
     sampler = Sampler.of(len(baseline), len(baseline[0].waited), seed)

@@ -21,7 +21,7 @@ from policies.departure import waiting_records
 from policies.graph import Int64
 from simulation.loops.rows import LoopRows, Observed
 from simulation.loops.terms import Terms
-from simulation.what_if.ground import HOUR_MINUTES, Ground, WhatIfError
+from simulation.what_if.scenario import HOUR_MINUTES, Scenario, WhatIfError
 from simulation.what_if.variant import Variant
 
 
@@ -65,16 +65,16 @@ def check_span(policy_name: str, span_minutes: int) -> None:
         raise WhatIfError(f"{policy_name} decides every {span_minutes} minutes; a divisor of 60 is needed")
 
 
-def play(ground: Ground, variant: Variant, *, draw: int, seed: int, told: Callable[[float], None]) -> Played:
-    """Play a variant through the whole stretch, in one draw of what strays; ``told`` receives the share that is done."""
+def play(scenario: Scenario, variant: Variant, *, draw: int, seed: int, told: Callable[[float], None]) -> Played:
+    """Play a variant through the whole stretch, in one draw of what varies; ``told`` receives the share that is done."""
     span_minutes = variant.policy.span_minutes
-    terms = ground.terms(draw, span_minutes)
-    rows = _settled(ground, terms)
-    windows = _Windows(ground, terms)
+    terms = scenario.terms(draw, span_minutes)
+    rows = _settled(scenario, terms)
+    windows = _Windows(scenario, terms)
     # An emergency is looked for every minute, as in the pipeline. Where none is answered, whole spans are quicker.
-    is_minutely = answers_emergencies(variant.settings, ground.recorded.topology.engine)
+    is_minutely = answers_emergencies(variant.settings, scenario.recorded.topology.engine)
     step_minutes = 1 if is_minutely else span_minutes
-    count = ground.hours * HOUR_MINUTES // step_minutes
+    count = scenario.hours * HOUR_MINUTES // step_minutes
     decisions: list[Decision] = []
     spans, figures = [], []
     for done in range(count):
@@ -92,7 +92,7 @@ def play(ground: Ground, variant: Variant, *, draw: int, seed: int, told: Callab
 
     def hourly(name: str) -> Float64:
         values = np.array([float(getattr(span, name)[0]) for span in spans])
-        summed: Float64 = values.reshape(ground.hours, -1).sum(axis=1)
+        summed: Float64 = values.reshape(scenario.hours, -1).sum(axis=1)
         return summed
 
     reasons = [made.policy.fallback_reason for made in decisions if made.policy.fallback_reason]
@@ -111,28 +111,28 @@ def play(ground: Ground, variant: Variant, *, draw: int, seed: int, told: Callab
     )
 
 
-def _settled(ground: Ground, terms: Terms) -> LoopRows:
+def _settled(scenario: Scenario, terms: Terms) -> LoopRows:
     """Return one row at the first decision, after an hour at the sizes that the job had in it, with the queues these left."""
-    begin = ground.first_minute - HOUR_MINUTES
-    first = begin - ground.lead_minutes
-    rows = LoopRows(ground.job, ground.workload, np.array([begin]), ground.recorded_sizes(first)[None], terms)
+    begin = scenario.first_minute - HOUR_MINUTES
+    first = begin - scenario.lead_minutes
+    rows = LoopRows(scenario.job, scenario.workload, np.array([begin]), scenario.recorded_sizes(first)[None], terms)
     for minute in range(first, first + HOUR_MINUTES, terms.span_minutes):
-        rows.step(ground.recorded_sizes(minute + 1)[None])
+        rows.step(scenario.recorded_sizes(minute + 1)[None])
     return rows
 
 
-def play_recorded_sizes(ground: Ground, minutes: slice, *, draw: int) -> tuple[Float64, Float64]:
+def play_recorded_sizes(scenario: Scenario, minutes: slice, *, draw: int) -> tuple[Float64, Float64]:
     """Return waiting records and busy subtask-minutes [m] over some recorded minutes, at the sizes that the job had in them.
 
     The hour before runs too, and does not count.
     """
-    terms = replace(ground.terms(draw, 1), window_minutes=1, effect_minutes=0)
+    terms = replace(scenario.terms(draw, 1), window_minutes=1, effect_minutes=0)
     begin = max(1, minutes.start - HOUR_MINUTES)
-    sizes = ground.recorded_sizes(begin)
-    rows = LoopRows(ground.job, ground.workload, np.array([ground.lead_minutes + begin]), sizes[None], terms)
+    sizes = scenario.recorded_sizes(begin)
+    rows = LoopRows(scenario.job, scenario.workload, np.array([scenario.lead_minutes + begin]), sizes[None], terms)
     figures = []
     for minute in range(begin, minutes.stop):
-        sizes = ground.recorded_sizes(minute)
+        sizes = scenario.recorded_sizes(minute)
         rows.step(sizes[None])
         figures.append(rows.observe().figures[0, -1])
     shown = np.array(figures[minutes.start - begin :])
@@ -154,15 +154,15 @@ def filled(values: Float32 | Float64) -> Float64:
 class _Windows:
     """Builds the windows that the pipeline would send."""
 
-    ground: Ground
+    scenario: Scenario
     terms: Terms
 
     def __call__(self, seen: Observed) -> Window:
-        recorded, specs = self.ground.recorded, self.ground.job.recorded_specs
+        recorded, specs = self.scenario.recorded, self.scenario.job.recorded_specs
         tasks = tuple(
             msgspec.structs.replace(spec, parallelism=size) for spec, size in zip(specs, seen.current[0].tolist(), strict=True)
         )
-        restart_ms = self.ground.restart_ms
+        restart_ms = self.scenario.restart_ms
         topology = JobTopology(
             job=recorded.job,
             version=0,

@@ -9,7 +9,7 @@ from contracts.job_settings import ExcludedPeriod, JobSettings, TaskLimits
 from policies.policy import Policy
 from policies.rules.forecast import ForecastRule
 from policies.sizing import Sizing
-from simulation.what_if.ground import WhatIfError
+from simulation.what_if.scenario import WhatIfError
 
 PLAYED = (
     "parallelism_min",

@@ -23,7 +23,7 @@ from runtime.atomic_files import replace_atomically
 from runtime.kafka import LogReader, create_topics
 from runtime.topic_records import send_all
 from services.doctor.prometheus_checks import figures
-from services.local_stack.compared.load import Load, Target
+from services.local_stack.comparison.load import Load, Target
 from services.local_stack.roles import PipelinePorts, pipeline_roles, spark_environment
 from services.local_stack.supervisor import Supervisor
 from tests.conftest import KafkaForTests

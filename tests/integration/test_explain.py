@@ -26,7 +26,7 @@ from contracts.topics import (
 from contracts.windows import encode_window
 from runtime.kafka import create_topics, producer
 from runtime.topic_records import append_ms, send
-from services.agent.answerer import Answerer
+from services.agent.decider import Decider
 from services.recomputation import log as explain_log
 from services.recomputation.log import Log
 from services.tools.explain.command import command
@@ -125,7 +125,7 @@ def test_what_no_policy_decided_cannot_be_decided_again(followed: PipelineSettin
 
 def decided(minute: int) -> Decision:
     """Return the decision on a minute's window."""
-    answerer = Answerer(lambda _: SETTINGS, policy="sure", folder="", seed=0)
+    answerer = Decider(lambda _: SETTINGS, policy="sure", folder="", seed=0)
     decision = answerer.answer(encode_window(window_at(minute)))
     assert decision is not None
     return decision

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from services.local_stack.compared.load import Load
+from services.local_stack.comparison.load import Load
 from tests.conftest import KafkaForTests
 from tests.support.flink_pipeline import FlinkPipeline, loaded, pipeline_beside
 from tests.support.live_flink import LiveFlink, LiveJob, problems_of

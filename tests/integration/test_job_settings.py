@@ -14,7 +14,7 @@ from contracts.settings import PipelineSettings
 from contracts.topics import CLOCK, JOB_SETTINGS, JOB_TOPOLOGY
 from runtime.kafka import create_topics
 from runtime.topic_records import parsed, read_topics, send
-from services.job_settings.book import Book, change
+from services.job_settings.snapshot import SettingsSnapshot, change
 from services.tools.job_settings.command import command
 from services.tools.job_settings.pause_command import pause, resume
 from tests.conftest import KafkaForTests
@@ -132,7 +132,7 @@ def test_of_two_at_the_same_time_the_last_wins_and_versions_rise(pipeline: Pipel
     """A writer who is passed by two others between reading and writing still ends up in force, with a higher version."""
     passed = False
 
-    def wanted(book: Book) -> dict[str, object]:
+    def wanted(snapshot: SettingsSnapshot) -> dict[str, object]:
         nonlocal passed
         if not passed:
             passed = True

@@ -20,7 +20,7 @@ from runtime.kafka_security import librdkafka_options
 from runtime.topic_records import send
 from services.state.notify.feed import Feed
 from services.state.notify.watch import Watch
-from services.state.operate import Asked, Operator, PauseBody
+from services.state.operate import OperationRequest, Operator, PauseBody
 from tests.support.attacked_consumer import Consumer, consumer_of
 from tests.support.builders import JOB, topology
 from tests.support.hostile_consumers import CONSUMERS
@@ -121,13 +121,13 @@ def test_the_state_service_pauses_a_job_only_with_the_right_for_it(broker: Autho
     send(pipeline, JOB_TOPOLOGY, JOB, topology(1))
     own = replace(pipeline, **user(broker, "surescale-state-service"))  # type: ignore[arg-type]  # texts
     operator = Operator(own, logging.getLogger("test"))
-    asked = Asked(target=JOB, of_cluster=False, body=PauseBody(why="audit"), by="ana", key="k")
+    asked = OperationRequest(target=JOB, of_cluster=False, body=PauseBody(why="audit"), by="ana", key="k")
     granted(broker, prefix)
     with pytest.raises(ConnectionError, match="uthoriz") as refused:
-        operator.carry_out(asked)
+        operator.execute(asked)
     assert "\n" not in str(refused.value)
     granted(broker, prefix, "--http-operate")
-    assert operator.carry_out(asked).written
+    assert operator.execute(asked).written
     assert let_in(broker, "state-service", prefix) == {JOB_SETTINGS}
 
 

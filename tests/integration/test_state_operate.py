@@ -115,9 +115,9 @@ def test_without_kafka_it_says_so(settings: PipelineSettings, tmp_path: Path) ->
     import logging
 
     from runtime.ports import free_port
-    from services.state.operate import Asked, Operator, ResumeBody
+    from services.state.operate import OperationRequest, Operator, ResumeBody
 
     away = replace(settings, bootstrap=f"127.0.0.1:{free_port()}")
-    asked = Asked(target=JOB, of_cluster=False, body=ResumeBody(), by="ana", key="k")
+    asked = OperationRequest(target=JOB, of_cluster=False, body=ResumeBody(), by="ana", key="k")
     with pytest.raises(ConnectionError, match=f"Kafka at {away.bootstrap} does not answer"):
-        Operator(away, logging.getLogger("test")).carry_out(asked)
+        Operator(away, logging.getLogger("test")).execute(asked)

@@ -19,7 +19,7 @@ from contracts.windows import FIGURE, Window, encode_window
 from policies.registry import load_policy
 from runtime.kafka import LogReader, create_topics, producer
 from runtime.topic_records import parsed, read_topics, send
-from simulation.evaluation.judge import Asked, setting_of
+from simulation.evaluation.judge import EvaluationRequest, setting_of
 from simulation.load.graphs import load_graph
 from simulation.load.workload import load_workload
 from tests.conftest import KafkaForTests
@@ -34,7 +34,7 @@ SERVES = "threshold"
 
 def lived(hours: int) -> Life:
     """Return a job after some hours in a calm world under a rule that does badly."""
-    asked = Asked(load_parallelism=5.0, runs=1, calibrate="0:10080")
+    asked = EvaluationRequest(load_parallelism=5.0, runs=1, calibrate="0:10080")
     life = life_of(setting_of(load_graph(NAME), load_workload("clarknet"), asked).trial, 4 * 24 * 60)
     life.serve(load_policy(SERVES), hours)
     return life

@@ -24,7 +24,7 @@ from rescaler.actuators.engine_in_process import EngineInProcess
 from rescaler.actuators.fake import FakeEngine
 from runtime.ports import free_ports
 from services.engine.api import application
-from services.engine.clockwork import Clockwork
+from services.engine.clock_driver import ClockDriver
 from services.engine.settings import EngineSettings
 from simulation.engine.cluster import RunOptions, SimulatedCluster
 from simulation.load.jobs import load_job
@@ -311,10 +311,10 @@ class HttpRig(RemoteRig):
 
     def __init__(self, cost: RestartCost) -> None:
         self.cluster, self.wall_ms = cluster(cost), 0
-        self.clockwork = Clockwork(
+        self.driver = ClockDriver(
             self.cluster, EngineSettings(pace="free", use_kafka=False), lambda segment: None, wall_ms=lambda: self.wall_ms
         )
-        self.clockwork.segment = ClockSegment(
+        self.driver.segment = ClockSegment(
             road="main", sequence=1, e0_ms=self.cluster.start_ms, w0_ms=0, speed=1.0, until_ms=self.cluster.end_ms
         )
         (self._port,) = free_ports(1)
@@ -347,7 +347,7 @@ class HttpRig(RemoteRig):
         asyncio.run_coroutine_threadsafe(self._listen(), self._loop).result(10)
 
     async def _listen(self) -> None:
-        self._runner = web.AppRunner(application(self.clockwork, lambda: True))
+        self._runner = web.AppRunner(application(self.driver, lambda: True))
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", self._port).start()
 

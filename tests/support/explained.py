@@ -9,7 +9,7 @@ from contracts.decisions import Decision
 from contracts.job_settings import JobSettings
 from contracts.messages import EngineEvent
 from contracts.windows import encode_window
-from services.agent.answerer import Answerer
+from services.agent.decider import Decider
 from services.tools.explain.explanation import Explanation, OwnActExplanation
 from services.tools.explain.lookup import Aftermath
 from services.tools.explain.screen import show
@@ -22,7 +22,7 @@ NOTHING = Aftermath((), (), (), ())
 
 def decided(policy: str = "target-utilisation") -> Decision:
     """Return a decision on the window of minute 600."""
-    decision = Answerer(lambda job: SETTINGS, policy=policy, folder="", seed=3).answer(encode_window(WINDOW))
+    decision = Decider(lambda job: SETTINGS, policy=policy, folder="", seed=3).answer(encode_window(WINDOW))
     assert decision is not None
     return decision
 

@@ -17,7 +17,7 @@ from contracts.wire import decode, encode
 from runtime.http import fetch_json
 from runtime.kafka import LogReader, create_topics, producer
 from runtime.ports import LOOPBACK
-from services.local_stack.compared.load import Load, Target
+from services.local_stack.comparison.load import Load, Target
 from services.local_stack.roles import PipelinePorts, pipeline_roles, spark_environment
 from services.local_stack.supervisor import Supervisor
 from tests.conftest import KafkaForTests

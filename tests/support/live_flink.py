@@ -24,7 +24,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 
 from engines.flink.identity import JOB_LABEL
 from runtime.http import ask
-from services.local_stack.compared.watch import read_to_end
+from services.local_stack.comparison.watch import read_to_end
 from services.local_stack.flink.cluster import FlinkCluster, short_name
 from services.local_stack.flink.job import JobOptions, submit
 from tests.support.waiting import wait_until

@@ -21,7 +21,7 @@ from engines.groups.chains import read_chains
 from engines.processes.reconcile import WorkerReconciler
 from engines.processes.worker_store import WorkerStore
 from monitor.settings import MonitorSettings
-from services.local_stack.compared.watch import read_to_end
+from services.local_stack.comparison.watch import read_to_end
 from services.local_stack.consumers.chain import OWNER
 from services.local_stack.consumers.presence import hold
 from tests.support.waiting import wait_until

@@ -15,7 +15,7 @@ from services.state.access import Tokens
 from services.state.api import DecideWithout, make_app
 from services.state.connection import connect
 from services.state.documents import HealthDocument
-from services.state.http.operations import CarryOut
+from services.state.http.operations import Execute
 from services.state.read.queries import Queries
 from services.state.write.operations import condensed
 from services.state.write.projections import Record, project
@@ -65,7 +65,7 @@ class Served:
         view: View,
         port: int,
         tokens: Tokens | None = None,
-        carry_out: CarryOut | None = None,
+        carry_out: Execute | None = None,
         decide_without: DecideWithout | None = None,
     ) -> None:
         self.url = f"http://{LOOPBACK}:{port}/"

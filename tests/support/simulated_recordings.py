@@ -17,7 +17,7 @@ RESCALED_EVERY_HOURS = 3
 
 
 def sized(name: str) -> SizedJob:
-    """Return a shipped job that has room for what strays."""
+    """Return a shipped job that has room for what varies."""
     return load_job(name, WORKLOAD, 5.0)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from contracts.job_settings import Mode
-from services.local_stack.compared.load import TOPIC
+from services.local_stack.comparison.load import TOPIC
 
 
 @dataclass(frozen=True, slots=True)

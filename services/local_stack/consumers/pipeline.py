@@ -20,8 +20,8 @@ from contracts.topics import CLOCK
 from engines.processes.worker_store import WorkerStore
 from policies.registry import check_policy, load_policy, policy_names
 from runtime.topic_records import send
-from services.local_stack.compared.load import PARTITIONS
-from services.local_stack.compared.pipeline import STATIC, ComparedPipeline, LoadOptions, Report
+from services.local_stack.comparison.load import PARTITIONS
+from services.local_stack.comparison.pipeline import STATIC, ComparisonPipeline, LoadOptions, Report
 from services.local_stack.consumers.chain import OWNER, STAGES, outputs, write_groups_file
 from services.local_stack.consumers.presence import hold
 from services.local_stack.consumers.rivals import cpu_request
@@ -58,7 +58,7 @@ class ConsumersReport(Report, frozen=True, kw_only=True):
     speed: float
 
 
-class ConsumersPipeline(ComparedPipeline):
+class ConsumersPipeline(ComparisonPipeline):
     """The chains are named after what scales them. The workers end by themselves when this process does, however it ends."""
 
     options: ConsumersPipelineOptions

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from contracts.settings import PipelineSettings
 from engines.groups.broker import GroupReader, GroupsUnavailable
 from engines.kafka.offsets import TopicOffsets
-from services.local_stack.compared.load import TOPIC
-from services.local_stack.compared.watch import Figures, Watch, number_of, read_to_end
+from services.local_stack.comparison.load import TOPIC
+from services.local_stack.comparison.watch import Figures, Watch, number_of, read_to_end
 from services.local_stack.consumers.chain import STAGES, group_of, inputs_of, last_output
 
 

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import click
 
-from services.local_stack.compared import demo
+from services.local_stack.comparison import demo
 
 ROWS: Final = {
     "backlog_record_seconds": "backlog-seconds (records waiting x seconds)",

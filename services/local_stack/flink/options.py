@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from contracts.errors import SettingsError
-from services.local_stack.compared.load import PARTITIONS
-from services.local_stack.compared.pipeline import STATIC, LoadOptions
+from services.local_stack.comparison.load import PARTITIONS
+from services.local_stack.comparison.pipeline import STATIC, LoadOptions
 
 SlowVertex = Literal["parse", "count"]
 

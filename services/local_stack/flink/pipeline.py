@@ -12,8 +12,8 @@ from contracts.job_settings import JobSettings
 from contracts.modes import MODE_LABEL
 from contracts.settings import PipelineSettings
 from policies.registry import check_policy, load_policy, policy_names
-from services.local_stack.compared.load import TOPIC
-from services.local_stack.compared.pipeline import STATIC, ComparedPipeline, Report
+from services.local_stack.comparison.load import TOPIC
+from services.local_stack.comparison.pipeline import STATIC, ComparisonPipeline, Report
 from services.local_stack.errors import Say, silent
 from services.local_stack.flink.cluster import FlinkCluster
 from services.local_stack.flink.job import JobOptions, job_jar, stop, submit
@@ -38,7 +38,7 @@ class FlinkReport(Report, frozen=True, kw_only=True):
     job_settings: Mapping[str, str]
 
 
-class FlinkPipeline(ComparedPipeline):
+class FlinkPipeline(ComparisonPipeline):
     """The jobs are named after what scales them."""
 
     options: FlinkPipelineOptions

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 
-from services.local_stack.compared.watch import Figures, Watch, number_of, read_to_end
+from services.local_stack.comparison.watch import Figures, Watch, number_of, read_to_end
 from services.local_stack.flink.cluster import FlinkCluster
 
 

@@ -15,7 +15,7 @@ from aiohttp import web
 
 from services.state.access import Caller, Tokens, is_same_site
 from services.state.documents import OperationDocument
-from services.state.operate import ApproveBody, Asked, Body, PauseBody, ResumeBody
+from services.state.operate import ApproveBody, Body, OperationRequest, PauseBody, ResumeBody
 
 KEY = "Idempotency-Key"
 _KEY = re.compile(r"[!-\"$-~]{1,128}")  # visible, without the # that ends it in the record
@@ -23,7 +23,7 @@ BODY_BYTES_MAX = 4_096
 BODY_WITHIN_S = 10.0
 WAITING_MAX = 8
 
-CarryOut = Callable[[Asked], OperationDocument]
+Execute = Callable[[OperationRequest], OperationDocument]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +52,8 @@ OPERATIONS = (
 class Operations:
     """Answers them, one after the other: each reads the settings, and writes the version that follows."""
 
-    def __init__(self, tokens: Tokens, carry_out: CarryOut) -> None:
-        self._tokens, self._carry_out = tokens, carry_out
+    def __init__(self, tokens: Tokens, execute: Execute) -> None:
+        self._tokens, self._execute = tokens, execute
         self._turn = asyncio.Lock()
         self._waiting = 0
 
@@ -62,11 +62,11 @@ class Operations:
 
         Raises:
             web.HTTPException: the request may not, or not in this form; nothing was written.
-            SettingsError, ConnectionError: as ``services.state.operate.Operator.carry_out``.
+            SettingsError, ConnectionError: as ``services.state.operate.Operator.execute``.
         """
         self._check(request, caller)
         body = await _body(request, operation.body)
-        asked = Asked(
+        asked = OperationRequest(
             target=operation.target(request.match_info),
             of_cluster=operation.of == "cluster",
             body=body,
@@ -79,10 +79,10 @@ class Operations:
         # Whoever goes away has asked all the same.
         return await asyncio.shield(asyncio.create_task(self._in_turn(asked)))
 
-    async def _in_turn(self, asked: Asked) -> OperationDocument:
+    async def _in_turn(self, asked: OperationRequest) -> OperationDocument:
         try:
             async with self._turn:
-                return await asyncio.to_thread(self._carry_out, asked)
+                return await asyncio.to_thread(self._execute, asked)
         finally:
             self._waiting -= 1
 

@@ -60,7 +60,7 @@ class Parameter:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Request:
     """A request: the names in its path, and its parameters."""
 
     names: Mapping[str, str]
@@ -91,7 +91,7 @@ class Route:
     path: str
     about: str
     answers: Any
-    query: Callable[[Queries, Asked], object]
+    query: Callable[[Queries, Request], object]
     parameters: Sequence[Parameter] = ()
     cursor_of: Callable[[Any], str] | None = None
 
@@ -106,7 +106,7 @@ class Route:
         names = "&".join(f"{each.name}=" for each in self.parameters)
         return f"{self.path}?{names}" if names else self.path
 
-    def read(self, names: Mapping[str, str], given: Mapping[str, str]) -> Asked:
+    def read(self, names: Mapping[str, str], given: Mapping[str, str]) -> Request:
         """Return what a request asks for.
 
         Raises:
@@ -117,7 +117,7 @@ class Route:
         if unknown:
             takes = f"this path takes {', '.join(known)}" if known else "this path takes none"
             raise BadParameter(f"{', '.join(unknown)}: no such parameter; {takes}")
-        return Asked(names, {name: each.read(given.get(name)) for name, each in known.items()})
+        return Request(names, {name: each.read(given.get(name)) for name, each in known.items()})
 
 
 def _limit(default: int | None = LIMIT_DEFAULT) -> Parameter:

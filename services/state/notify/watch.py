@@ -44,7 +44,7 @@ class Watch:
 
     def take(self, record: Record) -> list[Notice]:
         """Return what a record gives reason to tell; nothing for one that cannot be read: the projector counts it."""
-        told = _TOLD.get(record.topic)
+        told = _NOTICES.get(record.topic)
         if told is None:
             return []
         try:
@@ -304,7 +304,7 @@ def _task_data(changed: Mapping[str, tuple[int, int]], labels: Mapping[str, str]
     return {"changes": told[:TASKS_TOLD], "changes_left_out": max(0, len(told) - TASKS_TOLD)}
 
 
-_TOLD: dict[str, Callable[[Memory, Record], Iterator[Notice]]] = {
+_NOTICES: dict[str, Callable[[Memory, Record], Iterator[Notice]]] = {
     topics.JOB_TOPOLOGY: _topology,
     topics.JOB_SETTINGS: _settings,
     topics.POLICY_RELEASES: _release,
@@ -316,4 +316,4 @@ _TOLD: dict[str, Callable[[Memory, Record], Iterator[Notice]]] = {
     topics.ENGINE_EVENTS: _engine_event,
     topics.DEAD_LETTERS: _dead_letter,
 }
-WATCHED = tuple(_TOLD)
+WATCHED = tuple(_NOTICES)

@@ -10,7 +10,7 @@ from runtime import terminal
 from runtime.instants import to_the_minute
 from runtime.printable import printable
 from runtime.terminal import plain, several
-from services.state.read.verdicts import what_came
+from services.state.read.verdicts import outcome_in_words
 from services.state.record_documents import (
     CommandDocument,
     DecisionDocument,
@@ -93,7 +93,7 @@ def _line(entry: Entry) -> tuple[str, ...]:
 
 def _decision_line(decision: DecisionDocument) -> tuple[str, ...]:
     outcome = decision.outcome
-    came = what_came(decision.action, outcome)
+    came = outcome_in_words(decision.action, outcome)
     until = f"until {to_the_minute(outcome.until_ms)[-5:]}" if outcome and outcome.until_ms is not None else ""
     return came, until, progress_line(decision.command), f"({_policy(decision.policy)})"
 

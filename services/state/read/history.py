@@ -13,7 +13,7 @@ from contracts.decisions import LoadOutlook
 from contracts.minute_figures import JobMinute
 from contracts.rent import DAY_S
 from services.state.documents import DecisionMark, ExpectedLoad, HistoryDocument
-from services.state.read.verdicts import Answer, what_came
+from services.state.read.verdicts import Answer, outcome_in_words
 from services.state.record_documents import CommandDocument, WindowDocument
 
 
@@ -99,7 +99,7 @@ def _mark(decision: MarkedDecision, outcome: Answer | None, fixed: Collection[st
         at_ms=decision.span_end_ms,
         action=decision.action,
         outcome=outcome.status if outcome else None,
-        came=what_came(decision.action, outcome),
+        came=outcome_in_words(decision.action, outcome),
         before=sum(task.current for task in tasks),
         after=sum(task.desired for task in tasks),
         reason=decision.reason,

@@ -18,7 +18,7 @@ from services.state.keys import Keys
 from services.state.read.rent import Prices
 from services.state.read.status import status_of
 from services.state.read.stored import Documents
-from services.state.read.verdicts import is_at_limit, what_came
+from services.state.read.verdicts import is_at_limit, outcome_in_words
 from services.state.record_documents import (
     GateDocument,
     HostsDocument,
@@ -180,7 +180,7 @@ def _overview(job: str, bodies: _Bodies, place: _Place) -> JobOverview:
         ran=minute.ran,
         is_at_limit=is_at_limit(decision.tasks, tasks) if decision else False,
         decided_ms=decision.span_end_ms if decision else None,
-        came=what_came(decision.action, outcome) if decision else None,
+        came=outcome_in_words(decision.action, outcome) if decision else None,
         fallback_reason=decision.policy.fallback_reason if decision else None,
         applied_generation=gate.applied_generation if gate else None,
         feature_drift=decision.drift.outside if decision and decision.drift else None,

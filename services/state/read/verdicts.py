@@ -38,7 +38,7 @@ def is_at_limit(tasks: Collection[TaskDecision] | Collection[TaskDecisionDocumen
     return False
 
 
-def what_came(action: str, outcome: Answer | None) -> str:
+def outcome_in_words(action: str, outcome: Answer | None) -> str:
     """Return what came of a decision in the words of people.
 
     >>> from types import SimpleNamespace as Said

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from runtime.terminal import Column, fitting
 from simulation.calibration.fit import Fitted
-from simulation.model.world_file import HeldBack, WorldFile
+from simulation.model.world_file import HoldoutErrors, WorldFile
 
 _UNKNOWN = "-"
 
@@ -44,7 +44,7 @@ def _restart(world: WorldFile) -> str:
     return f"restart: {restart.seconds:.3g} s ({how}); drift wanders back within {world.drift_minutes:.0f} minutes"
 
 
-def _held_back(part: HeldBack) -> str:
+def _held_back(part: HoldoutErrors) -> str:
     told = (
         ("busy time", part.busy_time),
         ("service time", part.service),

@@ -12,7 +12,7 @@ from runtime import options
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from simulation.evaluation.judge import Asked, Setting
+    from simulation.evaluation.judge import EvaluationRequest, Setting
     from simulation.evaluation.report import EvaluationReport
     from simulation.model.world_file import WorldFile
 
@@ -77,14 +77,14 @@ def command(
 
     from contracts.errors import SurescaleError
     from runtime.atomic_files import check_folder, write_atomically
-    from simulation.evaluation.judge import Asked
+    from simulation.evaluation.judge import EvaluationRequest
 
     fitted = _world_of_file(world)
     if (job is None) == (fitted is None):
         raise click.UsageError("Missing option '--job'." if job is None else f"--job: leave it out; {world} brings its own job")
     span = int(span_minutes) if span_minutes else None
     folder = options.pipeline_settings(policy_folder=policy_folder).policy_folder
-    asked = Asked(
+    asked = EvaluationRequest(
         latency_weight=latency_weight,
         tuned=not as_shipped,
         span_minutes=span,
@@ -143,7 +143,7 @@ def _world_of_file(world: str) -> "WorldFile | None":
     return read_world(Path(world)) if is_world_file(world) else None
 
 
-def _setting(job: str | None, workload: str, asked: "Asked") -> "Setting":
+def _setting(job: str | None, workload: str, asked: "EvaluationRequest") -> "Setting":
     from simulation.evaluation.judge import setting_of
     from simulation.load.graphs import load_graph
     from simulation.load.workload import load_workload

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
-from simulation.evaluation.judge import EvaluationError, Judged, Setting, judge
+from simulation.evaluation.judge import EvaluationError, JudgedPolicy, Setting, judge
 
 TELL_SHARE = 0.02  # progress is reported in steps of this size
 WAIT_S = 0.2
@@ -30,7 +30,7 @@ OnProgress = Callable[[str, str, float], None]  # policy, stage, share done
 class Timed:
     """A judged policy and the seconds it took."""
 
-    judged: Judged
+    judged: JudgedPolicy
     wall_s: float
 
 

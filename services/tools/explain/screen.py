@@ -17,7 +17,7 @@ from runtime import terminal
 from runtime.instants import to_the_second
 from runtime.terminal import Column, fitting, plain, several
 from services.state.read.decision_lines import amended
-from services.state.read.verdicts import what_came
+from services.state.read.verdicts import outcome_in_words
 from services.state.read.words import cause_words, phase_words, reason_words
 from services.tools.explain.amendments import meanings_of
 from services.tools.explain.counterfactual_screen import show_without
@@ -51,7 +51,7 @@ def show(explained: Explanation | OwnActExplanation, console: Console | None = N
 
 
 def _show_decision(out: Console, explained: Explanation) -> None:
-    came = what_came(explained.action, explained.outcomes[-1] if explained.outcomes else None)
+    came = outcome_in_words(explained.action, explained.outcomes[-1] if explained.outcomes else None)
     out.print(plain(f"{explained.decision_id}: {came}", "bold"))
     out.print(plain(explained.reason))
     _print_facts(out, _facts(explained))

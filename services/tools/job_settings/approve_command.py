@@ -19,13 +19,13 @@ def command(target: str, by: str | None, bootstrap: str | None, topic_prefix: st
     """
     from contracts.job_settings import Approval
     from services.job_settings.advice import chosen, open_advice
-    from services.job_settings.book import change
     from services.job_settings.pause import checked_author
+    from services.job_settings.snapshot import change
 
     settings, who = options.pipeline_settings(bootstrap=bootstrap, topic_prefix=topic_prefix), checked_author(options.author(by))
     job, advice = chosen(open_advice(settings), target)
     named = advice.decision_id
-    done = change(settings, job, lambda book: {"approval": Approval(decision_id=named, by=who, at_ms=book.now_ms)}, who)
+    done = change(settings, job, lambda snapshot: {"approval": Approval(decision_id=named, by=who, at_ms=snapshot.now_ms)}, who)
     sizes = ", ".join(f"{task} {size}" for task, size in sorted(advice.targets.items()))
     if not done.differences:
         click.echo(printable(f"{job}: {named} is approved by {who} already; nothing was written"))

@@ -13,7 +13,7 @@ from services.tools.job_settings.limit_options import DEFAULT, limits
 
 if TYPE_CHECKING:
     from contracts.settings import PipelineSettings
-    from services.job_settings.book import Book, Changed
+    from services.job_settings.snapshot import ChangeResult, SettingsSnapshot
 
 FIRST = "the defaults, written for the first time"
 UNCHANGED = "unchanged; written again"
@@ -54,7 +54,7 @@ def set_(job: str, by: str | None, bootstrap: str | None, topic_prefix: str | No
     if not given:
         raise SettingsError(f"name what is to change: {', '.join(OPTIONS.values())}")
     read = as_settings(_checked_policy(given, settings.policy_folder))
-    _change(settings, job, lambda book: with_tasks(read, book.settings, book.topology), by)
+    _change(settings, job, lambda snapshot: with_tasks(read, snapshot.settings, snapshot.topology), by)
 
 
 @command.command("pause")
@@ -99,7 +99,7 @@ def resume(job: str, by: str | None, bootstrap: str | None, topic_prefix: str | 
     _change(
         options.pipeline_settings(bootstrap=bootstrap, topic_prefix=topic_prefix),
         job,
-        lambda book: resumed(book.history, job),
+        lambda snapshot: resumed(snapshot.history, job),
         by,
     )
 
@@ -115,7 +115,7 @@ def adopt(job: str, by: str | None, bootstrap: str | None, topic_prefix: str | N
     For real engines only. A job with condition Owned=False is acted on again from what runs now.
     """
     settings = options.pipeline_settings(bootstrap=bootstrap, topic_prefix=topic_prefix)
-    _change(settings, job, lambda book: {"adopted_at_ms": book.now_ms}, by)
+    _change(settings, job, lambda snapshot: {"adopted_at_ms": snapshot.now_ms}, by)
 
 
 @command.command("reapply")
@@ -129,7 +129,7 @@ def reapply(job: str, by: str | None, bootstrap: str | None, topic_prefix: str |
     It concerns real engines, where an upgrade starts a job with its author's parallelism. It happens in mode act.
     """
     settings = options.pipeline_settings(bootstrap=bootstrap, topic_prefix=topic_prefix)
-    _change(settings, job, lambda book: {"reapplied_at_ms": book.now_ms}, by)
+    _change(settings, job, lambda snapshot: {"reapplied_at_ms": snapshot.now_ms}, by)
 
 
 @command.command("show")
@@ -141,12 +141,12 @@ def show(job: str, as_json: bool, bootstrap: str | None, topic_prefix: str | Non
     """Show what is allowed for JOB, and which policy decides on it."""
     import msgspec
 
-    from services.job_settings.book import read_book
+    from services.job_settings.snapshot import read_snapshot
     from services.tools.job_settings.overview import overview
 
     _require_single(job)
     settings = options.pipeline_settings(bootstrap=bootstrap, topic_prefix=topic_prefix)
-    document = msgspec.to_builtins(overview(read_book(settings, job), settings.policy))
+    document = msgspec.to_builtins(overview(read_snapshot(settings, job), settings.policy))
     if as_json:
         click.echo(json.dumps(document, indent=2))
     else:
@@ -162,11 +162,11 @@ def history(job: str, as_json: bool, bootstrap: str | None, topic_prefix: str | 
     """Show every change of JOB's settings: when, by whom, what."""
     import msgspec
 
-    from services.job_settings.book import read_book
     from services.job_settings.changes import OPTIONS
+    from services.job_settings.snapshot import read_snapshot
     from services.tools.job_settings.overview import changes_of
 
-    changes = changes_of(read_book(options.pipeline_settings(bootstrap=bootstrap, topic_prefix=topic_prefix), job))
+    changes = changes_of(read_snapshot(options.pipeline_settings(bootstrap=bootstrap, topic_prefix=topic_prefix), job))
     if as_json:
         click.echo(json.dumps(msgspec.to_builtins(changes), indent=2))
         return
@@ -179,8 +179,10 @@ def history(job: str, as_json: bool, bootstrap: str | None, topic_prefix: str | 
         click.echo(printable(f"{change.version:>4}  {to_the_second(change.at_ms)}  {change.set_by}  {what}{passed}"))
 
 
-def _change(settings: "PipelineSettings", job: str, wanted: "Callable[[Book], Mapping[str, object]]", by: str | None) -> None:
-    from services.job_settings.book import change
+def _change(
+    settings: "PipelineSettings", job: str, wanted: "Callable[[SettingsSnapshot], Mapping[str, object]]", by: str | None
+) -> None:
+    from services.job_settings.snapshot import change
 
     _require_single(job)
     done = change(settings, job, wanted, options.author(by))
@@ -195,7 +197,7 @@ def _require_single(job: str) -> None:
         raise SettingsError(f"JOB: {job} is not a single job; name one, or `surescale pause CLUSTER` for all of them")
 
 
-def _summary(job: str, done: "Changed") -> str:
+def _summary(job: str, done: "ChangeResult") -> str:
     from services.job_settings.changes import OPTIONS
 
     if not done.differences:

@@ -11,8 +11,8 @@ from contracts.modes import Source
 from contracts.objectives import in_words as in_words_of
 from contracts.releases import why_released
 from runtime.instants import to_the_second
-from services.job_settings.book import Book
 from services.job_settings.changes import differences
+from services.job_settings.snapshot import SettingsSnapshot
 from services.tools.job_settings.periods import in_words
 
 
@@ -67,17 +67,17 @@ class SettingsChange(msgspec.Struct, frozen=True, kw_only=True):
     in_force: bool
 
 
-def overview(book: Book, pipeline_policy: str) -> Overview:
+def overview(snapshot: SettingsSnapshot, pipeline_policy: str) -> Overview:
     """Return how a job's settings stand; ``pipeline_policy`` is the agents' own, for jobs that nothing else gives one."""
-    settings, scalable = book.settings, [task for task in book.topology.tasks if task.scalable]
-    engine = book.topology.engine
-    policy = settings.policy or (book.release.policy if book.release else pipeline_policy)
-    released = why_released(book.release.to, book.release.policy) if book.release else "agents' own"
+    settings, scalable = snapshot.settings, [task for task in snapshot.topology.tasks if task.scalable]
+    engine = snapshot.topology.engine
+    policy = settings.policy or (snapshot.release.policy if snapshot.release else pipeline_policy)
+    released = why_released(snapshot.release.to, snapshot.release.policy) if snapshot.release else "agents' own"
     source = "job" if settings.policy else released
     return Overview(
-        job=book.job,
-        mode=book.mode.mode,
-        mode_set_by=book.mode.source,
+        job=snapshot.job,
+        mode=snapshot.mode.mode,
+        mode_set_by=snapshot.mode.source,
         parallelism_min=settings.parallelism_min,
         parallelism_max=settings.parallelism_max,
         total_limit=settings.total_limit,
@@ -87,7 +87,7 @@ def overview(book: Book, pipeline_policy: str) -> Overview:
         backlog_hold_minutes=backlog_hold_minutes(settings, engine),
         scale_down_after_minutes=settings.scale_down_after_minutes,
         excluded=in_words(settings.excluded),
-        paused=str(book.pauses) or "no",
+        paused=str(snapshot.pauses) or "no",
         rescales_a_day_max=settings.rescales_a_day_max,
         block_ineffective=blocks_ineffective(settings, engine),
         emergency_growth=answers_emergencies(settings, engine),
@@ -109,14 +109,14 @@ def overview(book: Book, pipeline_policy: str) -> Overview:
         policy_in_use=f"{policy} ({source})",
         scalable_tasks=len(scalable),
         parallelism=sum(task.parallelism for task in scalable),
-        state=book.topology.state,
+        state=snapshot.topology.state,
     )
 
 
-def changes_of(book: Book) -> list[SettingsChange]:
+def changes_of(snapshot: SettingsSnapshot) -> list[SettingsChange]:
     """Return every record of a job's settings as a change of those in force before it."""
-    before, found = JobSettings(job=book.job), []
-    for recorded in book.history:
+    before, found = JobSettings(job=snapshot.job), []
+    for recorded in snapshot.history:
         settings = recorded.settings
         in_force = settings.version >= before.version
         found.append(

@@ -8,7 +8,7 @@ from runtime import options
 from runtime.printable import printable
 
 if TYPE_CHECKING:
-    from services.job_settings.book import Changed
+    from services.job_settings.snapshot import ChangeResult
 
 
 @click.command("pause")
@@ -37,15 +37,15 @@ def pause(
     Both directions also stop what the rescaler does by itself, like balancing. A rescale that is under way is finished, and a
     job that loses its hosts is still restarted. Without --until and --for the pause lasts until `surescale resume`.
     """
-    from services.job_settings.book import change
     from services.job_settings.pause import pause_of, scope_of
+    from services.job_settings.snapshot import change
 
     settings, who = options.pipeline_settings(bootstrap=bootstrap, topic_prefix=topic_prefix), options.author(by)
     done = change(
         settings,
         scope_of(target),
-        lambda book: {
-            "pause": pause_of(direction, until=until, lasting=lasting, why=why, by=who, now_ms=book.now_ms)  # type: ignore[arg-type]  # click has checked it
+        lambda snapshot: {
+            "pause": pause_of(direction, until=until, lasting=lasting, why=why, by=who, now_ms=snapshot.now_ms)  # type: ignore[arg-type]  # click has checked it
         },
         who,
     )
@@ -64,8 +64,8 @@ def resume(target: str, by: str | None, bootstrap: str | None, topic_prefix: str
     """
     import msgspec
 
-    from services.job_settings.book import change, read_book
     from services.job_settings.pause import scope_of
+    from services.job_settings.snapshot import change, read_snapshot
 
     settings, who = options.pipeline_settings(bootstrap=bootstrap, topic_prefix=topic_prefix), options.author(by)
     done = change(settings, scope_of(target), lambda _: {"pause": msgspec.UNSET}, who)
@@ -73,12 +73,12 @@ def resume(target: str, by: str | None, bootstrap: str | None, topic_prefix: str
         click.echo(printable(f"{target}: was not paused; nothing was written"))
     else:
         _tell(target, done)
-    still = read_book(settings, scope_of(target)).pauses
+    still = read_snapshot(settings, scope_of(target)).pauses
     if still.paused:
         click.echo(printable(f"still in force: {still}"))
 
 
-def _tell(target: str, done: "Changed") -> None:
+def _tell(target: str, done: "ChangeResult") -> None:
     import msgspec
 
     from contracts.pauses import Paused

@@ -13,7 +13,7 @@ from services.tools.policy_releases.shadow_commands import promote, shadow, shad
 
 if TYPE_CHECKING:
     from contracts.releases import ScopedRelease
-    from services.tools.policy_releases.book import Book
+    from services.tools.policy_releases.catalog import ReleaseCatalog
 
 
 @click.group("policy")
@@ -33,15 +33,19 @@ def list_(as_json: bool, cluster: str | None, policy_folder: str | None, bootstr
 
     from contracts.releases import Slot
     from runtime import terminal
-    from services.tools.policy_releases.book import read_book
+    from services.tools.policy_releases.catalog import read_catalog
     from services.tools.policy_releases.folder import policies_in
 
     settings = options.pipeline_settings(
         bootstrap=bootstrap, topic_prefix=topic_prefix, cluster=cluster, policy_folder=policy_folder
     )
-    book, rows = read_book(settings), policies_in(settings.policy_folder)
-    slots = book.releases.slots(settings.cluster)
-    shown = [(release, book.releases.in_force(slot, book.now_ms)) for slot in slots for release in book.releases.timeline(slot)]
+    catalog, rows = read_catalog(settings), policies_in(settings.policy_folder)
+    slots = catalog.releases.slots(settings.cluster)
+    shown = [
+        (release, catalog.releases.in_force(slot, catalog.now_ms))
+        for slot in slots
+        for release in catalog.releases.timeline(slot)
+    ]
     if as_json:
         releases = [_document(release, in_force=release == now) for release, now in shown]
         document = {"policies": msgspec.to_builtins(rows), "cluster": settings.cluster, "releases": releases}
@@ -53,8 +57,8 @@ def list_(as_json: bool, cluster: str | None, policy_folder: str | None, bootstr
         line = printable(f"{row.policy:<20} {row.sha256[:12] or 'rule':<12}  {span:<13} {note}".rstrip())
         click.echo(terminal.hanging(line, margin=49))
     for release, now in shown:
-        click.echo(terminal.hanging(printable(_line(release, now, book)), margin=4))
-    if book.releases.in_force(Slot(settings.cluster, "serve", "cluster"), book.now_ms) is None:
+        click.echo(terminal.hanging(printable(_line(release, now, catalog)), margin=4))
+    if catalog.releases.in_force(Slot(settings.cluster, "serve", "cluster"), catalog.now_ms) is None:
         click.echo(f"{settings.cluster}: no release in force; agents use their own policy (SURESCALE_POLICY)")
 
 
@@ -100,14 +104,14 @@ def release(
     at or after the event minute --from. The most specific release serves a job: its own, else a canary that it falls into,
     else the cluster's.
     """
-    from services.tools.policy_releases.book import publish, read_book
+    from services.tools.policy_releases.catalog import publish, read_catalog
     from services.tools.policy_releases.folder import verified
     from services.tools.policy_releases.start import start_ms
 
     settings = options.pipeline_settings(
         bootstrap=bootstrap, topic_prefix=topic_prefix, cluster=cluster, policy_folder=policy_folder
     )
-    policy, book = verified(name, settings.policy_folder), read_book(settings)
+    policy, catalog = verified(name, settings.policy_folder), read_catalog(settings)
     wanted = scope.release_to(
         "serve",
         policy.name,
@@ -115,12 +119,12 @@ def release(
         cluster=settings.cluster,
         job=job,
         canary=canary,
-        start_ms=start_ms(start, book.now_ms),
+        start_ms=start_ms(start, catalog.now_ms),
         by=options.author(by),
     )
-    scope.check_scope(wanted, book.clusters, book.jobs)
+    scope.check_scope(wanted, catalog.clusters, catalog.jobs)
     publish(settings, wanted)
-    scope.say_reach(wanted, book.jobs)
+    scope.say_reach(wanted, catalog.jobs)
 
 
 @command.command("rollback")
@@ -149,15 +153,15 @@ def rollback(
     from contracts.errors import SettingsError
     from policies.registry import Unavailable
     from policies.released_policy import released_policy
-    from services.tools.policy_releases.book import publish, read_book
+    from services.tools.policy_releases.catalog import publish, read_catalog
     from services.tools.policy_releases.rollback import rolled_back
     from services.tools.policy_releases.start import next_minute_ms
 
     settings = options.pipeline_settings(
         bootstrap=bootstrap, topic_prefix=topic_prefix, cluster=cluster, policy_folder=policy_folder
     )
-    book, slot = read_book(settings), scope.slot_of(settings.cluster, job, canary)
-    wanted = rolled_back(book.releases, slot, next_minute_ms=next_minute_ms(book.now_ms), by=options.author(by))
+    catalog, slot = read_catalog(settings), scope.slot_of(settings.cluster, job, canary)
+    wanted = rolled_back(catalog.releases, slot, next_minute_ms=next_minute_ms(catalog.now_ms), by=options.author(by))
     policy = released_policy(wanted.policy, wanted.sha256, settings.policy_folder)
     if isinstance(policy, Unavailable) and not wanted.withdrawn:
         raise SettingsError(f"policy {wanted.policy}: {policy.reason}")
@@ -179,23 +183,23 @@ def withdraw(
     That of a cluster, of one job (--job), or of a canary (--canary). The next wider release counts then, at last the agents'
     own policy.
     """
-    from services.tools.policy_releases.book import publish, read_book
+    from services.tools.policy_releases.catalog import publish, read_catalog
     from services.tools.policy_releases.rollback import withdrawn
     from services.tools.policy_releases.start import next_minute_ms
 
     settings = options.pipeline_settings(bootstrap=bootstrap, topic_prefix=topic_prefix, cluster=cluster)
-    book, slot = read_book(settings), scope.slot_of(settings.cluster, job, canary)
-    publish(settings, withdrawn(book.releases, slot, next_minute_ms=next_minute_ms(book.now_ms), by=options.author(by)))
+    catalog, slot = read_catalog(settings), scope.slot_of(settings.cluster, job, canary)
+    publish(settings, withdrawn(catalog.releases, slot, next_minute_ms=next_minute_ms(catalog.now_ms), by=options.author(by)))
 
 
 for each in (shadow, shadows, promote):
     command.add_command(each)
 
 
-def _line(release: "ScopedRelease", now: "ScopedRelease | None", book: "Book") -> str:
-    from services.tools.policy_releases.book import named, reached
+def _line(release: "ScopedRelease", now: "ScopedRelease | None", catalog: "ReleaseCatalog") -> str:
+    from services.tools.policy_releases.catalog import named, reached
 
-    here = "  <- in force" if release == now else "  to come" if release.valid_from_ms > book.now_ms else ""
+    here = "  <- in force" if release == now else "  to come" if release.valid_from_ms > catalog.now_ms else ""
     what = f"{named(release)} {'ends' if release.withdrawn else ''}".rstrip()
     return f"{reached(release)}: from {to_the_minute(release.valid_from_ms)} {what}, by {release.set_by}{here}"
 

@@ -11,7 +11,7 @@ from contracts.settings import PipelineSettings
 from runtime.printable import printable
 from services.state.shadow_documents import ShadowSummary
 from services.tools.policy_releases import scope
-from services.tools.policy_releases.book import Book, ShadowRecords, named, publish, reached, read_book
+from services.tools.policy_releases.catalog import ReleaseCatalog, ShadowRecords, named, publish, reached, read_catalog
 from services.tools.policy_releases.evidence import Least, note_of
 from services.tools.policy_releases.promotion_rule import Rule, evidence_from_ms
 from services.tools.policy_releases.rollback import ended
@@ -19,12 +19,12 @@ from services.tools.policy_releases.start import next_minute_ms
 
 
 def promote(
-    settings: PipelineSettings, wanted: ScopedRelease, record: ShadowSummary | None, book: Book, *, why: str = ""
+    settings: PipelineSettings, wanted: ScopedRelease, record: ShadowSummary | None, catalog: ReleaseCatalog, *, why: str = ""
 ) -> None:
     """Write the release with the record's main figures, and end a canary of the same package; ``why`` stands before them."""
     publish(settings, replace(wanted, note=" ".join(filter(None, (why, note_of(record))))))
-    scope.say_reach(wanted, book.jobs)
-    tried = book.releases.in_force(Slot(wanted.cluster, "serve", "canary"), book.now_ms)
+    scope.say_reach(wanted, catalog.jobs)
+    tried = catalog.releases.in_force(Slot(wanted.cluster, "serve", "canary"), catalog.now_ms)
     if wanted.scope == "cluster" and tried is not None and (tried.policy, tried.sha256) == (wanted.policy, wanted.sha256):
         # The cluster has what the canary has tried; left as it is, the canary would hide the cluster's next release.
         publish(settings, ended(tried, start_ms=wanted.valid_from_ms, by=wanted.set_by))
@@ -75,8 +75,8 @@ def _looks(every_s: float | None, sleep: Callable[[float], None] = time.sleep) -
 
 def _look(settings: PipelineSettings, wanted: ScopedRelease, rule: Rule, least: Least, records: ShadowRecords) -> str | None:
     """Return what is missing; None: the policy serves now, or did already."""
-    book = read_book(settings)
-    from_ms = evidence_from_ms(book.records, wanted)
+    catalog = read_catalog(settings)
+    from_ms = evidence_from_ms(catalog.records, wanted)
     if from_ms is None:
         click.echo(printable(f"{reached(wanted)}: {named(wanted)} is released already"))
         return None
@@ -86,6 +86,6 @@ def _look(settings: PipelineSettings, wanted: ScopedRelease, rule: Rule, least: 
     newer = None if whole is None else records.of(version, (whole.from_ms + whole.to_ms) // 2 + 1)
     if missing := rule.missing(wanted.policy, wanted.job or wanted.cluster, least, whole, newer):
         return missing
-    release = replace(wanted, valid_from_ms=next_minute_ms(book.now_ms), set_by=f"rule {rule.text} (set by {wanted.set_by})")
-    promote(settings, release, whole, book, why=f"The rule {rule.text} holds.")
+    release = replace(wanted, valid_from_ms=next_minute_ms(catalog.now_ms), set_by=f"rule {rule.text} (set by {wanted.set_by})")
+    promote(settings, release, whole, catalog, why=f"The rule {rule.text} holds.")
     return None

@@ -38,7 +38,7 @@ def shadow(
     It gets the same windows. Its answers are kept next to the decisions, and nothing acts on them. A job can have up to three
     shadow policies.
     """
-    from services.tools.policy_releases.book import publish, read_book
+    from services.tools.policy_releases.catalog import publish, read_catalog
     from services.tools.policy_releases.folder import verified
     from services.tools.policy_releases.rollback import withdrawn
     from services.tools.policy_releases.shadow_room import check_room, shadow_slot
@@ -47,19 +47,19 @@ def shadow(
     settings = options.pipeline_settings(
         bootstrap=bootstrap, topic_prefix=topic_prefix, cluster=cluster, policy_folder=policy_folder
     )
-    book, author = read_book(settings), options.author(by)
+    catalog, author = read_catalog(settings), options.author(by)
     if stop:
-        slot = shadow_slot(book.releases, name, settings.cluster, job, canary is not None)
-        publish(settings, withdrawn(book.releases, slot, next_minute_ms=next_minute_ms(book.now_ms), by=author))
+        slot = shadow_slot(catalog.releases, name, settings.cluster, job, canary is not None)
+        publish(settings, withdrawn(catalog.releases, slot, next_minute_ms=next_minute_ms(catalog.now_ms), by=author))
         return
-    policy, at_ms = verified(name, settings.policy_folder), start_ms(start, book.now_ms)
+    policy, at_ms = verified(name, settings.policy_folder), start_ms(start, catalog.now_ms)
     wanted = scope.release_to(
         "shadow", policy.name, policy.sha256, cluster=settings.cluster, job=job, canary=canary, start_ms=at_ms, by=author
     )
-    scope.check_scope(wanted, book.clusters, book.jobs)
-    check_room(book.releases, wanted)
+    scope.check_scope(wanted, catalog.clusters, catalog.jobs)
+    check_room(catalog.releases, wanted)
     publish(settings, wanted)
-    scope.say_reach(wanted, book.jobs)
+    scope.say_reach(wanted, catalog.jobs)
 
 
 @click.command("shadows")
@@ -76,7 +76,7 @@ def shadows(as_json: bool, job: str | None, cluster: str | None, bootstrap: str 
     import msgspec
 
     from runtime import terminal
-    from services.tools.policy_releases.book import read_shadows
+    from services.tools.policy_releases.catalog import read_shadows
     from services.tools.policy_releases.evidence import print_record
 
     settings = options.pipeline_settings(bootstrap=bootstrap, topic_prefix=topic_prefix, cluster=cluster)
@@ -138,7 +138,7 @@ def promote(
     from contracts.errors import SettingsError
     from runtime import terminal
     from services.tools.policy_releases import promotion
-    from services.tools.policy_releases.book import ShadowRecords, read_book
+    from services.tools.policy_releases.catalog import ShadowRecords, read_catalog
     from services.tools.policy_releases.evidence import Least, check_evidence, print_record
     from services.tools.policy_releases.folder import verified
     from services.tools.policy_releases.promotion_rule import rule_of
@@ -152,12 +152,12 @@ def promote(
     settings = options.pipeline_settings(
         bootstrap=bootstrap, topic_prefix=topic_prefix, cluster=cluster, policy_folder=policy_folder
     )
-    policy, book, author = verified(name, settings.policy_folder), read_book(settings), options.author(by)
-    at_ms = start_ms(start, book.now_ms)
+    policy, catalog, author = verified(name, settings.policy_folder), read_catalog(settings), options.author(by)
+    at_ms = start_ms(start, catalog.now_ms)
     wanted = scope.release_to(
         "serve", policy.name, policy.sha256, cluster=settings.cluster, job=job, canary=canary, start_ms=at_ms, by=author
     )
-    scope.check_scope(wanted, book.clusters, book.jobs)
+    scope.check_scope(wanted, catalog.clusters, catalog.jobs)
     least = Least(answers, hours)
     if rule is not None:
         if not promotion.promote_when(settings, wanted, rule, least, every_s=every if wait else None):
@@ -173,4 +173,4 @@ def promote(
         print_record(terminal.console(), record)
     if not force:
         check_evidence(record, policy.name, job or wanted.cluster, least)
-    promotion.promote(settings, wanted, record, book)
+    promotion.promote(settings, wanted, record, catalog)

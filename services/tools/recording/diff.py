@@ -16,7 +16,7 @@ DIFFERENCES_KEPT = 20
 
 
 @dataclass(frozen=True, slots=True)
-class TaskWish:
+class TaskTarget:
     """One task at one span: what it had, and what each policy wants (None: that policy has no span here)."""
 
     task: str
@@ -40,7 +40,7 @@ class SpanDiff:
     actions: tuple[str | None, ...]
     current: int
     desired: tuple[int | None, ...]
-    tasks: tuple[TaskWish, ...]
+    tasks: tuple[TaskTarget, ...]
     reasons: tuple[str | None, ...]
 
 
@@ -110,7 +110,7 @@ class PolicyTally:
     """What one policy would have done over all windows.
 
     Attributes:
-        rescales: acts whose sizes differ from those wanted at the span before. A wish that is repeated while the pipeline does
+        rescales: acts whose sizes differ from those wanted at the span before. A target that is repeated while the pipeline does
             something else counts once; what the pipeline changed meanwhile does not count, since the policy did not ask for it.
         minutes: minutes with a measured load after the first decision. In ``minutes_over_capacity`` of them, the demand of some
             task exceeded the parallelism wanted at the previous span.
@@ -190,8 +190,8 @@ def minute_load(window: Window) -> MinuteLoad | None:
 def span_diff(window: Window, decisions: Sequence[Decision | None]) -> SpanDiff:
     """Lay the decisions of one span side by side."""
     by_task = [{} if each is None else {task.task: task.desired for task in each.tasks} for each in decisions]
-    wishes = [
-        TaskWish(spec.task, spec.parallelism, tuple(wanted.get(spec.task) for wanted in by_task))
+    targets = [
+        TaskTarget(spec.task, spec.parallelism, tuple(wanted.get(spec.task) for wanted in by_task))
         for spec in window.topology.tasks
     ]
     scalable = [spec.task for spec in window.topology.tasks if spec.scalable]
@@ -201,7 +201,7 @@ def span_diff(window: Window, decisions: Sequence[Decision | None]) -> SpanDiff:
         actions=tuple(None if each is None else each.action for each in decisions),
         current=sum(spec.parallelism for spec in window.topology.tasks if spec.scalable),
         desired=tuple(sum(wanted[task] for task in scalable) if wanted else None for wanted in by_task),
-        tasks=tuple(wish for wish in wishes if any(desired not in (None, wish.current) for desired in wish.desired)),
+        tasks=tuple(target for target in targets if any(desired not in (None, target.current) for desired in target.desired)),
         reasons=tuple(None if each is None else each.reason for each in decisions),
     )
 

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from runtime.instants import to_the_minute
 from runtime.terminal import several
-from services.tools.recording.diff import Agreement, PolicyTally, SpanDiff, TaskWish
+from services.tools.recording.diff import Agreement, PolicyTally, SpanDiff, TaskTarget
 from services.tools.recording.replay import AgentAnswers, Replayed
 
 NOTHING = "·"
@@ -128,7 +128,7 @@ def _job_table(job: str, runs: Sequence[Sequence[SpanDiff]], names: Sequence[str
 
 
 def _runs(spans: Sequence[SpanDiff]) -> list[list[SpanDiff]]:
-    """Group consecutive spans with the same answers: a wish that is repeated is shown once."""
+    """Group consecutive spans with the same answers: a target that is repeated is shown once."""
     runs: list[list[SpanDiff]] = []
     for span in spans:
         before = runs[-1][-1] if runs else None
@@ -150,17 +150,17 @@ def _when(alike: Sequence[SpanDiff], row: int) -> str:
 
 def _task_rows(span: SpanDiff, full: bool) -> Iterator[tuple[str, ...]]:
     """Yield the tasks that policies change. Unless ``full``, equal changes share a row, and so do tasks all policies agree on."""
-    alike = [] if full or len(span.actions) == 1 else [wish for wish in span.tasks if len(set(wish.desired)) == 1]
-    groups: dict[object, list[TaskWish]] = {}
-    for wish in span.tasks:
-        if wish not in alike:
-            groups.setdefault(wish.task if full else (wish.current, wish.desired), []).append(wish)
-    for wishes in groups.values():
-        wanted = (_wanted(wishes[0], desired) for desired in wishes[0].desired)
-        yield (escape(several([wish.task for wish in wishes])), str(wishes[0].current), *wanted)
+    alike = [] if full or len(span.actions) == 1 else [target for target in span.tasks if len(set(target.desired)) == 1]
+    groups: dict[object, list[TaskTarget]] = {}
+    for target in span.tasks:
+        if target not in alike:
+            groups.setdefault(target.task if full else (target.current, target.desired), []).append(target)
+    for targets in groups.values():
+        wanted = (_wanted(targets[0], desired) for desired in targets[0].desired)
+        yield (escape(several([target.task for target in targets])), str(targets[0].current), *wanted)
     if alike:
-        sums = (str(sum(wish.desired[index] or 0 for wish in alike)) for index in range(len(span.actions)))
-        yield (f"{len(alike)} tasks alike", str(sum(wish.current for wish in alike)), *sums)
+        sums = (str(sum(target.desired[index] or 0 for target in alike)) for index in range(len(span.actions)))
+        yield (f"{len(alike)} tasks alike", str(sum(target.current for target in alike)), *sums)
 
 
 def _verdict(action: str | None, desired: int | None) -> str:
@@ -169,12 +169,12 @@ def _verdict(action: str | None, desired: int | None) -> str:
     return f"[bold]act → {desired}[/bold]" if action == "act" else "hold"
 
 
-def _wanted(wish: TaskWish, desired: int | None) -> str:
+def _wanted(target: TaskTarget, desired: int | None) -> str:
     if desired is None:
         return ""
-    if desired == wish.current:
+    if desired == target.current:
         return NOTHING
-    return f"[green]↑ {desired}[/green]" if desired > wish.current else f"[cyan]↓ {desired}[/cyan]"
+    return f"[green]↑ {desired}[/green]" if desired > target.current else f"[cyan]↓ {desired}[/cyan]"
 
 
 def _figures_table(found: Replayed) -> Table:

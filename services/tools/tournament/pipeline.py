@@ -14,12 +14,12 @@ from contracts.messages import Tuning
 from contracts.releases import ScopedRelease
 from contracts.settings import PipelineSettings
 from contracts.topics import DECISIONS, SNAPSHOTS
-from services.job_settings import book as settings_book
-from services.tools.policy_releases.book import Book, publish, read_book
+from services.job_settings.snapshot import read_snapshot
+from services.tools.policy_releases.catalog import ReleaseCatalog, publish, read_catalog
 from services.tools.policy_releases.start import next_minute_ms
 from services.tools.recording.record import RecordingRequest, record
+from services.tools.tournament.eligibility import check_eligible, former_winner
 from services.tools.tournament.limited import hold_limited
-from services.tools.tournament.may_be_held import check_may_be_held, former_winner
 from services.tools.tournament.report import Report, Version, release_of
 from services.tools.tournament.run import DAY_MINUTES, Ask, is_needed
 
@@ -32,7 +32,7 @@ class Terms:
 
     Attributes:
         days: that are played.
-        draws: of what strays in the twin.
+        draws: of what varies in the twin.
         seconds: for one job.
         memory_mb: for one job.
         again: also for jobs where somebody took back what the last one had released.
@@ -53,7 +53,7 @@ def jobs_of(settings: PipelineSettings) -> list[str]:
     Raises:
         ConnectionError: Kafka does not answer.
     """
-    return sorted(job for job in read_book(settings).jobs if cluster_of(job) == settings.cluster)
+    return sorted(job for job in read_catalog(settings).jobs if cluster_of(job) == settings.cluster)
 
 
 def hold_for(settings: PipelineSettings, job: str, terms: Terms, *, publishes: bool, say: Say) -> Report:
@@ -65,30 +65,30 @@ def hold_for(settings: PipelineSettings, job: str, terms: Terms, *, publishes: b
         NoTournament: none is held; says why.
         ConnectionError: Kafka does not answer.
     """
-    book = _allowed(settings, job, terms)
-    report = _report(settings, job, terms, book, say)
+    catalog = _allowed(settings, job, terms)
+    report = _report(settings, job, terms, catalog, say)
     if publishes and report.change != "stays":
         # It took minutes; a person may have chosen since.
-        book = _allowed(settings, job, terms)
-        former = former_winner(job, book.releases, book.now_ms)
-        release = release_of(report, former, start_ms=next_minute_ms(book.now_ms), by=terms.by)
+        catalog = _allowed(settings, job, terms)
+        former = former_winner(job, catalog.releases, catalog.now_ms)
+        release = release_of(report, former, start_ms=next_minute_ms(catalog.now_ms), by=terms.by)
         if release is not None:
             publish(settings, release)
     return report
 
 
-def _allowed(settings: PipelineSettings, job: str, terms: Terms) -> Book:
-    book = read_book(settings)
-    check_may_be_held(job, settings_book.read_book(settings, job).settings, book.records, book.now_ms, again=terms.again)
-    return book
+def _allowed(settings: PipelineSettings, job: str, terms: Terms) -> ReleaseCatalog:
+    catalog = read_catalog(settings)
+    check_eligible(job, read_snapshot(settings, job).settings, catalog.records, catalog.now_ms, again=terms.again)
+    return catalog
 
 
-def _report(settings: PipelineSettings, job: str, terms: Terms, book: Book, say: Say) -> Report:
-    own = _version(book.releases.serving(job, book.now_ms, has_tournaments=False), settings.policy)
-    serving = _version(book.releases.serving(job, book.now_ms), settings.policy)
+def _report(settings: PipelineSettings, job: str, terms: Terms, catalog: ReleaseCatalog, say: Say) -> Report:
+    own = _version(catalog.releases.serving(job, catalog.now_ms, has_tournaments=False), settings.policy)
+    serving = _version(catalog.releases.serving(job, catalog.now_ms), settings.policy)
     with tempfile.TemporaryDirectory(prefix="surescale-tournament-") as folder:
         path = Path(folder) / "last-days.ssrec"
-        from_ms = max(0, book.now_ms - (terms.days * DAY_MINUTES + 60) * MINUTE_MS)
+        from_ms = max(0, catalog.now_ms - (terms.days * DAY_MINUTES + 60) * MINUTE_MS)
         asked = RecordingRequest((DECISIONS, SNAPSHOTS), (job,), from_ms)
         record(settings, asked, path, now_ms=round(time.time() * 1000), say=say, keeps=is_needed)
         ask = Ask(

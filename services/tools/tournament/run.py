@@ -22,7 +22,7 @@ from policies.tuned import tuned_policy
 from services.tools.recording.format import Recording
 from services.tools.recording.records import RawRecord, event_ms, job_of
 from services.tools.tournament.report import NoTournament, Report, Version, report_of
-from services.tools.what_if.run import DRAWS_LEAST, TimeIsUp, Told, play_all
+from services.tools.what_if.run import DRAWS_LEAST, OnProgress, TimeLimitReached, play_all
 from simulation.calibration.fit import PRIOR_RESTART_S, fit
 from simulation.calibration.recorded import Recorded, put_together
 from simulation.tournament.candidates import CALIBRATED, Candidate, candidates, first_half_hours
@@ -30,7 +30,7 @@ from simulation.tournament.expectation import expectation
 from simulation.tournament.score import Aim, Scored, TwinError
 from simulation.tournament.verdict import verdict
 from simulation.what_if.check import check
-from simulation.what_if.ground import ground_of
+from simulation.what_if.scenario import scenario_of
 from simulation.what_if.variant import Variant
 
 DAY_MINUTES = 24 * 60
@@ -72,7 +72,7 @@ def is_needed(record: RawRecord) -> bool:
     return end_ms is None or end_ms // MINUTE_MS % EVERY_MINUTES == 0
 
 
-def hold(asked: Ask, told: Told) -> Report:
+def hold(asked: Ask, told: OnProgress) -> Report:
     """Return the outcome of a tournament.
 
     Raises:
@@ -95,7 +95,7 @@ def hold(asked: Ask, told: Told) -> Report:
     settings = settings or JobSettings(job=asked.job)
     own, serving = (_candidate(version, asked) for version in (asked.own, asked.serving))
     fitted = fit(recorded)
-    ground = ground_of(recorded, fitted, first_window)
+    ground = scenario_of(recorded, fitted, first_window)
     aim = Aim.of(settings, ground.job.path_minutes)
     checked = check(
         recorded, first_window, PRIOR_RESTART_S, draws=CHECK_DRAWS, told=lambda share: in_time("checks the fitted world", share)
@@ -110,7 +110,7 @@ def hold(asked: Ask, told: Told) -> Report:
     variants = [Variant(f"{each.name} {at}", policy, settings, None) for each in tried for at, policy in enumerate(each.judged)]
     try:
         played = play_all(ground, variants, draws=asked.draws, seed=asked.seed, limit_s=_left_s(until_s), told=told)
-    except TimeIsUp:
+    except TimeLimitReached:
         raise NoTournament(too_short) from None
     hours = iter([Scored.of(draws, ground, aim) for _, draws in played])
     scored = [(each, _judged([next(hours) for _ in each.judged], ground.hours)) for each in tried]

@@ -9,7 +9,7 @@ from runtime import options
 
 if TYPE_CHECKING:
     from services.tools.what_if.document import Report
-    from services.tools.what_if.run import Told
+    from services.tools.what_if.run import OnProgress
 
 TIME_LIMIT_S = 600.0
 
@@ -113,21 +113,21 @@ def _report(
     from contracts.errors import PATH_SHOWN_MAX, SettingsError, reason_of
     from services.tools.calibrate.windows import chosen_job
     from services.tools.recording.format import Recording
-    from services.tools.what_if.asked import variant_of
     from services.tools.what_if.document import report_of
     from services.tools.what_if.run import play_all
-    from services.tools.what_if.source import take
+    from services.tools.what_if.source import read_input
+    from services.tools.what_if.variants import variant_of
     from simulation.calibration.fit import PRIOR_RESTART_S, fit
     from simulation.what_if.check import check
     from simulation.what_if.compare import compare
-    from simulation.what_if.ground import ground_of
+    from simulation.what_if.scenario import scenario_of
 
     try:
         opened = Recording(recording)
     except OSError as error:
         raise SettingsError(f"{str(recording)[:PATH_SHOWN_MAX]} cannot be read ({reason_of(error)}); name a recording") from None
     settings = options.pipeline_settings(policy_folder=folder)
-    taken = take(opened, chosen_job(opened, job), settings.policy_folder, settings.span_minutes)
+    taken = read_input(opened, chosen_job(opened, job), settings.policy_folder, settings.span_minutes)
     in_force = taken.in_force if price is None else replace(taken.in_force, price=price)
     variants = [variant_of(baseline, "--baseline", in_force), *(variant_of(each, "--try", in_force) for each in tried)]
     labels = [each.label for each in variants]
@@ -136,14 +136,14 @@ def _report(
         raise SettingsError(f"--try: {twice[:80]!r} is named twice; name it once")
     prior_s = PRIOR_RESTART_S if restart_s is None else restart_s
     fitted = fit(taken.recorded, prior_s)
-    ground = ground_of(taken.recorded, fitted, taken.first_window)
+    scenario = scenario_of(taken.recorded, fitted, taken.first_window)
     with _Progress() as told:
         checked = check(
             taken.recorded, taken.first_window, prior_s, draws=draws, told=lambda share: told("checks the fitted world", share)
         )
-        played = play_all(ground, variants, draws=draws, seed=taken.seed, limit_s=limit_s, told=told)
-    comparison = compare(played, checked, ground.job.path_minutes, seed=taken.seed)
-    return report_of(ground, fitted, checked, comparison, asked_draws=draws)
+        played = play_all(scenario, variants, draws=draws, seed=taken.seed, limit_s=limit_s, told=told)
+    comparison = compare(played, checked, scenario.job.path_minutes, seed=taken.seed)
+    return report_of(scenario, fitted, checked, comparison, asked_draws=draws)
 
 
 class _Lines:
@@ -162,7 +162,7 @@ class _Lines:
 class _Progress:
     """A bar on a terminal; lines elsewhere."""
 
-    def __enter__(self) -> "Told":
+    def __enter__(self) -> "OnProgress":
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 

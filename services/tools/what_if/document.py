@@ -10,8 +10,8 @@ import numpy as np
 from simulation.calibration.fit import Fitted
 from simulation.what_if.check import Check
 from simulation.what_if.compare import FIGURES, Comparison, Outcome
-from simulation.what_if.ground import Ground, WhatIfError
 from simulation.what_if.play import Played
+from simulation.what_if.scenario import Scenario, WhatIfError
 from simulation.what_if.variant import not_played
 
 FORMAT = 1
@@ -33,7 +33,7 @@ class Span(msgspec.Struct, frozen=True):
     high: float
 
 
-class Minus(msgspec.Struct, frozen=True):
+class BaselineDifference(msgspec.Struct, frozen=True):
     """A variant minus the baseline. ``model_error`` null: not known, or none applies."""
 
     mean: float
@@ -43,7 +43,7 @@ class Minus(msgspec.Struct, frozen=True):
     is_shown: bool
 
 
-class HeldBack(msgspec.Struct, frozen=True, kw_only=True):
+class HoldoutCheck(msgspec.Struct, frozen=True, kw_only=True):
     """What the first three quarters predicted of the last minutes, beside what was recorded; null where unknown."""
 
     minutes: int
@@ -56,7 +56,7 @@ class HeldBack(msgspec.Struct, frozen=True, kw_only=True):
     latency_error_s: float | None
 
 
-class Parting(msgspec.Struct, frozen=True, kw_only=True):
+class Divergence(msgspec.Struct, frozen=True, kw_only=True):
     """A stretch in which a variant keeps other sizes than the baseline, in the first draw. Sizes are of all tasks together."""
 
     first: str
@@ -67,7 +67,7 @@ class Parting(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
 
-class Tried(msgspec.Struct, frozen=True, kw_only=True):
+class VariantResult(msgspec.Struct, frozen=True, kw_only=True):
     """One variant. ``minus_baseline``: null for the baseline; ``refused``: the world cannot tell it from the baseline."""
 
     label: str
@@ -75,13 +75,13 @@ class Tried(msgspec.Struct, frozen=True, kw_only=True):
     sha256: str
     price: float | None
     figures: dict[str, Span]
-    minus_baseline: dict[str, Minus] | None
+    minus_baseline: dict[str, BaselineDifference] | None
     differing_decisions: float
     same: bool
     refused: bool
     stand_ins: int
     stand_in_reason: str | None
-    partings: list[Parting]
+    partings: list[Divergence]
     subtasks: list[float]
     waiting: list[float]
     waiting_most: list[float]
@@ -100,8 +100,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     draws: int
     asked_draws: int
     units: dict[str, str]
-    held_back: HeldBack
-    variants: list[Tried]
+    held_back: HoldoutCheck
+    variants: list[VariantResult]
     not_played: list[str]
     notes: list[str]
     curve_minutes: int
@@ -109,7 +109,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     recorded_subtasks: list[float]
 
 
-def report_of(ground: Ground, fitted: Fitted, check: Check, comparison: Comparison, *, asked_draws: int) -> Report:
+def report_of(scenario: Scenario, fitted: Fitted, check: Check, comparison: Comparison, *, asked_draws: int) -> Report:
     """Return the report.
 
     Raises:
@@ -118,18 +118,18 @@ def report_of(ground: Ground, fitted: Fitted, check: Check, comparison: Comparis
     baseline, *others = comparison.outcomes
     if others and all(each.is_refused for each in others):
         raise WhatIfError(_refusal(check, comparison))
-    minutes = ground.hours * 60
+    minutes = scenario.hours * 60
     step = max(1, -(-minutes // POINTS_MOST))
-    names = [spec.label or spec.task for spec in ground.job.recorded_specs[1:-1]]
-    begin = ground.first_minute - ground.lead_minutes
-    recorded = np.array([float(ground.recorded_sizes(begin + at)[1:-1].sum()) for at in range(0, minutes, step)])
+    names = [spec.label or spec.task for spec in scenario.job.recorded_specs[1:-1]]
+    begin = scenario.first_minute - scenario.lead_minutes
+    recorded = np.array([float(scenario.recorded_sizes(begin + at)[1:-1].sum()) for at in range(0, minutes, step)])
     return Report(
-        job=ground.recorded.job,
-        recorded_first=_instant(ground.recorded.first_ms - 60_000),
-        recorded_last=_instant(ground.recorded.last_ms),
-        recorded_minutes=ground.recorded.known_minutes,
-        first=_instant(ground.first_ms),
-        hours=ground.hours,
+        job=scenario.recorded.job,
+        recorded_first=_instant(scenario.recorded.first_ms - 60_000),
+        recorded_last=_instant(scenario.recorded.last_ms),
+        recorded_minutes=scenario.recorded.known_minutes,
+        first=_instant(scenario.first_ms),
+        hours=scenario.hours,
         draws=len(baseline.draws),
         asked_draws=asked_draws,
         units={"cost": "dollars a day" if comparison.is_priced else "subtask-hours a day", **UNITS},
@@ -138,7 +138,7 @@ def report_of(ground: Ground, fitted: Fitted, check: Check, comparison: Comparis
         not_played=list(not_played(baseline.variant.settings)),
         notes=list(fitted.notes),
         curve_minutes=step,
-        load=_curve(ground.load.astype(np.float64), step),
+        load=_curve(scenario.load.astype(np.float64), step),
         recorded_subtasks=[_round(value) for value in recorded.tolist()],
     )
 
@@ -159,9 +159,9 @@ def _refusal(check: Check, comparison: Comparison) -> str:
     )
 
 
-def _held_back(check: Check) -> HeldBack:
+def _held_back(check: Check) -> HoldoutCheck:
     low, high = check.waiting_range
-    return HeldBack(
+    return HoldoutCheck(
         minutes=check.minutes,
         busy=_told(check.busy),
         busy_recorded=_told(check.busy_recorded),
@@ -173,11 +173,11 @@ def _held_back(check: Check) -> HeldBack:
     )
 
 
-def _tried(outcome: Outcome, baseline: Outcome, names: Sequence[str], step: int) -> Tried:
+def _tried(outcome: Outcome, baseline: Outcome, names: Sequence[str], step: int) -> VariantResult:
     minus = None
     if outcome.differences is not None:
         minus = {
-            name: Minus(
+            name: BaselineDifference(
                 _round(each.estimate.mean),
                 _round(each.estimate.low),
                 _round(each.estimate.high),
@@ -189,7 +189,7 @@ def _tried(outcome: Outcome, baseline: Outcome, names: Sequence[str], step: int)
     waiting = np.array([played.waiting for played in outcome.draws])
     stand_ins = sum(played.stand_ins for played in outcome.draws)
     reason = next((played.stand_in_reason for played in outcome.draws if played.stand_in_reason), None)
-    return Tried(
+    return VariantResult(
         label=outcome.variant.label,
         policy=outcome.variant.policy.name,
         sha256=outcome.variant.policy.sha256,
@@ -212,9 +212,9 @@ def _tried(outcome: Outcome, baseline: Outcome, names: Sequence[str], step: int)
     )
 
 
-def partings(own: Played, baseline: Played, names: Sequence[str]) -> list[Parting]:
+def partings(own: Played, baseline: Played, names: Sequence[str]) -> list[Divergence]:
     """Return the stretches in which one run's sizes differ from another's, both held until the next decision."""
-    found: list[Parting] = []
+    found: list[Divergence] = []
     at_ms = np.union1d(own.at_ms, baseline.at_ms)
     mine = own.sizes[np.searchsorted(own.at_ms, at_ms, side="right") - 1]
     theirs = baseline.sizes[np.searchsorted(baseline.at_ms, at_ms, side="right") - 1]
@@ -231,7 +231,7 @@ def partings(own: Played, baseline: Played, names: Sequence[str]) -> list[Partin
         begun = at
         changed = np.flatnonzero(mine[at] != theirs[at])
         found.append(
-            Parting(
+            Divergence(
                 first=_instant(int(at_ms[at])),
                 last=_instant(ends[at]),
                 baseline=int(theirs[at].sum()),

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 from html import escape
 
 from services.tools.what_if.charts import Bar, Line, differences, lines
-from services.tools.what_if.document import HeldBack, Report, Span, Tried
+from services.tools.what_if.document import HoldoutCheck, Report, Span, VariantResult
 from services.tools.what_if.table import difference_told, number_told
 
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")  # Okabe and Ito: also for colour-blind readers
@@ -84,7 +84,7 @@ def page(report: Report) -> str:
     )
 
 
-def _held_back(part: HeldBack) -> str:
+def _held_back(part: HoldoutCheck) -> str:
     def told(value: float | None) -> str:
         return "unknown" if value is None else f"{value:.4g}"
 
@@ -122,7 +122,7 @@ def _differences(report: Report) -> list[str]:
     return found
 
 
-def _partings(tried: Tried, report: Report) -> str:
+def _partings(tried: VariantResult, report: Report) -> str:
     head = f"<h3>{escape(tried.label)}</h3>"
     if tried.same:
         return f"{head}<p>The same decisions, in every draw.</p>"

@@ -4,33 +4,33 @@ import time
 from collections.abc import Callable, Sequence
 
 from contracts.errors import SurescaleError
-from simulation.what_if.ground import Ground
 from simulation.what_if.play import Played, play
+from simulation.what_if.scenario import Scenario
 from simulation.what_if.variant import Variant
 
 DRAWS_LEAST = 2  # one says nothing about how far draws lie apart
 
-Told = Callable[[str, float], None]  # what is being done, share done
+OnProgress = Callable[[str, float], None]  # what is being done, share done
 
 
-class TimeIsUp(SurescaleError):
+class TimeLimitReached(SurescaleError):
     """Too few draws were done in the time allowed."""
 
 
 def play_all(
-    ground: Ground,
+    scenario: Scenario,
     variants: Sequence[Variant],
     *,
     draws: int,
     seed: int,
     limit_s: float,
-    told: Told,
+    told: OnProgress,
     now_s: Callable[[], float] = time.monotonic,
 ) -> list[tuple[Variant, list[Played]]]:
     """Return what happened under each variant, in the same draws; fewer than asked for if the time is up before.
 
     Raises:
-        TimeIsUp: not even ``DRAWS_LEAST`` draws were done.
+        TimeLimitReached: not even ``DRAWS_LEAST`` draws were done.
     """
     began_s, runs = now_s(), draws * len(variants)
     found: list[tuple[Variant, list[Played]]] = [(variant, []) for variant in variants]
@@ -45,7 +45,7 @@ def play_all(
                     raise _Stop
 
             try:
-                done.append(play(ground, variant, draw=draw, seed=seed, told=tell))
+                done.append(play(scenario, variant, draw=draw, seed=seed, told=tell))
             except _Stop:
                 return _enough(found, (before + 0.5) / runs, limit_s)
         for (_, own), played in zip(found, done, strict=True):
@@ -61,7 +61,7 @@ def _enough(found: list[tuple[Variant, list[Played]]], share: float, limit_s: fl
     if len(found[0][1]) >= DRAWS_LEAST:
         return found
     needed = limit_s / max(share, 1e-3)
-    raise TimeIsUp(
+    raise TimeLimitReached(
         f"--time-limit: {limit_s:g} s are too few for {DRAWS_LEAST} draws; all draws need about {needed:.0f} s: allow more, "
         "try fewer things, or record a shorter stretch with --from and --until"
     )

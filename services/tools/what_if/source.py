@@ -14,7 +14,7 @@ from contracts.wire import decode
 from services.tools.calibrate.windows import windows_of
 from services.tools.recording.replay import learn
 from services.tools.recording.sources import FileSource
-from services.tools.what_if.asked import AsRecorded
+from services.tools.what_if.variants import AsRecorded
 from simulation.calibration.recorded import Recorded, put_together
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _HOUR_S = 3_600
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class ReplayInput:
     """What was taken from a recording."""
 
     recorded: Recorded
@@ -36,7 +36,7 @@ class Taken:
     seed: int
 
 
-def take(opened: "Recording", job: str, folder: str, span_minutes: int) -> Taken:
+def read_input(opened: "Recording", job: str, folder: str, span_minutes: int) -> ReplayInput:
     """Return what a recording says about a job; ``span_minutes`` holds where no rule decided twice.
 
     Raises:
@@ -58,7 +58,7 @@ def take(opened: "Recording", job: str, folder: str, span_minutes: int) -> Taken
     )
     if windows.first is None:
         raise SettingsError(f"{opened.path}: it has no windows of {job}")
-    return Taken(recorded, windows.first, in_force, known.seed(0))
+    return ReplayInput(recorded, windows.first, in_force, known.seed(0))
 
 
 class _First:

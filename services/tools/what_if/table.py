@@ -5,7 +5,7 @@ from functools import partial
 from rich.console import Console
 
 from runtime.terminal import Column, fitting
-from services.tools.what_if.document import HeldBack, Minus, Report, Span, Tried
+from services.tools.what_if.document import BaselineDifference, HoldoutCheck, Report, Span, VariantResult
 from simulation.what_if.compare import CHECKED
 
 PARTINGS_SHOWN = 8
@@ -33,7 +33,7 @@ def show(report: Report, console: Console, *, full: bool = False) -> None:
         say(line)
 
 
-def _held_back(part: HeldBack) -> list[str]:
+def _held_back(part: HoldoutCheck) -> list[str]:
     def pair(name: str, predicted: float | None, found: float | None) -> str:
         told = "unknown" if found is None else f"{found:.4g}"
         return f"{name} {'unknown' if predicted is None else f'{predicted:.4g}'} (recorded {told})"
@@ -60,7 +60,7 @@ def _figures(report: Report, width: int) -> object:
     return fitting(columns, width)
 
 
-def _difference(tried: Tried, report: Report, console: Console, *, full: bool) -> None:
+def _difference(tried: VariantResult, report: Report, console: Console, *, full: bool) -> None:
     say = partial(console.print, markup=False, emoji=False)
     if tried.same:
         say(f"{tried.label}: the same decisions as the baseline, in every draw")
@@ -84,13 +84,13 @@ def _difference(tried: Tried, report: Report, console: Console, *, full: bool) -
         say(f"and {len(tried.partings) - len(shown)} more stretches with other sizes (--full), in the first draw")
 
 
-def difference_told(tried: Tried, report: Report) -> list[str]:
+def difference_told(tried: VariantResult, report: Report) -> list[str]:
     """Return a line for each figure: how much a variant is above the baseline, and whether that says anything."""
     minus = tried.minus_baseline or {}
     return [_sentence(name, minus[name], report) for name, _ in _FIGURES if name in minus]
 
 
-def _sentence(name: str, minus: Minus, report: Report) -> str:
+def _sentence(name: str, minus: BaselineDifference, report: Report) -> str:
     units = {"cost": report.units["cost"], "rescales": "rescales a day", "latency": "s of latency", "utilisation": "busy"}
     told = f"{_signed(minus.mean)} {units.get(name, 'record-seconds waited an hour')}"
     if not minus.mean:

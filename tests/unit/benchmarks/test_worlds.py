@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from benchmarks import world_cells
-from benchmarks.world_cells import Asked, Cell, hours_in
+from benchmarks.world_cells import Cell, CellGrid, hours_in
 from benchmarks.worlds import OURS, RIVALS, _table, command, figures
 from simulation.evaluation.hours import BLOCK_HOURS, Hours
 
@@ -47,10 +47,10 @@ def test_the_best_rival_is_the_one_with_the_highest_reward_over_all_cells() -> N
 def test_cells_come_in_rounds_of_all_worlds() -> None:
     """So an unfinished table has every world; in turn, each job meets one load and one draw."""
     names = ("calm", "drift"), ("a", "b"), ("j", "k", "l"), (1, 2)
-    every = list(Asked(*names).cells())
+    every = list(CellGrid(*names).cells())
     assert len(every) == len(set(every)) == 24
     assert every[:4] == [Cell(world, load, "j", 1) for world in names[0] for load in names[1]]
-    turns = list(Asked(*names, in_turn=True).cells())
+    turns = list(CellGrid(*names, in_turn=True).cells())
     assert turns[::2] == [Cell("calm", "a", "j", 1), Cell("calm", "b", "k", 2), Cell("calm", "a", "l", 1)]
 
 

@@ -11,7 +11,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 
 from contracts.messages import TaskSpec  # noqa: E402
 from model_export.gnn import PolicyNet  # noqa: E402
-from model_export.network import Chosen, SureNetwork, auxiliary_loss, choose, forward, logits  # noqa: E402
+from model_export.network import SampledInput, SureNetwork, auxiliary_loss, choose, forward, logits  # noqa: E402
 from model_export.objective import Information, Weights, cross_entropy, kl_to_prior, negative_log_density  # noqa: E402
 from model_export.reinforce import Noise, draw, log_probability  # noqa: E402
 from model_export.sampler import straight_through  # noqa: E402
@@ -154,7 +154,7 @@ def test_a_step_keeps_all_its_tensors_on_the_models_device(network: SureNetwork,
     with FakeTensorMode(allow_non_fake_inputs=True):
         with torch.device("cuda"):
             there = SureNetwork(network.statistics, network.hidden, SAMPLING)
-        tensors = {name: value.to("cuda") for name in Chosen.__slots__ if torch.is_tensor(value := getattr(chosen, name))}
+        tensors = {name: value.to("cuda") for name in SampledInput.__slots__ if torch.is_tensor(value := getattr(chosen, name))}
         moved = replace(chosen, **tensors)
         passed = forward(there, moved, GRAPH, 1.0)
         loss = auxiliary_loss(there, moved, passed, GRAPH, Weights())

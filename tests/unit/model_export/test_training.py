@@ -36,7 +36,7 @@ from model_export.train import Run, TrainSettings, first_week, resume, save, sta
 from policies.registry import load_policy  # noqa: E402
 from policies.scores import read_scores  # noqa: E402
 from policies.sure.policy import SurePolicy  # noqa: E402
-from simulation.evaluation.judge import Asked, judge, setting_of  # noqa: E402
+from simulation.evaluation.judge import EvaluationRequest, judge, setting_of  # noqa: E402
 from simulation.load.graphs import load_graph  # noqa: E402
 from simulation.load.workload import load_workload  # noqa: E402
 
@@ -135,7 +135,7 @@ def test_parity_fails_when_torch_and_onnx_differ(run: Run, package: Path) -> Non
 
 def test_a_package_is_scored_as_evaluate_scores_it(package: Path) -> None:
     """``scores.json`` and ``surescale evaluate`` give one figure for one policy, and judging leaves the hash alone."""
-    before, a_day = opened(package / "small").sha256, Asked(runs=1, calibrate="0:18600", tuned=False)
+    before, a_day = opened(package / "small").sha256, EvaluationRequest(runs=1, calibrate="0:18600", tuned=False)
     score_package(package / "small", lambda line: None, jobs=("j_2521346",), beside=("forecast",), asked=a_day)
     scores = read_scores(package / "small")
     assert scores is not None

@@ -23,7 +23,7 @@ from policies.rules.lag import Lag
 from policies.rules.reading import Reading
 from policies.rules.target_utilisation import TargetUtilisation
 from policies.rules.threshold import Threshold
-from policies.sizing import exact_subtasks, wish
+from policies.sizing import exact_subtasks, target_size
 
 MINUTES = 30
 END_MS = 809_568_000_000
@@ -334,7 +334,7 @@ def test_what_a_job_is_wanted_to_have_never_falls_when_its_lag_grows(lags: list[
     )
     sizing = TargetUtilisation().sizing
     few, many = (
-        wish(exact_subtasks(each.measured, each.rate("quick-up"), each.graph, sizing), each.current).wanted
+        target_size(exact_subtasks(each.measured, each.rate("quick-up"), each.graph, sizing), each.current).wanted
         for each in (less, more)
     )
     assert (many >= few).all()

@@ -5,7 +5,7 @@ import pytest
 
 from contracts.messages import TaskSpec
 from policies.graph import job_graph
-from policies.nvss import adjacency, gather, look, neighbours_sampled, newest_minute, subgraphs
+from policies.nvss import adjacency, gather, neighbours_sampled, newest_minute, sample_nodes, subgraphs
 
 GRAPH = job_graph([TaskSpec(task="a"), TaskSpec(task="b", upstream=("a",)), TaskSpec(task="c", upstream=("b",))])
 MASK = np.ones((4, 3), dtype=np.bool_)
@@ -21,19 +21,19 @@ def logits(theta: list[float], phi: list[float]) -> np.ndarray:
 
 def test_the_best_minutes_are_taken_and_put_back_into_time_order() -> None:
     """Minutes 3 and 1 score best: they are looked at as 1, 3."""
-    looked = look(logits([0, 2, 1, 5], [0, 0, 0]), MASK, GRAPH, 2, 1)
+    looked = sample_nodes(logits([0, 2, 1, 5], [0, 0, 0]), MASK, GRAPH, 2, 1)
     assert looked.minutes.tolist() == [[1, 3]] * 3
 
 
 def test_the_best_neighbours_are_taken_per_anchor() -> None:
     """For b, task c scores above a; for a, whose neighbours are b and c, c is best too."""
-    looked = look(logits([0, 0, 0, 1], [1, 2, 3]), MASK, GRAPH, 1, 1)
+    looked = sample_nodes(logits([0, 0, 0, 1], [1, 2, 3]), MASK, GRAPH, 1, 1)
     assert looked.neighbours[:, 0, 0].tolist() == [2, 2, 1]
 
 
 def test_ties_go_to_the_lower_index() -> None:
     """Equal scores never leave the choice to a runtime."""
-    looked = look(logits([1, 1, 1, 1], [0, 0, 0]), MASK, GRAPH, 2, 1)
+    looked = sample_nodes(logits([1, 1, 1, 1], [0, 0, 0]), MASK, GRAPH, 2, 1)
     assert looked.minutes.tolist() == [[0, 1]] * 3
     assert looked.neighbours[:, 0, 0].tolist() == [1, 0, 1]
 
@@ -42,7 +42,7 @@ def test_unreported_minutes_and_neighbours_are_never_chosen_as_known() -> None:
     """A masked minute is an anchor only when nothing else is left, and then it is marked."""
     mask = MASK.copy()
     mask[:3, 1] = False  # b reported in the newest minute only
-    looked = look(logits([9, 0, 0, 0], [0, 9, 0]), mask, GRAPH, 2, 2)
+    looked = sample_nodes(logits([9, 0, 0, 0], [0, 9, 0]), mask, GRAPH, 2, 2)
     assert looked.minutes_known[1].tolist() == [False, True]
     a_at_minute_0 = looked.neighbours[0, 0][looked.neighbours_known[0, 0]]
     assert a_at_minute_0.tolist() == [2]
@@ -52,14 +52,14 @@ def test_noise_on_the_keys_draws_without_replacement() -> None:
     """Gumbel noise large enough overrules any score, and no minute comes twice."""
     generator = np.random.default_rng(5)
     gumbel = (generator.gumbel(size=(3, 4)).astype(np.float32) * 100, np.zeros((3, 4, 2), dtype=np.float32))
-    drawn = look(logits([0, 1, 2, 3], [0, 0, 0]), MASK, GRAPH, 3, 1, gumbel)
+    drawn = sample_nodes(logits([0, 1, 2, 3], [0, 0, 0]), MASK, GRAPH, 3, 1, gumbel)
     assert drawn.minutes.tolist() != [[1, 2, 3]] * 3
     assert all(len(set(minutes)) == 3 for minutes in drawn.minutes.tolist())
 
 
 def test_the_subgraph_joins_job_edges_within_a_minute_and_anchors_over_time() -> None:
     """Task b looks at minutes 1 and 3 with both neighbours: nodes b a c, b a c; edges b-a, b-c in each, and b to b."""
-    looked = look(logits([0, 2, 1, 5], [0, 0, 0]), MASK, GRAPH, 2, 2)
+    looked = sample_nodes(logits([0, 2, 1, 5], [0, 0, 0]), MASK, GRAPH, 2, 2)
     linked, known = adjacency(looked, GRAPH)
     expected = np.zeros((6, 6))
     for i, j in [(0, 1), (0, 2), (3, 4), (3, 5), (0, 3)]:
@@ -71,7 +71,7 @@ def test_the_subgraph_joins_job_edges_within_a_minute_and_anchors_over_time() ->
 def test_nodes_carry_the_embedding_of_their_task_and_minute() -> None:
     """z holds minute and task, so each gathered row names where it came from."""
     z = np.stack(np.meshgrid(np.arange(4.0), np.arange(3.0), indexing="ij"), axis=-1).astype(np.float32)
-    looked = look(logits([0, 2, 1, 5], [0, 0, 0]), MASK, GRAPH, 2, 2)
+    looked = sample_nodes(logits([0, 2, 1, 5], [0, 0, 0]), MASK, GRAPH, 2, 2)
     assert gather(z, looked, GRAPH)[1].tolist() == [[1, 1], [1, 0], [1, 2], [3, 1], [3, 0], [3, 2]]
 
 
@@ -80,9 +80,9 @@ def test_a_batch_samples_as_its_rows_one_by_one() -> None:
     mu = np.random.default_rng(0).normal(size=(5, 4, 3, 2)).astype(np.float32)
     z = np.random.default_rng(1).normal(size=(5, 4, 3, 6)).astype(np.float32)
     mask = np.random.default_rng(2).random((5, 4, 3)) < 0.7
-    together = subgraphs(z, look(mu, mask, GRAPH, 2, 2), GRAPH)
+    together = subgraphs(z, sample_nodes(mu, mask, GRAPH, 2, 2), GRAPH)
     for row in range(5):
-        alone = subgraphs(z[row], look(mu[row], mask[row], GRAPH, 2, 2), GRAPH)
+        alone = subgraphs(z[row], sample_nodes(mu[row], mask[row], GRAPH, 2, 2), GRAPH)
         np.testing.assert_array_equal(together.x[row], alone.x)
         np.testing.assert_array_equal(together.linked[row], alone.linked)
 

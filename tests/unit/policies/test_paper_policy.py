@@ -15,7 +15,7 @@ from contracts.windows import Float32
 from policies.decide import decide
 from policies.features import Encoded
 from policies.graph import JobGraph
-from policies.paper.models import Acted
+from policies.paper.models import ModelOutput
 from policies.paper.policy import PaperPolicy
 from policies.policy import ask
 from policies.question import Question
@@ -33,9 +33,9 @@ class Acting:
     def __init__(self, action: Float32) -> None:
         self.action = action
 
-    def act(self, encoded: Encoded, graph: JobGraph, seeds: list[int]) -> Acted:
+    def act(self, encoded: Encoded, graph: JobGraph, seeds: list[int]) -> ModelOutput:
         """Return them."""
-        return Acted(self.action[None, : len(graph.tasks)])
+        return ModelOutput(self.action[None, : len(graph.tasks)])
 
 
 def acting(*actions: float, **changes: object) -> PaperPolicy:

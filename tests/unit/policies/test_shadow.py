@@ -11,7 +11,7 @@ from contracts.wire import decode, encode
 from policies.decide import decide
 from policies.policy import Policy
 from policies.registry import Unavailable, load_policy
-from policies.shadow import Beside, is_asked
+from policies.shadow import ShadowRun, is_asked
 from tests.support.builders import JOB, window_at
 
 WINDOW, SETTINGS = window_at(600), JobSettings(job=JOB)
@@ -24,7 +24,7 @@ def decided(policy: str) -> Decision:
 
 def beside(served: str, shadow: str, own: Decision | None = None) -> ShadowDecision:
     """Return a shadow's answer beside a decision."""
-    return Beside(shadow, "", decided(served), 3.0).answered(WINDOW, own or decided(shadow), 4.0)
+    return ShadowRun(shadow, "", decided(served), 3.0).answered(WINDOW, own or decided(shadow), 4.0)
 
 
 def test_two_answers_are_compared_task_by_task() -> None:

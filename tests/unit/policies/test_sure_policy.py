@@ -16,7 +16,7 @@ from policies.answer import RawAnswer
 from policies.decide import decide
 from policies.features import encode
 from policies.graph import job_graph
-from policies.nvss import look, newest_minute, subgraphs
+from policies.nvss import newest_minute, sample_nodes, subgraphs
 from policies.policy import ask
 from policies.question import Question
 from policies.registry import load_policy
@@ -132,7 +132,7 @@ def test_wide_jobs_go_through_in_pieces(sure: SurePolicy) -> None:
     generator = np.random.default_rng(0)
     z = generator.normal(size=(20, 300, sure.card.hidden)).astype(np.float32)
     mask = np.ones((20, 300), dtype=np.bool_)
-    parts = subgraphs(z, look(generator.normal(size=(20, 300, 2)).astype(np.float32), mask, graph, 4, 2), graph)
+    parts = subgraphs(z, sample_nodes(generator.normal(size=(20, 300, 2)).astype(np.float32), mask, graph, 4, 2), graph)
     now = z[newest_minute(mask), np.arange(300)]
     whole = sure.policy.run(None, {"sub_x": parts.x, "sub_linked": parts.linked, "sub_known": parts.known, "now": now})[0]
     np.testing.assert_allclose(run_in_chunks(sure.policy, parts, now), whole, atol=1e-6)

@@ -6,7 +6,7 @@ import pytest
 from contracts.windows import FIGURE, Float32
 from simulation.engine.cluster import RunOptions, SimulatedCluster
 from simulation.errors import RunError
-from simulation.evaluation.judge import Asked, EvaluationError, setting_of
+from simulation.evaluation.judge import EvaluationError, EvaluationRequest, setting_of
 from simulation.load.graphs import load_graph
 from simulation.load.jobs import SizedJob, load_job
 from simulation.loops.pressure_core import PressureRows
@@ -233,7 +233,7 @@ def test_worlds_are_known_by_name() -> None:
 
 def test_an_evaluation_takes_its_terms_from_the_world() -> None:
     """Only records that flow know back pressure."""
-    terms = setting_of(load_graph("j_2521346"), clarknet(), Asked(world="pressure")).terms
+    terms = setting_of(load_graph("j_2521346"), clarknet(), EvaluationRequest(world="pressure")).terms
     assert (terms.world, terms.restart_ms) == (PRESSURE, 1_000)
     with pytest.raises(EvaluationError, match="mode clean only"):
-        setting_of(load_graph("j_2521346"), clarknet(), Asked(world="pressure", mode="slo"))
+        setting_of(load_graph("j_2521346"), clarknet(), EvaluationRequest(world="pressure", mode="slo"))

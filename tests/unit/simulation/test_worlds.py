@@ -1,11 +1,11 @@
-"""The worlds: what strays, by how much, the same for the array cores and the simulated engine, and what is refused."""
+"""The worlds: what varies, by how much, the same for the array cores and the simulated engine, and what is refused."""
 
 import numpy as np
 import pytest
 
 from contracts.windows import FIGURE
 from simulation.errors import RunError
-from simulation.evaluation.judge import Asked, EvaluationError, setting_of
+from simulation.evaluation.judge import EvaluationError, EvaluationRequest, setting_of
 from simulation.load.graphs import load_graph
 from simulation.load.jobs import SizedJob, load_job
 from simulation.load.workload import load_workload
@@ -138,14 +138,14 @@ def test_negative_scatter_is_refused() -> None:
 
 
 def test_an_evaluation_takes_mode_seed_and_restart_from_its_world() -> None:
-    """slo is a mode; what strays needs records that flow; an engine runs no batches."""
+    """slo is a mode; what varies needs records that flow; an engine runs no batches."""
     graph = load_graph("j_2521346")
-    assert setting_of(graph, WORKLOAD, Asked(world="slo")).terms.mode == "slo"
-    terms = setting_of(graph, WORKLOAD, Asked(world="restart+drift", world_seed=4, restart_s=300)).terms
+    assert setting_of(graph, WORKLOAD, EvaluationRequest(world="slo")).terms.mode == "slo"
+    terms = setting_of(graph, WORKLOAD, EvaluationRequest(world="restart+drift", world_seed=4, restart_s=300)).terms
     assert (terms.restart_ms, terms.world.seed, terms.world.drift) == (300_000, 4, 0.25)
     with pytest.raises(EvaluationError, match="mode clean only"):
-        setting_of(graph, WORKLOAD, Asked(world="drift", mode="slo"))
+        setting_of(graph, WORKLOAD, EvaluationRequest(world="drift", mode="slo"))
     with pytest.raises(EvaluationError, match="at most 540 s"):
-        setting_of(graph, WORKLOAD, Asked(world="slo", restart_s=900))
+        setting_of(graph, WORKLOAD, EvaluationRequest(world="slo", restart_s=900))
     with pytest.raises(RunError, match="judge it with surescale evaluate"):
         cluster_world("slo", 0)

@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch", reason="training needs torch: make install-
 from model_export.objective import Information  # noqa: E402
 from model_export.sampler import plackett_luce  # noqa: E402
 from policies.features import WIDTH, Encoded  # noqa: E402
-from policies.nvss import adjacency, look  # noqa: E402
+from policies.nvss import adjacency, sample_nodes  # noqa: E402
 from policies.paper.graphs import neighbourhood  # noqa: E402
 from policies.paper.subgraphs import blocks, look_at  # noqa: E402
 from reproductions.sure.layers import State  # noqa: E402
@@ -182,12 +182,12 @@ def test_torch_forms_the_scores_that_nodes_are_chosen_by() -> None:
 
 
 def test_scoring_neighbours_at_anchors_alone_chooses_what_scoring_all_minutes_does() -> None:
-    """The short way of ``look_at`` and the long one of ``policies.nvss.look`` agree."""
+    """The short way of ``look_at`` and the long one of ``policies.nvss.sample_nodes`` agree."""
     graph = layered(9)
     generator = np.random.default_rng(0)
     mu = generator.normal(size=(2, 12, 9, 2)).astype(np.float32)
     mask = generator.random((2, 12, 9)) < 0.9
-    one, other = look_at(mu, mask, graph, 4, 3), look(mu, mask, graph, 4, 3)
+    one, other = look_at(mu, mask, graph, 4, 3), sample_nodes(mu, mask, graph, 4, 3)
     for name in ("minutes", "minutes_known", "slots", "neighbours", "neighbours_known"):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
 

@@ -12,9 +12,9 @@ torch = pytest.importorskip("torch", reason="training needs torch: make install-
 from model_export.optimise import TrainingDiverged  # noqa: E402
 from reproductions.sure import results  # noqa: E402
 from reproductions.sure import train as paper_train  # noqa: E402
-from reproductions.sure.campaign import Item, carry_out, continued  # noqa: E402
+from reproductions.sure.campaign import Item, continued, run_campaign  # noqa: E402
 from reproductions.sure.environment import MODES, PaperMode, View, start, terms_of, week  # noqa: E402
-from reproductions.sure.layers import Passed  # noqa: E402
+from reproductions.sure.layers import ForwardPass  # noqa: E402
 from reproductions.sure.settings import PaperSettings, SettingRefused, changed_settings  # noqa: E402
 from reproductions.sure.statistics import fit_statistics, spread_start  # noqa: E402
 from reproductions.sure.train import (  # noqa: E402
@@ -65,7 +65,9 @@ def test_by_the_score_the_better_of_two_draws_gains() -> None:
     loops = Loops.begin(run, JOB, week(CLARKNET, 1))
     current = loops.rows.observe().current
     logs = [torch.zeros(len(current), requires_grad=True) for _ in range(2)]
-    shrink, keep = (Passed(torch.full(current.shape, mean), log_choice=log) for mean, log in zip((-0.9, 0.0), logs, strict=True))
+    shrink, keep = (
+        ForwardPass(torch.full(current.shape, mean), log_choice=log) for mean, log in zip((-0.9, 0.0), logs, strict=True)
+    )
     choice_loss(loops, (shrink, keep), current, run.settings).backward()
     rewards = loops.try_out(np.stack([np.maximum(1, np.rint(current * 0.1).astype(np.int64)), current]), 3, 0.7)
     assert ((logs[1].grad < 0).numpy() == (rewards[1] > rewards[0])).all()
@@ -218,8 +220,8 @@ def test_a_campaign_does_not_mix_settings(tmp_path: Path) -> None:
         continued(item.folder(tmp_path), item.settings(replace(SMALL, gnn="gin")))
     (item.folder(tmp_path) / results.FILE).write_text("{}")
     with pytest.raises(SettingRefused, match="started with updates_max=4, not 9"):
-        carry_out([item], tmp_path, replace(SMALL, updates_max=9), lambda _: None)
-    carry_out([item], tmp_path, SMALL, lambda _: None)
+        run_campaign([item], tmp_path, replace(SMALL, updates_max=9), lambda _: None)
+    run_campaign([item], tmp_path, SMALL, lambda _: None)
 
 
 def test_what_began_better_than_it_became_stays_as_it_began() -> None:

@@ -20,7 +20,7 @@ from contracts.windows import encode_window
 from policies.decide import decide
 from policies.registry import SHIPPED, load_policy
 from policies.released_policy import card_hash
-from policies.shadow import Beside
+from policies.shadow import ShadowRun
 from services.agent.counts import LOST, AgentCounts
 from services.agent.limited_graphs import STARTS_MAX
 from services.agent.metrics import SHADOW_ANSWERS
@@ -39,7 +39,7 @@ def served(policy: str = "hold") -> Decision:
 
 def question(policy: str, sha256: str = "") -> ShadowQuestion:
     """Return a question to a policy."""
-    return ShadowQuestion(RAW, SETTINGS, Beside(policy, sha256, served(), 3.0))
+    return ShadowQuestion(RAW, SETTINGS, ShadowRun(policy, sha256, served(), 3.0))
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_a_rule_and_a_package_answer_as_they_would_decide(opened: list[ShadowPro
         found = asked.ask(question(policy, of))
         own = decide(window_at(600), load_policy(policy), SETTINGS, seed=7)
         assert found is not None
-        assert found == Beside(policy, of, served(), 3.0).answered(
+        assert found == ShadowRun(policy, of, served(), 3.0).answered(
             window_at(600), own, found.comparison.took_ms if found.comparison else -1
         )
 

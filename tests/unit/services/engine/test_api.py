@@ -9,7 +9,7 @@ from aiohttp.test_utils import TestClient, TestServer, make_mocked_request
 from contracts.errors import RecordRejected
 from services.engine import api
 from services.engine.api import application, query_number
-from services.engine.clockwork import Clockwork
+from services.engine.clock_driver import ClockDriver
 from services.engine.settings import EngineSettings
 from tests.unit.simulation.cases import MINUTE, cluster
 
@@ -27,8 +27,8 @@ def asked(method: str, path: str, minutes: int = 0, **more: Any) -> tuple[int, A
     async def ask() -> tuple[int, Any]:
         of = cluster()
         of.advance(of.start_ms + minutes * MINUTE)
-        clockwork = Clockwork(of, EngineSettings(), lambda _: None)
-        server = TestServer(application(clockwork, lambda: True))
+        driver = ClockDriver(of, EngineSettings(), lambda _: None)
+        server = TestServer(application(driver, lambda: True))
         async with TestClient(server) as client, client.request(method, path, **more) as answer:
             return answer.status, await answer.json()
 
@@ -60,7 +60,7 @@ def test_changes_from_elsewhere_are_carried_out() -> None:
 
 def test_an_answer_has_no_more_minutes_than_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     """At least one, so that whoever asks for the next ones gets on."""
-    monkeypatch.setattr(Clockwork, "reached_wall_ms", lambda *_: 7)  # no clock moves in this test
+    monkeypatch.setattr(ClockDriver, "reached_wall_ms", lambda *_: 7)  # no clock moves in this test
     path = "/jobs/j_2521346/figures?after_ms=0&limit_minutes=600"
     whole = asked("GET", path, minutes=5)[1]["minutes"]
     assert len(whole) == 5

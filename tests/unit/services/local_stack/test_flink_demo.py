@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from contracts.errors import SettingsError, SurescaleError
-from services.local_stack.compared.load import STEP_FROM, STEP_UNTIL, one_step, rates, read_steps
+from services.local_stack.comparison.load import STEP_FROM, STEP_UNTIL, one_step, rates, read_steps
 from services.local_stack.errors import JavaError
 from services.local_stack.flink import pipeline as pipeline_module
 from services.local_stack.flink.demo_command import command

@@ -14,7 +14,7 @@ from services.recomputation.question import CannotRecompute
 from services.recomputation.records import NotInKafka
 from services.state import counterfactuals
 from services.state.api import make_app
-from services.state.counterfactuals import WAITING_MAX, Counterfactuals, NotOffered
+from services.state.counterfactuals import WAITING_MAX, Counterfactuals, CounterfactualsDisabled
 from services.state.documents import CounterfactualDocument, HealthDocument
 from services.state.record_documents import DecisionDocument
 from services.state.settings import StateSettings
@@ -91,7 +91,7 @@ def test_an_answer_is_given_to_programs_and_our_own_page_alone(redis_url: str) -
 @pytest.mark.parametrize(
     ("ends", "status", "says"),
     [
-        (NotOffered("this service decides nothing again"), 403, "this service decides nothing again"),
+        (CounterfactualsDisabled("this service decides nothing again"), 403, "this service decides nothing again"),
         (SettingsError("--without: the window has no task or minute 'x'"), 422, "without: the window has no task or minute 'x'"),
         (CannotRecompute("the window is no longer in Kafka"), 410, "the window is no longer in Kafka"),
         (NotInKafka("the decision is no longer in Kafka"), 410, "the decision is no longer in Kafka"),
@@ -131,6 +131,6 @@ def test_each_answer_is_made_once_and_too_many_at_once_are_refused(monkeypatch: 
     monkeypatch.setattr(counterfactuals, "KEPT_MAX", 1)
     assert asked_at_once(monkeypatch, ["a", "b", "a"], StateSettings())[0] == ["a", "b", "a"]
     made, answers = asked_at_once(monkeypatch, ["map"], StateSettings(counterfactual_seconds=0))
-    assert (made, type(answers[0])) == ([], NotOffered)
+    assert (made, type(answers[0])) == ([], CounterfactualsDisabled)
     with pytest.raises(SettingsError, match="SURESCALE_COUNTERFACTUAL_SECONDS: must be between 0 and 600, not -1"):
         StateSettings(counterfactual_seconds=-1)

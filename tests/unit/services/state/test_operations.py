@@ -12,14 +12,14 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from contracts.errors import SettingsError
 from services.job_settings.advice import NoOpenAdvice
-from services.job_settings.book import Overtaken, RequestReused, UnknownName
+from services.job_settings.snapshot import RequestReused, UnknownName, VersionConflict
 from services.state.access import Caller, Tokens, Unreadable, is_loopback, is_same_site
 from services.state.api import make_app
 from services.state.connection import connect
 from services.state.documents import HealthDocument, OperationDocument
 from services.state.http import operations
 from services.state.http.operations import BODY_BYTES_MAX, OPERATIONS, WAITING_MAX
-from services.state.operate import Asked
+from services.state.operate import OperationRequest
 from services.state.read.queries import Queries
 
 READER, ANA, ANA_NEW, BEN = (f"{name}-token-of-sixteen-or-more" for name in ("reader", "ana", "ana-new", "ben"))
@@ -27,7 +27,7 @@ PAUSE = "/jobs/sim/clicks/pause"
 DONE = OperationDocument(
     target="sim/clicks", done="paused", written=True, repeated=False, version=1, by="ana", at_ms=1, paused=""
 )
-Body = Callable[[TestClient[Any, Any], list[Asked]], Awaitable[None]]
+Body = Callable[[TestClient[Any, Any], list[OperationRequest]], Awaitable[None]]
 
 
 @pytest.fixture
@@ -38,11 +38,11 @@ def tokens(tmp_path: Path) -> Tokens:
     return Tokens(str(tmp_path / "read"), str(tmp_path / "operate"))
 
 
-def served(body: Body, tokens: Tokens, ends: Exception | None = None) -> list[Asked]:
+def served(body: Body, tokens: Tokens, ends: Exception | None = None) -> list[OperationRequest]:
     """Run a test with a client; return what was to be carried out. ``ends``: how carrying out ends."""
-    taken: list[Asked] = []
+    taken: list[OperationRequest] = []
 
-    def carry_out(asked: Asked) -> OperationDocument:
+    def execute(asked: OperationRequest) -> OperationDocument:
         taken.append(asked)
         if ends is not None:
             raise ends
@@ -55,7 +55,7 @@ def served(body: Body, tokens: Tokens, ends: Exception | None = None) -> list[As
             lambda: HealthDocument(role="state-service", ready=True, records=0, rebuilds=0),
             redis_url="",
             tokens=tokens,
-            carry_out=carry_out,
+            execute=execute,
         )
         async with asyncio.timeout(60), TestClient(TestServer(app)) as client:
             await body(client, taken)
@@ -80,7 +80,7 @@ async def post(client: TestClient[Any, Any], path: str = PAUSE, sent: object = N
 def test_a_request_is_taken_with_its_author_and_all_that_it_says(tokens: Tokens) -> None:
     """The author is the token's name, whatever the body says; the page of our own address is let in."""
 
-    async def body(client: TestClient[Any, Any], taken: list[Asked]) -> None:
+    async def body(client: TestClient[Any, Any], taken: list[OperationRequest]) -> None:
         own = f"http://{client.host}:{client.port}"
         sent = {"why": "release", "direction": "up", "for": "2h", "version": 7}
         assert await post(client, sent=sent, Origin=own, Sec_Fetch_Site="same-origin") == (200, "")
@@ -122,7 +122,7 @@ def test_a_request_is_taken_with_its_author_and_all_that_it_says(tokens: Tokens)
 def test_who_may_not_or_not_in_this_form_is_refused(tokens: Tokens, headers: dict[str, str], status: int, words: str) -> None:
     """In one line that names the header; nothing is carried out."""
 
-    async def body(client: TestClient[Any, Any], _: list[Asked]) -> None:
+    async def body(client: TestClient[Any, Any], _: list[OperationRequest]) -> None:
         code, error = await post(client, **headers)
         assert (code, words in error, "\n" in error) == (status, True, False), error
 
@@ -153,7 +153,7 @@ def test_who_may_not_or_not_in_this_form_is_refused(tokens: Tokens, headers: dic
 def test_a_body_that_says_something_else_is_refused(tokens: Tokens, path: str, sent: object, status: int, words: str) -> None:
     """Unknown fields too: a field that is misspelt must not be left out in silence."""
 
-    async def body(client: TestClient[Any, Any], _: list[Asked]) -> None:
+    async def body(client: TestClient[Any, Any], _: list[OperationRequest]) -> None:
         code, error = await post(client, path, sent)
         assert (code, words in error, "\n" in error) == (status, True, False), error
 
@@ -164,7 +164,7 @@ def test_a_body_that_does_not_come_is_given_up(tokens: Tokens, monkeypatch: pyte
     """A connection is not held for ever by whoever has a token."""
     monkeypatch.setattr(operations, "BODY_WITHIN_S", 0.2)
 
-    async def body(client: TestClient[Any, Any], _: list[Asked]) -> None:
+    async def body(client: TestClient[Any, Any], _: list[OperationRequest]) -> None:
         reader, writer = await asyncio.open_connection(client.host, client.port)
         head = [f"POST {PAUSE} HTTP/1.1", f"Host: {client.host}", f"Authorization: Bearer {ANA}", "Idempotency-Key: k"]
         head += ["Content-Type: application/json", "Content-Length: 20", "", '{"wh']
@@ -180,7 +180,7 @@ def test_a_body_that_does_not_come_is_given_up(tokens: Tokens, monkeypatch: pyte
     [
         (UnknownName("JOB: there is no job 'sim/clicks'"), 404, "there is no job"),
         (NoOpenAdvice("none is open"), 409, "none is open"),
-        (Overtaken("its settings have version 8"), 409, "version 8"),
+        (VersionConflict("its settings have version 8"), 409, "version 8"),
         (RequestReused("take a new one"), 422, "take a new one"),
         (SettingsError("--until and --for both say when the pause ends"), 422, "until and for both say when"),
         (ConnectionError("Kafka at b:9092 does not answer"), 503, "Kafka at b:9092"),
@@ -189,7 +189,7 @@ def test_a_body_that_does_not_come_is_given_up(tokens: Tokens, monkeypatch: pyte
 def test_how_it_ends_has_a_status_of_its_own(tokens: Tokens, ends: Exception, status: int, words: str) -> None:
     """With the words of the command line, whose options are fields here."""
 
-    async def body(client: TestClient[Any, Any], _: list[Asked]) -> None:
+    async def body(client: TestClient[Any, Any], _: list[OperationRequest]) -> None:
         code, error = await post(client)
         assert (code, words in error) == (status, True), error
 
@@ -200,13 +200,13 @@ def test_without_tokens_that_may_operate_the_service_only_reads(tmp_path: Path) 
     """Also where everybody may read; with such tokens, reading stays open and changing does not."""
     (tmp_path / "operate").write_text(f"ana {ANA}\n")
 
-    async def only_reads(client: TestClient[Any, Any], _: list[Asked]) -> None:
+    async def only_reads(client: TestClient[Any, Any], _: list[OperationRequest]) -> None:
         code, error = await post(client)
         assert (code, error[:24]) == (403, "this service only reads;")
         async with client.get("/access") as answer:
             assert await answer.json() == {"name": "", "may_operate": False, "operable": False}
 
-    async def operable(client: TestClient[Any, Any], _: list[Asked]) -> None:
+    async def operable(client: TestClient[Any, Any], _: list[OperationRequest]) -> None:
         assert (await post(client, Authorization=""))[0] == 401
         assert (await post(client, Authorization=f"Bearer {READER}"))[0] == 403
         for token, told in (("", ""), (ANA, "ana")):
@@ -221,7 +221,7 @@ def test_requests_wait_for_one_another_and_too_many_do_not(tokens: Tokens) -> No
     """A bounded number waits; who goes away while it is carried out has asked all the same."""
     going, most = [0], [0]
 
-    def slow(_: Asked) -> OperationDocument:
+    def slow(_: OperationRequest) -> OperationDocument:
         going[0] += 1
         most[0] = max(most[0], going[0])
         release.acquire()
@@ -236,7 +236,7 @@ def test_requests_wait_for_one_another_and_too_many_do_not(tokens: Tokens) -> No
             lambda: HealthDocument(role="state-service", ready=True, records=0, rebuilds=0),
             redis_url="",
             tokens=tokens,
-            carry_out=slow,
+            execute=slow,
         )
         async with asyncio.timeout(60), TestClient(TestServer(app)) as client:
             asked = [asyncio.create_task(post(client)) for _ in range(WAITING_MAX + 1)]

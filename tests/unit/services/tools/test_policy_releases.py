@@ -14,7 +14,7 @@ from contracts.windows import encode_window
 from policies.registry import SHIPPED, Unavailable
 from policies.released_policy import card_hash, released_policy
 from policies.scores import JobScores, PolicyScore, Scores, write_scores
-from services.agent.answerer import Answerer
+from services.agent.decider import Decider
 from services.tools.policy_releases.folder import policies_in, verified
 from services.tools.policy_releases.names import check_cluster
 from services.tools.policy_releases.rollback import rolled_back, withdrawn
@@ -151,10 +151,10 @@ def test_another_hash_than_the_released_one_is_not_used(folder: Path) -> None:
     assert "ffffffffffff is not in the policy folder" in policy.reason
 
 
-def released_answerer(released: PolicyRelease, settings: JobSettings | None = None) -> Answerer:
+def released_answerer(released: PolicyRelease, settings: JobSettings | None = None) -> Decider:
     """Return an agent's answerer that knows one release."""
     releases = Releases([released])
-    return Answerer(
+    return Decider(
         lambda job: settings or JobSettings(job=job),
         policy="target-utilisation",
         folder="",

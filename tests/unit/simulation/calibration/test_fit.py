@@ -14,7 +14,7 @@ from simulation.calibration.recorded import CalibrationError, put_together
 from simulation.load.jobs import SizedJob, size_job
 from simulation.model.course import course_of
 from simulation.model.world_file import SECOND_MINUTES
-from simulation.model.worlds import CALM, OwnStraying, World, world_named
+from simulation.model.worlds import CALM, TaskVariation, World, world_named
 from tests.support.simulated_recordings import WORKLOAD, sized, windows_of
 
 WIDE, SMALL = sized("j_1351665"), sized("j_2521346")
@@ -68,7 +68,7 @@ def test_a_calm_world_is_found_exactly() -> None:
         assert not figure(found, name).any()
     assert (found.world.restart.seconds, found.world.restart.seen, found.world.restart.spread) == (60.0, 4, 0.0)
     assert found.world.graph().upstream == SMALL.graph.upstream
-    assert not found.world.world("here").strays
+    assert not found.world.world("here").varies
     part = found.world.held_back
     assert part is not None
     assert part.minutes == 180
@@ -101,7 +101,7 @@ def test_a_fitted_world_that_is_played_and_recorded_is_fitted_again() -> None:
 
 def test_a_task_that_is_seldom_wide_shows_its_hot_key_when_it_is() -> None:
     """At two subtasks four per cent on a key are ordinary unevenness, and nothing is fitted; three hours at seven tell."""
-    world = replace(CALM, name="hot", hot_share=0.04, own=(OwnStraying(hot_share=0.04),) * SMALL.size, seed=3)
+    world = replace(CALM, name="hot", hot_share=0.04, own=(TaskVariation(hot_share=0.04),) * SMALL.size, seed=3)
     narrow, wide = (
         fit(put_together(f"sim/{SMALL.name}", windows_of(SMALL, world, 12, widths=widths))) for widths in ((2,), (2, 2, 7, 2))
     )

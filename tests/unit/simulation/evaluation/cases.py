@@ -4,7 +4,7 @@ from functools import cache
 
 import numpy as np
 
-from simulation.evaluation.judge import Asked, Setting, setting_of
+from simulation.evaluation.judge import EvaluationRequest, Setting, setting_of
 from simulation.load.graphs import JobGraph
 from simulation.load.workload import Workload
 from tests.unit.simulation import cases
@@ -28,7 +28,7 @@ def small() -> JobGraph:
 
 def setting(workload: Workload | None = None, **asked: object) -> Setting:
     """Return a setting of two runs."""
-    return setting_of(small(), workload or wave(), Asked(**({"runs": 2} | asked)))  # type: ignore[arg-type]
+    return setting_of(small(), workload or wave(), EvaluationRequest(**({"runs": 2} | asked)))  # type: ignore[arg-type]
 
 
 def quiet(*news: object) -> None:

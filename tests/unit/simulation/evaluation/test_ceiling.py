@@ -6,7 +6,7 @@ import pytest
 from simulation.evaluation.ceiling import follow_ceiling
 from simulation.evaluation.closed_loop import Trial, drive
 from simulation.evaluation.hours import Hours, hours_of
-from simulation.evaluation.judge import Asked, EvaluationError, judge, setting_of
+from simulation.evaluation.judge import EvaluationError, EvaluationRequest, judge, setting_of
 from simulation.evaluation.static import family
 from simulation.load.graphs import load_graph
 from simulation.load.jobs import load_job
@@ -51,6 +51,6 @@ def test_no_constant_and_no_random_path_of_the_family_is_better(world: str) -> N
 
 def test_the_ceiling_is_known_where_records_flow() -> None:
     """In batches single tasks matter, so a family says nothing."""
-    setting = setting_of(load_graph("j_2521346"), WORKLOAD, Asked(world="slo", runs=1))
+    setting = setting_of(load_graph("j_2521346"), WORKLOAD, EvaluationRequest(world="slo", runs=1))
     with pytest.raises(EvaluationError, match="take oracle"):
         judge("ceiling", setting, lambda stage, share: None)

@@ -12,7 +12,7 @@ from contracts.job_settings import LatencyBound
 from policies.answer import Answer, RawAnswer
 from policies.question import Question
 from simulation.evaluation.closed_loop import follow
-from simulation.evaluation.judge import Asked, EvaluationError, judge, known_names, setting_of, usable
+from simulation.evaluation.judge import EvaluationError, EvaluationRequest, judge, known_names, setting_of, usable
 from simulation.evaluation.report import GapMinutes, report_of
 from simulation.load.workload import Workload
 from tests.unit.simulation.cases import chain
@@ -154,7 +154,9 @@ def test_minute_zero_need_not_be_midnight() -> None:
     """Shifting the event time of a file by five hours changes no decision of a rule: phases come from the window's own hours."""
     plain = setting(wave(1), runs=1)
     shifted = replace(plain, workload=Workload("wave", wave(1).requests, 5 * 3_600_000))
-    first, second = (judge("forecast", replace(each, asked=Asked(tuned=False)), quiet).outcome.hours for each in (plain, shifted))
+    first, second = (
+        judge("forecast", replace(each, asked=EvaluationRequest(tuned=False)), quiet).outcome.hours for each in (plain, shifted)
+    )
     assert first.rewards.tolist() == second.rewards.tolist()
 
 
@@ -170,7 +172,7 @@ def test_the_job_is_sized_on_the_calibration_part_alone() -> None:
     flooded[DAY:] *= 10
     here, there = setting(), setting(Workload("wave", flooded, 0))
     assert here.job.scale_factor == there.job.scale_factor
-    literal = setting_of(chain(2000.0, 1000.0), wave(), Asked(load="literal"))
+    literal = setting_of(chain(2000.0, 1000.0), wave(), EvaluationRequest(load="literal"))
     assert literal.job.service_minutes.tolist() == pytest.approx([0.0, 0.002, 0.001, 0.0])
 
 

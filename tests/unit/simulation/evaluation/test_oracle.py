@@ -8,7 +8,7 @@ from policies.rules.fixed import Static
 from simulation.evaluation.clairvoyant import SETTINGS, Foresight, clairvoyant_hours
 from simulation.evaluation.closed_loop import follow
 from simulation.evaluation.hours import Hours
-from simulation.evaluation.judge import Asked, setting_of
+from simulation.evaluation.judge import EvaluationRequest, setting_of
 from simulation.evaluation.oracle import follow_oracle
 from simulation.evaluation.static import best_static
 from tests.unit.simulation.cases import chain, workload
@@ -37,7 +37,7 @@ def test_the_oracle_loses_to_nobody(mode: str) -> None:
 def test_the_oracle_does_not_lose_to_what_the_author_configured() -> None:
     """Peaks beyond what ten subtasks serve, where two hours ahead are too short to see; the chosen vector is a bad one."""
     swinging = workload((50 * (1 + 0.9 * np.sin(np.arange(660) / 100))).astype(int).tolist())
-    asked = Asked(mode="slo", load_parallelism=12.0, runs=1, calibrate="0:300")
+    asked = EvaluationRequest(mode="slo", load_parallelism=12.0, runs=1, calibrate="0:300")
     here = setting_of(chain(3.0), swinging, asked)
     least = np.ones(here.job.size, dtype=np.int64)
     configured = means(follow(Static(), here.trial, quiet).hours)

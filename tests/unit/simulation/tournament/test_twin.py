@@ -14,15 +14,15 @@ from simulation.model.worlds import world_named
 from simulation.tournament.candidates import Candidate, candidates
 from simulation.tournament.expectation import expectation
 from simulation.tournament.score import Aim, Scored, TwinError
-from simulation.what_if.ground import ground_of
 from simulation.what_if.play import play
+from simulation.what_if.scenario import scenario_of
 from simulation.what_if.variant import Variant
 from tests.support.simulated_recordings import sized, windows_of
 
 JOB = sized("j_756953")
 WINDOWS = windows_of(JOB, world_named("drift", seed=2), 8)
 RECORDED = put_together(WINDOWS[0].job, WINDOWS)
-GROUND = ground_of(RECORDED, fit(RECORDED), WINDOWS[0])
+GROUND = scenario_of(RECORDED, fit(RECORDED), WINDOWS[0])
 SETTINGS = JobSettings(job=RECORDED.job)
 AIM = Aim.of(SETTINGS, GROUND.job.path_minutes)
 ERROR = TwinError(working=0.05, waiting=1.0)

@@ -19,8 +19,8 @@ from simulation.loops.hourly import HourlyLoads, HourlyPeaks
 from simulation.model.worlds import CALM, World, world_named
 from simulation.what_if.check import Check, check
 from simulation.what_if.compare import compare
-from simulation.what_if.ground import Ground, WhatIfError, ground_of
 from simulation.what_if.play import Played, play
+from simulation.what_if.scenario import Scenario, WhatIfError, scenario_of
 from simulation.what_if.variant import Variant, not_played, with_settings, with_utilisation
 from tests.support.simulated_recordings import sized, windows_of
 
@@ -32,10 +32,10 @@ def quiet(share: float) -> None:
     """Hear progress and say nothing."""
 
 
-def ground(windows: list[Window]) -> Ground:
-    """Return the ground of a recording."""
+def scenario(windows: list[Window]) -> Scenario:
+    """Return the scenario of a recording."""
     recorded = put_together(windows[0].job, windows)
-    return ground_of(recorded, fit(recorded), windows[0])
+    return scenario_of(recorded, fit(recorded), windows[0])
 
 
 def variant(policy: str, **changes: object) -> Variant:
@@ -57,7 +57,7 @@ def test_a_world_in_which_nothing_strays_is_foretold_exactly(world: World) -> No
 
 def test_a_job_that_is_left_alone_keeps_its_sizes_and_its_load() -> None:
     """``hold`` pays for the sizes of the first minute; every record of the recording arrives."""
-    found = ground(windows_of(JOB, CALM, 6))
+    found = scenario(windows_of(JOB, CALM, 6))
     played = play(found, variant("hold"), draw=0, seed=0, told=quiet)
     assert played.subtasks.tolist() == [float(found.job.start_parallelism[1:-1].sum())] * found.hours * 60
     assert played.arrivals.sum() == found.load.sum()
@@ -71,7 +71,7 @@ def test_forecasts_look_back_on_the_hours_before_the_recording() -> None:
     hourly = np.round(generator.uniform(500, 600, 192)).astype(np.float32)
     peaks = np.round(hourly * generator.uniform(1.3, 1.8, 192)).astype(np.float32)
     windows[0] = replace(windows[0], hourly_load=hourly, hourly_peak=peaks)
-    found = ground(windows)
+    found = scenario(windows)
     at = np.array([found.lead_minutes])
     assert found.lead_minutes % 60 == 0
     before = HourlyLoads.of(found.workload.requests, found.workload.masked).before(at)[0]
@@ -85,7 +85,7 @@ def test_bounds_are_those_of_engine_and_settings_not_of_the_simulator() -> None:
     windows = windows_of(JOB, CALM, 6)
     wide = [replace(each, topology=_with_maximum(each, 32)) for each in windows]
     tried = Variant("wide", with_utilisation(load_policy("target-utilisation"), 0.08), with_settings(SETTINGS, {}), None)
-    found = ground(wide)
+    found = scenario(wide)
     free = play(found, replace(tried, settings=with_settings(SETTINGS, {"parallelism_max": 32})), draw=0, seed=0, told=quiet)
     bound = play(found, replace(tried, settings=with_settings(SETTINGS, {"parallelism_max": 14})), draw=0, seed=0, told=quiet)
     assert free.sizes.max() > 14
@@ -95,7 +95,7 @@ def test_bounds_are_those_of_engine_and_settings_not_of_the_simulator() -> None:
 def test_an_emergency_waits_for_no_span_where_the_job_answers_it() -> None:
     """The load becomes four times as high in the middle of a span. On a real engine the job grows at the next minute's end."""
     windows = [replace(each, topology=_on(each, "flink")) for each in windows_of(JOB, CALM, 6)]
-    found = ground(windows)
+    found = scenario(windows)
     at = found.first_minute + 63
     requests = found.workload.requests.copy()
     requests[at:] *= 4
@@ -117,7 +117,7 @@ def test_an_emergency_waits_for_no_span_where_the_job_answers_it() -> None:
 
 def test_a_simulated_job_decides_at_its_spans_only() -> None:
     """There an emergency waits, unless its owner wants it answered."""
-    found = ground(windows_of(JOB, CALM, 6))
+    found = scenario(windows_of(JOB, CALM, 6))
     played = play(found, variant("target-utilisation"), draw=0, seed=0, told=quiet)
     assert not any(time % 600_000 for time in played.at_ms.tolist())
     assert len(played.at_ms) == found.hours * 6
@@ -139,7 +139,7 @@ def test_a_target_utilisation_changes_the_rules_that_have_one(name: str) -> None
         with pytest.raises(WhatIfError, match="has no target utilisation"):
             with_utilisation(load_policy(name), 0.5)
         return
-    found = ground(windows_of(JOB, CALM, 6))
+    found = scenario(windows_of(JOB, CALM, 6))
     low, high = (
         play(found, Variant("", with_utilisation(load_policy(name), share), SETTINGS, None), draw=0, seed=0, told=quiet)
         for share in (0.4, 0.9)
@@ -173,7 +173,7 @@ def test_what_the_rescaler_limits_is_told_as_not_played() -> None:
 def test_a_recording_that_is_too_short_is_refused() -> None:
     """Three hours are not enough, and the message says how many minutes are."""
     with pytest.raises(WhatIfError, match=r"180 minutes with figures are too few .* record at least 240"):
-        ground(windows_of(JOB, CALM, 3))
+        scenario(windows_of(JOB, CALM, 3))
 
 
 def made(subtasks: list[list[float]], waited: float = 0.0) -> list[Played]:

@@ -7,9 +7,9 @@ from contracts.job_settings import JobSettings, Pause
 from contracts.messages import JobTopology, TaskSpec
 from contracts.pauses import pauses_of
 from contracts.wire import decode, encode
-from services.job_settings.book import Book
 from services.job_settings.changes import Recorded, changed, differences
 from services.job_settings.pause import pause_of, scope_of
+from services.job_settings.snapshot import SettingsSnapshot
 from services.tools.job_settings.overview import changes_of, overview
 
 JOB = "sim/clicks"
@@ -62,23 +62,27 @@ def test_a_name_without_a_slash_is_a_cluster() -> None:
     assert (scope_of(JOB), scope_of("sim")) == (JOB, "sim/*")
 
 
-def book(**pauses: Pause) -> Book:
-    """Return a book of the job, with what is said of it and of all jobs of its cluster."""
+def snapshot(**pauses: Pause) -> SettingsSnapshot:
+    """Return a snapshot of the job, with what is said of it and of all jobs of its cluster."""
     topology = JobTopology(job=JOB, version=1, at_ms=0, tasks=(TaskSpec(task="map"),))
     own = JobSettings(job=JOB, version=1, set_by="ana", **({"pause": pauses["own"]} if "own" in pauses else {}))
     shared = JobSettings(job="sim/*", version=1, pause=pauses["shared"]) if "shared" in pauses else None
-    return Book(job=JOB, known=topology, history=(Recorded(own, append_ms=1),), now_ms=NOW_MS, release=None, of_all_jobs=shared)
+    return SettingsSnapshot(
+        job=JOB, known=topology, history=(Recorded(own, append_ms=1),), now_ms=NOW_MS, release=None, of_all_jobs=shared
+    )
 
 
 def test_show_tells_what_is_paused_for_the_job_and_for_its_cluster() -> None:
     """Both, by the pipeline's clock; one that has passed is none."""
     over = Pause(direction="both", until_ms=NOW_MS, why="over", by="bob", at_ms=0)
-    both = overview(book(own=pause(lasting="1h"), shared=Pause(direction="down", why="audit", by="bob", at_ms=0)), "sure").paused
+    both = overview(
+        snapshot(own=pause(lasting="1h"), shared=Pause(direction="down", why="audit", by="bob", at_ms=0)), "sure"
+    ).paused
     assert both == (
         "scaling up of sim/clicks is paused by ana until 1970-01-01 11:00:00: release day; "
         "scaling down of sim is paused by bob until further notice: audit"
     )
-    assert overview(book(own=over), "sure").paused == "no"
+    assert overview(snapshot(own=over), "sure").paused == "no"
 
 
 def test_the_history_names_a_pause_and_its_end() -> None:
@@ -87,7 +91,7 @@ def test_the_history_names_a_pause_and_its_end() -> None:
     after = changed(before, {"pause": made}, None, by="ana", at_ms=NOW_MS)
     assert differences(before, after) == {"pause": (None, made)}
     assert (after.version, after.set_by, after.set_at_ms) == (2, "ana", NOW_MS)
-    assert changes_of(book(own=made))[0].changed == {"pause": (None, made)}
+    assert changes_of(snapshot(own=made))[0].changed == {"pause": (None, made)}
 
 
 def test_settings_of_another_job_or_cluster_pause_nothing() -> None:

@@ -14,7 +14,7 @@ from contracts.ids import decision_id
 from contracts.job_settings import JobSettings
 from contracts.topics import SNAPSHOTS
 from policies.registry import load_policy
-from services.tools.recording.diff import Difference, PolicyTally, SpanDiff, TaskWish
+from services.tools.recording.diff import Difference, PolicyTally, SpanDiff, TaskTarget
 from services.tools.recording.records import RawRecord
 from services.tools.recording.replay import Replayed, agreement, chosen_policies, learn, replay
 from services.tools.recording.tables import agreement_line, document, print_replay
@@ -99,7 +99,7 @@ def test_the_diff_shows_what_each_policy_changes() -> None:
 
 
 def test_a_minute_is_over_capacity_when_demand_passes_what_was_wanted_before_it() -> None:
-    """Two subtasks under a demand of three: every minute behind the first decision counts, none where the wish suffices."""
+    """Two subtasks under a demand of three: every minute behind the first decision counts, none where the target suffices."""
     heavy = dict.fromkeys(range(FIRST_MINUTE - 9, FIRST_MINUTE + 11), 180_000.0)
     found = run(Held(windows(heavy)), "hold", "target-utilisation")
     hold, rule = found.policies
@@ -221,8 +221,8 @@ def test_the_tables_show_changes_figures_and_agreement() -> None:
 
 def test_spans_with_equal_answers_share_a_row_unless_something_lies_between() -> None:
     """What a policy wishes again and again on an unchanged job is said once, with the first and the last span."""
-    wish = (TaskWish("map", 2, (3,)),)
-    spans = [SpanDiff(JOB, 600_000 * n, ("act",), 2, (3,), wish if n != 4 else (), ("",)) for n in range(1, 6)]
+    target = (TaskTarget("map", 2, (3,)),)
+    spans = [SpanDiff(JOB, 600_000 * n, ("act",), 2, (3,), target if n != 4 else (), ("",)) for n in range(1, 6)]
     console = Console(record=True, width=140, file=io.StringIO())
     print_replay(Replayed([], PolicyTally("as it ran"), [JOB], spans, windows=50), console)
     text = console.export_text()
@@ -251,9 +251,9 @@ def test_every_kind_of_disagreement_has_its_words() -> None:
 
 def test_names_with_brackets_stand_in_the_tables_as_they_are() -> None:
     """Tasks and jobs of SQL are named so; they are no markup."""
-    wish = (TaskWish("map(select=[id, n])", 2, (3,)), TaskWish("in[/x]", 4, (5,)))
+    target = (TaskTarget("map(select=[id, n])", 2, (3,)), TaskTarget("in[/x]", 4, (5,)))
     spans = [
-        SpanDiff("sim/a[b]", 600_000, ("act",), 6, (8,), wish, ("",)),
+        SpanDiff("sim/a[b]", 600_000, ("act",), 6, (8,), target, ("",)),
         SpanDiff("sim/a[b]", 1_200_000, ("hold",), 6, (6,), (), ("",)),
     ]
     console = Console(record=True, width=140, file=io.StringIO())
@@ -264,7 +264,7 @@ def test_names_with_brackets_stand_in_the_tables_as_they_are() -> None:
 
 
 def test_only_what_a_policy_asked_for_counts_as_its_rescale() -> None:
-    """Not what the pipeline did meanwhile; and a wish that is repeated counts once."""
+    """Not what the pipeline did meanwhile; and a target that is repeated counts once."""
     task = TaskDecision(task="map", current=2, ratio=1.0, proposed=2, desired=2)
     hold = Decision(
         decision_id=f"{JOB}@0/hold", job=JOB, span_end_ms=0, window_id="w", policy=PolicyUsed(name="hold"), seed=0,

@@ -18,7 +18,7 @@ from services.cli import main
 from services.tools.tournament import limited
 from services.tools.tournament.report import NoTournament, Report, Version
 from services.tools.tournament.run import Ask, hold
-from simulation.evaluation.judge import Asked, setting_of
+from simulation.evaluation.judge import EvaluationRequest, setting_of
 from simulation.load.graphs import load_graph
 from simulation.load.workload import load_workload
 from simulation.tournament import candidates
@@ -32,7 +32,7 @@ FIRST_MINUTE = 4 * DAY
 def lived(path: Path, policy: str, *, hours: int, restart_s: float | None = None) -> Path:
     """Write a recording of some hours of a job under a policy."""
     world = "calm" if restart_s is None else "restart"
-    asked = Asked(world=world, restart_s=restart_s, load_parallelism=5.0, runs=1, calibrate=f"0:{7 * DAY}")
+    asked = EvaluationRequest(world=world, restart_s=restart_s, load_parallelism=5.0, runs=1, calibrate=f"0:{7 * DAY}")
     life = life_of(setting_of(load_graph(JOB), load_workload("clarknet"), asked).trial, FIRST_MINUTE)
     life.serve(load_policy(policy), hours)
     return life.record(path)

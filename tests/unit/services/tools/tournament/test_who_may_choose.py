@@ -11,7 +11,7 @@ from contracts.releases import ReleaseRecord, Releases, ScopedRelease, Slot, Tun
 from contracts.tournaments import Expectation
 from contracts.wire import decode, encode
 from services.tools.policy_releases.rollback import rolled_back, withdrawn
-from services.tools.tournament.may_be_held import check_may_be_held, former_winner
+from services.tools.tournament.eligibility import check_eligible, former_winner
 from services.tools.tournament.report import NoTournament, Report, Row, Version, release_of
 from tests.support.builders import JOB
 
@@ -48,7 +48,7 @@ def won(start_ms: int = 1_000) -> ScopedRelease:
 def allowed(*records: ScopedRelease, settings: JobSettings = PLAIN, again: bool = False) -> str:
     """Return why no tournament may be held; empty: one may."""
     try:
-        check_may_be_held(JOB, settings, records, 5_000, again=again)
+        check_eligible(JOB, settings, records, 5_000, again=again)
     except NoTournament as why:
         return str(why)
     return ""

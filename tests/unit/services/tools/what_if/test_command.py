@@ -12,11 +12,11 @@ from benchmarks.window_recording import write_recording
 from contracts.job_settings import JobSettings
 from policies.registry import load_policy
 from services.cli import main
-from services.tools.what_if.run import TimeIsUp, play_all
+from services.tools.what_if.run import TimeLimitReached, play_all
 from simulation.calibration.fit import fit
 from simulation.calibration.recorded import put_together
 from simulation.model.worlds import CALM, world_named
-from simulation.what_if.ground import ground_of
+from simulation.what_if.scenario import scenario_of
 from simulation.what_if.variant import Variant
 from tests.support.simulated_recordings import sized, windows_of
 
@@ -41,7 +41,7 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 RECORDED = windows_of(JOB, CALM, 4)
 PUT_TOGETHER = put_together(RECORDED[0].job, RECORDED)
-GROUND = ground_of(PUT_TOGETHER, fit(PUT_TOGETHER), RECORDED[0])
+GROUND = scenario_of(PUT_TOGETHER, fit(PUT_TOGETHER), RECORDED[0])
 VARIANTS = [Variant(name, load_policy(name), JobSettings(job=PUT_TOGETHER.job), None) for name in ("hold", "static")]
 CALLS = 2 * GROUND.hours * 6  # of the clock, for one draw
 
@@ -194,5 +194,5 @@ def test_work_ends_with_its_time(done: int) -> None:
 
 def test_too_little_time_is_an_error_that_tells_how_much_is_needed() -> None:
     """One draw says nothing about how far draws lie apart."""
-    with pytest.raises(TimeIsUp, match=r"--time-limit: 30 s are too few for 2 draws; all draws need about \d+ s"):
+    with pytest.raises(TimeLimitReached, match=r"--time-limit: 30 s are too few for 2 draws; all draws need about \d+ s"):
         play_all(GROUND, VARIANTS, draws=9, seed=0, limit_s=30.0, told=lambda *_: None, now_s=_Clock())

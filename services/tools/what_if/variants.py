@@ -12,8 +12,8 @@ from contracts.job_settings import JobSettings, LatencyBound
 from contracts.objectives import read_objective
 from policies.policy import Policy
 from policies.registry import Unavailable, check_policy, load_policy, policy_names
-from simulation.what_if.ground import WhatIfError
 from simulation.what_if.play import check_span
+from simulation.what_if.scenario import WhatIfError
 from simulation.what_if.variant import PLAYED, Variant, with_settings, with_utilisation
 
 BASELINE = "baseline"

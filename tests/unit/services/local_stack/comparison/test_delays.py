@@ -2,7 +2,7 @@
 
 from contracts.commands import Outcome, Progress, RescheduleCommand, TaskChange
 from contracts.decisions import Decision, Overload, PolicyUsed
-from services.local_stack.compared.waits import Waits
+from services.local_stack.comparison.delays import ScalingDelays
 
 JOB, BEGAN_MS = "flink/sure", 1_000_000
 COMMAND = f"{JOB}#1.0"
@@ -43,7 +43,7 @@ def pending(decided: Decision, reason: str, sequence: int = 0) -> Outcome:
 def test_every_part_of_the_way_is_told_apart() -> None:
     """A step at second 40 after the begin, one span that held, then an act, a cooldown, a checkpoint, and half a second still."""
     held, act = decision(1_060_000, "hold"), decision(1_120_000, "act")
-    waits = Waits()
+    waits = ScalingDelays()
     waits.take(held, 1_061_000)
     waits.take(act, 1_120_837)
     waits.take(pending(act, "cooldown"), 1_120_840)
@@ -63,7 +63,7 @@ def test_what_no_record_says_is_left_open() -> None:
     act = decision(
         1_020_000, "act", closed_append_ms=None, emergency=Overload(task="a", load_records_per_minute=1, grown_records=1)
     )
-    waits = Waits()
+    waits = ScalingDelays()
     for _ in range(2):
         waits.take(act, 1_021_000)
         waits.take(command(act, 1_021_000), 1_021_001)
@@ -74,7 +74,7 @@ def test_what_no_record_says_is_left_open() -> None:
 
 def test_advice_is_no_rescale() -> None:
     """Nobody carries it out."""
-    act, waits = decision(1_060_000, "act"), Waits()
+    act, waits = decision(1_060_000, "act"), ScalingDelays()
     waits.take(act, 1_061_000)
     waits.take(command(act, 1_061_000, advice=True), 1_061_001)
     assert waits.found(BEGAN_MS, []) == ()

@@ -23,7 +23,7 @@ def _nothing_released(_job: str, _at_ms: int) -> ScopedRelease | None:
     return None
 
 
-class Answerer:
+class Decider:
     """Asks a policy at the end of each of its spans: the one in the job's settings, else the released one, else the pipeline's.
 
     An emergency is answered at once.

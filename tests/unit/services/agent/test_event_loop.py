@@ -5,12 +5,12 @@ import threading
 
 import pytest
 
-from services.agent.apart import run_apart
+from services.agent.event_loop import run_in_own_loop
 
 
 def apart(serving: object, *, stop: threading.Event, ending: threading.Event, within_s: float = 0.3) -> bool:
     """Run a coroutine; both ends of it may take as long."""
-    return run_apart(serving, stop=stop, ending=ending, stop_within_s=within_s, end_within_s=2 * within_s)  # type: ignore[arg-type]
+    return run_in_own_loop(serving, stop=stop, ending=ending, stop_within_s=within_s, end_within_s=2 * within_s)  # type: ignore[arg-type]
 
 
 def test_what_ends_is_waited_for_and_its_error_is_raised() -> None:

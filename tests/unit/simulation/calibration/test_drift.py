@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulation.calibration.wandering import wandering
+from simulation.calibration.drift import fit_drift
 
 DAY = 1_440
 
@@ -34,7 +34,7 @@ def walks(seed: int, minutes: int, tasks: int, *, drift: float, tau: float, jitt
 )
 def test_drift_memory_and_jitter_come_out_as_they_went_in(seed: int, drift: float, tau: float, jitter: float) -> None:
     """Over two days of twelve tasks: drift within a third, its diffusion and the jitter within a quarter."""
-    found = wandering(walks(seed, 2 * DAY, 12, drift=drift, tau=tau, jitter=jitter))
+    found = fit_drift(walks(seed, 2 * DAY, 12, drift=drift, tau=tau, jitter=jitter))
     assert np.median(found.drift) == pytest.approx(drift, rel=0.35)
     if jitter:
         assert np.median(found.jitter) == pytest.approx(jitter, rel=0.25)
@@ -45,7 +45,7 @@ def test_drift_memory_and_jitter_come_out_as_they_went_in(seed: int, drift: floa
 
 def test_scatter_without_memory_is_no_drift() -> None:
     """White noise is jitter, in nearly all of forty tasks."""
-    found = wandering(walks(3, 600, 40, drift=0.0, tau=60.0, jitter=0.2))
+    found = fit_drift(walks(3, 600, 40, drift=0.0, tau=60.0, jitter=0.2))
     assert (found.drift > 0).sum() <= 2
     np.testing.assert_allclose(found.jitter[found.drift == 0], 0.2, rtol=0.15)
 
@@ -54,7 +54,7 @@ def test_what_never_changes_does_not_wander() -> None:
     """A constant has its level, and neither drift nor jitter; a rounding error makes none either."""
     logs = np.full((300, 2), -3.0)
     logs[:, 1] += 1e-4 * np.random.default_rng(0).standard_normal(300)
-    found = wandering(logs)
+    found = fit_drift(logs)
     np.testing.assert_allclose(found.level, -3.0, atol=1e-4)
     assert not found.drift.any()
     assert not found.jitter.any()
@@ -64,10 +64,10 @@ def test_what_never_changes_does_not_wander() -> None:
 def test_missing_minutes_take_little_away() -> None:
     """Without half of the minutes, the drift is nearly the same; a task known for less than half an hour has none."""
     logs = walks(5, DAY, 8, drift=0.25, tau=180.0, jitter=0.02)
-    whole = wandering(logs)
+    whole = fit_drift(logs)
     logs[np.random.default_rng(1).random(logs.shape) < 0.5] = np.nan
     logs[29:, 7] = np.nan
-    thinned = wandering(logs)
+    thinned = fit_drift(logs)
     np.testing.assert_allclose(thinned.drift[:7], whole.drift[:7], rtol=0.25)
     assert np.isnan(thinned.level[7])
     assert thinned.drift[7] == 0.0
@@ -78,7 +78,7 @@ def test_missing_minutes_take_little_away() -> None:
 def test_the_unit_of_service_times_moves_only_their_level(seed: int, shift: float) -> None:
     """Milliseconds or minutes a record: the same drift and jitter."""
     logs = walks(seed, 200, 3, drift=0.2, tau=60.0, jitter=0.05)
-    here, there = wandering(logs), wandering(logs + shift)
+    here, there = fit_drift(logs), fit_drift(logs + shift)
     np.testing.assert_allclose(there.level, here.level + shift, atol=1e-6)
     np.testing.assert_allclose(there.drift, here.drift, rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(there.jitter, here.jitter, rtol=1e-6, atol=1e-9)

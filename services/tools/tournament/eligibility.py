@@ -8,7 +8,7 @@ from contracts.releases import Releases, ScopedRelease, Slot
 from services.tools.tournament.report import NoTournament
 
 
-def check_may_be_held(job: str, settings: JobSettings, records: Sequence[ScopedRelease], now_ms: int, *, again: bool) -> None:
+def check_eligible(job: str, settings: JobSettings, records: Sequence[ScopedRelease], now_ms: int, *, again: bool) -> None:
     """Refuse a tournament for a job whose policy a person has chosen.
 
     Args:

@@ -59,7 +59,7 @@ class PlayedJob(SizedJob):
 
 
 @dataclass(frozen=True)
-class Ground:
+class Scenario:
     """Where runs take place.
 
     Attributes:
@@ -99,7 +99,7 @@ class Ground:
         return self.workload.requests[self.first_minute : self.first_minute + self.hours * HOUR_MINUTES]
 
     def terms(self, seed: int, span_minutes: int) -> Terms:
-        """Return the simulator's terms for one draw of what strays."""
+        """Return the simulator's terms for one draw of what varies."""
         world = self.world.world("recorded", seed=seed)
         return Terms(restart_ms=world.restart_ms, span_minutes=span_minutes, world=world)
 
@@ -108,8 +108,8 @@ class Ground:
         return sizes_at(self.recorded, self.job, minute)
 
 
-def ground_of(recorded: Recorded, fitted: Fitted, first_window: Window) -> Ground:
-    """Return the ground of a recording; ``first_window`` tells the hours before it.
+def scenario_of(recorded: Recorded, fitted: Fitted, first_window: Window) -> Scenario:
+    """Return the scenario of a recording; ``first_window`` tells the hours before it.
 
     Raises:
         WhatIfError: the recording is too short, or its load is unknown.
@@ -133,7 +133,7 @@ def ground_of(recorded: Recorded, fitted: Fitted, first_window: Window) -> Groun
     fields = {name: getattr(sized, name) for name in SizedJob.__dataclass_fields__}
     configured = np.array([spec.configured_parallelism or spec.parallelism for spec in specs], dtype=np.int64)
     job = PlayedJob(**{**fields, "start_parallelism": start, "configured_parallelism": configured}, recorded_specs=specs)
-    return Ground(recorded, job, fitted.world, workload, first, hours)
+    return Scenario(recorded, job, fitted.world, workload, first, hours)
 
 
 def sizes_at(recorded: Recorded, job: PlayedJob, minute: int) -> Int64:

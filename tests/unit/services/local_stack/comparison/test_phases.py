@@ -2,18 +2,18 @@
 
 import numpy as np
 
-from services.local_stack.compared.phases import Look, Phase, phases_of
+from services.local_stack.comparison.phases import Observation, Phase, phases_of
 
 LOAD = np.concatenate([np.full(10, 10.0), np.full(20, 40.0), np.full(10, 10.0)])
 STEPS = ((10.0, 4.0), (30.0, 1.0))
 
 
-def job(backlog: dict[int, int], changes: dict[int, int]) -> list[Look]:
+def job(backlog: dict[int, int], changes: dict[int, int]) -> list[Observation]:
     """Return a job looked at every second for 40 seconds; what is given holds from its second on."""
     looks, waiting, changed = [], 0, 0
     for second in range(40):
         waiting, changed = backlog.get(second, waiting), changes.get(second, changed)
-        looks.append(Look(float(second), waiting, 4 + changed, changed))
+        looks.append(Observation(float(second), waiting, 4 + changed, changed))
     return looks
 
 

@@ -22,14 +22,14 @@ from services.job_settings.changes import Recorded, changed, differences, newest
 NEAR_MAX = 3
 ATTEMPTS_MAX = 5
 
-Wanted = Callable[["Book"], Mapping[str, object]]
+Wanted = Callable[["SettingsSnapshot"], Mapping[str, object]]
 
 
 class UnknownName(SettingsError):
     """No topology has named the job, or the cluster."""
 
 
-class Overtaken(SettingsError):
+class VersionConflict(SettingsError):
     """The settings are no longer those that the change was meant for."""
 
 
@@ -38,7 +38,7 @@ class RequestReused(SettingsError):
 
 
 @dataclass(frozen=True, slots=True)
-class Book:
+class SettingsSnapshot:
     """What Kafka knows about one job's settings at one instant."""
 
     job: str
@@ -73,7 +73,7 @@ class Book:
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class ChangeResult:
     """The settings before and after.
 
     ``overtaken_by`` is the user who changed them at the same time and wrote last; ``note`` says what of it has no effect; the
@@ -92,7 +92,7 @@ class Changed:
         return differences(self.before, self.after)
 
 
-def read_book(settings: PipelineSettings, job: str) -> Book:
+def read_snapshot(settings: PipelineSettings, job: str) -> SettingsSnapshot:
     """Read everything about a job's settings, or about those for all jobs of a cluster (``CLUSTER/*``).
 
     Raises:
@@ -108,7 +108,7 @@ def read_book(settings: PipelineSettings, job: str) -> Book:
     else:
         _require("JOB", "job", job, topologies)
     now_ms, cluster = pipeline_now_ms(settings, found[CLOCK]), cluster_of(job)
-    return Book(
+    return SettingsSnapshot(
         job=job,
         known=topologies.get(job),
         history=tuple(_history(found[JOB_SETTINGS], job)),
@@ -119,7 +119,7 @@ def read_book(settings: PipelineSettings, job: str) -> Book:
     )
 
 
-def made_by(book: Book, request: str) -> JobSettings | None:
+def made_by(snapshot: SettingsSnapshot, request: str) -> JobSettings | None:
     """Return the settings that a request has made already; None if it has made none, or is none.
 
     A request is ``KEY#WHAT``: its sender chooses the key, and uses it again only to repeat the same.
@@ -128,11 +128,11 @@ def made_by(book: Book, request: str) -> JobSettings | None:
         RequestReused: the key has made something else.
     """
     key = request.partition("#")[0]
-    for settings in (recorded.settings for recorded in book.history) if key else ():
+    for settings in (recorded.settings for recorded in snapshot.history) if key else ():
         if settings.request == request:
             return settings
         if settings.request is not msgspec.UNSET and settings.request.partition("#")[0] == key:
-            raise RequestReused(f"the key {key!r} was used for another change of {book.job}; take a new one")
+            raise RequestReused(f"the key {key!r} was used for another change of {snapshot.job}; take a new one")
     return None
 
 
@@ -145,7 +145,7 @@ def _require(option: str, kind: str, name: str, known: Collection[str]) -> None:
 
 def change(
     settings: PipelineSettings, job: str, wanted: Wanted, by: str, *, request: str = "", version: int | None = None
-) -> Changed:
+) -> ChangeResult:
     """Write the next version of a job's settings, or nothing if they already are as wanted.
 
     Two users who write at the same time may choose the same version. Then the later record wins. If another record with a higher
@@ -161,28 +161,30 @@ def change(
 
     Raises:
         UnknownName: there is no such job or cluster.
-        Overtaken: the settings have another version; nothing was written.
+        VersionConflict: the settings have another version; nothing was written.
         RequestReused: the request has made another change; nothing was written.
         SettingsError: the wanted settings contradict themselves; nothing was written.
         ConnectionError: Kafka does not answer.
     """
-    book = read_book(settings, job)
-    before = book.settings
-    made = made_by(book, request)
+    snapshot = read_snapshot(settings, job)
+    before = snapshot.settings
+    made = made_by(snapshot, request)
     if made is not None:
-        return Changed(made, made, was_made=True)
+        return ChangeResult(made, made, was_made=True)
     if version not in (None, before.version):
-        raise Overtaken(f"{job}: its settings have version {before.version}, set by {before.set_by}, not {version}; look again")
+        raise VersionConflict(
+            f"{job}: its settings have version {before.version}, set by {before.set_by}, not {version}; look again"
+        )
     for _ in range(ATTEMPTS_MAX):
-        after = changed(book.settings, wanted(book), book.known, by=by, at_ms=book.now_ms, request=request)
-        if not differences(book.settings, after):
-            return Changed(book.settings, book.settings)
+        after = changed(snapshot.settings, wanted(snapshot), snapshot.known, by=by, at_ms=snapshot.now_ms, request=request)
+        if not differences(snapshot.settings, after):
+            return ChangeResult(snapshot.settings, snapshot.settings)
         send(settings, JOB_SETTINGS, job, after)
-        book = read_book(settings, job)
-        if book.settings == after:
-            return Changed(before, after, note=without_effect(before, after, book.known))
-        if _follows(book.history, after):
-            return Changed(before, after, overtaken_by=book.settings.set_by)
+        snapshot = read_snapshot(settings, job)
+        if snapshot.settings == after:
+            return ChangeResult(before, after, note=without_effect(before, after, snapshot.known))
+        if _follows(snapshot.history, after):
+            return ChangeResult(before, after, overtaken_by=snapshot.settings.set_by)
     raise ConnectionError(f"{job}: others keep changing its settings; try again")
 
 

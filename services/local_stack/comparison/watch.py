@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final
 import msgspec
 from confluent_kafka import Consumer, Message, TopicPartition
 
-from services.local_stack.compared.phases import Look
+from services.local_stack.comparison.phases import Observation
 
 _RECORDS_MAX: Final = 5_000
 _READ_TIMEOUT_S: Final = 10.0
@@ -66,7 +66,7 @@ class Watch(ABC):
         self._late = self._backlog_max = 0
         self._backlog_s = self._size_s = self._stillness_s = self._last_out_s = self._last_look_s = 0.0
         self._steps: list[str] = []
-        self._looks: list[Look] = []  # at the machine's monotonic time
+        self._looks: list[Observation] = []  # at the machine's monotonic time
         # What is not committed yet has come out too: when a checkpoint commits it is a setting of the job, not its speed.
         self._out = _reader(bootstrap, topic_out, "read_uncommitted")
         self._ends = Consumer(_settings(bootstrap, "read_uncommitted"))
@@ -88,13 +88,13 @@ class Watch(ABC):
             self._backlog_s += self.backlog * passed_s
             self._size_s += sum(self.sizes.values()) * passed_s
         self._last_look_s = now_s
-        self._looks.append(Look(now_s, self.backlog, sum(self.sizes.values()), max(0, len(self._steps) - 1)))
+        self._looks.append(Observation(now_s, self.backlog, sum(self.sizes.values()), max(0, len(self._steps) - 1)))
         self._backlog_max = max(self._backlog_max, self.backlog)
         if fresh or self.backlog == 0 or not self._last_out_s:
             self._last_out_s = now_s
         self._stillness_s = max(self._stillness_s, now_s - self._last_out_s)
 
-    def looks_since(self, began_s: float) -> list[Look]:
+    def looks_since(self, began_s: float) -> list[Observation]:
         """Return the looks taken since a monotonic time, by the seconds that had passed since then."""
         return [replace(look, at_s=look.at_s - began_s) for look in self._looks if look.at_s >= began_s]
 

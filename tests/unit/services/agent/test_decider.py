@@ -12,16 +12,16 @@ from contracts.job_settings import JobSettings
 from contracts.windows import encode_window
 from contracts.wire import encode
 from policies.registry import Unavailable, load_policy
-from services.agent.answerer import Answerer
+from services.agent.decider import Decider
 from services.agent.job_settings import newest
 from services.agent.settings import AgentSettings
 from services.agent.worker import build_app, warn_if_unavailable
 from tests.support.builders import JOB, window_at
 
 
-def answerer(settings: JobSettings | None = None, *, policy: str = "target-utilisation") -> Answerer:
+def answerer(settings: JobSettings | None = None, *, policy: str = "target-utilisation") -> Decider:
     """Return an answerer for one job with these settings."""
-    return Answerer(lambda job: settings or JobSettings(job=job), policy=policy, folder="", seed=7)
+    return Decider(lambda job: settings or JobSettings(job=job), policy=policy, folder="", seed=7)
 
 
 def test_between_span_ends_there_is_no_decision() -> None:
@@ -106,7 +106,7 @@ def test_servers_may_be_separated_by_commas_and_blanks() -> None:
 
 def test_rules_decide_at_the_ends_of_the_spans_that_were_set() -> None:
     """With a span of two minutes there is an answer at 08:02 and none at 08:01."""
-    often = Answerer(lambda job: JobSettings(job=job), policy="ds2", folder="", seed=7, span_minutes=2)
+    often = Decider(lambda job: JobSettings(job=job), policy="ds2", folder="", seed=7, span_minutes=2)
     ends = [(60 + minutes) * 60_000 for minutes in (0, 1, 2)]
     answers = [often.answer(encode_window(replace(window_at(60), window_end_ms=end_ms))) for end_ms in ends]
     assert [answer is not None for answer in answers] == [True, False, True]
@@ -115,12 +115,12 @@ def test_rules_decide_at_the_ends_of_the_spans_that_were_set() -> None:
 def test_a_package_that_no_hash_pins_may_be_refused(tmp_path: Path) -> None:
     """With the fix; rules, and the packages that ship with surescale, need no hash."""
     (tmp_path / "sure").mkdir()
-    pinned = Answerer(lambda job: JobSettings(job=job), policy="sure", folder=str(tmp_path), seed=7, pinned=True)
+    pinned = Decider(lambda job: JobSettings(job=job), policy="sure", folder=str(tmp_path), seed=7, pinned=True)
     refused = pinned.policy("sure")
     assert isinstance(refused, Unavailable)
     assert refused.reason == (
         "sure was not released by its hash, and SURESCALE_POLICY_PINNED=true: surescale policy release sure"
     )
     assert pinned.policy("static").name == "static"
-    shipped = Answerer(lambda job: JobSettings(job=job), policy="sure", folder="", seed=7, pinned=True)
+    shipped = Decider(lambda job: JobSettings(job=job), policy="sure", folder="", seed=7, pinned=True)
     assert shipped.policy("sure").sha256

@@ -24,7 +24,7 @@ _RATIOS = np.concatenate([[0.0], np.geomspace(1e-3, 1e3, 19)])  # (n / s)^2
 
 
 @dataclass(frozen=True, slots=True)
-class Wandering:
+class ServiceDrift:
     """How the service times of N tasks wander.
 
     Attributes:
@@ -45,7 +45,7 @@ class Wandering:
         return np.hypot(self.drift, self.jitter)
 
 
-def wandering(logs: Float64) -> Wandering:
+def fit_drift(logs: Float64) -> ServiceDrift:
     """Return the fit for logs of service times [T, N], NaN where unknown."""
     known = ~np.isnan(logs)
     count = known.sum(axis=0)
@@ -53,7 +53,7 @@ def wandering(logs: Float64) -> Wandering:
     tasks = logs.shape[1]
     level, drift, jitter = np.full(tasks, np.nan), np.zeros(tasks), np.zeros(tasks)
     if not len(fitted):
-        return Wandering(level, drift, jitter, np.nan)
+        return ServiceDrift(level, drift, jitter, np.nan)
     logs, known, count = logs[:, fitted], known[:, fitted], count[fitted]
     centre = np.nanmean(logs, axis=0)
     logs = np.where(known, logs - centre, 0.0)
@@ -66,7 +66,7 @@ def wandering(logs: Float64) -> Wandering:
     wanders = scatters & (gain.max(axis=(0, 1)) > GAIN_LEAST)
     jitter[fitted[~scatters]] = 0.0
     if not wanders.any():
-        return Wandering(level, drift, jitter, np.nan)
+        return ServiceDrift(level, drift, jitter, np.nan)
     best = int(gain[:, :, wanders].max(axis=1).sum(axis=1).argmax())
     at_ratio = gain[best].argmax(axis=0)
     for place, task in enumerate(fitted.tolist()):
@@ -75,7 +75,7 @@ def wandering(logs: Float64) -> Wandering:
         if wanders[place] and deviation >= SPREAD_LEAST:
             level[task] = centre[place] + mean[best, ratio, place]
             drift[task], jitter[task] = deviation, noise if noise >= SPREAD_LEAST else 0.0
-    return Wandering(level, drift, jitter, float(taus[best]) if drift.any() else np.nan)
+    return ServiceDrift(level, drift, jitter, float(taus[best]) if drift.any() else np.nan)
 
 
 def _likelihood(logs: Float64, known: npt.NDArray[np.bool_], taus: Float64) -> tuple[Float64, Float64, Float64]:

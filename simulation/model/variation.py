@@ -14,7 +14,7 @@ Bool = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
-class Straying:
+class Variation:
     """Where B rows stand in a course.
 
     Attributes:
@@ -28,17 +28,17 @@ class Straying:
     rescales: Int64
 
     @classmethod
-    def start(cls, job: SizedJob, world: World, rows: int, minutes: Int64 | None) -> "Straying | None":
-        """Return rows at these minutes [B] of the trace (0) that have not been rescaled; None if nothing strays."""
+    def start(cls, job: SizedJob, world: World, rows: int, minutes: Int64 | None) -> "Variation | None":
+        """Return rows at these minutes [B] of the trace (0) that have not been rescaled; None if nothing varies."""
         course = course_of(job, world)
         first = np.zeros(rows, dtype=np.int64) if minutes is None else minutes
         return None if course is None else cls(course, first, first)
 
-    def after(self, minutes: int, changed: Bool) -> "Straying":
+    def after(self, minutes: int, changed: Bool) -> "Variation":
         """Return the rows some minutes later; those that ``changed`` [B] have been rescaled once more."""
         return replace(self, minutes=self.minutes + minutes, rescales=self.rescales + changed)
 
-    def chosen(self, rows: Int64) -> "Straying":
+    def chosen(self, rows: Int64) -> "Variation":
         """Return these rows; one may be chosen often."""
         return replace(self, minutes=self.minutes[rows], rescales=self.rescales[rows])
 

@@ -14,7 +14,7 @@ from runtime import options
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from services.local_stack.compared.pipeline import ComparedPipeline, Report
+    from services.local_stack.comparison.pipeline import ComparisonPipeline, Report
     from services.local_stack.errors import Say
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -58,7 +58,7 @@ def load_given(given: Mapping[str, Any]) -> dict[str, Any]:
         SettingsError: ``--steps`` does not parse, or none of them falls into the run.
     """
     from contracts.errors import SettingsError
-    from services.local_stack.compared.load import read_steps
+    from services.local_stack.comparison.load import read_steps
 
     given = dict(given)
     steps = given.pop("steps")
@@ -72,7 +72,7 @@ def load_given(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def run(
-    pipeline_of: "Callable[[Say], ComparedPipeline]",
+    pipeline_of: "Callable[[Say], ComparisonPipeline]",
     rows: Mapping[str, str],
     sizes: str,
     by: str,
@@ -127,7 +127,7 @@ def run(
         sys.exit(0 if is_kept else asked.exit_code)  # what was asked for was done by then
 
 
-def _follow(pipeline: "ComparedPipeline", say: "Say") -> None:
+def _follow(pipeline: "ComparisonPipeline", say: "Say") -> None:
     """Look once a second and print progress, until the load is over and no record waits at a job that is scaled."""
     next_line_s, over_since_s = 0.0, None
 
@@ -145,7 +145,7 @@ def _follow(pipeline: "ComparedPipeline", say: "Say") -> None:
     pipeline.supervisor.wait(is_over, poll_s=LOOK_EVERY_S)
 
 
-def _progress_line(pipeline: "ComparedPipeline") -> str:
+def _progress_line(pipeline: "ComparisonPipeline") -> str:
     second, gates = pipeline.load.second, pipeline.gates()
     now = pipeline.load.per_second[second] if second < pipeline.options.seconds else 0.0
     jobs = []
@@ -159,7 +159,7 @@ def _sizes(sizes: Mapping[str, int]) -> str:
     return " ".join(f"{task} {count}" for task, count in sizes.items() if count > 1) or "all 1"
 
 
-def _record_to(pipeline: "ComparedPipeline", path: Path, say: "Say") -> None:
+def _record_to(pipeline: "ComparisonPipeline", path: Path, say: "Say") -> None:
     from contracts.topics import CLOCK
     from runtime.topic_records import pipeline_now_ms, read_topics
     from services.tools.recording.record import RecordingRequest, record
@@ -220,7 +220,7 @@ def _waits(report: "Report") -> "Table":
     from rich.box import SIMPLE
     from rich.table import Table
 
-    from services.local_stack.compared.waits import PARTS
+    from services.local_stack.comparison.delays import PARTS
 
     table = Table(title="what each rescale waited for, s", title_justify="left", box=SIMPLE)
     table.add_column("")

@@ -22,7 +22,7 @@ from services.state.shadow_documents import ShadowSummary, StoredAnswer, answer_
 
 
 @dataclass(frozen=True, slots=True)
-class Book:
+class ReleaseCatalog:
     """All releases, also in the order they were written, the pipeline's time, and the names that monitors have given."""
 
     releases: Releases
@@ -32,7 +32,7 @@ class Book:
     jobs: frozenset[str]
 
 
-def read_book(settings: PipelineSettings) -> Book:
+def read_catalog(settings: PipelineSettings) -> ReleaseCatalog:
     """Read it.
 
     Raises:
@@ -42,7 +42,7 @@ def read_book(settings: PipelineSettings) -> Book:
     jobs = frozenset(topology.job for topology in parsed(found[JOB_TOPOLOGY], JobTopology))
     named = {topology.cluster for topology in parsed(found[CLUSTER_TOPOLOGY], ClusterTopology)}
     records = tuple(map(scoped, parsed(found[POLICY_RELEASES], ReleaseRecord)))
-    return Book(
+    return ReleaseCatalog(
         releases=Releases(records),
         records=records,
         now_ms=pipeline_now_ms(settings, found[CLOCK]),

@@ -35,7 +35,7 @@ class Phase(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Observation:
     """A job as it was seen at one second of the run: what waited, its size, and how often that had changed."""
 
     at_s: float
@@ -45,7 +45,7 @@ class Look:
 
 
 def phases_of(
-    looks: Sequence[Look], steps: Sequence[tuple[float, float]], per_second: npt.NDArray[np.float64]
+    looks: Sequence[Observation], steps: Sequence[tuple[float, float]], per_second: npt.NDArray[np.float64]
 ) -> tuple[Phase, ...]:
     """Return a job's phases.
 
@@ -63,11 +63,11 @@ def phases_of(
 
 
 def _phase(
-    own: Sequence[Look],
+    own: Sequence[Observation],
     at_s: float,
     end_s: float,
     factor: float,
-    looks: Sequence[Look],
+    looks: Sequence[Observation],
     per_second: npt.NDArray[np.float64],
 ) -> Phase:
     load = per_second[int(at_s) : int(min(end_s, len(per_second)))]

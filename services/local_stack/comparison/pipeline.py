@@ -23,10 +23,10 @@ from contracts.commands import EventRecord, RescheduleCommand
 from contracts.decisions import Decision
 from contracts.topics import DECISIONS, RESCHEDULE_COMMANDS, RESCHEDULE_EVENTS
 from runtime.topic_records import append_ms, parsed, read_topics
-from services.local_stack.compared.load import PARTITIONS, TOPIC, Load, Steps, Target, one_step, rates
-from services.local_stack.compared.phases import Phase, phases_of
-from services.local_stack.compared.waits import Waited, Waits
-from services.local_stack.compared.watch import Figures, Watch
+from services.local_stack.comparison.delays import ScalingDelay, ScalingDelays
+from services.local_stack.comparison.load import PARTITIONS, TOPIC, Load, Steps, Target, one_step, rates
+from services.local_stack.comparison.phases import Phase, phases_of
+from services.local_stack.comparison.watch import Figures, Watch
 from services.local_stack.errors import Say
 from services.local_stack.pipeline import Pipeline
 from services.local_stack.roles import pipeline_roles, spark_environment
@@ -74,10 +74,10 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
     wall_s: float
     phases: Mapping[str, tuple[Phase, ...]]
-    waits: tuple[Waited, ...]
+    waits: tuple[ScalingDelay, ...]
 
 
-class ComparedPipeline(Pipeline):
+class ComparisonPipeline(Pipeline):
     """``start`` brings everything up, and leaving the ``with`` block takes everything down.
 
     Attributes:
@@ -186,10 +186,10 @@ class ComparedPipeline(Pipeline):
             "waits": self._waits() if self.by_the_wall else (),
         }
 
-    def _waits(self) -> tuple[Waited, ...]:
+    def _waits(self) -> tuple[ScalingDelay, ...]:
         """Return what each change that surescale commanded waited for."""
         found = read_topics(self.settings, [DECISIONS, RESCHEDULE_COMMANDS, RESCHEDULE_EVENTS])
-        waits = Waits()
+        waits = ScalingDelays()
         for topic, kind in ((DECISIONS, Decision), (RESCHEDULE_COMMANDS, RescheduleCommand), (RESCHEDULE_EVENTS, EventRecord)):
             for message in found[topic]:
                 for record in parsed([message], kind):

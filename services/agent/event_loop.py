@@ -10,7 +10,7 @@ from typing import Any
 _LOOK_EVERY_S = 0.05
 
 
-def run_apart(
+def run_in_own_loop(
     serving: Coroutine[Any, Any, None],
     *,
     stop: threading.Event,

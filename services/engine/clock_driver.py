@@ -32,7 +32,7 @@ def wall_clock_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-class Clockwork:
+class ClockDriver:
     """The cluster and the clock that drives it."""
 
     def __init__(

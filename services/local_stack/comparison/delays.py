@@ -9,7 +9,7 @@ from contracts.commands import EventRecord, Outcome, Progress, RescheduleCommand
 from contracts.decisions import Decision
 
 
-class Waited(msgspec.Struct, frozen=True, kw_only=True):
+class ScalingDelay(msgspec.Struct, frozen=True, kw_only=True):
     """One command, with the seconds that each part of the way to it took; null where no record says so.
 
     Attributes:
@@ -58,7 +58,7 @@ PARTS = {
 
 
 @dataclass(slots=True)
-class Waits:
+class ScalingDelays:
     """Collects records with the broker's time of each; ``found`` returns what every command waited for."""
 
     _decisions: dict[str, tuple[int, Decision]] = field(default_factory=dict)
@@ -80,19 +80,19 @@ class Waits:
         elif isinstance(record, Progress):
             self._progress.setdefault((record.command_id, record.status), record)
 
-    def found(self, began_ms: int, steps_s: Sequence[float]) -> tuple[Waited, ...]:
+    def found(self, began_ms: int, steps_s: Sequence[float]) -> tuple[ScalingDelay, ...]:
         """Return the waits in the order of the commands; ``steps_s``: seconds after ``began_ms`` at which the load changed."""
         ordered = sorted(self._commands.values(), key=lambda command: (command.issued_at_ms, command.command_id))
         steps_ms = {began_ms + round(1000 * step_s): step_s for step_s in steps_s}
         return tuple(self._waited(each, steps_ms) for each in ordered if each.decision_id in self._decisions)
 
-    def _waited(self, command: RescheduleCommand, steps_ms: Mapping[int, float]) -> Waited:
+    def _waited(self, command: RescheduleCommand, steps_ms: Mapping[int, float]) -> ScalingDelay:
         append_ms, decision = self._decisions[command.decision_id]
         step_ms = max((at_ms for at_ms in steps_ms if at_ms <= decision.span_end_ms), default=None)
         closed_ms = decision.closed_append_ms
         accepted, applied = (self._progress.get((command.command_id, status)) for status in ("accepted", "applied"))
         failed = (command.command_id, "failed") in self._progress
-        return Waited(
+        return ScalingDelay(
             job=command.job,
             command_id=command.command_id,
             step_s=None if step_ms is None else steps_ms[step_ms],

@@ -1,1 +1,0 @@
-"""Tests of services.local_stack.compared."""
