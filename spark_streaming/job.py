@@ -29,9 +29,9 @@ from spark_streaming.checkpoint_lock import held
 from spark_streaming.collected import split
 from spark_streaming.metrics import JobMeter
 from spark_streaming.minutes import MinuteRules, Minutes, Refused
+from spark_streaming.pipeline_clock import PipelineClock
 from spark_streaming.publisher import Publisher
 from spark_streaming.restarts import Restarts
-from spark_streaming.road_clock import RoadClock
 from spark_streaming.session import start_session, warm_up
 from spark_streaming.settings import SparkSettings, checkpoint_folder, make_folder
 from spark_streaming.stages import parsed
@@ -69,7 +69,7 @@ class Counts:
 class Assembler:
     """Turns each batch into windows; ``foreachBatch`` calls it in the driver."""
 
-    def __init__(self, store: StateStore, publisher: Publisher, clock: RoadClock, counts: Counts, meter: JobMeter) -> None:
+    def __init__(self, store: StateStore, publisher: Publisher, clock: PipelineClock, counts: Counts, meter: JobMeter) -> None:
         self._store = store
         self._publisher = publisher
         self._clock = clock
@@ -164,7 +164,7 @@ class Job:
     """The role: waits for Kafka, runs the query, and starts it again after Kafka went away and came back.
 
     Args:
-        settings: of the road and of this job.
+        settings: of the pipeline and of this job.
         stop: set to end the role.
         log: where the role reports.
         open_clock: waits for the topics, then opens the pipeline's clock.
@@ -176,7 +176,7 @@ class Job:
         *,
         stop: threading.Event,
         log: logging.Logger,
-        open_clock: Callable[..., RoadClock] | None = None,
+        open_clock: Callable[..., PipelineClock] | None = None,
     ) -> None:
         self._settings = settings
         self._stop = stop
@@ -277,7 +277,7 @@ class Job:
         self._counts.restarts = self._restarts.count
 
 
-def open_clock_when_ready(settings: SparkSettings, *, stop: threading.Event, log: logging.Logger) -> RoadClock:
+def open_clock_when_ready(settings: SparkSettings, *, stop: threading.Event, log: logging.Logger) -> PipelineClock:
     """Wait for the topics the query needs, then open the pipeline's clock.
 
     Raises:
@@ -286,7 +286,7 @@ def open_clock_when_ready(settings: SparkSettings, *, stop: threading.Event, log
     """
     topics = [TASK_METRICS, SNAPSHOTS, DEAD_LETTERS, *([CLOCK] if settings.road_clock else [])]
     wait_for_topics(settings, topics, stop=stop, log=log)
-    return RoadClock(settings, stop=stop, log=log)
+    return PipelineClock(settings, stop=stop, log=log)
 
 
 @contextlib.contextmanager

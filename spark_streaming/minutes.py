@@ -257,7 +257,7 @@ class Minutes:
 
         Args:
             records: in Kafka's order within each partition; all records of a job are in one partition.
-            reference_ms: int64 [n], the road's time when each record was appended.
+            reference_ms: int64 [n], the pipeline's time when each record was appended.
         """
         windows: list[Window] = []
         refused: list[Refused] = []

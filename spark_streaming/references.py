@@ -1,4 +1,4 @@
-"""Finds the road's time at each record, to tell which records are ahead of the clock. Pure.
+"""Finds the pipeline's time at each record, to tell which records are ahead of the clock. Pure.
 
 The segment in force is the last one the broker appended before the record. So a record replayed an hour later is judged as it
 was the first time, even though the clock has moved on.
@@ -16,7 +16,7 @@ TimedSegment = tuple[int, ClockSegment]  # the broker's append time of the segme
 
 
 def references(segments: Sequence[TimedSegment], append_ms: Int64) -> Int64:
-    """Return int64 [n], the road's time at each append time; the append times themselves on a road without a clock.
+    """Return int64 [n], the pipeline's time at each append time; the append times themselves in a pipeline without a clock.
 
     A record older than the first known segment is judged by that segment.
     """

@@ -17,9 +17,9 @@ from runtime.ports import LOOPBACK, free_port
 from tests.support.agent_pipeline import AgentPipeline, windows
 from tests.support.builders import JOB
 from tests.support.secure_broker import SecureBroker, make_certificates, running
-from tests.support.spark_road import secure_spark_road
+from tests.support.spark_pipeline import secure_spark_pipeline
 from tests.support.waiting import wait_until
-from tests.unit.spark_streaming.road import graph, marker, sample, spec
+from tests.unit.spark_streaming.pipeline import graph, marker, sample, spec
 
 pytestmark = [
     pytest.mark.integration,
@@ -73,7 +73,7 @@ def test_an_agent_and_clients_that_run_take_a_new_password(broker: SecureBroker,
 
 def test_spark_starts_its_query_again_with_a_new_password(broker: SecureBroker, tmp_path: Path) -> None:
     """The process goes on; the old password would open nothing any more."""
-    pipeline = secure_spark_road(broker, tmp_path)
+    pipeline = secure_spark_pipeline(broker, tmp_path)
     try:
         pipeline.start()
         topology = graph(spec("map"), job=JOB)

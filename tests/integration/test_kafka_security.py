@@ -19,9 +19,9 @@ from runtime.kafka import LogReader, create_topics, producer, wait_for_topics
 from tests.support.agent_pipeline import AgentPipeline, windows
 from tests.support.builders import JOB
 from tests.support.secure_broker import BROKER_NAMES, TELLTALE, MutualTlsBroker, SecureBroker, certify_broker, running
-from tests.support.spark_road import secure_spark_road
+from tests.support.spark_pipeline import secure_spark_pipeline
 from tests.support.waiting import wait_until
-from tests.unit.spark_streaming.road import graph, marker, sample, spec
+from tests.unit.spark_streaming.pipeline import graph, marker, sample, spec
 
 pytestmark = [
     pytest.mark.integration,
@@ -110,7 +110,7 @@ def test_the_agent_decides_over_tls_and_scram(broker: SecureBroker, tmp_path: Pa
 
 def test_spark_assembles_windows_over_tls_and_scram(broker: SecureBroker, tmp_path: Path) -> None:
     """Its Java consumer reads, its Python producer writes; log and checkpoint hold no password."""
-    pipeline = secure_spark_road(broker, tmp_path)
+    pipeline = secure_spark_pipeline(broker, tmp_path)
     try:
         pipeline.start()
         topology = graph(spec("map"), job=JOB)

@@ -13,9 +13,9 @@ import pytest
 
 from tests.conftest import KafkaForTests
 from tests.support.kubernetes_stub import KubernetesStub
-from tests.support.spark_road import SparkRoad
+from tests.support.spark_pipeline import SparkPipeline
 from tests.support.waiting import wait_until
-from tests.unit.spark_streaming.road import graph, marker, sample, spec
+from tests.unit.spark_streaming.pipeline import graph, marker, sample, spec
 
 pytestmark = pytest.mark.integration
 yaml = pytest.importorskip("yaml", reason="PyYAML is not installed (it comes with kubernetes-validate)")
@@ -39,8 +39,10 @@ def kubernetes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesS
 
 
 @pytest.fixture(scope="module")
-def road(kafka: KafkaForTests, kubernetes: KubernetesStub, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkRoad]:
-    """A road whose Spark job asks that namespace for one executor."""
+def pipeline(
+    kafka: KafkaForTests, kubernetes: KubernetesStub, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SparkPipeline]:
+    """A pipeline whose Spark job asks that namespace for one executor."""
     settings = tmp_path_factory.mktemp("settings")
     here = {
         "spark.kubernetes.executor.podTemplateFile": COMPONENT / "executor.yaml",
@@ -53,7 +55,7 @@ def road(kafka: KafkaForTests, kubernetes: KubernetesStub, tmp_path_factory: pyt
     written = (COMPONENT / "spark-defaults.conf").read_text().splitlines()
     kept = [line for line in written if line.split(" ")[0] not in here]
     (settings / "spark-defaults.conf").write_text("\n".join([*kept, *(f"{name} {value}" for name, value in here.items())]))
-    made = SparkRoad(kafka, tmp_path_factory.mktemp("spark"))
+    made = SparkPipeline(kafka, tmp_path_factory.mktemp("spark"))
     made.start(SURESCALE_SPARK_MASTER=f"k8s://{kubernetes.url}", SPARK_CONF_DIR=str(settings), SPARK_EXECUTOR_IMAGE=IMAGE)
     yield made
     made.close()
@@ -65,18 +67,18 @@ def rules() -> set[tuple[str, str]]:
     return {(verb, resource) for rule in role["rules"] for verb in rule["verbs"] for resource in rule["resources"]}
 
 
-def test_an_executor_in_a_pod_parses_what_becomes_windows(road: SparkRoad, kubernetes: KubernetesStub) -> None:
+def test_an_executor_in_a_pod_parses_what_becomes_windows(pipeline: SparkPipeline, kubernetes: KubernetesStub) -> None:
     """The windows are those computed from the topic, and an executor of the API's has done the work."""
     topology = graph(spec("map"), job="sim/a")
     for minute in (1, 2, 3):
         end_ms = (FIRST_MINUTE + minute) * 60_000
-        road.send(sample(end_ms, 100 * minute, job="sim/a", task="map"), marker(FIRST_MINUTE + minute, topology))
-    wait_until(lambda: road.has_windows(3), START_TIMEOUT_S, "the windows")
-    assert road.windows() == {identity: [value] for identity, value in road.expected().items()}
+        pipeline.send(sample(end_ms, 100 * minute, job="sim/a", task="map"), marker(FIRST_MINUTE + minute, topology))
+    wait_until(lambda: pipeline.has_windows(3), START_TIMEOUT_S, "the windows")
+    assert pipeline.windows() == {identity: [value] for identity, value in pipeline.expected().items()}
     assert len(kubernetes.executors()) == 1
 
 
-def test_an_executors_pod_meets_restricted_pod_security(road: SparkRoad, kubernetes: KubernetesStub) -> None:
+def test_an_executors_pod_meets_restricted_pod_security(pipeline: SparkPipeline, kubernetes: KubernetesStub) -> None:
     """What Spark writes into the template takes nothing away from it; image, account and labels are ours."""
     (pod,) = kubernetes.executors()
     meta, about = pod["metadata"], pod["spec"]
@@ -92,19 +94,19 @@ def test_an_executors_pod_meets_restricted_pod_security(road: SparkRoad, kuberne
     assert container["resources"]["limits"]["memory"]
 
 
-def test_a_lost_executor_is_replaced_and_the_job_goes_on(road: SparkRoad, kubernetes: KubernetesStub) -> None:
+def test_a_lost_executor_is_replaced_and_the_job_goes_on(pipeline: SparkPipeline, kubernetes: KubernetesStub) -> None:
     """Executors keep nothing."""
     (before,) = kubernetes.executors()
     kubernetes.kill(before)
     name = before["metadata"]["name"]
     wait_until(lambda: [pod["metadata"]["name"] != name for pod in kubernetes.executors()] == [True], 60, "another executor")
-    road.send(marker(FIRST_MINUTE + 4, graph(spec("map"), job="sim/a")))
-    wait_until(lambda: road.has_windows(4), 120, "the next window")
+    pipeline.send(marker(FIRST_MINUTE + 4, graph(spec("map"), job="sim/a")))
+    wait_until(lambda: pipeline.has_windows(4), 120, "the next window")
 
 
-def test_the_driver_asks_for_nothing_that_its_role_does_not_allow(road: SparkRoad, kubernetes: KubernetesStub) -> None:
+def test_the_driver_asks_for_nothing_that_its_role_does_not_allow(pipeline: SparkPipeline, kubernetes: KubernetesStub) -> None:
     """From the start to an orderly end, after which no executor is left."""
-    road.process.terminate()
-    assert road.process.wait(60) == 0, road.log()
+    pipeline.process.terminate()
+    assert pipeline.process.wait(60) == 0, pipeline.log()
     assert kubernetes.executors() == []
     assert set(kubernetes.asked) <= rules()

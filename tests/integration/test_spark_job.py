@@ -1,6 +1,6 @@
 """The Spark job as a real process on a real broker: whole windows, dead letters, and nothing missing after a kill.
 
-One JVM start costs ten seconds and more, so the tests of this file share one road and run in the order they are written.
+One JVM start costs ten seconds and more, so the tests of this file share one pipeline and run in the order they are written.
 """
 
 import itertools
@@ -17,9 +17,9 @@ from spark_streaming import metrics
 from spark_streaming.state_store import FOLDER
 from tests.conftest import KafkaForTests
 from tests.support.otlp_receiver import OtlpReceiver, otlp_receiver
-from tests.support.spark_road import SparkRoad, committed, planned
+from tests.support.spark_pipeline import SparkPipeline, committed, planned
 from tests.support.waiting import wait_until
-from tests.unit.spark_streaming.road import graph, marker, sample, spec
+from tests.unit.spark_streaming.pipeline import graph, marker, sample, spec
 
 pytestmark = pytest.mark.integration
 
@@ -37,9 +37,9 @@ def receiver() -> Iterator[OtlpReceiver]:
 
 
 @pytest.fixture(scope="module")
-def road(kafka: KafkaForTests, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkRoad]:
-    """The road that the tests share."""
-    shared = SparkRoad(kafka, tmp_path_factory.mktemp("spark"))
+def pipeline(kafka: KafkaForTests, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkPipeline]:
+    """The pipeline that the tests share."""
+    shared = SparkPipeline(kafka, tmp_path_factory.mktemp("spark"))
     yield shared
     shared.close()
 
@@ -58,159 +58,159 @@ def minute_of(job: str, minute: int) -> list[TaskSample | MinuteMarker]:
     return [*samples, marker(FIRST_MINUTE + minute, topology)]
 
 
-def send_minutes(road: SparkRoad, minutes: range) -> None:
+def send_minutes(pipeline: SparkPipeline, minutes: range) -> None:
     """Send minutes of all jobs, their records interleaved."""
     for minute in minutes:
         for records in zip(*(minute_of(job, minute) for job in JOBS), strict=True):
-            road.send(*records)
+            pipeline.send(*records)
 
 
-def test_windows_are_those_computed_from_the_topic(road: SparkRoad, receiver: OtlpReceiver) -> None:
+def test_windows_are_those_computed_from_the_topic(pipeline: SparkPipeline, receiver: OtlpReceiver) -> None:
     """Jobs interleaved, late and repeated rows among them: every window byte for byte as computed in one go, each once."""
-    road.start(**receiver.environment())
-    send_minutes(road, range(1, 4))
-    road.send(*minute_of("sim/a", 2)[:3], *minute_of("sim/b", 4)[:2], *minute_of("sim/b", 4)[:2])
-    send_minutes(road, range(4, 7))
-    wait_until(lambda: road.has_windows(18), START_TIMEOUT_S, "the first windows")
-    assert road.windows() == {identity: [value] for identity, value in road.expected().items()}
+    pipeline.start(**receiver.environment())
+    send_minutes(pipeline, range(1, 4))
+    pipeline.send(*minute_of("sim/a", 2)[:3], *minute_of("sim/b", 4)[:2], *minute_of("sim/b", 4)[:2])
+    send_minutes(pipeline, range(4, 7))
+    wait_until(lambda: pipeline.has_windows(18), START_TIMEOUT_S, "the first windows")
+    assert pipeline.windows() == {identity: [value] for identity, value in pipeline.expected().items()}
 
 
-def test_the_health_tells_what_was_done(road: SparkRoad) -> None:
+def test_the_health_tells_what_was_done(pipeline: SparkPipeline) -> None:
     """Ready, with counts of records, windows, late rows."""
-    health = wait_until(road.health, what="the health document")
+    health = wait_until(pipeline.health, what="the health document")
     assert (health["role"], health["ready"], health["windows"], health["late"]) == ("spark", True, 18, 3)
 
 
-def test_the_metrics_tell_it_too(road: SparkRoad) -> None:
+def test_the_metrics_tell_it_too(pipeline: SparkPipeline) -> None:
     """Windows and records, the time of each batch, how old each window was, and that nothing waits."""
-    page = wait_until(lambda: (seen := road.metrics()).labels(metrics.LAG) and seen, 20, "Spark's report of a whole batch")
+    page = wait_until(lambda: (seen := pipeline.metrics()).labels(metrics.LAG) and seen, 20, "Spark's report of a whole batch")
     assert (page.of(metrics.RECORDS_WRITTEN, topic=SNAPSHOTS), page[metrics.LATE], page[metrics.WINDOW_DELAY]) == (18, 3, 18)
     assert page[metrics.RECORDS_READ] >= page[metrics.SAMPLES] > 0
     assert page[metrics.BATCH_DURATION] == page[metrics.BATCH_RECORDS] > 0
     assert page[metrics.LAG] == 0
 
 
-def test_malformed_records_become_dead_letters_and_stop_nothing(road: SparkRoad) -> None:
+def test_malformed_records_become_dead_letters_and_stop_nothing(pipeline: SparkPipeline) -> None:
     """Broken JSON, a wrong figure, a clock an hour ahead: each is refused with its reason, and the next window still comes."""
     ahead = sample(2**41, job="sim/a")
     wrong = encode(sample(1, job="sim/a")).replace(b'"busy_ms":0', b'"busy_ms":-4')
-    road.send(("sim/a", b"{"), ("sim/a", wrong), ahead)
-    send_minutes(road, range(7, 8))
+    pipeline.send(("sim/a", b"{"), ("sim/a", wrong), ahead)
+    send_minutes(pipeline, range(7, 8))
     # Two topics: what was written first need not be fetched first.
-    wait_until(lambda: road.has_windows(21) and len(road.dead_letters()) >= 3, what="the windows behind the bad records")
-    letters = {(letter.reason, letter.field) for letter in road.dead_letters()}
+    wait_until(lambda: pipeline.has_windows(21) and len(pipeline.dead_letters()) >= 3, what="the windows behind the bad records")
+    letters = {(letter.reason, letter.field) for letter in pipeline.dead_letters()}
     assert letters == {("not_json", ""), ("invalid_field", "busy_ms"), ("ahead_of_clock", "sampled_at_ms")}
-    assert len({(letter.topic, letter.partition, letter.offset) for letter in road.dead_letters()}) == 3
-    assert {letter.refused_by for letter in road.dead_letters()} == {"spark_streaming"}
+    assert len({(letter.topic, letter.partition, letter.offset) for letter in pipeline.dead_letters()}) == 3
+    assert {letter.refused_by for letter in pipeline.dead_letters()} == {"spark_streaming"}
 
 
-def test_a_window_goes_on_in_the_trace_of_the_minute_that_closed_it(road: SparkRoad, receiver: OtlpReceiver) -> None:
+def test_a_window_goes_on_in_the_trace_of_the_minute_that_closed_it(pipeline: SparkPipeline, receiver: OtlpReceiver) -> None:
     """Of a marker with a header; the windows of the other jobs begin traces of their own."""
     minute = TraceContext(0x1, 0x2)
     *samples, last = minute_of("sim/a", 8)
-    road.send(*samples, *minute_of("sim/b", 8), *minute_of("sim/c", 8))
-    road.send(last, headers=minute.headers())
-    wait_until(lambda: road.has_windows(24), what="the windows")
+    pipeline.send(*samples, *minute_of("sim/b", 8), *minute_of("sim/c", 8))
+    pipeline.send(last, headers=minute.headers())
+    wait_until(lambda: pipeline.has_windows(24), what="the windows")
     traced = wait_until(lambda: [span for span in receiver.named("spark.window") if span.parent_id], 20, "the span")
     assert [(span.trace_id, span.parent_id, span.service) for span in traced] == [(f"{1:032x}", f"{2:016x}", "surescale-spark")]
     assert (traced[0].attributes["surescale.job"], traced[0].is_error) == ("sim/a", False)
-    handed_on = road.traces()[traced[0].attributes["surescale.window_id"]]
+    handed_on = pipeline.traces()[traced[0].attributes["surescale.window_id"]]
     assert handed_on == TraceContext(1, int(traced[0].span_id, 16))
-    assert len({place.trace_id for place in road.traces().values() if place is not None}) == 24
+    assert len({place.trace_id for place in pipeline.traces().values() if place is not None}) == 24
 
 
-def test_a_kill_between_producing_and_commit_loses_nothing(road: SparkRoad) -> None:
+def test_a_kill_between_producing_and_commit_loses_nothing(pipeline: SparkPipeline) -> None:
     """What was produced but not committed is produced again: equal identities carry equal bytes, and no window is missing."""
-    last = stop_between_producing_and_commit(road, first_minute=9)
-    road.signal_all(signal.SIGKILL)
-    road.process.wait(20)
-    assert committed(road.checkpoint) == planned(road.checkpoint) - 1
-    send_minutes(road, range(last + 1, last + 4))
-    road.start()
-    wait_until(lambda: road.has_windows(3 * (last + 3)), START_TIMEOUT_S, "the windows after the kill")
-    delivered = road.windows()
+    last = stop_between_producing_and_commit(pipeline, first_minute=9)
+    pipeline.signal_all(signal.SIGKILL)
+    pipeline.process.wait(20)
+    assert committed(pipeline.checkpoint) == planned(pipeline.checkpoint) - 1
+    send_minutes(pipeline, range(last + 1, last + 4))
+    pipeline.start()
+    wait_until(lambda: pipeline.has_windows(3 * (last + 3)), START_TIMEOUT_S, "the windows after the kill")
+    delivered = pipeline.windows()
     assert {identity: set(values) for identity, values in delivered.items()} == {
-        identity: {value} for identity, value in road.expected().items()
+        identity: {value} for identity, value in pipeline.expected().items()
     }
     assert max(len(values) for values in delivered.values()) == 2
 
 
-def stop_between_producing_and_commit(road: SparkRoad, first_minute: int) -> int:
+def stop_between_producing_and_commit(pipeline: SparkPipeline, first_minute: int) -> int:
     """Freeze driver and JVM the moment a window appears; if Spark had already committed, let them go on and try again."""
     for minute in range(first_minute, first_minute + 40):
-        known = len(road.windows())
-        send_minutes(road, range(minute, minute + 1))
-        while len(road.windows()) == known:
-            road.see(5.0)
-        road.signal_all(signal.SIGSTOP)
-        if committed(road.checkpoint) < planned(road.checkpoint):
+        known = len(pipeline.windows())
+        send_minutes(pipeline, range(minute, minute + 1))
+        while len(pipeline.windows()) == known:
+            pipeline.see(5.0)
+        pipeline.signal_all(signal.SIGSTOP)
+        if committed(pipeline.checkpoint) < planned(pipeline.checkpoint):
             return minute
-        road.signal_all(signal.SIGCONT)
-        wait_until(lambda wanted=3 * minute: road.has_windows(wanted), what="the rest of the minute")  # type: ignore[misc]
+        pipeline.signal_all(signal.SIGCONT)
+        wait_until(lambda wanted=3 * minute: pipeline.has_windows(wanted), what="the rest of the minute")  # type: ignore[misc]
     raise AssertionError("forty windows, and each time Spark had committed before it could be frozen")
 
 
-def test_sigterm_ends_the_job_in_order(road: SparkRoad) -> None:
+def test_sigterm_ends_the_job_in_order(pipeline: SparkPipeline) -> None:
     """Exit code 0 within seconds; no process and no temporary file is left."""
-    started = road.processes()
-    road.process.terminate()
-    assert road.process.wait(30) == 0, road.log()
+    started = pipeline.processes()
+    pipeline.process.terminate()
+    assert pipeline.process.wait(30) == 0, pipeline.log()
     wait_until(lambda: not any(process.is_running() for process in started), what="the end of JVM and workers")
-    assert not (road.checkpoint / "scratch").exists()
+    assert not (pipeline.checkpoint / "scratch").exists()
 
 
-def all_windows(road: SparkRoad) -> int:
+def all_windows(pipeline: SparkPipeline) -> int:
     """Return how many windows the processes so far have made, once no more come."""
     known = -1
-    while known < len(road.windows()):
-        known = len(road.windows())
-        road.see(1.0)
+    while known < len(pipeline.windows()):
+        known = len(pipeline.windows())
+        pipeline.see(1.0)
     return known
 
 
-def test_records_that_expired_unread_stop_the_job_in_one_line(road: SparkRoad) -> None:
+def test_records_that_expired_unread_stop_the_job_in_one_line(pipeline: SparkPipeline) -> None:
     """The setting that the line names lets it go on with the rest."""
-    send_minutes(road, range(60, 62))
-    road.expire_task_metrics()
-    send_minutes(road, range(62, 64))
-    road.start()
-    assert road.process.wait(START_TIMEOUT_S) == 1
-    *_, last = road.log().splitlines()
+    send_minutes(pipeline, range(60, 62))
+    pipeline.expire_task_metrics()
+    send_minutes(pipeline, range(62, 64))
+    pipeline.start()
+    assert pipeline.process.wait(START_TIMEOUT_S) == 1
+    *_, last = pipeline.log().splitlines()
     assert last.startswith("surescale: task-metrics no longer has what the checkpoint comes to next (")
-    assert "spark_streaming/restarts.py" not in road.log()  # no trace of ours; Spark's own log stands before the line
-    before = all_windows(road)
-    road.start(SURESCALE_SPARK_FAIL_ON_DATA_LOSS="false")
-    wait_until(lambda: road.has_windows(before + 1), START_TIMEOUT_S, "windows of what is left")
-    road.process.terminate()
-    assert road.process.wait(30) == 0, road.log()
+    assert "spark_streaming/restarts.py" not in pipeline.log()  # no trace of ours; Spark's own log stands before the line
+    before = all_windows(pipeline)
+    pipeline.start(SURESCALE_SPARK_FAIL_ON_DATA_LOSS="false")
+    wait_until(lambda: pipeline.has_windows(before + 1), START_TIMEOUT_S, "windows of what is left")
+    pipeline.process.terminate()
+    assert pipeline.process.wait(30) == 0, pipeline.log()
 
 
-def test_a_topic_that_was_made_again_stops_the_job_in_one_line(road: SparkRoad) -> None:
+def test_a_topic_that_was_made_again_stops_the_job_in_one_line(pipeline: SparkPipeline) -> None:
     """So does another Kafka under the same address. The setting helps here too."""
-    road.make_task_metrics_again()
-    road.start()
-    assert road.process.wait(START_TIMEOUT_S) == 1
-    *_, last = road.log().splitlines()
+    pipeline.make_task_metrics_again()
+    pipeline.start()
+    assert pipeline.process.wait(START_TIMEOUT_S) == 1
+    *_, last = pipeline.log().splitlines()
     assert "the topic was made again, or this is another Kafka" in last
-    before = all_windows(road)
-    road.start(SURESCALE_SPARK_FAIL_ON_DATA_LOSS="false")
+    before = all_windows(pipeline)
+    pipeline.start(SURESCALE_SPARK_FAIL_ON_DATA_LOSS="false")
     minutes = itertools.count(64)
 
     def has_come() -> bool:
         """What comes before the query's first look at the topic is skipped, so more is sent until it shows."""
-        send_minutes(road, range(minute := next(minutes), minute + 1))
-        return road.has_windows(before + 1)
+        send_minutes(pipeline, range(minute := next(minutes), minute + 1))
+        return pipeline.has_windows(before + 1)
 
     wait_until(has_come, START_TIMEOUT_S, "windows of the new topic")
-    road.process.terminate()
-    assert road.process.wait(30) == 0, road.log()
+    pipeline.process.terminate()
+    assert pipeline.process.wait(30) == 0, pipeline.log()
 
 
-def test_missing_state_stops_the_job_by_name(road: SparkRoad) -> None:
+def test_missing_state_stops_the_job_by_name(pipeline: SparkPipeline) -> None:
     """An old checkpoint without its state: one readable line, exit code 1, no fresh start."""
-    for path in (road.checkpoint / FOLDER).glob("state-*"):
+    for path in (pipeline.checkpoint / FOLDER).glob("state-*"):
         path.unlink()
-    road.start()
-    assert road.process.wait(START_TIMEOUT_S) == 1
-    assert f"surescale: {road.checkpoint}/{FOLDER}/state-" in road.log()
-    assert "is missing; restore it, or give the job another checkpoint folder" in road.log()
+    pipeline.start()
+    assert pipeline.process.wait(START_TIMEOUT_S) == 1
+    assert f"surescale: {pipeline.checkpoint}/{FOLDER}/state-" in pipeline.log()
+    assert "is missing; restore it, or give the job another checkpoint folder" in pipeline.log()

@@ -11,9 +11,9 @@ import psutil
 import pytest
 
 from tests.conftest import KafkaForTests
-from tests.support.spark_road import SparkRoad
+from tests.support.spark_pipeline import SparkPipeline
 from tests.support.waiting import wait_until
-from tests.unit.spark_streaming.road import Message, graph, marker, sample, spec
+from tests.unit.spark_streaming.pipeline import Message, graph, marker, sample, spec
 
 pytestmark = pytest.mark.integration
 
@@ -53,10 +53,10 @@ def recorded() -> list[Message | tuple[str, bytes]]:
     return messages
 
 
-def executors_at_work(road: SparkRoad) -> int:
+def executors_at_work(pipeline: SparkPipeline) -> int:
     """Return how many executor processes have started Python workers of their own."""
     at_work = 0
-    for process in road.processes():
+    for process in pipeline.processes():
         with contextlib.suppress(psutil.Error):  # one that has just ended
             if "CoarseGrainedExecutorBackend" in " ".join(process.cmdline()):
                 at_work += any("python" in child.name() for child in process.children())
@@ -64,30 +64,32 @@ def executors_at_work(road: SparkRoad) -> int:
 
 
 @pytest.fixture
-def road(kafka: KafkaForTests, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkRoad]:
+def pipeline(kafka: KafkaForTests, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkPipeline]:
     """The topics that all of them read and write."""
-    made = SparkRoad(kafka, tmp_path_factory.mktemp("spark"))
+    made = SparkPipeline(kafka, tmp_path_factory.mktemp("spark"))
     yield made
     made.close()
 
 
-def test_windows_have_the_same_bytes_on_two_executors_as_in_one_process(road: SparkRoad) -> None:
+def test_windows_have_the_same_bytes_on_two_executors_as_in_one_process(pipeline: SparkPipeline) -> None:
     """Each from a checkpoint of its own: every window comes twice, and both are those computed in one go, without Spark."""
-    road.send(*recorded())
-    expected = road.expected()
+    pipeline.send(*recorded())
+    expected = pipeline.expected()
     for done, master in enumerate(MASTERS):
-        road.start(SURESCALE_SPARK_MASTER=master, SURESCALE_SPARK_CHECKPOINT=str(road.checkpoint.with_name(f"run-{done}")))
-        wait_until(lambda wanted=done + 1: delivered(road) >= wanted, START_TIMEOUT_S, f"the windows of {master}")
+        pipeline.start(
+            SURESCALE_SPARK_MASTER=master, SURESCALE_SPARK_CHECKPOINT=str(pipeline.checkpoint.with_name(f"run-{done}"))
+        )
+        wait_until(lambda wanted=done + 1: delivered(pipeline) >= wanted, START_TIMEOUT_S, f"the windows of {master}")
         if "cluster" in master:
-            assert executors_at_work(road) == 2
-        road.process.terminate()
-        assert road.process.wait(60) == 0, road.log()
-    assert road.windows() == {identity: [value] * len(MASTERS) for identity, value in expected.items()}
+            assert executors_at_work(pipeline) == 2
+        pipeline.process.terminate()
+        assert pipeline.process.wait(60) == 0, pipeline.log()
+    assert pipeline.windows() == {identity: [value] * len(MASTERS) for identity, value in expected.items()}
     assert len(expected) == MINUTES * len(JOBS)
 
 
-def delivered(road: SparkRoad) -> int:
+def delivered(pipeline: SparkPipeline) -> int:
     """Return how often every window has arrived, at least."""
-    if not road.has_windows(MINUTES * len(JOBS)):
+    if not pipeline.has_windows(MINUTES * len(JOBS)):
         return 0
-    return min(len(values) for values in road.windows().values())
+    return min(len(values) for values in pipeline.windows().values())

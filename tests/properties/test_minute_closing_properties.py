@@ -16,7 +16,7 @@ from spark_streaming.columns import Coordinates
 from spark_streaming.minutes import MinuteRules, Minutes
 from spark_streaming.state_store import StateStore
 from tests.support.record_columns import records_of
-from tests.unit.spark_streaming.road import MINUTE, RULES, graph, marker, sample, spec
+from tests.unit.spark_streaming.pipeline import MINUTE, RULES, graph, marker, sample, spec
 
 JOBS = ("sim/a", "sim/b", "sim/c")
 TASKS = ("map", "sink")

@@ -32,7 +32,7 @@ from tests.support.engine_stub import EngineStub
 from tests.support.rescaler_pipeline import served
 from tests.support.view_pipeline import a_pipeline, get
 from tests.support.waiting import wait_until
-from tests.unit.spark_streaming.road import graph, marker, sample, spec
+from tests.unit.spark_streaming.pipeline import graph, marker, sample, spec
 
 
 class MonitorConsumer(Consumer):

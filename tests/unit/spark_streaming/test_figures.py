@@ -5,7 +5,7 @@ import math
 import pytest
 
 from spark_streaming.minutes import Minutes
-from tests.unit.spark_streaming.road import MINUTE, RULES, feed, graph, marker, newest, sample, spec
+from tests.unit.spark_streaming.pipeline import MINUTE, RULES, feed, graph, marker, newest, sample, spec
 
 TWO_SUBTASKS = graph(spec("map", parallelism=2))
 

@@ -11,7 +11,7 @@ from spark_streaming.columns import Coordinates
 from spark_streaming.minutes import Minutes
 from spark_streaming.state_store import StateStore
 from tests.support.record_columns import records_of
-from tests.unit.spark_streaming.road import JOB, MINUTE, RULES, graph, marker, no_clock, sample
+from tests.unit.spark_streaming.pipeline import JOB, MINUTE, RULES, graph, marker, no_clock, sample
 
 FORGETFUL = replace(RULES, forget_job_after_ms=1_000)
 OTHER = "sim/other"

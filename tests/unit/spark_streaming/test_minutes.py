@@ -10,7 +10,7 @@ from contracts.wire import decode
 from spark_streaming.columns import Coordinates
 from spark_streaming.minutes import MinuteRules, Minutes
 from tests.support.record_columns import records_of
-from tests.unit.spark_streaming.road import JOB, MINUTE, RULES, feed, graph, marker, newest, no_clock, recorded, sample, spec
+from tests.unit.spark_streaming.pipeline import JOB, MINUTE, RULES, feed, graph, marker, newest, no_clock, recorded, sample, spec
 
 HOUR_END = HOUR_MS // MINUTE
 

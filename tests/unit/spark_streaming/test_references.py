@@ -1,4 +1,4 @@
-"""The road's clock at the time of a record."""
+"""The pipeline's clock at the time of a record."""
 
 import numpy as np
 
@@ -35,6 +35,6 @@ def test_a_record_older_than_the_first_segment_is_judged_by_it() -> None:
     assert at(50) == [1_000]
 
 
-def test_a_road_without_a_clock_uses_the_brokers_time() -> None:
+def test_a_pipeline_without_a_clock_uses_the_brokers_time() -> None:
     """Live, the reference is the append time itself."""
     assert references([], np.array([5, 9])).tolist() == [5, 9]

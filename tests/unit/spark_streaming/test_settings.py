@@ -74,7 +74,7 @@ def test_workers_have_no_archives_on_their_path(tmp_path: Path) -> None:
         ("SURESCALE_SPARK_BATCH_RECORDS_MAX", "0"),
     ],
 )
-def test_a_number_that_no_road_can_run_with_is_named(name: str, value: str) -> None:
+def test_a_number_that_no_pipeline_can_run_with_is_named(name: str, value: str) -> None:
     """Before Spark starts, with what would do."""
     with pytest.raises(SettingsError, match=rf"^{name}: must be at least [01], not {value}$"):
         from_environment(SparkSettings, {name: value})

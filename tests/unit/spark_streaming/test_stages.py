@@ -13,7 +13,7 @@ from spark_streaming.columns import Coordinates as At
 from spark_streaming.minutes import Refused
 from spark_streaming.stages import SOURCE_COLUMNS, parse_record, parsed, unpacked
 from tests.support.record_columns import records_of
-from tests.unit.spark_streaming.road import JOB, marker, sample
+from tests.unit.spark_streaming.pipeline import JOB, marker, sample
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,7 +14,7 @@ from spark_streaming import state_store
 from spark_streaming.minutes import Minutes
 from spark_streaming.state import Arrays, StateRefused, from_arrays, rows_to_arrays, to_arrays
 from spark_streaming.state_store import FOLDER, KEPT, StateStore
-from tests.unit.spark_streaming.road import JOB, MINUTE, RULES, feed, graph, marker, sample
+from tests.unit.spark_streaming.pipeline import JOB, MINUTE, RULES, feed, graph, marker, sample
 
 BEFORE = [
     *(sample(MINUTE, 5), marker(1, load_history=(HourlyLoad(hour_start_ms=0, records=9, minutes=3, peak_records=8),))),
@@ -25,12 +25,12 @@ AFTER = [sample(3 * MINUTE, 12), sample(3 * MINUTE, 6, attempt=1), marker(3), ma
 
 
 def after(minutes: Minutes) -> list[bytes]:
-    """Feed the second half of the road and return the windows' bytes."""
+    """Feed the second half of the pipeline and return the windows' bytes."""
     return [encode_window(window) for window in feed(*AFTER, minutes=minutes).windows]
 
 
 def saved(folder: Path, batches: int = 1) -> StateStore:
-    """Return a store with the state of the first half of the road under ``batches`` numbers."""
+    """Return a store with the state of the first half of the pipeline under ``batches`` numbers."""
     store = StateStore(folder, RULES)
     minutes = Minutes(RULES)
     feed(*BEFORE, minutes=minutes)

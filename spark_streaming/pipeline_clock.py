@@ -1,4 +1,4 @@
-"""Follows the topic ``clock`` to know the road's time at each record. The edge to Kafka."""
+"""Follows the topic ``clock`` to know the pipeline's time at each record. The edge to Kafka."""
 
 import logging
 import threading
@@ -16,18 +16,18 @@ from spark_streaming.references import TimedSegment, references
 _PAUSE_S = 0.1
 
 
-class RoadClock:
-    """The clock of one road, or the broker's append times if ``road_clock`` is off."""
+class PipelineClock:
+    """The clock of one pipeline, or the broker's append times if ``road_clock`` is off."""
 
     def __init__(self, settings: PipelineSettings, *, stop: threading.Event, log: logging.Logger) -> None:
-        self._road = settings.road
+        self._pipeline = settings.road
         self._stop = stop
         self._log = log
         self._segments: list[TimedSegment] = []
         self._reader = LogReader(settings, [CLOCK]) if settings.road_clock else None
 
     def at(self, append_ms: Int64) -> Int64:
-        """Return int64 [n], the road's time when each record was appended.
+        """Return int64 [n], the pipeline's time when each record was appended.
 
         Reads the clock to its end first, and waits for the first segment: without one no time is known.
 
@@ -39,7 +39,7 @@ class RoadClock:
             return append_ms
         self._read(self._reader)
         if not self._segments:
-            self._log.warning("records arrived before the first segment of clock %r: waiting for it", self._road)
+            self._log.warning("records arrived before the first segment of clock %r: waiting for it", self._pipeline)
         while not self._segments:
             if self._stop.wait(_PAUSE_S):
                 raise Stopped("the pipeline's clock")
@@ -58,5 +58,5 @@ class RoadClock:
             except RecordRejected as rejected:
                 self._log.warning("record %d of the clock is not a segment (%s): skipped", record.offset(), rejected)
                 continue
-            if segment.road == self._road:
+            if segment.road == self._pipeline:
                 self._segments.append((record.timestamp()[1], segment))

@@ -1,4 +1,4 @@
-"""A hand-made road: records of one job in order of offsets, fed to the merge step in batches."""
+"""A hand-made pipeline: records of one job in order of offsets, fed to the merge step in batches."""
 
 from collections.abc import Sequence
 

@@ -44,13 +44,13 @@ SURESCALE = [sys.executable, "-c", "from services.cli import main; main()"]
 Message = TaskSample | MinuteMarker
 
 
-def secure_spark_road(broker: SecureBroker, folder: Path) -> "SparkRoad":
+def secure_spark_pipeline(broker: SecureBroker, folder: Path) -> "SparkPipeline":
     """Return a Spark job on a broker that wants TLS and a password."""
     security = {name: value for name, value in broker.scram.items() if name != "bootstrap"}
-    return SparkRoad(KafkaForTests(broker.secure), folder, **security)
+    return SparkPipeline(KafkaForTests(broker.secure), folder, **security)
 
 
-class SparkRoad:
+class SparkPipeline:
     """Topics of one test, and the Spark job that serves them."""
 
     def __init__(self, kafka: KafkaForTests, folder: Path, **security: str) -> None:
