@@ -1,6 +1,6 @@
 """The rescaler's pure core: decisions, progress and time in; outcomes, commands and changed memory out.
 
-One controller per cluster. Each input gets one `Turn` at one job, and what follows from it comes back as `Effects`. The same
+One controller per cluster. Each input for a job gets one `JobContext`, and what follows from it comes back as `Effects`. The same
 memory and the same inputs give the same bytes. It can be stopped after any input and continued elsewhere from its records.
 """
 
@@ -29,11 +29,11 @@ from rescaler.control.hosts.looks import Looks
 from rescaler.control.job import job as job_control
 from rescaler.control.job import own_acts
 from rescaler.control.job.command_status import CommandStatus, status_of
+from rescaler.control.job.context import JobContext
 from rescaler.control.job.gate import settings_after, settings_for
 from rescaler.control.job.job import RELEVANT_EVENTS
 from rescaler.control.job.memory import JobMemory
 from rescaler.control.job.record import job_record, restored
-from rescaler.control.job.turn import Turn
 from rescaler.control.job.waits import wake_at_ms
 from rescaler.control.outcomes import LastOutcome
 from rescaler.control.settings import ControlSettings
@@ -42,7 +42,7 @@ from rescaler.control.world import View, World, calling_jobs, running_jobs
 
 @dataclass(slots=True)
 class _KeptJob:
-    """What is kept of one job between turns. Only memory and answers are in its records."""
+    """What is kept of one job between inputs. Only memory and answers are in its records."""
 
     memory: JobMemory
     answers: dict[str, LastOutcome] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class _KeptJob:
     seen: tuple[JobTopology | None, JobSettings | None, Pauses] = (None, None, NO_PAUSES)
     """The topology, the settings and what was paused at the last tick."""
     pauses: Pauses = NO_PAUSES
-    """What was paused at the last turn; the same object while nothing changes."""
+    """What was paused at the last input; the same object while nothing changes."""
     described: tuple[object, ...] = ()
     """What its conditions were last computed from."""
 
@@ -90,9 +90,9 @@ class Controller:
         effects = Effects()
         for job, newer in sorted(newest.items()):
             if job in self._jobs and self._jobs[job].memory.pending is not None:
-                turn = self._turn(job, view, now_ms)
-                job_control.give_way(turn, newer)
-                effects += self._end(turn)
+                context = self._context(job, view, now_ms)
+                job_control.give_way(context, newer)
+                effects += self._end(context)
         return effects
 
     def on_decision(self, decision: Decision, view: View, now_ms: int, newest: Decision | None = None) -> Effects:
@@ -100,10 +100,10 @@ class Controller:
 
         ``newest``: the job's latest decision that waits to be answered, if known. A stale act gives way to it.
         """
-        turn = self._turn(decision.job, view, now_ms)
-        job_control.on_decision(turn, decision, newest)
+        context = self._context(decision.job, view, now_ms)
+        job_control.on_decision(context, decision, newest)
         began = self._begin_looks(view, now_ms) if decision.job in view.jobs else Effects()
-        return self._end(turn) + began
+        return self._end(context) + began
 
     def on_progress(self, progress: Progress, view: View, now_ms: int) -> Effects:
         """Take an actuator's report into account, if it is about a command under way."""
@@ -113,31 +113,31 @@ class Controller:
         command = job.memory.outstanding
         if command is not None and command.command_id == progress.command_id:
             job.reported = progress.command_id, progress.at_ms
-        turn = self._turn(progress.job, view, now_ms)
-        job_control.on_progress(turn, progress)
-        return self._end(turn)
+        context = self._context(progress.job, view, now_ms)
+        job_control.on_progress(context, progress)
+        return self._end(context)
 
     def on_engine_event(self, event: EngineEvent, view: View, now_ms: int) -> Effects:
         """Take a checkpoint, or completed standbys, into account. All other events show in the topologies."""
         if event.job is None or event.job not in self._jobs or event.kind not in RELEVANT_EVENTS:
             return Effects()
-        turn = self._turn(event.job, view, now_ms)
-        job_control.on_engine_event(turn, event)
-        return self._end(turn)
+        context = self._context(event.job, view, now_ms)
+        job_control.on_engine_event(context, event)
+        return self._end(context)
 
     def on_tick(self, view: View, now_ms: int) -> Effects:
         """Let time pass and look at the world again; call it at `wake_at_ms` and whenever the view has changed."""
         effects, calling = Effects(), calling_jobs(view)
         for job in sorted(calling | set(self._jobs)):
             if job in calling or self._wake_at_ms(self._jobs[job].memory) is not None or self._is_news(job, view, now_ms):
-                turn = self._turn(job, view, now_ms)
-                job_control.on_tick(turn)
-                effects += self._end(turn)
+                context = self._context(job, view, now_ms)
+                job_control.on_tick(context)
+                effects += self._end(context)
         effects += self._look(view, now_ms)
         for job, kept in sorted(self._jobs.items()):
             sources = self._sources(kept, view, now_ms)
             if not kept.described or any(new is not old for new, old in zip(sources, kept.described, strict=True)):
-                effects += self._end(self._turn(job, view, now_ms))
+                effects += self._end(self._context(job, view, now_ms))
                 kept.described = self._sources(kept, view, now_ms)
         return effects
 
@@ -190,10 +190,10 @@ class Controller:
         job = self._jobs.get(command.job)
         return status_of(command, job.memory) if job is not None else CommandStatus.UNKNOWN
 
-    # A turn at a job
+    # One input for one job
 
-    def _turn(self, job: str, view: View, now_ms: int) -> Turn:
-        """Begin a turn: with a copy of the job's memory, and with the world as the job sees it."""
+    def _context(self, job: str, view: View, now_ms: int) -> JobContext:
+        """Return the context of an input: with a copy of the job's memory, and with the world as the job sees it."""
         kept = self._jobs.setdefault(job, _KeptJob(JobMemory(job=job)))
         self._engine = view.engine or self._engine
         world = World(
@@ -209,17 +209,17 @@ class Controller:
             units_of_others=lambda: self._units_of_others(job, view),
             pauses=self._pauses(kept, view, now_ms),
         )
-        return Turn(copy(kept.memory), world, self._rules, kept.answers, timed=self._timed)
+        return JobContext(copy(kept.memory), world, self._rules, kept.answers, timed=self._timed)
 
-    def _end(self, turn: Turn) -> Effects:
-        """End a turn: keep what the job now remembers, and return what follows."""
-        memory, done, at_ms = turn.memory, turn.effects, turn.world.learned_ms
+    def _end(self, context: JobContext) -> Effects:
+        """End the handling of an input: keep what the job now remembers, and return what follows."""
+        memory, done, at_ms = context.memory, context.effects, context.world.learned_ms
         kept = self._jobs[memory.job]
         balance, standbys = self._looks.memory if self._looks else None, self._rules.balancing.standbys
-        world = turn.world
+        world = context.world
         memory.conditions = conditions_of(
             memory,
-            turn.topology,
+            context.topology,
             world.hosts,
             balance,
             engine=world.engine,
@@ -300,19 +300,19 @@ class Controller:
             return looks.go_on(LookReason.HOSTS_CHANGED, now_ms)
         effects, movable = Effects(), list[MovableJob]()
         for job in sorted(running_jobs(view, now_ms, acting=True)):
-            turn = self._turn(job, view, now_ms)
-            movable.append(own_acts.as_movable(turn, view.jobs[job]))
-            own_acts.note_rest(turn)
-            effects += self._end(turn)
+            context = self._context(job, view, now_ms)
+            movable.append(own_acts.as_movable(context, view.jobs[job]))
+            own_acts.note_rest(context)
+            effects += self._end(context)
         found = looks.look(movable, view, now_ms)
         for job, moves in sorted(found.moves.items()):
-            turn = self._turn(job, view, now_ms)
-            own_acts.move(turn, moves)
-            effects += self._end(turn)
+            context = self._context(job, view, now_ms)
+            own_acts.move(context, moves)
+            effects += self._end(context)
         for job in sorted(found.standbys.keys() - found.moves.keys()):
-            turn = self._turn(job, view, now_ms)
-            own_acts.change_standbys(turn, found.standbys[job])
-            effects += self._end(turn)
+            context = self._context(job, view, now_ms)
+            own_acts.change_standbys(context, found.standbys[job])
+            effects += self._end(context)
         return effects + looks.conclude(found, self.memory.values(), view, now_ms)
 
     # Units

@@ -12,8 +12,8 @@ from contracts.commands import Progress, RescheduleCommand
 from rescaler.actuators.units_execution import UnitsExecution
 from rescaler.control.job import job as job_control
 from rescaler.control.job import rescale
+from rescaler.control.job.context import JobContext
 from rescaler.control.job.memory import RescaleInProgress
-from rescaler.control.job.turn import Turn
 from rescaler.control.world import World
 from simulation.engine import checked_changes
 from tests.model import engine as model_engine
@@ -72,9 +72,9 @@ def test_actuators_that_commit_their_own_offsets_are_found() -> None:
 def commit_before_the_barrier_is_complete(patch: pytest.MonkeyPatch) -> None:
     """The rescale ends when the engine has accepted its commit, not when it has carried it out."""
 
-    def accepted(turn: Turn, rescaling: RescaleInProgress, _expected_end_ms: int | None) -> None:
+    def accepted(context: JobContext, rescaling: RescaleInProgress, _expected_end_ms: int | None) -> None:
         if rescaling.command.action == "commit":
-            rescale.end(turn, rescaling, ok=True, at_ms=turn.now_ms)
+            rescale.end(context, rescaling, ok=True, at_ms=context.now_ms)
 
     patch.setattr(rescale, "accept", accepted)
 
@@ -82,11 +82,11 @@ def commit_before_the_barrier_is_complete(patch: pytest.MonkeyPatch) -> None:
 def abort_that_forgets_its_learners(patch: pytest.MonkeyPatch) -> None:
     """A preparation that must be given up is forgotten instead of aborted."""
 
-    def refused(turn: Turn, rescaling: RescaleInProgress, progress: Progress) -> None:
-        real(turn, msgspec.structs.replace(rescaling, accepted=False), progress)
+    def refused(context: JobContext, rescaling: RescaleInProgress, progress: Progress) -> None:
+        real(context, msgspec.structs.replace(rescaling, accepted=False), progress)
 
-    def forgets(turn: Turn, rescaling: RescaleInProgress, action: rescale.Action, plan: object = None) -> None:
-        rescale.end(turn, rescaling, ok=False, at_ms=turn.now_ms)
+    def forgets(context: JobContext, rescaling: RescaleInProgress, action: rescale.Action, plan: object = None) -> None:
+        rescale.end(context, rescaling, ok=False, at_ms=context.now_ms)
 
     real = rescale.end_step
     patch.setattr(rescale, "end_step", refused)
@@ -107,9 +107,9 @@ def reports_on_any_command_count(patch: pytest.MonkeyPatch) -> None:
     """A report is taken for one on the present command, whatever command it names."""
     hear = job_control.on_progress
 
-    def on_progress(turn: Turn, progress: Progress) -> None:
-        command = turn.memory.outstanding
-        hear(turn, msgspec.structs.replace(progress, command_id=command.command_id) if command else progress)
+    def on_progress(context: JobContext, progress: Progress) -> None:
+        command = context.memory.outstanding
+        hear(context, msgspec.structs.replace(progress, command_id=command.command_id) if command else progress)
 
     patch.setattr("rescaler.control.controller.job_control.on_progress", on_progress)
 
@@ -128,9 +128,9 @@ def a_repeated_decision_counts_again(patch: pytest.MonkeyPatch) -> None:
     """A decision that was answered is answered again."""
     hear = job_control.on_decision
 
-    def on_decision(turn: Turn, decision: object, newest: object = None) -> None:
-        turn.answers = {}
-        hear(turn, decision, newest)  # type: ignore[arg-type]
+    def on_decision(context: JobContext, decision: object, newest: object = None) -> None:
+        context.answers = {}
+        hear(context, decision, newest)  # type: ignore[arg-type]
 
     patch.setattr("rescaler.control.controller.job_control.on_decision", on_decision)
 
@@ -153,9 +153,9 @@ def no_end_is_reported(patch: pytest.MonkeyPatch) -> None:
 def an_end_that_nobody_reported_is_not_written(patch: pytest.MonkeyPatch) -> None:
     """The memory knows that a command was given up, and the topic does not."""
 
-    def in_silence(turn: Turn, underway: RescaleInProgress, given_up_ms: int) -> None:
-        give_up(turn, underway, given_up_ms)
-        turn.effects.progress.clear()
+    def in_silence(context: JobContext, underway: RescaleInProgress, given_up_ms: int) -> None:
+        give_up(context, underway, given_up_ms)
+        context.effects.progress.clear()
 
     give_up = job_control._give_up_waiting
     no_end_is_reported(patch)

@@ -19,8 +19,8 @@ from contracts.rescaler_state import BALANCE, BalanceMemory, BalanceStatus
 from contracts.topology import units_of
 from rescaler.control.effects import Effects, state_record
 from rescaler.control.hosts.balance import LookReason, LookResult, MovableJob, look
+from rescaler.control.job.context import JobEffects
 from rescaler.control.job.memory import JobMemory
-from rescaler.control.job.turn import TurnEffects
 from rescaler.control.settings import ControlSettings
 from rescaler.control.world import View, running_jobs
 
@@ -155,15 +155,15 @@ class Looks:
         """Move nothing more until the hosts change."""
         return self._concluded("settled", reason, at_ms, None, (), "")
 
-    def after(self, turn: TurnEffects, now_ms: int) -> Effects:
-        """Return what a job's turn means for the looks: hosts to avoid, and copies that a rescale will leave incomplete."""
-        if turn.avoided_hosts:
-            avoided = tuple(sorted({*self.memory.avoided, *turn.avoided_hosts}))
+    def after(self, context: JobEffects, now_ms: int) -> Effects:
+        """Return what an input for one job means for the looks: hosts to avoid, copies that a rescale leaves incomplete."""
+        if context.avoided_hosts:
+            avoided = tuple(sorted({*self.memory.avoided, *context.avoided_hosts}))
             self.memory = msgspec.structs.replace(self.memory, avoided=avoided)
-        rescales = any(command.action in ("prepare", "commit") and not command.advice for command in turn.commands)
+        rescales = any(command.action in ("prepare", "commit") and not command.advice for command in context.commands)
         if rescales and self._copies and self.memory.status == "settled":
             return self.go_on(LookReason.STANDBYS, now_ms)
-        return self.written(now_ms) if turn.avoided_hosts else Effects()
+        return self.written(now_ms) if context.avoided_hosts else Effects()
 
     def written(self, at_ms: int) -> Effects:
         """Return the record of what is remembered."""

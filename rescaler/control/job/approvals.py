@@ -17,9 +17,9 @@ from contracts.messages import JobTopology
 from contracts.own_acts import OwnAct
 from rescaler.control.job import limits
 from rescaler.control.job.checks import Objection, no_longer_possible, objection_to
+from rescaler.control.job.context import JobContext
 from rescaler.control.job.engine_checks import objection_of_engine
 from rescaler.control.job.memory import Advice, PendingAct, TaskTarget
-from rescaler.control.job.turn import Turn
 from rescaler.control.outcomes import OutcomeReason
 from rescaler.control.world import parallelism_of
 
@@ -32,30 +32,31 @@ class _Asked:
     tasks: tuple[TaskDecision, ...]
 
 
-def look(turn: Turn) -> None:
+def look(context: JobContext) -> None:
     """Take up an approval that has not been answered yet: as an act that waits for the gate, or with a refusal."""
-    memory, approval = turn.memory, turn.world.allowed.approval
+    memory, approval = context.memory, context.world.allowed.approval
     if approval is msgspec.UNSET or approval == memory.approval:
         return
-    at_ms = max(turn.now_ms, memory.approved_at_ms + 1)  # the clock may stand while several are given: each has an id of its own
+    # The clock may stand while several are given: each has an id of its own.
+    at_ms = max(context.now_ms, memory.approved_at_ms + 1)
     memory.approval, memory.approved_at_ms = approval, at_ms
     act = PendingAct(
         decision_id=decision_id(memory.job, at_ms, OwnAct.APPROVED.value),
-        span_end_ms=turn.now_ms,
-        accepted_at_ms=turn.now_ms,
+        span_end_ms=context.now_ms,
+        accepted_at_ms=context.now_ms,
         wanted=memory.advised.wanted if memory.advised else {},
         own=OwnAct.APPROVED,
         note=f"{approval.decision_id}, approved by {approval.by}",
     )
-    objection = _objection(turn, act, approval)
+    objection = _objection(context, act, approval)
     if objection is None:
         memory.pending = act
     else:
-        turn.say(act, "refused", objection.reason, detail=f"{act.note}: {objection.detail}")
+        context.add_outcome(act, "refused", objection.reason, detail=f"{act.note}: {objection.detail}")
 
 
-def _objection(turn: Turn, act: PendingAct, approval: Approval) -> Objection | None:
-    memory, topology, world = turn.memory, turn.topology, turn.world
+def _objection(context: JobContext, act: PendingAct, approval: Approval) -> Objection | None:
+    memory, topology, world = context.memory, context.topology, context.world
     if memory.advised is None or memory.advised.decision_id != approval.decision_id:
         newest = f"the newest advice is {memory.advised.decision_id}" if memory.advised else "no advice is open"
         return Objection(OutcomeReason.NO_SUCH_ADVICE, newest)
@@ -66,23 +67,25 @@ def _objection(turn: Turn, act: PendingAct, approval: Approval) -> Objection | N
         return Objection(OutcomeReason.ADVISE, "mode: its engine cannot be acted on")
     if memory.pending is not None:
         return Objection(OutcomeReason.ADVICE_OUTDATED, f"{memory.pending.decision_id} waits to be carried out")
-    return _objection_now(turn, topology, memory.advised)
+    return _objection_now(context, topology, memory.advised)
 
 
-def _objection_now(turn: Turn, topology: JobTopology, advice: Advice) -> Objection | None:
+def _objection_now(context: JobContext, topology: JobTopology, advice: Advice) -> Objection | None:
     """Check the advice again, as if it were a decision that has just been made. Pauses count as they do for every act."""
-    world, current = turn.world, parallelism_of(topology)
+    world, current = context.world, parallelism_of(topology)
     for change in advice.changes:
         if current[change.task] != change.before:
             words = f"{change.task} runs with {current[change.task]}, the advice was made for {change.before}"
             return Objection(OutcomeReason.ADVICE_OUTDATED, words)
-    asked = _Asked(turn.now_ms, tuple(_as_decided(task, want, current[task]) for task, want in advice.wanted.items()))
+    asked = _Asked(context.now_ms, tuple(_as_decided(task, want, current[task]) for task, want in advice.wanted.items()))
     objection = objection_to(asked, topology, world.allowed, world.mode)
     if objection is None and world.by_counts:
-        objection = objection_of_engine(turn, topology, approved=True)
+        objection = objection_of_engine(context, topology, approved=True)
     if objection is not None:
         return objection
-    kept = limits.apply_limits(turn.memory.limits, asked, topology, world.allowed, engine=world.engine.engine, hosts=world.hosts)
+    kept = limits.apply_limits(
+        context.memory.limits, asked, topology, world.allowed, engine=world.engine.engine, hosts=world.hosts
+    )
     if kept.refusal is None and all(kept.wanted[task] == want.desired for task, want in advice.wanted.items()):
         return None
     return Objection(kept.refusal or OutcomeReason.ADVICE_OUTDATED, kept.words)

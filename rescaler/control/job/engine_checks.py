@@ -9,9 +9,9 @@ from contracts.clock import MINUTE_MS
 from contracts.decisions import Decision
 from contracts.messages import JobTopology
 from rescaler.control.job.checks import Objection
+from rescaler.control.job.context import JobContext
 from rescaler.control.job.memory import OwnedRequirement
 from rescaler.control.job.owners import is_contested, loses_state, named
-from rescaler.control.job.turn import Turn
 from rescaler.control.outcomes import OutcomeReason
 
 MINUTES_KNOWN_MIN = 5
@@ -19,23 +19,23 @@ MINUTES_KNOWN_MIN = 5
 
 
 def objection_of_engine(
-    turn: Turn, topology: JobTopology, decision: Decision | None = None, *, approved: bool = False
+    context: JobContext, topology: JobTopology, decision: Decision | None = None, *, approved: bool = False
 ) -> Objection | None:
     """Return the first objection to an act; None if there is none.
 
     ``decision``: a new one; None: an act that waits. ``approved``: it is carried out whatever the mode.
     """
-    owned, acts = turn.memory.owned or OwnedRequirement(), approved or turn.world.mode.mode == "act"
+    owned, acts = context.memory.owned or OwnedRequirement(), approved or context.world.mode.mode == "act"
     if topology.state != "running":
         return Objection(OutcomeReason.JOB_NOT_RUNNING, f"job: {topology.state}")
     if acts and owned.foreign:
         return _foreign(owned, topology)
-    if acts and loses_state(turn, topology):
+    if acts and loses_state(context, topology):
         detail = "the job takes no checkpoints: a rescale would lose its state; set execution.checkpointing.interval"
         return Objection(OutcomeReason.NO_CHECKPOINTS, detail)
     if decision is None:
         return None
-    minutes = turn.world.allowed.minutes_known_min  # a window does not tell them from those of the submission before
+    minutes = context.world.allowed.minutes_known_min  # a window does not tell them from those of the submission before
     if owned.epoch_at_ms and decision.span_end_ms < owned.epoch_at_ms + minutes * MINUTE_MS:
         detail = f"the job was submitted again; decisions wait for {minutes} minutes of its own figures"
         return Objection(OutcomeReason.NEW_EPOCH, detail)

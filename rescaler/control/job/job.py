@@ -1,4 +1,4 @@
-"""One job's way from a decision to a command and to its end. Each function handles one kind of input in one `Turn`.
+"""One job's way from a decision to a command and to its end. Each function handles one kind of input in one `JobContext`.
 
     decision ──▶ pending act ──▶ gate ──▶ rescale.begin ──▶ command ──▶ progress ──▶ rescale.end
                      └──── waits, gives way, or is refused ────┘
@@ -20,9 +20,9 @@ from contracts.topology import has_ended, required_of, running_of
 from rescaler.control.counts.plan import together
 from rescaler.control.job import approvals, limits, own_acts, owners, pauses, rescale
 from rescaler.control.job.checks import Objection, no_longer_possible, objection_to
+from rescaler.control.job.context import JobContext
 from rescaler.control.job.engine_checks import objection_of_engine
 from rescaler.control.job.memory import PartialRun, PendingAct, RescaleInProgress, StandbyChange, TaskTarget
-from rescaler.control.job.turn import Turn
 from rescaler.control.job.waits import OVERDUE_MS, PATIENCE_MS, given_up_at_ms, rescaled_at_ms
 from rescaler.control.outcomes import WAITING_REASON, OutcomeReason
 from rescaler.control.world import mode_of
@@ -37,112 +37,112 @@ RELEVANT_EVENTS = (*CHECKPOINTS, "standbys_ready")
 # Inputs
 
 
-def on_decision(turn: Turn, decision: Decision, newest: Decision | None = None) -> None:
+def on_decision(context: JobContext, decision: Decision, newest: Decision | None = None) -> None:
     """Accept a decision, hold it, or refuse it; a repeated decision changes nothing.
 
     ``newest``: the job's latest decision that waits to be answered. It replaces a stale act at once.
     """
-    if decision.decision_id in turn.answers:
-        turn.effects.duplicates += 1
+    if decision.decision_id in context.answers:
+        context.effects.duplicates += 1
         return
-    turn.forget_before(turn.now_ms - turn.rules.remember_ms)
-    owners.look(turn)
-    memory, topology = turn.memory, turn.topology
+    context.forget_before(context.now_ms - context.rules.remember_ms)
+    owners.look(context)
+    memory, topology = context.memory, context.topology
     acts = decision.action == "act"
     if decision.span_end_ms < memory.last_span_end_ms:
-        turn.say(decision, "refused" if acts else "held", OutcomeReason.OLDER_DECISION)
+        context.add_outcome(decision, "refused" if acts else "held", OutcomeReason.OLDER_DECISION)
         return
     if topology is None:
-        _answer_without_job(turn, decision)
+        _answer_without_job(context, decision)
         return
-    left = _left_by_pauses(turn, {task.task: task for task in decision.tasks}, topology)
+    left = _left_by_pauses(context, {task.task: task for task in decision.tasks}, topology)
     if (acts and not left.is_nothing) or memory.pending is None or memory.pending.own is not OwnAct.RECOVERY:
-        _supersede(turn, decision)
+        _supersede(context, decision)
     memory.last_span_end_ms = decision.span_end_ms
     memory.advised = None
-    memory.limits = limits.with_needs(memory.limits, decision, turn.world.allowed)
+    memory.limits = limits.with_needs(memory.limits, decision, context.world.allowed)
     if not acts:
-        turn.say(decision, "held", OutcomeReason.HOLD)
-    elif newest is not None and _is_stale(turn, decision, newest):
-        turn.say(decision, "superseded", OutcomeReason.NEWER_DECISION, detail=_wish(newest))
+        context.add_outcome(decision, "held", OutcomeReason.HOLD)
+    elif newest is not None and _is_stale(context, decision, newest):
+        context.add_outcome(decision, "superseded", OutcomeReason.NEWER_DECISION, detail=_wish(newest))
     else:
-        _take_on(turn, decision, topology, left)
-    _settle(turn)
+        _take_on(context, decision, topology, left)
+    _settle(context)
 
 
-def on_progress(turn: Turn, progress: Progress) -> None:
+def on_progress(context: JobContext, progress: Progress) -> None:
     """Take an actuator's report into account, if it is about the command under way; any other one changes nothing."""
-    underway = turn.memory.underway
+    underway = context.memory.underway
     if underway is None or progress.command_id != underway.command.command_id:
         return
-    turn.effects.progress.append(progress)
+    context.effects.progress.append(progress)
     has_ended = progress.status in ("applied", "failed")
     if isinstance(underway, StandbyChange):
         if has_ended:
-            own_acts.end_standby_change(turn, underway, progress)
-            _settle(turn)
+            own_acts.end_standby_change(context, underway, progress)
+            _settle(context)
     elif has_ended:
-        turn.date_back(progress.at_ms)  # `on_tick` comes next, and does what has become due since
-        rescale.end_step(turn, underway, progress)
-        _settle(turn)
+        context.date_back(progress.at_ms)  # `on_tick` comes next, and does what has become due since
+        rescale.end_step(context, underway, progress)
+        _settle(context)
     else:
         if progress.status == "partly":
-            turn.memory.partly = PartialRun(reached=progress.reached, waiting_for=progress.waiting_for)
+            context.memory.partly = PartialRun(reached=progress.reached, waiting_for=progress.waiting_for)
         expected_end_ms = rescale.expected_end_ms(underway, progress)
-        rescale.accept(turn, underway, expected_end_ms)
+        rescale.accept(context, underway, expected_end_ms)
         if expected_end_ms is not None:  # now a waiting act can be promised a time
-            _settle(turn)
+            _settle(context)
 
 
-def on_engine_event(turn: Turn, event: EngineEvent) -> None:
+def on_engine_event(context: JobContext, event: EngineEvent) -> None:
     """Take a checkpoint, or completed standbys, into account."""
     if event.kind in CHECKPOINTS:
-        _on_checkpoint(turn, event)
+        _on_checkpoint(context, event)
     else:
-        own_acts.on_standbys_ready(turn, event.at_ms)
+        own_acts.on_standbys_ready(context, event.at_ms)
 
 
-def _on_checkpoint(turn: Turn, event: EngineEvent) -> None:
+def _on_checkpoint(context: JobContext, event: EngineEvent) -> None:
     """Trigger a gate that waits for a checkpoint. One from before the gate's present phase is no trigger."""
-    memory = turn.memory
+    memory = context.memory
     if memory.gate is None or memory.underway is not None:
         return
-    if event.sequence <= memory.checkpoint or not turn.is_believable(event.at_ms):
+    if event.sequence <= memory.checkpoint or not context.is_believable(event.at_ms):
         return
-    gate = Gate(turn.gate_settings, memory.gate)
+    gate = Gate(context.gate_settings, memory.gate)
     gate.advance(event.at_ms)
     if gate.phase not in (Phase.STABILIZING, Phase.STABILIZED) or event.at_ms <= gate.state.entered_at_ms:
         return
     gate.on_checkpoint(completed=event.kind == "checkpoint_completed", now_ms=event.at_ms)
     memory.gate, memory.checkpoint = gate.state, event.sequence
-    _settle(turn)
+    _settle(context)
 
 
-def on_tick(turn: Turn) -> None:
+def on_tick(context: JobContext) -> None:
     """Let time pass, and look at the world again."""
-    memory, underway = turn.memory, turn.memory.underway
-    owners.look(turn)
+    memory, underway = context.memory, context.memory.underway
+    owners.look(context)
     given_up_ms = given_up_at_ms(memory)
-    if underway is not None and given_up_ms is not None and turn.now_ms >= given_up_ms:
-        _give_up_waiting(turn, underway, given_up_ms)
-    own_acts.recover(turn)
-    approvals.look(turn)
+    if underway is not None and given_up_ms is not None and context.now_ms >= given_up_ms:
+        _give_up_waiting(context, underway, given_up_ms)
+    own_acts.recover(context)
+    approvals.look(context)
     if memory.pending is not None or memory.gate is not None or memory.underway is not underway:
-        _settle(turn)
-    own_acts.drain(turn)
-    own_acts.restore(turn)
+        _settle(context)
+    own_acts.drain(context)
+    own_acts.restore(context)
 
 
-def give_way(turn: Turn, newer: Decision) -> None:
+def give_way(context: JobContext, newer: Decision) -> None:
     """Let a pending act that is long overdue give way to a newer decision that waits to be answered.
 
     An act of the rescaler's own does not give way: it wants the present state, which is never stale.
     """
-    memory, pending = turn.memory, turn.memory.pending
-    if pending is None or pending.own or pending.until_ms is None or turn.now_ms - pending.until_ms <= OVERDUE_MS:
+    memory, pending = context.memory, context.memory.pending
+    if pending is None or pending.own or pending.until_ms is None or context.now_ms - pending.until_ms <= OVERDUE_MS:
         return
-    if newer.decision_id not in turn.answers and newer.span_end_ms > memory.last_span_end_ms:
-        _supersede(turn, newer)
+    if newer.decision_id not in context.answers and newer.span_end_ms > memory.last_span_end_ms:
+        _supersede(context, newer)
         if memory.underway is None:
             memory.gate = None  # it has timers that are due, for a target that nobody wants any more
 
@@ -150,46 +150,46 @@ def give_way(turn: Turn, newer: Decision) -> None:
 # From a decision to a pending act
 
 
-def _answer_without_job(turn: Turn, decision: Decision) -> None:
+def _answer_without_job(context: JobContext, decision: Decision) -> None:
     if decision.action == "act":
         detail = f"job: no topology of {decision.job!r} is known"
-        turn.say(decision, "refused", OutcomeReason.UNKNOWN_JOB, detail=detail)
+        context.add_outcome(decision, "refused", OutcomeReason.UNKNOWN_JOB, detail=detail)
     else:
-        turn.say(decision, "held", OutcomeReason.HOLD)
+        context.add_outcome(decision, "held", OutcomeReason.HOLD)
 
 
-def _is_stale(turn: Turn, decision: Decision, newest: Decision) -> bool:
-    return turn.now_ms - decision.span_end_ms > OVERDUE_MS and newest.span_end_ms > decision.span_end_ms
+def _is_stale(context: JobContext, decision: Decision, newest: Decision) -> bool:
+    return context.now_ms - decision.span_end_ms > OVERDUE_MS and newest.span_end_ms > decision.span_end_ms
 
 
-def _left_by_pauses(turn: Turn, wanted: Mapping[str, pauses.Sized], topology: JobTopology) -> pauses.PauseEffect:
-    return pauses.effect_of(wanted, topology, turn.world.engine, turn.world.pauses)
+def _left_by_pauses(context: JobContext, wanted: Mapping[str, pauses.Sized], topology: JobTopology) -> pauses.PauseEffect:
+    return pauses.effect_of(wanted, topology, context.world.engine, context.world.pauses)
 
 
-def _take_on(turn: Turn, decision: Decision, topology: JobTopology, left: pauses.PauseEffect) -> None:
+def _take_on(context: JobContext, decision: Decision, topology: JobTopology, left: pauses.PauseEffect) -> None:
     if left.kept:
         tasks = tuple(task for task in decision.tasks if task.task not in left.kept)
         decision = msgspec.structs.replace(decision, tasks=tasks)
-    objection = objection_to(decision, topology, turn.world.allowed, turn.world.mode)
-    if objection is None and turn.world.by_counts:
-        objection = objection_of_engine(turn, topology, decision)
+    objection = objection_to(decision, topology, context.world.allowed, context.world.mode)
+    if objection is None and context.world.by_counts:
+        objection = objection_of_engine(context, topology, decision)
     if objection is None and left.is_nothing:
         objection = Objection(OutcomeReason.PAUSED, left.words)
     if objection is not None:
-        turn.say(decision, "refused", objection.reason, detail=_joined(objection.detail, left))
+        context.add_outcome(decision, "refused", objection.reason, detail=_joined(objection.detail, left))
         return
-    world = turn.world
+    world = context.world
     kept = limits.apply_limits(
-        turn.memory.limits, decision, topology, world.allowed, engine=world.engine.engine, hosts=world.hosts
+        context.memory.limits, decision, topology, world.allowed, engine=world.engine.engine, hosts=world.hosts
     )
     if kept.refusal is not None:
-        turn.say(decision, "refused", kept.refusal, detail=_joined(kept.words, left))
+        context.add_outcome(decision, "refused", kept.refusal, detail=_joined(kept.words, left))
         return
     wanted = {task.task: _wanted(task, kept.wanted[task.task]) for task in decision.tasks}
-    turn.memory.pending = PendingAct(
+    context.memory.pending = PendingAct(
         decision_id=decision.decision_id,
         span_end_ms=decision.span_end_ms,
-        accepted_at_ms=turn.now_ms,
+        accepted_at_ms=context.now_ms,
         wanted=together(wanted, topology, world.engine) if world.by_counts else wanted,
         note=_joined(kept.words, left),
     )
@@ -203,9 +203,9 @@ def _wanted(task: TaskDecision, desired: int) -> TaskTarget:
     return TaskTarget(desired=desired, floor=task.floor, overloaded_at=task.records_per_minute if task.overloaded else None)
 
 
-def _supersede(turn: Turn, newer: Decision) -> None:
-    if turn.memory.pending is not None:
-        turn.finish(turn.memory.pending, "superseded", OutcomeReason.NEWER_DECISION, detail=_wish(newer))
+def _supersede(context: JobContext, newer: Decision) -> None:
+    if context.memory.pending is not None:
+        context.finish(context.memory.pending, "superseded", OutcomeReason.NEWER_DECISION, detail=_wish(newer))
 
 
 def _wish(newer: Decision) -> str:
@@ -215,67 +215,67 @@ def _wish(newer: Decision) -> str:
 # From a pending act to a command
 
 
-def _settle(turn: Turn) -> None:
+def _settle(context: JobContext) -> None:
     """Bring pending act and gate in line with the world: go, wait, or give up."""
-    memory, topology = turn.memory, turn.topology
-    _drop_impossible(turn, topology)
+    memory, topology = context.memory, context.topology
+    _drop_impossible(context, topology)
     pending = memory.pending
     if memory.underway is not None:
         if pending is not None:
-            until_ms = rescaled_at_ms(pending, memory.underway, turn.now_ms)
-            turn.promise(pending, OutcomeReason.RESCALE_IN_PROGRESS, until_ms)
+            until_ms = rescaled_at_ms(pending, memory.underway, context.now_ms)
+            context.promise(pending, OutcomeReason.RESCALE_IN_PROGRESS, until_ms)
         return
     if topology is None or has_ended(topology) or (pending is None and mode_of(topology) is Mode.WAITING):
         memory.gate = None
         return
     if pending is None and memory.gate is None:
         return
-    gate = turn.gate(topology)
+    gate = context.gate(topology)
     memory.gate = gate.state
     if pending is not None and gate.transition is not None:
-        rescale.begin(turn, gate, gate.transition, pending, detail=pending.note)
+        rescale.begin(context, gate, gate.transition, pending, detail=pending.note)
     elif pending is not None:
-        _wait(turn, gate, pending)
+        _wait(context, gate, pending)
     elif gate.transition is not None:  # released, but nobody wants it any more
-        rescale.close_gate(turn, gate, gate.current, ok=False, at_ms=turn.now_ms)
+        rescale.close_gate(context, gate, gate.current, ok=False, at_ms=context.now_ms)
 
 
-def _drop_impossible(turn: Turn, topology: JobTopology | None) -> None:
-    pending = turn.memory.pending
-    objection = no_longer_possible(pending, topology, turn.world.mode) if pending else None
-    if pending and topology and objection is None and turn.world.by_counts:
-        objection = objection_of_engine(turn, topology, approved=pending.own is OwnAct.APPROVED)
+def _drop_impossible(context: JobContext, topology: JobTopology | None) -> None:
+    pending = context.memory.pending
+    objection = no_longer_possible(pending, topology, context.world.mode) if pending else None
+    if pending and topology and objection is None and context.world.by_counts:
+        objection = objection_of_engine(context, topology, approved=pending.own is OwnAct.APPROVED)
     if pending and objection:
-        turn.finish(pending, "refused", objection.reason, detail=objection.detail)
-    elif pending and topology and turn.memory.underway is None:  # before its end nobody knows what the act would change
-        _heed_pauses(turn, pending, topology)
+        context.finish(pending, "refused", objection.reason, detail=objection.detail)
+    elif pending and topology and context.memory.underway is None:  # before its end nobody knows what the act would change
+        _heed_pauses(context, pending, topology)
 
 
-def _heed_pauses(turn: Turn, pending: PendingAct, topology: JobTopology) -> None:
+def _heed_pauses(context: JobContext, pending: PendingAct, topology: JobTopology) -> None:
     """Take out of a waiting act what was paused since it was accepted."""
-    left = _left_by_pauses(turn, pending.wanted, topology)
+    left = _left_by_pauses(context, pending.wanted, topology)
     if not left.kept or pending.own in pauses.NEVER_PAUSED:
         return
     note = _joined(pending.note, left)
     if left.is_nothing or pending.own is OwnAct.APPROVED:  # which is carried out in full or not at all
-        turn.finish(pending, "refused", OutcomeReason.PAUSED, detail=note)
+        context.finish(pending, "refused", OutcomeReason.PAUSED, detail=note)
         return
-    turn.memory.pending = msgspec.structs.replace(pending, wanted=pauses.unpaused(pending.wanted, left), note=note)
+    context.memory.pending = msgspec.structs.replace(pending, wanted=pauses.unpaused(pending.wanted, left), note=note)
 
 
-def _wait(turn: Turn, gate: Gate, pending: PendingAct) -> None:
+def _wait(context: JobContext, gate: Gate, pending: PendingAct) -> None:
     current = gate.current or {}
     if gate.mode is Mode.EXECUTING and all(current[task] == want.desired for task, want in pending.wanted.items()):
-        turn.finish(pending, "refused", OutcomeReason.NO_CHANGE, detail="the job already runs like that")
-        _settle(turn)
+        context.finish(pending, "refused", OutcomeReason.NO_CHANGE, detail="the job already runs like that")
+        _settle(context)
     elif gate.phase is not Phase.IDLING:
-        backs_off = gate.phase is Phase.COOLDOWN and turn.memory.failures
+        backs_off = gate.phase is Phase.COOLDOWN and context.memory.failures
         reason = OutcomeReason.BACKOFF if backs_off else WAITING_REASON[gate.phase]
-        turn.promise(pending, reason, _gate_wakes_at_ms(gate))
+        context.promise(pending, reason, _gate_wakes_at_ms(gate))
     elif gate.mode is Mode.WAITING:
-        turn.promise(pending, OutcomeReason.NOT_ENOUGH_PARALLEL_UNITS, _start_until_ms(turn, gate, pending))
+        context.promise(pending, OutcomeReason.NOT_ENOUGH_PARALLEL_UNITS, _start_until_ms(context, gate, pending))
     else:
-        _wait_for_units(turn, gate, pending)
+        _wait_for_units(context, gate, pending)
 
 
 def _gate_wakes_at_ms(gate: Gate) -> int:
@@ -285,39 +285,39 @@ def _gate_wakes_at_ms(gate: Gate) -> int:
     return due_ms
 
 
-def _start_until_ms(turn: Turn, gate: Gate, pending: PendingAct) -> int:
+def _start_until_ms(context: JobContext, gate: Gate, pending: PendingAct) -> int:
     """The gate limits how long a job waits to start. If it is set not to, the outcome is repeated once a minute."""
     said_ms = (pending.until_ms or 0) if pending.reason == OutcomeReason.NOT_ENOUGH_PARALLEL_UNITS else 0
-    return gate.wake_at_ms() or (said_ms if said_ms > turn.now_ms else turn.now_ms + PATIENCE_MS)
+    return gate.wake_at_ms() or (said_ms if said_ms > context.now_ms else context.now_ms + PATIENCE_MS)
 
 
-def _wait_for_units(turn: Turn, gate: Gate, pending: PendingAct) -> None:
+def _wait_for_units(context: JobContext, gate: Gate, pending: PendingAct) -> None:
     """Wait for units of a running job, for as long as it may stabilize; then refuse the act."""
-    give_up_ms = pending.accepted_at_ms + turn.gate_settings.executing_stabilization_ms
-    if turn.now_ms < give_up_ms:
-        turn.promise(pending, OutcomeReason.NOT_ENOUGH_PARALLEL_UNITS, give_up_ms)
+    give_up_ms = pending.accepted_at_ms + context.gate_settings.executing_stabilization_ms
+    if context.now_ms < give_up_ms:
+        context.promise(pending, OutcomeReason.NOT_ENOUGH_PARALLEL_UNITS, give_up_ms)
         return
     least = max(target.lower for target in gate.state.targets.values())
     detail = f"the widest task needs at least {least} parallel units, {gate.state.slots} are usable"
-    if turn.world.by_counts:
+    if context.world.by_counts:
         detail = f"the widest task needs at least {least} subtasks, and slots are missing"
     at_ms = max(give_up_ms, gate.state.entered_at_ms)
-    turn.finish(pending, "refused", OutcomeReason.NOT_ENOUGH_PARALLEL_UNITS, at_ms=at_ms, detail=detail)
-    _settle(turn)
+    context.finish(pending, "refused", OutcomeReason.NOT_ENOUGH_PARALLEL_UNITS, at_ms=at_ms, detail=detail)
+    _settle(context)
 
 
 # A command whose end nobody reported
 
 
-def _give_up_waiting(turn: Turn, underway: RescaleInProgress | StandbyChange, given_up_ms: int) -> None:
+def _give_up_waiting(context: JobContext, underway: RescaleInProgress | StandbyChange, given_up_ms: int) -> None:
     """End the command by what the engine's topology shows, and write that end down: no actuator will."""
-    command, topology = underway.command, turn.world.topology
+    command, topology = underway.command, context.world.topology
     shown = isinstance(underway, RescaleInProgress) and topology is not None and is_shown(command, topology)
-    turn.effects.progress.append(_not_reported(command, given_up_ms, shown=shown))
+    context.effects.progress.append(_not_reported(command, given_up_ms, shown=shown))
     if isinstance(underway, StandbyChange):
-        own_acts.end_standby_change(turn, underway, None)
+        own_acts.end_standby_change(context, underway, None)
     else:
-        rescale.end(turn, underway, ok=shown, at_ms=turn.now_ms if command.deadline_ms is None else command.deadline_ms)
+        rescale.end(context, underway, ok=shown, at_ms=context.now_ms if command.deadline_ms is None else command.deadline_ms)
 
 
 def _not_reported(command: RescheduleCommand, at_ms: int, *, shown: bool) -> Progress:

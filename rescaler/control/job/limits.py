@@ -1,8 +1,8 @@
 """The user's limits that need a memory or the hosts: rescales a day, lower needs that last, growth in vain, the quotas.
 
 The other limits are guardrails of the policies, which remember nothing. Everything here is a function of `LimitsMemory`, of the
-decision and of the world; the job's turn calls ``apply_limits`` before it takes an act on, ``with_needs`` for every decision, and
-``after_begin`` and ``after_end`` around a rescale.
+decision and of the world; `rescaler.control.job` calls ``apply_limits`` before it takes an act on, ``with_needs`` for every
+decision, and ``after_begin`` and ``after_end`` around a rescale.
 """
 
 from __future__ import annotations

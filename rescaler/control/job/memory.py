@@ -1,6 +1,6 @@
 """What the rescaler remembers about one job, as plain data: enough to stop anywhere and continue elsewhere.
 
-`JobMemory` itself is assigned to field by field, by one `Turn` on a copy of its own; everything inside it is immutable.
+`JobMemory` itself is assigned to field by field, by one `JobContext` on a copy of its own; everything inside it is immutable.
 """
 
 from __future__ import annotations

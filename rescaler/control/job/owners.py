@@ -16,8 +16,8 @@ from contracts.commands import Drift, Progress, RescheduleCommand
 from contracts.job_settings import JobSettings
 from contracts.messages import JobTopology
 from contracts.topology import has_ended, required_of, running_of
+from rescaler.control.job.context import JobContext
 from rescaler.control.job.memory import OwnedRequirement
-from rescaler.control.job.turn import Turn
 
 RETURN_MS = 600_000
 """A requirement that goes back to what it was this soon after ours was put back by somebody."""
@@ -34,24 +34,24 @@ _PERHAPS_PENDING = ("DEADLINE", PARTLY, "SUPERSEDED", "ACTUATOR_ERROR")
 # What is seen
 
 
-def look(turn: Turn) -> None:
+def look(context: JobContext) -> None:
     """Compare what the engine is asked for with what we last wrote, and remember the difference."""
-    topology, memory = turn.world.topology, turn.memory
-    if not turn.world.by_counts or topology is None or has_ended(topology):
+    topology, memory = context.world.topology, context.memory
+    if not context.world.by_counts or topology is None or has_ended(topology):
         return
     owned = memory.owned or OwnedRequirement(epoch=topology.epoch)
     if topology.epoch and owned.epoch and topology.epoch != owned.epoch:
-        owned = _submitted_again(owned, topology, turn.now_ms)
+        owned = _submitted_again(owned, topology, context.now_ms)
     elif memory.underway is None and not owned.is_before(topology):
-        owned = _compared(owned, topology, turn.world.allowed, turn.now_ms)
+        owned = _compared(owned, topology, context.world.allowed, context.now_ms)
     if owned != memory.owned:
-        drift = _drift(turn, memory.owned or OwnedRequirement(), owned, topology)
+        drift = _drift(context, memory.owned or OwnedRequirement(), owned, topology)
         if drift is not None:
-            turn.effects.drifts.append(drift)
+            context.effects.drifts.append(drift)
         memory.owned = owned
 
 
-def _drift(turn: Turn, before: OwnedRequirement, now: OwnedRequirement, topology: JobTopology) -> Drift | None:
+def _drift(context: JobContext, before: OwnedRequirement, now: OwnedRequirement, topology: JobTopology) -> Drift | None:
     """Return the record of a foreign change that was found or settled between two looks; None: there was none."""
     status: Literal["changed", "adopted", "returned"]
     theirs = required_of(topology)
@@ -66,10 +66,10 @@ def _drift(turn: Turn, before: OwnedRequirement, now: OwnedRequirement, topology
     else:
         return None
     return Drift(
-        cluster=turn.world.cluster,
-        job=turn.memory.job,
+        cluster=context.world.cluster,
+        job=context.memory.job,
         status=status,
-        at_ms=turn.world.now_ms,
+        at_ms=context.world.now_ms,
         epoch=now.epoch,
         ours=before.required,
         theirs=theirs,
@@ -119,25 +119,27 @@ def is_contested(owned: OwnedRequirement) -> bool:
 # What is written
 
 
-def written(turn: Turn, command: RescheduleCommand, progress: Progress | None, *, ok: bool, accepted: bool, at_ms: int) -> None:
+def written(
+    context: JobContext, command: RescheduleCommand, progress: Progress | None, *, ok: bool, accepted: bool, at_ms: int
+) -> None:
     """Remember what the engine is asked for after a command's end.
 
     Args:
-        turn: of the job.
+        context: of the job.
         command: that has ended.
         progress: its last report; None: nobody reported its end.
         ok: it was carried out.
         accepted: the engine had taken it on.
         at_ms: when it ended.
     """
-    owned, expected = turn.memory.owned, command.expected
+    owned, expected = context.memory.owned, command.expected
     if owned is None or expected is None or (expected.epoch and expected.epoch != owned.epoch):
         return
     target = {**expected.required, **command.targets}
     code, reached = ("", {}) if progress is None else (progress.code, progress.reached)
     if ok or reached:
         now = target if ok else {**target, **reached}
-        turn.memory.owned = msgspec.structs.replace(
+        context.memory.owned = msgspec.structs.replace(
             _took_over(owned, now),
             before=expected.required if now != expected.required else {},
             before_id=expected.requirement_id,
@@ -153,40 +155,40 @@ def written(turn: Turn, command: RescheduleCommand, progress: Progress | None, *
             "earlier": (expected.required,),
             "since_ms": command.issued_at_ms,
         }
-        turn.memory.owned = msgspec.structs.replace(owned, **ours, before_id="", abandoned={})
+        context.memory.owned = msgspec.structs.replace(owned, **ours, before_id="", abandoned={})
     elif progress is None or code in _PERHAPS_PENDING:
-        turn.memory.owned = msgspec.structs.replace(owned, abandoned=target)
+        context.memory.owned = msgspec.structs.replace(owned, abandoned=target)
 
 
 # What follows
 
 
-def to_take_back(turn: Turn, topology: JobTopology) -> dict[str, int] | None:
+def to_take_back(context: JobContext, topology: JobTopology) -> dict[str, int] | None:
     """Return what to ask for instead of a command that was given up and that the engine may still carry out; None: nothing."""
-    owned, required, running = turn.memory.owned, required_of(topology), running_of(topology)
+    owned, required, running = context.memory.owned, required_of(topology), running_of(topology)
     if owned is None or not owned.abandoned or owned.abandoned != required or running == required:
         return None
     return owned.required if owned.required.keys() == running.keys() else running
 
 
-def to_insist_on(turn: Turn) -> dict[str, int] | None:
+def to_insist_on(context: JobContext) -> dict[str, int] | None:
     """Return our requirement, if it was changed and the user wants it kept; None: leave it."""
-    owned = turn.memory.owned
-    insists = turn.world.allowed.on_drift == "insist"
+    owned = context.memory.owned
+    insists = context.world.allowed.on_drift == "insist"
     return owned.required if owned is not None and insists and owned.foreign and not is_contested(owned) else None
 
 
-def to_apply_again(turn: Turn) -> dict[str, int] | None:
+def to_apply_again(context: JobContext) -> dict[str, int] | None:
     """Return the requirement from before the job was submitted again, if the user wants it back; None: leave it."""
-    owned = turn.memory.owned
-    if owned is None or not owned.offer or turn.world.allowed.reapplied_at_ms < owned.epoch_at_ms:
+    owned = context.memory.owned
+    if owned is None or not owned.offer or context.world.allowed.reapplied_at_ms < owned.epoch_at_ms:
         return None
     return owned.offer
 
 
-def loses_state(turn: Turn, topology: JobTopology) -> bool:
+def loses_state(context: JobContext, topology: JobTopology) -> bool:
     """Say whether a rescale would lose the job's state: it is restored from checkpoints, and there are none."""
-    return turn.world.engine.takes_effect == "checkpoint" and topology.checkpointing is None
+    return context.world.engine.takes_effect == "checkpoint" and topology.checkpointing is None
 
 
 def named(parallelism: Mapping[str, int], topology: JobTopology | None = None) -> str:

@@ -20,10 +20,10 @@ from contracts.own_acts import OwnAct
 from contracts.topology import required_of, units_of
 from rescaler.control.counts.plan import plan_counts
 from rescaler.control.job import limits
+from rescaler.control.job.context import JobContext
 from rescaler.control.job.gate import backoff_ms, targets_of
 from rescaler.control.job.memory import Advice, AppliedCommand, PendingAct, RescaleInProgress, TaskTarget
 from rescaler.control.job.owners import named, written
-from rescaler.control.job.turn import Turn
 from rescaler.control.job.waits import PATIENCE_MS
 from rescaler.control.outcomes import OutcomeReason
 from rescaler.control.units.plan import JobPlan, plan_job
@@ -48,34 +48,34 @@ LEARNER_LOST = "LEARNER_LOST"
 
 
 def begin(
-    turn: Turn, gate: Gate, transition: Transition, act: PendingAct, *, plan: JobPlan | None = None, detail: str = ""
+    context: JobContext, gate: Gate, transition: Transition, act: PendingAct, *, plan: JobPlan | None = None, detail: str = ""
 ) -> None:
     """Turn a released act into its first command, and remember the rescale; ``plan``: one made already."""
-    memory, at_ms = turn.memory, max(transition.at_ms, act.accepted_at_ms)
+    memory, at_ms = context.memory, max(transition.at_ms, act.accepted_at_ms)
     try:
-        plan = plan or plan_rescale(turn, transition.parallelism, of=act.decision_id)
+        plan = plan or plan_rescale(context, transition.parallelism, of=act.decision_id)
     except Refused as refusal:
-        turn.finish(act, "refused", _reason(refusal), at_ms=at_ms, detail=refusal.message)
-        close_gate(turn, gate, gate.current, ok=False, at_ms=at_ms)
+        context.finish(act, "refused", _reason(refusal), at_ms=at_ms, detail=refusal.message)
+        close_gate(context, gate, gate.current, ok=False, at_ms=at_ms)
         return
-    if not plan.changes and turn.world.by_counts:
-        detail = f"{named(transition.parallelism or {}, turn.topology)}: the engine is already asked for that"
-        turn.finish(act, "refused", OutcomeReason.NO_CHANGE, at_ms=at_ms, detail=detail)
-        close_gate(turn, gate, gate.current, ok=False, at_ms=at_ms)
+    if not plan.changes and context.world.by_counts:
+        detail = f"{named(transition.parallelism or {}, context.topology)}: the engine is already asked for that"
+        context.finish(act, "refused", OutcomeReason.NO_CHANGE, at_ms=at_ms, detail=detail)
+        close_gate(context, gate, gate.current, ok=False, at_ms=at_ms)
         return
     if act.own is OwnAct.APPROVED and (memory.advised is None or plan.changes != memory.advised.changes):
         detail = f"{act.note}: it would change other units now than advised"
-        turn.finish(act, "refused", OutcomeReason.ADVICE_OUTDATED, at_ms=at_ms, detail=detail)
-        close_gate(turn, gate, gate.current, ok=False, at_ms=at_ms)
+        context.finish(act, "refused", OutcomeReason.ADVICE_OUTDATED, at_ms=at_ms, detail=detail)
+        close_gate(context, gate, gate.current, ok=False, at_ms=at_ms)
         return
-    command = _first_command(turn, plan, transition, act, at_ms)
+    command = _first_command(context, plan, transition, act, at_ms)
     reason = OutcomeReason.ADVISE if command.advice else OutcomeReason(command.gate_reason)
-    turn.effects.commands.append(command)
-    turn.finish(act, "commanded", reason, at_ms=at_ms, detail=detail, command_id=command.command_id)
+    context.effects.commands.append(command)
+    context.finish(act, "commanded", reason, at_ms=at_ms, detail=detail, command_id=command.command_id)
     memory.desired_generation = command.desired_generation
     if command.advice:
         memory.advised = advised(act, command)
-        close_gate(turn, gate, gate.current, ok=False, at_ms=at_ms)
+        close_gate(context, gate, gate.current, ok=False, at_ms=at_ms)
         return
     memory.advised = None
     if act.own in (None, OwnAct.APPROVED):
@@ -110,7 +110,9 @@ def _growths(act: PendingAct, command: RescheduleCommand) -> dict[str, limits.Gr
     return changed
 
 
-def plan_rescale(turn: Turn, wanted: Mapping[str, int] | None, avoided: Collection[int] = (), *, of: str = "") -> JobPlan:
+def plan_rescale(
+    context: JobContext, wanted: Mapping[str, int] | None, avoided: Collection[int] = (), *, of: str = ""
+) -> JobPlan:
     """Return the units that the job gets for this parallelism; ``avoided``: units that it gets only if it has them.
 
     ``of``: the decision that the plan is for.
@@ -118,7 +120,7 @@ def plan_rescale(turn: Turn, wanted: Mapping[str, int] | None, avoided: Collecti
     Raises:
         Refused: there are too few units, or the topology is gone or contradicts itself.
     """
-    topology, world = turn.topology, turn.world
+    topology, world = context.topology, context.world
     if wanted is None:
         raise Refused(RescheduleRefusal.NOT_ENOUGH_PARALLEL_UNITS, "no units became free while the job waited")
     if topology is None:
@@ -126,33 +128,33 @@ def plan_rescale(turn: Turn, wanted: Mapping[str, int] | None, avoided: Collecti
     if world.by_counts:
         return plan_counts(topology, wanted)
     taken = world.units_of_others() | (frozenset(avoided) - units_of(topology))
-    mappings, placing = turn.memory.mappings, turn.rules.placing
-    with turn.timed("placement", of):
+    mappings, placing = context.memory.mappings, context.rules.placing
+    with context.timed("placement", of):
         return plan_job(topology, wanted, world.hosts, taken=taken, mappings=mappings, placing=placing)
 
 
-def next_generation(turn: Turn) -> int:
+def next_generation(context: JobContext) -> int:
     """Return the generation of the job's next command."""
-    commanded, shown = turn.memory.desired_generation, turn.topology.generation if turn.topology else 0
+    commanded, shown = context.memory.desired_generation, context.topology.generation if context.topology else 0
     return (max(commanded, shown) if shown - commanded <= GENERATION_LEAP_MAX else commanded) + 1
 
 
-def _first_command(turn: Turn, plan: JobPlan, transition: Transition, act: PendingAct, at_ms: int) -> RescheduleCommand:
+def _first_command(context: JobContext, plan: JobPlan, transition: Transition, act: PendingAct, at_ms: int) -> RescheduleCommand:
     """Prepare if state of a running job moves between hosts, else commit at once."""
-    job, generation, topology = turn.memory.job, next_generation(turn), turn.topology
-    advice, by_counts = turn.world.mode.mode == "advise" and act.own is not OwnAct.APPROVED, turn.world.by_counts
+    job, generation, topology = context.memory.job, next_generation(context), context.topology
+    advice, by_counts = context.world.mode.mode == "advise" and act.own is not OwnAct.APPROVED, context.world.by_counts
     runs = topology is not None and mode_of(topology) is Mode.EXECUTING
-    warms = plan.state_moves and turn.rules.warm_up_ms_max > 0 and not advice and runs
+    warms = plan.state_moves and context.rules.warm_up_ms_max > 0 and not advice and runs
     action: Action = "prepare" if warms else "commit"
     return RescheduleCommand(
         command_id=command_id(job, generation, FIRST_STEP),
-        cluster=turn.world.cluster,
+        cluster=context.world.cluster,
         job=job,
         desired_generation=generation,
         step=FIRST_STEP,
         steps=_steps(FIRST_STEP, action),
         action=action,
-        base_placement_generation=turn.world.placement_generation + turn.effects.commits,
+        base_placement_generation=context.world.placement_generation + context.effects.commits,
         decision_id=act.decision_id,
         gate_reason=_resources(transition, act) if by_counts else transition.reason.value,
         gate_cause=transition.cause.value,
@@ -160,7 +162,7 @@ def _first_command(turn: Turn, plan: JobPlan, transition: Transition, act: Pendi
         changes=plan.changes,
         placement=plan.placement,
         advice=advice,
-        deadline_ms=_deadline_ms(turn, action, at_ms),
+        deadline_ms=_deadline_ms(context, action, at_ms),
         expected=expected_state(topology) if by_counts and topology is not None else None,
     )
 
@@ -182,10 +184,10 @@ def _steps(step: int, action: Action) -> int:
     return step + (2 if action == "prepare" else 1)
 
 
-def _deadline_ms(turn: Turn, action: Action, at_ms: int) -> int:
+def _deadline_ms(context: JobContext, action: Action, at_ms: int) -> int:
     """Count from when the command was due; if it is written much later, from shortly before now."""
-    allowed_ms = turn.rules.warm_up_ms_max if action == "prepare" else turn.rules.apply_ms_max
-    return max(at_ms, turn.world.learned_ms - min(PATIENCE_MS, allowed_ms // 2)) + allowed_ms
+    allowed_ms = context.rules.warm_up_ms_max if action == "prepare" else context.rules.apply_ms_max
+    return max(at_ms, context.world.learned_ms - min(PATIENCE_MS, allowed_ms // 2)) + allowed_ms
 
 
 def _reason(refusal: Refused) -> OutcomeReason:
@@ -197,10 +199,10 @@ def _reason(refusal: Refused) -> OutcomeReason:
 # From step to step
 
 
-def accept(turn: Turn, rescaling: RescaleInProgress, expected_end_ms: int | None) -> None:
+def accept(context: JobContext, rescaling: RescaleInProgress, expected_end_ms: int | None) -> None:
     """Note that the engine has accepted the present step, and when it expects the step to end."""
     end_ms = rescaling.expected_end_ms if expected_end_ms is None else expected_end_ms
-    turn.memory.underway = msgspec.structs.replace(rescaling, accepted=True, expected_end_ms=end_ms)
+    context.memory.underway = msgspec.structs.replace(rescaling, accepted=True, expected_end_ms=end_ms)
 
 
 def expected_end_ms(rescaling: RescaleInProgress, progress: Progress) -> int | None:
@@ -212,68 +214,72 @@ def expected_end_ms(rescaling: RescaleInProgress, progress: Progress) -> int | N
     return end_ms if command.deadline_ms is None else min(end_ms, command.deadline_ms)
 
 
-def end_step(turn: Turn, rescaling: RescaleInProgress, progress: Progress) -> None:
+def end_step(context: JobContext, rescaling: RescaleInProgress, progress: Progress) -> None:
     """Go on from a step that has ended: to the next one, or to the end of the rescale."""
     command, applied = rescaling.command, progress.status == "applied"
     if command.action != "prepare":
-        end(turn, rescaling, ok=applied and command.action == "commit", at_ms=turn.now_ms, progress=progress)
-    elif applied and (lost := _lost_units(turn, command)):
-        _give_up_learners(turn, rescaling, LEARNER_LOST, lost)
-    elif applied and rescaling.own is OwnAct.BALANCE and not progress.learners and not turn.rules.balancing.standbys:
-        _give_up_learners(turn, rescaling, NOT_WARMED, progress.units)
+        end(context, rescaling, ok=applied and command.action == "commit", at_ms=context.now_ms, progress=progress)
+    elif applied and (lost := _lost_units(context, command)):
+        _give_up_learners(context, rescaling, LEARNER_LOST, lost)
+    elif applied and rescaling.own is OwnAct.BALANCE and not progress.learners and not context.rules.balancing.standbys:
+        _give_up_learners(context, rescaling, NOT_WARMED, progress.units)
     elif applied:
-        _step_on(turn, rescaling, "commit")
+        _step_on(context, rescaling, "commit")
     elif rescaling.accepted:
-        _give_up_learners(turn, rescaling, progress.code, progress.units)
+        _give_up_learners(context, rescaling, progress.code, progress.units)
     else:  # the engine refused the preparation, so it has nothing to drop
-        end(turn, rescaling, ok=False, at_ms=turn.now_ms)
+        end(context, rescaling, ok=False, at_ms=context.now_ms)
 
 
-def _lost_units(turn: Turn, prepared: RescheduleCommand) -> tuple[int, ...]:
+def _lost_units(context: JobContext, prepared: RescheduleCommand) -> tuple[int, ...]:
     """Return units whose learners are ready but whose host has died meanwhile."""
-    alive = {unit for host in turn.world.hosts for unit in host.units}
+    alive = {unit for host in context.world.hosts for unit in host.units}
     return tuple(sorted({unit for change in prepared.changes for unit in change.units} - alive)) if alive else ()
 
 
-def _give_up_learners(turn: Turn, rescaling: RescaleInProgress, code: str, units: tuple[int, ...]) -> None:
+def _give_up_learners(context: JobContext, rescaling: RescaleInProgress, code: str, units: tuple[int, ...]) -> None:
     """Try other hosts, go on without learners, or abort; ``units`` were lost, or their learners took too long."""
     if rescaling.own is OwnAct.BALANCE:  # nothing has to move: leave it, and let the next look at the hosts try others
-        turn.effects.avoided_hosts |= _hosts_to_avoid(turn, rescaling, code, units)
-        _step_on(turn, msgspec.structs.replace(rescaling, given_up=code, avoided_units=units), "abort")
+        context.effects.avoided_hosts |= _hosts_to_avoid(context, rescaling, code, units)
+        _step_on(context, msgspec.structs.replace(rescaling, given_up=code, avoided_units=units), "abort")
         return
-    topology = turn.world.topology
+    topology = context.world.topology
     rescaling = msgspec.structs.replace(rescaling, given_up=code)
     if topology is not None and {spec.task for spec in topology.tasks} != rescaling.wanted.keys():
-        _step_on(turn, rescaling, "abort")  # the job has other tasks now: no plan for these fits it
+        _step_on(context, rescaling, "abort")  # the job has other tasks now: no plan for these fits it
         return
-    may_try = rescaling.preparations < turn.rules.preparations_max
+    may_try = rescaling.preparations < context.rules.preparations_max
     too_slow, lost = code == WARM_UP_TIMEOUT, code == LEARNER_LOST
-    if may_try and (lost or (too_slow and turn.rules.warm_up_then == "elsewhere")) and _goes_elsewhere(turn, rescaling, units):
+    if (
+        may_try
+        and (lost or (too_slow and context.rules.warm_up_then == "elsewhere"))
+        and _goes_elsewhere(context, rescaling, units)
+    ):
         return
-    _step_on(turn, rescaling, "commit" if too_slow else "abort")
+    _step_on(context, rescaling, "commit" if too_slow else "abort")
 
 
-def _hosts_to_avoid(turn: Turn, rescaling: RescaleInProgress, code: str, units: tuple[int, ...]) -> set[str]:
+def _hosts_to_avoid(context: JobContext, rescaling: RescaleInProgress, code: str, units: tuple[int, ...]) -> set[str]:
     added = {unit for change in rescaling.command.changes for unit in change.added_units}
     bad = {WARM_UP_TIMEOUT: set(units), NOT_WARMED: added}.get(code, set())
-    return {host.host for host in turn.world.hosts if set(host.units) & bad}
+    return {host.host for host in context.world.hosts if set(host.units) & bad}
 
 
-def _goes_elsewhere(turn: Turn, rescaling: RescaleInProgress, units: tuple[int, ...]) -> bool:
+def _goes_elsewhere(context: JobContext, rescaling: RescaleInProgress, units: tuple[int, ...]) -> bool:
     """Start again on hosts that have none of these units; False: there is no such plan."""
-    of_same_hosts = {unit for host in turn.world.hosts if set(units) & set(host.units) for unit in host.units}
+    of_same_hosts = {unit for host in context.world.hosts if set(units) & set(host.units) for unit in host.units}
     avoided = of_same_hosts.union(units, rescaling.avoided_units)
     try:
-        plan = plan_rescale(turn, rescaling.wanted, avoided, of=rescaling.command.decision_id)
+        plan = plan_rescale(context, rescaling.wanted, avoided, of=rescaling.command.decision_id)
     except Refused:
         return False
     if plan.changes:
         tried = msgspec.structs.replace(rescaling, avoided_units=tuple(sorted(avoided)))
-        _step_on(turn, tried, "prepare" if plan.state_moves else "commit", plan)
+        _step_on(context, tried, "prepare" if plan.state_moves else "commit", plan)
     return bool(plan.changes)
 
 
-def _step_on(turn: Turn, rescaling: RescaleInProgress, action: Action, plan: JobPlan | None = None) -> None:
+def _step_on(context: JobContext, rescaling: RescaleInProgress, action: Action, plan: JobPlan | None = None) -> None:
     """Issue the command of the next step: of the same plan, or of a new one that replaces it."""
     before, step = rescaling.command, rescaling.command.step + 1
     command = msgspec.structs.replace(
@@ -282,13 +288,13 @@ def _step_on(turn: Turn, rescaling: RescaleInProgress, action: Action, plan: Job
         step=step,
         steps=_steps(step, action),
         action=action,
-        issued_at_ms=turn.now_ms,
-        deadline_ms=_deadline_ms(turn, action, turn.now_ms),
+        issued_at_ms=context.now_ms,
+        deadline_ms=_deadline_ms(context, action, context.now_ms),
         changes=before.changes if plan is None else plan.changes,
         placement=before.placement if plan is None else plan.placement,
     )
-    turn.effects.commands.append(command)
-    turn.memory.underway = msgspec.structs.replace(
+    context.effects.commands.append(command)
+    context.memory.underway = msgspec.structs.replace(
         rescaling,
         command=command,
         accepted=False,
@@ -301,42 +307,42 @@ def _step_on(turn: Turn, rescaling: RescaleInProgress, action: Action, plan: Job
 # The end
 
 
-def end(turn: Turn, rescaling: RescaleInProgress, *, ok: bool, at_ms: int, progress: Progress | None = None) -> None:
+def end(context: JobContext, rescaling: RescaleInProgress, *, ok: bool, at_ms: int, progress: Progress | None = None) -> None:
     """Commit the rescale, or count it as failed. Either way it is over, and the gate rests.
 
     ``progress``: the last report of its command; None: its end was not reported.
     """
-    memory, command = turn.memory, rescaling.command
+    memory, command = context.memory, rescaling.command
     memory.underway = memory.partly = None
     memory.limits = limits.after_end(memory.limits, ok=ok, at_ms=at_ms)
-    written(turn, command, progress, ok=ok, accepted=rescaling.accepted, at_ms=at_ms)
+    written(context, command, progress, ok=ok, accepted=rescaling.accepted, at_ms=at_ms)
     if ok:
-        memory.applied = _applied(turn, command, at_ms)
+        memory.applied = _applied(context, command, at_ms)
         memory.mappings = memory.mappings | rescaling.planned_mappings
         memory.failures = 0
-        turn.effects.commits += int(command.expected is None)  # of placements
+        context.effects.commits += int(command.expected is None)  # of placements
     elif rescaling.own is not OwnAct.BALANCE:  # that nothing was balanced is no failure of the job's
         memory.failures += 1
-    if not ok and turn.world.topology is not None and mode_of(turn.world.topology) is Mode.WAITING:
-        memory.not_before_ms = at_ms + backoff_ms(turn.rules.gate, memory.failures)
+    if not ok and context.world.topology is not None and mode_of(context.world.topology) is Mode.WAITING:
+        memory.not_before_ms = at_ms + backoff_ms(context.rules.gate, memory.failures)
     if memory.gate is not None:
-        gate = Gate(turn.gate_settings, memory.gate)
-        close_gate(turn, gate, rescaling.wanted if ok else gate.current, ok=ok, at_ms=at_ms)
+        gate = Gate(context.gate_settings, memory.gate)
+        close_gate(context, gate, rescaling.wanted if ok else gate.current, ok=ok, at_ms=at_ms)
 
 
-def _applied(turn: Turn, command: RescheduleCommand, at_ms: int) -> AppliedCommand:
+def _applied(context: JobContext, command: RescheduleCommand, at_ms: int) -> AppliedCommand:
     """Return the command's result; until the topology shows it, results of earlier commands stay in force beside it."""
-    before, topology = turn.memory.applied, turn.world.topology
+    before, topology = context.memory.applied, context.world.topology
     earlier = before.units if topology is None or before.is_missing_from(topology) else {}
     units = earlier | {change.task: change.units for change in command.changes}
     return AppliedCommand(generation=command.desired_generation, at_ms=at_ms, units=units)
 
 
-def close_gate(turn: Turn, gate: Gate, after: Mapping[str, int] | None, *, ok: bool, at_ms: int) -> None:
+def close_gate(context: JobContext, gate: Gate, after: Mapping[str, int] | None, *, ok: bool, at_ms: int) -> None:
     """End the gate's transition; ``after``: the parallelism now. Nothing is retried: the next decision sees the job as it is."""
     if after is None:  # still waiting for resources: the next act starts a gate
-        turn.memory.gate = None
+        context.memory.gate = None
         return
-    gate.on_change(targets=targets_of(turn.memory.pending, after), now_ms=gate.state.now_ms)
+    gate.on_change(targets=targets_of(context.memory.pending, after), now_ms=gate.state.now_ms)
     gate.on_rescaled(ok, at_ms)
-    turn.memory.gate = gate.state
+    context.memory.gate = gate.state

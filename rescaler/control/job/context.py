@@ -1,4 +1,4 @@
-"""One input's turn at one job. The functions of `rescaler.control.job` all take a `Turn` and write what follows into it."""
+"""What one input for one job is handled with. The functions of `rescaler.control.job` take it and write what follows into it."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class Act(Protocol):
 
 
 @dataclass(slots=True)
-class TurnEffects:
-    """What follows from one turn, in order."""
+class JobEffects:
+    """What follows from one input, in order."""
 
     outcomes: list[Outcome] = field(default_factory=list)
     commands: list[RescheduleCommand] = field(default_factory=list)
@@ -54,16 +54,16 @@ class TurnEffects:
 
 
 @dataclass(slots=True)
-class Turn:
+class JobContext:
     """What a job remembers, what its world looks like, and what follows. Made for one input, then dropped."""
 
     memory: JobMemory
-    """A copy that belongs to this turn."""
+    """A copy that belongs to this context."""
     world: World
     rules: ControlSettings
     answers: dict[str, LastOutcome]
     """The latest outcome of each decision, by its id."""
-    effects: TurnEffects = field(default_factory=TurnEffects)
+    effects: JobEffects = field(default_factory=JobEffects)
     timed: Timed = untimed
     """Called for each plan, with the decision that it is made for."""
 
@@ -109,7 +109,7 @@ class Turn:
 
     # What is said
 
-    def say(
+    def add_outcome(
         self,
         act: Act,
         status: OutcomeStatus,
@@ -156,7 +156,7 @@ class Turn:
     ) -> None:
         """Give the pending act its last outcome."""
         self.memory.pending = None
-        self.say(pending, status, reason, at_ms=at_ms, detail=detail, command_id=command_id)
+        self.add_outcome(pending, status, reason, at_ms=at_ms, detail=detail, command_id=command_id)
 
     def promise(self, pending: PendingAct, reason: OutcomeReason, until_ms: int) -> None:
         """Say why the pending act waits and until when, unless that has been said and the time has not come."""
@@ -164,7 +164,7 @@ class Turn:
         if (pending.reason, pending.until_ms, pending.checkpoint) == (reason, until_ms, checkpoint):
             return
         at_ms = self.now_ms if pending.until_ms is None else min(self.now_ms, pending.until_ms)
-        self.say(pending, "pending", reason, at_ms=at_ms, until_ms=until_ms, checkpoint=checkpoint)
+        self.add_outcome(pending, "pending", reason, at_ms=at_ms, until_ms=until_ms, checkpoint=checkpoint)
         said = {"reason": reason.value, "until_ms": until_ms, "checkpoint": checkpoint}
         self.memory.pending = msgspec.structs.replace(pending, **said)
 
