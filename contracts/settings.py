@@ -147,6 +147,9 @@ class PipelineSettings:
     """Port of this role's health endpoint and metrics; 0: none."""
     health_host: str = "127.0.0.1"
     """Address the health port listens on; keep loopback unless another machine reads the metrics."""
+    hung_after_s: float = 120.0
+    """Seconds that a loop of the role may stand still before its liveness check fails; a quarter later the process ends. A single
+    call may take 30 s, so set no less than 60. 0: off."""
     road_clock: bool = False
     """True: follow the topic ``clock`` (and wait for it); false: use the wall clock."""
 
@@ -170,7 +173,7 @@ class PipelineSettings:
             raise SettingsError(
                 f"SURESCALE_POLICY: {self.policy!r} is an act of the rescaler's own; give the policy another name"
             )
-        self.check_least(window_minutes=1, allowed_lateness_ms=0, ahead_of_clock_ms_max=0)
+        self.check_least(window_minutes=1, allowed_lateness_ms=0, ahead_of_clock_ms_max=0, hung_after_s=0)
         self._check_kafka_security()
         self._check_redis_security()
 

@@ -37,8 +37,10 @@ def serve(stop: threading.Event, log: logging.Logger, **given: Any) -> None:
     from monitor.sources.choice import source_of
     from runtime.health import HealthServer
     from runtime.kafka_rotation import ended_by_new_secrets
+    from runtime.watchdog import Watchdog
 
     settings = from_environment(MonitorSettings, **given)
-    monitor = Monitor(settings, source_of(settings), stop=stop, log=log)
-    with ended_by_new_secrets(settings, stop, log), HealthServer(settings, monitor.report, monitor.metrics):
-        monitor.run()
+    with Watchdog("monitor", settings.hung_after_s, log) as watchdog, ended_by_new_secrets(settings, stop, log):
+        monitor = Monitor(settings, source_of(settings), stop=stop, log=log)
+        with HealthServer(settings, monitor.report, watchdog, monitor.metrics), watchdog.loop("the main loop"):
+            monitor.run()

@@ -20,6 +20,7 @@ import msgspec
 from contracts.clock import MINUTE_MS
 from contracts.messages import JobTopology, TaskSample
 from monitor.sources.base import FinishedMinute, SourceUnavailable
+from runtime.beats import beat, beside, pause
 
 LEAD_MS = 500  # before the end of a minute: the figures of the look should be those of its end, and need this long to arrive
 GRACE_MS = 10_000  # after the end of a minute in which a late look still counts for it
@@ -66,7 +67,7 @@ class WallClock:
 
     def wait(self, seconds: float) -> bool:
         """Wait."""
-        return self._closed.wait(max(0.0, seconds))
+        return pause(self._closed, max(0.0, seconds))
 
 
 class MinuteBuffer:
@@ -203,12 +204,13 @@ class MinuteCollector:
 
     def _start(self) -> None:
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name=f"looks at {self._job}", daemon=True)
+            self._thread = beside(self._run, f"the looks at {self._job}")
             self._thread.start()
 
     def _run(self) -> None:
         try:
             while not self._closed.is_set():
+                beat()
                 self.take_minute()
         except Exception as ended:  # the job is gone; anything else must end its watcher instead of this thread alone
             with self._changed:

@@ -9,6 +9,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from contracts.topics import TopicNames
 from contracts.wire import encode
 from runtime.backoff import Stopped
+from runtime.beats import beat
 from runtime.kafka_errors import refusal_of
 from runtime.metrics import Tally
 from runtime.tracing.context import Headers
@@ -54,6 +55,7 @@ class Outbox:
             while not self._is_taken(topic, key, raw, headers or []):  # the producer's queue is full: let it send
                 if self._stop.is_set():
                     raise Stopped("room among the records on their way to Kafka")
+                beat()
                 self.producer.poll(0.1)
         except (KafkaException, Stopped) as error:
             self._count_waiting(-1)  # no delivery report will come for it
@@ -69,6 +71,7 @@ class Outbox:
         """
         waited_s = 0.0
         while self._waiting and not self._stop.is_set():
+            beat()
             self.producer.flush(SAY_EVERY_S)
             waited_s += SAY_EVERY_S
             if self._waiting:

@@ -13,6 +13,7 @@ from contracts.messages import ClockSegment
 from contracts.settings import PipelineSettings
 from contracts.topics import CLOCK
 from monitor.minutes import Clock
+from runtime.beats import pause
 from runtime.topic_records import parsed, read_topics
 
 
@@ -29,7 +30,7 @@ class SegmentClock:
 
     def wait(self, seconds: float) -> bool:
         """Wait for so many seconds of this clock."""
-        return self._closed.wait(max(0.0, seconds / self._segment.speed))
+        return pause(self._closed, max(0.0, seconds / self._segment.speed))
 
 
 def clock_of_pipeline(settings: PipelineSettings) -> tuple[Callable[[threading.Event], Clock], float]:

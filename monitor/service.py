@@ -8,6 +8,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from confluent_kafka import KafkaException, Producer
@@ -25,6 +26,7 @@ from monitor.progress import last_markers, last_topologies
 from monitor.settings import MonitorSettings
 from monitor.sources.base import FinishedMinute, Source, SourceUnavailable, UnknownJob
 from runtime.backoff import Stopped, Throttle, wait_for
+from runtime.beats import TurnLock, beat, beside, pause
 from runtime.kafka import producer, wait_for_topics
 from runtime.metrics import Reading, RoleMetrics, Tally
 from runtime.tracing.context import Headers
@@ -77,7 +79,7 @@ class Monitor:
                 self._ends.publish(self._listed | {job for job, thread in self._watchers.items() if thread.is_alive()})
                 if self._source.is_finite and all(watcher.is_done for watcher in self._jobs.values()):
                     break
-                self._stop.wait(LOOK_FOR_JOBS_EVERY_S)
+                pause(self._stop, LOOK_FOR_JOBS_EVERY_S)
                 jobs = self._await_source()
         except Stopped:
             pass
@@ -143,7 +145,7 @@ class Monitor:
         if watcher.is_done:
             return
         self._jobs[job] = watcher
-        self._watchers[job] = threading.Thread(target=self._run_watcher, args=(watcher,), name=job, daemon=True)
+        self._watchers[job] = beside(partial(self._run_watcher, watcher), f"the watcher of {job}")
         self._watchers[job].start()
         self._log.info("watching %s from %d", job, watcher.after_ms, extra={"job": job})
 
@@ -151,6 +153,7 @@ class Monitor:
         """Step until the job is gone; the main loop starts a new watcher if the job is still listed."""
         seldom = Throttle()
         while not self._stop.is_set() and not watcher.is_done:
+            beat()
             after_ms = watcher.after_ms
             try:
                 watcher.step()
@@ -160,7 +163,7 @@ class Monitor:
                 self._source_errors.add(watcher.job)
                 if seldom.is_time():
                     self._log.warning("%s: %s", watcher.job, away, extra={"job": watcher.job})
-                self._stop.wait(RETRY_AFTER_S)
+                pause(self._stop, RETRY_AFTER_S)
             except Stopped:
                 return
             except (UnknownJob, DeliveryFailed) as ended:
@@ -189,7 +192,7 @@ class ClusterWatcher:
         self._source = source
         self._outbox = outbox
         self._takes_commands = takes_commands
-        self._lock = threading.Lock()
+        self._lock = TurnLock()
         self._now_s = now_s
         self._sent_s = 0.0
         self._topology: ClusterTopology | None = None

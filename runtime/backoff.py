@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from runtime.beats import beat, pause
+
 T = TypeVar("T")
 
 _FIRST_PAUSE_S = 0.2
@@ -51,11 +53,12 @@ def wait_for(
     """
     pause_s, began_s, seldom = _FIRST_PAUSE_S, time.monotonic(), Throttle()
     while not stop.is_set():
+        beat()
         try:
             return attempt()
         except expected as error:
             if seldom.is_time():
                 log.warning("waiting for %s since %.0f s: %s", what, time.monotonic() - began_s, error)
-            stop.wait(pause_s)
+            pause(stop, pause_s)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
     raise Stopped(what)

@@ -1,6 +1,7 @@
 """A role's small HTTP server, on loopback by default.
 
-``GET /health`` answers 200 with a JSON document when the role is ready, else 503; ``GET /metrics`` serves its metrics.
+``GET /health`` answers 200 with a JSON document when the role is ready, else 503. ``GET /live`` answers 200 while all its loops
+turn, else 503 and says which one hangs. ``GET /metrics`` serves its metrics.
 Clients that send nothing, or little by little, hold a bounded number of threads for a bounded time.
 """
 
@@ -19,6 +20,7 @@ from contracts.errors import SettingsError, reason_of
 from contracts.settings import PipelineSettings
 from runtime.http import DeadlineReader
 from runtime.metrics import RoleMetrics
+from runtime.watchdog import Watchdog
 
 CONNECTIONS_MAX = 16  # at once; another one takes the place of the oldest
 REQUEST_WITHIN_S = 5.0
@@ -27,18 +29,23 @@ _log = logging.getLogger("surescale.health")
 
 
 class HealthServer:
-    """Serves ``report()``, whose key ``ready`` decides between 200 and 503, and the role's metrics. Port 0 serves nothing."""
+    """Serves ``report()``, whose key ``ready`` decides between 200 and 503, liveness, and metrics. Port 0 serves nothing.
 
-    def __init__(self, settings: PipelineSettings, report: HealthReport, metrics: RoleMetrics | None = None) -> None:
+    Its threads are its own, so it answers whatever a loop of the role does.
+    """
+
+    def __init__(
+        self, settings: PipelineSettings, report: HealthReport, watchdog: Watchdog, metrics: RoleMetrics | None = None
+    ) -> None:
         """Bind the port.
 
         Raises:
             SettingsError: the port is not available; names the setting and the fix.
         """
         host, port = settings.health_host, settings.health_port
-        shown = metrics.of(report) if metrics else None
+        shown = metrics.of(report, watchdog) if metrics else None
         try:
-            self._server = _Server((host, port), _handler(report, shown)) if port else None
+            self._server = _Server((host, port), _handler(report, watchdog, shown)) if port else None
         except OSError as error:
             raise SettingsError(
                 f"SURESCALE_HEALTH_PORT: {host}:{port} cannot be listened on ({reason_of(error)}); name another port "
@@ -88,7 +95,7 @@ class _Server(ThreadingHTTPServer):
         _log.debug("an answer to %s broke off", client_address, exc_info=True)
 
 
-def _handler(report: HealthReport, metrics: RoleMetrics | None) -> type[BaseHTTPRequestHandler]:
+def _handler(report: HealthReport, watchdog: Watchdog, metrics: RoleMetrics | None) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         timeout = REQUEST_WITHIN_S
 
@@ -102,12 +109,14 @@ def _handler(report: HealthReport, metrics: RoleMetrics | None) -> type[BaseHTTP
             path = self.path.partition("?")[0].rstrip("/")
             if path == "/health":
                 self._show_health()
+            elif path == "/live":
+                document = watchdog.document()
+                self._answer(200 if document["alive"] else 503, json.dumps(document).encode(), "application/json")
             elif path == "/metrics" and metrics is not None:
                 self._show_metrics(metrics)
             else:
-                self._refuse(
-                    404, f"no such path: {path or '/'}; there are /health{' and /metrics' if metrics is not None else ''}"
-                )
+                there_are = "/health, /live and /metrics" if metrics is not None else "/health and /live"
+                self._refuse(404, f"no such path: {path or '/'}; there are {there_are}")
 
         def _show_health(self) -> None:
             try:

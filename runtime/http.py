@@ -14,6 +14,8 @@ from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnec
 from typing import Any, cast
 from urllib.error import HTTPError
 
+from runtime.beats import beat
+
 ANSWER_BYTES_MAX = 64 * 2**20
 
 
@@ -124,6 +126,7 @@ def open_url(request: str | urllib.request.Request, *, timeout_s: float) -> HTTP
         OSError: nobody answers in time. Reading the answer raises it too, if the rest does not come in time.
         http.client.HTTPException: what answers does not speak HTTP.
     """
+    beat()
     return cast(HTTPResponse, _direct.open(request, timeout=timeout_s))
 
 

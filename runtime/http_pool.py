@@ -16,6 +16,7 @@ from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnec
 from typing import cast
 from urllib.parse import urlsplit
 
+from runtime.beats import beat
 from runtime.http import ANSWER_BYTES_MAX, DeadlineResponse, NoAnswer, read_body
 
 IDLE_MAX = 8  # connections kept; more are closed after their answer
@@ -71,6 +72,7 @@ class ConnectionPool:
         Raises:
             NoAnswer: there is no whole answer of at most ``bytes_max`` bytes within ``timeout_s``.
         """
+        beat()
         deadline_s = time.monotonic() + timeout_s
         request = partial(self._ask_on, method=method, path=self._base + path, body=body, headers=dict(headers or {}))
         try:

@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from contracts.settings import PipelineSettings
 from contracts.topics import LIBRDKAFKA_CONSUMER, LIBRDKAFKA_PRODUCER, READER_GROUP, TOPICS, Topic, TopicNames
 from runtime.backoff import wait_for
+from runtime.beats import beat
 from runtime.kafka_errors import Refusals, is_end, is_record
 from runtime.kafka_rotation import follow_password
 from runtime.kafka_security import PLAINTEXT, Credentials, credentials, librdkafka_options
@@ -209,6 +210,7 @@ class LogReader:
         return committed_offsets(self._admin, self._partitions, "end")
 
     def _consume(self, timeout_s: float = 0.05) -> list[Message]:
+        beat()  # a long topic takes its time
         records = []
         for message in batch(self._client, BATCH_RECORDS, timeout_s):
             key, offset = (str(message.topic()), int(message.partition() or 0)), int(message.offset() or 0)
@@ -254,6 +256,7 @@ def _offsets(
     asked: dict[TopicPartition, OffsetSpec] = dict.fromkeys(partitions, spec)
     deadline = time.monotonic() + timeout_s
     while asked:
+        beat()
         futures = admin.list_offsets(asked, isolation_level=isolation, request_timeout=timeout_s)
         failures = [failure for future in futures.values() if (failure := future.exception()) is not None]
         if not failures:

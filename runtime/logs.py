@@ -128,7 +128,7 @@ class TextLines(logging.Formatter):
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object: ``ts`` (UTC), ``level``, ``role``, ``logger``, ``message``, and ``fields`` and ``exception`` if any."""
+    """One JSON object: ``ts`` (UTC), ``level``, ``role``, ``logger``, ``message``; if any ``fields``, ``exception`` and such."""
 
     def __init__(self, role: str, secrets: frozenset[str] = frozenset()) -> None:
         super().__init__()
@@ -149,6 +149,8 @@ class JsonLines(logging.Formatter):
             document["fields"] = {name: self._plain(value) for name, value in fields.items()}
         if record.exc_info and record.exc_info[0] is not None:
             document["exception"] = self._clean("".join(traceback.format_exception(*record.exc_info)).rstrip())
+        if record.stack_info:
+            document["stacks"] = self._clean(record.stack_info)
         return json.dumps(document)
 
     def _plain(self, value: object) -> object:

@@ -16,6 +16,8 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 
+from runtime.watchdog import Watchdog
+
 Kind = Literal["counter", "gauge", "histogram"]
 
 # From unnoticeable to waking somebody up.
@@ -49,8 +51,9 @@ class Reading:
 
 
 READY = Metric("surescale_ready", "gauge", "1 when the role is connected, assigned and caught up, else 0.", labels=("role",))
+ALIVE = Metric("surescale_alive", "gauge", "1 while every loop of the role turns, 0 when one hangs.", labels=("role",))
 BUILD = Metric("surescale_build_info", "gauge", "Always 1; which role of which version answers.", labels=("role", "version"))
-COMMON = (READY, BUILD)
+COMMON = (READY, ALIVE, BUILD)
 
 # Added by the client library about the process itself; not ours to rename.
 PROCESS = (
@@ -115,15 +118,17 @@ class RoleMetrics(Collector):
         PlatformCollector(registry=self._registry)
         self._registry.register(self)
         self._is_ready: Callable[[], bool] = bool
+        self._is_alive: Callable[[], bool] = bool
 
     def observe(self, metric: Metric, value: float, *labels: str) -> None:
         """Add one measurement, in the metric's unit, to its histogram; negative ones (two clocks disagreed) count as 0."""
         histogram = self._histograms[metric.name]
         (histogram.labels(*labels) if labels else histogram).observe(max(value, 0.0))
 
-    def of(self, report: Callable[[], Mapping[str, Any]]) -> "RoleMetrics":
-        """Set readiness from the role's health document."""
+    def of(self, report: Callable[[], Mapping[str, Any]], watchdog: Watchdog) -> "RoleMetrics":
+        """Set readiness from the role's health document, and what says whether it hangs."""
         self._is_ready = lambda: bool(report().get("ready"))
+        self._is_alive = lambda: watchdog.is_alive
         return self
 
     def page(self, accept: str = "") -> tuple[bytes, str]:
@@ -145,6 +150,7 @@ class RoleMetrics(Collector):
     def _own_readings(self) -> tuple[Reading, ...]:
         return (
             Reading(READY, float(self._is_ready()), (self._role,)),
+            Reading(ALIVE, float(self._is_alive()), (self._role,)),
             Reading(BUILD, 1.0, (self._role, version("surescale"))),
         )
 

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,11 +21,13 @@ from confluent_kafka import KafkaException
 from contracts.errors import RecordRejected
 from contracts.topics import CLOCK, DEAD_LETTERS, SNAPSHOTS, TASK_METRICS, TopicNames
 from runtime.backoff import Stopped
+from runtime.beats import allowed, beat, pause
 from runtime.health import HealthServer
 from runtime.kafka import wait_for_topics
 from runtime.kafka_rotation import PASSWORD, SecretFiles, fixed_secrets
 from runtime.kafka_security import jvm_options
 from runtime.tracing.setup import tracer_of
+from runtime.watchdog import Watchdog
 from spark_streaming.checkpoint_lock import held
 from spark_streaming.collected import split
 from spark_streaming.metrics import JobMeter
@@ -42,6 +45,12 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 WATCH_EVERY_S = 0.2
+LOOK_EVERY_S = 5.0
+START_MAY_TAKE_S = 600.0
+"""On a busy machine, or where executors wait for room on a cluster."""
+SPARK_MAY_TAKE_S = 600.0
+"""For a batch, and for what it does between batches. While Kafka is away a task waits two minutes, and a cluster tries it four
+times; then the query fails and starts again."""
 STAGES = ("collect", "merge", "publish", "save")
 _FETCHES = {"max.poll.records": 20_000, "max.partition.fetch.bytes": 8 * 2**20, "fetch.max.wait.ms": 10}
 """After every poll Spark's connector asks the broker twice for the topic's ends and throws away what was fetched beyond the poll.
@@ -69,28 +78,43 @@ class Counts:
 class Assembler:
     """Turns each batch into windows; ``foreachBatch`` calls it in the driver."""
 
-    def __init__(self, store: StateStore, publisher: Publisher, clock: PipelineClock, counts: Counts, meter: JobMeter) -> None:
+    def __init__(
+        self,
+        store: StateStore,
+        publisher: Publisher,
+        clock: PipelineClock,
+        counts: Counts,
+        meter: JobMeter,
+        watchdog: Watchdog,
+    ) -> None:
         self._store = store
+        self._watchdog = watchdog
         self._publisher = publisher
         self._clock = clock
         self._counts = counts
         self._meter = meter
         self._held: tuple[int, Minutes] | None = None
         self.failure: Exception | None = None
+        self.is_at_work = False  # and watched as a loop of its own
 
     def __call__(self, frame: "DataFrame", batch: int) -> None:
         """Assemble a batch, and keep any error: Spark passes on only its text."""
         try:
-            self._assemble(frame, batch)
+            with self._watchdog.loop("the batch"):
+                self.is_at_work = True
+                self._assemble(frame, batch)
         except Exception as error:
             self.failure = error
             raise
+        finally:
+            self.is_at_work = False
 
     def _assemble(self, frame: "DataFrame", batch: int) -> None:
         began_s, began_ns = time.monotonic(), time.time_ns()
         minutes = self._take(batch - 1)
         with self._timed("collect"):
-            table = frame.toArrow()
+            with allowed(SPARK_MAY_TAKE_S):
+                table = frame.toArrow()
             records, unparsed = split(table)
         with self._timed("merge"):
             fed = minutes.feed(records, self._clock.at(records.append_ms))
@@ -116,6 +140,7 @@ class Assembler:
     @contextlib.contextmanager
     def _timed(self, stage: str) -> Iterator[None]:
         began_s = time.monotonic()
+        beat()
         yield
         self._counts.stage_ms[stage] += (time.monotonic() - began_s) * 1000
 
@@ -183,9 +208,11 @@ class Job:
         self._log = log
         self._open_clock = open_clock or open_clock_when_ready
         self._counts = Counts()
-        self._restarts = Restarts(stop.wait, log)
+        self._restarts = Restarts(partial(pause, stop), log)
+        self._watchdog = Watchdog("spark", settings.hung_after_s, log)
         self._query: StreamingQuery | None = None
         self._has_triggered = False
+        self._seen_batches, self._looked_s = 0, 0.0
         self._meter = JobMeter(self._counts, lambda: self._query)
         self._tracer = tracer_of("spark")
 
@@ -211,12 +238,14 @@ class Job:
         )
         store = StateStore(checkpoint_folder(self._settings), rules)
         store.check()
-        health = HealthServer(self._settings, self.report, self._meter.metrics)
-        with health, _scratch(self._settings) as scratch:
-            session = start_session(self._settings, scratch)
+        health = HealthServer(self._settings, self.report, self._watchdog, self._meter.metrics)
+        with self._watchdog, health, self._watchdog.loop("the main loop"), _scratch(self._settings) as scratch:
+            with allowed(START_MAY_TAKE_S):
+                session = start_session(self._settings, scratch)
             try:
                 self._log.info("Spark %s at %s", session.version, self._settings.spark_master)
-                warm_up(session)
+                with allowed(START_MAY_TAKE_S):
+                    warm_up(session)
                 self.run_queries(session, store)
             except Stopped:
                 pass
@@ -245,7 +274,7 @@ class Job:
                 continue
             with contextlib.closing(clock):
                 publisher = Publisher(self._settings, stop=self._stop, tracer=self._tracer)
-                self._run_query(session, Assembler(store, publisher, clock, self._counts, self._meter))
+                self._run_query(session, Assembler(store, publisher, clock, self._counts, self._meter, self._watchdog))
 
     def _run_query(self, session: "SparkSession", assembler: Assembler) -> None:
         batches_before = self._counts.batches
@@ -254,8 +283,11 @@ class Job:
         self._query = query
         self._log.info("query started, checkpoint %s", checkpoint_folder(self._settings))
         try:
-            while query.isActive and not self._stop.wait(WATCH_EVERY_S) and not self._has_new_secrets(query, secrets):
-                pass
+            with self._watchdog.apart("Spark", more_s=SPARK_MAY_TAKE_S) as spark:
+                while query.isActive and not self._stop.wait(WATCH_EVERY_S) and not self._has_new_secrets(query, secrets):
+                    beat()
+                    if assembler.is_at_work or self._turns(query):
+                        spark.beat()
             if query.isActive:
                 query.stop()
             elif not self._stop.is_set():
@@ -263,6 +295,16 @@ class Job:
                 self._restart(error, made_progress=self._counts.batches > batches_before or _has_triggered(query))
         finally:
             self._query, self._has_triggered = None, False
+
+    def _turns(self, query: "StreamingQuery") -> bool:
+        """Say whether Spark has gone on to another batch since the last call, or waits for records."""
+        before, self._seen_batches = self._seen_batches, self._counts.batches
+        if self._seen_batches != before:
+            return True
+        if time.monotonic() - self._looked_s < LOOK_EVERY_S:
+            return False
+        self._looked_s = time.monotonic()
+        return not query.status["isTriggerActive"]
 
     def _has_new_secrets(self, query: "StreamingQuery", secrets: SecretFiles) -> bool:
         """Return whether to start another query, whose clients read the secrets of Kafka again; never within a batch."""

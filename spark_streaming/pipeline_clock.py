@@ -9,6 +9,7 @@ from contracts.settings import PipelineSettings
 from contracts.topics import CLOCK
 from contracts.wire import decode
 from runtime.backoff import Stopped
+from runtime.beats import pause
 from runtime.kafka import LogReader
 from spark_streaming.columns import Int64
 from spark_streaming.references import TimedSegment, references
@@ -41,7 +42,7 @@ class PipelineClock:
         if not self._segments:
             self._log.warning("records arrived before the first segment of clock %r: waiting for it", self._pipeline)
         while not self._segments:
-            if self._stop.wait(_PAUSE_S):
+            if pause(self._stop, _PAUSE_S):
                 raise Stopped("the pipeline's clock")
             self._read(self._reader)
         return references(self._segments, append_ms)

@@ -15,6 +15,7 @@ from contracts.topics import DEAD_LETTERS, SNAPSHOTS, TASK_METRICS, TopicNames
 from contracts.windows import Window, encode_window
 from contracts.wire import encode
 from runtime.backoff import Stopped
+from runtime.beats import beat
 from runtime.kafka import producer
 from runtime.kafka_errors import refusal_of
 from runtime.tracing.context import parsed
@@ -96,6 +97,7 @@ class Publisher:
             runtime.backoff.Stopped: the process was told to stop while the broker was away.
         """
         while self._client.flush(_POLL_S):
+            beat()
             self._raise_if_stopped()
         spans, self._spans = self._spans, []
         for span in spans:
@@ -126,6 +128,7 @@ class Publisher:
                 self._client.produce(self._topic(name), value, key, headers=headers, on_delivery=self._delivered)
                 return
             except BufferError:  # the client's queue is full: let it drain
+                beat()
                 self._client.poll(_POLL_S)
                 self._raise_if_stopped()
 

@@ -31,6 +31,7 @@ from rescaler.service.status import Status
 from rescaler.service.traces import Traces
 from rescaler.service.transactions import ActuatorPosition
 from runtime.backoff import Throttle
+from runtime.beats import beat, beside
 from runtime.kafka import REQUEST_TIMEOUT_S, consumer, partitions_of
 from runtime.tracing.spans import Span
 
@@ -106,7 +107,7 @@ class ActuatorThread:
         # Asked once: it never changes without a subscription, and the client lets no other thread in while one polls.
         self._group = self._consumer.consumer_group_metadata()
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="actuator", daemon=True)
+        self._thread = beside(self._run, "the actuator")
         self._failed: BaseException | None = None
         self._open: dict[str, _Open] = {}  # by job
         self._read_to: int | None = None
@@ -156,6 +157,7 @@ class ActuatorThread:
             self._failed = error
 
     def _round(self) -> None:
+        beat()
         record = self._consumer.poll(POLL_S)
         now_ms = self._now_ms()
         if record is not None:

@@ -17,9 +17,11 @@ from rescaler.service.settings import RescalerSettings
 from rescaler.service.status import Status
 from rescaler.service.transactions import TransactionLost
 from runtime.backoff import Stopped
+from runtime.beats import pause
 from runtime.health import HealthServer
 from runtime.kafka import wait_for_topics
 from runtime.tracing.setup import tracer_of
+from runtime.watchdog import Watchdog
 
 PAUSE_S = 0.5  # before the next session; waiting for Kafka itself has its own back-off
 NEEDED = (*VIEWED, DECISIONS, RESCHEDULE_COMMANDS, RESCHEDULE_EVENTS, RESCALER_STATE, DEAD_LETTERS)
@@ -42,7 +44,12 @@ def run(
         Fenced: another process has become the active rescaler of the cluster.
     """
     status, tracer = Status(settings.cluster), tracer_of("rescaler")
-    with HealthServer(settings, status.report, status.metrics), contextlib.closing(tracer):
+    with (
+        Watchdog("rescaler", settings.hung_after_s, log) as watchdog,
+        HealthServer(settings, status.report, watchdog, status.metrics),
+        contextlib.closing(tracer),
+        watchdog.loop("the main loop"),
+    ):
         while not stop.is_set():
             try:
                 wait_for_topics(settings, NEEDED, stop=stop, log=log)
@@ -57,4 +64,4 @@ def run(
                 status.count("sessions_lost")
                 status.stable_offset_lag.forget()
                 log.warning("starting again from what is committed: %s", error)
-                stop.wait(PAUSE_S)
+                pause(stop, PAUSE_S)

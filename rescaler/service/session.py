@@ -16,6 +16,7 @@ from rescaler.service.partitions import partition_of
 from rescaler.service.settings import RescalerSettings
 from rescaler.service.status import Status
 from runtime.backoff import Throttle
+from runtime.beats import beat
 from runtime.kafka import REQUEST_TIMEOUT_S, batch, consumer, partitions_of
 from runtime.stable_offset_lag import StableOffsetLag
 
@@ -108,6 +109,7 @@ class Session:
             self._deactivate()
 
     def _poll(self) -> list[Message]:
+        beat()
         records = batch(self._member, BATCH_RECORDS, POLL_S)
         for record in records:
             error = record.error()

@@ -16,6 +16,7 @@ from rescaler.control.effects import Effects
 from rescaler.service.partitions import partition_of
 from rescaler.service.settings import RescalerSettings
 from rescaler.service.traces import Traces
+from runtime.beats import beat
 from runtime.kafka import partitions_of, producer
 
 ATTEMPT_S = 10.0
@@ -133,6 +134,7 @@ class Transactions:
         """Retry a call until it succeeds, as far as it may be retried."""
         patient_until = time.monotonic() + PATIENCE_S
         while True:
+            beat()
             try:
                 call()
                 return

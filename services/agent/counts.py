@@ -21,6 +21,8 @@ class AgentCounts:
         self.partitions = 0
         self.failed: BaseException | None = None
         self.windows = 0
+        self.in_hand = 0
+        """Windows that are being answered."""
         self.shadows_waiting = 0
         """Windows that wait for shadow policies."""
         self._decided, self._fallbacks, self._refused, self._shadows = Tally(), Tally(), Tally(), Tally()

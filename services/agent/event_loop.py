@@ -7,6 +7,8 @@ from collections.abc import Coroutine
 from concurrent.futures import Future, wait
 from typing import Any
 
+from runtime.beats import beat
+
 _LOOK_EVERY_S = 0.05
 
 
@@ -43,6 +45,7 @@ def run_in_own_loop(
     threading.Thread(target=run, name="event loop", daemon=True).start()
     until_s: dict[threading.Event, float] = {}
     while not wait([outcome], timeout=_LOOK_EVERY_S).done:
+        beat()
         now_s = time.monotonic()
         for event, within_s in ((stop, stop_within_s), (ending, end_within_s)):
             if event.is_set() and now_s > until_s.setdefault(event, now_s + within_s):

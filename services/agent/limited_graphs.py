@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from policies.onnx_sessions import GraphStopped, cannot_be_run, open_sessions, runtime_errors
+from runtime.beats import allowed
 from runtime.pipes import Child, limit_memory, limit_time, read_message, write_message
 
 Array = npt.NDArray[np.float32]
@@ -114,7 +115,8 @@ class LimitedGraphs:
 
     def _asked(self, child: Child, question: msgspec.Struct, seconds: float) -> _Done:
         try:
-            return msgspec.msgpack.decode(child.ask(msgspec.msgpack.encode(question), seconds), type=_Done)
+            with allowed(seconds):
+                return msgspec.msgpack.decode(child.ask(msgspec.msgpack.encode(question), seconds), type=_Done)
         except TimeoutError:
             self._end()
             raise GraphStopped(f"it took more than {seconds:g} s and was stopped") from None

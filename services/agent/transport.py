@@ -5,6 +5,7 @@ aborted transactions, so it makes its own consumer.
 """
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 import aiokafka
@@ -15,7 +16,7 @@ from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssigno
 from aiokafka.errors import KafkaConnectionError
 from faust.auth import OAuthCredentials
 from faust.transport.drivers import aiokafka as driver
-from faust.types import TP
+from faust.types import TP, StreamT
 from faust.types.auth import CredentialsT
 from faust.types.transports import TransportT
 from mode.threads import ServiceThread, WorkerThread
@@ -73,6 +74,29 @@ class _ReadCommittedConsumer(driver.Consumer):
 
     def on_buffer_full(self, tp: TP) -> None:
         """Keep the partition: fetched records wait for room by themselves. Faust would drop it and look again a second later."""
+
+
+class FaustReading:
+    """How far the consumer of an app has come, for ``services.agent.intake``. Faust and aiokafka have no methods for it."""
+
+    def __init__(self, app: faust.App) -> None:
+        self._app = app
+        self.stream: StreamT[bytes] | None = None
+        """Set once the app's agent takes from it."""
+
+    def positions(self) -> Mapping[tuple[str, int], int]:
+        """Return the offset of the next record to be read of each assigned partition, as far as it is known."""
+        thread = getattr(self._app.consumer, "_thread", None)
+        consumer = getattr(thread, "_consumer", None)  # none while the app starts
+        subscription = None if consumer is None else consumer._subscription.subscription
+        if subscription is None or subscription.assignment is None:
+            return {}
+        states = {at: subscription.assignment.state_value(at) for at in subscription.assignment.tps}
+        return {(at.topic, at.partition): state.position for at, state in states.items() if state.has_valid_position}
+
+    def buffered(self) -> int:
+        """Return how many records were read and not taken from the stream."""
+        return 0 if self.stream is None else self.stream.channel.queue.qsize()
 
 
 class _Producer(driver.Producer):

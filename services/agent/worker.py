@@ -31,21 +31,24 @@ from contracts.topics import (
 )
 from contracts.wire import encode
 from runtime.backoff import Stopped, Throttle
+from runtime.beats import allowed
 from runtime.health import HealthServer
 from runtime.kafka import wait_for_topics
 from runtime.tracing.context import Headers
 from runtime.tracing.setup import tracer_of
 from runtime.tracing.spans import Tracer
+from runtime.watchdog import Watchdog
 from services.agent.counts import AgentCounts
 from services.agent.decider import Decider
 from services.agent.event_loop import run_in_own_loop
+from services.agent.intake import BrokerEnds, Intake
 from services.agent.job_settings import JobSettingsView
 from services.agent.limited_graphs import Limits
 from services.agent.settings import AgentSettings
 from services.agent.shadow_process import ShadowProcess
 from services.agent.shadows import Shadows
 from services.agent.traced_answer import TracedAnswer
-from services.agent.transport import faust_credentials, read_committed
+from services.agent.transport import FaustReading, faust_credentials, read_committed
 
 if TYPE_CHECKING:
     from policies.policy import Policy
@@ -58,6 +61,8 @@ STUCK_AFTER_S = 60.0  # Faust can hang in its own shutdown after its fetcher cra
 AGAIN_AFTER_S = 1.0
 FRUITLESS_RESTARTS_MAX = 5
 """Restarts of Faust in a row that handled no window. The trouble is not passing, so the process ends and alerts fire."""
+ACKNOWLEDGED_WITHIN_S = 1200.0
+"""How long the producer tries before it gives a record up: Kafka may be away. Faust's default."""
 _LOOK_EVERY_S = 0.05
 
 
@@ -75,7 +80,12 @@ def run(settings: AgentSettings, stop: threading.Event, log: logging.Logger) -> 
     warn_if_unknown(settings.policy, settings.policy_folder, log)
     counts, tracer = AgentCounts(), tracer_of("agent")
     fruitless = windows_before = 0
-    with HealthServer(settings, counts.report, counts.metrics), contextlib.closing(tracer):
+    with (
+        Watchdog("agent", settings.hung_after_s, log) as watchdog,
+        HealthServer(settings, counts.report, watchdog, counts.metrics),
+        contextlib.closing(tracer),
+        watchdog.loop("the main loop"),
+    ):
         while not stop.is_set() and counts.failed is None:
             try:
                 wait_for_topics(settings, READS_AND_WRITES, stop=stop, log=log)
@@ -83,7 +93,7 @@ def run(settings: AgentSettings, stop: threading.Event, log: logging.Logger) -> 
                 return
             ending = threading.Event()
             has_ended = run_in_own_loop(
-                _serve(settings, counts, tracer, stop, log, ending),
+                _serve(settings, counts, tracer, watchdog, stop, log, ending),
                 stop=stop,
                 ending=ending,
                 stop_within_s=STOP_WITHIN_S,
@@ -137,6 +147,7 @@ async def _serve(
     settings: AgentSettings,
     counts: AgentCounts,
     tracer: Tracer,
+    watchdog: Watchdog,
     stop: threading.Event,
     log: logging.Logger,
     ending: threading.Event,
@@ -148,10 +159,16 @@ async def _serve(
     let_go = threading.Event()  # ends waits for Kafka in threads when this app ends
     view = JobSettingsView(settings, stop=let_go, log=log, rejected=counts.rejected)
     app = build_app(settings)
-    desk = _WindowHandler(settings, view, app, counts, tracer, log)
-    _wire(app, desk, counts)
+    with watchdog.loop("the start"):  # the policy is loaded
+        desk = _WindowHandler(settings, view, app, counts, tracer, watchdog, log)
+    reading = FaustReading(app)
+    _wire(app, desk, counts, reading)
     log.info("deciding with policy %s on windows of %s", settings.policy, settings.bootstrap)
     starting, shadows = asyncio.ensure_future(app.start()), asyncio.ensure_future(desk.shadows.run())
+    intake = Intake(reading, counts, BrokerEnds(settings))
+    watched = [asyncio.ensure_future(watchdog.pulse("the event loop"))]
+    if settings.hung_after_s:
+        watched.append(asyncio.ensure_future(intake.watch(watchdog, settings.hung_after_s)))
     while not (stop.is_set() or counts.failed or app.should_stop or _gave_up(starting, log)):
         await asyncio.sleep(_LOOK_EVERY_S)
     ending.set()
@@ -162,6 +179,8 @@ async def _serve(
     # Kafka was not committed.
     await app.stop()
     view.close()
+    for each in watched:
+        each.cancel()
     if not (stop.is_set() or counts.failed):
         log.warning("Faust ended by itself and is restarted")
         await asyncio.sleep(AGAIN_AFTER_S)
@@ -202,6 +221,7 @@ def build_app(settings: AgentSettings) -> faust.App:
         stream_buffer_maxsize=WINDOWS_IN_MEMORY,
         stream_wait_empty=False,
         producer_acks=-1,
+        producer_request_timeout=ACKNOWLEDGED_WITHIN_S,
         producer_max_request_size=RECORD_BYTES_MAX,
         worker_redirect_stdouts=False,
     )
@@ -219,8 +239,10 @@ class _WindowHandler:
         app: faust.App,
         counts: AgentCounts,
         tracer: Tracer,
+        watchdog: Watchdog,
         log: logging.Logger,
     ) -> None:
+        self._watchdog = watchdog
         full = TopicNames(settings.topic_prefix)
         self.windows = _raw_topic(app, full(SNAPSHOTS))
         self._decisions = _raw_topic(app, full(DECISIONS))
@@ -254,6 +276,14 @@ class _WindowHandler:
         warn_if_unavailable(self._answerer.policy(settings.policy), log)  # loads it before the first window
 
     async def handle(self, event: EventT[bytes]) -> None:
+        self._counts.in_hand += 1
+        try:
+            with self._watchdog.loop("the answer to a window"):
+                await self._handle(event)
+        finally:
+            self._counts.in_hand -= 1
+
+    async def _handle(self, event: EventT[bytes]) -> None:
         raw, record = event.value, event.message
         self._counts.windows += 1
         began_s, traced = time.monotonic(), TracedAnswer(self._tracer, record.headers)
@@ -288,16 +318,18 @@ def _raw_topic(app: faust.App, name: str) -> TopicT:
 
 
 async def _send(topic: TopicT, key: bytes | None, value: bytes, headers: Headers | None = None) -> None:
-    acknowledged = await topic.send(key=key, value=value, headers=headers or None)
-    await acknowledged
+    with allowed(ACKNOWLEDGED_WITHIN_S):
+        acknowledged = await topic.send(key=key, value=value, headers=headers or None)
+        await acknowledged
 
 
-def _wire(app: faust.App, desk: _WindowHandler, counts: AgentCounts) -> None:
+def _wire(app: faust.App, desk: _WindowHandler, counts: AgentCounts, reading: FaustReading) -> None:
     async def decide_windows(stream: StreamT[bytes]) -> None:
         assert isinstance(stream, faust.Stream), "agents get a stream, which can leave the acknowledgement to us"
         # Faust would acknowledge a window whenever the loop body is left, even by an exception or the end of the process.
         # Here a window is acknowledged only once its decision is in Kafka.
         events: AsyncIterable[EventT[bytes]] = stream.noack().events()
+        reading.stream = stream
         async for event in events:
             if counts.failed is not None:
                 return

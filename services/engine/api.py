@@ -11,6 +11,7 @@ from contracts.commands import RescheduleCommand
 from contracts.errors import RecordRejected
 from contracts.wire import decode
 from runtime.metrics import RoleMetrics
+from runtime.watchdog import Watchdog
 from services.engine import metrics
 from services.engine.clock_driver import ClockDriver
 from services.engine.documents import (
@@ -41,18 +42,20 @@ FIGURES_BYTES_MAX = 16 * 2**20  # of one answer; it holds at least one minute
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _DRIVER = web.AppKey("driver", ClockDriver)
 _READY = web.AppKey[Callable[[], bool]]("ready")
+_WATCHDOG = web.AppKey("watchdog", Watchdog)
 _METRICS = web.AppKey("metrics", RoleMetrics)
 _encoder = msgspec.json.Encoder(order="deterministic")
 routes = web.RouteTableDef()
 
 
-def application(driver: ClockDriver, is_ready: Callable[[], bool]) -> web.Application:
-    """Return the API of one engine; ``is_ready`` says whether Kafka is connected."""
+def application(driver: ClockDriver, is_ready: Callable[[], bool], watchdog: Watchdog) -> web.Application:
+    """Return the API of one engine; ``is_ready`` says whether Kafka is connected, ``watchdog`` whether a loop hangs."""
     app = web.Application(middlewares=[_refusals, _no_browsers])
     app[_DRIVER] = driver
     app[_READY] = is_ready
     shown = RoleMetrics("engine", metrics.METRICS, lambda: metrics.readings(driver))
-    app[_METRICS] = shown.of(lambda: {"ready": is_ready()})
+    app[_METRICS] = shown.of(lambda: {"ready": is_ready()}, watchdog)
+    app[_WATCHDOG] = watchdog
     app.add_routes(routes)
     return app
 
@@ -92,6 +95,12 @@ async def _health(request: web.Request) -> web.Response:
     ready = request.app[_READY]()
     run = asdict(request.app[_DRIVER].progress())
     return _json(EngineHealth(**run, role="engine", ready=ready), 200 if ready else 503)
+
+
+@routes.get("/live")
+async def _live(request: web.Request) -> web.Response:
+    document = request.app[_WATCHDOG].document()
+    return _json(document, 200 if document["alive"] else 503)
 
 
 @routes.get("/metrics")

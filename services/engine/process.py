@@ -13,6 +13,7 @@ from contracts.commands import EventRecord
 from contracts.messages import ClockSegment
 from runtime.backoff import Stopped
 from runtime.listen import listen
+from runtime.watchdog import Watchdog
 from services.engine.api import application
 from services.engine.clock_driver import ClockDriver
 from services.engine.settings import EngineSettings
@@ -30,7 +31,9 @@ def serve(cluster: SimulatedCluster, settings: EngineSettings, port: int) -> Non
     Raises:
         SettingsError: the port is taken.
     """
-    asyncio.run(_Process(cluster, settings, port).run())
+    process = _Process(cluster, settings, port)
+    with process.watchdog:
+        asyncio.run(process.run())
 
 
 class _Process:
@@ -40,6 +43,7 @@ class _Process:
         self._port = port
         self._stop = threading.Event()
         self._is_ready = False
+        self.watchdog = Watchdog("engine", settings.hung_after_s, _log)
 
     async def run(self) -> None:
         stopped = asyncio.Event()
@@ -47,14 +51,16 @@ class _Process:
             asyncio.get_running_loop().add_signal_handler(number, stopped.set)
         pipeline = self._pipeline_client()
         driver = ClockDriver(self._cluster, self._settings, pipeline.publish if pipeline else _nobody_listens)
-        runner = web.AppRunner(application(driver, lambda: self._is_ready), access_log=None)
+        runner = web.AppRunner(application(driver, lambda: self._is_ready, self.watchdog), access_log=None)
         await runner.setup()
+        pulse = asyncio.create_task(self.watchdog.pulse("the event loop"))
         try:
             await listen(runner, self._settings.engine_host, self._port, option="--port")
             _log.info("the engine listens on http://%s:%d", *runner.addresses[0][:2])
             await self._work_until(stopped, driver, pipeline)
         finally:
             self._stop.set()
+            pulse.cancel()
             await runner.cleanup()
 
     async def _work_until(self, stopped: asyncio.Event, driver: ClockDriver, pipeline: "PipelineClient | None") -> None:

@@ -17,6 +17,7 @@ from runtime.health import HealthServer
 from runtime.kafka import wait_for_topics
 from runtime.listen import listen
 from runtime.metrics import Reading, RoleMetrics, Tally
+from runtime.watchdog import Watchdog
 from services.state import metrics
 from services.state.access import ServedCertificate, Tokens, is_loopback
 from services.state.api import make_app
@@ -48,10 +49,13 @@ def run(settings: StateSettings, stop: threading.Event, log: logging.Logger) -> 
     queries.policy_folder = settings.policy_folder
     notifier = Notifier(settings, stop, log) if settings.notify_url else None
     work = _Projection(settings, ViewStore(client, settings.topic_prefix), queries, notifier, stop, log)
-    with HealthServer(settings, work.report, work.metrics):
+    with (
+        Watchdog("state-service", settings.hung_after_s, log) as watchdog,
+        HealthServer(settings, work.report, watchdog, work.metrics),
+    ):
         if notifier is not None:
-            notifier.start()
-        asyncio.run(_serve(settings, queries, work, stop, log))
+            notifier.start(watchdog)
+        asyncio.run(_serve(settings, queries, work, watchdog, stop, log))
         if notifier is not None:
             notifier.join()
     if work.failed is not None:
@@ -59,8 +63,14 @@ def run(settings: StateSettings, stop: threading.Event, log: logging.Logger) -> 
 
 
 async def _serve(
-    settings: StateSettings, queries: Queries, work: "_Projection", stop: threading.Event, log: logging.Logger
+    settings: StateSettings,
+    queries: Queries,
+    work: "_Projection",
+    watchdog: Watchdog,
+    stop: threading.Event,
+    log: logging.Logger,
 ) -> None:
+    pulse = asyncio.create_task(watchdog.pulse("the event loop"))
     certificate = _certificate(settings)
     app = make_app(
         queries,
@@ -81,16 +91,17 @@ async def _serve(
         log.info("the page and the API are at %s://%s:%d/", scheme, settings.http_host, settings.http_port)
         if settings.http_operate_token_file and not certificate and not is_loopback(settings.http_host):
             log.warning("tokens that may operate are sent unencrypted; set SURESCALE_HTTP_CERTIFICATE_FILE, or put TLS in front")
-        work.thread.start()
+        thread = work.start(watchdog)
         seldom = Throttle()
-        while not stop.is_set() and work.thread.is_alive():
+        while not stop.is_set() and thread.is_alive():
             await asyncio.sleep(_LOOK_EVERY_S)
             problem = certificate.refresh() if certificate else None
             if problem is not None and seldom.is_time():
                 log.warning("the certificate has changed and cannot be used, the one before it stays: %s", problem)
         stop.set()
-        await asyncio.to_thread(work.thread.join, _JOIN_WITHIN_S)
+        await asyncio.to_thread(thread.join, _JOIN_WITHIN_S)
     finally:
+        pulse.cancel()
         await runner.cleanup()
 
 
@@ -118,7 +129,12 @@ class _Projection:
         self._requests = Tally()
         self._away = True
         self.failed: Exception | None = None
-        self.thread = threading.Thread(target=self._run, name="projector", daemon=True)
+
+    def start(self, watchdog: Watchdog) -> threading.Thread:
+        """Begin, in a thread, which is returned."""
+        thread = watchdog.thread(self._run, "the projector")
+        thread.start()
+        return thread
 
     def health(self) -> HealthDocument:
         """Return the health document: ready when the view shows what Kafka has, but for what has just arrived."""

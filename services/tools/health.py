@@ -29,7 +29,7 @@ class Unhealthy(SurescaleError):
 @click.argument("role", type=click.Choice(ROLES))
 @click.option("--port", type=click.IntRange(1, PORT_MAX), help=f"Port of the role's health endpoint (default: {PORT_VARIABLE}).")
 @click.option(
-    "--alive", is_flag=True, help="Check only that the role answers: one that waits for others is alive, but not ready."
+    "--alive", is_flag=True, help="Check only that no loop of the role hangs: one that waits for others is alive, but not ready."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the role's own document.")
 def command(role: str, port: int | None, alive: bool, as_json: bool) -> None:
@@ -37,7 +37,7 @@ def command(role: str, port: int | None, alive: bool, as_json: bool) -> None:
 
     A role is ready when it is connected, assigned and caught up. Exit code 1, with the reason, if it is not.
     """
-    document = ask(port or port_from_environment())
+    document = ask(port or port_from_environment(), "/live" if alive else "/health")
     if as_json:
         click.echo(json.dumps(document, sort_keys=True))
     judge(role, document, alive=alive)
@@ -59,18 +59,18 @@ def port_from_environment() -> int:
     return int(text)
 
 
-def ask(port: int) -> dict[str, object]:
-    """Return the health document, whether the role is ready or not.
+def ask(port: int, path: str = "/health") -> dict[str, object]:
+    """Return the health document, or with ``/live`` that of liveness, whether the role is well or not.
 
     Raises:
         Unhealthy: nobody answers, or the answer is not a health document.
     """
-    url = f"http://127.0.0.1:{port}/health"
+    url = f"http://127.0.0.1:{port}{path}"
     try:
         try:
             answer: IO[bytes] = open_url(url, timeout_s=TIMEOUT_S)
-        except urllib.error.HTTPError as not_ready:  # a 503 carries the document too
-            answer = not_ready
+        except urllib.error.HTTPError as not_well:  # a 503 carries the document too
+            answer = not_well
         with answer:
             document = json.load(answer)
     except urllib.error.URLError as problem:
@@ -86,14 +86,18 @@ def judge(role: str, document: dict[str, object], *, alive: bool = False) -> Non
     """Return if the document belongs to this role and is good enough.
 
     Raises:
-        Unhealthy: it belongs to another role, or the role is not ready and ``alive`` is not set.
+        Unhealthy: it belongs to another role; or the role is not ready or, with ``alive``, one of its loops hangs.
     """
     if document.get("role") != role:
         raise Unhealthy(f"{role}: the port answers for {document.get('role')!r}")
+    if alive and not document.get("alive"):
+        raise Unhealthy(f"{role}: {document.get('hangs') or 'not alive'}")
     if not (alive or document.get("ready")):
         raise Unhealthy(f"{role}: not ready{_figures(document)}")
 
 
 def _figures(document: dict[str, object]) -> str:
-    plain = {key: value for key, value in document.items() if isinstance(value, str | int) and key not in {"role", "ready"}}
+    plain = {
+        key: value for key, value in document.items() if isinstance(value, str | int) and key not in {"role", "ready", "alive"}
+    }
     return f" ({', '.join(f'{key} {value}' for key, value in sorted(plain.items()))})" if plain else ""

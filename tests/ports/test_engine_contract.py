@@ -30,6 +30,7 @@ from simulation.engine.cluster import RunOptions, SimulatedCluster
 from simulation.load.jobs import load_job
 from simulation.load.workload import load_workload
 from simulation.model.costs import RestartCost, with_learners
+from tests.support.watched import idle_watchdog
 
 JOB, TASK = "sim/j_2521346", "J2_1"  # a stateful task of five subtasks, on units 0 to 4
 TOO_MANY = 11  # subtasks; the engine allows ten
@@ -347,7 +348,7 @@ class HttpRig(RemoteRig):
         asyncio.run_coroutine_threadsafe(self._listen(), self._loop).result(10)
 
     async def _listen(self) -> None:
-        self._runner = web.AppRunner(application(self.driver, lambda: True))
+        self._runner = web.AppRunner(application(self.driver, lambda: True, idle_watchdog("engine")))
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", self._port).start()
 

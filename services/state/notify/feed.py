@@ -7,6 +7,7 @@ from confluent_kafka import OFFSET_INVALID, ConsumerGroupTopicPartitions, KafkaE
 from contracts.settings import PipelineSettings
 from contracts.summaries import SUMMARY_HEADER
 from contracts.topics import TopicNames, notify_group
+from runtime.beats import beat
 from runtime.kafka import (
     GROUP_REQUEST_TIMEOUT_S,
     METADATA_TIMEOUT_S,
@@ -80,6 +81,7 @@ class Feed:
         while left:
             if time.monotonic() > deadline_s:
                 raise TimeoutError(f"Kafka did not deliver what lies before the marks within {PRIME_WITHIN_S:.0f} s")
+            beat()
             for message in batch(self._client, BATCH_RECORDS, 0.5):
                 place, offset = self._place(message), message.offset() or 0
                 record = self._record(message)

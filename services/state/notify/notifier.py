@@ -13,8 +13,10 @@ from collections.abc import Iterator
 from confluent_kafka import KafkaException
 
 from runtime.backoff import Stopped, Throttle, wait_for
+from runtime.beats import beat, pause
 from runtime.kafka import wait_for_topics
 from runtime.metrics import Reading, Tally
+from runtime.watchdog import Watchdog
 from services.state import metrics
 from services.state.notify.cloud_event import cloud_event, event_id
 from services.state.notify.feed import Feed
@@ -47,15 +49,17 @@ class Notifier:
         self._told, self._attempts = Tally(), Tally()
         self._failing_since_s: float | None = None
         self._seldom = Throttle(60.0)
-        self._thread = threading.Thread(target=self._run, name="notifier", daemon=True)
+        self._thread: threading.Thread | None = None
 
-    def start(self) -> None:
+    def start(self, watchdog: Watchdog) -> None:
         """Begin."""
+        self._thread = watchdog.thread(self._run, "the notifier")
         self._thread.start()
 
     def join(self) -> None:
         """Wait a moment for the end, once told to stop."""
-        self._thread.join(_JOIN_WITHIN_S)
+        if self._thread is not None:
+            self._thread.join(_JOIN_WITHIN_S)
 
     def readings(self) -> Iterator[Reading]:
         """Yield the metrics."""
@@ -94,6 +98,7 @@ class Notifier:
             feed.prime(watch)
             self._works()
             while not self._stop.is_set():
+                beat()
                 for record in feed.read(READ_WAIT_S):
                     wanted = [notice for notice in watch.take(record) if self._is_wanted(notice)]
                     for notice in wanted:
@@ -132,7 +137,7 @@ class Notifier:
             if self._seldom.is_time():
                 self._log.warning("an event waits: %s", reply.words, extra={"event": identity})
             # Not all at once, where several services share a webhook that comes back.
-            self._stop.wait(reply.wait_s if reply.wait_s is not None else pause_s * random.uniform(0.8, 1.2))
+            pause(self._stop, reply.wait_s if reply.wait_s is not None else pause_s * random.uniform(0.8, 1.2))
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
         self._told.add(notice.kind, "too_old")
         if self._seldom.is_time():

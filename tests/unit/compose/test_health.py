@@ -13,13 +13,14 @@ from contracts.settings import PipelineSettings
 from runtime.health import HealthServer
 from runtime.ports import free_port
 from services.tools.health import PORT_VARIABLE, command
+from tests.support.watched import WatchedTime, idle_watchdog
 
 
 @contextmanager
 def serving(document: Mapping[str, Any]) -> Iterator[int]:
     """Serve a health document and yield its port."""
     port = free_port()
-    with HealthServer(PipelineSettings(health_port=port), lambda: document):
+    with HealthServer(PipelineSettings(health_port=port), lambda: document, idle_watchdog(str(document["role"]))):
         yield port
 
 
@@ -46,7 +47,17 @@ def test_a_role_that_is_not_ready_is_not_well_but_alive() -> None:
     with serving({"role": "rescaler", "ready": False, "state": "waiting"}) as port:
         assert reason(run("rescaler", "--port", str(port))) == "rescaler: not ready (state waiting)"
         result = run("rescaler", "--port", str(port), "--alive")
-    assert (result.exit_code, result.output) == (0, "rescaler: alive (state waiting)\n")
+    assert (result.exit_code, result.output) == (0, "rescaler: alive\n")
+
+
+def test_a_role_whose_loop_hangs_is_not_alive_and_the_probe_says_which() -> None:
+    """Whatever it says of its readiness."""
+    time_of, port = WatchedTime(), free_port()
+    settings = PipelineSettings(health_port=port)
+    with HealthServer(settings, lambda: {"role": "agent", "ready": True}, time_of.watchdog), time_of.watchdog.apart("the loop"):
+        time_of.run(130)
+        assert reason(run("agent", "--port", str(port), "--alive")) == "agent: the loop of agent has not turned for 130 s"
+        assert run("agent", "--port", str(port)).exit_code == 0
 
 
 def test_another_role_on_the_port_is_not_well() -> None:

@@ -18,6 +18,9 @@ from contracts.settings import PipelineSettings
 from runtime import health
 from runtime.health import CONNECTIONS_MAX, HealthServer
 from runtime.ports import free_port
+from tests.support.watched import WatchedTime, idle_watchdog
+
+IDLE = idle_watchdog()
 
 
 def test_a_port_that_is_taken_is_one_line_with_the_setting() -> None:
@@ -26,7 +29,7 @@ def test_a_port_that_is_taken_is_one_line_with_the_setting() -> None:
         port = taken.getsockname()[1]
         says = rf"^SURESCALE_HEALTH_PORT: 127\.0\.0\.1:{port} cannot be listened on \(address already in use\); name another"
         with pytest.raises(SettingsError, match=says):
-            HealthServer(PipelineSettings(health_port=port), lambda: {"ready": True})
+            HealthServer(PipelineSettings(health_port=port), lambda: {"ready": True}, IDLE)
 
 
 def test_a_report_that_fails_is_a_server_error_and_one_line_of_the_log(
@@ -38,7 +41,7 @@ def test_a_report_that_fails_is_a_server_error_and_one_line_of_the_log(
         raise RuntimeError("dictionary changed size during iteration")
 
     port = free_port()
-    with HealthServer(PipelineSettings(health_port=port), report), pytest.raises(HTTPError, match="500"):
+    with HealthServer(PipelineSettings(health_port=port), report, IDLE), pytest.raises(HTTPError, match="500"):
         urlopen(f"http://127.0.0.1:{port}/health", timeout=5)
     assert [record.getMessage() for record in caplog.records] == ["the health check itself failed"]
     assert "Traceback" not in capfd.readouterr().err
@@ -48,18 +51,38 @@ def test_a_path_that_does_not_exist_is_answered_in_json_with_those_that_do() -> 
     """Like an unknown path of the state API."""
     port = free_port()
     with (
-        HealthServer(PipelineSettings(health_port=port), lambda: {"ready": True}),
+        HealthServer(PipelineSettings(health_port=port), lambda: {"ready": True}, IDLE),
         pytest.raises(HTTPError, match="404") as refused,
     ):
         urlopen(f"http://127.0.0.1:{port}/healthz?x=1", timeout=5)
     assert refused.value.headers["Content-Type"] == "application/json"
-    assert json.load(refused.value) == {"error": "no such path: /healthz; there are /health"}
+    assert json.load(refused.value) == {"error": "no such path: /healthz; there are /health and /live"}
+
+
+def test_liveness_fails_with_the_loop_that_hangs_and_readiness_does_not() -> None:
+    """Each is a question of its own."""
+    time_of, port = WatchedTime(), free_port()
+    with (
+        HealthServer(PipelineSettings(health_port=port), lambda: {"ready": True}, time_of.watchdog),
+        time_of.watchdog.loop("the loop"),
+    ):
+        with urlopen(f"http://127.0.0.1:{port}/live", timeout=5) as answer:
+            assert json.load(answer) == {"role": "agent", "alive": True}
+        time_of.run(121)
+        with pytest.raises(HTTPError, match="503") as failed:
+            urlopen(f"http://127.0.0.1:{port}/live", timeout=5)
+        assert json.load(failed.value) == {
+            "role": "agent",
+            "alive": False,
+            "hangs": "the loop of agent has not turned for 121 s",
+        }
+        assert urlopen(f"http://127.0.0.1:{port}/health", timeout=5).status == 200
 
 
 def test_whoever_asks_and_goes_away_leaves_no_trace_in_the_log(capfd: pytest.CaptureFixture[str]) -> None:
     """A probe that gives up is no error of the role."""
     port = free_port()
-    with HealthServer(PipelineSettings(health_port=port), lambda: {"ready": True, "much": "x" * 4_000_000}):
+    with HealthServer(PipelineSettings(health_port=port), lambda: {"ready": True, "much": "x" * 4_000_000}, IDLE):
         with socket.create_connection(("127.0.0.1", port), timeout=5) as probe:
             probe.sendall(b"GET /health HTTP/1.0\r\n\r\n")
             assert probe.recv(1)
@@ -71,7 +94,7 @@ def test_whoever_asks_and_goes_away_leaves_no_trace_in_the_log(capfd: pytest.Cap
 def test_connections_that_send_nothing_hold_few_threads_and_keep_no_probe_out() -> None:
     """However many there are; a role's threads are limited."""
     port, before = free_port(), threading.active_count()
-    with HealthServer(PipelineSettings(health_port=port), lambda: {"ready": True}):
+    with HealthServer(PipelineSettings(health_port=port), lambda: {"ready": True}, IDLE):
         idle = [socket.create_connection(("127.0.0.1", port), timeout=5) for _ in range(10 * CONNECTIONS_MAX)]
         assert urlopen(f"http://127.0.0.1:{port}/health", timeout=2).status == 200
         assert idle[0].recv(1) == b""
@@ -86,7 +109,7 @@ def test_a_request_that_drips_is_ended(monkeypatch: pytest.MonkeyPatch, head: by
     monkeypatch.setattr(health, "REQUEST_WITHIN_S", 0.5)
     port = free_port()
     with (
-        HealthServer(PipelineSettings(health_port=port), lambda: {"ready": True}),
+        HealthServer(PipelineSettings(health_port=port), lambda: {"ready": True}, IDLE),
         socket.create_connection(("127.0.0.1", port), timeout=0.05) as connection,
     ):
         connection.sendall(head)

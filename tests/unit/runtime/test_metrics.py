@@ -9,10 +9,11 @@ import pytest
 
 from contracts.settings import PipelineSettings
 from runtime.health import HealthServer
-from runtime.metrics import BUILD, COMMON, READY, Metric, Reading, RoleMetrics, Tally
+from runtime.metrics import ALIVE, BUILD, COMMON, READY, Metric, Reading, RoleMetrics, Tally
 from runtime.ports import free_port
 from services.tools.health import ROLES
 from tests.support.metrics import Scraped, scraped
+from tests.support.watched import WatchedTime, idle_watchdog
 
 TABLES: dict[str, tuple[Metric, ...]] = {point.name: point.load() for point in entry_points(group="surescale.metrics")}
 EVERY = [pytest.param(role, metric, id=metric.name) for role, table in TABLES.items() for metric in table]
@@ -98,7 +99,7 @@ def test_the_health_port_shows_health_and_metrics() -> None:
     """Readiness is the health document's, and other paths are unknown."""
     port = free_port()
     report = {"role": "test", "ready": True}
-    with HealthServer(PipelineSettings(health_port=port), lambda: report, RoleMetrics("test", (SIZE,))):
+    with HealthServer(PipelineSettings(health_port=port), lambda: report, idle_watchdog(), RoleMetrics("test", (SIZE,))):
         assert scraped(port).of(READY, role="test") == 1
         assert scraped(port).of(BUILD, role="test") == 1
         report["ready"] = False
@@ -107,11 +108,22 @@ def test_the_health_port_shows_health_and_metrics() -> None:
             urlopen(f"http://127.0.0.1:{port}/other", timeout=5)
 
 
+def test_a_loop_that_hangs_is_seen_in_the_metrics() -> None:
+    """Until then the role is alive."""
+    time_of, port = WatchedTime(), free_port()
+    metrics = RoleMetrics("test", (SIZE,))
+    server = HealthServer(PipelineSettings(health_port=port), lambda: {"ready": True}, time_of.watchdog, metrics)
+    with server, time_of.watchdog.loop("the loop"):
+        assert scraped(port)[ALIVE] == 1
+        time_of.run(121)
+        assert scraped(port)[ALIVE] == 0
+
+
 def test_figures_that_cannot_be_read_are_a_server_error() -> None:
     """The role goes on, and health still answers."""
     port = free_port()
     broken = RoleMetrics("test", (SEEN,), lambda: [Reading(SIZE, 1)])
-    with HealthServer(PipelineSettings(health_port=port), lambda: {"ready": True}, broken):
+    with HealthServer(PipelineSettings(health_port=port), lambda: {"ready": True}, idle_watchdog(), broken):
         with pytest.raises(HTTPError, match="500"):
             urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5)
         assert urlopen(f"http://127.0.0.1:{port}/health", timeout=5).status == 200

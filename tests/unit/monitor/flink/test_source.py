@@ -323,7 +323,7 @@ def test_looks_end_with_the_source(flink: PlayedFlink) -> None:
     source = made()
     source.jobs()
     source.minutes(ORDERS, 0)
-    thread = next(each for each in threading.enumerate() if each.name == f"looks at {ORDERS}")
+    thread = next(each for each in threading.enumerate() if each.name == f"the looks at {ORDERS}")
     source.close()
     thread.join(10)
     assert not thread.is_alive()

@@ -11,6 +11,7 @@ from services.engine import api
 from services.engine.api import application, query_number
 from services.engine.clock_driver import ClockDriver
 from services.engine.settings import EngineSettings
+from tests.support.watched import idle_watchdog
 from tests.unit.simulation.cases import MINUTE, cluster
 
 
@@ -28,7 +29,7 @@ def asked(method: str, path: str, minutes: int = 0, **more: Any) -> tuple[int, A
         of = cluster()
         of.advance(of.start_ms + minutes * MINUTE)
         driver = ClockDriver(of, EngineSettings(), lambda _: None)
-        server = TestServer(application(driver, lambda: True))
+        server = TestServer(application(driver, lambda: True, idle_watchdog("engine")))
         async with TestClient(server) as client, client.request(method, path, **more) as answer:
             return answer.status, await answer.json()
 
