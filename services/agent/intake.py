@@ -64,11 +64,13 @@ class Intake:
 
     async def watch(self, watchdog: Watchdog, hung_after_s: float) -> NoReturn:
         """Look until cancelled."""
-        with watchdog.apart("the intake of windows") as loop:
+        every_s = hung_after_s / LOOKS
+        # It turns seldom, so it gets more time: what stops all loops of the agent is told by another one.
+        with watchdog.apart("the intake of windows", more_s=2 * every_s) as loop:
             while True:
                 if await self.is_well():
                     loop.beat()
-                await asyncio.sleep(hung_after_s / LOOKS)
+                await asyncio.sleep(every_s)
 
     async def is_well(self) -> bool:
         """Say whether windows were taken since the last call, or none had to be."""

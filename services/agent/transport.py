@@ -16,7 +16,7 @@ from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssigno
 from aiokafka.errors import KafkaConnectionError
 from faust.auth import OAuthCredentials
 from faust.transport.drivers import aiokafka as driver
-from faust.types import TP, StreamT
+from faust.types import TP, ChannelT, StreamT
 from faust.types.auth import CredentialsT
 from faust.types.transports import TransportT
 from mode.threads import ServiceThread, WorkerThread
@@ -96,7 +96,8 @@ class FaustReading:
 
     def buffered(self) -> int:
         """Return how many records were read and not taken from the stream."""
-        return 0 if self.stream is None else self.stream.channel.queue.qsize()
+        channel = None if self.stream is None else self.stream.channel
+        return channel.queue.qsize() if isinstance(channel, ChannelT) else 0
 
 
 class _Producer(driver.Producer):

@@ -122,7 +122,7 @@ def test_a_pod_meets_restricted_pod_security(role: str) -> None:
 
 @pytest.mark.parametrize("role", STANDARD)
 def test_a_pod_has_probes_that_ask_the_health_command(role: str) -> None:
-    """Liveness asks for an answer only: a role that waits for Kafka must not be killed for it."""
+    """Liveness asks only whether the role hangs: one that waits for Kafka must not be killed for it."""
     (container,) = workloads()[role]["template"]["spec"]["containers"]
     asked = {name: container[f"{name}Probe"]["exec"]["command"] for name in ("startup", "readiness", "liveness")}
     assert all(command[:2] == ["surescale", "health"] and command[2] in ROLES for command in asked.values())

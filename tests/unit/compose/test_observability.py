@@ -32,6 +32,7 @@ WORDS = {
     "by",
     "sum",
     "max",
+    "min_over_time",
     "min",
     "changes",
     "count",

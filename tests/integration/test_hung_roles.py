@@ -1,0 +1,362 @@
+"""Roles as real processes: one that hangs fails its liveness check, ends and resumes; one that waits does neither."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from urllib.error import HTTPError, URLError
+from urllib.request import urlopen
+
+import psutil
+import pytest
+
+from contracts.clock import MINUTE_MS
+from contracts.settings import RoadSettings, to_environment
+from contracts.topics import SNAPSHOTS
+from contracts.wire import encode
+from runtime.kafka import create_topics, producer
+from runtime.ports import free_port, free_ports
+from runtime.watchdog import HUNG_EXIT_CODE
+from services.local_stack.broker import LocalBroker
+from tests.conftest import KafkaForTests
+from tests.support.agent_road import AgentRoad, windows
+from tests.support.builders import JOB
+from tests.support.spark_road import SparkRoad
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.integration
+
+HUNG_AFTER_S = 10.0
+"""More than a busy machine takes for one turn."""
+WAITS_FOR_S = 30.0
+"""How long a loop may be silent where a dependency is away: a single call to a dead broker takes ten seconds to give up."""
+
+# Programs: a role in which something never returns, from the twelfth window on.
+_TWELFTH = """
+import asyncio, sys, threading
+calls = []
+def where_it_hangs():
+    threading.Event().wait()
+def is_time():
+    calls.append(1)
+    return len(calls) >= 12
+"""
+BLOCKED_LOOP = f"""{_TWELFTH}
+from services.agent.worker import _Desk
+handle = _Desk.handle
+async def hangs(self, event):
+    if is_time():
+        where_it_hangs()
+    await handle(self, event)
+_Desk.handle = hangs
+"""
+ENDLESS_ANSWER = f"""{_TWELFTH}
+from services.agent.answerer import Answerer
+answer = Answerer.answer
+def hangs(self, raw, timed):
+    while is_time():
+        where_it_hangs()
+    return answer(self, raw, timed)
+Answerer.answer = hangs
+"""
+NO_MORE_FETCHES = f"""{_TWELFTH}
+from services.agent.transport import _ReadCommittedThread
+fetch = _ReadCommittedThread._fetch_records
+async def hangs(self, *given, **more):
+    if len(calls) >= 12:
+        await asyncio.sleep(0.1)
+        return {{}}
+    return await fetch(self, *given, **more)
+_ReadCommittedThread._fetch_records = hangs
+from services.agent.worker import _Desk
+handle = _Desk.handle
+async def counted(self, event):
+    is_time()
+    await handle(self, event)
+_Desk.handle = counted
+"""
+_MAIN = "\nfrom services.cli import main\nmain()\n"
+
+
+def liveness(port: int) -> tuple[int, str]:
+    """Return the status of the liveness check and what hangs; 0 while nobody answers."""
+    try:
+        with urlopen(f"http://127.0.0.1:{port}/live", timeout=5) as answer:
+            return answer.status, json.load(answer).get("hangs", "")
+    except HTTPError as error:
+        return error.code, json.load(error).get("hangs", "")
+    except (URLError, OSError):
+        return 0, ""
+
+
+def readiness(port: int) -> int:
+    """Return the status of the readiness check; 0 while nobody answers."""
+    try:
+        with urlopen(f"http://127.0.0.1:{port}/health", timeout=5) as answer:
+            return int(answer.status)
+    except HTTPError as error:
+        return error.code
+    except (URLError, OSError):
+        return 0
+
+
+def stays_alive(ports: Mapping[str, int], seconds: float) -> None:
+    """Ask each role for so long whether it is alive, and see that it always is."""
+    until_s = time.monotonic() + seconds
+    while time.monotonic() < until_s:
+        for role, port in ports.items():
+            assert liveness(port) == (200, ""), role
+        time.sleep(0.5)
+
+
+def hangs_and_ends(process: "subprocess.Popen[bytes]", port: int, loop: str) -> None:
+    """See that liveness fails with this loop, and that the process then ends by itself with the code for it."""
+    status, hangs = wait_until(lambda: (seen := liveness(port))[0] == 503 and seen, 120, "a liveness check that fails")
+    assert (status, hangs.partition(" has not turned for ")[0]) == (503, loop)
+    assert process.wait(60) == HUNG_EXIT_CODE
+
+
+# The agent
+
+
+@pytest.fixture
+def road(kafka: KafkaForTests, tmp_path: Path) -> Iterator[AgentRoad]:
+    """A road with agents only, which hang soon."""
+    settings = RoadSettings(
+        bootstrap=kafka.bootstrap,
+        topic_prefix=kafka.topic_prefix(),
+        policy="target-utilisation",
+        health_port=free_port(),
+        hung_after_s=HUNG_AFTER_S,
+    )
+    create_topics(settings)
+    made = AgentRoad(settings, tmp_path)
+    yield made
+    made.stop()
+
+
+@pytest.mark.parametrize(
+    ("program", "loop", "frame"),
+    [
+        pytest.param(BLOCKED_LOOP, "the event loop of agent", "where_it_hangs", id="its event loop is blocked"),
+        pytest.param(ENDLESS_ANSWER, "the answer to a window of agent", "where_it_hangs", id="an answer never comes"),
+        pytest.param(NO_MORE_FETCHES, "the intake of windows of agent", "event loop:", id="its consumer reads no more"),
+    ],
+)
+def test_an_agent_that_hangs_ends_and_its_successor_loses_and_doubles_nothing(
+    road: AgentRoad, program: str, loop: str, frame: str
+) -> None:
+    """Liveness fails and names the loop, the log has the stacks, and each span is decided on once."""
+    hung = road.start([sys.executable, "-c", program + _MAIN])
+    for raw in windows(601, 640):
+        road.send(SNAPSHOTS, JOB, raw)
+    road.decisions(1)
+    hangs_and_ends(hung, road.settings.health_port, loop)
+    log = road.log()
+    assert f"the process ends with exit code {HUNG_EXIT_CODE}, to be started again" in log
+    assert frame in log
+    road.start()
+    decisions = road.decisions(4)
+    assert {decision.span_end_ms // MINUTE_MS for decision in decisions} == {610, 620, 630, 640}
+    assert len({encode(decision) for decision in decisions}) == 4
+    assert liveness(road.settings.health_port) == (200, "")
+
+
+def test_an_agent_with_nothing_to_read_is_alive(road: AgentRoad) -> None:
+    """Also where its topic ends with records that no reader gets to see: those of a transaction that was aborted."""
+    road.start()
+    road.send(SNAPSHOTS, JOB, windows(610, 610)[0])
+    road.decisions(1)
+    forger = producer(road.settings, **{"transactional.id": f"{road.settings.topic_prefix}forger"})
+    forger.init_transactions(30)
+    forger.begin_transaction()
+    forger.produce(f"{road.settings.topic_prefix}{SNAPSHOTS}", windows(620, 620)[0], key=JOB.encode())
+    assert forger.flush(30) == 0
+    forger.abort_transaction(30)
+    stays_alive({"agent": road.settings.health_port}, 2 * HUNG_AFTER_S)
+
+
+WAITS_WITH_A_WINDOW = """
+import pathlib, time
+from services.agent.job_settings import JobSettingsView
+refresh = JobSettingsView.refresh
+def waits(self):
+    folder = pathlib.Path(FOLDER)
+    (folder / "in-hand").touch()
+    while not (folder / "go").exists():
+        time.sleep(0.05)
+    refresh(self)
+JobSettingsView.refresh = waits
+"""
+
+
+def test_an_agent_whose_broker_is_killed_with_a_window_in_hand_is_alive_and_decides_later(
+    road: AgentRoad, tmp_path: Path
+) -> None:
+    """A dead broker is a matter of readiness."""
+    broker = LocalBroker(tmp_path / "kafka")
+    broker.start()
+    try:
+        broker.wait_ready()
+        road.use(replace(road.settings, bootstrap=broker.bootstrap, hung_after_s=WAITS_FOR_S))
+        create_topics(road.settings)
+        process = road.start([sys.executable, "-c", WAITS_WITH_A_WINDOW.replace("FOLDER", repr(str(tmp_path))) + _MAIN])
+        road.send(SNAPSHOTS, JOB, windows(610, 610)[0])
+        wait_until((tmp_path / "in-hand").exists, 60, "a window in hand")
+        broker.kill()
+        (tmp_path / "go").touch()
+        stays_alive({"agent": road.settings.health_port}, 1.5 * WAITS_FOR_S)
+        broker.start()
+        broker.wait_ready()
+        assert len({encode(decision) for decision in road.decisions(1)}) == 1
+        process.terminate()
+        assert process.wait(30) == 0
+    finally:
+        broker.stop()
+
+
+def test_an_agent_that_was_suspended_goes_on(road: AgentRoad) -> None:
+    """As after a laptop's sleep: its loops get their full time again."""
+    process = road.start()
+    wait_until(lambda: readiness(road.settings.health_port) == 200, 60, "a ready agent")
+    process.send_signal(signal.SIGSTOP)
+    time.sleep(2 * HUNG_AFTER_S)
+    process.send_signal(signal.SIGCONT)
+    stays_alive({"agent": road.settings.health_port}, HUNG_AFTER_S)
+    road.send(SNAPSHOTS, JOB, windows(610, 610)[0])
+    assert len(road.decisions(1)) == 1
+
+
+# The other roles
+
+
+@dataclass
+class Roles:
+    """Processes of roles and their logs."""
+
+    folder: Path
+    settings: RoadSettings
+    running: list["subprocess.Popen[bytes]"] = field(default_factory=list)
+
+    def start(self, *words: str, program: str = "", **environment: str) -> "subprocess.Popen[bytes]":
+        """Run a command of surescale, after a program that changes it."""
+        env = os.environ | to_environment(self.settings) | environment
+        with (self.folder / "roles.log").open("ab") as log:
+            process = subprocess.Popen([sys.executable, "-c", program + _MAIN, *words], env=env, stdout=log, stderr=log)
+        self.running.append(process)
+        return process
+
+    def log(self) -> str:
+        """Return what they said."""
+        return (self.folder / "roles.log").read_text()
+
+
+@pytest.fixture
+def roles(tmp_path: Path) -> Iterator[Roles]:
+    """Roles that hang soon; those that still run at the end are killed."""
+    made = Roles(tmp_path, RoadSettings(health_port=free_port(), hung_after_s=HUNG_AFTER_S))
+    yield made
+    for process in made.running:
+        process.kill()
+        process.wait()
+
+
+def never_returns(module: str, method: str) -> str:
+    """Return a program in which a method never returns."""
+    name, _, function = method.partition(".")
+    return f"""
+import threading
+from {module} import {name}
+def where_it_hangs(*given, **more):
+    threading.Event().wait()
+{name}.{function} = where_it_hangs
+"""
+
+
+@pytest.mark.parametrize(
+    ("role", "module", "method", "loop"),
+    [
+        ("monitor", "monitor.service", "Monitor._jobs_now", "the main loop of monitor"),
+        ("rescaler", "rescaler.service.session", "Session._poll", "the main loop of rescaler"),
+        ("state-service", "services.state.write.projector", "Projector.step", "the projector of state-service"),
+    ],
+)
+def test_a_role_that_hangs_fails_its_liveness_check_and_ends(
+    roles: Roles, kafka: KafkaForTests, role: str, module: str, method: str, loop: str
+) -> None:
+    """With the stacks in its log."""
+    roles.settings = replace(roles.settings, bootstrap=kafka.bootstrap, topic_prefix=kafka.topic_prefix())
+    create_topics(roles.settings)
+    process = roles.start(role, program=never_returns(module, method), SURESCALE_HTTP_PORT=str(free_port()))
+    hangs_and_ends(process, roles.settings.health_port, loop)
+    assert "where_it_hangs" in roles.log()
+
+
+def test_a_simulated_engine_whose_loop_is_blocked_ends(roles: Roles) -> None:
+    """Its health is answered by the same loop, so nobody answers before."""
+    program = never_returns("services.engine.clockwork", "Clockwork.run")
+    process = roles.start("engine", "--job", "j_1351665", "--bootstrap", "none", "--pace", "free", "--port", "0", program=program)
+    assert process.wait(120) == HUNG_EXIT_CODE
+    assert "the event loop of engine has not turned" in roles.log()
+
+
+def test_roles_whose_dependencies_are_away_are_alive(roles: Roles, tmp_path: Path) -> None:
+    """No engine and no Redis from the start, and a broker that is killed: four roles wait for longer than a loop may hang."""
+    broker, (monitor, agent, rescaler, state, http, engine, redis) = LocalBroker(tmp_path / "kafka"), free_ports(7)
+    ports = {"monitor": monitor, "agent": agent, "rescaler": rescaler, "state-service": state}
+    broker.start()
+    try:
+        broker.wait_ready()
+        roles.settings = replace(
+            roles.settings,
+            bootstrap=broker.bootstrap,
+            engine_url=f"http://127.0.0.1:{engine}",
+            redis_url=f"redis://127.0.0.1:{redis}/0",
+            hung_after_s=WAITS_FOR_S,
+        )
+        create_topics(roles.settings)
+        named = [f"{role}:{port}" for role, port in ports.items()]
+        process = roles.start("serve", *named, SURESCALE_HTTP_PORT=str(http))
+        for role in ("agent", "rescaler"):
+            wait_until(lambda role=role: readiness(ports[role]) == 200, 90, f"a ready {role}")
+        broker.kill()
+        stays_alive(ports, 1.5 * WAITS_FOR_S)
+        assert readiness(monitor) == readiness(state) == 503
+        broker.start()
+        broker.wait_ready()
+        for role in ("agent", "rescaler"):
+            wait_until(lambda role=role: readiness(ports[role]) == 200, 90, f"a ready {role} again")
+        stays_alive(ports, 1.0)
+        process.terminate()
+        assert process.wait(30) == 0
+    finally:
+        broker.stop()
+
+
+# Spark
+
+
+def test_a_spark_job_whose_jvm_hangs_ends(kafka: KafkaForTests, tmp_path: Path) -> None:
+    """Its main loop waits for an answer of the JVM that never comes."""
+    road = SparkRoad(kafka, tmp_path)
+    road.start(SURESCALE_HUNG_AFTER_S=str(HUNG_AFTER_S))
+    stopped: list[psutil.Process] = []
+    try:
+        wait_until(lambda: (road.health() or {}).get("ready"), 120, "a ready job")
+        port = road._settings.health_port
+        assert liveness(port) == (200, "")
+        stopped = [each for each in road.processes() if "java" in each.name()]
+        for java in stopped:
+            java.suspend()
+        assert stopped
+        hangs_and_ends(road.process, port, "the main loop of spark")
+        assert "py4j" in road.log()
+    finally:
+        for java in stopped:
+            java.kill()
+        road.close()
