@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from contracts.clock import MINUTE_MS
-from contracts.settings import RoadSettings, to_environment
+from contracts.settings import PipelineSettings, to_environment
 from contracts.topics import SNAPSHOTS
 from contracts.wire import encode
 from runtime.kafka import create_topics, producer
@@ -24,9 +24,9 @@ from runtime.ports import free_port, free_ports
 from runtime.watchdog import HUNG_EXIT_CODE
 from services.local_stack.broker import LocalBroker
 from tests.conftest import KafkaForTests
-from tests.support.agent_road import AgentRoad, windows
+from tests.support.agent_pipeline import AgentPipeline, windows
 from tests.support.builders import JOB
-from tests.support.spark_road import SparkRoad
+from tests.support.spark_pipeline import SparkPipeline
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
@@ -47,22 +47,22 @@ def is_time():
     return len(calls) >= 12
 """
 BLOCKED_LOOP = f"""{_TWELFTH}
-from services.agent.worker import _Desk
-handle = _Desk.handle
+from services.agent.worker import _WindowHandler
+handle = _WindowHandler.handle
 async def hangs(self, event):
     if is_time():
         where_it_hangs()
     await handle(self, event)
-_Desk.handle = hangs
+_WindowHandler.handle = hangs
 """
 ENDLESS_ANSWER = f"""{_TWELFTH}
-from services.agent.answerer import Answerer
-answer = Answerer.answer
+from services.agent.decider import Decider
+answer = Decider.answer
 def hangs(self, raw, timed):
     while is_time():
         where_it_hangs()
     return answer(self, raw, timed)
-Answerer.answer = hangs
+Decider.answer = hangs
 """
 NO_MORE_FETCHES = f"""{_TWELFTH}
 from services.agent.transport import _ReadCommittedThread
@@ -73,12 +73,12 @@ async def hangs(self, *given, **more):
         return {{}}
     return await fetch(self, *given, **more)
 _ReadCommittedThread._fetch_records = hangs
-from services.agent.worker import _Desk
-handle = _Desk.handle
+from services.agent.worker import _WindowHandler
+handle = _WindowHandler.handle
 async def counted(self, event):
     is_time()
     await handle(self, event)
-_Desk.handle = counted
+_WindowHandler.handle = counted
 """
 _MAIN = "\nfrom services.cli import main\nmain()\n"
 
@@ -125,9 +125,9 @@ def hangs_and_ends(process: "subprocess.Popen[bytes]", port: int, loop: str) -> 
 
 
 @pytest.fixture
-def road(kafka: KafkaForTests, tmp_path: Path) -> Iterator[AgentRoad]:
-    """A road with agents only, which hang soon."""
-    settings = RoadSettings(
+def pipeline(kafka: KafkaForTests, tmp_path: Path) -> Iterator[AgentPipeline]:
+    """A pipeline with agents only, which hang soon."""
+    settings = PipelineSettings(
         bootstrap=kafka.bootstrap,
         topic_prefix=kafka.topic_prefix(),
         policy="target-utilisation",
@@ -135,7 +135,7 @@ def road(kafka: KafkaForTests, tmp_path: Path) -> Iterator[AgentRoad]:
         hung_after_s=HUNG_AFTER_S,
     )
     create_topics(settings)
-    made = AgentRoad(settings, tmp_path)
+    made = AgentPipeline(settings, tmp_path)
     yield made
     made.stop()
 
@@ -149,36 +149,36 @@ def road(kafka: KafkaForTests, tmp_path: Path) -> Iterator[AgentRoad]:
     ],
 )
 def test_an_agent_that_hangs_ends_and_its_successor_loses_and_doubles_nothing(
-    road: AgentRoad, program: str, loop: str, frame: str
+    pipeline: AgentPipeline, program: str, loop: str, frame: str
 ) -> None:
     """Liveness fails and names the loop, the log has the stacks, and each span is decided on once."""
-    hung = road.start([sys.executable, "-c", program + _MAIN])
+    hung = pipeline.start([sys.executable, "-c", program + _MAIN])
     for raw in windows(601, 640):
-        road.send(SNAPSHOTS, JOB, raw)
-    road.decisions(1)
-    hangs_and_ends(hung, road.settings.health_port, loop)
-    log = road.log()
+        pipeline.send(SNAPSHOTS, JOB, raw)
+    pipeline.decisions(1)
+    hangs_and_ends(hung, pipeline.settings.health_port, loop)
+    log = pipeline.log()
     assert f"the process ends with exit code {HUNG_EXIT_CODE}, to be started again" in log
     assert frame in log
-    road.start()
-    decisions = road.decisions(4)
+    pipeline.start()
+    decisions = pipeline.decisions(4)
     assert {decision.span_end_ms // MINUTE_MS for decision in decisions} == {610, 620, 630, 640}
     assert len({encode(decision) for decision in decisions}) == 4
-    assert liveness(road.settings.health_port) == (200, "")
+    assert liveness(pipeline.settings.health_port) == (200, "")
 
 
-def test_an_agent_with_nothing_to_read_is_alive(road: AgentRoad) -> None:
+def test_an_agent_with_nothing_to_read_is_alive(pipeline: AgentPipeline) -> None:
     """Also where its topic ends with records that no reader gets to see: those of a transaction that was aborted."""
-    road.start()
-    road.send(SNAPSHOTS, JOB, windows(610, 610)[0])
-    road.decisions(1)
-    forger = producer(road.settings, **{"transactional.id": f"{road.settings.topic_prefix}forger"})
+    pipeline.start()
+    pipeline.send(SNAPSHOTS, JOB, windows(610, 610)[0])
+    pipeline.decisions(1)
+    forger = producer(pipeline.settings, **{"transactional.id": f"{pipeline.settings.topic_prefix}forger"})
     forger.init_transactions(30)
     forger.begin_transaction()
-    forger.produce(f"{road.settings.topic_prefix}{SNAPSHOTS}", windows(620, 620)[0], key=JOB.encode())
+    forger.produce(f"{pipeline.settings.topic_prefix}{SNAPSHOTS}", windows(620, 620)[0], key=JOB.encode())
     assert forger.flush(30) == 0
     forger.abort_transaction(30)
-    stays_alive({"agent": road.settings.health_port}, 2 * HUNG_AFTER_S)
+    stays_alive({"agent": pipeline.settings.health_port}, 2 * HUNG_AFTER_S)
 
 
 WAITS_WITH_A_WINDOW = """
@@ -196,40 +196,40 @@ JobSettingsView.refresh = waits
 
 
 def test_an_agent_whose_broker_is_killed_with_a_window_in_hand_is_alive_and_decides_later(
-    road: AgentRoad, tmp_path: Path
+    pipeline: AgentPipeline, tmp_path: Path
 ) -> None:
     """A dead broker is a matter of readiness."""
     broker = LocalBroker(tmp_path / "kafka")
     broker.start()
     try:
         broker.wait_ready()
-        road.use(replace(road.settings, bootstrap=broker.bootstrap, hung_after_s=WAITS_FOR_S))
-        create_topics(road.settings)
-        process = road.start([sys.executable, "-c", WAITS_WITH_A_WINDOW.replace("FOLDER", repr(str(tmp_path))) + _MAIN])
-        road.send(SNAPSHOTS, JOB, windows(610, 610)[0])
+        pipeline.use(replace(pipeline.settings, bootstrap=broker.bootstrap, hung_after_s=WAITS_FOR_S))
+        create_topics(pipeline.settings)
+        process = pipeline.start([sys.executable, "-c", WAITS_WITH_A_WINDOW.replace("FOLDER", repr(str(tmp_path))) + _MAIN])
+        pipeline.send(SNAPSHOTS, JOB, windows(610, 610)[0])
         wait_until((tmp_path / "in-hand").exists, 60, "a window in hand")
         broker.kill()
         (tmp_path / "go").touch()
-        stays_alive({"agent": road.settings.health_port}, 1.5 * WAITS_FOR_S)
+        stays_alive({"agent": pipeline.settings.health_port}, 1.5 * WAITS_FOR_S)
         broker.start()
         broker.wait_ready()
-        assert len({encode(decision) for decision in road.decisions(1)}) == 1
+        assert len({encode(decision) for decision in pipeline.decisions(1)}) == 1
         process.terminate()
         assert process.wait(30) == 0
     finally:
         broker.stop()
 
 
-def test_an_agent_that_was_suspended_goes_on(road: AgentRoad) -> None:
+def test_an_agent_that_was_suspended_goes_on(pipeline: AgentPipeline) -> None:
     """As after a laptop's sleep: its loops get their full time again."""
-    process = road.start()
-    wait_until(lambda: readiness(road.settings.health_port) == 200, 60, "a ready agent")
+    process = pipeline.start()
+    wait_until(lambda: readiness(pipeline.settings.health_port) == 200, 60, "a ready agent")
     process.send_signal(signal.SIGSTOP)
     time.sleep(2 * HUNG_AFTER_S)
     process.send_signal(signal.SIGCONT)
-    stays_alive({"agent": road.settings.health_port}, HUNG_AFTER_S)
-    road.send(SNAPSHOTS, JOB, windows(610, 610)[0])
-    assert len(road.decisions(1)) == 1
+    stays_alive({"agent": pipeline.settings.health_port}, HUNG_AFTER_S)
+    pipeline.send(SNAPSHOTS, JOB, windows(610, 610)[0])
+    assert len(pipeline.decisions(1)) == 1
 
 
 # The other roles
@@ -240,7 +240,7 @@ class Roles:
     """Processes of roles and their logs."""
 
     folder: Path
-    settings: RoadSettings
+    settings: PipelineSettings
     running: list["subprocess.Popen[bytes]"] = field(default_factory=list)
 
     def start(self, *words: str, program: str = "", **environment: str) -> "subprocess.Popen[bytes]":
@@ -259,7 +259,7 @@ class Roles:
 @pytest.fixture
 def roles(tmp_path: Path) -> Iterator[Roles]:
     """Roles that hang soon; those that still run at the end are killed."""
-    made = Roles(tmp_path, RoadSettings(health_port=free_port(), hung_after_s=HUNG_AFTER_S))
+    made = Roles(tmp_path, PipelineSettings(health_port=free_port(), hung_after_s=HUNG_AFTER_S))
     yield made
     for process in made.running:
         process.kill()
@@ -299,7 +299,7 @@ def test_a_role_that_hangs_fails_its_liveness_check_and_ends(
 
 def test_a_simulated_engine_whose_loop_is_blocked_ends(roles: Roles) -> None:
     """Its health is answered by the same loop, so nobody answers before."""
-    program = never_returns("services.engine.clockwork", "Clockwork.run")
+    program = never_returns("services.engine.clock_driver", "ClockDriver.run")
     process = roles.start("engine", "--job", "j_1351665", "--bootstrap", "none", "--pace", "free", "--port", "0", program=program)
     assert process.wait(120) == HUNG_EXIT_CODE
     assert "the event loop of engine has not turned" in roles.log()
@@ -343,20 +343,20 @@ def test_roles_whose_dependencies_are_away_are_alive(roles: Roles, tmp_path: Pat
 
 def test_a_spark_job_whose_jvm_hangs_ends(kafka: KafkaForTests, tmp_path: Path) -> None:
     """Its main loop waits for an answer of the JVM that never comes."""
-    road = SparkRoad(kafka, tmp_path)
-    road.start(SURESCALE_HUNG_AFTER_S=str(HUNG_AFTER_S))
+    pipeline = SparkPipeline(kafka, tmp_path)
+    pipeline.start(SURESCALE_HUNG_AFTER_S=str(HUNG_AFTER_S))
     stopped: list[psutil.Process] = []
     try:
-        wait_until(lambda: (road.health() or {}).get("ready"), 120, "a ready job")
-        port = road._settings.health_port
+        wait_until(lambda: (pipeline.health() or {}).get("ready"), 120, "a ready job")
+        port = pipeline._settings.health_port
         assert liveness(port) == (200, "")
-        stopped = [each for each in road.processes() if "java" in each.name()]
+        stopped = [each for each in pipeline.processes() if "java" in each.name()]
         for java in stopped:
             java.suspend()
         assert stopped
-        hangs_and_ends(road.process, port, "the main loop of spark")
-        assert "py4j" in road.log()
+        hangs_and_ends(pipeline.process, port, "the main loop of spark")
+        assert "py4j" in pipeline.log()
     finally:
         for java in stopped:
             java.kill()
-        road.close()
+        pipeline.close()
