@@ -35,7 +35,7 @@ HINDRANCE_MAX = 500
 
 
 @dataclass(frozen=True, slots=True)
-class _Answered:
+class _PolicyAnswer:
     answer: RawAnswer | NotReady
     used: PolicyUsed
     floor_applies: bool
@@ -69,7 +69,7 @@ def decide_if_due(
     used = PolicyUsed(name=policy.name, sha256=policy.sha256, asked=asked or policy.name, release=release)
     as_it_is = RawAnswer(question.current, "Decided before the end of the span.")
     with timed("guardrails", window.id):
-        decision = _decided(question, _Answered(as_it_is, used, floor_applies=True), emergency, asked or policy.name)
+        decision = _decision(question, _PolicyAnswer(as_it_is, used, floor_applies=True), emergency, asked or policy.name)
     return decision if decision.action == "act" else None
 
 
@@ -97,12 +97,12 @@ def decide(
     with timed("measure", window.id):
         question = Question.of(window, settings, seed)
     with timed("policy", window.id):
-        answered = _answered(question, policy, named, rule or TargetUtilisation(), release)
+        answered = _ask(question, policy, named, rule or TargetUtilisation(), release)
     with timed("guardrails", window.id):
-        return _decided(question, answered, emergency_of(question) if answered.floor_applies else None, named)
+        return _decision(question, answered, emergency_of(question) if answered.floor_applies else None, named)
 
 
-def _decided(question: Question, answered: _Answered, emergency: Emergency | None, asked: str) -> Decision:
+def _decision(question: Question, answered: _PolicyAnswer, emergency: Emergency | None, asked: str) -> Decision:
     window, graph, current = question.window, question.graph, question.current
     seen = _with_emergency(situation(question.measured, graph, current), question, answered, emergency)
     load = float(mean_of_last(question.measured.load, LOAD_MINUTES))
@@ -143,7 +143,7 @@ def _decided(question: Question, answered: _Answered, emergency: Emergency | Non
     )
 
 
-def _with_emergency(seen: Situation, question: Question, answered: _Answered, emergency: Emergency | None) -> Situation:
+def _with_emergency(seen: Situation, question: Question, answered: _PolicyAnswer, emergency: Emergency | None) -> Situation:
     """Return the situation with what tasks need at once; nothing shrinks while too little is known to ask a policy."""
     if emergency is not None:
         overloaded = seen.overloaded | (emergency.wanted > seen.current)
@@ -173,17 +173,17 @@ def _plight_in_words(question: Question, emergency: Emergency | None) -> str:
     )
 
 
-def _answered(question: Question, policy: Policy, asked: str, rule: Policy, release: ReleaseTarget | UnsetType) -> _Answered:
+def _ask(question: Question, policy: Policy, asked: str, rule: Policy, release: ReleaseTarget | UnsetType) -> _PolicyAnswer:
     """Return the policy's answer or, if it fails, the rule's."""
     tasks = len(question.current)
     answer = _checked(ask(policy, question), tasks)
     if not isinstance(answer, PolicyFailed):
         used = PolicyUsed(name=policy.name, sha256=policy.sha256, asked=asked, release=release)
-        return _Answered(answer, used, policy.floor_applies, answer.drift if isinstance(answer, RawAnswer) else None)
+        return _PolicyAnswer(answer, used, policy.floor_applies, answer.drift if isinstance(answer, RawAnswer) else None)
     instead = _checked(ask(rule, question), tasks)
     assert not isinstance(instead, PolicyFailed), f"the fallback rule failed too: {instead.reason}"
     used = PolicyUsed(name=rule.name, sha256=rule.sha256, asked=asked, fallback_reason=answer.reason, release=release)
-    return _Answered(instead, used, rule.floor_applies, answer.drift)
+    return _PolicyAnswer(instead, used, rule.floor_applies, answer.drift)
 
 
 def _checked(answer: Answer, tasks: int) -> Answer:
@@ -202,12 +202,12 @@ def _checked(answer: Answer, tasks: int) -> Answer:
         return PolicyFailed("the policy answered a ratio that is not a number")
     if answer.looked_at and len(answer.looked_at) != tasks:
         return PolicyFailed(f"the policy explained {len(answer.looked_at)} of {tasks} tasks")
-    if not all(map(math.isfinite, _told_numbers(answer))):  # readers would refuse the whole decision
+    if not all(map(math.isfinite, _reported_numbers(answer))):  # readers would refuse the whole decision
         return PolicyFailed("the policy explained its answer with a figure that is not a number")
     return answer
 
 
-def _told_numbers(answer: RawAnswer) -> Iterator[float]:
+def _reported_numbers(answer: RawAnswer) -> Iterator[float]:
     """Yield the numbers that an answer gives people: its scores, and the weights of what it looked at."""
     if answer.compared:
         yield from (answer.compared.score, answer.compared.present_score, answer.compared.gain_needed)
@@ -302,8 +302,8 @@ def _task_decisions(
             looked_at=looked_at[i] if looked_at else (),
             overloaded=bool(seen.overloaded[i]),
             records_per_minute=_known(figures.records_per_minute[i]),
-            utilisation=_told(figures.utilisation[i], seen.graph.scalable[i]),
-            waiting_records=_told(figures.waiting_records[i], figures.waiting_records[i] > 0),
+            utilisation=_six_digits(figures.utilisation[i], seen.graph.scalable[i]),
+            waiting_records=_six_digits(figures.waiting_records[i], figures.waiting_records[i] > 0),
         )
         for i, task in enumerate(seen.graph.tasks)
     )
@@ -313,6 +313,6 @@ def _known(value: np.float64) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
-def _told(value: np.float64, is_told: np.bool_) -> float | UnsetType:
+def _six_digits(value: np.float64, is_told: np.bool_) -> float | UnsetType:
     """Return a figure for people with six digits, which is enough for them and keeps the record short."""
     return round(float(value), 6) if is_told and np.isfinite(value) else UNSET

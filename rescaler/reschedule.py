@@ -82,7 +82,7 @@ def plan_desired(cluster: Cluster, desired: Mapping[int, object], *, expected_ge
     offer = _Offer(cluster)
     changes: dict[int, Change] = {}
     for fragment_id in sorted(desired):
-        fragment = _found(fragments, fragment_id)
+        fragment = _fragment(fragments, fragment_id)
         wanted = _checked_parallelism(cluster, fragment, desired[fragment_id], offer.eligible)
         changes[fragment_id] = offer.spread(fragment, wanted)
     return _plan(cluster, fragments, changes)
@@ -93,7 +93,7 @@ def plan_request(cluster: Cluster, request: Mapping[int, Change], *, expected_ge
     _check_cluster(cluster, expected_generation)
     fragments, worker_of = _by_id(cluster), cluster.worker_of_unit()
     for fragment_id in sorted(request):
-        fragment, change = _found(fragments, fragment_id), request[fragment_id]
+        fragment, change = _fragment(fragments, fragment_id), request[fragment_id]
         _check_lists(fragment, change)
         _check_units(fragment, change, worker_of)
         _check_size(cluster, fragment, change)
@@ -237,7 +237,7 @@ def _by_id(cluster: Cluster) -> dict[int, Fragment]:
     return {fragment.id: fragment for fragment in cluster.fragments}
 
 
-def _found(fragments: Mapping[int, Fragment], fragment_id: int) -> Fragment:
+def _fragment(fragments: Mapping[int, Fragment], fragment_id: int) -> Fragment:
     fragment = fragments.get(fragment_id)
     if fragment is None:
         raise _refused(Codes.FRAGMENT_NOT_FOUND, fragment_id, "does not exist")

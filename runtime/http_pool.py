@@ -76,7 +76,7 @@ class ConnectionPool:
         deadline_s = time.monotonic() + timeout_s
         request = partial(self._ask_on, method=method, path=self._base + path, body=body, headers=dict(headers or {}))
         try:
-            kept = self._taken()
+            kept = self._acquire()
             if kept is not None:
                 try:
                     return request(kept, deadline_s=deadline_s, bytes_max=bytes_max)
@@ -121,7 +121,7 @@ class ConnectionPool:
                 is_kept = not response.will_close
             return answer
         finally:
-            self._kept(connection) if is_kept else connection.close()
+            self._release(connection) if is_kept else connection.close()
 
     def _new(self, timeout_s: float) -> HTTPConnection:
         if self._socket:
@@ -130,7 +130,7 @@ class ConnectionPool:
             return HTTPSConnection(self._host, self._port, timeout=timeout_s, context=self._context)
         return HTTPConnection(self._host, self._port, timeout=timeout_s)
 
-    def _taken(self) -> HTTPConnection | None:
+    def _acquire(self) -> HTTPConnection | None:
         """Return a kept connection that the other side has not closed."""
         while True:
             with self._lock:
@@ -141,7 +141,7 @@ class ConnectionPool:
                 return connection
             connection.close()
 
-    def _kept(self, connection: HTTPConnection) -> None:
+    def _release(self, connection: HTTPConnection) -> None:
         with self._lock:
             if len(self._idle) < IDLE_MAX:
                 self._idle.append(connection)

@@ -51,20 +51,20 @@ _AnyClient = TypeVar("_AnyClient", Producer, Consumer, AdminClient)
 
 def producer(settings: PipelineSettings, **overrides: object) -> Producer:
     """Return an idempotent producer that partitions by murmur2."""
-    return _made(_Producer, settings, {**LIBRDKAFKA_PRODUCER, **overrides})
+    return _create(_Producer, settings, {**LIBRDKAFKA_PRODUCER, **overrides})
 
 
 def consumer(settings: PipelineSettings, group: str, **overrides: object) -> Consumer:
     """Return a read-committed consumer; ``group`` matters only to those that subscribe."""
-    return _made(_Consumer, settings, {"group.id": group, **LIBRDKAFKA_CONSUMER, **overrides})
+    return _create(_Consumer, settings, {"group.id": group, **LIBRDKAFKA_CONSUMER, **overrides})
 
 
 def admin_client(settings: PipelineSettings, **overrides: Any) -> AdminClient:
     """Return a client that asks for topics and offsets."""
-    return _made(AdminClient, settings, overrides)
+    return _create(AdminClient, settings, overrides)
 
 
-def _made(kind: type[_AnyClient], settings: PipelineSettings, options: Mapping[str, Any]) -> _AnyClient:
+def _create(kind: type[_AnyClient], settings: PipelineSettings, options: Mapping[str, Any]) -> _AnyClient:
     """Return a client that reaches the broker, also after its password has changed.
 
     ``wait_for`` reports an absent broker; librdkafka's own lines go to a logger.

@@ -95,7 +95,7 @@ def librdkafka_options(settings: PipelineSettings) -> dict[str, str]:
         return {}
     options = {"security.protocol": settings.kafka_security_protocol}
     if is_encrypted(settings):
-        options |= _given(
+        options |= _non_empty(
             {
                 "ssl.ca.location": _existing("KAFKA_CA_FILE", settings.kafka_ca_file),
                 "ssl.certificate.location": _existing("KAFKA_CERTIFICATE_FILE", settings.kafka_certificate_file),
@@ -114,7 +114,7 @@ def librdkafka_options(settings: PipelineSettings) -> dict[str, str]:
             "sasl.oauthbearer.client.secret": client.secret,
             "sasl.oauthbearer.token.endpoint.url": client.token_url,
         }
-        options |= _given(
+        options |= _non_empty(
             {
                 "sasl.oauthbearer.scope": client.scope,
                 "https.ca.location": _existing("KAFKA_OAUTH_CA_FILE", settings.kafka_oauth_ca_file),
@@ -152,7 +152,7 @@ def jvm_options(settings: PipelineSettings) -> dict[str, str]:
         options |= {"sasl.mechanism": found.mechanism, "sasl.jaas.config": login}
     client = oauth_client(settings)
     if client is not None:
-        who = {"clientId": client.client_id, "clientSecret": client.secret} | _given({"scope": client.scope})
+        who = {"clientId": client.client_id, "clientSecret": client.secret} | _non_empty({"scope": client.scope})
         if settings.kafka_oauth_ca_file:
             ca_file = _existing("KAFKA_OAUTH_CA_FILE", settings.kafka_oauth_ca_file)
             who |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": ca_file}
@@ -178,7 +178,7 @@ def _jaas(module: str, options: Mapping[str, str]) -> str:
     return f"{_JAVA}.{module} required {words};"
 
 
-def _given(options: Mapping[str, str]) -> dict[str, str]:
+def _non_empty(options: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in options.items() if value}
 
 

@@ -70,7 +70,7 @@ def fetch_token(settings: PipelineSettings) -> Token:
     """
     client = oauth_client(settings)
     assert client is not None, "asked for a token without OAUTHBEARER"
-    answer = _asked(client, settings.kafka_oauth_ca_file)
+    answer = _request_token(client, settings.kafka_oauth_ca_file)
     if answer.status != 200:
         raise NoToken(_refusal(client, answer))
     try:
@@ -132,7 +132,7 @@ class Tokens:
             return self._kept.value
 
 
-def _asked(client: OAuthClient, ca_file: str) -> Answer:
+def _request_token(client: OAuthClient, ca_file: str) -> Answer:
     parts = urlsplit(client.token_url)
     context = client_context(ca_file, "", "", settings="SURESCALE_KAFKA_OAUTH") if parts.scheme == "https" else None
     body = {"grant_type": "client_credentials"} | ({"scope": client.scope} if client.scope else {})

@@ -32,7 +32,7 @@ def free_ports(count: int) -> tuple[int, ...]:
             if len(held) == count:
                 break
             try:
-                held.append(_bind(_kept(generator.randint(PORT_FIRST, PORT_LAST))))
+                held.append(_bind(_reserved(generator.randint(PORT_FIRST, PORT_LAST))))
             except OSError:
                 continue
         if len(held) < count:
@@ -66,7 +66,7 @@ def accepts_connections(port: int, timeout_s: float = 1.0) -> bool:
     return True
 
 
-def _kept(port: int) -> int:
+def _reserved(port: int) -> int:
     """Return a port that is this process's from now on until it ends.
 
     Raises:

@@ -109,7 +109,7 @@ class GroupReader:
         """
         asked = self._admin.describe_consumer_groups(list(groups), request_timeout=GROUP_REQUEST_TIMEOUT_S)
         described = {group: self._described(group, future) for group, future in asked.items()}
-        return {group: self._seen(group, found) for group, found in described.items()}
+        return {group: self._description(group, found) for group, found in described.items()}
 
     def _described(self, group: str, future: Future[ConsumerGroupDescription]) -> ConsumerGroupDescription | None:
         try:
@@ -119,7 +119,7 @@ class GroupReader:
                 return None
             raise self._unknown(error, f"describe group {group}") from None
 
-    def _seen(self, group: str, found: ConsumerGroupDescription | None) -> GroupDescription:
+    def _description(self, group: str, found: ConsumerGroupDescription | None) -> GroupDescription:
         if found is None:
             return GroupDescription(group, "dead", (), "", {})
         members = sorted(

@@ -21,10 +21,10 @@ def busy_seconds(group: Group, members: tuple[Member, ...]) -> list[float | None
     if not group.metrics or not members:
         return [None] * len(members)
     with ThreadPoolExecutor(min(len(members), _ASKED_AT_ONCE)) as pool:
-        return list(pool.map(lambda member: _asked(member.filled_in(group.metrics), group.busy), members))
+        return list(pool.map(lambda member: _fetch(member.filled_in(group.metrics), group.busy), members))
 
 
-def _asked(url: str, name: str) -> float | None:
+def _fetch(url: str, name: str) -> float | None:
     try:
         with open_url(url, timeout_s=ANSWER_TIMEOUT_S) as answer:
             text = answer.read(_BYTES_MAX).decode("utf-8", "replace")

@@ -64,7 +64,7 @@ def problem_of(answer: Answer, request: str) -> KubernetesError:
         answer: of a status of 300 or more.
         request: method and address, for the message.
     """
-    status, said = answer.status, _said(answer.body)
+    status, said = answer.status, _status_in(answer.body)
     words = one_line(said.message) if said is not None else answer.reason
     if status == 401:
         return NotAuthenticated(
@@ -99,7 +99,7 @@ def one_line(text: str) -> str:
     return words if len(words) <= REASON_LENGTH_MAX else f"{words[: REASON_LENGTH_MAX - 3]}..."
 
 
-def _said(body: bytes) -> Status | None:
+def _status_in(body: bytes) -> Status | None:
     try:
         found = msgspec.json.decode(body, type=Status)
     except (msgspec.MsgspecError, UnicodeDecodeError):

@@ -24,7 +24,7 @@ ANSWER_BYTES_MAX = 32 * 2**20
 SERIES_MAX = 100_000
 AT_LABEL = "surescale_at"
 """Label of the series that tell when the others were scraped."""
-_SAID_MAX = 300
+_LINE_MAX = 300
 Labels = dict[str, str]
 
 
@@ -87,7 +87,7 @@ class PrometheusClient:
 
     def now_ms(self) -> int:
         """Return what time it is for Prometheus."""
-        answer = self._asked("time()", None)
+        answer = self._query("time()", None)
         try:
             value = msgspec.convert(msgspec.json.decode(answer.result), tuple[float, str])[1]
             return round(float(value) * 1000)
@@ -115,7 +115,7 @@ class PrometheusClient:
         Raises:
             QueryRefused: it cannot be evaluated, or is not a set of series with a value each.
         """
-        data = self._asked(query, at_ms)
+        data = self._query(query, at_ms)
         if data.resultType != "vector":
             what = {"matrix": "ranges; leave out [...], growth is computed here"}.get(data.resultType, "no series with labels")
             raise QueryRefused(f"it gives {what}")
@@ -127,7 +127,7 @@ class PrometheusClient:
             raise QueryRefused(f"it gives {len(found)} series and {SERIES_MAX} is the most; select fewer")
         return [(each.metric, _number(each)) for each in found]
 
-    def _asked(self, query: str, at_ms: int | None) -> _Data:
+    def _query(self, query: str, at_ms: int | None) -> _Data:
         parameters = {"query": query} | ({"time": f"{at_ms / 1000:.3f}"} if at_ms is not None else {})
         try:
             headers = self._access.headers()
@@ -152,21 +152,23 @@ class PrometheusClient:
                 f"{self.url} refuses access ({answer.status}); set SURESCALE_PROMETHEUS_TOKEN_FILE to a file with a valid token"
             )
         if 300 <= answer.status < 400:
-            where = _said(answer.location)
+            where = _one_line(answer.location)
             raise PrometheusUnavailable(f"{self.url} points to {where or 'another address'}; set SURESCALE_PROMETHEUS_URL to it")
         try:
             said = msgspec.json.decode(answer.body, type=_Answer)
         except (msgspec.MsgspecError, ValueError, RecursionError):
             raise PrometheusUnavailable(
-                f"{self.url} does not answer as Prometheus does ({answer.status} {_said(answer.reason)}); "
+                f"{self.url} does not answer as Prometheus does ({answer.status} {_one_line(answer.reason)}); "
                 "correct SURESCALE_PROMETHEUS_URL, with the path of a proxy in front of it"
             ) from None
         if said.errorType in ("bad_data", "execution"):
-            raise QueryRefused(f"Prometheus says {_said(said.error)}; correct it: counters themselves, without rate() and [...]")
+            raise QueryRefused(
+                f"Prometheus says {_one_line(said.error)}; correct it: counters themselves, without rate() and [...]"
+            )
         if said.status != "success" or answer.status >= 300:
-            raise PrometheusUnavailable(f"{self.url}: {_said(said.error) or answer.status}; trying again")
+            raise PrometheusUnavailable(f"{self.url}: {_one_line(said.error) or answer.status}; trying again")
         if said.warnings:  # a part of the stores did not answer: what is missing would look as if it had ended
-            raise PrometheusUnavailable(f"{self.url} may have left out series: {_said(said.warnings[0])}")
+            raise PrometheusUnavailable(f"{self.url} may have left out series: {_one_line(said.warnings[0])}")
         return said.data
 
 
@@ -190,6 +192,6 @@ def _milliseconds(seconds: float | None, at_ms: int) -> int:
     return round(seconds * 1000)
 
 
-def _said(text: Any) -> str:
+def _one_line(text: Any) -> str:
     """Return what the other side said, as one short line that is safe to print."""
-    return printable(" ".join(str(text).split()))[:_SAID_MAX]
+    return printable(" ".join(str(text).split()))[:_LINE_MAX]

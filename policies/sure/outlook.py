@@ -105,7 +105,7 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True):
     ) -> Expected:
         """Return the outlook from load [B, L], hourly loads and peaks [B, 192] and window ends [B]; None: no peaks known."""
         known = without_holes(load)
-        seen, change, spread = self._looked(known, hourly_load, ends_ms)
+        seen, change, spread = self._predict(known, hourly_load, ends_ms)
         peaks = np.full_like(hourly_load, np.nan) if hourly_peak is None else hourly_peak
         return Expected(
             seen.hour,
@@ -122,10 +122,10 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True):
         self, load: Float64, hourly_load: npt.NDArray[np.floating], ends_ms: npt.NDArray[np.int64]
     ) -> tuple[Float64, Float64, npt.NDArray[np.bool_]]:
         """Return only ``means`` [B, K] and ``spread`` [B, K] of ``expect``, and whether yesterday is known [B]."""
-        seen, change, spread = self._looked(load, hourly_load, ends_ms)
+        seen, change, spread = self._predict(load, hourly_load, ends_ms)
         return seen.hour[:, None] * np.exp(change), spread, seen.yesterday_known
 
-    def _looked(
+    def _predict(
         self, known: Float64, hourly_load: npt.NDArray[np.floating], ends_ms: npt.NDArray[np.int64]
     ) -> tuple[OutlookInputs, Float64, Float64]:
         """Return the inputs, the expected log change of each stage [B, K], and its standard deviation [B, K]."""

@@ -86,7 +86,7 @@ class EngineHttp:
         running = {task.task: task.parallelism for task in answer.topology.tasks}
         return JobStatus(
             generation=answer.generation,
-            rescale=None if answer.rescale is None else _seen(answer.rescale),
+            rescale=None if answer.rescale is None else _rescale(answer.rescale),
             required=answer.required or running,
             running=running,
             state=answer.state,
@@ -113,7 +113,7 @@ class EngineHttp:
             raise EngineUnavailable(f"{method} {self._url}{path} gave an unexpected answer: {error}") from None
 
 
-def _seen(last: _Rescale) -> Rescale:
+def _rescale(last: _Rescale) -> Rescale:
     return Rescale(
         command_id=last.command_id,
         state=last.state,  # type: ignore[arg-type]  # anything but "done" and "failed" means "not yet"

@@ -11,7 +11,7 @@ from simulation.engine import rescales
 from simulation.engine.cluster import SimulatedCluster
 from simulation.engine.refusals import EngineRefusal
 
-Answered = TypeVar("Answered")
+ResultType = TypeVar("ResultType")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,17 +26,17 @@ class EngineInProcess:
 
     def request(self, command: RescheduleCommand) -> Accepted:
         """Ask the cluster to carry a command out; asking again gets the same answer."""
-        rescale = _answered(lambda: self.cluster.apply(command, self.cluster.now_ms))
+        rescale = _call(lambda: self.cluster.apply(command, self.cluster.now_ms))
         return Accepted(rescale.effective_at_ms, rescale.done_at_ms)
 
     def look(self, job: str) -> JobStatus:
         """Return how far the cluster is with a job."""
-        running = _answered(lambda: self.cluster.job(job))
+        running = _call(lambda: self.cluster.job(job))
         last = running.rescale_at(self.cluster.now_ms)
         parallelism = {spec.task: spec.parallelism for spec in running.topology.tasks}
         return JobStatus(
             generation=running.topology.generation,
-            rescale=None if last is None else _seen(last),
+            rescale=None if last is None else _rescale(last),
             required={spec.task: spec.parallelism for spec in running.wanted_tasks},
             running=parallelism,
             state=running.state_at(self.cluster.now_ms),
@@ -51,7 +51,7 @@ class EngineInProcess:
         raise EngineRefused(CANNOT_WITHDRAW, "the simulated engine carries out what it has accepted")
 
 
-def _seen(last: rescales.Rescale) -> Rescale:
+def _rescale(last: rescales.Rescale) -> Rescale:
     return Rescale(
         command_id=last.command_id,
         state=last.state,
@@ -64,7 +64,7 @@ def _seen(last: rescales.Rescale) -> Rescale:
     )
 
 
-def _answered(call: Callable[[], Answered]) -> Answered:
+def _call(call: Callable[[], ResultType]) -> ResultType:
     """Return what the cluster answers; its refusals become the port's.
 
     Raises:

@@ -94,7 +94,7 @@ class FakeRequirementEngine:
 
     def request(self, command: RescheduleCommand) -> Accepted:
         """Ask for the command's parallelism, unless that has been asked or the job is not as expected."""
-        job = self._found(command.job)
+        job = self._job(command.job)
         expected = command.expected
         if expected is not None and expected.epoch and expected.epoch != _epoch(job):
             raise EngineRefused(EPOCH_CHANGED, f"the job is {_epoch(job)} now")
@@ -109,7 +109,7 @@ class FakeRequirementEngine:
 
     def look(self, job: str) -> JobStatus:
         """Return what is required and what runs."""
-        seen = self._found(job)
+        seen = self._job(job)
         self._settle(seen)
         state: JobState = "running"
         restart = seen.restart_at_ms
@@ -130,7 +130,7 @@ class FakeRequirementEngine:
 
     def withdraw(self, command: RescheduleCommand, put_back: Mapping[str, int]) -> None:
         """Ask for something else, if the command is what is required now."""
-        job = self._found(command.job)
+        job = self._job(command.job)
         if covers(job.required, put_back):
             return
         if not covers(job.required, command.targets):
@@ -139,7 +139,7 @@ class FakeRequirementEngine:
 
     # What happens inside
 
-    def _found(self, job: str) -> _Job:
+    def _job(self, job: str) -> _Job:
         if self.away_for > 0:
             self.away_for -= 1
             raise EngineUnavailable("as the test wants")

@@ -142,7 +142,7 @@ class FlinkEngine:
     def look(self, job: str) -> JobStatus:
         """Return what is required and what runs. Flink is hurried if it only waits for a checkpoint to run what we asked for."""
         with _answers_of_the_port():
-            return self._seen(self._found(job))
+            return self._status(self._live_job(job))
 
     def withdraw(self, command: RescheduleCommand, put_back: Mapping[str, int]) -> None:
         """Ask for something else, if the command is what is required now."""
@@ -180,7 +180,7 @@ class FlinkEngine:
             EngineUnavailable: no answer.
         """
         with _answers_of_the_port():
-            self._jobs[self._found(job).flink_job].targets = targets
+            self._jobs[self._live_job(job).flink_job].targets = targets
 
     # Which job
 
@@ -190,13 +190,13 @@ class FlinkEngine:
         Raises:
             EngineRefused: it is not, or there is none.
         """
-        job = self._found(command.job)
+        job = self._live_job(command.job)
         epoch = command.expected.epoch if command.expected is not None else ""
         if epoch and epoch != job.flink_job:
             raise EngineRefused(EPOCH_CHANGED, f"it was submitted again, as {job.flink_job}")
         return job
 
-    def _found(self, job: str) -> Identity:
+    def _live_job(self, job: str) -> Identity:
         """Return a live job.
 
         Raises:
@@ -262,7 +262,7 @@ class FlinkEngine:
 
     # What is seen
 
-    def _seen(self, job: Identity) -> JobStatus:
+    def _status(self, job: Identity) -> JobStatus:
         detail = self.client.job(job.flink_job)
         required = self.client.requirements(job.flink_job)
         remembered = self._jobs[job.flink_job]

@@ -42,7 +42,7 @@ class UnitsExecution(CommandExecution):
             reports += self._now_accepted(now_ms, self.accepted.done_at_ms)
         if now_ms < (self.accepted.done_at_ms or 0) and self.command.action != "prepare":
             return reports
-        reports += self._looked(engine, self.accepted, now_ms)
+        reports += self._observe(engine, self.accepted, now_ms)
         if self.command.action == "prepare" and not self.ended:
             self.not_before_ms = wall_ms + WARMING_PAUSE_MS
         return reports
@@ -52,13 +52,13 @@ class UnitsExecution(CommandExecution):
         rescale = engine.look(self.command.job).rescale
         if rescale is None or rescale.command_id != self.command.command_id or rescale.state not in ("done", "failed"):
             return []
-        return [*self._now_accepted(now_ms, rescale.done_at_ms), *self._told(rescale, now_ms)]
+        return [*self._now_accepted(now_ms, rescale.done_at_ms), *self._report_progress(rescale, now_ms)]
 
-    def _looked(self, engine: EngineApi, accepted: Accepted, now_ms: int) -> list[Progress]:
+    def _observe(self, engine: EngineApi, accepted: Accepted, now_ms: int) -> list[Progress]:
         seen = engine.look(self.command.job)
         wanted, rescale = self.command.desired_generation, seen.rescale
         if rescale is not None and rescale.command_id == self.command.command_id:
-            return self._told(rescale, now_ms)
+            return self._report_progress(rescale, now_ms)
         if seen.generation == wanted or (rescale is not None and rescale.command_id in self._later_steps()):
             return [self._applied(accepted.effective_at_ms or now_ms, accepted.done_at_ms or now_ms)]
         if seen.generation > wanted:
@@ -66,7 +66,7 @@ class UnitsExecution(CommandExecution):
         self.accepted = None  # the engine has forgotten it: request it again
         return []
 
-    def _told(self, rescale: Rescale, now_ms: int) -> list[Progress]:
+    def _report_progress(self, rescale: Rescale, now_ms: int) -> list[Progress]:
         """Return reports of the engine's progress with this command."""
         if rescale.state == "failed":
             failed = self._failed(rescale.done_at_ms, rescale.code or "FAILED", "the engine gave up")

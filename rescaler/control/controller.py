@@ -237,7 +237,7 @@ class Controller:
             kept.memory = memory
             records.append(job_record(self._cluster, memory, at_ms))
         if done.commits:
-            records.append(self._counted(done.commits, at_ms))
+            records.append(self._count_commits(done.commits, at_ms))
         effects = Effects(
             tuple(done.outcomes),
             tuple(done.commands),
@@ -248,7 +248,7 @@ class Controller:
         )
         return effects + self._looks.after(done, at_ms) if self._looks else effects
 
-    def _counted(self, commits: int, at_ms: int) -> StateRecord:
+    def _count_commits(self, commits: int, at_ms: int) -> StateRecord:
         self._placement = ClusterMemory(placement_generation=self._placement.placement_generation + commits)
         return state_record(self._cluster, "cluster", PLACEMENT, self._placement, at_ms)
 

@@ -115,17 +115,17 @@ class ActiveRescaler:
         if self._is_early(now_ms):
             return
         began_ns, told = time.time_ns(), self._actuator.take()
-        effects = self._taken(told.reports, now_ms)
+        effects = self._take_news(told.reports, now_ms)
         handled: list[Message] = []
         accepted: list[HandledDecision] = []
         letters: list[tuple[bytes | None, DeadLetter]] = []
         if not self._holds_back(now_ms):
-            effects += self._taken(self._news, now_ms)
+            effects += self._take_news(self._news, now_ms)
             self._news = []
             handled, self._waiting = self._waiting, []
             self._changed = False
             accepted, letters = self._accepted(handled, now_ms)
-            effects += self._answered([each.decision for each in accepted], now_ms)
+            effects += self._answer_decisions([each.decision for each in accepted], now_ms)
         if handled or not effects.is_empty:
             began_s = time.monotonic()
             with self._traces.round(accepted, effects, began_ns):
@@ -178,7 +178,7 @@ class ActiveRescaler:
         wake_ms, now_ms = self._controller.wake_at_ms(), self._view.now_ms()
         return wake_ms is not None and now_ms is not None and wake_ms <= now_ms
 
-    def _taken(self, happened: Sequence[News], now_ms: int) -> Effects:
+    def _take_news(self, happened: Sequence[News], now_ms: int) -> Effects:
         effects, view = Effects(), self._view.view()
         for news in in_order(happened):
             if isinstance(news, Progress):
@@ -187,7 +187,7 @@ class ActiveRescaler:
                 effects += self._controller.on_engine_event(news, view, now_ms)
         return effects
 
-    def _answered(self, decisions: Sequence[Decision], now_ms: int) -> Effects:
+    def _answer_decisions(self, decisions: Sequence[Decision], now_ms: int) -> Effects:
         """Fire timers, then answer decisions; overdue acts give way first."""
         view = self._view.view()
         newest = newest_by_job(decisions)

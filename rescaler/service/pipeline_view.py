@@ -62,12 +62,12 @@ class PipelineView:
         Raises:
             TimeoutError, KafkaException: Kafka does not answer.
         """
-        return self._taken(self._reader.read_to_end())
+        return self._take_records(self._reader.read_to_end())
 
     def look(self) -> tuple[list[EngineEvent], bool]:
         """Return events that have arrived meanwhile, without asking for more, and whether the world has changed."""
         records = self._reader.poll(0)
-        return self._taken(records), any(record.topic() != self._names(ENGINE_EVENTS) for record in records)
+        return self._take_records(records), any(record.topic() != self._names(ENGINE_EVENTS) for record in records)
 
     def now_ms(self) -> int | None:
         """Return the pipeline's time; None while its clock has not been seen."""
@@ -97,7 +97,7 @@ class PipelineView:
         """Leave the broker."""
         self._reader.close()
 
-    def _taken(self, records: Iterable[Message]) -> list[EngineEvent]:
+    def _take_records(self, records: Iterable[Message]) -> list[EngineEvent]:
         found = []
         for record in records:
             topic: Any = record.topic()

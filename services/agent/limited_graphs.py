@@ -83,7 +83,7 @@ class LimitedGraphs:
         self._lock, self._starts = threading.Lock(), 0
         self._child: Child | None = None
         with self._lock:
-            self._opened()
+            self._open()
 
     def run(self, graph: int, inputs: Mapping[str, Array]) -> list[Array]:
         """Return all outputs of a graph.
@@ -92,14 +92,14 @@ class LimitedGraphs:
             GraphStopped: it took too long or too much memory, or the runtime refused.
         """
         with self._lock:
-            child = self._opened()
+            child = self._open()
             tensors = {name: _packed(value) for name, value in inputs.items()}
-            done = self._asked(child, _Run(graph, tensors), self._limits.seconds)
+            done = self._ask(child, _Run(graph, tensors), self._limits.seconds)
         if done.error:
             raise GraphStopped(done.error)
         return [_unpacked(tensor) for tensor in done.outputs]
 
-    def _opened(self) -> Child:
+    def _open(self) -> Child:
         if self._child is not None:
             return self._child
         if self._starts >= STARTS_MAX:
@@ -107,13 +107,13 @@ class LimitedGraphs:
         self._starts += 1
         self._child = child = Child("services.agent.limited_graphs")
         weakref.finalize(self, child.end)
-        done = self._asked(child, self._start, self._limits.seconds + START_SECONDS)
+        done = self._ask(child, self._start, self._limits.seconds + START_SECONDS)
         if done.error:
             self._end()
             raise GraphStopped(done.error)
         return child
 
-    def _asked(self, child: Child, question: msgspec.Struct, seconds: float) -> _Done:
+    def _ask(self, child: Child, question: msgspec.Struct, seconds: float) -> _Done:
         try:
             with allowed(seconds):
                 return msgspec.msgpack.decode(child.ask(msgspec.msgpack.encode(question), seconds), type=_Done)

@@ -88,7 +88,7 @@ class ShadowProcess:
             served_took_ms=beside.served_took_ms,
         )
         try:
-            child = self._opened()
+            child = self._open()
             if version not in self._loaded:
                 child.ask(msgspec.msgpack.encode(_Load(*version)), START_SECONDS)
                 self._loaded.add(version)
@@ -108,7 +108,7 @@ class ShadowProcess:
             if self._child is not None:
                 self._child.kill()
 
-    def _opened(self) -> Child:
+    def _open(self) -> Child:
         with self._lock:
             if self._is_closed:
                 raise EOFError

@@ -21,7 +21,7 @@ def groups(settings: SourceSettings, chains: Mapping[str, Chain] | None) -> Iter
         kafka = settings.source_kafka()
         reader, topics = GroupReader(kafka), TopicOffsets(kafka)
         if chains is None:
-            yield _found(reader, settings)
+            yield _check_all_groups(reader, settings)
             return
         seen = reader.look([chain.group_of(task) for chain in chains.values() for task in chain.groups])
     except (SettingsError, GroupsUnavailable) as problem:
@@ -46,7 +46,7 @@ def _busy(task: str, group: Group, seen: GroupDescription) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def _found(reader: GroupReader, settings: SourceSettings) -> Finding:
+def _check_all_groups(reader: GroupReader, settings: SourceSettings) -> Finding:
     own = own_groups(settings.topic_prefix, settings.cluster)
     names = [name for name in reader.names() if name not in own]
     if not names:

@@ -232,10 +232,10 @@ class ClockDriver:
             speed=self._settings.clock_speed,
             until_ms=until_ms,
             end_ms=self.cluster.end_ms,
-            told=self._told() if self._pace else msgspec.UNSET,
+            told=self._prerequisites() if self._pace else msgspec.UNSET,
         )
 
-    def _told(self) -> ClockPrerequisites:
+    def _prerequisites(self) -> ClockPrerequisites:
         jobs = {name: job.minutes[-1].topology.version for name, job in self.cluster.jobs.items() if job.minutes}
         return ClockPrerequisites(hosts=self.cluster.topology().version, events=len(self.cluster.events), jobs=jobs)
 

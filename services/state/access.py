@@ -63,7 +63,7 @@ class Tokens:
         Raises:
             Unreadable: the tokens cannot be read, and without them nobody would be let in.
         """
-        given = _given(authorization)
+        given = _token_of(authorization)
         problem: Unreadable | None = None
         found = None if self._readers else ANYBODY
         for file in (self._readers, self._operators):
@@ -76,7 +76,7 @@ class Tokens:
         return found
 
 
-def _given(authorization: str) -> bytes:
+def _token_of(authorization: str) -> bytes:
     """Return the token in a header, empty if it has none. From nowhere else: a browser adds this header to no foreign request."""
     if authorization[: len(_BEARER)].lower() != _BEARER:
         return b""

@@ -110,7 +110,7 @@ class Operator:
         if not asked.of_cluster and is_of_all_jobs(asked.target):
             raise UnknownName(f"there is no job {asked.target!r}; to pause a cluster, POST to /clusters")
         body = asked.body
-        done = change(self._settings, asked.scope, self._wanted(asked), asked.by, request=asked.request, version=body.version)
+        done = change(self._settings, asked.scope, self._change(asked), asked.by, request=asked.request, version=body.version)
         if done.overtaken_by:
             raise VersionConflict(f"{asked.target}: {done.overtaken_by} changed the settings at the same time, and wrote last")
         is_written = not done.was_made and bool(done.differences)
@@ -118,7 +118,7 @@ class Operator:
             self._log.info("%s: %s by %s over HTTP, settings version %d", asked.target, body.verb, asked.by, done.after.version)
         return _document(asked, done, is_written, str(read_snapshot(self._settings, asked.scope).pauses))
 
-    def _wanted(self, asked: OperationRequest) -> Wanted:
+    def _change(self, asked: OperationRequest) -> Wanted:
         body, by = asked.body, asked.by
         match body:
             case PauseBody():

@@ -71,7 +71,7 @@ def show(*, check: bool, bootstrap: str | None, topic_prefix: str | None) -> Non
     settings = options.settings_of(TopicSettings, bootstrap=bootstrap, topic_prefix=topic_prefix)
     topics = settings.topics()
     there = _partitions_in_kafka(settings) if check else {}
-    in_kafka = [_found(there.get(topic.name), topic.partitions) if check else "" for topic in topics]
+    in_kafka = [_partitions_in_words(there.get(topic.name), topic.partitions) if check else "" for topic in topics]
     columns = (
         Column("topic", [topic.name for topic in topics], rank=1),
         Column("in Kafka", in_kafka, rank=1),
@@ -105,7 +105,7 @@ def _partitions_in_kafka(settings: "PipelineSettings") -> dict[str, int]:
     return {name: len(known[full(name)].partitions) for name in TOPICS if full(name) in known}
 
 
-def _found(partitions: int | None, wanted: int) -> str:
+def _partitions_in_words(partitions: int | None, wanted: int) -> str:
     if partitions is None:
         return "missing"
     return "yes" if partitions == wanted else f"{partitions} partitions"

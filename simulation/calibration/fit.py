@@ -122,12 +122,12 @@ def _held_back(recorded: Recorded, kept: list[int]) -> tuple[HoldoutErrors, tupl
     before, after = restarts(early).median, restarts(late).median
     return HoldoutErrors(
         minutes=late.known_minutes,
-        busy_time=_told(_busy_error(predicted, found.load, late)),
+        busy_time=_round_or_none(_busy_error(predicted, found.load, late)),
         service=_median(service[kept]),
         scatter=_median(scatter[kept]),
         visits=_median(visits[kept]),
         busiest=_median(busiest[kept]),
-        restart=_told(abs(before / after - 1.0) if after > 0 else np.nan),
+        restart=_round_or_none(abs(before / after - 1.0) if after > 0 else np.nan),
     ), errors
 
 
@@ -226,10 +226,10 @@ def _rounded(value: float) -> float:
     return float(f"{value:.6g}")
 
 
-def _told(value: float) -> float | None:
+def _round_or_none(value: float) -> float | None:
     return _rounded(float(value)) if np.isfinite(value) else None
 
 
 def _median(values: Float64) -> float | None:
     known = values[np.isfinite(values)]
-    return _told(float(np.median(known))) if len(known) else None
+    return _round_or_none(float(np.median(known))) if len(known) else None

@@ -116,7 +116,10 @@ class FlinkSource:
     def follow(self, job: str) -> FlinkJob:
         """Return what looks at a job; it outlives the collector, since an upgrade takes a job away for a while."""
         return self._followed.setdefault(
-            job, FlinkJob(job, self._find, self._client, self._broker, self._log, self._clock(threading.Event()), self._asked)
+            job,
+            FlinkJob(
+                job, self._find, self._client, self._broker, self._log, self._clock(threading.Event()), self._operator_requirement
+            ),
         )
 
     def close(self) -> None:
@@ -126,7 +129,7 @@ class FlinkSource:
         if self._operated is not None:
             self._operated.close()
 
-    def _asked(self, job: str) -> Requirement | None:
+    def _operator_requirement(self, job: str) -> Requirement | None:
         """Return what the operator's resource of a job asks for; None: there is none."""
         return self._operated.required(job.partition("/")[2]) if self._operated is not None else None
 

@@ -26,10 +26,10 @@ def settings_notices(memory: Memory, record: Record) -> Iterator[Notice]:
     if settings.version <= before.version:
         return
     known.settings = settings
-    yield from _told(before, settings, record)
+    yield from _change_notices(before, settings, record)
 
 
-def _told(before: JobSettings, after: JobSettings, record: Record) -> Iterator[Notice]:
+def _change_notices(before: JobSettings, after: JobSettings, record: Record) -> Iterator[Notice]:
     job, cluster = after.job, cluster_of(after.job)
     subject = cluster if is_of_all_jobs(job) else job
 

@@ -123,7 +123,7 @@ def hold(asked: Ask, told: OnProgress) -> Report:
         serving=places.index(serving.version),
         own=at_own,
         seed=asked.seed,
-        has_left="" if serving.version == own.version else _left(opened, asked.job, recorded.last_ms),
+        has_left="" if serving.version == own.version else _reason_left_out(opened, asked.job, recorded.last_ms),
     )
     draws = len(played[0][1])
     expected = None
@@ -236,7 +236,7 @@ def _shipped(asked: Ask) -> list[Policy]:
     return [policy for policy in found if not isinstance(policy, Unavailable)]
 
 
-def _left(opened: Recording, job: str, last_ms: int) -> str:
+def _reason_left_out(opened: Recording, job: str, last_ms: int) -> str:
     """Return why the former winner was left out on more than a few decisions of the last day; empty: it was not."""
     first_ms = last_ms - DAY_MINUTES * MINUTE_MS
     reasons = [why_left(decision) for decision in _decisions(opened, job) if decision.span_end_ms > first_ms]

@@ -80,7 +80,7 @@ def differences(title: str, unit: str, bars: Sequence[Bar]) -> str:
     base = height - _BOTTOM + 4
     zero = f'<line class="zero" x1="{across(0):.1f}" x2="{across(0):.1f}" y1="{_TOP}" y2="{base}"/>'
     ticks = "".join(
-        f'<text class="tick" x="{across(value):.1f}" y="{height - 4}" text-anchor="{anchor}">{_told(value)}</text>'
+        f'<text class="tick" x="{across(value):.1f}" y="{height - 4}" text-anchor="{anchor}">{_number_in_words(value)}</text>'
         for value, anchor in ((-reach, "start"), (0.0, "middle"), (reach, "end"))
     )
     return (
@@ -115,7 +115,7 @@ def _axis(top: float, left: float, right: float) -> str:
         value = top * at / _TICKS
         y = _down(value, top)
         parts.append(f'<line class="grid" x1="{left}" x2="{right}" y1="{y:.1f}" y2="{y:.1f}"/>')
-        parts.append(f'<text class="tick" x="{left - 6}" y="{y + 4:.1f}" text-anchor="end">{_told(value)}</text>')
+        parts.append(f'<text class="tick" x="{left - 6}" y="{y + 4:.1f}" text-anchor="end">{_number_in_words(value)}</text>')
     return "".join(parts)
 
 
@@ -142,7 +142,7 @@ def _nice(value: float) -> float:
     return float(next(step * scale for step in (1, 1.5, 2, 3, 4, 5, 6, 8, 10) if step * scale >= value * (1 - 1e-9)))
 
 
-def _told(value: float) -> str:
+def _number_in_words(value: float) -> str:
     size = abs(value)
     if size >= 1e6:
         return f"{value / 1e6:g}M"

@@ -163,13 +163,13 @@ def _held_back(check: Check) -> HoldoutCheck:
     low, high = check.waiting_range
     return HoldoutCheck(
         minutes=check.minutes,
-        busy=_told(check.busy),
-        busy_recorded=_told(check.busy_recorded),
-        waiting=_told(check.waiting),
+        busy=_round_or_none(check.busy),
+        busy_recorded=_round_or_none(check.busy_recorded),
+        waiting=_round_or_none(check.waiting),
         waiting_range=None if math.isnan(low) else (_round(low), _round(high)),
-        waiting_recorded=_told(check.waiting_recorded),
-        busy_error=_told(check.busy_error),
-        latency_error_s=_told(check.latency_error_s),
+        waiting_recorded=_round_or_none(check.waiting_recorded),
+        busy_error=_round_or_none(check.busy_error),
+        latency_error_s=_round_or_none(check.latency_error_s),
     )
 
 
@@ -181,7 +181,7 @@ def _tried(outcome: Outcome, baseline: Outcome, names: Sequence[str], step: int)
                 _round(each.estimate.mean),
                 _round(each.estimate.low),
                 _round(each.estimate.high),
-                _told(each.model_error),
+                _round_or_none(each.model_error),
                 each.is_shown,
             )
             for name, each in outcome.differences.items()
@@ -254,7 +254,7 @@ def _instant(at_ms: int) -> str:
     return datetime.fromtimestamp(at_ms / 1_000, UTC).strftime("%Y-%m-%dT%H:%M")
 
 
-def _told(value: float) -> float | None:
+def _round_or_none(value: float) -> float | None:
     return None if math.isnan(value) else _round(value)
 
 

@@ -154,7 +154,7 @@ def test_an_answer_that_was_lost_is_no_second_request() -> None:
             accepted = super().request(command)
             if self.lose:
                 self.lose, self.away_for = False, 1
-                self._found(command.job)
+                self._job(command.job)
             return accepted
 
     fake = Lossy(now_ms=T0)
