@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from rescaler.actuators.base import EngineRefused
+from tests.support.fake_api_server import FakeApiServer
 from tests.support.kubernetes_rig import KubernetesRig
-from tests.support.played_api_server import PlayedApiServer
 
 pytestmark = pytest.mark.integration
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.integration
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl, the official client, is not installed")
 def test_kubectl_and_we_do_not_overwrite_each_other(tmp_path: Path) -> None:
     """The official client reads the double and writes to it as we do: whoever read first is refused."""
-    server = PlayedApiServer(asks_token=False)
+    server = FakeApiServer(asks_token=False)
     with server.serving() as answering:
         rig = KubernetesRig(server, answering, tmp_path / "token")
 

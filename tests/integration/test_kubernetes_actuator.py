@@ -1,4 +1,4 @@
-"""The rescaler as a process with the actuator `kubernetes`: a real broker, and an API server that is played over real HTTP."""
+"""The rescaler as a process with the actuator `kubernetes`: a real broker, and a fake API server over real HTTP."""
 
 import json
 import signal
@@ -20,11 +20,11 @@ from engines.kubernetes.requirement import requirement_of
 from rescaler.actuators.fake import FakeEngine
 from rescaler.service.settings import RescalerSettings
 from tests.conftest import KafkaForTests
-from tests.support.answering import Asked
 from tests.support.controller_world import JOB, START_MS, cluster, decision, job
+from tests.support.fake_api_server import FakeApiServer, autoscaler
 from tests.support.kubernetes_rig import shipped_rules
-from tests.support.played_api_server import PlayedApiServer, autoscaler
 from tests.support.rescaler_pipeline import Pipeline, is_active, opened
+from tests.support.stub_server import StubRequest
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
@@ -38,7 +38,7 @@ class Cluster:
     """A pipeline to a job of two Deployments, which its settings allow to act."""
 
     pipeline: Pipeline
-    server: PlayedApiServer
+    server: FakeApiServer
 
     @property
     def required(self) -> dict[str, int]:
@@ -48,7 +48,7 @@ class Cluster:
     def kill_between_writes(self, process: "subprocess.Popen[str]") -> None:
         """Kill a process when its first write was accepted: what it asks for next is not heard."""
 
-        def before(_: Asked) -> None:
+        def before(_: StubRequest) -> None:
             if self.server.puts:
                 self.server.before = self.tick
                 self.server.is_away = True
@@ -56,7 +56,7 @@ class Cluster:
 
         self.server.before = before
 
-    def tick(self, _: Asked) -> None:
+    def tick(self, _: StubRequest) -> None:
         """Let the cluster's clock be the wall's."""
         self.server.now_ms = time.time_ns() // 1_000_000
 
@@ -67,7 +67,7 @@ def played(kafka: KafkaForTests, tmp_path: Path) -> Iterator[Cluster]:
     groups = {task: {"kubernetes": {"namespace": "shop", "name": task}} for task in BEFORE}
     file = tmp_path / "groups.json"
     file.write_text(json.dumps({JOB.partition("/")[2]: {"groups": groups}}))
-    server = PlayedApiServer(rules=shipped_rules(), asks_token=False)
+    server = FakeApiServer(rules=shipped_rules(), asks_token=False)
     for task, count in BEFORE.items():
         server.deploy(task, count)
     with server.serving() as answering:

@@ -27,8 +27,8 @@ from runtime.ports import free_port
 from services.tools.health import Unhealthy, ask
 from tests.conftest import KafkaForTests
 from tests.support.engine_stub import CLUSTER, EVENT, HISTORY, MINUTE, EngineStub, job_chain, sample_of
+from tests.support.fake_flink import FakeFlink, QuickClock, fake_flink
 from tests.support.metrics import scraped
-from tests.support.played_flink import PlayedFlink, QuickClock, played
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
@@ -98,8 +98,8 @@ class MonitorPipeline:
 
 
 @contextlib.contextmanager
-def watching(settings: PipelineSettings, flink: PlayedFlink) -> Iterator[None]:
-    """Run a monitor in front of a played Flink, under a clock on which a minute takes a second and a half."""
+def watching(settings: PipelineSettings, flink: FakeFlink) -> Iterator[None]:
+    """Run a monitor in front of a fake Flink, under a clock on which a minute takes a second and a half."""
     own = MonitorSettings(
         bootstrap=settings.bootstrap, topic_prefix=settings.topic_prefix, engine="flink", engine_url=flink.url, cluster="flink"
     )
@@ -260,12 +260,12 @@ def test_a_flink_job_that_ends_is_published_as_ended(pipeline: MonitorPipeline) 
         found = [decode(value, JobTopology) for value in pipeline.read(JOB_TOPOLOGY)]
         return [topology.state for topology in found if topology.job == job]
 
-    def ends(flink: PlayedFlink, state: str, *, name: str = "", jid: str = "") -> None:
+    def ends(flink: FakeFlink, state: str, *, name: str = "", jid: str = "") -> None:
         jobs = flink.body("GET /jobs/overview")["jobs"]
         entry = next(job for job in jobs if job["name"] == name or (jid and job["jid"].startswith(jid)))
         entry["state"] = state
 
-    with played("2.3.0", "running") as flink:
+    with fake_flink("2.3.0", "running") as flink:
         with watching(pipeline.settings, flink):
             wait_until(lambda: "running" in states("flink/orders"), what="the running job")
             ends(flink, "FAILED", name="Orders v17")

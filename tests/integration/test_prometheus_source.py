@@ -16,8 +16,8 @@ from monitor.sources.base import Source, SourceUnavailable
 from monitor.sources.prometheus.job import PrometheusJob
 from monitor.sources.prometheus.source import PrometheusSource
 from tests.ports.source_contract import SourceContract, after_three_minutes
+from tests.support.fake_flink import QuickClock
 from tests.support.live_prometheus import SCRAPED_AS, LivePrometheus, binary
-from tests.support.played_flink import QuickClock
 from tests.support.set_clock import SetClock
 from tests.support.waiting import wait_until
 

@@ -13,8 +13,8 @@ from services.doctor.flink_operator_checks import operated_jobs
 from services.doctor.kubernetes_checks import workloads
 from tests.kubernetes.live_cluster import LiveCluster
 from tests.kubernetes.test_flink_operator import DEFINITIONS
+from tests.support.fake_operator import FakeOperator, flink_deployment
 from tests.support.operator_rig import NAME, VERTICES
-from tests.support.played_operator import PlayedOperator, flink_deployment
 from tests.support.waiting import wait_until
 
 KUBERNETES = Path(__file__).parents[2] / "compose/kubernetes"
@@ -81,6 +81,6 @@ def _make(cluster: LiveCluster) -> None:
     document = flink_deployment("streaming", NAME, dict.fromkeys(VERTICES.values(), 2))
     cluster.ask("POST", DEPLOYMENT, document)
     path = f"{DEPLOYMENT}/{NAME}"
-    PlayedOperator(
+    FakeOperator(
         lambda: cluster.ask("GET", path), lambda status: cluster.merge(f"{path}/status", {"status": status}) and None, lambda: 0
     ).submitted()

@@ -18,8 +18,8 @@ from tests.kubernetes.live_cluster import Document, LiveCluster
 from tests.kubernetes.rig import LiveClusterRig
 from tests.ports.requirement_contract import AFTER, BEFORE, CLUSTER, JOB, RequirementContract, RequirementRig
 from tests.ports.test_operator_contract import check_a_change_that_does_not_come
+from tests.support.fake_operator import KEY, FakeOperator, flink_deployment
 from tests.support.operator_rig import NAME, VERTICES, OperatedRig, operated_job
-from tests.support.played_operator import KEY, PlayedOperator, flink_deployment
 from tests.support.waiting import wait_until
 
 DEFINITIONS = Path(__file__).with_name("flink_operator.yaml")
@@ -46,7 +46,7 @@ class LiveOperatedRig(LiveClusterRig, OperatedRig):
             spec = {"deploymentName": NAME, "flinkConfiguration": {KEY: text}, "job": NEVER_YET}
             document = {"apiVersion": API, "kind": "FlinkSessionJob", "metadata": {"name": NAME}, "spec": spec}
         self.cluster.ask("POST", self.path.rpartition("/")[0], document)
-        self.operator = PlayedOperator(lambda: cluster.ask("GET", self.path), self._say, self.now_ms)
+        self.operator = FakeOperator(lambda: cluster.ask("GET", self.path), self._say, self.now_ms)
         self.operator.submitted()
         self.api = FlinkOperatorEngine(self.client, {NAME: self.job}, CLUSTER)
 

@@ -1,4 +1,4 @@
-"""Jobs of the Flink operator keep the contract of engines that are asked for counts, on a played API server and operator."""
+"""Jobs of the Flink operator keep the contract of engines that are asked for counts, on a fake API server and operator."""
 
 import contextlib
 from collections.abc import Iterator
@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.ports.requirement_contract import BEFORE, RequirementContract, RequirementRig
-from tests.support.played_jobmanager import PlayedJobManager
-from tests.support.played_operator_rig import PlayedOperatorRig, played_operator
+from tests.support.fake_jobmanager import FakeJobManager
+from tests.support.fake_operator_rig import FakeOperatorRig, fake_operator
 
 
 class TestOperatorAndFlink(RequirementContract):
@@ -15,8 +15,8 @@ class TestOperatorAndFlink(RequirementContract):
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[RequirementRig]:
-        """With a played JobManager."""
-        with played_operator(PlayedJobManager()) as rig:
+        """With a fake JobManager."""
+        with fake_operator(FakeJobManager()) as rig:
             yield rig
 
 
@@ -26,7 +26,7 @@ class TestOperatorAlone(RequirementContract):
     @contextlib.contextmanager
     def opened(self) -> Iterator[RequirementRig]:
         """Without a JobManager."""
-        with played_operator() as rig:
+        with fake_operator() as rig:
             yield rig
 
     def test_fewer_slots_than_asked_end_with_what_runs(self, rig: RequirementRig) -> None:
@@ -47,13 +47,13 @@ def check_a_change_that_does_not_come(rig: RequirementRig) -> None:
 
 
 @pytest.fixture
-def rig() -> Iterator[PlayedOperatorRig]:
+def rig() -> Iterator[FakeOperatorRig]:
     """Whose changes a JobManager carries out."""
-    with played_operator(PlayedJobManager()) as rig:
+    with fake_operator(FakeJobManager()) as rig:
         yield rig
 
 
-def test_a_checkpoint_is_requested_where_flink_waits_for_one(rig: PlayedOperatorRig) -> None:
+def test_a_checkpoint_is_requested_where_flink_waits_for_one(rig: FakeOperatorRig) -> None:
     """The operator asks Flink for the parallelism; that it takes effect soon is ours."""
     assert rig.manager is not None
     assert rig.operator.job is not None

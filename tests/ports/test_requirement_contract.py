@@ -21,10 +21,10 @@ from rescaler.actuators.kubernetes import KubernetesEngine
 from rescaler.actuators.processes import ProcessesEngine
 from runtime.access import Access
 from tests.ports.requirement_contract import BEFORE, CLUSTER, JOB, RequirementContract, RequirementRig
-from tests.support.played_api_server import TOKEN, PlayedApiServer
-from tests.support.played_docker import PlayedDocker
-from tests.support.played_jobmanager import PlayedJobManager
-from tests.support.requirement_rig import FakeRequirementRig, PlayedRig
+from tests.support.fake_api_server import TOKEN, FakeApiServer
+from tests.support.fake_docker import FakeDocker
+from tests.support.fake_jobmanager import FakeJobManager
+from tests.support.requirement_rig import FakeEngineRig, FakeRequirementRig
 from tests.support.waiting import wait_until
 from tests.support.worker_processes import chain_of, kill_all, reconciled, reconciler_of
 
@@ -40,10 +40,10 @@ class TestFakeByRequirement(RequirementContract):
         yield FakeRequirementRig(fake)
 
 
-class JobManagerRig(PlayedRig):
-    """A JobManager that is played, through the actuator's client."""
+class JobManagerRig(FakeEngineRig):
+    """A fake JobManager, through the actuator's client."""
 
-    def __init__(self, manager: PlayedJobManager, api: EngineApi) -> None:
+    def __init__(self, manager: FakeJobManager, api: EngineApi) -> None:
         super().__init__(manager, api)
         self._manager = manager
 
@@ -69,8 +69,8 @@ class TestFlinkEngine(RequirementContract):
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[RequirementRig]:
-        """A played JobManager of its own."""
-        manager = PlayedJobManager()
+        """A fake JobManager of its own."""
+        manager = FakeJobManager()
         manager.configuration["kubernetes.cluster-id"] = "orders"
         manager.submit(JOB.removeprefix(f"{CLUSTER}/"), BEFORE)
         with manager.serving() as server:
@@ -79,10 +79,10 @@ class TestFlinkEngine(RequirementContract):
             client.close()
 
 
-class ApiServerRig(PlayedRig):
-    """An API server that is played, with a Deployment for each task."""
+class ApiServerRig(FakeEngineRig):
+    """A fake API server, with a Deployment for each task."""
 
-    def __init__(self, server: PlayedApiServer, api: EngineApi) -> None:
+    def __init__(self, server: FakeApiServer, api: EngineApi) -> None:
         super().__init__(server, api)
         self._server = server
         self.submit_again()
@@ -112,12 +112,12 @@ class ApiServerRig(PlayedRig):
 
 
 class TestKubernetesEngine(RequirementContract):
-    """Workloads of a Kubernetes cluster, as the actuator sees them through a played API server."""
+    """Workloads of a Kubernetes cluster, as the actuator sees them through a fake API server."""
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[RequirementRig]:
-        """A played API server of its own."""
-        server, name = PlayedApiServer(), JOB.removeprefix(f"{CLUSTER}/")
+        """A fake API server of its own."""
+        server, name = FakeApiServer(), JOB.removeprefix(f"{CLUSTER}/")
         chain = Chain(name, {task: Group(kubernetes=Target("shop", task)) for task in BEFORE})
         with server.serving() as answering, tempfile.NamedTemporaryFile("w", suffix=".token") as token:
             token.write(TOKEN)
@@ -127,10 +127,10 @@ class TestKubernetesEngine(RequirementContract):
             client.close()
 
 
-class PlayedComposeRig(RequirementRig):
-    """A container engine that is played, on a clock of its own; containers are reconciled when time passes."""
+class FakeComposeRig(RequirementRig):
+    """A fake container engine, on a clock of its own; containers are reconciled when time passes."""
 
-    def __init__(self, docker: PlayedDocker, url: str) -> None:
+    def __init__(self, docker: FakeDocker, url: str) -> None:
         self._docker, name = docker, JOB.removeprefix(f"{CLUSTER}/")
         self.submit_again()
         chains = {name: Chain(name, {task: Group(compose=Service("shop", task)) for task in BEFORE})}
@@ -172,14 +172,14 @@ class PlayedComposeRig(RequirementRig):
 
 
 class TestComposeEngine(RequirementContract):
-    """Services of a Compose project, as the actuator sees them through a played engine."""
+    """Services of a Compose project, as the actuator sees them through a fake engine."""
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[RequirementRig]:
-        """A played engine of its own."""
-        docker = PlayedDocker()
+        """A fake engine of its own."""
+        docker = FakeDocker()
         with docker.serving() as answering:
-            yield PlayedComposeRig(docker, answering.url)
+            yield FakeComposeRig(docker, answering.url)
 
 
 class ProcessesRig(RequirementRig):

@@ -22,9 +22,9 @@ from runtime.ports import free_port
 from tests.conftest import KafkaForTests
 from tests.ports.source_contract import SourceContract, after_three_minutes
 from tests.support.engine_stub import CLUSTER, EVENT, HISTORY, MINUTE, EngineStub, job_chain, sample_of
+from tests.support.fake_flink import QuickClock, fake_flink
+from tests.support.fake_prometheus import fake_prometheus
 from tests.support.live_groups import LiveChain
-from tests.support.played_flink import QuickClock, played
-from tests.support.played_prometheus import played_prometheus
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -86,20 +86,20 @@ class TestSimulatedEngine(SourceContract):
 
 
 @pytest.fixture(scope="module", params=["1.20.5", "2.2.1", "2.3.0"])
-def played_source(request: pytest.FixtureRequest) -> Iterator[Source]:
+def fake_source(request: pytest.FixtureRequest) -> Iterator[Source]:
     """The source of a recorded cluster with three jobs."""
-    with played(request.param, "running") as flink:
+    with fake_flink(request.param, "running") as flink:
         source = FlinkSource(MonitorSettings(engine="flink", engine_url=flink.url, cluster="flink"), QuickClock)
         yield after_three_minutes(source)
 
 
-class TestPlayedFlink(SourceContract):
+class TestFakeFlink(SourceContract):
     """Flink, as recorded, looked at under a clock that runs faster."""
 
     @pytest.fixture
-    def source(self, played_source: Source) -> Source:
+    def source(self, fake_source: Source) -> Source:
         """Three minutes of the first job."""
-        return played_source
+        return fake_source
 
 
 PROMETHEUS_FILE = """
@@ -113,11 +113,11 @@ records_in = "done_total"
 
 
 @pytest.fixture(scope="module")
-def played_series(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Source]:
-    """The source of a played Prometheus with one job."""
+def fake_series(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Source]:
+    """The source of a fake Prometheus with one job."""
     file = tmp_path_factory.mktemp("prometheus") / "jobs.toml"
     file.write_text(PROMETHEUS_FILE)
-    with played_prometheus() as prometheus:
+    with fake_prometheus() as prometheus:
         prometheus.series["done_total"] = [({"task": "parse", "pod": pod}, 5.0) for pod in "ab"]
         settings = MonitorSettings(
             engine="kafka", source="prometheus", cluster="real", prometheus_url=prometheus.url, prometheus_file=str(file)
@@ -125,13 +125,13 @@ def played_series(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Source]:
         yield after_three_minutes(PrometheusSource(settings, QuickClock))
 
 
-class TestPlayedPrometheus(SourceContract):
+class TestFakePrometheus(SourceContract):
     """Prometheus, as played, looked at under a clock that runs faster. tests/integration has a real one."""
 
     @pytest.fixture
-    def source(self, played_series: Source) -> Source:
+    def source(self, fake_series: Source) -> Source:
         """Three minutes of one job."""
-        return played_series
+        return fake_series
 
 
 @pytest.fixture(scope="module")

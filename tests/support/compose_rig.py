@@ -1,4 +1,4 @@
-"""A job of two services on a played container engine, and an actuator before it."""
+"""A job of two services on a fake container engine, and an actuator before it."""
 
 from dataclasses import dataclass, field
 
@@ -12,10 +12,10 @@ from engines.groups.chains import Chain, Group
 from rescaler.actuators.base import EngineRefused
 from rescaler.actuators.compose import ComposeEngine
 from rescaler.actuators.requirement_execution import RequirementExecution
-from tests.support.answering import Answering
 from tests.support.count_commands import command_for
+from tests.support.fake_docker import FakeDocker
 from tests.support.mortal_client import Mortal
-from tests.support.played_docker import PlayedDocker
+from tests.support.stub_server import StubServer
 from tests.support.waiting import wait_until
 
 CLUSTER, JOB = "real", "real/orders"
@@ -32,8 +32,8 @@ class MortalClient(Mortal, ComposeClient):
 class ComposeRig:
     """One job: both tasks are services of the project `shop`."""
 
-    docker: PlayedDocker
-    answering: Answering
+    docker: FakeDocker
+    answering: StubServer
     workers_max: int = 50
     engine: ComposeEngine = field(init=False)
 

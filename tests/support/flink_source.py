@@ -1,4 +1,4 @@
-"""The monitor's source for a played Flink cluster with three jobs."""
+"""The monitor's source for a fake Flink cluster with three jobs."""
 
 from collections.abc import Iterator
 
@@ -7,26 +7,26 @@ import pytest
 from monitor.minutes import JobSnapshot
 from monitor.settings import MonitorSettings
 from monitor.sources.flink.source import FlinkSource
-from tests.support.played_flink import PlayedFlink, QuickClock, played
+from tests.support.fake_flink import FakeFlink, QuickClock, fake_flink
 
 ORDERS = "flink/orders"
 SOURCE = "ca88eee0095684d687a1b6495617f957"
 
 
 @pytest.fixture
-def flink() -> Iterator[PlayedFlink]:
+def flink() -> Iterator[FakeFlink]:
     """A cluster with three jobs."""
-    with played("2.3.0", "running") as server:
+    with fake_flink("2.3.0", "running") as server:
         yield server
 
 
 @pytest.fixture
-def source(flink: PlayedFlink) -> Iterator[FlinkSource]:
+def source(flink: FakeFlink) -> Iterator[FlinkSource]:
     """The source of it."""
     yield from sources(flink)
 
 
-def sources(flink: PlayedFlink, **settings: str) -> Iterator[FlinkSource]:
+def sources(flink: FakeFlink, **settings: str) -> Iterator[FlinkSource]:
     """Give a source, and close it."""
     made = FlinkSource(MonitorSettings(engine="flink", engine_url=flink.url, cluster="flink", **settings), QuickClock)
     try:
@@ -41,6 +41,6 @@ def look_at(source: FlinkSource, job: str = ORDERS) -> JobSnapshot:
     return source.follow(job).look()
 
 
-def job_of(flink: PlayedFlink, name: str = "Orders v17") -> str:
+def job_of(flink: FakeFlink, name: str = "Orders v17") -> str:
     """Return Flink's id of a job."""
     return next(job["jid"] for job in flink.body("GET /jobs/overview")["jobs"] if job["name"] == name)

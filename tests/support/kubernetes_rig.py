@@ -1,4 +1,4 @@
-"""A job of two tasks on a played API server, and an actuator before it that may do what the shipped role allows."""
+"""A job of two tasks on a fake API server, and an actuator before it that may do what the shipped role allows."""
 
 import contextlib
 from collections.abc import Iterator
@@ -16,10 +16,10 @@ from rescaler.actuators.base import EngineRefused
 from rescaler.actuators.kubernetes import KubernetesEngine
 from rescaler.actuators.requirement_execution import RequirementExecution
 from runtime.access import Access
-from tests.support.answering import Answering
+from tests.support.fake_api_server import TOKEN, FakeApiServer, Rule, rules_of
+from tests.support.fake_workloads import FakeWorkload
 from tests.support.mortal_client import Mortal
-from tests.support.played_api_server import TOKEN, PlayedApiServer, Rule, rules_of
-from tests.support.played_workloads import PlayedWorkload
+from tests.support.stub_server import StubServer
 
 ACCESS = Path(__file__).parents[2] / "compose/kubernetes/scaling/access.yaml"
 CLUSTER, JOB = "real", "real/orders"
@@ -43,13 +43,13 @@ def shipped_rules(account: str = "surescale-rescaler") -> frozenset[Rule]:
 class KubernetesRig:
     """One job: `parse` is a Deployment, `count` a StatefulSet."""
 
-    server: PlayedApiServer
-    answering: Answering
+    server: FakeApiServer
+    answering: StubServer
     token: Path
     targets: dict[str, Target] = field(default_factory=lambda: dict(TARGETS))
     engine: KubernetesEngine = field(init=False)
-    parse: PlayedWorkload = field(init=False)
-    count: PlayedWorkload = field(init=False)
+    parse: FakeWorkload = field(init=False)
+    count: FakeWorkload = field(init=False)
 
     def __post_init__(self) -> None:
         """Deploy both and start the actuator."""
@@ -121,6 +121,6 @@ class KubernetesRig:
 @contextlib.contextmanager
 def kubernetes_rig(folder: Path) -> Iterator[KubernetesRig]:
     """Yield the job before an account that may do what the shipped role allows; its token lies in the folder."""
-    server = PlayedApiServer(rules=shipped_rules())
+    server = FakeApiServer(rules=shipped_rules())
     with server.serving() as answering:
         yield KubernetesRig(server, answering, folder / "token")

@@ -21,8 +21,8 @@ from typing import Any, Self
 
 from engines.prometheus.client import PrometheusClient, PrometheusUnavailable
 from runtime.ports import free_port
-from tests.support.answering import Asked, Given, answering
 from tests.support.containers import PROMETHEUS_IMAGE
+from tests.support.stub_server import StubRequest, StubResponse, answering
 from tests.support.waiting import wait_until
 
 SCRAPED_AS = "workers"
@@ -75,9 +75,9 @@ class Target:
     is_up: bool = True
     url: str = ""
 
-    def answer(self, _: Asked) -> Given:
+    def answer(self, _: StubRequest) -> StubResponse:
         """Return the metrics."""
-        return Given(200 if self.is_up else 500, f"{self.text}\n".encode(), _CONTENT)
+        return StubResponse(200 if self.is_up else 500, f"{self.text}\n".encode(), _CONTENT)
 
     @property
     def instance(self) -> str:

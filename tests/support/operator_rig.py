@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from engines.flink_operator.resource import API, DEPLOYMENTS, OperatedJob
 from engines.kubernetes.target import Target
 from tests.ports.requirement_contract import BEFORE, CLUSTER, JOB, RequirementRig
-from tests.support.played_jobmanager import PlayedJobManager
-from tests.support.played_operator import KEY, PlayedOperator
+from tests.support.fake_jobmanager import FakeJobManager
+from tests.support.fake_operator import KEY, FakeOperator
 
 NAME = JOB.removeprefix(f"{CLUSTER}/")
 VERTICES = {"parse": "cbc357ccb763df2852fee8c4fc7d55f2", "count": "6d2677a0ecc3fd8df0b72ec675edf8f4"}
@@ -21,8 +21,8 @@ def operated_job(namespace: str, vertices: Mapping[str, str] = VERTICES, resourc
 class OperatedRig(RequirementRig):
     """With a JobManager that carries changes out, or by the operator's word alone."""
 
-    operator: PlayedOperator
-    manager: PlayedJobManager | None
+    operator: FakeOperator
+    manager: FakeJobManager | None
     job: OperatedJob
 
     @abc.abstractmethod

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
-from tests.support.answering import Answering, Asked, Given, answering
+from tests.support.stub_server import StubRequest, StubResponse, StubServer, answering
 
 FOLDER = Path(__file__).parents[1] / "recordings"
 VERSIONS = ("1.20.5", "2.2.1", "2.3.0")
@@ -31,14 +31,14 @@ def recorded_job(exchanges: Exchanges, name: str) -> str:
 
 
 @contextmanager
-def replayed(exchanges: Exchanges) -> Iterator[Answering]:
+def replayed(exchanges: Exchanges) -> Iterator[StubServer]:
     """Answer as was recorded; what was not is no path of Flink's."""
 
-    def give(asked: Asked) -> Given:
+    def give(asked: StubRequest) -> StubResponse:
         found = exchanges.get(f"{asked.method} {asked.path}")
         if found is None:
-            return Given(404, json.dumps({"errors": [f"Unable to load requested file {asked.path}."]}).encode())
-        return Given(found["status"], json.dumps(found["body"]).encode())
+            return StubResponse(404, json.dumps({"errors": [f"Unable to load requested file {asked.path}."]}).encode())
+        return StubResponse(found["status"], json.dumps(found["body"]).encode())
 
     with answering(give) as server:
         yield server

@@ -5,14 +5,14 @@ from collections.abc import Mapping
 from rescaler.actuators.base import EngineApi
 from rescaler.actuators.fake_requirement import FakeRequirementEngine
 from tests.ports.requirement_contract import BEFORE, JOB, RequirementRig
-from tests.support.played_api_server import PlayedApiServer
-from tests.support.played_jobmanager import PlayedJobManager
+from tests.support.fake_api_server import FakeApiServer
+from tests.support.fake_jobmanager import FakeJobManager
 
 
-class PlayedRig(RequirementRig):
+class FakeEngineRig(RequirementRig):
     """An engine that has its clock and its slots from the test."""
 
-    def __init__(self, played: FakeRequirementEngine | PlayedJobManager | PlayedApiServer, api: EngineApi) -> None:
+    def __init__(self, played: FakeRequirementEngine | FakeJobManager | FakeApiServer, api: EngineApi) -> None:
         self._played, self.api = played, api
 
     def pass_seconds(self, seconds: float) -> None:
@@ -28,7 +28,7 @@ class PlayedRig(RequirementRig):
         self._played.slots = slots
 
 
-class FakeRequirementRig(PlayedRig):
+class FakeRequirementRig(FakeEngineRig):
     """The fake, told what is to happen."""
 
     def __init__(self, fake: FakeRequirementEngine) -> None:

@@ -1,4 +1,4 @@
-"""A played JobManager with one job of many vertices, and what a look at it costs the monitor.
+"""A fake JobManager with one job of many vertices, and what a look at it costs the monitor.
 
 python -m tests.support.wide_flink 100 400      # vertices, subtasks: requests, and seconds of the monitor's processor
 """
@@ -15,8 +15,8 @@ from typing import Any, Final
 from engines.flink.client import PRIMING_S
 from monitor.settings import MonitorSettings
 from monitor.sources.flink.source import FlinkSource
-from tests.support.answering import Answering, Asked, Given, answering
-from tests.support.played_flink import QuickClock
+from tests.support.fake_flink import QuickClock
+from tests.support.stub_server import StubRequest, StubResponse, StubServer, answering
 
 JOB, BEGAN_MS = "1" * 32, 10**12
 _COUNTED: Final = {
@@ -44,7 +44,7 @@ class LookCost:
 
 
 @contextmanager
-def wide_job(vertices: int, subtasks: int) -> Iterator[Answering]:
+def wide_job(vertices: int, subtasks: int) -> Iterator[StubServer]:
     """Play a running job: each vertex sends to the next two, so that the graph has branches that meet again."""
     ids = [f"{number:032x}" for number in range(vertices)]
     each = subtasks // vertices
@@ -78,10 +78,10 @@ def wide_job(vertices: int, subtasks: int) -> Iterator[Answering]:
         documents[f"{own}/vertices/{vertex}"] = {
             "id": vertex, "name": vertex, "parallelism": each, "now": BEGAN_MS + 60_000, "subtasks": running,
         }  # fmt: skip
-    answers = {path: Given(200, json.dumps(document).encode()) for path, document in documents.items()}
-    missing = Given(404, json.dumps({"errors": ["Unable to load requested file."]}).encode())
+    answers = {path: StubResponse(200, json.dumps(document).encode()) for path, document in documents.items()}
+    missing = StubResponse(404, json.dumps({"errors": ["Unable to load requested file."]}).encode())
 
-    def give(asked: Asked) -> Given:
+    def give(asked: StubRequest) -> StubResponse:
         return answers.get(asked.path.partition("?")[0], missing)
 
     with answering(give) as server:

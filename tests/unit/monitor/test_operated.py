@@ -14,10 +14,10 @@ from monitor.sources.workers import WorkerTopology
 from rescaler.actuators.engine_choice import engine_of
 from rescaler.actuators.flink_operator import FlinkOperatorEngine
 from rescaler.service.settings import RescalerSettings
-from tests.support.played_api_server import PlayedApiServer
-from tests.support.played_flink import PlayedFlink, QuickClock, played
-from tests.support.played_objects import PlayedObject
-from tests.support.played_operator import KEY, PlayedOperator, flink_deployment
+from tests.support.fake_api_server import FakeApiServer
+from tests.support.fake_flink import FakeFlink, QuickClock, fake_flink
+from tests.support.fake_objects import FakeObject
+from tests.support.fake_operator import KEY, FakeOperator, flink_deployment
 
 SOURCE = "ca88eee0095684d687a1b6495617f957"
 FILE = '[orders]\nnamespace = "shop"\nname = "orders"\n'
@@ -26,19 +26,19 @@ JOBS = '[orders]\nmapping = "flink"\n[orders.tasks.parse]\n'
 
 
 @pytest.fixture
-def flink() -> Iterator[PlayedFlink]:
+def flink() -> Iterator[FakeFlink]:
     """A recorded cluster with a job of the name."""
-    with played("2.3.0", "running") as server:
+    with fake_flink("2.3.0", "running") as server:
         yield server
 
 
 @pytest.fixture
-def server() -> Iterator[tuple[PlayedObject, PlayedApiServer, str]]:
+def server() -> Iterator[tuple[FakeObject, FakeApiServer, str]]:
     """An API server with the job's resource, which asks for 5 subtasks of one vertex."""
-    server = PlayedApiServer(asks_token=False)
+    server = FakeApiServer(asks_token=False)
     path = "/apis/flink.apache.org/v1beta1/namespaces/shop/flinkdeployments/orders"
-    made = server.objects[path] = PlayedObject(path, flink_deployment("shop", "orders", {SOURCE: 5}))
-    PlayedOperator(lambda: made.document, made.say, lambda: 0).submitted()
+    made = server.objects[path] = FakeObject(path, flink_deployment("shop", "orders", {SOURCE: 5}))
+    FakeOperator(lambda: made.document, made.say, lambda: 0).submitted()
     with server.serving() as answering:
         yield made, server, answering.url
 
@@ -49,7 +49,7 @@ def _file(folder: Path, text: str) -> str:
 
 
 def test_flinks_own_figures_stand_beside_what_the_resource_asks_for(
-    flink: PlayedFlink, server: tuple[PlayedObject, PlayedApiServer, str], tmp_path: Path
+    flink: FakeFlink, server: tuple[FakeObject, FakeApiServer, str], tmp_path: Path
 ) -> None:
     """Of a vertex without an override, Flink's own requirement counts. The name is the one that the actuator gives it."""
     made, api, url = server
@@ -79,7 +79,7 @@ def test_flinks_own_figures_stand_beside_what_the_resource_asks_for(
         source.close()
 
 
-def test_prometheus_figures_go_with_the_operator(server: tuple[PlayedObject, PlayedApiServer, str], tmp_path: Path) -> None:
+def test_prometheus_figures_go_with_the_operator(server: tuple[FakeObject, FakeApiServer, str], tmp_path: Path) -> None:
     """By the names of its tasks; nothing is asked of Flink."""
     made, _, url = server
     (tmp_path / "prometheus.toml").write_text(JOBS)
@@ -111,7 +111,7 @@ def test_prometheus_figures_go_with_the_operator(server: tuple[PlayedObject, Pla
 
 
 def test_tasks_without_a_vertex_are_refused_when_the_monitor_starts(
-    server: tuple[PlayedObject, PlayedApiServer, str], tmp_path: Path
+    server: tuple[FakeObject, FakeApiServer, str], tmp_path: Path
 ) -> None:
     """Not when the first command fails."""
     (tmp_path / "prometheus.toml").write_text(JOBS)

@@ -12,24 +12,24 @@ from engines.kubernetes.capabilities import KUBERNETES
 from monitor.settings import MonitorSettings
 from monitor.sources.base import SourceUnavailable
 from monitor.sources.workers import WorkerTopology
+from tests.support.fake_api_server import FakeApiServer
+from tests.support.fake_docker import FakeDocker
 from tests.support.kubernetes_rig import shipped_rules
-from tests.support.played_api_server import PlayedApiServer
-from tests.support.played_docker import PlayedDocker
 
 COUNTS = {"parse": 1, "count": 2}
 
 
 @pytest.fixture
-def server() -> PlayedApiServer:
+def server() -> FakeApiServer:
     """A cluster behind a proxy, in which the monitor may do what the shipped role allows it."""
-    found = PlayedApiServer(rules=shipped_rules("surescale-monitor"), asks_token=False)
+    found = FakeApiServer(rules=shipped_rules("surescale-monitor"), asks_token=False)
     for task, count in COUNTS.items():
         found.deploy(task, count)
     return found
 
 
 @pytest.fixture
-def workers(server: PlayedApiServer, tmp_path: Path) -> Iterator[WorkerTopology]:
+def workers(server: FakeApiServer, tmp_path: Path) -> Iterator[WorkerTopology]:
     """Those of a job with two Deployments."""
     groups = {task: {"kubernetes": {"namespace": "shop", "name": task}} for task in COUNTS}
     (tmp_path / "groups.json").write_text(json.dumps({"orders": {"groups": groups}}))
@@ -47,7 +47,7 @@ def test_what_the_actuator_can_do_is_known(workers: WorkerTopology) -> None:
     assert (topology.engine, topology.hosts) == (KUBERNETES, ())
 
 
-def test_what_is_asked_for_has_a_name_and_an_epoch(workers: WorkerTopology, server: PlayedApiServer) -> None:
+def test_what_is_asked_for_has_a_name_and_an_epoch(workers: WorkerTopology, server: FakeApiServer) -> None:
     """Equal numbers have one name; objects that are recreated begin an epoch, a status does not."""
     first = workers.required("orders")
     assert first is not None
@@ -69,7 +69,7 @@ def test_what_is_asked_for_has_a_name_and_an_epoch(workers: WorkerTopology, serv
     assert server.used == set(shipped_rules("surescale-monitor")) - {("apps", "statefulsets/scale", "get")}
 
 
-def test_a_right_that_is_missing_holds_the_job(workers: WorkerTopology, server: PlayedApiServer) -> None:
+def test_a_right_that_is_missing_holds_the_job(workers: WorkerTopology, server: FakeApiServer) -> None:
     """In one line that names it."""
     server.rules = frozenset()
     said = r'orders: .* cannot get resource "deployments/scale" .*; until then its figures are unknown and it is held'
@@ -77,7 +77,7 @@ def test_a_right_that_is_missing_holds_the_job(workers: WorkerTopology, server: 
         workers.required("orders")
 
 
-def test_a_deployment_that_is_gone_holds_the_job(workers: WorkerTopology, server: PlayedApiServer) -> None:
+def test_a_deployment_that_is_gone_holds_the_job(workers: WorkerTopology, server: FakeApiServer) -> None:
     """In one line that names it and says what to do; once it is there again, so are the figures."""
     server.workloads = [each for each in server.workloads if each.name != "parse"]
     said = (
@@ -98,7 +98,7 @@ def test_a_job_that_the_groups_file_does_not_name_is_asked_nothing(workers: Work
 
 def test_containers_of_compose_are_known_by_their_engine(tmp_path: Path) -> None:
     """What drains is not asked for any more; an engine that does not answer holds the job, in one line."""
-    docker = PlayedDocker()
+    docker = FakeDocker()
     for task, count in COUNTS.items():
         docker.scale(task, count)
     groups = {task: {"compose": {"project": "shop", "service": task}} for task in COUNTS}

@@ -10,8 +10,8 @@ from contracts.errors import SettingsError
 from engines.flink.client import FlinkClient
 from engines.flink.errors import FlinkUnavailable, NotAuthorized
 from runtime.access import Access, TokenUnreadable
-from tests.support.answering import Answering, Asked, Given, answering
 from tests.support.secure_broker import make_certificates
+from tests.support.stub_server import StubRequest, StubResponse, StubServer, answering
 
 OVERVIEW = b'{"flink-version": "2.3.0", "taskmanagers": 1, "slots-total": 4, "slots-available": 2}'
 
@@ -25,12 +25,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def server(folder: Path) -> Iterator[Answering]:
+def server(folder: Path) -> Iterator[StubServer]:
     """A server that asks for a client's certificate."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(folder / "ca.pem"))
     context.verify_mode = ssl.CERT_REQUIRED
     context.load_cert_chain(folder / "broker.pem", folder / "broker-key.pem")
-    with answering(lambda asked: Given(body=OVERVIEW), context) as answers:
+    with answering(lambda asked: StubResponse(body=OVERVIEW), context) as answers:
         yield answers
 
 
@@ -39,7 +39,7 @@ def files(folder: Path, **names: str) -> Access:
     return Access(**{name: str(folder / file) for name, file in names.items()})
 
 
-def test_a_server_is_trusted_by_its_authority_and_knows_its_client(folder: Path, server: Answering) -> None:
+def test_a_server_is_trusted_by_its_authority_and_knows_its_client(folder: Path, server: StubServer) -> None:
     """Over one kept connection."""
     client = FlinkClient(server.url, files(folder, ca_file="ca.pem", certificate_file="client.pem", key_file="client-key.pem"))
     assert [client.overview().slots_available for _ in range(2)] == [2, 2]
@@ -55,7 +55,7 @@ def test_a_server_is_trusted_by_its_authority_and_knows_its_client(folder: Path,
         {},
     ],
 )
-def test_without_the_right_files_nothing_is_said(folder: Path, server: Answering, names: dict[str, str]) -> None:
+def test_without_the_right_files_nothing_is_said(folder: Path, server: StubServer, names: dict[str, str]) -> None:
     """Another authority, no certificate, no files at all."""
     with pytest.raises(FlinkUnavailable):
         FlinkClient(server.url, files(folder, **names)).overview()
@@ -76,7 +76,7 @@ def test_a_token_is_sent_as_it_stands_in_the_file_now(tmp_path: Path, text: str,
     """A rotated one counts from the next request on."""
     token = tmp_path / "token"
     token.write_text("old")
-    with answering(lambda asked: Given(body=OVERVIEW)) as server:
+    with answering(lambda asked: StubResponse(body=OVERVIEW)) as server:
         client = FlinkClient(server.url, Access(token_file=str(token)))
         client.overview()
         token.write_text(text)
@@ -97,8 +97,8 @@ def test_a_file_without_a_token_is_named(tmp_path: Path, content: bytes) -> None
 def test_a_token_that_is_refused_is_no_absence(tmp_path: Path) -> None:
     """Neither token nor answer is in the message."""
 
-    def refuse(asked: Asked) -> Given:
-        return Given(401, b"no")
+    def refuse(asked: StubRequest) -> StubResponse:
+        return StubResponse(401, b"no")
 
     token = tmp_path / "token"
     token.write_text("hunter2")

@@ -9,12 +9,12 @@ import pytest
 
 from runtime.http import NoAnswer
 from runtime.http_pool import Answer, ConnectionPool
-from tests.support.answering import Asked, Given, answering
+from tests.support.stub_server import StubRequest, StubResponse, answering
 
 
-def ok(_: Asked) -> Given:
+def ok(_: StubRequest) -> StubResponse:
     """Answer an empty document."""
-    return Given()
+    return StubResponse()
 
 
 def get(connections: ConnectionPool, path: str = "/", **more: float) -> Answer:
@@ -60,7 +60,7 @@ def test_a_socket_of_this_machine_is_asked_in_the_same_way(tmp_path: Path) -> No
 
 def test_a_connection_that_was_closed_in_between_is_replaced() -> None:
     """The server closes after each answer without saying so; no request fails, none is sent twice."""
-    with answering(lambda asked: Given(closes=True)) as server:
+    with answering(lambda asked: StubResponse(closes=True)) as server:
         connections = ConnectionPool(server.url)
         for number in range(3):
             assert connections.ask("POST", f"/{number}", b"{}", timeout_s=5).status == 200
@@ -109,7 +109,7 @@ def _hang_up_on_the_second(listener: socket.socket, seen: list[bytes]) -> None:
 def test_a_status_that_is_no_success_is_an_answer() -> None:
     """Status, reason, type, redirect and body are there."""
     headers = {"Content-Type": "text/html; charset=utf-8", "Location": "/login"}
-    with answering(lambda asked: Given(302, b"<html>", headers)) as server:
+    with answering(lambda asked: StubResponse(302, b"<html>", headers)) as server:
         answer = get(ConnectionPool(server.url))
     assert answer == Answer(302, "Found", "text/html", "/login", b"<html>")
 
@@ -123,7 +123,7 @@ def test_a_path_of_the_address_comes_first() -> None:
 
 def test_an_answer_has_a_limit_of_bytes() -> None:
     """One more byte than allowed is no answer, and the connection is not used again."""
-    with answering(lambda asked: Given(body=b"x" * 11)) as server:
+    with answering(lambda asked: StubResponse(body=b"x" * 11)) as server:
         connections = ConnectionPool(server.url)
         with pytest.raises(NoAnswer, match="longer than 10 bytes"):
             get(connections, bytes_max=10)

@@ -7,7 +7,7 @@ import pytest
 from engines.flink.answers import known
 from engines.flink.client import FlinkClient
 from engines.flink.errors import FlinkUnavailable, NotFlink, NotFound
-from tests.support.answering import Given, answering
+from tests.support.stub_server import StubResponse, answering
 
 HTML = {"Content-Type": "text/html; charset=utf-8"}
 
@@ -15,15 +15,15 @@ HTML = {"Content-Type": "text/html; charset=utf-8"}
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (Given(200, b"<html>Welcome to nginx", HTML), "a web page"),
-        (Given(200, b"[1, 2]"), "not an answer of Flink"),
-        (Given(200, b'{"flink-version": 2}'), "not an answer of Flink"),
-        (Given(200, b"\xff\xfe"), "not an answer of Flink"),
-        (Given(200, b""), "not an answer of Flink"),
-        (Given(200, b'{"flink-version": "2.0", "deep": ' + b"[" * 100_000), "not an answer of Flink"),
+        (StubResponse(200, b"<html>Welcome to nginx", HTML), "a web page"),
+        (StubResponse(200, b"[1, 2]"), "not an answer of Flink"),
+        (StubResponse(200, b'{"flink-version": 2}'), "not an answer of Flink"),
+        (StubResponse(200, b"\xff\xfe"), "not an answer of Flink"),
+        (StubResponse(200, b""), "not an answer of Flink"),
+        (StubResponse(200, b'{"flink-version": "2.0", "deep": ' + b"[" * 100_000), "not an answer of Flink"),
     ],
 )
-def test_another_service_at_the_address_is_named(given: Given, said: str) -> None:
+def test_another_service_at_the_address_is_named(given: StubResponse, said: str) -> None:
     """In one line, with the setting to correct and nothing of the page."""
     with answering(lambda asked: given) as server, pytest.raises(NotFlink) as problem:
         FlinkClient(server.url).overview()
@@ -34,7 +34,7 @@ def test_another_service_at_the_address_is_named(given: Given, said: str) -> Non
 
 def test_nobody_at_the_address_is_away() -> None:
     """The request and the system's reason are named."""
-    with answering(lambda asked: Given()) as server:
+    with answering(lambda asked: StubResponse()) as server:
         url = server.url
     with pytest.raises(FlinkUnavailable, match=r"GET .*/overview: Connection refused"):
         FlinkClient(url).overview()
@@ -44,9 +44,9 @@ def test_an_answer_that_does_not_come_in_time_is_away() -> None:
     """Flink is busy, or a proxy holds on to the request."""
     release = threading.Event()
 
-    def wait(_: object) -> Given:
+    def wait(_: object) -> StubResponse:
         release.wait(5)
-        return Given()
+        return StubResponse()
 
     with answering(wait) as server:
         with pytest.raises(FlinkUnavailable, match="timed out"):
@@ -56,7 +56,7 @@ def test_an_answer_that_does_not_come_in_time_is_away() -> None:
 
 def test_ids_are_quoted() -> None:
     """An id from elsewhere stays one part of the path."""
-    with answering(lambda asked: Given(404, b'{"errors": ["no"]}')) as server:
+    with answering(lambda asked: StubResponse(404, b'{"errors": ["no"]}')) as server:
         with pytest.raises(NotFound, match="no"):
             FlinkClient(server.url).vertex("../jars", "a/b?c")
         assert server.asked[0].path == "/jobs/..%2Fjars/vertices/a%2Fb%3Fc"
@@ -72,13 +72,15 @@ def test_what_flink_does_not_know_is_none(figure: float | str | None, number: in
 
 # --- several addresses: JobManagers of which one leads ------------------------------------------------------------------------
 
-OVERVIEW = Given(200, b'{"flink-version": "2.3.0", "taskmanagers": 1, "slots-total": 4, "slots-available": 1}')
-ELECTION = Given(503, b'{"errors": ["Service temporarily unavailable due to an ongoing leader election. Please refresh."]}')
+OVERVIEW = StubResponse(200, b'{"flink-version": "2.3.0", "taskmanagers": 1, "slots-total": 4, "slots-available": 1}')
+ELECTION = StubResponse(
+    503, b'{"errors": ["Service temporarily unavailable due to an ongoing leader election. Please refresh."]}'
+)
 
 
 def gone() -> str:
     """Return an address at which nobody answers any more."""
-    with answering(lambda asked: Given()) as server:
+    with answering(lambda asked: StubResponse()) as server:
         return server.url
 
 
@@ -122,7 +124,7 @@ def test_where_no_address_answers_each_is_named_with_its_reason() -> None:
 
 def test_a_checkpoint_is_requested_at_one_address_alone() -> None:
     """Whether the first took the request nobody knows; the next request goes to the other address."""
-    with answering(lambda asked: Given(202, b'{"request-id": "1"}')) as server:
+    with answering(lambda asked: StubResponse(202, b'{"request-id": "1"}')) as server:
         client = FlinkClient(f"{gone()},{server.url}")
         with pytest.raises(FlinkUnavailable, match=r"Connection refused$"):
             client.take_checkpoint("1")
@@ -134,7 +136,7 @@ def test_a_checkpoint_is_requested_at_one_address_alone() -> None:
 def test_a_wrong_address_among_several_is_named() -> None:
     """Nobody would notice it while the others answer, were it passed over."""
     with (
-        answering(lambda asked: Given(200, b"<html>", HTML)) as page,
+        answering(lambda asked: StubResponse(200, b"<html>", HTML)) as page,
         answering(lambda asked: OVERVIEW) as leader,
         pytest.raises(NotFlink, match=page.url),
     ):
@@ -145,7 +147,7 @@ def test_a_jobmanager_that_hangs_costs_one_wait() -> None:
     """As a machine does that has lost its power: from then on the other one is asked first."""
     release = threading.Event()
 
-    def wait(_: object) -> Given:
+    def wait(_: object) -> StubResponse:
         release.wait(5)
         return OVERVIEW
 

@@ -14,8 +14,8 @@ from engines.flink.graph import checkpointing_of, runs, state_of, tasks_of
 from engines.flink.identity import attempt_of
 from engines.flink.pause import interruption_of, last_interruption
 from engines.flink.requirements import refusal_of_job, wanted
-from tests.support.answering import Answering
 from tests.support.recorded_flink import VERSIONS, Exchanges, Moment, recorded, recorded_job, replayed
+from tests.support.stub_server import StubServer
 
 ORDERS, LEGACY = "Orders v17", "team a/legacy job"
 
@@ -27,7 +27,7 @@ def version(request: pytest.FixtureRequest) -> str:
 
 
 @contextmanager
-def at(version: str, moment: Moment) -> Iterator[tuple[FlinkClient, Exchanges, Answering]]:
+def at(version: str, moment: Moment) -> Iterator[tuple[FlinkClient, Exchanges, StubServer]]:
     """A client of a recorded moment."""
     exchanges = recorded(version, moment)
     with replayed(exchanges) as server:

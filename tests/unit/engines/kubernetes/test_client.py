@@ -22,26 +22,28 @@ from engines.kubernetes.errors import (
     NotKubernetes,
 )
 from engines.kubernetes.target import Target
-from tests.support.answering import Answering, Given, answering
 from tests.support.secure_broker import make_certificates
+from tests.support.stub_server import StubResponse, StubServer, answering
 
 TARGET = Target("shop", "parse")
 SCALE = json.dumps({"kind": "Scale", "metadata": {"uid": "u", "resourceVersion": "7"}, "spec": {}, "status": {}}).encode()
 
 
-def said(status: int, message: str) -> Given:
+def said(status: int, message: str) -> StubResponse:
     """Return an answer as the API server gives it."""
-    return Given(status, json.dumps({"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": message}).encode())
+    return StubResponse(
+        status, json.dumps({"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": message}).encode()
+    )
 
 
 @pytest.fixture
-def given() -> dict[str, Given]:
+def given() -> dict[str, StubResponse]:
     """What the server answers next."""
-    return {"now": Given(body=SCALE)}
+    return {"now": StubResponse(body=SCALE)}
 
 
 @pytest.fixture
-def server(given: dict[str, Given]) -> Iterator[Answering]:
+def server(given: dict[str, StubResponse]) -> Iterator[StubServer]:
     """A server that answers what a test wants."""
     with answering(lambda asked: given["now"]) as found:
         yield found
@@ -61,17 +63,33 @@ RBAC = 'deployments.apps "parse" is forbidden: User "x" cannot get resource "dep
         (said(422, "spec.replicas: Invalid value: -1"), ApiRefused, "is refused: spec.replicas: Invalid value: -1"),
         (said(429, "too many requests"), ApiUnavailable, "answers 429: too many requests"),
         (said(500, "etcdserver: request timed out"), ApiUnavailable, "answers 500: etcdserver: request timed out"),
-        (Given(502, b"bad gateway"), ApiUnavailable, "answers 502"),
-        (Given(200, b"<html>", {"Content-Type": "text/html"}), NotKubernetes, "set SURESCALE_KUBERNETES_URL to the address of"),
-        (Given(403, b"<html>", {"Content-Type": "text/html"}), NotKubernetes, "answers 403 with text/html that is not an answer"),
-        (Given(404, b"404 page not found\n", {"Content-Type": "text/plain"}), NotFound, "no such kind of object; install its"),
-        (Given(404, b"<html>", {"Content-Type": "text/html"}), NotKubernetes, "answers 404 with text/html that is not an answer"),
-        (Given(302, b"", {"Location": "https://login"}), NotKubernetes, "answers 302"),
-        (Given(200, b"[]"), NotKubernetes, "that is not an answer of Kubernetes"),
+        (StubResponse(502, b"bad gateway"), ApiUnavailable, "answers 502"),
+        (
+            StubResponse(200, b"<html>", {"Content-Type": "text/html"}),
+            NotKubernetes,
+            "set SURESCALE_KUBERNETES_URL to the address of",
+        ),
+        (
+            StubResponse(403, b"<html>", {"Content-Type": "text/html"}),
+            NotKubernetes,
+            "answers 403 with text/html that is not an answer",
+        ),
+        (
+            StubResponse(404, b"404 page not found\n", {"Content-Type": "text/plain"}),
+            NotFound,
+            "no such kind of object; install its",
+        ),
+        (
+            StubResponse(404, b"<html>", {"Content-Type": "text/html"}),
+            NotKubernetes,
+            "answers 404 with text/html that is not an answer",
+        ),
+        (StubResponse(302, b"", {"Location": "https://login"}), NotKubernetes, "answers 302"),
+        (StubResponse(200, b"[]"), NotKubernetes, "that is not an answer of Kubernetes"),
     ],
 )
 def test_what_comes_in_place_of_an_answer_is_one_line(
-    server: Answering, given: dict[str, Given], answer: Given, kind: type[KubernetesError], words: str
+    server: StubServer, given: dict[str, StubResponse], answer: StubResponse, kind: type[KubernetesError], words: str
 ) -> None:
     """It names the request, or the right, and the fix."""
     given["now"] = answer
@@ -82,13 +100,13 @@ def test_what_comes_in_place_of_an_answer_is_one_line(
     assert "\n" not in str(problem.value)
 
 
-def test_a_scale_of_zero_is_read(server: Answering) -> None:
+def test_a_scale_of_zero_is_read(server: StubServer) -> None:
     """The API leaves it out."""
     scale = KubernetesClient(server.url).scale(TARGET)
     assert (scale.spec.replicas, scale.status.selector, scale.metadata.resource_version) == (0, "", "7")
 
 
-def test_a_write_carries_the_version_that_was_read_and_our_name(server: Answering) -> None:
+def test_a_write_carries_the_version_that_was_read_and_our_name(server: StubServer) -> None:
     """Both are what others tell us by."""
     client = KubernetesClient(server.url)
     client.set_scale(TARGET, client.scale(TARGET), 3)
@@ -98,9 +116,9 @@ def test_a_write_carries_the_version_that_was_read_and_our_name(server: Answerin
     assert (written["metadata"]["resourceVersion"], written["spec"]) == ("7", {"replicas": 3})
 
 
-def test_a_list_without_end_is_given_up(server: Answering, given: dict[str, Given]) -> None:
+def test_a_list_without_end_is_given_up(server: StubServer, given: dict[str, StubResponse]) -> None:
     """A proxy that always says that there is more must not hold the actuator."""
-    given["now"] = Given(body=b'{"metadata": {"continue": "again"}, "items": null}')
+    given["now"] = StubResponse(body=b'{"metadata": {"continue": "again"}, "items": null}')
     with pytest.raises(ApiUnavailable, match="more than 20000 objects"):
         KubernetesClient(server.url).pods("shop", "app=parse")
 
@@ -122,7 +140,7 @@ def test_a_pod_finds_its_own_cluster(tmp_path: Path) -> None:
     (tmp_path / "ca.crt").write_bytes((tmp_path / "ca.pem").read_bytes())
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(tmp_path / "broker.pem", tmp_path / "broker-key.pem")
-    with answering(lambda asked: Given(body=SCALE), context) as server:
+    with answering(lambda asked: StubResponse(body=SCALE), context) as server:
         port = server.url.rpartition(":")[2]
         environment = {"KUBERNETES_SERVICE_HOST": "localhost", "KUBERNETES_SERVICE_PORT": port}
         client = client_of(PipelineSettings(**KUBERNETES), environment=environment, in_pod=tmp_path)  # type: ignore[arg-type]

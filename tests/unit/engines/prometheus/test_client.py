@@ -12,28 +12,28 @@ from hypothesis import strategies as st
 from engines.prometheus.client import PrometheusClient, PrometheusUnavailable, QueryRefused, Series
 from runtime.access import Access
 from runtime.ports import free_port
-from tests.support.answering import Given
-from tests.support.played_prometheus import PlayedPrometheus, entry, played_prometheus, success
+from tests.support.fake_prometheus import FakePrometheus, entry, fake_prometheus, success
+from tests.support.stub_server import StubResponse
 
 AT_MS = 1_700_000_040_000
 
 
 @pytest.fixture
-def prometheus() -> Iterator[PlayedPrometheus]:
+def prometheus() -> Iterator[FakePrometheus]:
     """A server without series."""
-    with played_prometheus() as played:
+    with fake_prometheus() as played:
         yield played
 
 
 @pytest.fixture
-def client(prometheus: PlayedPrometheus) -> Iterator[PrometheusClient]:
+def client(prometheus: FakePrometheus) -> Iterator[PrometheusClient]:
     """Its client."""
     made = PrometheusClient(prometheus.url)
     yield made
     made.close()
 
 
-def test_a_series_comes_with_the_time_of_its_scrape(prometheus: PlayedPrometheus, client: PrometheusClient) -> None:
+def test_a_series_comes_with_the_time_of_its_scrape(prometheus: FakePrometheus, client: PrometheusClient) -> None:
     """In one request, at the time asked for."""
     prometheus.series["done_total"] = [({"__name__": "done_total", "task": "parse"}, 12.5)]
     prometheus.age_s = 7.25
@@ -43,7 +43,7 @@ def test_a_series_comes_with_the_time_of_its_scrape(prometheus: PlayedPrometheus
 
 
 def test_a_series_without_a_time_of_scraping_is_of_the_time_asked_for(
-    prometheus: PlayedPrometheus, client: PrometheusClient
+    prometheus: FakePrometheus, client: PrometheusClient
 ) -> None:
     """Servers that are only like Prometheus may leave it out; a time to come is no time of scraping."""
     prometheus.instead = lambda _: success("vector", [entry({"task": "parse"}, 1.0, AT_MS / 1000)])
@@ -53,7 +53,7 @@ def test_a_series_without_a_time_of_scraping_is_of_the_time_asked_for(
     assert client.dated("done_total", AT_MS)[0].at_ms == AT_MS
 
 
-def test_values_that_are_no_numbers_are_told_apart(prometheus: PlayedPrometheus, client: PrometheusClient) -> None:
+def test_values_that_are_no_numbers_are_told_apart(prometheus: FakePrometheus, client: PrometheusClient) -> None:
     """Prometheus writes NaN and infinity as text; other text is no number."""
     prometheus.series["x"] = [({"n": "0"}, math.nan), ({"n": "1"}, math.inf)]
     assert [str(each.value) for each in client.dated("x", AT_MS)] == ["nan", "inf"]
@@ -67,11 +67,11 @@ REFUSED = {
     "histogram": (success("vector", [{"metric": {}, "histogram": [1, {"count": "1"}]}]), "histogram_sum"),
     "too many": (success("vector", [{"metric": {}, "value": [1, "2"]}] * 100_001), "select fewer"),
     "syntax": (
-        Given(400, b'{"status":"error","errorType":"bad_data","error":"1:3: parse error: unexpected end of input"}'),
+        StubResponse(400, b'{"status":"error","errorType":"bad_data","error":"1:3: parse error: unexpected end of input"}'),
         "parse error: unexpected end",
     ),
     "execution": (
-        Given(422, b'{"status":"error","errorType":"execution","error":"multiple matches\\nfor labels"}'),
+        StubResponse(422, b'{"status":"error","errorType":"execution","error":"multiple matches\\nfor labels"}'),
         "multiple matches for",
     ),
 }
@@ -79,7 +79,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("kind", REFUSED)
 def test_an_expression_that_cannot_be_used_is_refused_with_the_reason(
-    prometheus: PlayedPrometheus, client: PrometheusClient, kind: str
+    prometheus: FakePrometheus, client: PrometheusClient, kind: str
 ) -> None:
     """In one line."""
     given, words = REFUSED[kind]
@@ -90,28 +90,31 @@ def test_an_expression_that_cannot_be_used_is_refused_with_the_reason(
 
 
 AWAY = {
-    "no JSON": (Given(200, b"<html>hello</html>"), "does not answer as Prometheus does"),
-    "no text": (Given(200, b'"\xff\xfe"'), "does not answer as Prometheus does"),
-    "nested": (Given(200, b"[" * 200_000), "does not answer as Prometheus does"),
-    "another document": (Given(200, b'{"status": 7}'), "does not answer as Prometheus does"),
+    "no JSON": (StubResponse(200, b"<html>hello</html>"), "does not answer as Prometheus does"),
+    "no text": (StubResponse(200, b'"\xff\xfe"'), "does not answer as Prometheus does"),
+    "nested": (StubResponse(200, b"[" * 200_000), "does not answer as Prometheus does"),
+    "another document": (StubResponse(200, b'{"status": 7}'), "does not answer as Prometheus does"),
     "another result": (success("vector", {"a": 1}), "unexpected answer"),
-    "not found": (Given(404, b"404 page not found"), "with the path of a proxy"),
-    "login": (Given(302, b"", {"Location": "https://login.example/\x1b[2J"}), r"points to https://login.example/\\x1b"),
-    "no token": (Given(401, b"Unauthorized"), "SURESCALE_PROMETHEUS_TOKEN_FILE"),
+    "not found": (StubResponse(404, b"404 page not found"), "with the path of a proxy"),
+    "login": (StubResponse(302, b"", {"Location": "https://login.example/\x1b[2J"}), r"points to https://login.example/\\x1b"),
+    "no token": (StubResponse(401, b"Unauthorized"), "SURESCALE_PROMETHEUS_TOKEN_FILE"),
     "busy": (
-        Given(503, b'{"status":"error","errorType":"timeout","error":"query timed out"}'),
+        StubResponse(503, b'{"status":"error","errorType":"timeout","error":"query timed out"}'),
         "query timed out; trying again",
     ),
     "a part": (
-        Given(200, b'{"status":"success","data":{"resultType":"vector","result":[]},"warnings":["store 2 is away"]}'),
+        StubResponse(200, b'{"status":"success","data":{"resultType":"vector","result":[]},"warnings":["store 2 is away"]}'),
         "may have left out series: store 2 is away",
     ),
-    "broken off": (Given(200, b"{}", {"Content-Type": "application/json"}, closes=True), "does not answer as Prometheus does"),
+    "broken off": (
+        StubResponse(200, b"{}", {"Content-Type": "application/json"}, closes=True),
+        "does not answer as Prometheus does",
+    ),
 }
 
 
 @pytest.mark.parametrize("kind", AWAY)
-def test_an_answer_that_is_none_says_what_to_do(prometheus: PlayedPrometheus, client: PrometheusClient, kind: str) -> None:
+def test_an_answer_that_is_none_says_what_to_do(prometheus: FakePrometheus, client: PrometheusClient, kind: str) -> None:
     """In one line that is safe to print."""
     given, words = AWAY[kind]
     prometheus.instead = lambda _: given
@@ -126,7 +129,7 @@ def test_nobody_there_is_one_line() -> None:
         PrometheusClient(f"http://127.0.0.1:{free_port()}").now_ms()
 
 
-def test_a_clock_that_is_none_is_named(prometheus: PlayedPrometheus, client: PrometheusClient) -> None:
+def test_a_clock_that_is_none_is_named(prometheus: FakePrometheus, client: PrometheusClient) -> None:
     """Whatever the server says in its place."""
     for result in ([1, "soon"], [], "x", [1, "1e400"]):
         prometheus.instead = lambda _, result=result: success("scalar", result)  # type: ignore[misc]
@@ -134,7 +137,7 @@ def test_a_clock_that_is_none_is_named(prometheus: PlayedPrometheus, client: Pro
             client.now_ms()
 
 
-def test_the_token_is_shown(prometheus: PlayedPrometheus, tmp_path: Path) -> None:
+def test_the_token_is_shown(prometheus: FakePrometheus, tmp_path: Path) -> None:
     """It is read for every request; a file that cannot be read is named with its setting."""
     token = tmp_path / "token"
     token.write_text("secret\n")
@@ -156,8 +159,8 @@ def test_the_token_is_shown(prometheus: PlayedPrometheus, tmp_path: Path) -> Non
 )
 def test_whatever_comes_in_place_of_series_is_an_error_of_ours(result: object) -> None:
     """Never one of the decoder's."""
-    with played_prometheus() as prometheus:
-        prometheus.instead = lambda _: Given(
+    with fake_prometheus() as prometheus:
+        prometheus.instead = lambda _: StubResponse(
             body=json.dumps({"status": "success", "data": {"resultType": "vector", "result": result}}).encode()
         )
         client = PrometheusClient(prometheus.url)

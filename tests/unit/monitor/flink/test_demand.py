@@ -8,24 +8,24 @@ import pytest
 from engines.kafka.offsets import OffsetsUnavailable, Partition, TopicOffsets
 from monitor.sources.flink.source import FlinkSource
 from tests.support import flink_source
-from tests.support.answering import Given
+from tests.support.fake_flink import FakeFlink
 from tests.support.flink_source import SOURCE, job_of, look_at
-from tests.support.played_flink import PlayedFlink
+from tests.support.stub_server import StubResponse
 
 flink, source = flink_source.flink, flink_source.source
 
 
-def let_it_read_orders(flink: PlayedFlink) -> None:
+def let_it_read_orders(flink: FakeFlink) -> None:
     """Let the source show a position in a topic of Kafka."""
     name = "Source__numbers.KafkaSourceReader.topic.orders.partition.0.currentOffset"
     path = f"/jobs/{job_of(flink)}/vertices/{SOURCE}/subtasks/metrics"
     answer = json.dumps([{"id": name, "max": 5.0}]).encode()
-    flink.instead = lambda asked: Given(200, answer) if asked.path.startswith(path) else None
+    flink.instead = lambda asked: StubResponse(200, answer) if asked.path.startswith(path) else None
 
 
 @pytest.mark.parametrize("reads_kafka", [True, False])
 def test_without_the_broker_demand_is_unknown(
-    flink: PlayedFlink, source: FlinkSource, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, reads_kafka: bool
+    flink: FakeFlink, source: FlinkSource, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, reads_kafka: bool
 ) -> None:
     """Never none; and the log says why, with the fix."""
     if reads_kafka:
@@ -41,7 +41,7 @@ def test_without_the_broker_demand_is_unknown(
 
 
 def test_a_broker_that_is_lost_makes_demand_unknown_until_it_is_back(
-    flink: PlayedFlink, source: FlinkSource, monkeypatch: pytest.MonkeyPatch
+    flink: FakeFlink, source: FlinkSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The ends of an earlier look do not stand in: nothing would seem to arrive any more."""
     let_it_read_orders(flink)

@@ -15,10 +15,10 @@ from monitor.sources.base import SourceUnavailable, UnknownJob
 from monitor.sources.flink.job import FlinkJob
 from monitor.sources.flink.source import FlinkSource
 from tests.support import flink_source
-from tests.support.answering import Asked, Given
+from tests.support.fake_flink import FakeFlink, QuickClock, fake_flink
 from tests.support.flink_source import ORDERS, SOURCE, job_of, look_at, sources
-from tests.support.played_flink import PlayedFlink, QuickClock, played
 from tests.support.recorded_flink import recorded
+from tests.support.stub_server import StubRequest, StubResponse
 from tests.support.waiting import wait_until
 
 flink, source = flink_source.flink, flink_source.source
@@ -41,7 +41,7 @@ def test_jobs_of_one_name_are_told_apart_and_say_so(source: FlinkSource) -> None
     assert "2 jobs are named" in topology.labels["surescale.ambiguous"]
 
 
-def test_only_jobs_that_are_named_or_labelled_are_watched(flink: PlayedFlink) -> None:
+def test_only_jobs_that_are_named_or_labelled_are_watched(flink: FakeFlink) -> None:
     """By the name in Flink or by ours; or by a label of the job's own."""
     assert [source.jobs() for source in sources(flink, jobs="Orders*")] == [[ORDERS]]
     (legacy,) = (source.jobs() for source in sources(flink, jobs="team a/*"))
@@ -51,7 +51,7 @@ def test_only_jobs_that_are_named_or_labelled_are_watched(flink: PlayedFlink) ->
     assert [source.jobs() for source in sources(flink, jobs_label="surescale.watch=true")] == [[ORDERS]]
 
 
-def test_a_look_shows_graph_and_counters(flink: PlayedFlink, source: FlinkSource) -> None:
+def test_a_look_shows_graph_and_counters(flink: FakeFlink, source: FlinkSource) -> None:
     """Each vertex with its subtasks, under Flink's ids."""
     topology, samples = (look := look_at(source)).topology, look.samples
     check_topology(topology)
@@ -66,7 +66,7 @@ def test_a_look_shows_graph_and_counters(flink: PlayedFlink, source: FlinkSource
     assert (entry.queued_records, entry.arrived_records) == (None, None), "this source does not read Kafka"
 
 
-def test_a_look_takes_one_request_a_vertex_and_a_handful_more(flink: PlayedFlink, source: FlinkSource) -> None:
+def test_a_look_takes_one_request_a_vertex_and_a_handful_more(flink: FakeFlink, source: FlinkSource) -> None:
     """The first one also asks for names that stay."""
     look_at(source)
     flink.asked.clear()
@@ -74,7 +74,7 @@ def test_a_look_takes_one_request_a_vertex_and_a_handful_more(flink: PlayedFlink
     assert len(flink.asked) <= len(look.topology.tasks) + 6
 
 
-def test_a_topology_has_a_new_version_only_when_it_changes(flink: PlayedFlink, source: FlinkSource) -> None:
+def test_a_topology_has_a_new_version_only_when_it_changes(flink: FakeFlink, source: FlinkSource) -> None:
     """Though each look gives it a new date."""
     first, second = look_at(source).topology, look_at(source).topology
     assert first.version == second.version
@@ -90,14 +90,14 @@ def test_a_topology_has_a_new_version_only_when_it_changes(flink: PlayedFlink, s
 
 def test_a_job_that_waits_for_slots_is_shown_and_reports_nothing() -> None:
     """Flink shows parallelism 1 everywhere, which is not what is asked for."""
-    with played("2.3.0", "waiting") as flink:
+    with fake_flink("2.3.0", "waiting") as flink:
         for source in sources(flink):
             look = look_at(source, "flink/late")
             assert (look.topology.state, look.samples) == ("created", ())
             assert max(spec.required or 0 for spec in look.topology.tasks) == 3
 
 
-def test_a_job_that_has_lost_its_slots_keeps_its_graph(flink: PlayedFlink, source: FlinkSource) -> None:
+def test_a_job_that_has_lost_its_slots_keeps_its_graph(flink: FakeFlink, source: FlinkSource) -> None:
     """Flink tells no edges while it waits for slots, and a task without inputs would be taken for a source."""
     before = look_at(source).topology
     detail = flink.body(f"GET /jobs/{job_of(flink)}")
@@ -111,7 +111,7 @@ def test_a_job_that_has_lost_its_slots_keeps_its_graph(flink: PlayedFlink, sourc
     ]
 
 
-def test_a_job_that_another_jobmanager_takes_over_is_waited_for(flink: PlayedFlink, source: FlinkSource) -> None:
+def test_a_job_that_another_jobmanager_takes_over_is_waited_for(flink: FakeFlink, source: FlinkSource) -> None:
     """It stays listed under its name, has no minute meanwhile, and then goes on as a job that has restarted."""
     flink.answers = json.loads(json.dumps(flink.answers))
     path = f"/jobs/{job_of(flink)}"
@@ -134,8 +134,8 @@ def test_a_job_that_another_jobmanager_takes_over_is_waited_for(flink: PlayedFli
 
 def test_a_job_that_cannot_be_asked_to_rescale_is_only_watched() -> None:
     """Under the default scheduler, which answers some requests with an error of its own."""
-    with played("2.3.0", "default-scheduler") as flink:
-        running = PlayedFlink("2.3.0", "running")
+    with fake_flink("2.3.0", "default-scheduler") as flink:
+        running = FakeFlink("2.3.0", "running")
         own, other = job_of(flink, "orders"), job_of(running)
         figures = {request.replace(other, own): given for request, given in running.answers.items() if "/vertices/" in request}
         flink.answers = running.answers | flink.answers | figures
@@ -148,17 +148,17 @@ def test_a_job_that_cannot_be_asked_to_rescale_is_only_watched() -> None:
             assert source.cluster_topology().engine.acts == "none"
 
 
-def test_a_restart_during_a_look_spoils_it(flink: PlayedFlink, source: FlinkSource) -> None:
+def test_a_restart_during_a_look_spoils_it(flink: FakeFlink, source: FlinkSource) -> None:
     """Counters of one graph must not count as another's."""
     path, times = f"/jobs/{job_of(flink)}", [0]
 
-    def restarts(asked: Asked) -> Given | None:
+    def restarts(asked: StubRequest) -> StubResponse | None:
         if asked.path != path:
             return None
         times[0] += 1
         detail = json.loads(json.dumps(flink.body(f"GET {path}")))
         detail["timestamps"]["CREATED"] += times[0]
-        return Given(200, json.dumps(detail).encode())
+        return StubResponse(200, json.dumps(detail).encode())
 
     flink.instead = restarts
     with pytest.raises(SourceUnavailable, match="restarted during the look"):
@@ -168,13 +168,13 @@ def test_a_restart_during_a_look_spoils_it(flink: PlayedFlink, source: FlinkSour
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        (Given(503, b""), "503"),
-        (Given(200, b"<html>login</html>"), "not an answer of Flink; set SURESCALE_ENGINE_URL"),
-        (Given(401, b"{}"), "SURESCALE_ENGINE_TOKEN_FILE"),
-        (Given(200, b'{"jobs": [{"jid": 3}]}'), "not an answer of Flink; set SURESCALE_ENGINE_URL"),
+        (StubResponse(503, b""), "503"),
+        (StubResponse(200, b"<html>login</html>"), "not an answer of Flink; set SURESCALE_ENGINE_URL"),
+        (StubResponse(401, b"{}"), "SURESCALE_ENGINE_TOKEN_FILE"),
+        (StubResponse(200, b'{"jobs": [{"jid": 3}]}'), "not an answer of Flink; set SURESCALE_ENGINE_URL"),
     ],
 )
-def test_what_is_no_answer_is_one_line(flink: PlayedFlink, source: FlinkSource, given: Given, says: str) -> None:
+def test_what_is_no_answer_is_one_line(flink: FakeFlink, source: FlinkSource, given: StubResponse, says: str) -> None:
     """It names the address; the monitor goes on asking."""
     flink.instead = lambda _: given
     with pytest.raises(SourceUnavailable, match=says) as problem:
@@ -182,17 +182,17 @@ def test_what_is_no_answer_is_one_line(flink: PlayedFlink, source: FlinkSource, 
     assert "\n" not in str(problem.value)
 
 
-def test_a_cluster_that_answers_by_half_is_away(flink: PlayedFlink, source: FlinkSource) -> None:
+def test_a_cluster_that_answers_by_half_is_away(flink: FakeFlink, source: FlinkSource) -> None:
     """A minute is whole, or it is none."""
     source.jobs()
-    flink.instead = lambda asked: Given(500, b"{}") if "/vertices/" in asked.path else None
+    flink.instead = lambda asked: StubResponse(500, b"{}") if "/vertices/" in asked.path else None
     with pytest.raises(SourceUnavailable):
         source.follow(ORDERS).look()
     flink.instead = lambda _: None
     assert source.follow(ORDERS).look().samples
 
 
-def test_a_job_that_has_gone_is_unknown_and_its_end_an_event(flink: PlayedFlink, source: FlinkSource) -> None:
+def test_a_job_that_has_gone_is_unknown_and_its_end_an_event(flink: FakeFlink, source: FlinkSource) -> None:
     """Said once, by the list of jobs: Flink keeps the answer on a single job for a while."""
     look_at(source)
     overview, flink_job = flink.body("GET /jobs/overview"), job_of(flink)
@@ -204,7 +204,7 @@ def test_a_job_that_has_gone_is_unknown_and_its_end_an_event(flink: PlayedFlink,
 
 
 @pytest.mark.parametrize(("in_flink", "shown"), [("FAILED", "failed"), ("CANCELED", "finished"), ("", "finished")])
-def test_a_job_that_has_gone_is_shown_as_ended(flink: PlayedFlink, source: FlinkSource, in_flink: str, shown: str) -> None:
+def test_a_job_that_has_gone_is_shown_as_ended(flink: FakeFlink, source: FlinkSource, in_flink: str, shown: str) -> None:
     """With its last graph, as a newer version; also if Flink has forgotten it."""
     last, overview = look_at(source).topology, flink.body("GET /jobs/overview")
     assert source.end_of(last) is None, "it runs"
@@ -224,7 +224,7 @@ def test_a_job_that_has_gone_is_shown_as_ended(flink: PlayedFlink, source: Flink
     assert [source.end_of(msgspec.structs.replace(last, **other)) for other in others] == [None, None]
 
 
-def test_a_job_that_has_only_another_name_has_not_ended(flink: PlayedFlink, source: FlinkSource) -> None:
+def test_a_job_that_has_only_another_name_has_not_ended(flink: FakeFlink, source: FlinkSource) -> None:
     """A second one of its name came: both are listed under longer names."""
     last, overview = look_at(source).topology, flink.body("GET /jobs/overview")
     entry = next(job for job in overview["jobs"] if job["jid"] == job_of(flink))
@@ -234,7 +234,7 @@ def test_a_job_that_has_only_another_name_has_not_ended(flink: PlayedFlink, sour
     assert source.end_of(last) is None
 
 
-def test_an_upgrade_is_a_new_epoch_of_the_same_job(flink: PlayedFlink, source: FlinkSource) -> None:
+def test_an_upgrade_is_a_new_epoch_of_the_same_job(flink: FakeFlink, source: FlinkSource) -> None:
     """Its counters count from 0 under a higher number."""
     before, old = look_at(source).topology, job_of(flink)
     new = "f" * 32
@@ -251,7 +251,7 @@ def test_an_upgrade_is_a_new_epoch_of_the_same_job(flink: PlayedFlink, source: F
 @pytest.mark.parametrize("version", ["1.20.5", "2.2.1", "2.3.0"])
 def test_a_rescale_is_an_event_and_measured(version: str) -> None:
     """With Flink's id of it and its cause where Flink remembers both; a monitor that starts later finds the same there."""
-    with played(version, "running") as flink:
+    with fake_flink(version, "running") as flink:
         for source in sources(flink):
             assert look_at(source).topology.restart_ms is None
             flink.answers |= recorded(version, "rescaled")
@@ -271,7 +271,7 @@ def test_a_rescale_is_an_event_and_measured(version: str) -> None:
             assert later.restart_ms == (after.restart_ms if remembers else None)
 
 
-def test_hosts_have_slots_and_come_and_go(flink: PlayedFlink, source: FlinkSource, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hosts_have_slots_and_come_and_go(flink: FakeFlink, source: FlinkSource, monkeypatch: pytest.MonkeyPatch) -> None:
     """Flink has no units."""
     monkeypatch.setattr("monitor.sources.flink.source.HOSTS_KNOWN_FOR_S", -1.0)
     first = source.cluster_topology()
@@ -304,7 +304,7 @@ def test_a_job_whose_looks_broke_off_is_looked_at_again(source: FlinkSource, mon
     wait_until(lambda: source.minutes(ORDERS, 0), what="a minute")
 
 
-def test_events_have_ids_of_their_own(flink: PlayedFlink) -> None:
+def test_events_have_ids_of_their_own(flink: FakeFlink) -> None:
     """A monitor that restarts gives the same event the same id and number, however late it finds it."""
     ids = []
     for _ in range(2):
@@ -315,7 +315,7 @@ def test_events_have_ids_of_their_own(flink: PlayedFlink) -> None:
     assert len(ids[0]) >= 2
 
 
-def test_looks_end_with_the_source(flink: PlayedFlink) -> None:
+def test_looks_end_with_the_source(flink: FakeFlink) -> None:
     """No thread is left behind."""
     made: Callable[[], FlinkSource] = lambda: FlinkSource(  # noqa: E731
         MonitorSettings(engine="flink", engine_url=flink.url, cluster="flink"), QuickClock

@@ -1,4 +1,4 @@
-"""Looks at a job through a played Prometheus: what is asked, what the samples say, and what is held back."""
+"""Looks at a job through a fake Prometheus: what is asked, what the samples say, and what is held back."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,9 +13,9 @@ from monitor.event_log import EventLog
 from monitor.minutes import JobSnapshot
 from monitor.sources.base import SourceUnavailable
 from monitor.sources.prometheus.job import PrometheusJob
-from tests.support.answering import Given
-from tests.support.played_prometheus import PlayedPrometheus, played_prometheus
+from tests.support.fake_prometheus import FakePrometheus, fake_prometheus
 from tests.support.set_clock import SetClock
+from tests.support.stub_server import StubResponse
 
 MINUTE = 60_000
 START_MS = 1_700_000_040_000
@@ -37,9 +37,7 @@ arrived = { query = "ends", subtask = [], over = ["partition"] }
 class Watched:
     """A job, its clock, and the replicas that are asked for it."""
 
-    def __init__(
-        self, folder: Path, *replicas: PlayedPrometheus, text: str = FILE, requirement: Requirement | None = None
-    ) -> None:
+    def __init__(self, folder: Path, *replicas: FakePrometheus, text: str = FILE, requirement: Requirement | None = None) -> None:
         path = folder / "jobs.toml"
         path.write_text(text)
         (watched,) = read_jobs(path).values()
@@ -62,7 +60,7 @@ class Watched:
         return {(sample.task, sample.subtask): sample for sample in self.look().samples}
 
 
-def show(prometheus: PlayedPrometheus, **figures: dict[str, float]) -> None:
+def show(prometheus: FakePrometheus, **figures: dict[str, float]) -> None:
     """Let series be shown. A pod's name begins with its task's; what has a colon is TASK:PARTITION."""
     for name, values in figures.items():
         prometheus.series[name] = [
@@ -74,9 +72,9 @@ def show(prometheus: PlayedPrometheus, **figures: dict[str, float]) -> None:
 
 
 @pytest.fixture
-def prometheus() -> Iterator[PlayedPrometheus]:
+def prometheus() -> Iterator[FakePrometheus]:
     """One replica, with figures of two tasks."""
-    with played_prometheus() as played:
+    with fake_prometheus() as played:
         show(
             played,
             **{"in": {"parse1": 100, "parse2": 200, "count1": 50}, "out": {"parse1": 100, "parse2": 200, "count1": 1}},
@@ -87,7 +85,7 @@ def prometheus() -> Iterator[PlayedPrometheus]:
         yield played
 
 
-def test_the_first_look_only_notes_where_the_counters_stand(tmp_path: Path, prometheus: PlayedPrometheus) -> None:
+def test_the_first_look_only_notes_where_the_counters_stand(tmp_path: Path, prometheus: FakePrometheus) -> None:
     """Their past says nothing of this minute."""
     look = Watched(tmp_path, prometheus).look()
     assert look.samples == ()
@@ -97,7 +95,7 @@ def test_the_first_look_only_notes_where_the_counters_stand(tmp_path: Path, prom
     ]
 
 
-def test_a_look_asks_once_a_figure_at_the_end_of_the_minute(tmp_path: Path, prometheus: PlayedPrometheus) -> None:
+def test_a_look_asks_once_a_figure_at_the_end_of_the_minute(tmp_path: Path, prometheus: FakePrometheus) -> None:
     """Not once a task, and at the same time however late it is."""
     watched = Watched(tmp_path, prometheus)
     watched.clock.ms += 7_000
@@ -105,7 +103,7 @@ def test_a_look_asks_once_a_figure_at_the_end_of_the_minute(tmp_path: Path, prom
     assert [at_s for query, at_s in prometheus.queries if query != "time()"] == [START_MS / 1000] * 5
 
 
-def test_samples_say_what_grew_and_what_waits(tmp_path: Path, prometheus: PlayedPrometheus) -> None:
+def test_samples_say_what_grew_and_what_waits(tmp_path: Path, prometheus: FakePrometheus) -> None:
     """Busy seconds become milliseconds, a task's waiting records are divided, unknown figures are null."""
     watched = Watched(tmp_path, prometheus)
     watched.look()
@@ -125,7 +123,7 @@ def test_samples_say_what_grew_and_what_waits(tmp_path: Path, prometheus: Played
     assert one.as_of_ms == START_MS + MINUTE - 5_000
 
 
-def test_a_new_subtask_begins_a_new_attempt(tmp_path: Path, prometheus: PlayedPrometheus) -> None:
+def test_a_new_subtask_begins_a_new_attempt(tmp_path: Path, prometheus: FakePrometheus) -> None:
     """Of the whole job, with what grew since the look before."""
     watched = Watched(tmp_path, prometheus)
     watched.look()
@@ -137,7 +135,7 @@ def test_a_new_subtask_begins_a_new_attempt(tmp_path: Path, prometheus: PlayedPr
     assert watched.events.after("")[-1].detail == "count 1 -> 2"
 
 
-def test_a_counter_that_begins_anew_is_a_restart(tmp_path: Path, prometheus: PlayedPrometheus) -> None:
+def test_a_counter_that_begins_anew_is_a_restart(tmp_path: Path, prometheus: FakePrometheus) -> None:
     """The number of subtasks is as before."""
     watched = Watched(tmp_path, prometheus)
     watched.look()
@@ -146,7 +144,7 @@ def test_a_counter_that_begins_anew_is_a_restart(tmp_path: Path, prometheus: Pla
     assert [event.kind for event in watched.events.after("")] == ["job_started", "job_restarted"]
 
 
-def test_a_missing_subtask_is_unknown_before_it_is_gone(tmp_path: Path, prometheus: PlayedPrometheus) -> None:
+def test_a_missing_subtask_is_unknown_before_it_is_gone(tmp_path: Path, prometheus: FakePrometheus) -> None:
     """No task shrinks because an exporter was away for two minutes."""
     watched = Watched(tmp_path, prometheus)
     watched.look()
@@ -156,7 +154,7 @@ def test_a_missing_subtask_is_unknown_before_it_is_gone(tmp_path: Path, promethe
         assert found["parse", 0].parallelism == expected
 
 
-def test_a_subtask_whose_target_is_down_is_not_gone(tmp_path: Path, prometheus: PlayedPrometheus) -> None:
+def test_a_subtask_whose_target_is_down_is_not_gone(tmp_path: Path, prometheus: FakePrometheus) -> None:
     """Prometheus is asked what it cannot scrape, only while somebody is missing."""
     watched = Watched(tmp_path, prometheus)
     watched.look()
@@ -167,16 +165,16 @@ def test_a_subtask_whose_target_is_down_is_not_gone(tmp_path: Path, prometheus: 
         assert found["parse", 0].parallelism == 2
 
 
-def test_the_next_replica_is_asked_when_one_does_not_answer(tmp_path: Path, prometheus: PlayedPrometheus) -> None:
+def test_the_next_replica_is_asked_when_one_does_not_answer(tmp_path: Path, prometheus: FakePrometheus) -> None:
     """It scraped a little earlier: what it shows was counted already, and is no new beginning."""
-    with played_prometheus() as second:
+    with fake_prometheus() as second:
         watched = Watched(tmp_path, prometheus, second)
         watched.look()
         watched.after(**{"in": {"parse1": 160, "parse2": 290, "count1": 50}}, out={"parse1": 1, "parse2": 1, "count1": 1})
         second.series = {**prometheus.series}
         show(second, **{"in": {"parse1": 150, "parse2": 280, "count1": 50}})
         second.age_s = 70.0
-        prometheus.instead = lambda _: Given(503, b"{}")
+        prometheus.instead = lambda _: StubResponse(503, b"{}")
         found = {(sample.task, sample.subtask): sample for sample in watched.look().samples}
         assert found["parse", 0].records_in == 60
         assert len({event.event_id for event in watched.events.after("")}) == 2  # the start, and the outputs that fell at first
@@ -195,14 +193,14 @@ AWAY = {
 
 
 @pytest.mark.parametrize("kind", AWAY)
-def test_what_cannot_be_used_is_one_line_and_no_minute(tmp_path: Path, prometheus: PlayedPrometheus, kind: str) -> None:
+def test_what_cannot_be_used_is_one_line_and_no_minute(tmp_path: Path, prometheus: FakePrometheus, kind: str) -> None:
     """With what to do; the job is held."""
     watched = Watched(tmp_path, prometheus)
     watched.look()
     written = {name: list(found) for name, found in prometheus.series.items()}
     match kind:
         case "is away":
-            prometheus.instead = lambda _: Given(200, b"<html>")
+            prometheus.instead = lambda _: StubResponse(200, b"<html>")
         case "clock behind":
             prometheus.ahead_s = -3_600.0
         case "clock ahead":
@@ -218,7 +216,7 @@ def test_what_cannot_be_used_is_one_line_and_no_minute(tmp_path: Path, prometheu
             prometheus.series["busy"] = [*written["busy"], ({**written["busy"][0][0], "replica": "b"}, 9.0)]
         case "bad expression":
             error = b'{"status":"error","errorType":"bad_data","error":"parse error"}'
-            prometheus.instead = lambda query: Given(400, error) if query.startswith("(lag)") else None
+            prometheus.instead = lambda query: StubResponse(400, error) if query.startswith("(lag)") else None
     with pytest.raises(SourceUnavailable, match=AWAY[kind]) as away:
         watched.look()
     assert str(away.value).startswith("real/orders: ")
@@ -230,7 +228,7 @@ def test_what_cannot_be_used_is_one_line_and_no_minute(tmp_path: Path, prometheu
 
 
 def test_a_figure_without_series_stays_unknown_and_is_told_once(
-    tmp_path: Path, prometheus: PlayedPrometheus, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, prometheus: FakePrometheus, caplog: pytest.LogCaptureFixture
 ) -> None:
     """And so is a task that the file does not know."""
     watched = Watched(tmp_path, prometheus)
@@ -244,7 +242,7 @@ def test_a_figure_without_series_stays_unknown_and_is_told_once(
     ]
 
 
-def test_numbered_subtasks_with_a_gap_are_held(tmp_path: Path, prometheus: PlayedPrometheus) -> None:
+def test_numbered_subtasks_with_a_gap_are_held(tmp_path: Path, prometheus: FakePrometheus) -> None:
     """Flink numbers its subtasks: one that is not scraped can be told from one that does not run."""
     text = '[orders]\nmapping = "flink"\n[orders.tasks.parse]\n'
     watched = Watched(tmp_path, prometheus, text=text)
@@ -254,7 +252,7 @@ def test_numbered_subtasks_with_a_gap_are_held(tmp_path: Path, prometheus: Playe
         watched.look()
 
 
-def test_a_source_that_counts_nothing_in_has_let_in_what_it_wrote(tmp_path: Path, prometheus: PlayedPrometheus) -> None:
+def test_a_source_that_counts_nothing_in_has_let_in_what_it_wrote(tmp_path: Path, prometheus: FakePrometheus) -> None:
     """Some sources of Flink are like that."""
     watched = Watched(tmp_path, prometheus, text='[orders]\nmapping = "flink"\n[orders.tasks.parse]\n')
     for value in (100.0, 130.0):
@@ -265,7 +263,7 @@ def test_a_source_that_counts_nothing_in_has_let_in_what_it_wrote(tmp_path: Path
     assert [(sample.records_in, sample.records_out) for sample in samples] == [(30, 30)]
 
 
-def test_a_group_that_only_an_exporter_shows_is_divided_among_its_members(tmp_path: Path, prometheus: PlayedPrometheus) -> None:
+def test_a_group_that_only_an_exporter_shows_is_divided_among_its_members(tmp_path: Path, prometheus: FakePrometheus) -> None:
     """And has none when the exporter says so: then it is suspended."""
     text = '[orders]\nmapping = "kafka-exporter"\n[orders.tasks.parse]\nreads = ["orders"]\n'
     watched = Watched(tmp_path, prometheus, text=text, requirement=Requirement("e", 3, {"parse": 4}))

@@ -15,9 +15,9 @@ from monitor.settings import MonitorSettings
 from monitor.sources.base import UnknownJob
 from monitor.sources.choice import source_of
 from monitor.sources.prometheus.source import PrometheusSource
+from tests.support.fake_api_server import FakeApiServer
+from tests.support.fake_prometheus import fake_prometheus
 from tests.support.kubernetes_rig import shipped_rules
-from tests.support.played_api_server import PlayedApiServer
-from tests.support.played_prometheus import played_prometheus
 from tests.support.set_clock import SetClock
 
 NOW_MS = 1_700_000_039_500
@@ -64,7 +64,7 @@ def test_what_workers_are_asked_to_be_stands_beside_what_runs(tmp_path: Path) ->
     """Of processes on this machine and of pods alike."""
     command = {"workers": {"command": ["true"]}}
     known = files(tmp_path, {"parse": command, "count": command})
-    with played_prometheus() as prometheus:
+    with fake_prometheus() as prometheus:
         prometheus.series = {name: [({"task": task, "pod": task}, 1.0) for task in ("parse", "count")] for name in ("in", "out")}
         prometheus.now_s = lambda: NOW_MS / 1000
         folder = str(tmp_path / "workers")
@@ -93,11 +93,11 @@ def test_what_workers_are_asked_to_be_stands_beside_what_runs(tmp_path: Path) ->
 
 def test_pods_are_asked_for_through_the_cluster(tmp_path: Path) -> None:
     """With the rights of the monitor that is shipped."""
-    server = PlayedApiServer(rules=shipped_rules("surescale-monitor"), asks_token=False)
+    server = FakeApiServer(rules=shipped_rules("surescale-monitor"), asks_token=False)
     for task in ("parse", "count"):
         server.deploy(task, 4)
     known = files(tmp_path, {task: {"kubernetes": {"namespace": "shop", "name": task}} for task in ("parse", "count")})
-    with server.serving() as answering, played_prometheus() as prometheus:
+    with server.serving() as answering, fake_prometheus() as prometheus:
         prometheus.series = {name: [({"task": task, "pod": task}, 1.0) for task in ("parse", "count")] for name in ("in", "out")}
         prometheus.now_s = lambda: NOW_MS / 1000
         settings = MonitorSettings(

@@ -1,4 +1,4 @@
-"""The actuator `compose` on a played engine: what it refuses, what it says, and what is left when it dies."""
+"""The actuator `compose` on a fake engine: what it refuses, what it says, and what is left when it dies."""
 
 import json
 import threading
@@ -9,10 +9,10 @@ import pytest
 from engines.compose.answers import MADE_FOR
 from rescaler.actuators.base import EngineRefused, EngineUnavailable
 from rescaler.actuators.requirement_execution import RequirementExecution
-from tests.support.answering import Asked
 from tests.support.compose_rig import BEFORE, JOB, STEPS_MAX, ComposeRig
+from tests.support.fake_docker import FakeDocker
 from tests.support.mortal_client import Killed
-from tests.support.played_docker import PlayedDocker
+from tests.support.stub_server import StubRequest
 from tests.support.waiting import wait_until
 
 AFTER = {"parse": 3, "count": 1}
@@ -21,7 +21,7 @@ AFTER = {"parse": 3, "count": 1}
 @pytest.fixture
 def rig() -> Iterator[ComposeRig]:
     """A job that runs."""
-    docker = PlayedDocker()
+    docker = FakeDocker()
     with docker.serving() as answering:
         yield ComposeRig(docker, answering)
         docker.may_end.set()
@@ -30,27 +30,27 @@ def rig() -> Iterator[ComposeRig]:
 # --- what cannot be scaled ------------------------------------------------------------------------------------------------
 
 
-def _named(docker: PlayedDocker) -> None:
+def _named(docker: FakeDocker) -> None:
     (parse,) = docker.of("parse")
     parse.name = "the-parser"
 
 
-def _host(**more: object) -> Callable[[PlayedDocker], None]:
-    def changed(docker: PlayedDocker) -> None:
+def _host(**more: object) -> Callable[[FakeDocker], None]:
+    def changed(docker: FakeDocker) -> None:
         docker.of("parse")[0].config["HostConfig"].update(more)
 
     return changed
 
 
-def _stopped(docker: PlayedDocker) -> None:
+def _stopped(docker: FakeDocker) -> None:
     docker.of("parse")[0].status = "exited"
 
 
-def _no_image(docker: PlayedDocker) -> None:
+def _no_image(docker: FakeDocker) -> None:
     docker.images.clear()
 
 
-def _other_image(docker: PlayedDocker) -> None:
+def _other_image(docker: FakeDocker) -> None:
     docker.images["worker:1"] = "sha256:bbb"
 
 
@@ -69,7 +69,7 @@ def _other_image(docker: PlayedDocker) -> None:
     ],
 )
 def test_a_service_that_cannot_have_another_container_is_refused(
-    rig: ComposeRig, made_so: Callable[[PlayedDocker], None], said: str
+    rig: ComposeRig, made_so: Callable[[FakeDocker], None], said: str
 ) -> None:
     """In one line with the fix, and nothing is changed."""
     made_so(rig.docker)
@@ -175,7 +175,7 @@ def test_a_name_that_somebody_else_takes_meanwhile_is_tried_again(rig: ComposeRi
     """Names are the engine's fence: nobody gets two containers for one number."""
     command = rig.command(parse=2)
 
-    def scaled_too(asked: Asked) -> None:
+    def scaled_too(asked: StubRequest) -> None:
         if "/create?" in asked.path:
             rig.docker.before = lambda asked: None
             rig.docker.up("parse", 2)
@@ -253,7 +253,7 @@ def test_a_machine_that_is_full_is_named(rig: ComposeRig) -> None:
 def test_killed_at_any_request_nothing_is_left_that_nobody_wants(is_ill: bool, is_sent: bool, is_late: bool) -> None:
     """Another process repeats the command: both tasks end as it wants them, as its report says, or as before."""
     for dies_at in range(STEPS_MAX):
-        docker = PlayedDocker()
+        docker = FakeDocker()
         with docker.serving() as answering:
             rig = ComposeRig(docker, answering)
             docker.ill = {"parse": "crash", "count": "crash"} if is_ill else {}
@@ -290,7 +290,7 @@ def test_the_engine_is_asked_for_nothing_else(rig: ComposeRig) -> None:
     """So a proxy before its socket can be told what to let through; docs/consumers.md lists it."""
     asked: set[str] = set()
 
-    def note(request: Asked) -> None:
+    def note(request: StubRequest) -> None:
         words = request.path.partition("?")[0].split("/")[2:]
         asked.add(f"{request.method} /{'/'.join('ID' if len(word) == 64 or ':' in word else word for word in words)}")
 

@@ -15,7 +15,7 @@ from rescaler.actuators.engine_http import EngineHttp
 from rescaler.actuators.kubernetes import KubernetesEngine
 from rescaler.actuators.processes import ProcessesEngine
 from rescaler.service.settings import RescalerSettings
-from tests.support.played_jobmanager import PlayedJobManager
+from tests.support.fake_jobmanager import FakeJobManager
 from tests.support.waiting import wait_until
 from tests.support.worker_processes import kill_all
 
@@ -29,7 +29,7 @@ def test_flink_is_asked_with_the_token_and_within_the_time(tmp_path: Path) -> No
     """The token's file may change while the process runs; without it nobody asks."""
     token = tmp_path / "token"
     token.write_text("first\n")
-    played = PlayedJobManager()
+    played = FakeJobManager()
     with played.serving() as server:
         engine = engine_of(RescalerSettings(engine="flink", engine_url=server.url, engine_token_file=str(token)))
         assert engine.capabilities().engine == "flink"

@@ -1,4 +1,4 @@
-"""The Flink actuator against a played JobManager: refusals, other owners, and everything that goes wrong on the way."""
+"""The Flink actuator against a fake JobManager: refusals, other owners, and everything that goes wrong on the way."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -11,9 +11,9 @@ from engines.flink.client import FlinkClient
 from rescaler.actuators.base import EngineRefused, EngineUnavailable
 from rescaler.actuators.flink import FlinkEngine
 from rescaler.actuators.requirement_execution import RequirementExecution
-from tests.support.answering import Answering, Asked
+from tests.support.fake_jobmanager import NEVER_MS, RESTART_TAKES_MS, FakeJob, FakeJobManager
 from tests.support.mortal_client import Killed, Mortal
-from tests.support.played_jobmanager import NEVER_MS, RESTART_TAKES_MS, PlayedJob, PlayedJobManager
+from tests.support.stub_server import StubRequest, StubServer
 
 CLUSTER, JOB = "real", "real/orders"
 BEFORE = {"source": 1, "parse": 2, "sink": 1}
@@ -30,9 +30,9 @@ class MortalClient(Mortal, FlinkClient):
 class Played:
     """A cluster with one job, and an actuator before it."""
 
-    manager: PlayedJobManager
-    server: Answering
-    job: PlayedJob
+    manager: FakeJobManager
+    server: StubServer
+    job: FakeJob
     engine: FlinkEngine = field(init=False)
 
     def __post_init__(self) -> None:
@@ -92,7 +92,7 @@ class Played:
 @pytest.fixture
 def played() -> Iterator[Played]:
     """A cluster of eight slots with a job that takes two."""
-    manager = PlayedJobManager()
+    manager = FakeJobManager()
     job = manager.submit("orders", BEFORE)
     with manager.serving() as server:
         yield Played(manager, server, job)
@@ -116,7 +116,7 @@ def played() -> Iterator[Played]:
         ),
     ],
 )
-def test_what_the_job_does_not_allow_is_refused(played: Played, code: str, said: str, spoil: Callable[[PlayedJob], None]) -> None:
+def test_what_the_job_does_not_allow_is_refused(played: Played, code: str, said: str, spoil: Callable[[FakeJob], None]) -> None:
     """With a code, the remedy in one line, and nothing written."""
     spoil(played.job)
     refused = played.refused(parse=4)
@@ -187,9 +187,9 @@ def test_a_wrong_address_is_no_refusal(played: Played) -> None:
 
 def test_a_foreign_change_between_read_and_write_is_not_overwritten(played: Played) -> None:
     """The requirements are read once more right before they are written."""
-    reads: list[Asked] = []
+    reads: list[StubRequest] = []
 
-    def interfere(asked: Asked) -> None:
+    def interfere(asked: StubRequest) -> None:
         if asked.method == "GET" and asked.path.endswith("/resource-requirements"):
             reads.append(asked)
             if len(reads) == 2:
@@ -328,7 +328,7 @@ def test_a_command_outlives_the_jobmanager(played: Played, is_requested: bool, f
 def test_killed_at_any_request_nothing_is_left_that_nobody_wants(never_applies: bool, is_sent: bool) -> None:
     """Another process repeats the command: it is applied, or taken back, and asked for at most once."""
     for dies_at in range(STEPS_MAX):
-        manager = PlayedJobManager(never_applies=never_applies)
+        manager = FakeJobManager(never_applies=never_applies)
         job = manager.submit("orders", BEFORE)
         with manager.serving() as server:
             played = Played(manager, server, job)

@@ -12,22 +12,22 @@ from engines.kubernetes.target import Target
 from rescaler.actuators.base import EngineRefused, EngineUnavailable
 from rescaler.actuators.flink_operator import FlinkOperatorEngine
 from tests.ports.requirement_contract import AFTER, BEFORE, CLUSTER, JOB
-from tests.support.answering import Asked
+from tests.support.fake_api_server import owner
+from tests.support.fake_jobmanager import FakeJobManager
+from tests.support.fake_objects import FakeObject
+from tests.support.fake_operator import KEY
+from tests.support.fake_operator_rig import FakeOperatorRig, fake_operator
 from tests.support.operator_rig import NAME, VERTICES
-from tests.support.played_api_server import owner
-from tests.support.played_jobmanager import PlayedJobManager
-from tests.support.played_objects import PlayedObject
-from tests.support.played_operator import KEY
-from tests.support.played_operator_rig import PlayedOperatorRig, played_operator
+from tests.support.stub_server import StubRequest
 
 PARSE, COUNT = VERTICES["parse"], VERTICES["count"]
-Spoil = Callable[[PlayedOperatorRig], None]
+Spoil = Callable[[FakeOperatorRig], None]
 
 
 @pytest.fixture
-def rig() -> Iterator[PlayedOperatorRig]:
+def rig() -> Iterator[FakeOperatorRig]:
     """By the operator's word alone."""
-    with played_operator() as rig:
+    with fake_operator() as rig:
         yield rig
 
 
@@ -35,7 +35,7 @@ def _configured(**configuration: Any) -> Spoil:
     """Change the configuration by hand; the operator has read it."""
     named = {name.replace("__", "-").replace("_", "."): value for name, value in configuration.items()}
 
-    def spoil(rig: PlayedOperatorRig) -> None:
+    def spoil(rig: FakeOperatorRig) -> None:
         rig.object.merge({"spec": {"flinkConfiguration": named}}, "kubectl-edit")
         rig.operator.submitted()
 
@@ -43,7 +43,7 @@ def _configured(**configuration: Any) -> Spoil:
 
 
 def _spec(**spec: Any) -> Spoil:
-    def spoil(rig: PlayedOperatorRig) -> None:
+    def spoil(rig: FakeOperatorRig) -> None:
         rig.object.merge({"spec": spec}, "kubectl-edit")
         rig.operator.submitted()
 
@@ -54,7 +54,7 @@ def _said(**status: Any) -> Spoil:
     return lambda rig: rig.object.say(rig.object.document["status"] | status)
 
 
-def _refused(rig: PlayedOperatorRig) -> EngineRefused:
+def _refused(rig: FakeOperatorRig) -> EngineRefused:
     command = rig.command()
     written = len(rig.object.changes)
     with pytest.raises(EngineRefused) as refused:
@@ -113,7 +113,7 @@ def _applied_last(document: Any) -> Spoil:
         (_applied_last(OVERRIDES), f"`kubectl apply` sets {KEY} every time"),
     ],
 )
-def test_what_somebody_else_decides_is_refused_and_named(rig: PlayedOperatorRig, spoil: Spoil, said: str) -> None:
+def test_what_somebody_else_decides_is_refused_and_named(rig: FakeOperatorRig, spoil: Spoil, said: str) -> None:
     """Two owners would undo each other's work."""
     spoil(rig)
     refused = _refused(rig)
@@ -136,7 +136,7 @@ def test_what_somebody_else_decides_is_refused_and_named(rig: PlayedOperatorRig,
         ),
     ],
 )
-def test_what_nobody_else_decides_is_written(rig: PlayedOperatorRig, harmless: Spoil) -> None:
+def test_what_nobody_else_decides_is_written(rig: FakeOperatorRig, harmless: Spoil) -> None:
     """Who wrote once, or writes something else, is no owner."""
     harmless(rig)
     rig.operator.submitted()
@@ -173,7 +173,7 @@ def test_what_nobody_else_decides_is_written(rig: PlayedOperatorRig, harmless: S
         (_said(jobStatus=None, error="plain words"), "NOT_RUNNING", "its job is not there; the operator reports: plain words"),
     ],
 )
-def test_what_the_operator_would_not_do_in_place_is_refused(rig: PlayedOperatorRig, spoil: Spoil, code: str, said: str) -> None:
+def test_what_the_operator_would_not_do_in_place_is_refused(rig: FakeOperatorRig, spoil: Spoil, code: str, said: str) -> None:
     """With one line that says what to do; a job is not stopped for a rescale."""
     spoil(rig)
     refused = _refused(rig)
@@ -181,7 +181,7 @@ def test_what_the_operator_would_not_do_in_place_is_refused(rig: PlayedOperatorR
 
 
 @pytest.mark.parametrize("text", ["parse", f"{PARSE}:many", f"{PARSE}:0", f"{PARSE}:1,{PARSE}:2", f"{PARSE}:99999"])
-def test_overrides_that_cannot_be_read_are_named(rig: PlayedOperatorRig, text: str) -> None:
+def test_overrides_that_cannot_be_read_are_named(rig: FakeOperatorRig, text: str) -> None:
     """By a look too."""
     command = rig.command()
     rig.write({KEY: text})
@@ -194,7 +194,7 @@ def test_overrides_that_cannot_be_read_are_named(rig: PlayedOperatorRig, text: s
 # --- merged and fenced ------------------------------------------------------------------------------------------------------
 
 
-def test_vertices_that_we_do_not_know_keep_theirs(rig: PlayedOperatorRig) -> None:
+def test_vertices_that_we_do_not_know_keep_theirs(rig: FakeOperatorRig) -> None:
     """Only the text of the overrides changes, and of it only our vertices."""
     other = "f" * 32
     rig.write({KEY: f"{other}:7,{COUNT}:2,{PARSE}:1"})
@@ -203,7 +203,7 @@ def test_vertices_that_we_do_not_know_keep_theirs(rig: PlayedOperatorRig) -> Non
     assert rig.object.changes[-1] == ("surescale", {"spec": {"flinkConfiguration": {KEY: f"{other}:7,{COUNT}:3,{PARSE}:1"}}})
 
 
-def test_a_job_without_overrides_gets_all_that_was_decided_on(rig: PlayedOperatorRig) -> None:
+def test_a_job_without_overrides_gets_all_that_was_decided_on(rig: FakeOperatorRig) -> None:
     """What is asked for of the others is known from the decision alone."""
     command = rig.command()
     rig.object.merge({"spec": {"flinkConfiguration": {KEY: None}}}, "kubectl-edit")
@@ -215,11 +215,11 @@ def test_a_job_without_overrides_gets_all_that_was_decided_on(rig: PlayedOperato
 
 
 @pytest.mark.parametrize("times", [1, 7, 8])
-def test_a_status_that_changes_meanwhile_costs_another_try(rig: PlayedOperatorRig, times: int) -> None:
+def test_a_status_that_changes_meanwhile_costs_another_try(rig: FakeOperatorRig, times: int) -> None:
     """The resource version that was read is stale, what is asked for is not. Eight times in a row are too many for now."""
     command, left = rig.command(), count()
 
-    def before(asked: Asked) -> None:
+    def before(asked: StubRequest) -> None:
         if asked.method == "PATCH" and next(left) < times:
             rig.object.say(rig.object.document["status"])
 
@@ -240,12 +240,12 @@ def test_a_status_that_changes_meanwhile_costs_another_try(rig: PlayedOperatorRi
     ],
 )
 def test_somebody_who_writes_between_our_reading_and_writing_wins(
-    rig: PlayedOperatorRig, change: dict[str, str], code: str
+    rig: FakeOperatorRig, change: dict[str, str], code: str
 ) -> None:
     """The conflict is read again with all that is checked."""
     command = rig.command()
 
-    def before(asked: Asked) -> None:
+    def before(asked: StubRequest) -> None:
         if asked.method == "PATCH" and len(rig.object.changes) == 0:
             rig.write(change)
 
@@ -259,7 +259,7 @@ def test_somebody_who_writes_between_our_reading_and_writing_wins(
 # --- which job --------------------------------------------------------------------------------------------------------------
 
 
-def test_a_resource_that_is_gone_is_named(rig: PlayedOperatorRig) -> None:
+def test_a_resource_that_is_gone_is_named(rig: FakeOperatorRig) -> None:
     """By a request and a look."""
     command = rig.command()
     del rig.server.objects[rig.object.path]
@@ -269,13 +269,13 @@ def test_a_resource_that_is_gone_is_named(rig: PlayedOperatorRig) -> None:
         assert refused.value.code == "TARGET_GONE"
 
 
-def test_a_resource_that_is_being_deleted_is_left_alone(rig: PlayedOperatorRig) -> None:
+def test_a_resource_that_is_being_deleted_is_left_alone(rig: FakeOperatorRig) -> None:
     """The job ends anyway."""
     rig.object.document["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     assert _refused(rig).code == "TARGET_GONE"
 
 
-def test_a_task_whose_vertex_nobody_knows_is_refused(rig: PlayedOperatorRig) -> None:
+def test_a_task_whose_vertex_nobody_knows_is_refused(rig: FakeOperatorRig) -> None:
     """Before anything is asked."""
     command = rig.command()
     rig.api = FlinkOperatorEngine(rig.client, {NAME: OperatedJob(rig.job.target, {"parse": PARSE})}, CLUSTER)
@@ -286,10 +286,10 @@ def test_a_task_whose_vertex_nobody_knows_is_refused(rig: PlayedOperatorRig) -> 
     assert refused.value.code == "UNKNOWN_TASK"
 
 
-def test_a_session_job_inherits_what_its_cluster_says(rig: PlayedOperatorRig) -> None:
+def test_a_session_job_inherits_what_its_cluster_says(rig: FakeOperatorRig) -> None:
     """Scheduler, version and autoscaler may stand in the session cluster's FlinkDeployment."""
     deployment = rig.object
-    job = PlayedObject(
+    job = FakeObject(
         Target("shop", NAME, SESSION_JOBS, API).path,
         {
             "apiVersion": API,
@@ -322,7 +322,7 @@ def test_a_session_job_inherits_what_its_cluster_says(rig: PlayedOperatorRig) ->
 # --- what is seen -----------------------------------------------------------------------------------------------------------
 
 
-def test_the_operators_words_come_with_the_failure(rig: PlayedOperatorRig) -> None:
+def test_the_operators_words_come_with_the_failure(rig: FakeOperatorRig) -> None:
     """An operator that does not run changes nothing; what was asked for is put back."""
     rig.operator.stands = True
     accepted, partly, failed = rig.carry_out(rig.command(deadline_s=90.0))
@@ -331,7 +331,7 @@ def test_the_operators_words_come_with_the_failure(rig: PlayedOperatorRig) -> No
     assert rig.api.look(JOB).required == BEFORE
 
 
-def test_a_job_that_failed_ends_the_command(rig: PlayedOperatorRig) -> None:
+def test_a_job_that_failed_ends_the_command(rig: FakeOperatorRig) -> None:
     """Nothing is waited for."""
     command = rig.command()
     rig.api.request(command)
@@ -343,8 +343,8 @@ def test_a_job_that_failed_ends_the_command(rig: PlayedOperatorRig) -> None:
 
 def test_what_flink_would_lose_state_with_is_refused_before_the_resource_is_written() -> None:
     """The operator would ask for it all the same."""
-    manager = PlayedJobManager()
-    with played_operator(manager) as rig:
+    manager = FakeJobManager()
+    with fake_operator(manager) as rig:
         command = rig.command()
         manager.jobs[-1].has_checkpoint = False
         with pytest.raises(EngineRefused) as refused:

@@ -1,4 +1,4 @@
-"""The Kubernetes actuator against a played API server: rights, pods that do not come, and all that goes wrong on the way."""
+"""The Kubernetes actuator against a fake API server: rights, pods that do not come, and all that goes wrong on the way."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,10 +8,10 @@ import pytest
 from engines.kubernetes.target import Target
 from rescaler.actuators.base import EngineRefused, EngineUnavailable
 from rescaler.actuators.requirement_execution import RequirementExecution
+from tests.support.fake_api_server import FakeApiServer, Rule, autoscaler
+from tests.support.fake_workloads import DRAIN_MS, Ill
 from tests.support.kubernetes_rig import AFTER, BEFORE, CLUSTER, JOB, STEPS_MAX, KubernetesRig, kubernetes_rig, shipped_rules
 from tests.support.mortal_client import Killed
-from tests.support.played_api_server import PlayedApiServer, Rule, autoscaler
-from tests.support.played_workloads import DRAIN_MS, Ill
 
 RULES = sorted(shipped_rules())
 OF_BOTH = sorted(rule for rule in RULES if rule[:2] != ("apps", "statefulsets") and rule[:2] != ("apps", "statefulsets/scale"))
@@ -190,7 +190,7 @@ def test_killed_at_any_request_nothing_is_left_that_nobody_wants(
     ``is_ill``: no new pod of one task becomes ready. ``is_late``: the other process comes after the deadline.
     """
     for dies_at in range(STEPS_MAX):
-        server = PlayedApiServer(rules=shipped_rules())
+        server = FakeApiServer(rules=shipped_rules())
         with server.serving() as answering:
             rig = KubernetesRig(server, answering, tmp_path / "token")
             rig.parse.ill = rig.count.ill = "image" if is_ill else ""

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rescaler.actuators.base import EngineRefused, EngineUnavailable
-from tests.support.answering import Asked
+from tests.support.fake_api_server import FakeApiServer, autoscaler, owner
+from tests.support.fake_workloads import FakeWorkload
 from tests.support.kubernetes_rig import AFTER, BEFORE, KubernetesRig, kubernetes_rig, shipped_rules
-from tests.support.played_api_server import PlayedApiServer, autoscaler, owner
-from tests.support.played_workloads import PlayedWorkload
+from tests.support.stub_server import StubRequest
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def rig(tmp_path: Path) -> Iterator[KubernetesRig]:
 # --- somebody else's --------------------------------------------------------------------------------------------------------
 
 
-def _applied_by(manager: str) -> Callable[[PlayedApiServer, PlayedWorkload], None]:
+def _applied_by(manager: str) -> Callable[[FakeApiServer, FakeWorkload], None]:
     return lambda _, workload: workload.write(workload.replicas, manager, operation="Apply")
 
 
@@ -61,7 +61,7 @@ def _applied_by(manager: str) -> Callable[[PlayedApiServer, PlayedWorkload], Non
     ],
 )
 def test_what_somebody_else_scales_is_refused_and_named(
-    rig: KubernetesRig, said: str, spoil: Callable[[PlayedApiServer, PlayedWorkload], None]
+    rig: KubernetesRig, said: str, spoil: Callable[[FakeApiServer, FakeWorkload], None]
 ) -> None:
     """Two owners would undo each other's work."""
     spoil(rig.server, rig.parse)
@@ -75,9 +75,9 @@ def test_what_somebody_else_scales_is_refused_and_named(
     "harmless",
     [
         lambda server, parse: server.autoscalers.append(
-            autoscaler("other", PlayedWorkload("shop", parse.name, 1, "u", 1, kind="StatefulSet"))
+            autoscaler("other", FakeWorkload("shop", parse.name, 1, "u", 1, kind="StatefulSet"))
         ),
-        lambda server, parse: server.autoscalers.append(autoscaler("elsewhere", PlayedWorkload("other", parse.name, 1, "u", 1))),
+        lambda server, parse: server.autoscalers.append(autoscaler("elsewhere", FakeWorkload("other", parse.name, 1, "u", 1))),
         lambda server, parse: server.scale(parse, 1, "kubectl"),
         lambda server, parse: setattr(server, "has_keda", False),
         lambda server, parse: parse.owners.append(owner("Application", "shop") | {"controller": False}),
@@ -96,9 +96,7 @@ def test_what_somebody_else_scales_is_refused_and_named(
         ),
     ],
 )
-def test_what_nobody_else_scales_is_scaled(
-    rig: KubernetesRig, harmless: Callable[[PlayedApiServer, PlayedWorkload], None]
-) -> None:
+def test_what_nobody_else_scales_is_scaled(rig: KubernetesRig, harmless: Callable[[FakeApiServer, FakeWorkload], None]) -> None:
     """An autoscaler of another object, a person who once scaled it, a tool that applies everything but the number."""
     harmless(rig.server, rig.parse)
     rig.engine.request(rig.command(parse=3))
@@ -113,7 +111,7 @@ def before_put(rig: KubernetesRig, name: str, act: Callable[[], None], *, times:
     """Let something happen right before writes of one object."""
     left = [times]
 
-    def before(asked: Asked) -> None:
+    def before(asked: StubRequest) -> None:
         if asked.method == "PUT" and f"/{name}/" in asked.path and left[0]:
             left[0] -= 1
             act()
@@ -175,13 +173,13 @@ FOREIGN = st.one_of(
 @settings(max_examples=25, deadline=None)
 def test_whatever_happens_between_requests_nothing_foreign_is_overwritten(happens: dict[int, tuple[str, str, int]]) -> None:
     """We write over numbers that are as before or as wanted, and leave none of ours behind when we are refused."""
-    server = PlayedApiServer(rules=shipped_rules(), asks_token=False)
+    server = FakeApiServer(rules=shipped_rules(), asks_token=False)
     with server.serving() as answering, tempfile.TemporaryDirectory() as folder:
         rig = KubernetesRig(server, answering, Path(folder) / "token")
         command, number = rig.command(**AFTER), count()
         workloads = {"parse": rig.parse, "count": rig.count}
 
-        def before(_: Asked) -> None:
+        def before(_: StubRequest) -> None:
             what, task, replicas = happens.get(next(number), ("", "", 0))
             server.is_away = what == "fail"
             if what == "touch":

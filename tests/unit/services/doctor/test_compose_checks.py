@@ -8,23 +8,23 @@ from contracts.settings import PipelineSettings
 from engines.compose.target import Service
 from engines.groups.chains import Chain, Group
 from services.doctor.compose_checks import services
-from tests.support.played_docker import PlayedDocker
+from tests.support.fake_docker import FakeDocker
 
 COUNTS = {"parse": 1, "count": 2}
 CHAINS = {"orders": Chain("orders", {task: Group(compose=Service("shop", task)) for task in COUNTS})}
 
 
 @pytest.fixture
-def docker() -> PlayedDocker:
+def docker() -> FakeDocker:
     """An engine on which both services run."""
-    found = PlayedDocker()
+    found = FakeDocker()
     for task, count in COUNTS.items():
         found.scale(task, count)
     return found
 
 
 @pytest.fixture
-def settings(docker: PlayedDocker) -> Iterator[PipelineSettings]:
+def settings(docker: FakeDocker) -> Iterator[PipelineSettings]:
     """How it is asked."""
     with docker.serving() as answering:
         yield PipelineSettings(engine="kafka", actuator="compose", groups_file="g", compose_url=answering.url)
@@ -41,7 +41,7 @@ def test_services_that_can_be_scaled_are_named(settings: PipelineSettings) -> No
     assert said(settings) == wanted
 
 
-def test_each_service_that_cannot_is_named_with_the_reason(settings: PipelineSettings, docker: PlayedDocker) -> None:
+def test_each_service_that_cannot_is_named_with_the_reason(settings: PipelineSettings, docker: FakeDocker) -> None:
     """One that does not run, and one that nobody starts again."""
     docker.of("parse")[0].status = "exited"
     for each in docker.of("count"):
@@ -51,7 +51,7 @@ def test_each_service_that_cannot_is_named_with_the_reason(settings: PipelineSet
     assert (second, "its containers are not restarted" in count) == ("problem", True)
 
 
-def test_what_keeps_all_from_being_checked_is_said_once(settings: PipelineSettings, docker: PlayedDocker) -> None:
+def test_what_keeps_all_from_being_checked_is_said_once(settings: PipelineSettings, docker: FakeDocker) -> None:
     """No engine, or a file that names a service for one group only."""
     docker.is_away = True
     ((verdict, detail),) = said(settings)

@@ -3,12 +3,12 @@
 from contracts.settings import PipelineSettings
 from services.doctor.checks import engine
 from services.doctor.findings import Finding
-from tests.support.answering import Given, answering
-from tests.support.played_jobmanager import PlayedJobManager
+from tests.support.fake_jobmanager import FakeJobManager
+from tests.support.stub_server import StubResponse, answering
 
 
 def _gone() -> str:
-    with answering(lambda asked: Given()) as server:
+    with answering(lambda asked: StubResponse()) as server:
         return server.url
 
 
@@ -18,13 +18,13 @@ def _found(url: str) -> list[Finding]:
 
 def test_a_cluster_is_named_with_version_and_slots() -> None:
     """Nothing else is worth a line."""
-    with PlayedJobManager().serving() as server:
+    with FakeJobManager().serving() as server:
         assert _found(server.url) == [Finding("ok", "engine", f"Flink 2.3.0 at {server.url}, 8 of 8 slots free")]
 
 
 def test_of_several_addresses_each_must_answer() -> None:
     """With one JobManager away the cluster is well, and its next failure would not be survived."""
-    with PlayedJobManager().serving() as server:
+    with FakeJobManager().serving() as server:
         gone = _gone()
         fine, away = _found(f"{gone},{server.url}")
     assert (fine.verdict, fine.detail) == ("ok", f"Flink 2.3.0 at {server.url}, 8 of 8 slots free")
@@ -43,7 +43,7 @@ def test_where_none_answers_that_is_the_problem() -> None:
 
 def test_flinks_own_autoscaler_is_a_warning() -> None:
     """While its jobs are only observed, that is fine."""
-    manager = PlayedJobManager()
+    manager = FakeJobManager()
     manager.configuration["kubernetes.operator.job.autoscaler.enabled"] = "True"
     with manager.serving() as server:
         _, warning = _found(server.url)
@@ -53,7 +53,7 @@ def test_flinks_own_autoscaler_is_a_warning() -> None:
 
 def test_a_scheduler_that_cannot_rescale_is_a_warning() -> None:
     """Its jobs can be watched."""
-    manager = PlayedJobManager()
+    manager = FakeJobManager()
     manager.configuration["jobmanager.scheduler"] = "default"
     with manager.serving() as server:
         _, warning = _found(server.url)

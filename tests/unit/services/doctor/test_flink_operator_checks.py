@@ -7,9 +7,9 @@ import pytest
 
 from contracts.settings import PipelineSettings
 from services.doctor.flink_operator_checks import operated_jobs
-from tests.support.played_api_server import PlayedApiServer
-from tests.support.played_objects import PlayedObject
-from tests.support.played_operator import KEY, PlayedOperator, flink_deployment
+from tests.support.fake_api_server import FakeApiServer
+from tests.support.fake_objects import FakeObject
+from tests.support.fake_operator import KEY, FakeOperator, flink_deployment
 
 ROLE = frozenset(
     ("flink.apache.org", kind, verb) for kind in ("flinkdeployments", "flinksessionjobs") for verb in ("get", "patch")
@@ -18,17 +18,17 @@ VERTEX = "a" * 32
 
 
 @pytest.fixture
-def server() -> PlayedApiServer:
+def server() -> FakeApiServer:
     """A cluster with a job, behind a proxy."""
-    server = PlayedApiServer(rules=ROLE, asks_token=False)
+    server = FakeApiServer(rules=ROLE, asks_token=False)
     path = "/apis/flink.apache.org/v1beta1/namespaces/shop/flinkdeployments/orders"
-    made = server.objects[path] = PlayedObject(path, flink_deployment("shop", "orders", {VERTEX: 2}))
-    PlayedOperator(lambda: made.document, made.say, lambda: 0).submitted()
+    made = server.objects[path] = FakeObject(path, flink_deployment("shop", "orders", {VERTEX: 2}))
+    FakeOperator(lambda: made.document, made.say, lambda: 0).submitted()
     return server
 
 
 @pytest.fixture
-def settings(server: PlayedApiServer, tmp_path: Path) -> Iterator[PipelineSettings]:
+def settings(server: FakeApiServer, tmp_path: Path) -> Iterator[PipelineSettings]:
     """The settings of a role that scales it."""
     file = tmp_path / "jobs.toml"
     file.write_text('[orders]\nnamespace = "shop"\nname = "orders"\n')
@@ -49,7 +49,7 @@ def test_a_job_that_can_be_changed_in_place_is_fine(settings: PipelineSettings) 
     assert _said(settings) == ("ok", "orders: shop/flinkdeployments/orders, 1 vertices have overrides; all rights are there")
 
 
-def test_each_trouble_is_one_line(settings: PipelineSettings, server: PlayedApiServer) -> None:
+def test_each_trouble_is_one_line(settings: PipelineSettings, server: FakeApiServer) -> None:
     """Somebody else's, not in place, unreadable, gone, no right, nobody answers."""
     (made,) = server.objects.values()
     where = "orders: shop/flinkdeployments/orders"

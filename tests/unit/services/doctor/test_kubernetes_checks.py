@@ -10,24 +10,24 @@ from engines.groups.chains import Chain, Group
 from engines.kubernetes.rights import rights_for
 from engines.kubernetes.target import Target
 from services.doctor.kubernetes_checks import workloads
+from tests.support.fake_api_server import FakeApiServer, autoscaler
 from tests.support.kubernetes_rig import shipped_rules
-from tests.support.played_api_server import PlayedApiServer, autoscaler
 
 TARGETS = {"parse": Target("shop", "parse"), "count": Target("shop", "count")}
 CHAINS = {"orders": Chain("orders", {task: Group(kubernetes=target) for task, target in TARGETS.items()})}
 
 
 @pytest.fixture
-def server() -> PlayedApiServer:
+def server() -> FakeApiServer:
     """A cluster with both workloads, behind a proxy."""
-    found = PlayedApiServer(rules=shipped_rules(), asks_token=False)
+    found = FakeApiServer(rules=shipped_rules(), asks_token=False)
     for task in TARGETS:
         found.deploy(task, 2)
     return found
 
 
 @pytest.fixture
-def settings(server: PlayedApiServer, tmp_path: Path) -> Iterator[PipelineSettings]:
+def settings(server: FakeApiServer, tmp_path: Path) -> Iterator[PipelineSettings]:
     """The settings of a role that scales them."""
     with server.serving() as answering:
         yield PipelineSettings(engine="kafka", actuator="kubernetes", groups_file="g", kubernetes_url=answering.url)
@@ -45,7 +45,7 @@ def test_workloads_that_are_there_and_nobodys_are_fine(settings: PipelineSetting
     ]
 
 
-def test_each_trouble_is_a_line_of_its_own(settings: PipelineSettings, server: PlayedApiServer) -> None:
+def test_each_trouble_is_a_line_of_its_own(settings: PipelineSettings, server: FakeApiServer) -> None:
     """One is somebody else's, the other is gone."""
     parse, count = server.workloads
     server.autoscalers.append(autoscaler("hpa", parse))
@@ -56,7 +56,7 @@ def test_each_trouble_is_a_line_of_its_own(settings: PipelineSettings, server: P
     assert gone.endswith('deployments.apps "count" not found')
 
 
-def test_rights_that_are_missing_are_named_together(settings: PipelineSettings, server: PlayedApiServer) -> None:
+def test_rights_that_are_missing_are_named_together(settings: PipelineSettings, server: FakeApiServer) -> None:
     """Also those that only an act would need. The other workloads are checked all the same."""
     server.rules = shipped_rules() - {("apps", "deployments/scale", "update"), ("", "events", "list")}
     assert said(settings) == [
@@ -78,7 +78,7 @@ def test_what_is_asked_for_is_what_the_shipped_role_gives() -> None:
     assert needed == shipped_rules()
 
 
-def test_a_server_that_does_not_answer_is_said_once(settings: PipelineSettings, server: PlayedApiServer) -> None:
+def test_a_server_that_does_not_answer_is_said_once(settings: PipelineSettings, server: FakeApiServer) -> None:
     """Not for each workload."""
     server.is_away = True
     ((verdict, detail),) = said(settings)

@@ -10,8 +10,8 @@ from engines.source_settings import SourceSettings
 from runtime.ports import free_port
 from services.doctor.checks import engine
 from services.doctor.findings import Finding
-from tests.support.answering import Given
-from tests.support.played_prometheus import PlayedPrometheus, played_prometheus
+from tests.support.fake_prometheus import FakePrometheus, fake_prometheus
+from tests.support.stub_server import StubResponse
 
 FILE = """
 [orders]
@@ -28,16 +28,16 @@ NAMES = ("in_total", "out_total", "busy_seconds_total")
 
 
 @pytest.fixture
-def prometheus() -> Iterator[PlayedPrometheus]:
+def prometheus() -> Iterator[FakePrometheus]:
     """One that has all figures of both tasks."""
-    with played_prometheus() as found:
+    with fake_prometheus() as found:
         for name in NAMES:
             found.series[name] = [({"task": task, "pod": "a"}, 12.0) for task in ("parse", "count")]
         yield found
 
 
 @pytest.fixture
-def settings(prometheus: PlayedPrometheus, tmp_path: Path) -> SourceSettings:
+def settings(prometheus: FakePrometheus, tmp_path: Path) -> SourceSettings:
     """The settings of a monitor that takes its figures from there."""
     file = tmp_path / "prometheus.toml"
     file.write_text(FILE)
@@ -56,7 +56,7 @@ def said(settings: SourceSettings) -> list[tuple[str, str]]:
     return [(each.verdict, each.detail) for each in engine(settings)]
 
 
-def test_figures_that_are_all_there_are_fine(settings: SourceSettings, prometheus: PlayedPrometheus) -> None:
+def test_figures_that_are_all_there_are_fine(settings: SourceSettings, prometheus: FakePrometheus) -> None:
     """With how old the oldest is. Flink is not asked: it may be out of reach."""
     assert said(settings) == [
         ("ok", f"{prometheus.url} answers"),
@@ -65,7 +65,7 @@ def test_figures_that_are_all_there_are_fine(settings: SourceSettings, prometheu
 
 
 def test_a_task_without_series_is_a_problem_only_where_records_are_missing(
-    settings: SourceSettings, prometheus: PlayedPrometheus
+    settings: SourceSettings, prometheus: FakePrometheus
 ) -> None:
     """Without its busy time a task is merely sized with less certainty; the last one need not send on."""
     for name in NAMES:
@@ -75,7 +75,7 @@ def test_a_task_without_series_is_a_problem_only_where_records_are_missing(
     assert (second.verdict, second.detail) == ("warning", "orders.figures.busy: no series of count ('count')")
 
 
-def test_figures_that_are_too_old_are_named_with_their_age(settings: SourceSettings, prometheus: PlayedPrometheus) -> None:
+def test_figures_that_are_too_old_are_named_with_their_age(settings: SourceSettings, prometheus: FakePrometheus) -> None:
     """A minute that is hours old is no figure."""
     prometheus.age_s = 300.0
     assert said(settings)[1:] == [
@@ -85,21 +85,21 @@ def test_figures_that_are_too_old_are_named_with_their_age(settings: SourceSetti
     ]
 
 
-def test_two_series_for_one_subtask_are_a_problem(settings: SourceSettings, prometheus: PlayedPrometheus) -> None:
+def test_two_series_for_one_subtask_are_a_problem(settings: SourceSettings, prometheus: FakePrometheus) -> None:
     """With both, and what to do; the other figures are checked all the same."""
     prometheus.series["busy_seconds_total"].append(({"task": "parse", "pod": "a", "thread": "2"}, 1.0))
     ((verdict, detail),) = said(settings)[1:]
     assert (verdict, "two series for task parse subtask a" in detail, "over" in detail) == ("problem", True, True)
 
 
-def test_values_that_are_no_figures_are_a_warning(settings: SourceSettings, prometheus: PlayedPrometheus) -> None:
+def test_values_that_are_no_figures_are_a_warning(settings: SourceSettings, prometheus: FakePrometheus) -> None:
     """They stay unknown."""
     prometheus.series["busy_seconds_total"][0][0]["task"] = "parse"
     prometheus.series["busy_seconds_total"] = [(labels, float("nan")) for labels, _ in prometheus.series["busy_seconds_total"]]
     assert said(settings)[1:] == [("warning", "orders.figures.busy: a value that is negative, infinite or no number")]
 
 
-def test_a_replica_that_is_away_stops_nothing(settings: SourceSettings, prometheus: PlayedPrometheus, tmp_path: Path) -> None:
+def test_a_replica_that_is_away_stops_nothing(settings: SourceSettings, prometheus: FakePrometheus, tmp_path: Path) -> None:
     """The next one is asked, as the monitor does."""
     away = f"http://127.0.0.1:{free_port()}"
     both = SourceSettings(
@@ -117,9 +117,9 @@ def test_a_replica_that_is_away_stops_nothing(settings: SourceSettings, promethe
     assert details[1] == f"the clock of {prometheus.url} is 67 min behind this machine's"
 
 
-def test_a_server_that_is_no_prometheus_is_named(settings: SourceSettings, prometheus: PlayedPrometheus) -> None:
+def test_a_server_that_is_no_prometheus_is_named(settings: SourceSettings, prometheus: FakePrometheus) -> None:
     """By what it answers."""
-    prometheus.instead = lambda _: Given(200, b"<html>hello</html>")
+    prometheus.instead = lambda _: StubResponse(200, b"<html>hello</html>")
     ((verdict, detail),) = said(settings)
     assert (verdict, "does not answer as Prometheus does" in detail) == ("problem", True)
 

@@ -1,4 +1,4 @@
-"""A JobManager that is played: Flink's REST API as far as it is used, over a real socket, on a clock that the test moves.
+"""A fake JobManager: Flink's REST API as far as it is used, over a real socket, on a clock that the test moves.
 
 It behaves as the adaptive scheduler was seen to behave: a changed requirement takes effect at the next completed checkpoint,
 after the cooldown; with too few slots after the stabilization, as far as slots reach; more slots are used as they come. What goes
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from tests.support.answering import Answering, Asked, Given, answering
+from tests.support.stub_server import StubRequest, StubResponse, StubServer, answering
 
 CHECKPOINT_TAKES_MS = 1_000
 RESTART_TAKES_MS = 600
@@ -27,7 +27,7 @@ Document = Any
 
 
 @dataclass(slots=True)
-class PlayedJob:
+class FakeJob:
     """One submission. All its vertices share slots, so it takes as many as its widest vertex."""
 
     jid: str
@@ -53,7 +53,7 @@ class PlayedJob:
 
 
 @dataclass(slots=True)
-class PlayedJobManager:
+class FakeJobManager:
     """One cluster.
 
     Attributes:
@@ -74,28 +74,28 @@ class PlayedJobManager:
     never_applies: bool = False
     breaks: bool = False
     is_away: bool = False
-    before: Callable[[Asked], None] = lambda asked: None
-    jobs: list[PlayedJob] = field(default_factory=list)
+    before: Callable[[StubRequest], None] = lambda asked: None
+    jobs: list[FakeJob] = field(default_factory=list)
     puts: list[dict[str, int]] = field(default_factory=list)
     """Every accepted requirement, by vertex."""
     checkpoints_requested: int = 0
 
     # What a test does
 
-    def submit(self, name: str, parallelism: Mapping[str, int], **more: Any) -> PlayedJob:
+    def submit(self, name: str, parallelism: Mapping[str, int], **more: Any) -> FakeJob:
         """Submit a job; an earlier one of the name that runs is cancelled, as in an upgrade."""
         for job in self.jobs:
             if job.name == name:
                 job.state = "CANCELED"
         return self.submit_beside(name, parallelism, **more)
 
-    def submit_beside(self, name: str, parallelism: Mapping[str, int], **more: Any) -> PlayedJob:
+    def submit_beside(self, name: str, parallelism: Mapping[str, int], **more: Any) -> FakeJob:
         """Submit a job, also beside one of its name."""
         jid = f"{len(self.jobs) + 1:032x}"
-        self.jobs.append(PlayedJob(jid, name, dict(parallelism), dict(parallelism), self.now_ms, **more))
+        self.jobs.append(FakeJob(jid, name, dict(parallelism), dict(parallelism), self.now_ms, **more))
         return self.jobs[-1]
 
-    def require(self, job: PlayedJob, parallelism: Mapping[str, int]) -> None:
+    def require(self, job: FakeJob, parallelism: Mapping[str, int]) -> None:
         """Let somebody else change the requirement."""
         self._require(job, job.required | dict(parallelism))
 
@@ -112,7 +112,7 @@ class PlayedJobManager:
                 job.rescales.clear()
 
     @contextmanager
-    def serving(self) -> Iterator[Answering]:
+    def serving(self) -> Iterator[StubServer]:
         """Answer until the block is left."""
         with answering(self._answer) as server:
             yield server
@@ -124,7 +124,7 @@ class PlayedJobManager:
             if job.state in ("RUNNING", "RESTARTING") and not self.never_applies:
                 self._settle_job(job)
 
-    def _settle_job(self, job: PlayedJob) -> None:
+    def _settle_job(self, job: FakeJob) -> None:
         if job.restart_until_ms is not None:
             if self.now_ms < job.restart_until_ms or job.state == "RESTARTING":
                 return
@@ -136,7 +136,7 @@ class PlayedJobManager:
         if self.now_ms >= due_ms:
             self._rescale(job, fits, due_ms)
 
-    def _due_ms(self, job: PlayedJob, *, is_whole: bool) -> int:
+    def _due_ms(self, job: FakeJob, *, is_whole: bool) -> int:
         """Return when Flink rescales: as a checkpoint completes, once the cooldown is over and slots are steady."""
         earliest_ms = max(job.changed_at_ms, job.rescaled_at_ms + self._configured_ms("executing.cooldown-after-rescaling", 0))
         if not is_whole:
@@ -147,7 +147,7 @@ class PlayedJobManager:
         interval_ms = job.checkpoint_interval_ms
         return job.created_at_ms + -(-(earliest_ms - job.created_at_ms) // interval_ms) * interval_ms
 
-    def _rescale(self, job: PlayedJob, fits: dict[str, int], at_ms: int) -> None:
+    def _rescale(self, job: FakeJob, fits: dict[str, int], at_ms: int) -> None:
         job.running, job.rescaled_at_ms, job.created_at_ms = fits, at_ms + RESTART_TAKES_MS, at_ms + CREATING_TAKES_MS
         job.restart_until_ms = at_ms + RESTART_TAKES_MS
         if self.breaks:
@@ -173,7 +173,7 @@ class PlayedJobManager:
     def _configured_ms(self, key: str, default_ms: int) -> int:
         return int(self.configuration.get(f"jobmanager.adaptive-scheduler.{key}", default_ms))
 
-    def _require(self, job: PlayedJob, required: dict[str, int]) -> None:
+    def _require(self, job: FakeJob, required: dict[str, int]) -> None:
         self._settle()
         job.required, job.changed_at_ms, job.checkpoint_done_at_ms = required, self.now_ms, None
         job.requirement += 1
@@ -183,15 +183,15 @@ class PlayedJobManager:
 
     # The API
 
-    def _answer(self, asked: Asked) -> Given:
+    def _answer(self, asked: StubRequest) -> StubResponse:
         self.before(asked)
         if self.is_away:
-            return Given(503, b'{"errors": ["Service temporarily unavailable due to an ongoing leader election."]}')
+            return StubResponse(503, b'{"errors": ["Service temporarily unavailable due to an ongoing leader election."]}')
         self._settle()
         status, document = self._route(asked)
-        return Given(status, json.dumps(document).encode())
+        return StubResponse(status, json.dumps(document).encode())
 
-    def _route(self, asked: Asked) -> tuple[int, Document]:
+    def _route(self, asked: StubRequest) -> tuple[int, Document]:
         path = asked.path.partition("?")[0]
         whole = {"/overview": self._overview, "/jobs/overview": self._listed, "/jobmanager/config": self._configured}
         if path in whole:
@@ -204,7 +204,7 @@ class PlayedJobManager:
             return 404, {"errors": [f"org.apache.flink.runtime.rest.NotFoundException: Job {found[1]} not found\n\tat ..."]}
         return self._of_job(job, found[2] or "", asked)
 
-    def _of_job(self, job: PlayedJob, part: str, asked: Asked) -> tuple[int, Document]:
+    def _of_job(self, job: FakeJob, part: str, asked: StubRequest) -> tuple[int, Document]:
         if part == "":
             return 200, self._detail(job)
         if part == "/config":
@@ -225,14 +225,14 @@ class PlayedJobManager:
             return self._rescales(job, part)
         return 404, {"errors": [f"Unable to load requested file {asked.path}."]}
 
-    def _checkpoints(self, job: PlayedJob) -> Document:
+    def _checkpoints(self, job: FakeJob) -> Document:
         """Return one completed checkpoint, and those that the test has put before it."""
         acknowledged_ms = job.created_at_ms - CREATING_TAKES_MS  # of the one that the graph was restored from
         done = {"id": 1, "status": "COMPLETED", "trigger_timestamp": job.created_at_ms, "latest_ack_timestamp": acknowledged_ms}
         latest = {"completed": done if job.has_checkpoint else None, "restored": {"id": 1} if job.requirement > 1 else None}
         return {"latest": latest, "history": [*job.later_checkpoints, done]}
 
-    def _requirements(self, job: PlayedJob, asked: Asked) -> tuple[int, Document]:
+    def _requirements(self, job: FakeJob, asked: StubRequest) -> tuple[int, Document]:
         if self.configuration.get("jobmanager.scheduler") != "adaptive":
             said = f"<Exception on server side:\n{NOT_SUPPORTED}\n\tat ...\n\nEnd of exception on server side>"
             return 500, {"errors": ["Internal server error.", said]}
@@ -251,7 +251,7 @@ class PlayedJobManager:
         self._require(job, wanted)
         return 200, {}
 
-    def _rescales(self, job: PlayedJob, part: str) -> tuple[int, Document]:
+    def _rescales(self, job: FakeJob, part: str) -> tuple[int, Document]:
         if part == "/rescales/history":
             return 200, [each | {"schedulerStates": []} for each in reversed(job.rescales)]
         uuid = part.rpartition("/")[2]
@@ -269,7 +269,7 @@ class PlayedJobManager:
     def _configured(self) -> Document:
         return [{"key": key, "value": value} for key, value in self.configuration.items()]
 
-    def _detail(self, job: PlayedJob) -> Document:
+    def _detail(self, job: FakeJob) -> Document:
         restarts = job.restart_until_ms is not None and self.now_ms < job.restart_until_ms
         vertices = [
             {
@@ -295,7 +295,7 @@ class PlayedJobManager:
             "plan": {"nodes": self._nodes(job)},
         }
 
-    def _nodes(self, job: PlayedJob) -> Document:
+    def _nodes(self, job: FakeJob) -> Document:
         names = list(job.running)
         edges = set(pairwise(names)) | set(job.forward)
         return [

@@ -10,7 +10,7 @@ _VERSIONS = count(1)
 
 
 @dataclass(slots=True)
-class PlayedObject:
+class FakeObject:
     """One object.
 
     Attributes:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.support.played_jobmanager import PlayedJob, PlayedJobManager
+from tests.support.fake_jobmanager import FakeJob, FakeJobManager
 
 Document = dict[str, Any]
 API = "flink.apache.org/v1beta1"
@@ -38,7 +38,7 @@ def flink_deployment(namespace: str, name: str, overrides: Mapping[str, int], **
 
 
 @dataclass(slots=True)
-class PlayedOperator:
+class FakeOperator:
     """One resource that is looked after.
 
     Attributes:
@@ -53,8 +53,8 @@ class PlayedOperator:
     read: Callable[[], Document]
     say: Callable[[Document], None]
     now_ms: Callable[[], int]
-    manager: PlayedJobManager | None = None
-    job: PlayedJob | None = None
+    manager: FakeJobManager | None = None
+    job: FakeJob | None = None
     slots: int = 8
     stands: bool = False
     status: Document = field(default_factory=dict)

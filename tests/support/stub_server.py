@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class StubRequest:
     """One request."""
 
     method: str
@@ -22,7 +22,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class StubResponse:
     """One answer. ``closes``: the server closes the connection after it, without saying so."""
 
     status: int = 200
@@ -32,17 +32,19 @@ class Given:
 
 
 @dataclass(slots=True)
-class Answering:
+class StubServer:
     """A server that is up."""
 
     url: str
-    asked: list[Asked] = field(default_factory=list)
+    asked: list[StubRequest] = field(default_factory=list)
 
 
 @contextmanager
-def answering(give: Callable[[Asked], Given], context: ssl.SSLContext | None = None, port: int = 0) -> Iterator[Answering]:
+def answering(
+    give: Callable[[StubRequest], StubResponse], context: ssl.SSLContext | None = None, port: int = 0
+) -> Iterator[StubServer]:
     """Answer requests of HTTP/1.1 on kept connections until the block is left."""
-    known = Answering("")
+    known = StubServer("")
     connections: set[socket.socket] = set()
 
     class Handler(BaseHTTPRequestHandler):
@@ -62,7 +64,7 @@ def answering(give: Callable[[Asked], Given], context: ssl.SSLContext | None = N
         def _answer(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             host, port = self.client_address[:2]
-            known.asked.append(Asked(self.command, self.path, dict(self.headers), body, (str(host), int(port))))
+            known.asked.append(StubRequest(self.command, self.path, dict(self.headers), body, (str(host), int(port))))
             given = give(known.asked[-1])
             self.send_response(given.status)
             for name, value in given.headers.items():

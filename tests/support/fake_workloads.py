@@ -1,4 +1,4 @@
-"""Workloads of a cluster that is played, with their pods, as the API shows them."""
+"""Workloads of a fake cluster, with their pods, as the API shows them."""
 
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -13,7 +13,7 @@ IMAGE = "registry.example/worker:1"
 
 
 @dataclass(slots=True)
-class PlayedPod:
+class FakePod:
     """One pod. ``placed_ms``: when a node was found; ``ends_ms``: when it will have drained."""
 
     name: str
@@ -60,7 +60,7 @@ class PlayedPod:
 
 
 @dataclass(slots=True)
-class PlayedWorkload:
+class FakeWorkload:
     """One object with a scale.
 
     Attributes:
@@ -85,7 +85,7 @@ class PlayedWorkload:
     has_selector: bool = True
     ill: Ill = ""
     failure: str = ""
-    pods: list[PlayedPod] = field(default_factory=list)
+    pods: list[FakePod] = field(default_factory=list)
     made: int = 0
     history: list[tuple[str, int, int]] = field(default_factory=list)
     """Every write of the number: by whom, from, to."""

@@ -7,27 +7,27 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tests.support.answering import Answering, Asked, Given, answering
 from tests.support.recorded_flink import Moment, recorded
+from tests.support.stub_server import StubRequest, StubResponse, StubServer, answering
 
 FASTER = 40
 """So much faster than the wall does a ``QuickClock`` run: a minute takes a second and a half."""
 
 
-class PlayedFlink:
+class FakeFlink:
     """Answers by request; ``change`` what a recording says, or let the server say something else."""
 
     def __init__(self, version: str, moment: Moment) -> None:
         self.answers = recorded(version, moment)
-        self.instead: Callable[[Asked], Given | None] = lambda _: None
+        self.instead: Callable[[StubRequest], StubResponse | None] = lambda _: None
         self.url = ""
-        self.asked: list[Asked] = []
+        self.asked: list[StubRequest] = []
 
     def body(self, request: str) -> Any:
         """Return the document of an answer, to be changed in place."""
         return self.answers[request]["body"]
 
-    def answer(self, asked: Asked) -> Given:
+    def answer(self, asked: StubRequest) -> StubResponse:
         """Return what to answer."""
         changed = self.instead(asked)
         if changed is not None:
@@ -35,15 +35,15 @@ class PlayedFlink:
         request = f"{asked.method} {asked.path}"
         known = self.answers.get(request) or self.answers.get(request.partition("?")[0])
         if known is None:
-            return Given(404, json.dumps({"errors": [f"Unable to load requested file {asked.path}."]}).encode())
-        return Given(known["status"], json.dumps(known["body"]).encode())
+            return StubResponse(404, json.dumps({"errors": [f"Unable to load requested file {asked.path}."]}).encode())
+        return StubResponse(known["status"], json.dumps(known["body"]).encode())
 
 
 @contextmanager
-def played(version: str, moment: Moment) -> Iterator[PlayedFlink]:
+def fake_flink(version: str, moment: Moment) -> Iterator[FakeFlink]:
     """Play one recorded moment until the block is left."""
-    flink = PlayedFlink(version, moment)
-    server: Answering
+    flink = FakeFlink(version, moment)
+    server: StubServer
     with answering(flink.answer) as server:
         flink.url, flink.asked = server.url, server.asked
         yield flink

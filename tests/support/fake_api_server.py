@@ -1,4 +1,4 @@
-"""A Kubernetes API server that is played, as far as the actuator asks it, over a real socket and on a clock that the test moves.
+"""A fake Kubernetes API server, as far as the actuator asks it, over a real socket and on a clock that the test moves.
 
 It is no cluster. It keeps what the API promises and the actuator relies on: a write with an old resource version is refused, an
 account may do what its roles allow and nothing else, every change of a number of pods notes who made it, lists come in pages.
@@ -14,10 +14,10 @@ from itertools import count
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from tests.support.answering import Answering, Asked, Given, answering
+from tests.support.fake_objects import FakeObject
+from tests.support.fake_workloads import DRAIN_MS, Document, FakePod, FakeWorkload
 from tests.support.kubernetes_schemas import check
-from tests.support.played_objects import PlayedObject
-from tests.support.played_workloads import DRAIN_MS, Document, PlayedPod, PlayedWorkload
+from tests.support.stub_server import StubRequest, StubResponse, StubServer, answering
 
 ACCOUNT = "system:serviceaccount:surescale:surescale-rescaler"
 TOKEN = "token-of-the-rescaler"
@@ -61,13 +61,13 @@ _NO_SCHEMA = re.compile(r"example\.org/|keda\.sh/|flink\.apache\.org/")
 class _UnknownGroup(Exception):
     """No kind of an API group is installed: the one answer of an API server that is no document."""
 
-    given = Given(404, b"404 page not found\n", {"Content-Type": "text/plain; charset=utf-8"})
+    given = StubResponse(404, b"404 page not found\n", {"Content-Type": "text/plain; charset=utf-8"})
 
 
 class _Answered(Exception):
     def __init__(self, status: int, reason: str, message: str) -> None:
         super().__init__(message)
-        self.given = Given(
+        self.given = StubResponse(
             status,
             json.dumps(
                 _checked(
@@ -86,7 +86,7 @@ class _Answered(Exception):
 
 
 @dataclass(slots=True)
-class PlayedApiServer:
+class FakeApiServer:
     """One cluster.
 
     Attributes:
@@ -108,10 +108,10 @@ class PlayedApiServer:
     has_keda: bool = True
     asks_token: bool = True
     is_away: bool = False
-    before: Callable[[Asked], None] = lambda asked: None
+    before: Callable[[StubRequest], None] = lambda asked: None
     page_items: int = 1_000
-    workloads: list[PlayedWorkload] = field(default_factory=list)
-    objects: dict[str, PlayedObject] = field(default_factory=dict)
+    workloads: list[FakeWorkload] = field(default_factory=list)
+    objects: dict[str, FakeObject] = field(default_factory=dict)
     """Custom resources by path."""
     autoscalers: list[Document] = field(default_factory=list)
     scaled_objects: list[Document] = field(default_factory=list)
@@ -123,34 +123,34 @@ class PlayedApiServer:
 
     # What a test does
 
-    def deploy(self, name: str, replicas: int, *, namespace: str = "shop", **more: Any) -> PlayedWorkload:
+    def deploy(self, name: str, replicas: int, *, namespace: str = "shop", **more: Any) -> FakeWorkload:
         """Create an object; one of its name is deleted first."""
         self.workloads = [each for each in self.workloads if (each.namespace, each.name) != (namespace, name)]
         version = next(self._versions)
-        made = PlayedWorkload(namespace, name, 0, f"uid-{version}", version, **more)
+        made = FakeWorkload(namespace, name, 0, f"uid-{version}", version, **more)
         made.write(replicas, "kubectl-create")
         self.workloads.append(made)
         self._control(at_once=True)
         return made
 
-    def scale(self, workload: PlayedWorkload, replicas: int, manager: str = "kubectl") -> None:
+    def scale(self, workload: FakeWorkload, replicas: int, manager: str = "kubectl") -> None:
         """Let somebody else change the number of pods."""
         workload.write(replicas, manager, subresource="scale")
         self.touch(workload)
 
-    def touch(self, workload: PlayedWorkload) -> None:
+    def touch(self, workload: FakeWorkload) -> None:
         """Let the object change, in whatever way."""
         workload.version = next(self._versions)
 
     @contextmanager
-    def serving(self) -> Iterator[Answering]:
+    def serving(self) -> Iterator[StubServer]:
         """Answer until the block is left."""
         with answering(self._answer) as server:
             yield server
 
     # Requests
 
-    def _answer(self, asked: Asked) -> Given:
+    def _answer(self, asked: StubRequest) -> StubResponse:
         self.before(asked)
         try:
             if self.is_away:
@@ -158,11 +158,11 @@ class PlayedApiServer:
             if self.asks_token and asked.headers.get("Authorization") != f"Bearer {TOKEN}":
                 raise _Answered(401, "Unauthorized", "Unauthorized")
             self._control()
-            return Given(200, json.dumps(_checked(self._handled(asked))).encode())
+            return StubResponse(200, json.dumps(_checked(self._handled(asked))).encode())
         except (_Answered, _UnknownGroup) as answered:
             return answered.given
 
-    def _handled(self, asked: Asked) -> Document:
+    def _handled(self, asked: StubRequest) -> Document:
         parts = urlsplit(asked.path)
         query = {name: values[0] for name, values in parse_qs(parts.query).items()}
         found = _PATH.fullmatch(parts.path)
@@ -208,7 +208,7 @@ class PlayedApiServer:
         rule = (right.get("group", ""), resource, right["verb"])
         return asked | {"metadata": {}, "status": {"allowed": self.rules is None or rule in self.rules}}
 
-    def _put(self, workload: PlayedWorkload, asked: Asked, query: dict[str, str]) -> Document:
+    def _put(self, workload: FakeWorkload, asked: StubRequest, query: dict[str, str]) -> Document:
         body: Document = json.loads(asked.body)
         check(body)
         meta = body["metadata"]
@@ -222,7 +222,7 @@ class PlayedApiServer:
         self._control()
         return workload.scale()
 
-    def _custom(self, found: PlayedObject, asked: Asked, query: dict[str, str]) -> Document:
+    def _custom(self, found: FakeObject, asked: StubRequest, query: dict[str, str]) -> Document:
         if asked.method == "GET":
             return found.document
         assert asked.headers["Content-Type"] == "application/merge-patch+json"
@@ -270,7 +270,7 @@ class PlayedApiServer:
         for pod in sorted(waiting, key=lambda pod: pod.created_ms)[: max(0, self.slots - placed)]:
             pod.placed_ms = 0 if at_once else self.now_ms
 
-    def _reap(self, workload: PlayedWorkload) -> None:
+    def _reap(self, workload: FakeWorkload) -> None:
         """End pods that are too many: those without a node at once and first, the others when they have drained."""
         workload.pods = [pod for pod in workload.pods if pod.ends_ms is None or pod.ends_ms > self.now_ms]
         living = [pod for pod in workload.pods if pod.ends_ms is None]
@@ -280,7 +280,7 @@ class PlayedApiServer:
             if pod.placed_ms is None:
                 workload.pods.remove(pod)
 
-    def _create(self, workload: PlayedWorkload) -> None:
+    def _create(self, workload: FakeWorkload) -> None:
         workload.failure = ""
         while sum(pod.ends_ms is None for pod in workload.pods) < workload.replicas:
             used = sum(len(each.pods) for each in self.workloads if each.namespace == workload.namespace)
@@ -292,7 +292,7 @@ class PlayedApiServer:
                 )
                 return
             workload.made += 1
-            workload.pods.append(PlayedPod(name, self.now_ms, ill=workload.ill))
+            workload.pods.append(FakePod(name, self.now_ms, ill=workload.ill))
 
 
 def _conflict(resource: str, api: str, name: str) -> _Answered:
@@ -315,7 +315,7 @@ def rules_of(role: Document) -> frozenset[Rule]:
     )
 
 
-def autoscaler(name: str, workload: PlayedWorkload, owners: Iterable[Document] = ()) -> Document:
+def autoscaler(name: str, workload: FakeWorkload, owners: Iterable[Document] = ()) -> Document:
     """Return a HorizontalPodAutoscaler of a workload."""
     ref = {"apiVersion": workload.api, "kind": workload.kind, "name": workload.name}
     meta = {"name": name, "namespace": workload.namespace, "ownerReferences": list(owners)}

@@ -11,27 +11,27 @@ from rescaler.actuators.flink import FlinkEngine
 from rescaler.actuators.flink_operator import FlinkOperatorEngine
 from runtime.access import Access
 from tests.ports.requirement_contract import BEFORE, CLUSTER
+from tests.support.fake_api_server import TOKEN, FakeApiServer
+from tests.support.fake_jobmanager import FakeJobManager
+from tests.support.fake_objects import FakeObject
+from tests.support.fake_operator import FakeOperator, flink_deployment
 from tests.support.operator_rig import NAME, VERTICES, OperatedRig, operated_job
-from tests.support.played_api_server import TOKEN, PlayedApiServer
-from tests.support.played_jobmanager import PlayedJobManager
-from tests.support.played_objects import PlayedObject
-from tests.support.played_operator import PlayedOperator, flink_deployment
 
 BY_NAME = {task: task for task in BEFORE}
-"""A played JobManager calls its vertices so."""
+"""A fake JobManager calls its vertices so."""
 
 
-class PlayedOperatorRig(OperatedRig):
+class FakeOperatorRig(OperatedRig):
     """All of it is played, on the clock of the API server."""
 
     def __init__(
-        self, server: PlayedApiServer, client: KubernetesClient, flink: FlinkEngine | None, manager: PlayedJobManager | None
+        self, server: FakeApiServer, client: KubernetesClient, flink: FlinkEngine | None, manager: FakeJobManager | None
     ):
         self.server, self.client, self.manager = server, client, manager
         self.job = operated_job("shop", VERTICES if manager is None else BY_NAME)
-        self.object = PlayedObject(self.job.target.path, flink_deployment("shop", NAME, self.before))
+        self.object = FakeObject(self.job.target.path, flink_deployment("shop", NAME, self.before))
         server.objects[self.object.path] = self.object
-        self.operator = PlayedOperator(lambda: self.object.document, self.object_says, self.now_ms, manager)
+        self.operator = FakeOperator(lambda: self.object.document, self.object_says, self.now_ms, manager)
         self.submit_again()
         self.api = FlinkOperatorEngine(client, {NAME: self.job}, CLUSTER, flink)
 
@@ -65,9 +65,9 @@ class PlayedOperatorRig(OperatedRig):
 
 
 @contextlib.contextmanager
-def played_operator(manager: PlayedJobManager | None = None) -> Iterator[PlayedOperatorRig]:
+def fake_operator(manager: FakeJobManager | None = None) -> Iterator[FakeOperatorRig]:
     """Start a rig: with a JobManager, Flink is asked what runs; without one, the operator's word counts."""
-    server = PlayedApiServer()
+    server = FakeApiServer()
     with contextlib.ExitStack() as stack:
         answering = stack.enter_context(server.serving())
         token = stack.enter_context(tempfile.NamedTemporaryFile("w", suffix=".token"))
@@ -79,4 +79,4 @@ def played_operator(manager: PlayedJobManager | None = None) -> Iterator[PlayedO
             manager.configuration["kubernetes.cluster-id"] = "orders"
             rest = stack.enter_context(contextlib.closing(FlinkClient(stack.enter_context(manager.serving()).url)))
             flink = FlinkEngine(rest, CLUSTER, lambda: manager.now_ms, sleep=lambda seconds: None)
-        yield PlayedOperatorRig(server, client, flink, manager)
+        yield FakeOperatorRig(server, client, flink, manager)

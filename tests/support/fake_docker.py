@@ -1,4 +1,4 @@
-"""A container engine that is played, as far as the actuator `compose` asks it, over a real socket and on a clock of its own.
+"""A fake container engine, as far as the actuator `compose` asks it, over a real socket and on a clock of its own.
 
 It keeps what the engine promises and the actuator relies on: names are unique, a container that runs is not removed, one that was
 stopped stays stopped, a stop is answered when the container has ended. What goes wrong is set by the test. The live test
@@ -16,7 +16,7 @@ from itertools import count
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from tests.support.answering import Answering, Asked, Given, answering
+from tests.support.stub_server import StubRequest, StubResponse, StubServer, answering
 
 Document = dict[str, Any]
 _PATH = re.compile(r"/v(?P<api>\d+\.\d+)/(?P<kind>containers|images)/(?P<rest>.+)")
@@ -26,11 +26,11 @@ _UP, _DOWN = ("running", "restarting", "paused"), ("exited", "created", "dead")
 class _Answered(Exception):
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
-        self.given = Given(status, json.dumps({"message": message}).encode())
+        self.given = StubResponse(status, json.dumps({"message": message}).encode())
 
 
 @dataclass(slots=True)
-class PlayedContainer:
+class FakeContainer:
     """One container, as it was made and as it runs. ``started_ms``: when it began to run last."""
 
     id: str
@@ -56,7 +56,7 @@ class PlayedContainer:
 
 
 @dataclass(slots=True)
-class PlayedDocker:
+class FakeDocker:
     """One engine with one Compose project.
 
     Attributes:
@@ -77,8 +77,8 @@ class PlayedDocker:
     ill: dict[str, str] = field(default_factory=dict)
     is_away: bool = False
     may_end: threading.Event = field(default_factory=threading.Event)
-    before: Callable[[Asked], None] = lambda asked: None
-    containers: dict[str, PlayedContainer] = field(default_factory=dict)
+    before: Callable[[StubRequest], None] = lambda asked: None
+    containers: dict[str, FakeContainer] = field(default_factory=dict)
     stopped: list[str] = field(default_factory=list)
     """Names of the containers that were asked to end, in order."""
     _ids: Iterator[int] = field(default_factory=lambda: count(1))
@@ -90,7 +90,7 @@ class PlayedDocker:
 
     # What a test does
 
-    def up(self, service: str, number: int, **more: Any) -> PlayedContainer:
+    def up(self, service: str, number: int, **more: Any) -> FakeContainer:
         """Make and start one container as ``docker compose up`` does. ``more``: of its host configuration."""
         name = f"shop-{service}-{number}"
         labels = {
@@ -124,28 +124,28 @@ class PlayedDocker:
             for number in range(1, wanted + 1):
                 self.up(service, number)
 
-    def of(self, service: str) -> list[PlayedContainer]:
+    def of(self, service: str) -> list[FakeContainer]:
         """Return the containers of a service."""
         return [each for each in self.containers.values() if each.service == service]
 
     @contextmanager
-    def serving(self) -> Iterator[Answering]:
+    def serving(self) -> Iterator[StubServer]:
         """Answer until the block is left."""
         with answering(self._answer) as server:
             yield server
 
     # Requests
 
-    def _answer(self, asked: Asked) -> Given:
+    def _answer(self, asked: StubRequest) -> StubResponse:
         self.before(asked)
         if self.is_away:
-            return Given(503, b'{"message": "the engine is starting"}')
+            return StubResponse(503, b'{"message": "the engine is starting"}')
         try:
             return self._handled(asked)
         except _Answered as answered:
             return answered.given
 
-    def _handled(self, asked: Asked) -> Given:
+    def _handled(self, asked: StubRequest) -> StubResponse:
         parts = urlsplit(asked.path)
         query = {name: values[0] for name, values in parse_qs(parts.query).items()}
         if parts.path == "/version":
@@ -181,12 +181,12 @@ class PlayedDocker:
                 return self._removed(container)
         raise _Answered(404, "page not found")
 
-    def _listed(self, labels: list[str]) -> list[PlayedContainer]:
+    def _listed(self, labels: list[str]) -> list[FakeContainer]:
         wanted = dict(label.split("=", 1) for label in labels)
         with self._lock:
             return [each for each in self.containers.values() if wanted.items() <= each.config["Labels"].items()]
 
-    def _create(self, name: str, body: Document) -> Given:
+    def _create(self, name: str, body: Document) -> StubResponse:
         with self._lock:
             if any(each.name == name for each in self.containers.values()):
                 raise _Answered(409, f'Conflict. The container name "/{name}" is already in use by container')
@@ -195,51 +195,51 @@ class PlayedDocker:
             made = self._make(name, body)
         return _given({"Id": made.id, "Warnings": []}, 201)
 
-    def _make(self, name: str, config: Document) -> PlayedContainer:
-        made = PlayedContainer(f"{next(self._ids):064x}"[::-1], name, config, self.images[config["Image"]])
+    def _make(self, name: str, config: Document) -> FakeContainer:
+        made = FakeContainer(f"{next(self._ids):064x}"[::-1], name, config, self.images[config["Image"]])
         self.containers[made.id] = made
         return made
 
-    def _started(self, container: PlayedContainer) -> Given:
+    def _started(self, container: FakeContainer) -> StubResponse:
         with self._lock:
             if container.status == "running":
-                return Given(304, b"")
+                return StubResponse(304, b"")
             if self.ill.get(container.service) == "port":
                 container.error = "driver failed programming external connectivity: port is already allocated"
                 raise _Answered(500, container.error)
             self._start(container)
-        return Given(204, b"")
+        return StubResponse(204, b"")
 
-    def _start(self, container: PlayedContainer) -> None:
+    def _start(self, container: FakeContainer) -> None:
         ill = self.ill.get(container.service)
         container.status, container.started_ms = "running", self.now_ms
         if ill in ("crash", "memory"):
             container.status, container.restarts, container.exit_code = "restarting", 4, 137 if ill == "memory" else 3
         container.health = ill if ill in ("unhealthy", "starting") else ""
 
-    def _renamed(self, container: PlayedContainer, name: str) -> Given:
+    def _renamed(self, container: FakeContainer, name: str) -> StubResponse:
         with self._lock:
             if any(each.name == name for each in self.containers.values()):
                 raise _Answered(409, f'Conflict. The container name "/{name}" is already in use by container')
             container.name = name
-        return Given(204, b"")
+        return StubResponse(204, b"")
 
-    def _stop(self, container: PlayedContainer) -> Given:
+    def _stop(self, container: FakeContainer) -> StubResponse:
         self.stopped.append(container.name)
         if container.status in _DOWN:
-            return Given(304, b"")
+            return StubResponse(304, b"")
         assert self.may_end.wait(30), "a test has left a container draining"
         container.status, container.exit_code = "exited", 143
-        return Given(204, b"")
+        return StubResponse(204, b"")
 
-    def _removed(self, container: PlayedContainer) -> Given:
+    def _removed(self, container: FakeContainer) -> StubResponse:
         with self._lock:
             if container.status in _UP:
                 raise _Answered(409, f"cannot remove container /{container.name}: container is {container.status}")
             self.containers.pop(container.id, None)
-        return Given(204, b"")
+        return StubResponse(204, b"")
 
-    def _document(self, each: PlayedContainer) -> Document:
+    def _document(self, each: FakeContainer) -> Document:
         started = datetime.fromtimestamp(each.started_ms / 1_000, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f123Z")
         config = {key: value for key, value in each.config.items() if key not in ("HostConfig", "NetworkingConfig")}
         killed = self.ill.get(each.service) == "memory" and each.status == "restarting"
@@ -270,5 +270,5 @@ class PlayedDocker:
         }
 
 
-def _given(document: Any, status: int = 200) -> Given:
-    return Given(status, json.dumps(document).encode())
+def _given(document: Any, status: int = 200) -> StubResponse:
+    return StubResponse(status, json.dumps(document).encode())

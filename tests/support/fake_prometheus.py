@@ -1,6 +1,6 @@
 """A server that answers like Prometheus what a test has written down: series by expression, each with its age.
 
-with played_prometheus() as prometheus:
+with fake_prometheus() as prometheus:
     prometheus.series["jobs_done_total"] = [({"task": "parse", "subtask": "0"}, 12.0)]
 """
 
@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from tests.support.answering import Asked, Given, answering
+from tests.support.stub_server import StubRequest, StubResponse, answering
 
 DATES = " or label_replace(timestamp("
 Written = list[tuple[dict[str, str], float]]
 
 
 @dataclass(slots=True)
-class PlayedPrometheus:
+class FakePrometheus:
     """What the server answers.
 
     Attributes:
@@ -37,11 +37,11 @@ class PlayedPrometheus:
     ahead_s: float = 0.0
     only_before_s: float | None = None
     now_s: Callable[[], float] = time.time
-    instead: Callable[[str], Given | None] = lambda _: None
+    instead: Callable[[str], StubResponse | None] = lambda _: None
     queries: list[tuple[str, float | None]] = field(default_factory=list)
-    asked: list[Asked] = field(default_factory=list)
+    asked: list[StubRequest] = field(default_factory=list)
 
-    def answer(self, asked: Asked) -> Given:
+    def answer(self, asked: StubRequest) -> StubResponse:
         """Return what to answer."""
         self.asked.append(asked)
         parameters = parse_qs(urlsplit(asked.path).query)
@@ -64,9 +64,9 @@ class PlayedPrometheus:
         return success("vector", found)
 
 
-def success(kind: str, result: Any) -> Given:
+def success(kind: str, result: Any) -> StubResponse:
     """Return the answer to a query that could be evaluated."""
-    return Given(body=json.dumps({"status": "success", "data": {"resultType": kind, "result": result}}).encode())
+    return StubResponse(body=json.dumps({"status": "success", "data": {"resultType": kind, "result": result}}).encode())
 
 
 def entry(labels: dict[str, str], value: float, at_s: float) -> dict[str, Any]:
@@ -76,9 +76,9 @@ def entry(labels: dict[str, str], value: float, at_s: float) -> dict[str, Any]:
 
 
 @contextmanager
-def played_prometheus() -> Iterator[PlayedPrometheus]:
+def fake_prometheus() -> Iterator[FakePrometheus]:
     """Answer until the block is left."""
-    prometheus = PlayedPrometheus()
+    prometheus = FakePrometheus()
     with answering(prometheus.answer) as server:
         prometheus.url = server.url
         yield prometheus
