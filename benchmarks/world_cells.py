@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,19 +36,20 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class CellGrid:
-    """All cells of a table: the product of these, or with ``in_turn`` each job and draw under one load."""
+    """All cells of a table: the product of these, or with ``rounds`` so many of the pairs of load and draw for each job."""
 
     worlds: tuple[str, ...]
     loads: tuple[str, ...]
     jobs: tuple[str, ...]
     draws: tuple[int, ...]
-    in_turn: bool = False
+    rounds: int | None = None
 
     def cells(self) -> Iterator[Cell]:
         """Yield the cells, a round of all worlds and loads before the next: an unfinished table is a smaller one."""
-        if self.in_turn:
-            for at, job in enumerate(self.jobs):
-                load, draw = self.loads[at % len(self.loads)], self.draws[at % len(self.draws)]
+        if self.rounds is not None:
+            for turn, (at, job) in product(range(self.rounds), enumerate(self.jobs)):
+                # With three loads and three draws, three jobs meet all nine pairs in three rounds.
+                load, draw = self.loads[(at + turn) % len(self.loads)], self.draws[(at + 2 * turn) % len(self.draws)]
                 yield from (Cell(world, load, job, draw) for world in self.worlds)
             return
         for job in self.jobs:

@@ -39,7 +39,8 @@ Found = dict[Cell, "dict[str, Hours]"]  # hours by policy
 @click.option(
     "--draw", "draws", type=int, multiple=True, default=DRAWS, show_default=True, help="A seed of the world, repeatable."
 )
-@click.option("--in-turn", is_flag=True, help="Each job under one load and in one draw, in turn, instead of under all of them.")
+@click.option("--rounds", type=click.IntRange(min=1),
+              help="Each job so many times, under another load and in another draw each time, instead of in all.")  # fmt: skip
 @click.option("--days", type=click.IntRange(1, 7), default=7, show_default=True, help="How many days judge.")
 @click.option("--ceiling", is_flag=True, help="Also the best path with the coming minutes known; takes minutes a cell.")
 @click.option("--keep", type=click.Path(file_okay=False, path_type=Path),

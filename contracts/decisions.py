@@ -59,7 +59,10 @@ class TaskDecision(Part, frozen=True, kw_only=True):
 
 
 class ChangeScore(Part, frozen=True, kw_only=True):
-    """How the best change compared with no change, of a policy that scores both. Scores are in ``unit``; higher is better."""
+    """How the best change compared with no change, of a policy that scores both. Scores are in ``unit``; higher is better.
+
+    Where the guardrails change the present size in any case, ``present_score`` is that of what they make of it.
+    """
 
     subtasks: Count  # of the best change: over all scalable tasks
     score: float

@@ -6,7 +6,7 @@ import numpy as np
 
 from policies.answer import Float64
 from policies.graph import Bool, Int64, JobGraph
-from policies.guardrails import one_step, situation
+from policies.guardrails import Situation, guard_rows, one_step, situation
 from policies.measure import Measured, busiest_of, widened_by
 from policies.sure.outlook import Expected
 from policies.sure.planning_input import Planning, PlanningInput
@@ -84,11 +84,17 @@ class Choices:
         return reward
 
 
-def choices_of(planning: Planning, given: PlanningInput, work: Work, caution: Float64) -> Choices:
-    """Return the choices of a plan: holding first, then the changes; ``caution`` [B, N] as in ``Work.sizes``."""
+def choices_of(planning: Planning, given: PlanningInput, work: Work, caution: Float64) -> tuple[Choices, Bool]:
+    """Return the choices of a plan, and where the guardrails do not let it hold [B].
+
+    The present size comes first, then the changes; ``caution`` [B, N] as in ``Work.sizes``. If restarts that the load floor
+    forces have a price, the first change is what the guardrails make of the present size; where that differs, no change is
+    smaller.
+    """
     expected, current = given.expected, given.current
     load = np.exp(np.log(np.maximum(expected.means, LEAST)).mean(axis=1))
-    least, most = _within_step(given)
+    seen = situation(given.measured, given.graph, current)
+    least, most = _within_step(given, seen)
     young = (~np.isnan(given.measured.load)).sum(axis=1) < planning.young_minutes
     kept = young | ((calmness(planning, expected) > 0) & (expected.past.falling > planning.patience))
     least = np.where(kept[:, None], np.maximum(least, current), least)
@@ -96,7 +102,13 @@ def choices_of(planning: Planning, given: PlanningInput, work: Work, caution: Fl
     wanted = np.clip(wanted, least[:, None], np.maximum(most, least)[:, None])
     sized = work.sized if given.limits.pinned is None else work.sized & ~given.limits.pinned
     changed = np.where(sized[:, None], wanted, current[:, None]).astype(np.int64)
-    return Choices.of(np.concatenate([current[:, None], changed], axis=1), work, caution)
+    forced = np.zeros(len(current), dtype=np.bool_)
+    if planning.forced_restart > 0:
+        held = guard_rows(current, seen, given.limits, floor_applies=True)
+        forced = (held != current).any(axis=-1)
+        changed = np.where(forced[:, None, None], np.maximum(changed, held[:, None]), changed)
+        changed = np.concatenate([held[:, None], changed], axis=1)
+    return Choices.of(np.concatenate([current[:, None], changed], axis=1), work, caution), forced
 
 
 def calmness(planning: Planning, expected: Expected) -> Float64:
@@ -109,13 +121,12 @@ def calmness(planning: Planning, expected: Expected) -> Float64:
     return calm * (planning.calm_restarts > 0)
 
 
-def _within_step(given: PlanningInput) -> tuple[Int64, Int64]:
+def _within_step(given: PlanningInput, seen: Situation) -> tuple[Int64, Int64]:
     """Return the least and most [B, N] that a plan looks at.
 
     Overload lifts the upper limit; of such a step the guardrails grant what ``policies.guardrails.step_range`` says.
     """
     limits = given.limits
     nearest, farthest = one_step(given.current, limits)
-    overloaded = situation(given.measured, given.graph, given.current).overloaded
-    farthest = np.where(overloaded, limits.most, farthest)
+    farthest = np.where(seen.overloaded, limits.most, farthest)
     return np.maximum(limits.least, nearest), np.minimum(limits.most, farthest)

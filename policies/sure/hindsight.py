@@ -32,6 +32,7 @@ AHEAD_HOURS = 2  # a change must pay for its restart over this time, as in the p
 CAPACITIES = 32  # tried, from the load of the lowest hour to ``HIGHEST`` times that of the highest
 HIGHEST = 5.0
 STEADY = np.ones((1, 60))  # an hour without bursts
+FLOOR_SHARE = 0.5  # from an hour's mean to its peak of five minutes: about its highest quarter of an hour, which the floor counts
 
 
 def hindsight(
@@ -91,7 +92,8 @@ def _scored(planning: Planning, expected: Expected, curve: Float64, choices: Cho
     """Return [B, C, 72] the reward of each hour with its own load and peak, 0 if unknown.
 
     Inside an hour the bursts of the last one count. In ``calm`` jobs [B] only a hidden overload counts: those bursts would bring
-    the noise back.
+    the noise back. A choice that is too small for the highest quarter of an hour does not last: the load floor raises it, and the
+    hour pays for that restart.
     """
     loads, peaks = expected.past.loads, expected.past.peaks
     known = known_hours(expected.past)
@@ -106,7 +108,11 @@ def _scored(planning: Planning, expected: Expected, curve: Float64, choices: Cho
         full = planning.bound.penalty(planning.bound.above(full), full)
     own = np.where(calm[:, None, None], full, bursts)
     latency = own + planning.surge_weight * np.maximum(surge - own, 0.0)
-    return np.where(known[:, None], choices.reward(planning, latency, load), 0.0)
+    reward = choices.reward(planning, latency, load)
+    if planning.forced_restart > 0:
+        quarter = load * (1.0 + FLOOR_SHARE * (ratio[:, None] - 1.0))
+        reward = reward - planning.forced_restart * expected.stage_minutes / 60.0 * (quarter > choices.capacity[..., None])
+    return np.where(known[:, None], reward, 0.0)
 
 
 def _expected_rewards(planning: Planning, expected: Expected, curve: Float64, choices: Choices) -> Float64:

@@ -9,7 +9,8 @@ scenarios of the load (low, mean, high):
 
 In every stage the surges of the last day may return at any minute. Where following the load did not pay over the last days, a
 choice is also credited with what it would have scored as a constant (``policies.sure.hindsight``). The best choice is taken if it
-beats holding by enough.
+beats holding by enough. Where a restart is long and the guardrails change the size in any case, the best one that they allow is
+taken: the restart is paid for already.
 
 Under a bound on latency, minutes above it count in place of latency (``policies.latency_bound``).
 
@@ -44,7 +45,8 @@ class Planned:
         acts: bool [B].
         best: int64 [B], subtasks of the best choice, taken or not.
         holding, changing: float64 [B], expected reward per stage of holding and of the best choice, without the path's latency.
-        gain_needed: float64 [B], by which the best choice must beat holding, per stage like these.
+        forced: bool [B], the guardrails change the present size in any case; ``holding`` is then what they make of it.
+        gain_needed: float64 [B], by which the best choice must beat holding, per stage like these; 0 where ``forced``.
         heed: float64 [B], the weight of the past in it, 0 to 1 (``policies.sure.hindsight``).
     """
 
@@ -53,6 +55,7 @@ class Planned:
     best: Int64
     holding: Float64
     changing: Float64
+    forced: Bool
     gain_needed: Float64
     heed: Float64
 
@@ -63,27 +66,30 @@ def plan(planning: Planning, given: PlanningInput, correction: Correction) -> Pl
     work = Work.of(given.measured, given.graph)
     walk = np.where(work.sized, given.measured.spread, 0.0).max(axis=-1)
     expected = _with_spread(expected, walk)
-    choices = choices_of(planning, given, work, correction.caution)
+    choices, forced = choices_of(planning, given, work, correction.caution)
     unrest = np.maximum(given.restarts, planning.calm_restarts * calmness(planning, expected))
     curve = waiting_by_bursts(expected.burst, expected.stage_minutes, planning.bound)
     values = _values(planning, expected, curve, choices, waiting_inside(given.measured, given.graph), unrest)
     heed, constant = hindsight(planning, expected, curve, choices, work, limits)
     past = heed * planning.hindsight_days * 24.0 * 60.0 / expected.stage_minutes  # stages a constant counts for
     values = values + past[:, None] * constant
-    allowed = (choices.subtasks <= limits.total) | (np.arange(values.shape[1]) == 0)
+    rows, held = np.arange(len(values)), forced.astype(np.int64)  # where holding is not allowed, the first change stands for it
+    allowed = (choices.subtasks <= limits.total) | (np.arange(values.shape[1]) == held[:, None])
+    allowed[forced, 0] = False
     values = np.where(allowed, values, -np.inf)
-    rows, best = np.arange(len(values)), values.argmax(axis=1)
+    best, holding = values.argmax(axis=1), values[rows, held]
     doubt = WALK_GAIN * np.minimum(walk, WALK_MOST)
     gain_min = planning.gain_min * (1.0 + planning.again * unrest + doubt) + planning.hindsight_gain * past
-    needed = gain_min * correction.hurdle
-    acts = values[rows, best] - values[:, 0] > needed
+    needed = np.where(forced, 0.0, gain_min * correction.hurdle)
+    acts = forced | (values[rows, best] - holding > needed)
     stages = expected.means.shape[1] + past
     return Planned(
         wanted=np.where(acts[:, None], choices.sizes[rows, best], current),
         acts=acts,
         best=choices.subtasks[rows, best],
-        holding=values[:, 0] / stages,
+        holding=holding / stages,
         changing=values[rows, best] / stages,
+        forced=forced,
         gain_needed=needed / stages,
         heed=heed,
     )

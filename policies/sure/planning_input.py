@@ -42,6 +42,7 @@ class Planning(msgspec.Struct, frozen=True, kw_only=True):
     hindsight_days: float = 0.0  # how many days a constant size counts for where following the load did not pay
     hindsight_gain: float = 0.003  # a size must have been the better constant by this much reward to be changed to
     hindsight_margin: Annotated[float, Meta(gt=0.0)] = 0.025  # the best constant must have won by this much reward to count
+    forced_restart: float = 0.0  # price of a restart that the load floor forces, beyond that of a shipped one; 0: not counted
     bound: Bound | None = None  # of the job's owner, never of a package: minutes above it count, in place of latency
 
 
@@ -49,7 +50,8 @@ def with_restart(shipped: Planning, restart_seconds: float | None) -> Planning:
     """Return the constants of a plan for a job whose restart takes this long; None: as shipped.
 
     The plan simulates whole minutes. What waits after a restart grows with its length, and so does the time to work it off, so
-    prices grow with the square. A shorter restart is not cheaper than the shipped one: nothing was calibrated there.
+    prices grow with the square. A shorter restart is not cheaper than the shipped one: nothing was calibrated there. What is paid
+    beyond the shipped price counts for restarts that the load floor forces, too: they were part of what was calibrated.
     """
     if not restart_seconds:
         return shipped
@@ -59,6 +61,7 @@ def with_restart(shipped: Planning, restart_seconds: float | None) -> Planning:
         restart_minutes=math.ceil(restart_seconds / 60.0),
         later_restart=shipped.later_restart * times**LATER_POWER,
         gain_min=shipped.gain_min * times**GAIN_POWER,
+        forced_restart=shipped.later_restart * (times**LATER_POWER - 1.0),
     )
 
 
@@ -77,7 +80,8 @@ def with_bound(shipped: Planning, wanted: LatencyBound, path_minutes: float) -> 
     bound = Bound.of(wanted, path_minutes)
     late = max(0.0, shipped.restart_minutes - bound.minutes) * (1.0 + 1.0 / DRAIN_SHARE)
     price = shipped.latency_weight * bound.price * min(1.0, late / RESTART_STAGE_MINUTES)
-    return msgspec.structs.replace(shipped, bound=bound, later_restart=max(shipped.gain_min, price))
+    forced = price if shipped.forced_restart > 0 else 0.0
+    return msgspec.structs.replace(shipped, bound=bound, later_restart=max(shipped.gain_min, price), forced_restart=forced)
 
 
 @dataclass(frozen=True, slots=True)

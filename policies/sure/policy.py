@@ -168,6 +168,11 @@ def _sentence(expected: Expected, planned: Planned, planning: Planning, have: in
     if planned.heed[0] > 0:
         load += ", taking the last days into account"
     holding, changing, best = float(planned.holding[0]), float(planned.changing[0]), int(planned.best[0])
+    if planned.forced[0]:
+        return (
+            f"{load}: the guardrails do not let the present {have} subtasks stay, so a restart is paid for in any case. "
+            f"The least that they allow should score {holding:.3f}, and {best} score {changing:.3f}."
+        )
     if changing <= holding:
         return f"{load}: no change should score better than the present {have} subtasks ({holding:.3f})."
     charged = f"charged with {planning.restart_minutes} min without service"

@@ -45,13 +45,16 @@ def test_the_best_rival_is_the_one_with_the_highest_reward_over_all_cells() -> N
 
 
 def test_cells_come_in_rounds_of_all_worlds() -> None:
-    """So an unfinished table has every world; in turn, each job meets one load and one draw."""
+    """So an unfinished table has every world; three rounds of three jobs meet each load in each draw."""
     names = ("calm", "drift"), ("a", "b"), ("j", "k", "l"), (1, 2)
     every = list(CellGrid(*names).cells())
     assert len(every) == len(set(every)) == 24
     assert every[:4] == [Cell(world, load, "j", 1) for world in names[0] for load in names[1]]
-    turns = list(CellGrid(*names, in_turn=True).cells())
+    turns = list(CellGrid(*names, rounds=1).cells())
     assert turns[::2] == [Cell("calm", "a", "j", 1), Cell("calm", "b", "k", 2), Cell("calm", "a", "l", 1)]
+    three = list(CellGrid(("calm",), ("a", "b", "c"), names[2], (1, 2, 3), rounds=3).cells())
+    assert len(three) == len({(cell.load, cell.draw) for cell in three}) == 9
+    assert {(cell.job, cell.load) for cell in three} == {(job, load) for job in "jkl" for load in "abc"}
 
 
 def test_what_is_kept_is_not_judged_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

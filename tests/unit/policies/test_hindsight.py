@@ -2,20 +2,23 @@
 
 from dataclasses import replace
 
+import msgspec
 import numpy as np
+import pytest
 
 from policies.guardrails import Limits
 from policies.sure.choices import Choices, Work
-from policies.sure.hindsight import hindsight
+from policies.sure.hindsight import FLOOR_SHARE, hindsight
 from policies.sure.outlook import Expected
 from policies.sure.past import Past
+from policies.sure.planning_input import Planning
 from policies.sure.queue_delay import waiting_by_bursts
 from tests.support.planned import CALM, CHAIN, expecting, measured, past
 
 SIZES = np.array([[[1, 3, 2], [1, 6, 3], [1, 10, 5]]])
 
 
-def heeded(days: Past, surges: np.ndarray | None = None) -> tuple[float, np.ndarray]:
+def heeded(days: Past, surges: np.ndarray | None = None, planning: Planning = CALM) -> tuple[float, np.ndarray]:
     """Return how far the past counts for the chain, and what three sizes would have scored."""
     expected: Expected = replace(expecting(*[100.0] * 4), past=days)
     if surges is not None:
@@ -23,7 +26,7 @@ def heeded(days: Past, surges: np.ndarray | None = None) -> tuple[float, np.ndar
     work = Work.of(measured(), CHAIN)
     limits = Limits(least=np.ones(3, dtype=np.int64), most=CHAIN.parallelism_max, total=99)
     curve = waiting_by_bursts(expected.burst, expected.stage_minutes)
-    heed, constant = hindsight(CALM, expected, curve, Choices.of(SIZES, work), work, limits)
+    heed, constant = hindsight(planning, expected, curve, Choices.of(SIZES, work), work, limits)
     return float(heed[0]), constant[0]
 
 
@@ -60,3 +63,18 @@ def test_less_than_three_days_do_not_tell_whether_following_pays() -> None:
     loads[:, :-60] = np.nan
     wild = past(loads=loads, peaks=peaks, expected=np.roll(loads, 1, axis=1), change=np.array([0.4]), width=np.ones(1))
     assert heeded(wild, np.where(np.arange(24) < 10, 4.0, 1.0)[None])[0] == 0.0
+
+
+def test_a_constant_pays_for_each_hour_in_which_the_load_floor_would_have_raised_it() -> None:
+    """Where restarts are long, a size below an hour's highest quarter does not last; one with room for all pays nothing."""
+    loads, peaks = bursting()
+    wild = past(loads=loads, peaks=peaks, expected=np.roll(loads, 1, axis=1), change=np.array([0.4]), width=np.ones(1))
+    surges = np.where(np.arange(24) < 10, 4.0, 1.0)[None]
+    free = heeded(wild, surges)[1]
+    charged = heeded(wild, surges, msgspec.structs.replace(CALM, forced_restart=1.2))[1]
+    quarters = loads + FLOOR_SHARE * (peaks - loads)
+    for at, capacity in enumerate((150.0, 300.0, 500.0)):
+        share = float((quarters > capacity).mean())
+        assert free[at] - charged[at] == pytest.approx(1.2 / 3.0 * share)
+    assert charged[0] < charged[1] < charged[2]
+    assert free[2] == charged[2]

@@ -15,7 +15,7 @@ from policies.measure import measure
 from policies.question import Question
 from policies.registry import load_policy
 from policies.rules.reading import Reading
-from policies.sure.planning_input import with_bound
+from policies.sure.planning_input import with_bound, with_restart
 from policies.sure.queue_delay import waiting_by_bursts, waiting_by_surges
 from tests.support.planned import PLANNING, expecting, planned
 from tests.unit.policies.conftest import branching_window
@@ -95,6 +95,9 @@ def test_a_restart_within_the_bound_costs_only_the_least() -> None:
     within, beyond = (with_bound(PLANNING, LatencyBound(seconds=seconds), 0.0) for seconds in (600.0, 1.0))
     assert within.later_restart == PLANNING.gain_min
     assert beyond.later_restart > 10 * within.later_restart
+    assert (within.forced_restart, beyond.forced_restart) == (0.0, 0.0)
+    long = with_bound(with_restart(PLANNING, 180.0), LatencyBound(seconds=1.0), 0.0)
+    assert long.forced_restart == long.later_restart
 
 
 def test_the_work_along_the_longest_path_counts() -> None:

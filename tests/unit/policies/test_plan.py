@@ -250,8 +250,36 @@ def test_a_longer_restart_has_a_higher_price_and_a_shorter_one_no_lower() -> Non
     assert long.restart_minutes == 3 * PLANNING.restart_minutes
     assert long.later_restart == pytest.approx(9 * PLANNING.later_restart)
     assert long.gain_min > PLANNING.gain_min
+    assert long.forced_restart == pytest.approx(8 * PLANNING.later_restart)
     assert (short.later_restart, short.gain_min) == (PLANNING.later_restart, PLANNING.gain_min)
+    assert short.forced_restart == PLANNING.forced_restart == 0.0
     assert with_restart(PLANNING, None) is PLANNING
+
+
+def test_where_the_load_floor_forces_a_long_restart_the_plan_chooses_what_it_leads_to() -> None:
+    """Holding is no choice then. The floor alone would add just enough for the last quarter of an hour."""
+    seen, rising = overloaded(170.0), expecting(200, 230, 230, 230)
+    least = planned((3, 2), expecting(*[170.0] * 4), seen, planning=with_restart(PLANNING, 300.0))
+    more = planned((3, 2), rising, seen, planning=with_restart(PLANNING, 300.0))
+    for answer in (least, more):
+        assert answer.forced[0]
+        assert answer.acts[0]
+        assert answer.gain_needed[0] == 0.0
+        assert answer.changing[0] >= answer.holding[0]
+        assert (answer.wanted >= [[1, 4, 2]]).all()
+    assert more.wanted[0, 1] >= 5
+    assert not planned((3, 2), rising, seen).forced[0]
+
+
+def test_where_the_guardrails_let_it_hold_a_long_restart_changes_no_choice() -> None:
+    """The same sizes, scores and needs as without a price of forced restarts."""
+    long = with_restart(PLANNING, 300.0)
+    without = msgspec.structs.replace(long, forced_restart=0.0)
+    for load in (60.0, 100.0, 140.0, 260.0):
+        ours, plain = (planned((4, 2), expecting(*[load] * 4), planning=each) for each in (long, without))
+        assert not ours.forced[0]
+        assert ours.wanted.tolist() == plain.wanted.tolist()
+        assert (ours.holding, ours.changing, ours.gain_needed) == (plain.holding, plain.changing, plain.gain_needed)
 
 
 @pytest.mark.parametrize("load", [60.0, 100.0, 250.0])

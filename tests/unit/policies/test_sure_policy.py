@@ -107,6 +107,17 @@ def test_a_change_by_hindsight_is_told_in_full(sure: SurePolicy, make_window: Wi
     assert decode(encode_message(decision), Decision) == decision
 
 
+def test_a_change_that_the_load_floor_forces_is_told_as_such(sure: SurePolicy, make_window: WindowMaker) -> None:
+    """Where restarts are long it needs no gain; where they take a minute the sentence is that of any other change."""
+    window = make_window(load=240.0, parallelism=(4, 2))
+    said = "the guardrails do not let the present 6 subtasks stay"
+    forced, free = (decide(window, sure, JobSettings(job="sim/chain", restart_seconds=each), seed=0) for each in (300.0, 60.0))
+    assert said in forced.reason
+    assert isinstance(forced.compared, ChangeScore)
+    assert forced.compared.gain_needed == 0.0
+    assert said not in free.reason
+
+
 @pytest.mark.parametrize(("load", "cut"), [(400.0, True), (80.0, False)])
 def test_a_plan_beyond_the_step_is_kept_beside_what_the_step_left(
     sure: SurePolicy, make_window: WindowMaker, load: float, cut: bool
