@@ -32,6 +32,7 @@ from policies.sure.queue_delay import DRAIN_SHARE, LEAST, waiting_at, waiting_by
 
 WALK_SHARE = 0.7  # of the spread of the task that walks most: it is not always the bottleneck
 WALK_GAIN = 30.0  # times that spread more must a change gain: what it is sized for may have walked off before it has paid
+PAST_DOUBT = 2.0  # times that doubt, in the gain that hindsight asks for: a constant has to be right for a day, not for two hours
 WALK_MOST = 0.15  # of the spread, in that gain: a jump is no walk, and to wait after one costs more than a restart
 SHIFT_MINUTES = 13  # each scenario starts this many minutes further into the same bursts
 
@@ -79,7 +80,8 @@ def plan(planning: Planning, given: PlanningInput, correction: Correction) -> Pl
     values = np.where(allowed, values, -np.inf)
     best, holding = values.argmax(axis=1), values[rows, held]
     doubt = WALK_GAIN * np.minimum(walk, WALK_MOST)
-    gain_min = planning.gain_min * (1.0 + planning.again * unrest + doubt) + planning.hindsight_gain * past
+    gain_min = planning.gain_min * (1.0 + planning.again * unrest + doubt)
+    gain_min = gain_min + planning.hindsight_gain * (1.0 + PAST_DOUBT * doubt) * past
     needed = np.where(forced, 0.0, gain_min * correction.hurdle)
     acts = forced | (values[rows, best] - holding > needed)
     stages = expected.means.shape[1] + past

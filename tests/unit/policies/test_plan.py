@@ -13,7 +13,7 @@ from policies.measure import Measured
 from policies.sure.correction import Correction
 from policies.sure.outlook import Expected
 from policies.sure.past import PAST_HOURS, Past
-from policies.sure.plan import WALK_GAIN, WALK_MOST, _with_spread, plan
+from policies.sure.plan import PAST_DOUBT, WALK_GAIN, WALK_MOST, _with_spread, plan
 from policies.sure.planning_input import Planning, PlanningInput, with_objective, with_restart
 from policies.sure.queue_delay import waiting_by_bursts, waiting_by_surges, waiting_inside
 from tests.support.planned import CALM, CHAIN, PLANNING, expecting, measured, measuring, past, planned
@@ -316,6 +316,21 @@ def test_a_change_must_gain_more_where_service_times_walk() -> None:
     assert firm.acts[0]
     assert not unsure.acts[0]
     assert planned((3, 2), overload, walking).acts[0]
+
+
+def test_hindsight_asks_for_more_where_service_times_walk() -> None:
+    """What was the best constant over days is soon another: each look would find a slightly better one, at a restart each."""
+    known = replace(expecting(*[100.0] * 4), past=constant(100.0))
+    firm, unsure = (
+        planned((5, 3), known, replace(measured(), spread=np.array([[0.0, spread, 0.0]])), planning=CALM) for spread in (0.0, 0.1)
+    )
+    stages = 4 + CALM.hindsight_days * 72
+    own = CALM.gain_min * (1.0 + CALM.again * CALM.calm_restarts)
+    doubt = WALK_GAIN * 0.1
+    assert firm.heed[0] == unsure.heed[0] == 1.0
+    assert firm.gain_needed[0] * stages == pytest.approx(own + CALM.hindsight_gain * (stages - 4))
+    more = CALM.gain_min * doubt + CALM.hindsight_gain * (stages - 4) * PAST_DOUBT * doubt
+    assert (unsure.gain_needed[0] - firm.gain_needed[0]) * stages == pytest.approx(more)
 
 
 def test_a_jump_needs_no_more_gain_than_a_fast_walk() -> None:
