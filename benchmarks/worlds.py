@@ -1,8 +1,9 @@
 """``surescale bench worlds``: the shipped policy beside calibrated rules and the best constant, in every world.
 
 Rules and the constant are calibrated on the first week (or third) of a load, in each world, for each job and draw; what follows
-judges. The best rival of a world is the one with the highest mean reward in these very hours, picked with hindsight. Errors are
-clustered by half-days of a load and by job (``simulation.evaluation.clustered``).
+judges. The best rival of a world is the one with the highest mean reward in these very hours, picked with hindsight. So is the
+best one under each load, which nobody has who runs one policy for all jobs. Errors are clustered by half-days of a load and by
+job (``simulation.evaluation.clustered``).
 """
 
 from __future__ import annotations
@@ -76,40 +77,48 @@ def figures(found: Found) -> dict[str, Any]:
     """Return each policy's mean reward, rescales a day and difference to ours, and the best rival, over all cells and by load.
 
     ``difference`` is ours less the policy's; ``cells_ahead``: in how many cells ours had the higher reward than the best rival.
+    Under each load the best rival is its own; ``best_of_each_load`` is the difference to these over all cells.
     """
     from simulation.evaluation.hours import Hours
 
     policies = list(next(iter(found.values())))
     joined = {policy: Hours.joined([each[policy] for each in found.values()]) for policy in policies}
-    rewards = {policy: hours.reward for policy, hours in joined.items()}
-    best = max((name for name in policies if name in RIVALS), key=lambda name: rewards[name])
+    best = _best_rival(found)
     by_policy = {
         policy: {
-            "reward": rewards[policy],
+            "reward": hours.reward,
             "rescales_per_day": hours.rescales_per_day,
-            **_difference(_apart(found, policy)),
+            **_difference(_apart(found, dict.fromkeys(found, policy))),
         }
         for policy, hours in joined.items()
     }
-    loads = sorted({cell.load for cell in found})
+    loads = {load: {cell: each for cell, each in found.items() if cell.load == load} for load in sorted({c.load for c in found})}
+    best_of = {load: _best_rival(cells) for load, cells in loads.items()}
+    rivals = {cell: best_of[cell.load] for cell in found}
     return {
         "policies": by_policy,
         "best_rival": best,
+        "best_of_each_load": _difference(_apart(found, rivals)),
         "cells": len(found),
         "cells_ahead": sum(each[OURS].reward > each[best].reward for each in found.values()),
-        "by_load": {
-            load: _difference(_apart({cell: each for cell, each in found.items() if cell.load == load}, best)) for load in loads
-        },
+        "by_load": {load: {"best_rival": best_of[load], **_difference(_apart(cells, rivals))} for load, cells in loads.items()},
     }
 
 
-def _apart(found: Found, policy: str) -> Difference:
+def _best_rival(found: Found) -> str:
+    from simulation.evaluation.hours import Hours
+
+    rivals = [policy for policy in next(iter(found.values())) if policy in RIVALS]
+    return max(rivals, key=lambda rival: Hours.joined([each[rival] for each in found.values()]).reward)
+
+
+def _apart(found: Found, rivals: Mapping[Cell, str]) -> Difference:
     from simulation.evaluation.clustered import Pair, difference
 
-    return difference([Pair(cell.load, cell.job, each[OURS], each[policy]) for cell, each in found.items()])
+    return difference([Pair(cell.load, cell.job, each[OURS], each[rivals[cell]]) for cell, each in found.items()])
 
 
-def _difference(found: Difference) -> dict[str, float | None]:
+def _difference(found: Difference) -> dict[str, Any]:
     error = found.standard_error
     return {"difference": found.mean, "standard_error": None if error != error else error}
 
@@ -118,7 +127,7 @@ def _table(judged: Mapping[str, Mapping[str, Any]], policies: Sequence[str]) -> 
     loads = list(next(iter(judged.values()))["by_load"])
     with_ceiling = "ceiling" in policies
     head = ["world", *policies, "best rival", "sure - best rival", "cells ahead", "rescales/day of sure, of it"]
-    head += [f"on {load}" for load in loads] if len(loads) > 1 else []
+    head += ["sure - best of each load", *(f"on {load}" for load in loads)] if len(loads) > 1 else []
     head += ["sure - ceiling"] if with_ceiling else []
     rows = []
     for world, each in judged.items():
@@ -126,13 +135,15 @@ def _table(judged: Mapping[str, Mapping[str, Any]], policies: Sequence[str]) -> 
         row = [world, *(f"{of[name]['reward']:.4f}" for name in policies), best, _text(of[best])]
         row += [f"{each['cells_ahead']} of {each['cells']}"]
         row += [f"{of[OURS]['rescales_per_day']:.0f}, {of[best]['rescales_per_day']:.0f}"]
-        row += [_text(each["by_load"][load]) for load in loads] if len(loads) > 1 else []
+        if len(loads) > 1:
+            row += [_text(each["best_of_each_load"])]
+            row += [f"{each['by_load'][load]['best_rival']} {_text(each['by_load'][load])}" for load in loads]
         row += [_text(of["ceiling"])] if with_ceiling else []
         rows.append(row)
     return table(head, rows)
 
 
-def _text(found: Mapping[str, float | None]) -> str:
+def _text(found: Mapping[str, Any]) -> str:
     error = found["standard_error"]
     return f"{found['difference']:+.4f}" + ("" if error is None else f" ± {error:.4f}")
 
