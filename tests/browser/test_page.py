@@ -302,8 +302,8 @@ def test_who_may_operate_pauses_and_resumes_on_the_page_and_nobody_else_sees_but
     send(settings, (JOB_TOPOLOGY, BUSIEST, topology.value))
     (tmp_path / "operate").write_text("ana a-token-of-sixteen-or-more\n")
     view.take(pipeline)
-    carry_out = Operator(settings, logging.getLogger("test")).carry_out
-    served = Served(view, free_port(), Tokens("", str(tmp_path / "operate")), carry_out)
+    execute = Operator(settings, logging.getLogger("test")).execute
+    served = Served(view, free_port(), Tokens("", str(tmp_path / "operate")), execute)
 
     def project_settings() -> list[JobSettings]:
         records = read_topics(settings, [JOB_SETTINGS])[JOB_SETTINGS]

@@ -65,12 +65,12 @@ class Served:
         view: View,
         port: int,
         tokens: Tokens | None = None,
-        carry_out: Execute | None = None,
+        execute: Execute | None = None,
         decide_without: DecideWithout | None = None,
     ) -> None:
         self.url = f"http://{LOOPBACK}:{port}/"
         self._view, self._port, self._tokens = view, port, tokens or Tokens()
-        given = {"carry_out": carry_out, "decide_without": decide_without}
+        given = {"execute": execute, "decide_without": decide_without}
         self._work: dict[str, Any] = {name: work for name, work in given.items() if work}
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)

@@ -42,9 +42,11 @@ def outcome_in_words(action: str, outcome: Answer | None) -> str:
     """Return what came of a decision in the words of people.
 
     >>> from types import SimpleNamespace as Said
-    >>> what_came("act", Said(status="commanded", reason="advise")), what_came("act", Said(status="refused", reason="observe"))
-    ('advised', 'observed')
-    >>> what_came("act", Said(status="refused", reason="no_change"))
+    >>> outcome_in_words("act", Said(status="commanded", reason="advise"))
+    'advised'
+    >>> outcome_in_words("act", Said(status="refused", reason="observe"))
+    'observed'
+    >>> outcome_in_words("act", Said(status="refused", reason="no_change"))
     'refused: no change'
     """
     if outcome is None:

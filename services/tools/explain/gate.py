@@ -29,6 +29,7 @@ def gate_now(settings: PipelineSettings, job: str, act_id: str) -> GateNow | Non
 def about(summary: JobSummary, decision_id: str) -> GateNow | None:
     """Return what the rescaler's summary of a job says about one decision.
 
+    >>> from contracts.rescaler_state import CommandUnderway
     >>> about(JobSummary(phase="Idling", underway=CommandUnderway(decision_id="d", command_id="c")), "d")
     GateNow(phase='Idling', waits_because=None, wakes_up_ms=None, carries_out='c')
     """

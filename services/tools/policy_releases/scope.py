@@ -82,7 +82,7 @@ def reach(release: ScopedRelease, jobs: Iterable[str]) -> str:
 
     >>> one = ScopedRelease(cluster="sim", policy="sure", sha256="", valid_from_ms=0, share_permille=500)
     >>> reach(one, ["sim/a", "sim/b", "sim/c"])
-    '1 of 3 jobs: sim/c'
+    '2 of 3 jobs: sim/b, sim/c'
     """
     if release.scope != "canary":
         return ""
