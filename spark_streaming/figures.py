@@ -1,4 +1,4 @@
-"""Turns one job-minute of cumulative samples into one row of figures per task. Pure; the order of samples does not matter.
+"""Turns minutes of cumulative samples into one row of figures per task. Pure; the order of samples does not matter.
 
 A task's figure is the sum over its subtasks of each counter's growth in the minute: the last sample of this minute minus the
 last sample of earlier minutes, within the same attempt; a new attempt counts from 0. So partial results merge in any order, a
@@ -6,8 +6,12 @@ sample delivered twice changes nothing, and the counts of an attempt that ended 
 
 Growth is divided by the time in which it came about, so samples that are not a minute apart still give figures per minute. Growth
 over a hole of more than ``HOLE_MS`` is unknown, and so is a figure that is null for one of the subtasks: neither becomes 0.
+
+Minutes of many jobs are computed at once, because a job's arrays are so small that the calls cost more than the work. Tasks are
+numbered through all of them, so no sum ever crosses two jobs.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -63,6 +67,27 @@ NO_BASELINE = Baseline((), np.zeros((0, len(SAMPLE_COLUMNS)), dtype=np.int64))
 
 
 @dataclass(frozen=True, slots=True)
+class ClosingMinute:
+    """One minute of one job that is to be closed.
+
+    Attributes:
+        samples: int64 [n, len(SAMPLE_COLUMNS)] in order of arrival; the column ``task`` indexes ``tasks``.
+        tasks: names, also of tasks that are not in the topology.
+        topology: of this minute.
+        baseline: of the minute before.
+    """
+
+    samples: Int64
+    tasks: tuple[str, ...]
+    topology: JobTopology
+    baseline: Baseline
+
+    def __len__(self) -> int:
+        """Return how many rows its figures are computed from and into."""
+        return len(self.samples) + len(self.baseline.samples) + len(self.topology.tasks)
+
+
+@dataclass(frozen=True, slots=True)
 class MinuteFigures:
     """The result of one minute.
 
@@ -83,36 +108,78 @@ class MinuteFigures:
     outdated: int
 
 
-def minute_figures(samples: Int64, tasks: tuple[str, ...], topology: JobTopology, baseline: Baseline) -> MinuteFigures:
-    """Return the rows of one minute; ``samples`` in order of arrival, its column ``task`` indexing ``tasks``."""
-    names = tuple(spec.task for spec in topology.tasks)
-    own, is_known = _renumbered(samples, tasks, names)
-    before, was_known = _renumbered(baseline.samples, baseline.tasks, names)
-    before = before[was_known]
-    distinct = _distinct(own[is_known])
-    attempt_before = _highest(before, _ATTEMPT, len(names))
+def minute_figures(minutes: Sequence[ClosingMinute]) -> list[MinuteFigures]:
+    """Return the figures of minutes that do not depend on one another, so at most one of each job."""
+    if not minutes:
+        return []
+    names = [tuple(spec.task for spec in minute.topology.tasks) for minute in minutes]
+    ends = np.cumsum([len(own) for own in names])
+    firsts, count = ends - [len(own) for own in names], int(ends[-1])
+    numbered = [
+        _renumbered(minute.samples, minute.tasks, own, first)
+        for minute, own, first in zip(minutes, names, firsts.tolist(), strict=True)
+    ]
+    known = np.concatenate([samples[is_known] for samples, is_known in numbered])
+    before = np.concatenate(
+        [_known_before(minute.baseline, own, first) for minute, own, first in zip(minutes, names, firsts.tolist(), strict=True)]
+    )
+    distinct = _distinct(known)
+    attempt_before = _highest(before, _ATTEMPT, count)
     is_outdated = distinct[:, _ATTEMPT] < attempt_before[distinct[:, _TASK]]
     current = distinct[~is_outdated]
     last = current[_is_last(current, _ATTEMPT_KEY)]
-    after = _next_baseline(before, last, len(names))
-    return MinuteFigures(
-        rows=_rows(current, last, before, after, attempt_before, topology),
-        baseline=Baseline(names, after),
-        unknown=samples[~is_known],
-        samples=len(distinct),
-        duplicates=int(is_known.sum()) - len(distinct),
-        outdated=int(is_outdated.sum()),
-    )
+    after = _next_baseline(before, last, count)
+    values, is_reporting = _values(current, last, before, after, attempt_before)
+    begins, stops = (np.searchsorted(after[:, _TASK], edges) for edges in (firsts, ends))
+    came, taken, outdated = (_per_minute_of(rows, firsts, ends) for rows in (known, distinct, distinct[is_outdated]))
+    return [
+        MinuteFigures(
+            rows=_rows(names[at], values[firsts[at] : ends[at]], is_reporting[firsts[at] : ends[at]]),
+            baseline=Baseline(names[at], _numbered_from(after[begins[at] : stops[at]], -firsts[at])),
+            unknown=minute.samples[~numbered[at][1]],
+            samples=taken[at],
+            duplicates=came[at] - taken[at],
+            outdated=outdated[at],
+        )
+        for at, minute in enumerate(minutes)
+    ]
 
 
-def _renumbered(samples: Int64, tasks: tuple[str, ...], names: tuple[str, ...]) -> tuple[Int64, Bools]:
-    """Renumber the column ``task`` to index ``names``; also return which rows have a task there."""
-    position = {name: index for index, name in enumerate(names)}
+def _renumbered(samples: Int64, tasks: tuple[str, ...], names: tuple[str, ...], first: int) -> tuple[Int64, Bools]:
+    """Renumber the column ``task`` to index ``names``, counted from ``first``; also return which rows have a task there."""
+    position = {name: index for index, name in enumerate(names, first)}
     translation = np.array([position.get(name, -1) for name in tasks], dtype=np.int64)
     moved = samples.copy()
     if len(moved):
         moved[:, _TASK] = translation[samples[:, _TASK]]
     return moved, moved[:, _TASK] >= 0
+
+
+def _known_before(baseline: Baseline, names: tuple[str, ...], first: int) -> Int64:
+    """Return the rows of a baseline whose tasks are still there, renumbered."""
+    if baseline.tasks == names:  # almost always
+        return _numbered_from(baseline.samples, first)
+    moved, is_known = _renumbered(baseline.samples, baseline.tasks, names, first)
+    return moved[is_known]
+
+
+def _numbered_from(samples: Int64, first: int) -> Int64:
+    moved = samples.copy()
+    moved[:, _TASK] += first
+    return moved
+
+
+def _per_minute_of(samples: Int64, firsts: Int64, ends: Int64) -> list[int]:
+    """Return the number of samples of each minute, whose tasks are numbered from ``firsts`` to before ``ends``."""
+    until = np.append(0, np.cumsum(np.bincount(samples[:, _TASK], minlength=int(ends[-1]))))
+    counts: list[int] = (until[ends] - until[firsts]).tolist()
+    return counts
+
+
+def _rows(names: tuple[str, ...], values: Float64, is_reporting: Bools) -> dict[str, Float32]:
+    """Return a minute's rows by task, of its own so that they do not keep those of other jobs in memory."""
+    rows = values.astype(np.float32)
+    return {name: row for name, row, reports in zip(names, rows, is_reporting.tolist(), strict=True) if reports}
 
 
 def _distinct(samples: Int64) -> Int64:
@@ -140,11 +207,9 @@ def _highest(samples: Int64, column: int, task_count: int) -> Int64:
     return highest
 
 
-def _rows(
-    current: Int64, last: Int64, before: Int64, after: Int64, attempt_before: Int64, topology: JobTopology
-) -> dict[str, Float32]:
-    """Sum over subtasks; arrays are [N] and [N, F] in the order of the topology."""
-    count = len(topology.tasks)
+def _values(current: Int64, last: Int64, before: Int64, after: Int64, attempt_before: Int64) -> tuple[Float64, Bools]:
+    """Return the figures, float64 [N, F], summed over subtasks, and bool [N], which tasks reported."""
+    count = len(attempt_before)
     covered_ms = _covered_ms(last, before, count)
     grown, is_usable = _growth(last, before, covered_ms)
     is_usable &= covered_ms[last[:, _TASK]] >= COVERED_MS_MIN
@@ -164,15 +229,14 @@ def _rows(
     values[:, FIGURE["queued_records_last"]] = _sum(newest, COLUMN["queued_records"], count)
     values[:, FIGURE["parallelism"]] = parallelism
     values[:, FIGURE["state_bytes"]] = _sum(newest, COLUMN["state_bytes"], count)
-    values[:, FIGURE["restarts"]] = _restarts(last, attempt_before, attempt_now)
+    values[:, FIGURE["restarts"]] = _restarts(last, attempt_before)
     values[:, FIGURE["coverage"]] = np.minimum(reporting / np.maximum(parallelism, 1), 1.0)
     values[:, FIGURE["arrived"]] = arrived * per_minute
     values[:, FIGURE["busy_ms_max"]] = _busiest(last, grown[:, _BUSY], count) * per_minute
     values[:, FIGURE["covered_ms"]] = covered_ms
     values[:, FIGURE["in_pool"]] = _known_mean(newest, COLUMN["in_pool_permille"], count) / 1_000.0
     values[:, FIGURE["watermark_lag_ms"]] = _known_highest(newest, COLUMN["watermark_lag_ms"], count)
-    rows = values.astype(np.float32)
-    return {spec.task: rows[index] for index, spec in enumerate(topology.tasks) if reporting[index]}
+    return values, reporting > 0
 
 
 def _true_ms(samples: Int64) -> Int64:
@@ -237,13 +301,12 @@ def _was_seen_lately(samples: Int64, before: Int64, covered_ms: Int64) -> Bools:
     return lately
 
 
-def _restarts(last: Int64, attempt_before: Int64, attempt_now: Int64) -> Int64:
+def _restarts(last: Int64, attempt_before: Int64) -> Int64:
     """Return int64 [N], how many attempts began; numbers may leap, so they are counted and not subtracted."""
-    restarts = np.zeros(len(attempt_now), dtype=np.int64)
-    for task in np.flatnonzero((attempt_before >= 0) & (attempt_now > attempt_before)).tolist():
-        attempts = np.unique(last[last[:, _TASK] == task, _ATTEMPT])
-        restarts[task] = int((attempts > attempt_before[task]).sum())
-    return restarts
+    known_before = attempt_before[last[:, _TASK]]
+    began = last[(known_before >= 0) & (last[:, _ATTEMPT] > known_before)]
+    attempts = np.unique(began[:, [_TASK, _ATTEMPT]], axis=0)
+    return np.bincount(attempts[:, 0], minlength=len(attempt_before))
 
 
 def _arrived(before: Int64, after: Int64, last: Int64, covered_ms: Int64) -> Float64:
@@ -254,8 +317,6 @@ def _arrived(before: Int64, after: Int64, last: Int64, covered_ms: Int64) -> Flo
     """
     column, task_count = COLUMN["arrived_records"], len(covered_ms)
     grown = np.full(task_count, np.nan)
-    if not (last[:, column] >= 0).any():
-        return grown
     now, earlier = (_whole(samples, column, task_count) for samples in (after, before))
     is_fresh = np.bincount(last[:, _TASK], minlength=task_count) > 0
     is_known = is_fresh & (now >= earlier) & (covered_ms <= HOLE_MS)  # False where NaN

@@ -1,8 +1,9 @@
 """Runs the streaming query: read task metrics, parse them on executors, merge, produce, save, let Spark commit.
 
-Only this file knows ``readStream``, ``writeStream`` and checkpoints. A batch does these in order: collect, merge, produce, wait
-for the acknowledgements, save the state, return. Then Spark commits. After a kill at any point Spark replays the same offsets
-under the same batch number, on the state before that batch. Windows may be produced twice, with equal identities and bytes.
+Only this file knows ``readStream``, ``writeStream`` and checkpoints. A batch does these in order: collect, merge and produce (a
+window as soon as it is made), wait for the acknowledgements, save the state, return. Then Spark commits. After a kill at any
+point Spark replays the same offsets under the same batch number, on the state before that batch. Windows may be produced twice,
+with equal identities and bytes.
 """
 
 import contextlib
@@ -10,7 +11,7 @@ import logging
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -20,6 +21,7 @@ from confluent_kafka import KafkaException
 
 from contracts.errors import RecordRejected
 from contracts.topics import CLOCK, DEAD_LETTERS, SNAPSHOTS, TASK_METRICS, TopicNames
+from contracts.windows import Window
 from runtime.backoff import Stopped
 from runtime.beats import allowed, beat, pause
 from runtime.health import HealthServer
@@ -96,6 +98,7 @@ class Assembler:
         self._held: tuple[int, Minutes] | None = None
         self.failure: Exception | None = None
         self.is_at_work = False  # and watched as a loop of its own
+        self._staged_s = 0.0  # in stages that have ended
 
     def __call__(self, frame: "DataFrame", batch: int) -> None:
         """Assemble a batch, and keep any error: Spark passes on only its text."""
@@ -116,12 +119,17 @@ class Assembler:
             with allowed(SPARK_MAY_TAKE_S):
                 table = frame.toArrow()
             records, unparsed = split(table)
+        markers = ((records.markers[row], header) for row, header in records.traces.items())
+        traces = {(marker.job, marker.minute_end_ms): header for marker, header in markers}
+        too_large: list[RecordRejected] = []
+
+        def publish(windows: Sequence[Window]) -> None:
+            with self._timed("publish"):
+                too_large.extend(self._publisher.windows(windows, traces, began_ns))
+
         with self._timed("merge"):
-            fed = minutes.feed(records, self._clock.at(records.append_ms))
+            fed = minutes.feed(records, self._clock.at(records.append_ms), publish)
         with self._timed("publish"):
-            markers = ((records.markers[row], header) for row, header in records.traces.items())
-            traces = {(marker.job, marker.minute_end_ms): header for marker, header in markers}
-            too_large = self._publisher.windows(fed.windows, traces, began_ns)
             self._publisher.dead_letters((*unparsed, *fed.refused))
             self._publisher.flush_or_raise()
         with self._timed("save"):
@@ -139,10 +147,13 @@ class Assembler:
 
     @contextlib.contextmanager
     def _timed(self, stage: str) -> Iterator[None]:
-        began_s = time.monotonic()
+        """Add the time spent to a stage; the clock of a stage around it stands still meanwhile."""
         beat()
+        began_s, before_s = time.monotonic(), self._staged_s
         yield
-        self._counts.stage_ms[stage] += (time.monotonic() - began_s) * 1000
+        took_s = time.monotonic() - began_s
+        self._counts.stage_ms[stage] += (took_s - (self._staged_s - before_s)) * 1000
+        self._staged_s = before_s + took_s
 
     def _take(self, batch: int) -> Minutes:
         """Return the state after a batch, from memory if it is the one held, else from disk; the caller owns it.

@@ -1,10 +1,11 @@
 """Closes minutes job by job and advances their windows. Pure: numpy only, time and clock are arguments.
 
 Records are handled one by one in Kafka's order (arrays only make that faster), and jobs are independent. So the result does not
-depend on how records were batched or how jobs were interleaved.
+depend on how records were batched or how jobs were interleaved. Methods that may close minutes are ``Steps``: they stop at each
+until ``together`` has its figures.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,7 +18,8 @@ from contracts.window_history import WindowHistory
 from contracts.windows import Window, WindowCounts
 from contracts.wire import encode
 from spark_streaming.columns import COLUMN, SAMPLE_COLUMNS, Coordinates, Int64, Records, sample_from_row
-from spark_streaming.figures import NO_BASELINE, Baseline, Bools, minute_figures
+from spark_streaming.figures import NO_BASELINE, Baseline, Bools, ClosingMinute
+from spark_streaming.together import Steps, run_together
 
 NEVER_MS = -1  # before the first record of a job; ends of minutes are multiples of 60,000
 
@@ -61,6 +63,9 @@ class Fed:
     refused: tuple[Refused, ...]
     samples: int
     late: int
+
+
+JobSteps = Steps[Window | Refused]
 
 
 @dataclass(slots=True)
@@ -111,7 +116,7 @@ class JobMinutes:
     partition: int = 0
     left_ms: int = NEVER_MS
 
-    def take_samples(self, samples: Int64, tasks: tuple[str, ...], append_ms: Int64) -> Iterator[Window | Refused]:
+    def take_samples(self, samples: Int64, tasks: tuple[str, ...], append_ms: Int64) -> JobSteps:
         """Add samples in order; yield the windows and refusals of the minutes they close by being newer."""
         while len(samples):
             highest = np.maximum(np.maximum.accumulate(samples[:, _AT]), self.highest_ms)
@@ -126,7 +131,7 @@ class JobMinutes:
                 yield from self._close_through(self._closed_by(self.highest_ms), int(append_ms[count - 1]))
             samples, append_ms = samples[count:], append_ms[count:]
 
-    def take_marker(self, marker: MinuteMarker, at: Coordinates) -> Iterator[Window | Refused]:
+    def take_marker(self, marker: MinuteMarker, at: Coordinates) -> JobSteps:
         """Close the marker's minute; a marker of a closed minute changes nothing."""
         end_ms = marker.minute_end_ms
         if end_ms % MINUTE_MS:
@@ -152,7 +157,7 @@ class JobMinutes:
         self.topology = topology
         yield from self._close_through(end_ms, at.append_ms, marker.reached_wall_ms)
 
-    def take(self, records: Records, rows: Int64, is_marker: Bools) -> Iterator[Window | Refused]:
+    def take(self, records: Records, rows: Int64, is_marker: Bools) -> JobSteps:
         """Take this job's rows of a batch, in order; ``is_marker`` is bool [n] over the whole batch."""
         self.seen_ms = int(records.append_ms[rows[-1]])
         self.partition = int(records.samples[rows[-1], _PARTITION])
@@ -167,7 +172,7 @@ class JobMinutes:
         """Return the end of the newest minute whose rows no later window needs."""
         return max(self.closed_ms - self.rules.window_minutes * MINUTE_MS, self.left_ms)
 
-    def _take_between(self, records: Records, rows: Int64) -> Iterator[Window | Refused]:
+    def _take_between(self, records: Records, rows: Int64) -> JobSteps:
         return self.take_samples(records.samples[rows], records.tasks, records.append_ms[rows])
 
     def _closed_by(self, highest_ms: int) -> int:
@@ -205,7 +210,7 @@ class JobMinutes:
         minute.chunks = [chunk[chunk[:, _ATTEMPT] <= attempt] for chunk in minute.chunks]
         self.late += before - len(minute.samples())
 
-    def _close_through(self, end_ms: int, append_ms: int, reached_wall_ms: int | None = None) -> Iterator[Window | Refused]:
+    def _close_through(self, end_ms: int, append_ms: int, reached_wall_ms: int | None = None) -> JobSteps:
         """Close every minute up to ``end_ms``; in a gap longer than a window only the last minutes get windows."""
         gap_from_ms = max(self.closed_ms, end_ms - self.rules.window_minutes * MINUTE_MS) + MINUTE_MS
         ends = {open_ms for open_ms in self.open if open_ms <= end_ms} | set(range(gap_from_ms, end_ms + 1, MINUTE_MS))
@@ -214,13 +219,14 @@ class JobMinutes:
             self.closed_ms = closing_ms
             yield from self._close(closing_ms, minute, append_ms, reached_wall_ms)
 
-    def _close(self, end_ms: int, minute: OpenMinute, append_ms: int, reached_wall_ms: int | None) -> Iterator[Window | Refused]:
+    def _close(self, end_ms: int, minute: OpenMinute, append_ms: int, reached_wall_ms: int | None) -> JobSteps:
         samples, tasks = minute.samples(), tuple(minute.tasks)
         if self.topology is None:
             message = f"job {self.job} never sent a valid topology: its monitor must send one with each minute's marker"
             yield from self._refuse_rows(samples, tasks, "unknown_job", "job", message)
             return
-        found = minute_figures(samples, tasks, self.topology, self.baseline)
+        found = yield ClosingMinute(samples, tasks, self.topology, self.baseline)
+        assert found is not None, "a closing minute is answered with its figures"
         self.baseline = found.baseline
         message = f"not in the topology (version {self.topology.version}) of job {self.job}"
         yield from self._refuse_rows(found.unknown, tasks, "unknown_task", "task", message)
@@ -252,12 +258,13 @@ class Minutes:
         self.left: dict[str, int] = {}
         self._late_forgotten = 0
 
-    def feed(self, records: Records, reference_ms: Int64) -> Fed:
+    def feed(self, records: Records, reference_ms: Int64, made: Callable[[Sequence[Window]], object] = lambda _: None) -> Fed:
         """Merge one batch.
 
         Args:
             records: in Kafka's order within each partition; all records of a job are in one partition.
             reference_ms: int64 [n], the pipeline's time when each record was appended.
+            made: takes windows as soon as they are made, each job's in order, while others are still to come.
         """
         windows: list[Window] = []
         refused: list[Refused] = []
@@ -265,18 +272,19 @@ class Minutes:
         is_ahead = records.event_ms() > reference_ms + self.rules.ahead_of_clock_ms_max
         refused += [self._ahead(records, row, int(reference_ms[row])) for row in np.flatnonzero(is_ahead).tolist()]
         is_marker = records.is_marker()
-        for name, rows in _by_job(records, ~is_ahead):
-            for found in self._feed_job(name, records, rows, is_marker):
-                if isinstance(found, Window):
-                    windows.append(found)
-                else:
-                    refused.append(found)
+        jobs = (self._feed_job(name, records, rows, is_marker) for name, rows in _by_job(records, ~is_ahead))
+        for part in run_together(jobs):
+            ready = [each for each in part if isinstance(each, Window)]
+            made(ready)
+            windows += ready
+            refused += [each for each in part if isinstance(each, Refused)]
+        windows.sort(key=lambda window: (window.job, window.window_end_ms))
         late = self._late() + sum(window.counts.late for window in windows) - late_before
         self._forget_silent(records)
         samples = len(records.job) - len(records.markers)
         return Fed(tuple(windows), tuple(sorted(refused, key=lambda record: record.at)), samples, late)
 
-    def _feed_job(self, name: str, records: Records, rows: Int64, is_marker: Bools) -> Iterator[Window | Refused]:
+    def _feed_job(self, name: str, records: Records, rows: Int64, is_marker: Bools) -> JobSteps:
         """Take a job's rows; after a long enough silence among them it counts as a new job, as if forgotten at that point."""
         append_ms = records.append_ms[rows]
         before_ms = self.jobs[name].seen_ms if name in self.jobs else int(append_ms[0])

@@ -61,11 +61,10 @@ class Publisher:
         Windows that are too large become dead letters; return the reason for each.
 
         Args:
-            windows: of one batch.
+            windows: some or all of one batch.
             traces: job and end -> header of the marker that closed the window's last minute.
             began_ns: wall time at which the batch began.
         """
-        self._spans = []
         too_large: list[RecordRejected] = []
         for window in windows:
             try:

@@ -12,7 +12,7 @@ from simulation.engine.hosts import NewHost
 from simulation.engine.window_buffer import WindowBuffer
 from simulation.load.jobs import load_job
 from spark_streaming.columns import Coordinates
-from spark_streaming.figures import NO_BASELINE, minute_figures
+from spark_streaming.figures import NO_BASELINE, ClosingMinute, minute_figures
 from tests.support.record_columns import records_of
 from tests.unit.simulation.cases import MINUTE, clarknet, cluster, command
 
@@ -104,7 +104,7 @@ def test_rows_are_what_the_stream_job_makes_of_the_samples() -> None:
     of, baseline = moved(cluster("j_2521346")), NO_BASELINE
     for minute in of.minutes_after(JOB, 0, 100):
         records = records_of([(Coordinates(0, offset, 0), sample) for offset, sample in enumerate(of.samples(minute))])
-        found = minute_figures(records.samples, records.tasks, minute.topology, baseline)
+        (found,) = minute_figures([ClosingMinute(records.samples, records.tasks, minute.topology, baseline)])
         baseline = found.baseline
         together = np.stack([found.rows[spec.task] for spec in minute.topology.tasks])
         assert together.tobytes() == minute.rows.tobytes()
