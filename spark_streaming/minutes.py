@@ -1,4 +1,4 @@
-"""Closes minutes job by job and advances their windows. Pure: numpy only, time and clock are arguments.
+"""Closes the minutes of jobs and advances their windows. Pure: numpy only, time and clock are arguments.
 
 Records are handled one by one in Kafka's order (arrays only make that faster), and jobs are independent. So the result does not
 depend on how records were batched or how jobs were interleaved. Methods that may close minutes are ``Steps``: they stop at each
