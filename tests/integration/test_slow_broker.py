@@ -34,7 +34,7 @@ ASKS = f"""
 import sys, threading
 from contracts.settings import PipelineSettings
 from confluent_kafka import KafkaException
-from engines.groups.broker import GroupReader, GroupsUnknown
+from engines.groups.broker import GroupReader, GroupsUnavailable
 from services.tools.group_position import GroupPosition
 
 settings = PipelineSettings(bootstrap=sys.argv[1])
@@ -43,7 +43,7 @@ def ask(number):
     while True:
         try:
             reader.look([f"group{{number}}-{{each}}" for each in range(3)])
-        except GroupsUnknown as unknown:
+        except GroupsUnavailable as unknown:
             print(unknown, flush=True)
 def ask_for_position():
     position = GroupPosition(settings, "agent", "snapshots", 0, answer_within_s={PATIENCE_S})

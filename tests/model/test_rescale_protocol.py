@@ -147,7 +147,7 @@ def half_of_a_command_is_carried_out(patch: pytest.MonkeyPatch) -> None:
 
 def no_end_is_reported(patch: pytest.MonkeyPatch) -> None:
     """The actuator never reports how a command went."""
-    patch.setattr(UnitsExecution, "_told", lambda *_: [])
+    patch.setattr(UnitsExecution, "_report_progress", lambda *_: [])
 
 
 def an_end_that_nobody_reported_is_not_written(patch: pytest.MonkeyPatch) -> None:
