@@ -31,7 +31,7 @@ _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 class ComposeClient:
-    """One engine. Thread-safe. Every method may raise each ``ComposeProblem``."""
+    """One engine. Thread-safe. Every method may raise each ``ComposeError``."""
 
     def __init__(self, url: str = "", *, timeout_s: float = ANSWER_TIMEOUT_S) -> None:
         """Connect to nothing yet.
@@ -91,7 +91,7 @@ class ComposeClient:
         """Make a container, which does not run yet; return its id.
 
         Raises:
-            NameTaken: another has that name; nothing was made.
+            NameConflict: another has that name; nothing was made.
         """
         path = f"/containers/create?{urlencode({'name': name})}"
         return self._call("POST", path, Created, msgspec.json.encode(body)).id

@@ -49,7 +49,7 @@ def requirement_of(client: ComposeClient, chain: Chain) -> Requirement | None:
     """Return what is asked for of a job; None: it names nothing to scale.
 
     Raises:
-        ComposeProblem: it is unknown.
+        ComposeError: it is unknown.
     """
     services = services_of(chain)
     if not services:

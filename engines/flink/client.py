@@ -48,7 +48,7 @@ PRIMING_S = 0.3
 
 
 class FlinkClient:
-    """Flink's REST API. Thread-safe. Every method may raise each ``FlinkProblem``; those of one job, ``NotFound``."""
+    """Flink's REST API. Thread-safe. Every method may raise each ``FlinkError``; those of one job, ``NotFound``."""
 
     def __init__(self, url: str, access: Access | None = None, *, timeout_s: float = ANSWER_TIMEOUT_S) -> None:
         """Connect to nothing yet.

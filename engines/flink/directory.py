@@ -28,7 +28,7 @@ class JobDirectory:
         """Return the live jobs by Flink's job id.
 
         Raises:
-            FlinkProblem: no usable answer.
+            FlinkError: no usable answer.
         """
         listed = self._client.jobs()
         with self._lock:

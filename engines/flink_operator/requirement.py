@@ -37,7 +37,7 @@ def required_of(client: KubernetesClient, job: OperatedJob) -> Requirement:
     """Return what a job's resource asks for now.
 
     Raises:
-        KubernetesProblem: it is unknown.
+        KubernetesError: it is unknown.
         OverridesUnreadable: it is no parallelism by vertex.
     """
     resource = client.read(job.target.path, FlinkResource)

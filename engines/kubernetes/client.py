@@ -30,7 +30,7 @@ _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 class KubernetesClient:
-    """One API server. Thread-safe. Every method may raise each ``KubernetesProblem``."""
+    """One API server. Thread-safe. Every method may raise each ``KubernetesError``."""
 
     def __init__(self, url: str, access: Access | None = None, *, timeout_s: float = ANSWER_TIMEOUT_S) -> None:
         """Connect to nothing yet.

@@ -41,7 +41,7 @@ def requirement_of(client: KubernetesClient, chain: Chain) -> Requirement | None
     """Return what is asked for of a job; None: it names nothing to scale.
 
     Raises:
-        KubernetesProblem: it is unknown.
+        KubernetesError: it is unknown.
     """
     targets = targets_of(chain)
     return Requirement({task: client.scale(target) for task, target in targets.items()}) if targets else None
