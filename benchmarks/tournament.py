@@ -44,9 +44,9 @@ WINNER, OURS = "winner", "sure"
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(*, days: int, keep: Path | None, as_json: bool, **named: Any) -> None:
     """Judge winners of tournaments on the days that follow."""
-    asked = CellGrid(**named)
+    grid = CellGrid(**named)
     found = []
-    for cell in asked.cells():
+    for cell in grid.cells():
         each = _kept(cell, days, keep)
         found.append((cell, each))
         rewards = ", ".join(f"{name} {value:.4f}" for name, value in each["rewards"].items())

@@ -16,8 +16,7 @@ from runtime.atomic_files import write_atomically
 if TYPE_CHECKING:
     from simulation.evaluation.closed_loop import Trial
     from simulation.evaluation.hours import Hours
-    from simulation.evaluation.judge import EvaluationRequest as Judging
-    from simulation.evaluation.judge import Setting
+    from simulation.evaluation.judge import EvaluationRequest, Setting
 
 DAY = 24 * 60
 WEEK = 7 * DAY
@@ -106,12 +105,12 @@ def _setting(cell: Cell, days: int) -> Setting:
     return setting_of(load_graph(cell.job), load, judging_in(cell, end))
 
 
-def judging_in(cell: Cell, calibrated: int) -> Judging:
+def judging_in(cell: Cell, calibrated: int) -> EvaluationRequest:
     """Return what is asked of the simulation in a cell's world; so many minutes of the load are the calibration part."""
-    from simulation.evaluation.judge import EvaluationRequest as Judging
+    from simulation.evaluation.judge import EvaluationRequest
 
     name, _, seconds = cell.world.partition("@")
-    return Judging(
+    return EvaluationRequest(
         world=name,
         world_seed=cell.draw,
         restart_s=float(seconds) if seconds else None,

@@ -53,20 +53,20 @@ def command(
     *, days: int, quick: bool, ceiling: bool, keep: Path | None, only: tuple[str, ...], as_json: bool, **named: Any
 ) -> None:
     """Judge policies and the best constant in every world."""
-    asked = CellGrid(**named)
+    grid = CellGrid(**named)
     if quick:
-        asked, days = CellGrid(QUICK_WORLDS, LOADS[:1], JOBS[:1], DRAWS), QUICK_DAYS
+        grid, days = CellGrid(QUICK_WORLDS, LOADS[:1], JOBS[:1], DRAWS), QUICK_DAYS
     if only and keep is None:
         raise click.UsageError("--policy: needs --keep, the folder that its results go to")
     policies = only or (OURS, *RIVALS, *(["ceiling"] if ceiling else []))
-    found, cells = {}, list(asked.cells())
+    found, cells = {}, list(grid.cells())
     for done, cell in enumerate(cells):
         found[cell] = {policy: hours_in(cell, policy, days, keep) for policy in policies}
         rewards = ", ".join(f"{policy} {hours.reward:.4f}" for policy, hours in found[cell].items())
         say(f"{done + 1} of {len(cells)}: {cell.world}, {cell.load}, {cell.job}, draw {cell.draw}: {rewards}")
     if only:
         return
-    judged = {world: figures({cell: each for cell, each in found.items() if cell.world == world}) for world in asked.worlds}
+    judged = {world: figures({cell: each for cell, each in found.items() if cell.world == world}) for world in grid.worlds}
     if as_json:
         show("worlds", {"conditions": conditions(None), "days": days, "cells": len(cells), "worlds": judged}, as_json=True)
         return

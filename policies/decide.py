@@ -118,7 +118,7 @@ def _decision(question: Question, answered: _PolicyAnswer, emergency: Emergency 
     else:
         outcome = guard(proposed, seen, question.limits, floor_applies=answered.floor_applies)
     acts = bool((outcome.desired != current).any())
-    facts = _Facts(_plight_in_words(question, emergency), _hindrance(window.topology))
+    facts = _Facts(_overload_in_words(question, emergency), _hindrance(window.topology))
     return Decision(
         decision_id=decision_id(window.job, window.window_end_ms, asked),
         job=window.job,
@@ -138,7 +138,7 @@ def _decision(question: Question, answered: _PolicyAnswer, emergency: Emergency 
         reached_wall_ms=window.reached_wall_ms,
         compared=(answered.answer.compared or UNSET) if isinstance(answered.answer, RawAnswer) else UNSET,
         outlook=(answered.answer.outlook or UNSET) if isinstance(answered.answer, RawAnswer) else UNSET,
-        emergency=UNSET if emergency is None else _plight(question, emergency),
+        emergency=UNSET if emergency is None else _overload(question, emergency),
         drift=answered.drift or UNSET,
     )
 
@@ -154,7 +154,7 @@ def _with_emergency(seen: Situation, question: Question, answered: _PolicyAnswer
     return replace(seen, urgent=least) if least.any() else seen
 
 
-def _plight(question: Question, emergency: Emergency) -> Overload:
+def _overload(question: Question, emergency: Emergency) -> Overload:
     task = question.graph.tasks[emergency.task]
     return Overload(
         task=task,
@@ -163,7 +163,7 @@ def _plight(question: Question, emergency: Emergency) -> Overload:
     )
 
 
-def _plight_in_words(question: Question, emergency: Emergency | None) -> str:
+def _overload_in_words(question: Question, emergency: Emergency | None) -> str:
     if emergency is None:
         return ""
     spec = question.window.topology.tasks[emergency.task]
@@ -252,18 +252,18 @@ def _hindrance(topology: JobTopology) -> str:
 class _Facts:
     """What a decision's reason says beside the policy's own words; empty where there is nothing to say."""
 
-    plight: str
+    overload: str
     hindrance: str
 
 
 def _sentence(answer: RawAnswer | NotReady, outcome: Proposal, seen: Situation, acts: bool, facts: _Facts) -> str:
     if isinstance(answer, NotReady):
         said = f"Not ready: {answer.missing_minutes} more minutes of figures are needed."
-        if not facts.plight:
+        if not facts.overload:
             return said
     else:
         said = answer.reason or "The policy gave no reason."
-    words = [_shortened(facts.plight, HINDRANCE_MAX)] if facts.plight else []
+    words = [_shortened(facts.overload, HINDRANCE_MAX)] if facts.overload else []
     rules = sorted({amendment.rule for amendments in outcome.amendments for amendment in amendments})
     if rules:
         words.append(f"Amended by {', '.join(rules)}.")
