@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from benchmarks.plan_rows import Float64, Ground, Int64, Place, given_in, planned_in, some_of
+from benchmarks.plan_rows import Float64, Int64, Place, correction_of
 
 if TYPE_CHECKING:
+    from model_export.plan_loops import Ground
     from policies.sure.plan import Planned
     from policies.sure.planning_input import Planning, PlanningInput
     from simulation.loops.rows import LoopRows
@@ -53,9 +54,9 @@ class Branched:
 
 def branched(place: Place, loops: int, hours: int) -> Branched:
     """Return the states that loops of one place met in so many hours, and each candidate's value in them."""
-    from model_export.plan_loops import starting_parallelism
+    from model_export.plan_loops import given_in, planned_in, some_of, starting_parallelism
 
-    ground = Ground.of(place)
+    ground = place.ground()
     generator = np.random.default_rng([place.draw, place.first, len(place.job)])
     last = place.end - 60 * hours - 10 * FOLLOW
     first = np.sort(generator.integers(max(place.first, 60), last, size=loops))
@@ -78,6 +79,8 @@ def _follow(rows: LoopRows, ground: Ground) -> Float64:
 
     Branches of a loop that were given the same sizes so far are in the same state, so one plan serves them all.
     """
+    from model_export.plan_loops import given_in, planned_in, some_of
+
     count = len(CANDIDATES)
     loops = len(rows.minutes) // count
     total = np.zeros(len(rows.minutes))
@@ -94,12 +97,14 @@ def _follow(rows: LoopRows, ground: Ground) -> Float64:
 
 
 def _wanted_by_candidate(planning: Planning, given: PlanningInput, loops: int) -> Int64:
+    from model_export.plan_loops import planned_in
+
     count = len(CANDIDATES)
     factors = np.ones((count, 2))  # caution, hurdle
     factors[AXES["caution"], 0] = CAUTIONS
     factors[AXES["hurdle"], 1] = HURDLES
     by_row = np.repeat(factors, loops, axis=0)
-    wanted = planned_in(planning, given, by_row)[1]
+    wanted = planned_in(planning, given, correction_of(by_row, given.current.shape[1]))[1]
     for index, spread in zip(range(*AXES["spread"].indices(count)), SPREADS, strict=True):
         mine = slice(index * loops, (index + 1) * loops)
         wider = msgspec.structs.replace(planning, scenarios=tuple(each * spread for each in planning.scenarios))

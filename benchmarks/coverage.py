@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from benchmarks.machine import conditions
 from benchmarks.markdown import table
-from benchmarks.plan_rows import Ground, Place, given_in, planned_in, some_of
+from benchmarks.plan_rows import Place
 from benchmarks.report import show
 from benchmarks.world_cells import DAY, LOAD_PARALLELISM, WEEK
 from benchmarks.worlds import DRAWS, JOBS, LOADS
@@ -184,9 +184,9 @@ def judged(place: Place) -> tuple[str, str, str, str]:
 
     Ten loops of a day each, spread evenly over the place's minutes; the error is the one over loops.
     """
-    from model_export.plan_loops import starting_parallelism
+    from model_export.plan_loops import given_in, planned_in, some_of, starting_parallelism
 
-    ground = Ground.of(place)
+    ground = place.ground()
     last = place.end - 60 * LOOP_HOURS
     first = np.linspace(place.first + 60, last, LOOPS).astype(np.int64)
     start = starting_parallelism(ground.job, ground.load, first, np.random.default_rng(place.draw))

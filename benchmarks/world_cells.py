@@ -109,11 +109,9 @@ def judging_in(cell: Cell, calibrated: int) -> EvaluationRequest:
     """Return what is asked of the simulation in a cell's world; so many minutes of the load are the calibration part."""
     from simulation.evaluation.judge import EvaluationRequest
 
-    name, _, seconds = cell.world.partition("@")
     return EvaluationRequest(
-        world=name,
+        world=cell.world,
         world_seed=cell.draw,
-        restart_s=float(seconds) if seconds else None,
         load_parallelism=LOAD_PARALLELISM,
         runs=1,
         calibrate=f"0:{calibrated}",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from model_export.train import Progressed, Run
 
 
-OPTIONS = {"seed": "--seed", "updates": "--updates", "workloads": "--workload", "jobs": "--job"}
+OPTIONS = {"seed": "--seed", "updates": "--updates", "workloads": "--workload", "jobs": "--job", "worlds": "--world"}
 """Options by the field of ``TrainSettings`` they set."""
 
 
@@ -73,6 +73,14 @@ def device_named(name: str) -> str:
     help="Trace by name or CSV file; its first week counts. Repeatable (default: the shipped ones).",
 )
 @click.option("--job", "jobs", multiple=True, help="Graph to train on; repeatable (default: all shipped ones of 6 to 24 tasks).")
+@click.option(
+    "--world",
+    "worlds",
+    multiple=True,
+    metavar="NAME[+NAME...][@SECONDS]",
+    help="World to train in, as in evaluate; restart@300 sets the seconds of a restart. Repeatable: each update plays one, "
+    "validation plays all (default: calm).",
+)
 @click.option("--resume", "resumes", is_flag=True, help="Continue the run in --out.")
 @click.option(
     "--device",
@@ -80,17 +88,18 @@ def device_named(name: str) -> str:
     show_default=True,
     help="Where networks run: cpu, cuda, cuda:1, or auto for a GPU if there is one.",
 )
-def train(
-    out: Path, updates: int | None, seed: int, workloads: tuple[str, ...], jobs: tuple[str, ...], resumes: bool, device: str
-) -> None:
+def train(*, out: Path, updates: int | None, seed: int, resumes: bool, device: str, **places: tuple[str, ...]) -> None:
     """Train the policy SURE in the simulator."""
     need_libraries("tensorboard")
     device = device_named(device)
     given = click.get_current_context().get_parameter_source
-    settings = {"seed": seed, "updates": updates, "workloads": workloads, "jobs": jobs}
+    settings = {"seed": seed, "updates": updates, **places}
     chosen = {field: value for field, value in settings.items() if given(field) is not ParameterSource.DEFAULT}
     run = _resumed(out, device, chosen) if resumes else _begun(out, device, chosen)
     _train_with_progress(run, out)
+    if len(run.settings.worlds) > 1:
+        for world, reward in run.best_by_world.items():
+            click.echo(f"{world}: validation reward {reward:.4f} (the plan alone {run.rule_by_world[world]:.4f})")
     click.echo(f"validation reward {run.best:.4f} (the plan alone {run.rule:.4f}); next: surescale export --run {out}")
 
 
@@ -115,7 +124,7 @@ def _begun(out: Path, device: str, chosen: dict[str, Any]) -> "Run":
     make_folder(out)
     if (out / CHECKPOINT).exists():
         raise SurescaleError(f"--out: {out} already holds a run; continue it with --resume, or name another folder")
-    return start_run(TrainSettings(**chosen), device)
+    return start_run(TrainSettings(**chosen), device, lambda stage: click.echo(stage, err=True))
 
 
 def _resumed(out: Path, device: str, chosen: dict[str, Any]) -> "Run":
@@ -154,6 +163,8 @@ def _train_with_progress(run: "Run", out: Path) -> None:
             writer.add_scalar(f"branch_return/{at.job}", at.branch_return, at.update)
             if at.validation is not None:
                 writer.add_scalar("validation_reward", at.validation, at.update)
+                for world, reward in at.by_world.items():
+                    writer.add_scalar(f"validation_reward/{world}", reward, at.update)
 
         bring_to_end(run, out, tell)
 

@@ -9,18 +9,17 @@ import msgspec
 import numpy as np
 
 from model_export.cards import write_card
-from model_export.plan_loops import desired, starting_parallelism
+from model_export.plan_loops import Ground, given_in, planned_in, starting_parallelism
 from policies.features import WIDTH, Encoded, encode
 from policies.graph import Int64, JobGraph
 from policies.measure import measure
 from policies.policy import SPAN_MINUTES
 from policies.sure.base import Base
-from policies.sure.correction import Correction
 from policies.sure.drift import Ranges, outside
 from policies.sure.package import Card, read_package
 from simulation.load.jobs import SizedJob, load_job
 from simulation.load.workload import Workload, load_workload
-from simulation.loops.rows import LoopRows, Terms
+from simulation.model.worlds import CALM, World, world_named
 
 WEEK_MINUTES = 7 * 24 * 60
 ROWS, SPANS = 8, 9
@@ -30,7 +29,7 @@ USUAL = 0.99
 VALUES_OF_A_PLACE = 2_000
 """Task-minutes kept of each job and load, so that all count alike whatever their size."""
 
-Place = tuple[SizedJob, Workload]
+Place = tuple[SizedJob, Workload, World]
 
 
 def fit_ranges(base: Base, places: list[Place], tell: Callable[[int, int], object] = lambda done, of: None) -> Ranges:
@@ -69,26 +68,29 @@ def complete_card(folder: Path, tell: Callable[[int, int], object] = lambda done
 
 
 def places_of(training: dict[str, Any]) -> list[Place]:
-    """Return the jobs and loads that a card says a package was trained and validated on."""
+    """Return the jobs and loads that a card says a package was trained and validated on, each in one of its worlds in turn."""
     settings, generator = training["settings"], np.random.default_rng(0)
     wholes = [load_workload(name) for name in settings["workloads"]]
     weeks = [(whole, replace(whole, requests=whole.requests[:WEEK_MINUTES])) for whole in wholes]
     least, most = settings["load_parallelism"]
     jobs = [*settings["jobs"], *settings["validation_jobs"]]
-    return [(load_job(name, whole, generator.uniform(least, most)), week) for name in jobs for whole, week in weeks]
+    pairs = [(load_job(name, whole, generator.uniform(least, most)), week) for name in jobs for whole, week in weeks]
+    worlds = settings.get("worlds") or [CALM.name]
+    return [(job, week, world_named(worlds[at % len(worlds)], seed=at)) for at, (job, week) in enumerate(pairs)]
 
 
 def _windows(base: Base, place: Place) -> Iterator[tuple[Encoded, JobGraph]]:
     """Yield the windows of loops of the plan alone, all rows at a time; the same place gives the same ones."""
-    job, week = place
+    job, week, world = place
     generator = np.random.default_rng([*job.name.encode(), len(week.requests), int(week.requests.sum())])
     first: Int64 = generator.integers(120, len(week.requests) - SPANS * SPAN_MINUTES, size=ROWS)
-    rows = LoopRows(job, week, first, starting_parallelism(job, week, first, generator), Terms())
+    ground = Ground.of(base, job, week, world)
+    rows = ground.rows(first, starting_parallelism(job, week, first, generator))
     for _ in range(SPANS):
         seen = rows.observe()
         measured = measure(seen.figures, rows.graph)
         yield encode(seen.figures, rows.graph, seen.ends_ms, seen.hourly_load, measured), rows.graph
-        rows.step(desired(base, seen, measured, rows, Correction.none(*seen.current.shape)))
+        rows.step(planned_in(ground.planning, given_in(base, seen, rows, measured))[1])
 
 
 def _rows(encoded: Encoded, graph: JobGraph) -> np.ndarray:

@@ -7,7 +7,7 @@ import numpy as np
 
 from contracts.clock import MINUTE_MS
 from contracts.errors import SurescaleError
-from model_export.plan_loops import desired, starting_parallelism
+from model_export.plan_loops import Ground, given_in, planned_in, starting_parallelism
 from policies.answer import Float64
 from policies.features import WIDTH, encode
 from policies.forecast import TRENDS, Forecast, forecast_inputs
@@ -15,15 +15,12 @@ from policies.graph import Bool, Int64
 from policies.measure import measure
 from policies.sizing import Sizing
 from policies.sure.base import Base
-from policies.sure.correction import Correction
 from policies.sure.outlook import INPUTS, SPREAD, Outlook, look_back
 from policies.sure.outlook import TRENDS as OUTLOOK_TRENDS
 from policies.sure.package import Statistics
 from policies.sure.planning_input import Planning
-from simulation.load.jobs import SizedJob
 from simulation.load.workload import Workload
 from simulation.loops.hourly import HourlyLoads
-from simulation.loops.rows import LoopRows, Terms
 
 HORIZON_MINUTES = 60
 STAGE_MINUTES, STAGES = 20, 6
@@ -209,20 +206,19 @@ def _ridge(inputs: Float64, target: Float64, weight: Float64, strength: float) -
     return tuple(round(float(value), 6) for value in found)
 
 
-def fit_statistics(base: Base, jobs: list[tuple[SizedJob, Workload]], first_minutes: Int64, spans: int) -> Statistics:
-    """Return mean and standard deviation of every slot over loops of the plan alone, with jobs equally weighted."""
+def fit_statistics(grounds: Sequence[Ground], first_minutes: Int64, spans: int) -> Statistics:
+    """Return mean and standard deviation of every slot over loops of the plan alone, with grounds equally weighted."""
     count = 0
     total, squares = np.zeros(WIDTH), np.zeros(WIDTH)
-    for job, workload in jobs:
-        start = starting_parallelism(job, workload, first_minutes, np.random.default_rng(0))
-        rows = LoopRows(job, workload, first_minutes, start, Terms())
+    for ground in grounds:
+        rows = ground.rows(first_minutes, starting_parallelism(ground.job, ground.load, first_minutes, np.random.default_rng(0)))
         for _ in range(spans):
             seen = rows.observe()
             measured = measure(seen.figures, rows.graph)
             x = encode(seen.figures, rows.graph, seen.ends_ms, seen.hourly_load, measured).x[..., rows.graph.scalable, :]
             slots = x.reshape(-1, WIDTH).astype(np.float64)
             total, squares, count = (total + slots.mean(axis=0), squares + np.square(slots).mean(axis=0), count + 1)
-            rows.step(desired(base, seen, measured, rows, Correction.none(*seen.current.shape)))
+            rows.step(planned_in(ground.planning, given_in(ground.base, seen, rows, measured))[1])
     mean = total / count
     std = np.sqrt(np.maximum(squares / count - np.square(mean), 0.0))
     return Statistics(

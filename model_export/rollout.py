@@ -6,18 +6,15 @@ import numpy as np
 import torch
 
 from model_export.network import SampledInput, SureNetwork, choose, forward
-from model_export.plan_loops import desired, starting_parallelism
+from model_export.plan_loops import Ground, given_in, planned_in, some_of, starting_parallelism
 from model_export.reinforce import Deviations, Noise, draw
 from policies.answer import Float64
 from policies.features import encode
 from policies.graph import Int64
 from policies.measure import Measured, measure
-from policies.sure.base import Base
 from policies.sure.correction import Correction
 from simulation.evaluation.hours import hours_of
-from simulation.load.jobs import SizedJob
-from simulation.load.workload import Workload
-from simulation.loops.rows import LoopRows, Observed, Terms
+from simulation.loops.rows import LoopRows, Observed
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +47,7 @@ class Branched:
 
 @torch.no_grad()
 def explore(
-    network: SureNetwork,
-    base: Base,
-    job: SizedJob,
-    week: Workload,
-    branching: Branching,
-    noise: Noise,
-    generator: np.random.Generator,
+    network: SureNetwork, ground: Ground, branching: Branching, noise: Noise, generator: np.random.Generator
 ) -> list[Branched]:
     """Return the branchings of loops that start at random minutes and follow the mean policy.
 
@@ -64,58 +55,45 @@ def explore(
     branch g of row b.
     """
     count, branches = branching.rows, branching.branches
-    first = generator.integers(120, week.minutes, size=count)
-    start = starting_parallelism(job, week, first, generator)
-    rows = LoopRows(job, week, np.tile(first, branches), np.tile(start, (branches, 1)), Terms())
+    first = generator.integers(120, ground.load.minutes, size=count)
+    rows = ground.rows(first, starting_parallelism(ground.job, ground.load, first, generator), branches)
     found = []
     for at in range(branching.times * branching.apart_spans):
-        observed = _first_rows(rows.observe(), count)
+        observed = some_of(rows.observe(), slice(count))
         measured = measure(observed.figures, rows.graph)
         branches_here = at % branching.apart_spans == branching.apart_spans - 1
         chosen = _chosen(network, observed, measured, rows, generator if branches_here else None)
         correction = _correction(network, chosen, rows)
         if branches_here:
-            deviations = draw(branches, count, job.size, noise, generator)
-            returns = _follow(rows.copy(), base, correction, deviations, branching)
+            deviations = draw(branches, count, ground.job.size, noise, generator)
+            returns = _follow(rows.copy(), ground, correction, deviations, branching)
             found.append(Branched(chosen, deviations, returns))
-        rows.step(np.tile(desired(base, observed, measured, rows, correction), (branches, 1)))
+        wanted = planned_in(ground.planning, given_in(ground.base, observed, rows, measured), correction)[1]
+        rows.step(np.tile(wanted, (branches, 1)))
     return found
 
 
-def _follow(rows: LoopRows, base: Base, mean: Correction, deviations: Deviations, branching: Branching) -> Float64:
+def _follow(rows: LoopRows, ground: Ground, mean: Correction, deviations: Deviations, branching: Branching) -> Float64:
     """Return the returns [G, B] of all branches, each run with the correction of its first state; the network is asked once."""
     count = len(deviations.margin)
     residual, ease = np.tile(mean.residual, (count, 1)), np.tile(mean.ease, count)
     total = np.zeros(len(ease))
     for at in range(branching.spans):
         held = 1.0 if at < branching.hold_spans else 0.0
-        observed = rows.observe()
-        measured = measure(observed.figures, rows.graph)
         deviating = Correction(residual + held * deviations.residual, ease + held * deviations.ease.ravel())
-        total += rows.reward(rows.step(desired(base, observed, measured, rows, deviating)))
+        given = given_in(ground.base, rows.observe(), rows)
+        total += rows.reward(rows.step(planned_in(ground.planning, given, deviating)[1]))
     return total.reshape(count, -1)
 
 
-def _first_rows(observed: Observed, count: int) -> Observed:
-    return Observed(
-        observed.figures[:count],
-        observed.ends_ms[:count],
-        observed.hourly_load[:count],
-        observed.hourly_peak[:count],
-        observed.current[:count],
-    )
-
-
 @torch.no_grad()
-def mean_reward(
-    network: SureNetwork | None, base: Base, job: SizedJob, workload: Workload, first_minutes: Int64, spans: int
-) -> float:
+def mean_reward(network: SureNetwork | None, ground: Ground, first_minutes: Int64, spans: int) -> float:
     """Return the mean hourly reward of the deterministic policy over rows that start at the given minutes.
 
     Without a network, the plan decides alone.
     """
-    start = starting_parallelism(job, workload, first_minutes, np.random.default_rng(0))
-    rows = LoopRows(job, workload, first_minutes, start, Terms())
+    start = starting_parallelism(ground.job, ground.load, first_minutes, np.random.default_rng(0))
+    rows = ground.rows(first_minutes, start)
     passed = []
     for _ in range(spans):
         observed = rows.observe()
@@ -123,8 +101,9 @@ def mean_reward(
         correction = Correction.none(*observed.current.shape)
         if network is not None:
             correction = _correction(network, _chosen(network, observed, measured, rows, None), rows)
-        passed.append(rows.step(desired(base, observed, measured, rows, correction)))
-    return hours_of(passed, rows.terms, first_minutes, job).reward
+        given = given_in(ground.base, observed, rows, measured)
+        passed.append(rows.step(planned_in(ground.planning, given, correction)[1]))
+    return hours_of(passed, rows.terms, first_minutes, ground.job).reward
 
 
 def _chosen(

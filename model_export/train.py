@@ -7,7 +7,7 @@ generator, at the next update.
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -23,18 +23,23 @@ from model_export.network import SureNetwork, auxiliary_loss, forward
 from model_export.objective import Weights
 from model_export.optimise import TrainingDiverged, take_step
 from model_export.outlook_fit import fit_base, fit_statistics
+from model_export.plan_loops import Ground
 from model_export.reinforce import Noise, advantages, log_probability
 from model_export.rollout import Branching, explore, mean_reward
 from policies.graph import job_graph
 from policies.sure.base import Base
 from policies.sure.package import SamplingCard, Statistics
 from simulation.load.graphs import job_names, load_graph
-from simulation.load.jobs import SizedJob, load_job
+from simulation.load.jobs import load_job
 from simulation.load.workload import Workload, load_workload
 from simulation.loops.rows import Terms
+from simulation.model.worlds import CALM, world_named
+from simulation.model.worlds import SEED_MAX as WORLD_SEED_MAX
 
 WEEK_MINUTES = 7 * 24 * 60
 SEED_MAX = 2**63 - 1  # torch's generator takes no larger one
+_OF_WORLDS = 1  # third part of the seed that draws worlds
+_VALIDATION_DRAWS = 10_000  # draws of worlds below this are for validation
 
 # Held out: used neither for training nor for selection. The first six are those of the main table.
 JUDGED_JOBS = (
@@ -68,6 +73,9 @@ class TrainSettings:
     """Other graphs; their mean reward on those weeks decides which update is kept."""
     load_parallelism: tuple[float, float] = LOAD_PARALLELISM
     """Subtasks the heaviest task needs at the 99th percentile of load; drawn from this range for each update."""
+    worlds: tuple[str, ...] = (CALM.name,)
+    """Worlds, `restart@300` with the seconds of a restart: each update plays one at random, in a draw of its own; validation
+    plays all."""
     seed: int = 0
     updates: int = 120
     learning_rate: float = 3e-4
@@ -100,6 +108,12 @@ class Run:
     best_state: dict[str, torch.Tensor] = field(default_factory=dict)
     seconds: float = 0.0
     rule: float = 0.0  # validation reward of the plan without its network
+    best_by_world: dict[str, float] = field(default_factory=dict)  # ``best`` and ``rule`` are the means over worlds
+    rule_by_world: dict[str, float] = field(default_factory=dict)
+
+
+_PLAIN = ("update", "best", "seconds", "rule", "best_by_world", "rule_by_world")
+"""Fields of a run that its checkpoint holds as they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +127,7 @@ class Progressed:
     validation: float | None
     best: float
     rule: float
+    by_world: dict[str, float] = field(default_factory=dict)  # of ``validation``
 
 
 def first_week(workload: Workload) -> Workload:
@@ -120,26 +135,34 @@ def first_week(workload: Workload) -> Workload:
     return replace(workload, requests=workload.requests[:WEEK_MINUTES])
 
 
-def start_run(settings: TrainSettings, device: str = "cpu") -> Run:
-    """Return a run with base and statistics fitted and an untrained network on a torch device.
+def start_run(settings: TrainSettings, device: str = "cpu", tell: Callable[[str], object] = lambda stage: None) -> Run:
+    """Return a run with base and statistics fitted and an untrained network on a torch device; ``tell`` receives each stage.
 
     Raises:
-        TrainingRefused: the workload is shorter than a week or has a gap as long as a window, or the seed is out of range.
+        TrainingRefused: a workload is shorter than a week or has a gap as long as a window, the seed is out of range, or there is
+            no world.
         JobError: there is no such graph.
+        RunError: there is no such world.
     """
     if not 0 <= settings.seed <= SEED_MAX:
         raise TrainingRefused(f"seed {settings.seed} is out of range; give one from 0 to {SEED_MAX}")
     weeks = _weeks(settings)
     for name in settings.jobs:  # report a misspelt name now and not after minutes of fitting
         load_graph(name)
+    if not settings.worlds:
+        raise TrainingRefused("there is no world to train in; name one, such as calm")
+    for world in settings.worlds:
+        world_named(world)
     torch.manual_seed(settings.seed)
+    tell("fitting the forecast")
     base = fit_base([week for _, week in weeks])
     days = np.arange(1, 7) * 24 * 60 + 60
-    places = [(load_job(name, whole), week) for name in settings.validation_jobs for whole, week in weeks]
-    statistics = fit_statistics(base, places, days, spans=36)
+    statistics = fit_statistics(_in_turn(_validation_grounds(settings, base)), days, spans=36)
     run = _new_run(settings, base, statistics, device)
-    run.rule = _validate(run, None)
-    run.best, run.best_state = run.rule, plan_alone(run.network)
+    tell(f"validating the plan alone, on {len(settings.validation_jobs)} jobs in {', '.join(settings.worlds)}")
+    run.rule_by_world = _validate(run, None)
+    run.rule = _mean(run.rule_by_world)
+    run.best, run.best_by_world, run.best_state = run.rule, run.rule_by_world, plan_alone(run.network)
     return run
 
 
@@ -148,27 +171,28 @@ def train(run: Run, folder: Path, tell: Callable[[Progressed], None]) -> None:
     weeks = _weeks(run.settings)
     while run.update < run.settings.updates:
         began = time.perf_counter()
-        job, week = _next_place(run, weeks)
-        branch_return, loss = _update(run, job, week)
+        ground = _next_ground(run, weeks)
+        branch_return, loss = _update(run, ground)
         run.update += 1
-        validation = None
+        validation, by_world = None, {}
         if run.update % run.settings.validate_every == 0 or run.update == run.settings.updates:
-            validation = _validate(run, run.network)
+            by_world = _validate(run, run.network)
+            validation = _mean(by_world)
             if validation > run.best:
-                run.best, run.best_state = validation, _copy(run.network)
+                run.best, run.best_by_world, run.best_state = validation, by_world, _copy(run.network)
         run.seconds += time.perf_counter() - began
-        tell(Progressed(run.update, job.name, branch_return, loss, validation, run.best, run.rule))
+        tell(Progressed(run.update, ground.job.name, branch_return, loss, validation, run.best, run.rule, by_world))
         if validation is not None:
             save(run, folder)
 
 
-def _update(run: Run, job: SizedJob, week: Workload) -> tuple[float, float]:
-    settings, graph = run.settings, job_graph(job.specs())
+def _update(run: Run, ground: Ground) -> tuple[float, float]:
+    settings, graph = run.settings, job_graph(ground.job.specs())
     done = run.update / max(1, settings.updates)
     for options in run.optimiser.param_groups:
         options["lr"] = settings.learning_rate * (1.0 - 0.9 * done)
     tau = settings.tau_first + (settings.tau_last - settings.tau_first) * done
-    states = explore(run.network, run.base, job, week, settings.branching, settings.noise, run.generator)
+    states = explore(run.network, ground, settings.branching, settings.noise, run.generator)
     weight = advantages(np.array([state.returns for state in states]))
     run.optimiser.zero_grad()
     total = 0.0
@@ -184,30 +208,54 @@ def _update(run: Run, job: SizedJob, week: Workload) -> tuple[float, float]:
     try:
         take_step(run.optimiser, total, [run.network], settings.gradient_norm_max)
     except TrainingDiverged as diverged:
-        raise TrainingDiverged(f"update {run.update + 1} on {job.name}: {diverged}; start again with another --seed") from None
+        raise TrainingDiverged(
+            f"update {run.update + 1} on {ground.job.name}: {diverged}; start again with another --seed"
+        ) from None
     return float(np.mean([state.returns.mean() for state in states])), total
 
 
-def _validate(run: Run, network: SureNetwork | None) -> float:
-    """Return the mean reward over validation graphs and weeks: eight hours from every ninth hour after the first day."""
+def _validate(run: Run, network: SureNetwork | None) -> dict[str, float]:
+    """Return each world's mean reward over validation graphs and weeks: eight hours from every ninth hour after the first day."""
     starts = 24 * 60 + 120 + np.arange(15) * 9 * 60
-    rewards = [
-        mean_reward(network, run.base, load_job(name, whole), week, starts, spans=48)
-        for name in run.settings.validation_jobs
-        for whole, week in _weeks(run.settings)
-    ]
-    return float(np.mean(rewards))
+    return {
+        world: float(np.mean([mean_reward(network, ground, starts, spans=48) for ground in grounds]))
+        for world, grounds in _validation_grounds(run.settings, run.base).items()
+    }
 
 
-def _next_place(run: Run, weeks: list[tuple[Workload, Workload]]) -> tuple[SizedJob, Workload]:
-    """Return the next graph, sized for a random level of load, and a week whose minute 0 falls on a random hour."""
+def _validation_grounds(settings: TrainSettings, base: Base) -> dict[str, list[Ground]]:
+    """Return, for each world, the validation graphs under each week."""
+    places = [(load_job(name, whole), week) for name in settings.validation_jobs for whole, week in _weeks(settings)]
+    return {
+        world: [Ground.of(base, job, week, world_named(world, seed=seed)) for seed, (job, week) in enumerate(places)]
+        for world in settings.worlds
+    }
+
+
+def _in_turn(grounds: Mapping[str, list[Ground]]) -> list[Ground]:
+    """Return each graph and week once, in one of the worlds in turn."""
+    return [each[at % len(each)] for at, each in enumerate(zip(*grounds.values(), strict=True))]
+
+
+def _mean(by_world: Mapping[str, float]) -> float:
+    return float(np.mean(list(by_world.values())))
+
+
+def _next_ground(run: Run, weeks: list[tuple[Workload, Workload]]) -> Ground:
+    """Return the next graph, sized for a random level of load, a week whose minute 0 falls on a random hour, and a world.
+
+    Worlds have random numbers of their own, so that with one world everything else is drawn as it always was.
+    """
     names = run.settings.jobs
     turn, place = divmod(run.update, len(names))
     name = names[int(np.random.default_rng([run.settings.seed, turn]).permutation(len(names))[place])]
     whole, week = weeks[int(run.generator.integers(len(weeks)))]
     job = load_job(name, whole, float(run.generator.uniform(*run.settings.load_parallelism)))
     hours = int(run.generator.integers(24))
-    return job, replace(week, trace_start_ms=week.trace_start_ms + hours * HOUR_MS)
+    drawn = np.random.default_rng([run.settings.seed, run.update, _OF_WORLDS])
+    world = run.settings.worlds[int(drawn.integers(len(run.settings.worlds)))]
+    played = world_named(world, seed=int(drawn.integers(_VALIDATION_DRAWS, WORLD_SEED_MAX)))
+    return Ground.of(run.base, job, replace(week, trace_start_ms=week.trace_start_ms + hours * HOUR_MS), played)
 
 
 def _weeks(settings: TrainSettings) -> list[tuple[Workload, Workload]]:
@@ -269,7 +317,7 @@ def save(run: Run, folder: Path) -> None:
         "optimiser": run.optimiser.state_dict(),
         "generator": json.dumps(run.generator.bit_generator.state),
         "torch_generator": torch.get_rng_state(),
-        **{name: getattr(run, name) for name in ("update", "best", "seconds", "rule")},
+        **{name: getattr(run, name) for name in _PLAIN},
     }
     checkpoints.write(document, folder)
 
@@ -292,5 +340,6 @@ def _restored(document: dict[str, Any], device: str) -> Run:
     run.generator.bit_generator.state = json.loads(document["generator"])
     torch.set_rng_state(document["torch_generator"])
     run.best_state = document["best_state"]
-    run.update, run.best, run.seconds, run.rule = (document[name] for name in ("update", "best", "seconds", "rule"))
+    for name in _PLAIN:
+        setattr(run, name, document[name])
     return run

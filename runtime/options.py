@@ -190,16 +190,17 @@ world = click.option(
     "--world",
     default="calm",
     show_default=True,
-    metavar="NAME[+NAME...]",
-    help="calm; pressure: bounded buffers; drift, slow, skew, starved: capacity that varies; restart; slo. Joined by +.",
+    metavar="NAME[+NAME...][@SECONDS]",
+    help="calm; pressure: bounded buffers; drift, slow, skew, starved: capacity that varies; restart; slo. Joined by +; "
+    "restart@300 sets the seconds of a restart.",
 )
 world_or_file = click.option(
     "--world",
     default="calm",
     show_default=True,
-    metavar="NAME[+NAME...]|FILE",
-    help="calm; pressure: bounded buffers; drift, slow, skew, starved: capacity that varies; restart; slo. Joined by +. "
-    "Or a .json file of surescale calibrate.",
+    metavar="NAME[+NAME...][@SECONDS]|FILE",
+    help="calm; pressure: bounded buffers; drift, slow, skew, starved: capacity that varies; restart; slo. Joined by +; "
+    "restart@300 sets the seconds of a restart. Or a .json file of surescale calibrate.",
 )
 world_seed = click.option(
     "--world-seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help="Seed of the world's random draws."

@@ -124,7 +124,7 @@ WORLDS = {
 
 
 def world_named(name: str, *, seed: int = 0, restart_s: float | None = None) -> World:
-    """Return a world by name, or several joined by ``+``.
+    """Return a world by name, or several joined by ``+``; ``restart@300`` sets the seconds of a restart as well.
 
     Args:
         name: of the world; a name that is repeated counts once.
@@ -136,9 +136,14 @@ def world_named(name: str, *, seed: int = 0, restart_s: float | None = None) -> 
     """
     if not 0 <= seed < SEED_MAX:
         raise RunError(f"--world-seed: {seed} is not between 0 and {SEED_MAX - 1}")
+    joined, at, seconds = name.partition("@")
+    if at and restart_s is not None:
+        raise RunError(f"--world, --restart-s: {name[:40]!r} gives the seconds of a restart as well; give them once")
+    if at:
+        restart_s = _seconds(name, seconds)
     if restart_s is not None and not 0.0 <= restart_s <= RESTART_S_MAX:
         raise RunError(f"--restart-s: {restart_s:g} is not between 0 and {RESTART_S_MAX:g} seconds")
-    parts = name.split("+")
+    parts = joined.split("+")
     for part in parts:
         if part not in WORLDS:
             raise RunError(f"--world: {part[:40]!r} is not a world; known: {', '.join(WORLDS)}, or several joined by +")
@@ -156,6 +161,18 @@ def world_named(name: str, *, seed: int = 0, restart_s: float | None = None) -> 
         raise RunError("--world: slo runs batches, which know only restarts; join it with restart or with nothing")
     restart_ms = found.restart_ms if restart_s is None else round(restart_s * 1000)
     return replace(found, restart_ms=restart_ms, seed=seed)
+
+
+def _seconds(name: str, text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0.0 <= seconds <= RESTART_S_MAX:
+        raise RunError(
+            f"--world: {name[:40]!r}: give the seconds of a restart after @, 0 to {RESTART_S_MAX:g}, as in restart@300"
+        )
+    return seconds
 
 
 def cluster_world(name: str, seed: int) -> World:

@@ -9,9 +9,9 @@ import pytest
 from benchmarks.branch_values import APART, AXES, CANDIDATES, FEATURES, FOLLOW, HOLD, branched
 from benchmarks.margin import TRAINING, VALIDATION, judged, places
 from benchmarks.margin_fit import LEARNERS, States, best_constant, foreseen, learned, mean_gain
-from benchmarks.plan_rows import Ground, Place, given_in, planned_in
+from benchmarks.plan_rows import Place
 from benchmarks.worlds import JOBS, WORLDS
-from model_export.plan_loops import starting_parallelism
+from model_export.plan_loops import given_in, planned_in, starting_parallelism
 from policies.registry import SHIPPED
 
 PLACE = Place("drift", "clarknet", "j_4654", 3, "cost", 3_000, 8_000, 5.0)
@@ -24,7 +24,7 @@ def test_the_plans_own_branch_is_the_loop_that_goes_on() -> None:
     assert found.values.shape == (LOOPS, len(CANDIDATES))
     assert found.features.shape == (LOOPS, len(FEATURES))
     assert np.isfinite(found.features).all()
-    ground = Ground.of(PLACE)
+    ground = PLACE.ground()
     generator = np.random.default_rng([PLACE.draw, PLACE.first, len(PLACE.job)])
     first = np.sort(generator.integers(PLACE.first, PLACE.end - 60 * HOURS - 10 * FOLLOW, size=LOOPS))
     rows = ground.rows(first, starting_parallelism(ground.job, ground.load, first, generator), 1)

@@ -30,15 +30,29 @@ from model_export.export import (  # noqa: E402
 )
 from model_export.optimise import TrainingDiverged  # noqa: E402
 from model_export.outlook_fit import fit_forecast  # noqa: E402
+from model_export.plan_loops import Ground  # noqa: E402
 from model_export.rollout import Branching  # noqa: E402
 from model_export.scores import score_package  # noqa: E402
-from model_export.train import Run, TrainSettings, first_week, resume, save, start_run, train  # noqa: E402
+from model_export.train import (  # noqa: E402
+    Run,
+    TrainSettings,
+    _next_ground,
+    _weeks,
+    first_week,
+    resume,
+    save,
+    start_run,
+    train,
+)
 from policies.registry import load_policy  # noqa: E402
 from policies.scores import read_scores  # noqa: E402
+from policies.sure.planning_input import with_restart  # noqa: E402
 from policies.sure.policy import SurePolicy  # noqa: E402
 from simulation.evaluation.judge import EvaluationRequest, judge, setting_of  # noqa: E402
 from simulation.load.graphs import load_graph  # noqa: E402
+from simulation.load.jobs import load_job  # noqa: E402
 from simulation.load.workload import load_workload  # noqa: E402
+from simulation.model.worlds import world_named  # noqa: E402
 
 SMALL = TrainSettings(
     workloads=("clarknet",),
@@ -69,11 +83,38 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return (folder / CHECKPOINT).read_bytes()
 
 
-@pytest.mark.parametrize(("field", "value"), [("seed", -1), ("seed", 2**64), ("jobs", ("j_2521346", "j_nowhere"))])
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("seed", -1), ("seed", 2**64), ("jobs", ("j_2521346", "j_nowhere")), ("worlds", ("calm", "mars")), ("worlds", ())],
+)
 def test_settings_that_would_fail_later_are_refused_before_anything_is_fitted(field: str, value: object) -> None:
-    """A seed that no generator takes, and a graph that is not there, are named at once."""
-    with pytest.raises(SurescaleError, match=r"seed -1|seed 18446744073709551616|j_nowhere"):
+    """A seed that no generator takes, and a graph or world that is not there, are named at once."""
+    with pytest.raises(SurescaleError, match=r"seed -1|seed 18446744073709551616|j_nowhere|mars|no world"):
         start_run(replace(SMALL, **{field: value}))
+
+
+def test_a_run_in_several_worlds_plays_and_reports_each(run: Run, tmp_path: Path) -> None:
+    """Validation plays every world; a mean over them decides; a checkpoint keeps them; the command prints a line for each."""
+    begun = start_run(replace(SMALL, worlds=("calm", "drift", "restart@300"), updates=6, validate_every=6))
+    assert begun.rule_by_world["calm"] == run.rule
+    assert len(set(begun.rule_by_world.values())) == 3
+    assert begun.rule == pytest.approx(np.mean(list(begun.rule_by_world.values())))
+    played = {_next_ground(replace(begun, update=at), _weeks(begun.settings)).terms.world.name for at in range(20)}
+    assert played == {"calm", "drift", "restart"}
+    train(begun, tmp_path, lambda at: None)
+    again = resume(tmp_path)
+    assert (again.best_by_world, again.rule_by_world) == (begun.best_by_world, begun.rule_by_world)
+    done = CliRunner().invoke(train_command, ["--out", str(tmp_path), "--resume"])
+    assert f"restart@300: validation reward {begun.best_by_world['restart@300']:.4f} (the plan alone" in done.stdout
+
+
+def test_a_plan_in_training_knows_what_it_knows_in_the_pipeline(run: Run) -> None:
+    """The seconds of a long restart, which set its prices; a minute is what it ships with."""
+    job, load = load_job("j_2521346", load_workload("clarknet")), load_workload("clarknet")
+    long, usual = (Ground.of(run.base, job, load, world_named(name)) for name in ("restart@300", "drift"))
+    assert long.planning == with_restart(run.base.planning, 300.0) != run.base.planning
+    assert long.terms.restart_ms == 300_000
+    assert usual.planning == run.base.planning
 
 
 def test_training_moves_the_weights_and_keeps_the_best(run: Run) -> None:
@@ -239,6 +280,7 @@ def test_a_full_disk_leaves_the_checkpoint_before(tmp_path: Path) -> None:
     [
         (["--resume", "--updates", "500"], "--updates: the run in .* was started with 2 "),
         (["--resume", "--seed", "3"], "--seed: .* was started with 0 "),
+        (["--resume", "--world", "drift"], "--world: .* was started with .*calm"),
         (["--resume", "--job", "j_1351665"], "--job: .* was started with .*j_2521346"),
         ([], "--out: .* already holds a run; continue it with --resume"),
     ],

@@ -122,6 +122,11 @@ def test_work_done_twice_takes_time_and_earns_nothing() -> None:
         ("drift", {"seed": -1}, "--world-seed: -1"),
         ("restart", {"restart_s": -3.0}, "--restart-s: -3"),
         ("restart", {"restart_s": float("nan")}, "--restart-s: nan"),
+        ("restart@", {}, "--world: 'restart@': give the seconds of a restart after @, 0 to 3600"),
+        ("restart@soon", {}, "'restart@soon': give the seconds"),
+        ("restart@-1", {}, "'restart@-1': give the seconds"),
+        ("restart@nan", {}, "'restart@nan': give the seconds"),
+        ("restart@60", {"restart_s": 60.0}, "--world, --restart-s: 'restart@60' gives the seconds of a restart as well"),
     ],
 )
 def test_what_is_no_world_is_refused_in_one_line(name: str, given: dict[str, float], message: str) -> None:
@@ -129,6 +134,12 @@ def test_what_is_no_world_is_refused_in_one_line(name: str, given: dict[str, flo
     with pytest.raises(RunError, match=message) as raised:
         world_named(name, **given)  # type: ignore[arg-type]
     assert "\n" not in str(raised.value)
+
+
+def test_a_name_may_bring_the_seconds_of_a_restart() -> None:
+    """The same as ``--restart-s``; the world keeps its own name."""
+    assert world_named("restart@300", seed=2) == world_named("restart", seed=2, restart_s=300)
+    assert world_named("skew+drift@90").restart_ms == 90_000
 
 
 def test_negative_scatter_is_refused() -> None:
