@@ -12,6 +12,8 @@ A plan of two hours cannot see what a size is worth over days. Two kinds of jobs
   apart at once, and tells the same the next time.
 """
 
+from dataclasses import replace
+
 import numpy as np
 
 from policies.answer import Float64
@@ -43,6 +45,9 @@ def hindsight(
     It is 0 if the load has left the range of the last day. For a calm job whose day was no wider than ``CALM_WIDTH`` it is its
     ``policies.sure.choices.calmness``. For any other job it grows with the reward by which following lost against the best
     constant: 0 up to ``hindsight_margin``, 1 from twice that. ``curve`` is the delay by the bursts of the last hour [B, U].
+
+    Where a restart is long, the past days are taken at the level of the last twelve hours: a constant has to be right for the day
+    that comes, and undoing it costs too much to wait until the load has shown that.
     """
     past = expected.past
     known = known_hours(past).sum(axis=1)
@@ -53,7 +58,11 @@ def hindsight(
         heed = np.where(asked, _following_lost(planning, expected, work, limits), heed)
     if not heed.any():
         return heed, np.zeros(choices.capacity.shape)
-    constant: Float64 = _scored(planning, expected, curve, choices, calm > 0).sum(axis=-1) / np.maximum(known, 1)[:, None]
+    coming = expected
+    if planning.forced_restart > 0:
+        loads, peaks = past.loads * past.level, past.peaks * past.level
+        coming = replace(expected, past=replace(past, loads=loads, peaks=peaks))
+    constant: Float64 = _scored(planning, coming, curve, choices, calm > 0).sum(axis=-1) / np.maximum(known, 1)[:, None]
     return heed, constant
 
 

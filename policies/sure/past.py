@@ -13,6 +13,8 @@ from policies.measure import mean_of_last
 PAST_HOURS = 72  # one day is too short to tell whether following its load pays
 DAY_HOURS = 24
 _CHANGE_MAX = 1.2  # no hour is expected above "3.3 times the one before"
+LEVEL_HOURS = 12  # that two days are compared over
+LEVEL_MAX = 1.6  # a day further above or below another is another kind of day: as far as this, no further
 _BEYOND = 1.05  # the last minutes are outside the last day's range beyond this factor
 
 
@@ -30,6 +32,8 @@ class Past:
         width: float64 [B], the logarithm of the last day's highest hour over its lowest; NaN if none is known.
         falling: float64 [B], mean of the last 15 minutes over that of the last 5.
         usual: bool [B], the last minutes are within the range of the last day's hours and peaks.
+        level: float64 [B, 72], the mean of the last ``LEVEL_HOURS`` whole hours over that of the same hours on each hour's own
+            day; 1 where fewer than half of them are known, or all are 0.
     """
 
     loads: Float64
@@ -39,6 +43,7 @@ class Past:
     width: Float64
     falling: Float64
     usual: npt.NDArray[np.bool_]
+    level: Float64
 
 
 def past_of(load: Float64, hourly_load: npt.NDArray[np.floating], hourly_peak: npt.NDArray[np.floating]) -> Past:
@@ -57,7 +62,21 @@ def past_of(load: Float64, hourly_load: npt.NDArray[np.floating], hourly_peak: n
         width=log_ratio(np.fmax.reduce(day, axis=1), low),
         falling=fifteen / np.maximum(five, TINY),
         usual=(np.fmax(five, fifteen) * _BEYOND > low) & (np.fmin(five, fifteen) < _BEYOND * high),
+        level=_level(hours),
     )
+
+
+def _level(hours: Float64) -> Float64:
+    """Return ``Past.level`` [B, 72] from whole hours [B, n]."""
+    last = hours[:, -LEVEL_HOURS:]
+    levels = []
+    for day in range(PAST_HOURS // DAY_HOURS, 0, -1):
+        before = hours[:, -LEVEL_HOURS - DAY_HOURS * day : -DAY_HOURS * day]
+        known = ~np.isnan(last) & ~np.isnan(before)
+        now, then = (np.where(known, each, 0.0).sum(axis=1) for each in (last, before))
+        ratio = (now / np.maximum(then, TINY)).clip(1.0 / LEVEL_MAX, LEVEL_MAX)
+        levels.append(np.where((known.sum(axis=1) >= LEVEL_HOURS // 2) & (now + then > 0.0), ratio, 1.0))
+    return np.repeat(np.stack(levels, axis=1), DAY_HOURS, axis=1)
 
 
 def _usual_growth(growth: Float64) -> Float64:

@@ -32,6 +32,7 @@ from policies.sure.queue_delay import DRAIN_SHARE, LEAST, waiting_at, waiting_by
 
 WALK_SHARE = 0.7  # of the spread of the task that walks most: it is not always the bottleneck
 WALK_GAIN = 30.0  # times that spread more must a change gain: what it is sized for may have walked off before it has paid
+REVERSED = 0.5  # share of a forced restart's price that hindsight asks for as well: days differ, and every other change is undone
 PAST_DOUBT = 2.0  # times that doubt, in the gain that hindsight asks for: a constant has to be right for a day, not for two hours
 WALK_MOST = 0.15  # of the spread, in that gain: a jump is no walk, and to wait after one costs more than a restart
 SHIFT_MINUTES = 13  # each scenario starts this many minutes further into the same bursts
@@ -82,6 +83,7 @@ def plan(planning: Planning, given: PlanningInput, correction: Correction) -> Pl
     doubt = WALK_GAIN * np.minimum(walk, WALK_MOST)
     gain_min = planning.gain_min * (1.0 + planning.again * unrest + doubt)
     gain_min = gain_min + planning.hindsight_gain * (1.0 + PAST_DOUBT * doubt) * past
+    gain_min = gain_min + REVERSED * planning.forced_restart * (1.0 + PAST_DOUBT * doubt) * heed
     needed = np.where(forced, 0.0, gain_min * correction.hurdle)
     acts = forced | (values[rows, best] - holding > needed)
     stages = expected.means.shape[1] + past

@@ -25,7 +25,7 @@ from policies.registry import load_policy, policy_names
 from policies.rules.target_utilisation import TargetUtilisation
 from policies.sure.correction import Correction
 from policies.sure.outlook import Expected
-from policies.sure.past import Past
+from policies.sure.past import LEVEL_MAX, Past
 from policies.sure.plan import plan
 from policies.sure.planning_input import PlanningInput
 from tests.support.planned import CALM
@@ -285,7 +285,8 @@ def pasts(draw: st.DrawFn) -> Past:
     loads = np.tile(np.array([draw(day)]), 3)
     peaks, expected = loads * draw(st.floats(1.0, 8.0)), np.roll(loads, 1, axis=1)
     change, width, falling = (np.array([draw(st.floats(0, 3) | st.just(np.nan))]) for _ in range(3))
-    return Past(loads, peaks, expected, change, width, falling, np.array([draw(st.booleans())]))
+    level = np.full(loads.shape, draw(st.floats(1 / LEVEL_MAX, LEVEL_MAX)))
+    return Past(loads, peaks, expected, change, width, falling, np.array([draw(st.booleans())]), level)
 
 
 @st.composite

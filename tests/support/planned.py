@@ -41,6 +41,7 @@ def past(**parts: np.ndarray) -> Past:
     """Return a past with only the given parts known."""
     unknown = np.full((1, PAST_HOURS), np.nan)
     nothing = {"change": np.array([np.inf]), "width": np.array([np.nan]), "falling": np.ones(1), "usual": np.array([True])}
+    nothing["level"] = np.ones((1, PAST_HOURS))
     return Past(**{"loads": unknown, "peaks": unknown, "expected": unknown, **nothing, **parts})
 
 

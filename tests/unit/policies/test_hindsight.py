@@ -15,6 +15,7 @@ from policies.sure.planning_input import Planning
 from policies.sure.queue_delay import waiting_by_bursts
 from tests.support.planned import CALM, CHAIN, expecting, measured, past
 
+LONG = msgspec.structs.replace(CALM, forced_restart=1e-9)  # a long restart whose price is nothing
 SIZES = np.array([[[1, 3, 2], [1, 6, 3], [1, 10, 5]]])
 
 
@@ -63,6 +64,18 @@ def test_less_than_three_days_do_not_tell_whether_following_pays() -> None:
     loads[:, :-60] = np.nan
     wild = past(loads=loads, peaks=peaks, expected=np.roll(loads, 1, axis=1), change=np.array([0.4]), width=np.ones(1))
     assert heeded(wild, np.where(np.arange(24) < 10, 4.0, 1.0)[None])[0] == 0.0
+
+
+def test_where_restarts_are_long_constants_are_judged_at_the_level_of_the_day() -> None:
+    """Days at half the present level would pick the small size; taken at twice their load they pick the one with room."""
+    loads, peaks = bursting()
+    half = {"loads": loads / 2, "peaks": peaks / 2, "expected": np.roll(loads, 1, axis=1) / 2}
+    doubled = past(**half, change=np.array([0.4]), width=np.ones(1), level=np.full((1, 72), 2.0))
+    surges = np.where(np.arange(24) < 10, 4.0, 1.0)[None]
+    usual, long = (heeded(doubled, surges, planning)[1] for planning in (CALM, LONG))
+    whole = past(loads=loads, peaks=peaks, expected=np.roll(loads, 1, axis=1), change=np.array([0.4]), width=np.ones(1))
+    np.testing.assert_allclose(long, heeded(whole, surges)[1], atol=1e-6)
+    assert usual.argmax() < long.argmax()
 
 
 def test_a_constant_pays_for_each_hour_in_which_the_load_floor_would_have_raised_it() -> None:

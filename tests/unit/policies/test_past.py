@@ -34,6 +34,19 @@ def test_a_load_outside_its_last_day_is_unusual() -> None:
     assert usual == [True, False, False]
 
 
+def test_a_day_is_compared_with_the_same_hours_of_the_days_before() -> None:
+    """The rhythm of a day is no difference in level; growth from day to day is, up to a limit."""
+    rhythm = 150.0 + 100.0 * np.sin(2 * np.pi * np.arange(HOURS) / 24.0)
+    days = np.arange(HOURS - 1) // 24  # the whole hours; the last day lacks one
+    grown = np.append(rhythm[:-1] * 1.2**days, 0.0)[None]
+    level = past_of(np.full((1, 60), 100.0), grown, grown).level[0]
+    np.testing.assert_allclose(level[:24], 1.6)  # three days ago: 1.2 ** 3 is beyond the limit
+    np.testing.assert_allclose(level[24:48], 1.2**2)
+    np.testing.assert_allclose(level[48:], 1.2)
+    for load in (np.full((1, HOURS), np.nan), np.zeros((1, HOURS))):
+        assert (past_of(np.zeros((1, 60)), load, load).level == 1.0).all()
+
+
 def test_nothing_known_is_not_calm() -> None:
     """A job without a single whole hour."""
     unknown = np.full((1, HOURS), np.nan)

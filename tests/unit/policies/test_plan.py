@@ -13,7 +13,7 @@ from policies.measure import Measured
 from policies.sure.correction import Correction
 from policies.sure.outlook import Expected
 from policies.sure.past import PAST_HOURS, Past
-from policies.sure.plan import PAST_DOUBT, WALK_GAIN, WALK_MOST, _with_spread, plan
+from policies.sure.plan import PAST_DOUBT, REVERSED, WALK_GAIN, WALK_MOST, _with_spread, plan
 from policies.sure.planning_input import Planning, PlanningInput, with_objective, with_restart
 from policies.sure.queue_delay import waiting_by_bursts, waiting_by_surges, waiting_inside
 from tests.support.planned import CALM, CHAIN, PLANNING, expecting, measured, measuring, past, planned
@@ -331,6 +331,15 @@ def test_hindsight_asks_for_more_where_service_times_walk() -> None:
     assert firm.gain_needed[0] * stages == pytest.approx(own + CALM.hindsight_gain * (stages - 4))
     more = CALM.gain_min * doubt + CALM.hindsight_gain * (stages - 4) * PAST_DOUBT * doubt
     assert (unsure.gain_needed[0] - firm.gain_needed[0]) * stages == pytest.approx(more)
+
+
+def test_hindsight_asks_for_half_the_price_of_a_long_restart_as_well() -> None:
+    """Of what it costs beyond a shipped one, as far as hindsight counts; where nothing is forced, nothing more."""
+    still = replace(expecting(*[100.0] * 4), past=constant(100.0))
+    usual, long = (planned((9, 6), still, planning=msgspec.structs.replace(CALM, forced_restart=price)) for price in (0.0, 1.2))
+    assert usual.heed[0] == long.heed[0] > 0.0
+    stages = 4 + usual.heed[0] * CALM.hindsight_days * 72
+    assert (long.gain_needed[0] - usual.gain_needed[0]) * stages == pytest.approx(REVERSED * 1.2 * usual.heed[0])
 
 
 def test_a_jump_needs_no_more_gain_than_a_fast_walk() -> None:
