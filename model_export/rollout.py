@@ -13,7 +13,7 @@ from policies.features import encode
 from policies.graph import Int64
 from policies.measure import Measured, measure
 from policies.sure.correction import Correction
-from simulation.evaluation.hours import hours_of
+from simulation.evaluation.hours import Hours, hours_of
 from simulation.loops.rows import LoopRows, Observed
 
 
@@ -86,9 +86,15 @@ def _follow(rows: LoopRows, ground: Ground, mean: Correction, deviations: Deviat
     return total.reshape(count, -1)
 
 
-@torch.no_grad()
 def mean_reward(network: SureNetwork | None, ground: Ground, first_minutes: Int64, spans: int) -> float:
-    """Return the mean hourly reward of the deterministic policy over rows that start at the given minutes.
+    """Return the mean hourly reward of ``hours_of_loops``."""
+    hours: Hours = hours_of_loops(network, ground, first_minutes, spans)
+    return hours.reward
+
+
+@torch.no_grad()
+def hours_of_loops(network: SureNetwork | None, ground: Ground, first_minutes: Int64, spans: int) -> Hours:
+    """Return the hours of the deterministic policy in rows that start at the given minutes, so many decisions each.
 
     Without a network, the plan decides alone.
     """
@@ -103,7 +109,7 @@ def mean_reward(network: SureNetwork | None, ground: Ground, first_minutes: Int6
             correction = _correction(network, _chosen(network, observed, measured, rows, None), rows)
         given = given_in(ground.base, observed, rows, measured)
         passed.append(rows.step(planned_in(ground.planning, given, correction)[1]))
-    return hours_of(passed, rows.terms, first_minutes, ground.job).reward
+    return hours_of(passed, rows.terms, first_minutes, ground.job)
 
 
 def _chosen(

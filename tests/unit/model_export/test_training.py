@@ -1,5 +1,6 @@
 """A run of a few updates: it resumes to the same weights, exports with parity, and its package serves."""
 
+import json
 import re
 import resource
 import shutil
@@ -13,6 +14,7 @@ from click.testing import CliRunner
 
 torch = pytest.importorskip("torch", reason="these tests and nine more files of them need torch: make install-train")
 
+from benchmarks.network import command as network_command  # noqa: E402
 from contracts.errors import SurescaleError  # noqa: E402
 from model_export import checkpoints  # noqa: E402
 from model_export.checkpoints import CHECKPOINT, CheckpointNotWritten, CheckpointRejected  # noqa: E402
@@ -39,6 +41,7 @@ from model_export.train import (  # noqa: E402
     _next_ground,
     _weeks,
     first_week,
+    plan_alone,
     resume,
     save,
     start_run,
@@ -191,6 +194,20 @@ def test_a_package_is_scored_as_evaluate_scores_it(package: Path) -> None:
     assert judged.policies["forecast"].reward == round(rival.reward, 4)
     assert judged.leads["forecast"].mean == round(own.reward - rival.reward, 4)
     assert opened(package / "small").sha256 == before
+
+
+def test_a_network_is_judged_where_it_took_no_part(run: Run, tmp_path: Path) -> None:
+    """With zeros for an output layer it is its plan alone, to the last bit; its own graphs, and no run, are refused."""
+    save(replace(run, best_state=plan_alone(run.network)), tmp_path)
+    words = ["--run", str(tmp_path), "--world", "drift", "--load", "clarknet", "--json"]
+    done = CliRunner().invoke(network_command, [*words, "--job", "j_756953"])
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)["worlds"]["all"]
+    assert (told["difference"], told["cells_ahead"], told["cells"]) == (0.0, 0, 1)
+    refused = CliRunner().invoke(network_command, [*words, "--job", "j_2521346"])
+    assert "--job: j_2521346 took part in the training" in str(refused.exception)
+    refused = CliRunner().invoke(network_command, ["--run", str(tmp_path / "none")])
+    assert "--run: there is no training run" in str(refused.exception)
 
 
 def test_a_workload_shorter_than_a_week_is_refused(tmp_path: Path) -> None:
