@@ -81,6 +81,13 @@ def device_named(name: str) -> str:
     help="World to train in, as in evaluate; restart@300 sets the seconds of a restart. Repeatable: each update plays one, "
     "validation plays all (default: calm).",
 )
+@click.option(
+    "--judge",
+    "judges",
+    is_flag=True,
+    help="In the end, judge the kept network next to its plan alone: other graphs, the weeks after, other draws; a minute a world. "
+    "With --resume also for a run that is done.",
+)
 @click.option("--resume", "resumes", is_flag=True, help="Continue the run in --out.")
 @click.option(
     "--device",
@@ -88,7 +95,9 @@ def device_named(name: str) -> str:
     show_default=True,
     help="Where networks run: cpu, cuda, cuda:1, or auto for a GPU if there is one.",
 )
-def train(*, out: Path, updates: int | None, seed: int, resumes: bool, device: str, **places: tuple[str, ...]) -> None:
+def train(
+    *, out: Path, updates: int | None, seed: int, resumes: bool, judges: bool, device: str, **places: tuple[str, ...]
+) -> None:
     """Train the policy SURE in the simulator."""
     need_libraries("tensorboard")
     device = device_named(device)
@@ -100,7 +109,19 @@ def train(*, out: Path, updates: int | None, seed: int, resumes: bool, device: s
     if len(run.settings.worlds) > 1:
         for world, reward in run.best_by_world.items():
             click.echo(f"{world}: validation reward {reward:.4f} (the plan alone {run.rule_by_world[world]:.4f})")
+    if judges:
+        _judge(run)
     click.echo(f"validation reward {run.best:.4f} (the plan alone {run.rule:.4f}); next: surescale export --run {out}")
+
+
+def _judge(run: "Run") -> None:
+    from model_export.unseen import Gain, gains
+
+    def tell(world: str, gain: Gain) -> None:
+        text = f"{gain.mean:+.4f} ± {gain.standard_error:.4f}"
+        click.echo(f"{world}: {text} over the plan alone where it took no part, ahead in {gain.ahead} of {gain.cells} cells")
+
+    gains(run, tell)
 
 
 def make_folder(out: Path) -> None:

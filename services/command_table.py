@@ -68,7 +68,6 @@ BENCHMARKS = {
         "tracing": "What traces cost an agent, off and on",
         "worlds": "Judge policies and the best constant in every world",
         "coverage": "Measure how often the load stays within the outlook's band",
-        "network": "Judge a trained network next to its plan alone",
         "margin": "Measure what other margins are worth, and if they can be learned",
         "tournament": "Judge winners of tournaments on the days that follow",
     },

@@ -1,6 +1,5 @@
 """A run of a few updates: it resumes to the same weights, exports with parity, and its package serves."""
 
-import json
 import re
 import resource
 import shutil
@@ -14,9 +13,8 @@ from click.testing import CliRunner
 
 torch = pytest.importorskip("torch", reason="these tests and nine more files of them need torch: make install-train")
 
-from benchmarks.network import command as network_command  # noqa: E402
 from contracts.errors import SurescaleError  # noqa: E402
-from model_export import checkpoints  # noqa: E402
+from model_export import checkpoints, unseen  # noqa: E402
 from model_export.checkpoints import CHECKPOINT, CheckpointNotWritten, CheckpointRejected  # noqa: E402
 from model_export.commands import export as export_command  # noqa: E402
 from model_export.commands import train as train_command  # noqa: E402
@@ -196,18 +194,15 @@ def test_a_package_is_scored_as_evaluate_scores_it(package: Path) -> None:
     assert opened(package / "small").sha256 == before
 
 
-def test_a_network_is_judged_where_it_took_no_part(run: Run, tmp_path: Path) -> None:
-    """With zeros for an output layer it is its plan alone, to the last bit; its own graphs, and no run, are refused."""
+def test_a_network_is_judged_where_it_took_no_part(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With zeros for an output layer it is its plan alone, to the last bit; graphs of its training are left out."""
+    monkeypatch.setattr(unseen, "LOADS", ("clarknet",))
+    monkeypatch.setattr(unseen, "DECISIONS", 6)
+    assert unseen.unseen_jobs(run) == ("j_756953", "j_242616", "j_1351665")
     save(replace(run, best_state=plan_alone(run.network)), tmp_path)
-    words = ["--run", str(tmp_path), "--world", "drift", "--load", "clarknet", "--json"]
-    done = CliRunner().invoke(network_command, [*words, "--job", "j_756953"])
+    done = CliRunner().invoke(train_command, ["--out", str(tmp_path), "--resume", "--judge"])
     assert done.exit_code == 0, done.output
-    told = json.loads(done.stdout)["worlds"]["all"]
-    assert (told["difference"], told["cells_ahead"], told["cells"]) == (0.0, 0, 1)
-    refused = CliRunner().invoke(network_command, [*words, "--job", "j_2521346"])
-    assert "--job: j_2521346 took part in the training" in str(refused.exception)
-    refused = CliRunner().invoke(network_command, ["--run", str(tmp_path / "none")])
-    assert "--run: there is no training run" in str(refused.exception)
+    assert "calm: +0.0000 ± 0.0000 over the plan alone where it took no part, ahead in 0 of 3 cells" in done.stdout
 
 
 def test_a_workload_shorter_than_a_week_is_refused(tmp_path: Path) -> None:
