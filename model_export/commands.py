@@ -85,8 +85,8 @@ def device_named(name: str) -> str:
     "--judge",
     "judges",
     is_flag=True,
-    help="In the end, judge the kept network next to its plan alone: other graphs, the weeks after, other draws; a minute a world. "
-    "With --resume also for a run that is done.",
+    help="In the end, judge the kept network next to its plan alone: other graphs, the weeks after, other draws; about a minute "
+    "a world. With --resume also for a run that is done.",
 )
 @click.option("--resume", "resumes", is_flag=True, help="Continue the run in --out.")
 @click.option(
