@@ -6,6 +6,7 @@ A decision depends on window, policy package, settings and seed alone. It uses n
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import get_args
 
 import numpy as np
@@ -208,12 +209,10 @@ def _checked(answer: Answer, tasks: int) -> Answer:
 
 
 def _reported_numbers(answer: RawAnswer) -> Iterator[float]:
-    """Yield the numbers that an answer gives people: its scores, and the weights of what it looked at."""
-    if answer.compared:
-        yield from (answer.compared.score, answer.compared.present_score, answer.compared.gain_needed)
-    for task in answer.looked_at:
-        for looked_at in task:
-            yield from (looked_at.weight, *looked_at.neighbour_weights)
+    """Return the numbers that an answer gives people: its scores, and the weights of what it looked at."""
+    compared, seen = answer.compared, list(chain.from_iterable(answer.looked_at))
+    scores = (compared.score, compared.present_score, compared.gain_needed) if compared else ()
+    return chain(scores, [each.weight for each in seen], chain.from_iterable([each.neighbour_weights for each in seen]))
 
 
 def _ratios(answer: RawAnswer, proposed: Int64, seen: Situation) -> Float64:

@@ -255,7 +255,7 @@ def _fill_recent(latency: Float32, spent: Float32, processed: Float32) -> None:
 def _held(values: Float32, known: npt.NDArray[np.bool_]) -> Float32:
     """Return values [n, L] with each unknown one replaced by the latest known before it, or 0."""
     newest = np.maximum.accumulate(np.where(known, np.arange(known.shape[-1]), 0), axis=-1)
-    latest: Float32 = np.take_along_axis(np.where(known, values, np.float32(0.0)), newest, axis=-1)
+    latest: Float32 = np.where(known, values, np.float32(0.0))[np.arange(len(values))[:, None], newest]
     return latest
 
 

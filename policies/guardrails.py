@@ -29,7 +29,7 @@ from policies.alignment import aligned
 from policies.answer import Float64
 from policies.graph import Bool, Int64, JobGraph
 from policies.limits import Limits
-from policies.measure import Measured, mean_of_last
+from policies.measure import Measured, mean_of_last, or_zero
 
 ORDER = ("pinned", "floor", "emergency", "backlog_hold", "max_step", "tied", "bounds", "aligned", "excluded", "total_limit")
 FLOOR_MINUTES = 15  # known minutes that count as "the measured load"; five would chase noise and cost restarts
@@ -69,7 +69,7 @@ def situation(measured: Measured, graph: JobGraph, current: Int64) -> Situation:
     ``floor`` = ceil(rate x service time) over the last 15 known minutes, at most ``FLOOR_MAX``; 0 where unknown or virtual.
     A task is overloaded when that demand exceeds its parallelism, or when two minutes of its work are waiting.
     """
-    demand = np.nan_to_num(measured.demand(mean_of_last(measured.load, FLOOR_MINUTES)))
+    demand = or_zero(measured.demand(mean_of_last(measured.load, FLOOR_MINUTES)))
     floor = np.where(graph.scalable, np.clip(np.ceil(demand - _EPSILON), 0, FLOOR_MAX), 0).astype(np.int64)
     backlog = measured.backlog_minutes(current)
     overloaded = graph.scalable & ((demand > current) | (backlog >= OVERLOAD_BACKLOG_MINUTES))

@@ -6,11 +6,15 @@ are put back into time order. Gumbel noise on the keys turns "best" into k draws
 """
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from contracts.windows import Float32
 from policies.graph import Bool, Int64, JobGraph
+
+Number = TypeVar("Number", bound=np.generic)
 
 MASKED = -1e9  # never -inf: 0 x inf is NaN
 GRID = np.float32(8_192)  # scores are rounded to 1/8192: twin tasks must tie exactly, whatever a runtime's last bits are
@@ -70,14 +74,13 @@ def sample_nodes(
     if gumbel is not None:
         theta = theta + gumbel[0]
     minutes = np.sort(_best(theta, min(anchors, theta.shape[-1])), axis=-1)
-    known = np.take_along_axis(mask.swapaxes(-1, -2), minutes, axis=-1)
-    phi = neighbour_logits(mu, mask, graph)
+    known = picked(mask.swapaxes(-1, -2), minutes)
+    phi = neighbour_logits(mu, mask, graph, minutes)
     if gumbel is not None:
-        phi = phi + gumbel[1]
-    at_anchor = np.take_along_axis(phi, minutes[..., None], axis=-2)
-    slots = _best(at_anchor, min(neighbours, table.index.shape[1]))
+        phi = phi + np.take_along_axis(gumbel[1], minutes[..., None], axis=-2)
+    slots = _best(phi, min(neighbours, table.index.shape[1]))
     tasks = np.arange(len(graph.tasks))[:, None, None]
-    chosen = np.take_along_axis(at_anchor, slots, axis=-1) > MASKED / 2
+    chosen = picked(phi, slots) > MASKED / 2
     return SampledNodes(
         minutes=minutes,
         minutes_known=known,
@@ -87,12 +90,23 @@ def sample_nodes(
     )
 
 
-def neighbour_logits(mu: Float32, mask: Bool, graph: JobGraph) -> Float32:
-    """Return phi float32 [.., N, L, K]: a neighbour's logit at each minute; masked if there is none or it did not report."""
-    table = graph.neighbours
-    there = np.where(mask, mu[..., 1], MASKED)[..., table.index]
-    phi: Float32 = np.where(table.known, there, MASKED).swapaxes(-2, -3).astype(np.float32)
-    return phi
+def neighbour_logits(mu: Float32, mask: Bool, graph: JobGraph, minutes: Int64) -> Float32:
+    """Return phi float32 [.., N, k1, K]: a neighbour's logit at each of a task's ``minutes`` [.., N, k1].
+
+    Masked if there is no such neighbour or it did not report.
+    """
+    table, tasks = graph.neighbours, len(graph.tasks)
+    there = np.where(mask, mu[..., 1], MASKED)
+    position = minutes[..., None] * tasks + table.index[:, None]
+    flat = position.reshape(*position.shape[:-3], -1)
+    found = picked(there.reshape(*there.shape[:-2], -1), flat).reshape(position.shape)
+    return np.where(table.known[:, None], found, MASKED).astype(np.float32)
+
+
+def picked(values: npt.NDArray[Number], at: Int64) -> npt.NDArray[Number]:
+    """Return the values [.., n] at positions [.., m], row by row; ``numpy.take_along_axis`` spends longer on its index."""
+    rows = values.reshape(-1, values.shape[-1])
+    return rows[np.arange(len(rows))[:, None], at.reshape(len(rows), -1)].reshape(at.shape)
 
 
 def _best(keys: Float32, count: int) -> Int64:
@@ -135,10 +149,10 @@ def node_index(looked: SampledNodes, graph: JobGraph) -> Int64:
 
 def gather(z: Float32, looked: SampledNodes, graph: JobGraph) -> Float32:
     """Return the rows of z [.., L, N, H] at the subgraphs' nodes, [.., N, m, H]."""
-    index = node_index(looked, graph)
-    flat = z.reshape(*z.shape[:-3], -1, z.shape[-1])
-    rows = index.reshape(*index.shape[:-2], -1, 1)
-    gathered: Float32 = np.take_along_axis(flat, rows, axis=-2).reshape(*index.shape, z.shape[-1])
+    index, width = node_index(looked, graph), z.shape[-1]
+    flat = z.reshape(-1, z.shape[-3] * z.shape[-2], width)
+    rows = np.arange(len(flat))[:, None]
+    gathered: Float32 = flat[rows, index.reshape(len(flat), -1)].reshape(*index.shape, width)
     return gathered
 
 

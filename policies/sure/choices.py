@@ -7,7 +7,7 @@ import numpy as np
 from policies.answer import Float64
 from policies.graph import Bool, Int64, JobGraph
 from policies.guardrails import Situation, guard_rows, one_step, situation
-from policies.measure import Measured, busiest_of, widened_by
+from policies.measure import Measured, busiest_of, or_zero, widened_by
 from policies.sure.outlook import Expected
 from policies.sure.planning_input import Planning, PlanningInput
 from policies.sure.queue_delay import LEAST
@@ -39,7 +39,7 @@ class Work:
     def of(measured: Measured, graph: JobGraph) -> "Work":
         """Return what a record costs by the measured figures."""
         sized = graph.scalable & ~np.isnan(measured.service_minutes) & (measured.visits > 0)
-        per_record = measured.visits * np.nan_to_num(measured.service_minutes)
+        per_record = measured.visits * or_zero(measured.service_minutes)
         return Work(np.where(sized, per_record, 0.0), measured.hot_share, sized, graph.scalable)
 
     def sizes(self, capacity: Float64, caution: Float64 | float = 1.0) -> Float64:

@@ -143,7 +143,7 @@ def _followed(planning: Planning, looked: Float64, scored: Float64, stages: floa
     gain = AHEAD_HOURS * stages * (looked.max(axis=1, keepdims=True) - looked)
     moves = (gain > planning.later_restart + planning.gain_min).transpose(0, 2, 1)  # [B, 72, C]
     taken = np.array([_taken(*row) for row in zip(moves.tolist(), best.tolist(), strict=True)], dtype=np.int64)
-    score = np.take_along_axis(scored, taken[:, None], axis=1)[:, 0]
+    score = scored[np.arange(len(taken))[:, None], taken, np.arange(taken.shape[1])]
     restarts = (np.diff(taken, axis=1) != 0).sum(axis=1)
     total: Float64 = score.sum(axis=1) - planning.later_restart / stages * restarts
     return total

@@ -16,7 +16,7 @@ from contracts.clock import MINUTE_MS
 from contracts.windows import HOUR_MS, HOURS, PEAK_MINUTES
 from policies.answer import Float64
 from policies.forecast import DAYS, TINY, log_ratio
-from policies.measure import mean_of_last
+from policies.measure import mean_of_last, or_zero
 from policies.sure.past import Past, past_of
 
 TREND_MINUTES = (5, 15, 30)
@@ -159,13 +159,13 @@ def look_back(
         np.broadcast_to(level[:, :1], (len(hour), stages)),
         np.broadcast_to((level.sum(axis=1) / count)[:, None], (len(hour), stages)),
     ]
-    inputs = np.clip(np.nan_to_num(np.stack(columns, axis=-1)), -LOG_MAX, LOG_MAX)
+    inputs = np.clip(or_zero(np.stack(columns, axis=-1)), -LOG_MAX, LOG_MAX)
     return OutlookInputs(hour, inputs, known[:, 0], rhythm_error(hours))
 
 
 def _trends(load: Float64, hour: Float64) -> Float64:
     """Return the inputs [B, 5] of ``TRENDS``."""
-    changes = [np.nan_to_num(log_ratio(mean_of_last(load, minutes), hour)) for minutes in TREND_MINUTES]
+    changes = [or_zero(log_ratio(mean_of_last(load, minutes), hour)) for minutes in TREND_MINUTES]
     agreed = [_agreed(changes[:2]), _agreed(changes)]
     jumps = [np.sign(change) * np.maximum(np.abs(change) - JUMP, 0.0) for change in agreed]
     return np.stack([*changes, *jumps], axis=-1)
@@ -192,8 +192,8 @@ def _same_time_before(hours: Float64, ends_ms: npt.NDArray[np.int64], stage_minu
     marks = np.concatenate([[-1.0], np.arange(stages + 1) * stage_minutes / 60.0])
     position = 1.0 + into_hour[:, None] + marks
     whole = np.clip(np.floor(position).astype(np.int64), 0, width - 1)
-    at = np.broadcast_to(whole[:, None, :], (len(hours), DAYS, len(marks)))
-    low, high = (np.take_along_axis(total, at, axis=-1), np.take_along_axis(total, at + 1, axis=-1))
+    rows, days = np.arange(len(hours))[:, None, None], np.arange(DAYS)[:, None]
+    low, high = total[rows, days, whole[:, None]], total[rows, days, whole[:, None] + 1]
     sums = low + (position - whole)[:, None, :] * (high - low)
     return sums[..., 1] - sums[..., 0], np.diff(sums[..., 1:], axis=-1) * 60.0 / stage_minutes
 

@@ -93,5 +93,5 @@ def _median(values: Float64) -> Float64:
     """Return the median [B] of the known values [B, n], the upper one of an even number; infinite if none is known."""
     ordered = np.sort(np.where(np.isnan(values), np.inf, values), axis=1)
     middle = (~np.isnan(values)).sum(axis=1) // 2
-    median: Float64 = np.take_along_axis(ordered, middle[:, None], axis=1)[:, 0]
+    median: Float64 = ordered[np.arange(len(ordered)), middle]
     return median

@@ -5,6 +5,7 @@ Anything wrong (stale figures, a runtime error, NaN) is returned as a failure, a
 
 from dataclasses import dataclass, field
 from hashlib import sha256
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from policies.nvss import (
     neighbour_logits,
     neighbours_sampled,
     newest_minute,
+    picked,
     sample_nodes,
     subgraphs,
 )
@@ -246,9 +248,8 @@ def _explained(question: Question, looked: SampledNodes, mu: Float32, encoded: E
     """Return the minutes and neighbours that each scalable task looked at, with their share of the attention (softmax)."""
     graph, end_ms = question.graph, question.window.window_end_ms
     theta = _softmax(np.where(encoded.mask, mu[..., 0], MASKED).T)
-    at_anchor = np.take_along_axis(neighbour_logits(mu, encoded.mask, graph), looked.minutes[..., None], axis=-2)
-    shares = np.take_along_axis(_softmax(at_anchor), looked.slots, axis=-1)
-    weight = np.take_along_axis(theta, looked.minutes, axis=-1)
+    shares = picked(_softmax(neighbour_logits(mu, encoded.mask, graph, looked.minutes)), looked.slots)
+    weight = picked(theta, looked.minutes)
     kept = max(1, min(looked.minutes.shape[1], LOOKED_AT_MAX // len(graph.tasks)))
     order = np.argsort(np.where(looked.minutes_known, -weight, 1.0), axis=-1, kind="stable")
     heaviest = np.argsort(order, axis=-1) < kept
@@ -258,17 +259,19 @@ def _explained(question: Question, looked: SampledNodes, mu: Float32, encoded: E
         explained.tolist(), ends.tolist(), _rounded(weight), looked.neighbours.tolist(), looked.neighbours_known.tolist(),
         _rounded(shares), strict=True,
     )  # fmt: skip
-    names = graph.tasks
+    name = graph.tasks.__getitem__
     return tuple(
         tuple(
-            SampledMinute(
-                minute_end_ms=end,
-                weight=share,
-                neighbours=tuple(names[task] for task, there in zip(near, known, strict=True) if there),
-                neighbour_weights=tuple(part for part, there in zip(parts, known, strict=True) if there),
-            )
-            for tell, end, share, near, known, parts in zip(*row, strict=True)
-            if tell
+            [
+                SampledMinute(
+                    minute_end_ms=end,
+                    weight=share,
+                    neighbours=tuple(map(name, compress(near, known))),
+                    neighbour_weights=tuple(compress(parts, known)),
+                )
+                for tell, end, share, near, known, parts in zip(*row, strict=True)
+                if tell
+            ]
         )
         for row in rows
     )

@@ -66,6 +66,6 @@ def waiting_at(busy: Float64, curve: Float64) -> Float64:
     """Return curves [B, U] interpolated at utilisations [B, ..]."""
     at = np.clip((busy - BUSY[0]) / _BUSY_STEP, 0.0, len(BUSY) - 1 - 1e-6).reshape(len(busy), -1)
     low = at.astype(np.int64)
-    below, above = (np.take_along_axis(curve, low, axis=1), np.take_along_axis(curve, low + 1, axis=1))
-    waited: Float64 = (below + (at - low) * (above - below)).reshape(busy.shape)
+    rows = np.arange(len(busy))[:, None]
+    waited: Float64 = (curve[rows, low] + (at - low) * np.diff(curve, axis=1)[rows, low]).reshape(busy.shape)
     return waited
