@@ -10,6 +10,7 @@ from contracts.job_settings import LatencyBound, Objective
 
 WORDS: tuple[Objective, ...] = get_args(Objective)
 HOW = "give cost, balanced, latency, or latency=SECONDS[@SHARE], like latency=30@0.01 for 30 s in 99 % of the minutes"
+LIMITS = " (seconds lie above 0 and up to 86400, the share between 0.0001 and 0.5)"
 _BOUND = "latency="
 
 
@@ -31,7 +32,7 @@ def read_objective(text: str) -> Objective | LatencyBound:
         wanted = {"seconds": float(seconds)} | ({"share": _share(share)} if at else {})
         return msgspec.convert(wanted, LatencyBound)
     except ValueError as error:  # msgspec's too
-        why = f" ({error})" if isinstance(error, msgspec.ValidationError) else ""
+        why = LIMITS if isinstance(error, msgspec.ValidationError) else ""
         raise SettingsError(f"--objective: {text[:40]!r} is not an objective{why}; {HOW}") from None
 
 

@@ -212,6 +212,7 @@ def _changed(name: str, before: object, after: object, shown: str = "") -> str:
     """Return one change for people; ``shown``: the name to show, if not the field's."""
     from contracts.job_settings import Approval, Pause
     from services.job_settings.changes import REQUESTS
+    from services.tools.job_settings.given import choice_in_words
 
     if name == "pause":
         return f"paused: {after.direction}, {after.why}" if isinstance(after, Pause) else "resumed"
@@ -219,7 +220,8 @@ def _changed(name: str, before: object, after: object, shown: str = "") -> str:
         return f"approved {after.decision_id}"
     if name in REQUESTS and isinstance(after, int):
         return f"{REQUESTS[name]} what was there until {to_the_second(after)}"
-    return f"{shown or name} {_in_words(before)} -> {_in_words(after)}"
+    was, now = (choice_in_words(name, each) or _in_words(each) for each in (before, after))
+    return f"{shown or name} {was} -> {now}"
 
 
 def _checked_policy(given: dict[str, object], folder: str) -> dict[str, object]:

@@ -12,6 +12,12 @@ from services.tools.job_settings.limit_options import DEFAULT
 from services.tools.job_settings.periods import NONE, read_period, read_task
 
 NEAR_MAX = 3
+CHOICES = {
+    "block_ineffective": {"block": True, "allow": False},
+    "emergency_growth": {"grow": True, "wait": False},
+    "calibrated_spread": {"calibrated": True, "shipped": False},
+}
+"""The words of options whose field is true or false."""
 
 
 def as_settings(given: Mapping[str, object]) -> dict[str, object]:
@@ -29,11 +35,11 @@ def as_settings(given: Mapping[str, object]) -> dict[str, object]:
         step = wanted.pop("step")
         wanted = {"step_up_max": step, "step_down_max": step} | wanted
     if "block_ineffective" in wanted:
-        wanted["block_ineffective"] = {"block": True, "allow": False}.get(str(given["block_ineffective"]))
+        wanted["block_ineffective"] = CHOICES["block_ineffective"].get(str(given["block_ineffective"]))
     if "emergency_growth" in wanted:
-        wanted["emergency_growth"] = {"grow": True, "wait": False}.get(str(given["emergency_growth"]), UNSET)
+        wanted["emergency_growth"] = CHOICES["emergency_growth"].get(str(given["emergency_growth"]), UNSET)
     if "calibrated_spread" in wanted:
-        wanted["calibrated_spread"] = {"calibrated": True, "shipped": False}.get(str(given["calibrated_spread"]), UNSET)
+        wanted["calibrated_spread"] = CHOICES["calibrated_spread"].get(str(given["calibrated_spread"]), UNSET)
     for name in ("memory_limit", "feature_drift_max"):
         if wanted.get(name, UNSET) is None:
             wanted[name] = UNSET
@@ -42,6 +48,15 @@ def as_settings(given: Mapping[str, object]) -> dict[str, object]:
     if "tasks" in given:
         wanted["tasks"] = tuple(read_task(text) for text in given["tasks"])  # type: ignore[attr-defined]  # the same
     return wanted
+
+
+def choice_in_words(field: str, value: object) -> str | None:
+    """Return a field that is true or false as its option has it; None: it is another field, or not set.
+
+    >>> choice_in_words("calibrated_spread", True)
+    'calibrated'
+    """
+    return next((word for word, meant in CHOICES.get(field, {}).items() if meant is value), None)
 
 
 def with_tasks(wanted: Mapping[str, object], before: JobSettings, topology: JobTopology) -> dict[str, object]:

@@ -71,7 +71,9 @@ def command(
         end_in_order()
         _print(_on_recording(recording, jobs[0] if jobs else None, settings, terms), as_json=as_json)
         return
-    if bool(jobs) == all_jobs:
+    if jobs and all_jobs:
+        raise SettingsError("--job, --all-jobs: give one of them, not both; --all-jobs holds it for each job of the cluster")
+    if not jobs and not all_jobs:
         raise SettingsError("--job: name the jobs to hold a tournament for, or --all-jobs; none is held unless you say so")
     if daily is None:
         end_in_order()

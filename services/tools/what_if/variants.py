@@ -89,7 +89,10 @@ def _variant(text: str, known: AsRecorded) -> Variant:
 
 def _objective(text: str) -> dict[str, object]:
     """Return the settings of an objective; a bound on latency takes the place of a word, and the other way round."""
-    found = read_objective(text)
+    try:
+        found = read_objective(text)
+    except SettingsError as error:
+        raise SettingsError(str(error).removeprefix("--objective: ")) from None
     if isinstance(found, LatencyBound):
         return {"objective": None, "latency_bound": msgspec.to_builtins(found)}
     return {"objective": found, "latency_bound": msgspec.UNSET}

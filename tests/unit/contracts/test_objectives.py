@@ -36,3 +36,4 @@ def test_anything_else_is_refused_with_how_to_write_it(text: str) -> None:
     with pytest.raises(SettingsError, match=r"^--objective: .*latency=SECONDS") as refused:
         read_objective(text)
     assert "\n" not in str(refused.value)
+    assert "`" not in str(refused.value)

@@ -19,7 +19,7 @@ from services.job_settings.changes import (
     without_effect,
 )
 from services.tools.job_settings.command import command
-from services.tools.job_settings.given import as_settings, with_tasks
+from services.tools.job_settings.given import CHOICES, as_settings, choice_in_words, with_tasks
 
 JOB = "sim/clicks"
 TOPOLOGY = JobTopology(
@@ -32,6 +32,15 @@ TOPOLOGY = JobTopology(
         TaskSpec(task="reduce", upstream=("map",), max_parallelism=6, label="Reduce by key"),
     ),
 )
+
+
+def test_a_field_that_is_true_or_false_is_shown_as_its_option_has_it() -> None:
+    """``--spread calibrated`` is shown as ``calibrated``, and what is not set as ``default``."""
+    for field, words in CHOICES.items():
+        for word in words:
+            assert choice_in_words(field, as_settings({field: word})[field]) == word
+        assert choice_in_words(field, None) is None
+    assert choice_in_words("align", True) is None
 
 
 def given(before: JobSettings | None = None, **options: object) -> JobSettings:

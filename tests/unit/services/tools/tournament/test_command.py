@@ -140,7 +140,7 @@ def test_a_policy_that_is_not_here_cannot_be_played(sure_days: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--job", "sim/a", "--all-jobs"], "--job: name the jobs"),
+        (["--job", "sim/a", "--all-jobs"], "--job, --all-jobs: give one of them, not both"),
         ([], "none is held unless you say so"),
         (["--all-jobs", "--daily", "25:00"], "--daily: '25:00' is not a time of day; give HH:MM in UTC, such as 03:30"),
         (["nowhere.ssrec"], "nowhere.ssrec cannot be read"),
